@@ -30,6 +30,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation/ownership"
 	"github.com/capt-provider/capt/controllers/captcluster"
 	"github.com/capt-provider/capt/controllers/captcontrolplane"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -129,10 +130,14 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	engineFor := func(name string) engine.Engine {
 		return engine.Engine{
 			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder(name), State: &engine.StateCache{}, WatchFilterValue: options.WatchFilterValue,
-			Definitions: mgr.GetAPIReader(), Metrics: reconciles,
+			Uncached: mgr.GetAPIReader(), Metrics: reconciles,
 		}
 	}
 	control := controller.Options{MaxConcurrentReconciles: options.Concurrency}
+	keys := func(cluster client.Object) []string { return ownership.ClusterKeys(cluster.(*clusterv1.Cluster)) }
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &clusterv1.Cluster{}, ownership.ClusterIndex, keys); err != nil {
+		return fmt.Errorf("indexing Clusters: %w", err)
+	}
 
 	metrics.NewObjects(ctrlmetrics.Registry, metrics.ObjectsOptions{Cache: mgr.GetClient(), Elected: mgr.Elected(), Watches: options.watches})
 	templates := &workspacetemplate.Reconciler{

@@ -138,9 +138,12 @@ func TestPoliciesApplyToAllNamespaces(t *testing.T) {
 			assert.Nil(t, binding.Spec.ParamRef, policy.Name)
 			continue
 		}
-		// The parameters of the policy are the objects of a namespace: without any, or while they cannot be read, it rejects nothing.
-		assert.Equal(t, admissionv1.Ignore, *policy.Spec.FailurePolicy, policy.Name)
-		assert.Subset(t, []string{"namespaces", "clusters"}, policy.Spec.MatchConstraints.ResourceRules[0].Resources)
+		// The parameters of the policy are the objects of a namespace. While they cannot be read, a request for objects of others is not rejected.
+		ofOthers := policy.Spec.MatchConstraints.ResourceRules[0].Resources[0] != "captclusters"
+		assert.Equal(t, map[bool]admissionv1.FailurePolicyType{true: admissionv1.Ignore, false: admissionv1.Fail}[ofOthers], *policy.Spec.FailurePolicy, policy.Name)
+		if ofOthers {
+			assert.Subset(t, []string{"namespaces", "clusters"}, policy.Spec.MatchConstraints.ResourceRules[0].Resources)
+		}
 		assert.Equal(t, admissionv1.AllowAction, *binding.Spec.ParamRef.ParameterNotFoundAction)
 		assert.Empty(t, binding.Spec.ParamRef.Namespace, "the namespace of the request")
 	}

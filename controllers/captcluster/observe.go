@@ -34,6 +34,8 @@ type Facts struct {
 	Template owner.TemplateFacts
 	// Running is how long Terraform has been creating or updating the VPC; zero when it is not.
 	Running time.Duration
+	// Clusters refer to the CAPTCluster.
+	Clusters []*clusterv1.Cluster
 	// ControlPlanes are the names of the Cluster's control planes that still exist; read only while the CAPTCluster is being deleted.
 	ControlPlanes []string
 	// KeepVPC is true when status.vpc.id must not be overwritten: a control plane was created in that VPC. It is observed only when Terraform
@@ -47,6 +49,9 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 		return nil, fmt.Errorf("reading the Cluster: %w", err)
 	}
 	f := &Facts{Cluster: cluster, Paused: engine.Paused(cluster, captCluster)}
+	if f.Clusters, err = engine.ReferringClusters(ctx, r.Client, captCluster); err != nil {
+		return nil, err
+	}
 	if !captCluster.DeletionTimestamp.IsZero() {
 		if f.ControlPlanes, err = r.existingControlPlanes(ctx, captCluster, cluster); err != nil {
 			return nil, err
@@ -60,6 +65,9 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 		return nil, err
 	}
 	if f.KeepVPC, err = r.observeReplacement(ctx, captCluster, f); err != nil {
+		return nil, err
+	}
+	if f.Apply.HeldBy, err = r.HeldByClusters(ctx, captCluster); err != nil {
 		return nil, err
 	}
 	return f, r.applyReader(f).ObserveDeletion(ctx, &f.Apply, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef)

@@ -192,7 +192,7 @@ func TestAReferencedApplyIsUsedOnlyIfItMatches(t *testing.T) {
 
 // The policy reaches the WorkspaceTemplateApply before its deletion does, and the CAPTCluster is released after it.
 func TestDefect01RetainOfAVPCReachesItsWorkspaceTemplateApply(t *testing.T) {
-	env := newEnvironment(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
+	env := newEnvironment(t, builder.DeletedCluster("demo"), builder.CAPTCluster("demo", owned))
 	env.reconcile()
 	update(env, env.get(), func(c *infrav1.CAPTCluster) { retain(c) })
 	update(env, env.apply("demo-vpc"), func(apply *infrav1.WorkspaceTemplateApply) { apply.Finalizers = []string{"held/by-the-test"} })
@@ -207,7 +207,7 @@ func TestDefect01RetainOfAVPCReachesItsWorkspaceTemplateApply(t *testing.T) {
 func TestDefect04TheVPCStaysUntilTheControlPlaneIsGone(t *testing.T) {
 	label := builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
 	cluster := func(kind, name string) client.Object {
-		return builder.Cluster("demo", builder.With(func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef.Kind, c.Spec.ControlPlaneRef.Name = kind, name }))
+		return builder.DeletedCluster("demo", builder.With(func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef.Kind, c.Spec.ControlPlaneRef.Name = kind, name }))
 	}
 	other := cluster("CAPTControlPlane", "of-another-name")
 	controlPlane := func(options ...builder.Option) client.Object {
@@ -218,9 +218,9 @@ func TestDefect04TheVPCStaysUntilTheControlPlaneIsGone(t *testing.T) {
 		stays   bool
 	}{
 		"the Cluster refers to it":                   {[]client.Object{other, controlPlane()}, true},
-		"its label names the Cluster":                {[]client.Object{builder.Cluster("demo"), controlPlane(label)}, true},
+		"its label names the Cluster":                {[]client.Object{builder.DeletedCluster("demo"), controlPlane(label)}, true},
 		"the Cluster is deleted, the label is there": {[]client.Object{controlPlane(label)}, true},
-		"it is another Cluster's":                    {[]client.Object{builder.Cluster("demo"), controlPlane(builder.WithLabel(clusterv1.ClusterNameLabel, "x"))}, false},
+		"it is another Cluster's":                    {[]client.Object{builder.DeletedCluster("demo"), controlPlane(builder.WithLabel(clusterv1.ClusterNameLabel, "x"))}, false},
 		"it is in another namespace":                 {[]client.Object{other, controlPlane(label, builder.WithNamespace("x"))}, false},
 		"the control plane is another provider's":    {[]client.Object{cluster("KubeadmControlPlane", "of-another-name"), controlPlane()}, false},
 		"there is none":                              {[]client.Object{other}, false},
@@ -238,7 +238,7 @@ func TestDefect04TheVPCStaysUntilTheControlPlaneIsGone(t *testing.T) {
 func TestSafety06WhatTheCAPTClusterControlsIsDeletedBeforeTheVPC(t *testing.T) {
 	holding := builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)
 	captCluster := builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc"), held, builder.Deleting())
-	env := newEnvironment(t, builder.Cluster("demo"), captCluster,
+	env := newEnvironment(t, builder.DeletedCluster("demo"), captCluster,
 		builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(captCluster), builder.WithWorkspaceName("demo-vpc"), holding),
 		builder.WorkspaceTemplateApply("demo-dns", builder.OwnedBy(captCluster), builder.WaitingForWorkspace("demo-vpc", ""), holding))
 	assert.Equal(t, []string{"delete demo-dns", "status"}, env.reconcile())
@@ -251,7 +251,7 @@ func TestSafety06WhatTheCAPTClusterControlsIsDeletedBeforeTheVPC(t *testing.T) {
 func TestNothingOfAProtectedCAPTClusterIsDeleted(t *testing.T) {
 	captCluster := builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc"), held, builder.Deleting(),
 		builder.WithDeletionProtection(infrav1.DeletionProtectionEnabled))
-	env := newEnvironment(t, builder.Cluster("demo"), captCluster, builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(captCluster)))
+	env := newEnvironment(t, builder.DeletedCluster("demo"), captCluster, builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(captCluster)))
 	assert.Equal(t, []string{"status"}, env.reconcile())
 	assert.Equal(t, "True "+infrav1.DeletionProtectedReason, env.conditionSummary()[infrav1.DeletingCondition])
 	assert.Contains(t, env.message(infrav1.DeletingCondition), "spec.deletionProtection is Enabled, so nothing is destroyed")
@@ -265,7 +265,7 @@ func TestNothingOfAProtectedCAPTClusterIsDeleted(t *testing.T) {
 // The control plane may wait for another policy of the VPC.
 func TestSafety05ThePolicyOfTheVPCIsWrittenWhileTheControlPlaneIsDeleted(t *testing.T) {
 	captCluster := builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc"), held, builder.Deleting(), retain)
-	env := newEnvironment(t, builder.Cluster("demo"), captCluster, builder.CAPTControlPlane("demo"),
+	env := newEnvironment(t, builder.DeletedCluster("demo"), captCluster, builder.CAPTControlPlane("demo"),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(captCluster), builder.WithWorkspaceName("demo-vpc")))
 	env.reconcile()
 	assert.Equal(t, infrav1.DeletionPolicyRetain, env.apply("demo-vpc").Spec.DeletionPolicy)

@@ -43,7 +43,7 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) {
 		endpoint := owners.RepairEndpoint(f.Cluster.Spec.ControlPlaneEndpoint)
 		s.Endpoint = endpoint.String()
 	}
-	engine.SetNegativePolarity(captCluster, engine.PausedCondition(f.Paused))
+	engine.SetNegativePolarity(captCluster, engine.PausedCondition(f.Paused), engine.ClusterConflict(f.Clusters))
 	if !captCluster.DeletionTimestamp.IsZero() {
 		deleting := deletingCondition(f)
 		engine.Set(captCluster, deleting, engine.False(infrav1.ReadyCondition, infrav1.DeletingReason, deleting.Message))
@@ -191,7 +191,7 @@ func ready(vpc, replaced engine.Condition, f *Facts) engine.Condition {
 
 // deletingCondition reports what the deletion waits for.
 func deletingCondition(f *Facts) engine.Condition {
-	if len(f.ControlPlanes) > 0 && f.Paused == "" {
+	if len(f.ControlPlanes) > 0 && f.Paused == "" && !f.Apply.IsHeld() {
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForControlPlaneDeletionReason,
 			fmt.Sprintf("waiting for the deletion of CAPTControlPlane %s, which uses the VPC", strings.Join(f.ControlPlanes, ", ")))
 	}

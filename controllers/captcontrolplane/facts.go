@@ -38,6 +38,8 @@ type Facts struct {
 	Cluster *clusterv1.Cluster
 	// Paused is why the object is paused; empty when it is not.
 	Paused string
+	// Clusters refer to the control plane.
+	Clusters []*clusterv1.Cluster
 	// Infrastructure is the CAPTCluster of the Cluster; nil when it does not exist, or the Cluster uses another provider.
 	Infrastructure *infrav1.CAPTCluster
 	// Region is the region of the control plane, or that of its VPC if spec has none; empty when neither is known.

@@ -163,7 +163,7 @@ func TestSafety06HelpersAreDeletedBeforeTheEKSCluster(t *testing.T) {
 	controlPlane := builder.CAPTControlPlane("demo", builder.WithApplyRef(applyName), builder.Deleting(),
 		builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer, controlplanev1.FargateProfileFinalizer))
 	ofControlPlane := builder.OwnedBy(controlPlane)
-	env := newEnvironment(t, builder.Cluster("demo"), controlPlane,
+	env := newEnvironment(t, builder.DeletedCluster("demo"), controlPlane,
 		builder.WorkspaceTemplateApply(applyName, ofTemplate("eks"), ofControlPlane, holding),
 		builder.WorkspaceTemplateApply("demo-kubeconfig-apply", ofTemplate("kubeconfig"), ofControlPlane, holding),
 		builder.WorkspaceTemplateApply("demo-profile", ofTemplate("fargate"), ofControlPlane, holding, builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup)))
@@ -212,7 +212,7 @@ func TestSafety05NothingOfARetainedControlPlaneIsDeletedBeforeTheConflictIsResol
 			builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)(apply)
 		})
 	}
-	env := newEnvironment(t, builder.Cluster("demo"), controlPlane,
+	env := newEnvironment(t, builder.DeletedCluster("demo"), controlPlane,
 		builder.WorkspaceTemplateApply("demo-vpc", recorded("net"), builder.OwnedBy(builder.CAPTCluster("demo"))),
 		builder.WorkspaceTemplateApply(applyName, ofTemplate("eks"), builder.OwnedBy(controlPlane), recorded("eks"), builder.WaitingForWorkspace("net", ""), builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)),
 		builder.WorkspaceTemplateApply("demo-profile", ofTemplate("fargate"), builder.OwnedBy(controlPlane), recorded("profile"), builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup)))

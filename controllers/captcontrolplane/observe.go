@@ -43,6 +43,9 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	if r.Probes == nil {
 		f.EndpointProbe = controlplanev1.EndpointProbeDisabled
 	}
+	if f.Clusters, err = engine.ReferringClusters(ctx, r.Client, controlPlane); err != nil {
+		return nil, err
+	}
 	f.Version, f.VersionError = versions.ParseKubernetesVersion(controlPlane.Spec.Version)
 	if err := r.observeInfrastructure(ctx, f); err != nil {
 		return nil, err
@@ -106,6 +109,9 @@ func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlpl
 	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
 	want := adoption.ExpectationOfControlPlane(controlPlane, clusterName(controlPlane, f.Cluster))
 	if f.Apply, err = reader.Observe(ctx, controlPlane, ref, want); err != nil {
+		return err
+	}
+	if f.Apply.HeldBy, err = r.HeldByClusters(ctx, controlPlane); err != nil {
 		return err
 	}
 	if f.Fargate, err = r.fargate().ObserveExisting(ctx, controlPlane); err != nil {

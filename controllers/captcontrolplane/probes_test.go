@@ -183,7 +183,10 @@ func TestWhichAPIServersAreProbed(t *testing.T) {
 		"captctl migrate is at work": {change(builder.WithAnnotation(clusterv1.PausedAnnotation, naming.MigrationPause)), false},
 		"clusterctl moves it":        {change(builder.WithAnnotation("clusterctl.cluster.x-k8s.io/delete-for-move", "")), false},
 		"disabled":                   {change(builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointProbe = controlplanev1.EndpointProbeDisabled })), false},
-		"being deleted":              {func(env *environment) { require.NoError(env, env.Delete(env.Context(), env.get())) }, false},
+		"being deleted": {func(env *environment) {
+			require.NoError(env, env.Delete(env.Context(), builder.Cluster("demo")))
+			require.NoError(env, env.Delete(env.Context(), env.get()))
+		}, false},
 		"its kubeconfig was deleted": {func(env *environment) {
 			require.NoError(env, env.Client.Delete(env.Context(), builder.SecretWith(naming.KubeconfigSecret("demo"), nil)))
 		}, true},

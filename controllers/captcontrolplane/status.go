@@ -34,7 +34,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	if endpoint := owners.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint); endpoint.IsValid() {
 		s.Endpoint = endpoint.String()
 	}
-	engine.SetNegativePolarity(controlPlane, engine.PausedCondition(f.Paused))
+	engine.SetNegativePolarity(controlPlane, engine.PausedCondition(f.Paused), engine.ClusterConflict(f.Clusters))
 	if !controlPlane.DeletionTimestamp.IsZero() {
 		deletionStatus(controlPlane, f, p)
 		return
@@ -114,7 +114,11 @@ func (f *Facts) templates() []*owner.TemplateFacts {
 func deletionStatus(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	p.Fargate.Report(f.Now).SetStatuses(controlPlane)
 	deleting := f.Apply.DeletingCondition(controlplanev1.DeletingCondition, f.Paused)
-	if profiles := p.Fargate.Deleting(); profiles != nil && f.Apply.RetainConflict == "" {
+	switch profiles := p.Fargate.Deleting(); {
+	case profiles == nil, f.Apply.IsHeld(), f.Apply.RetainConflict != "":
+	case f.Apply.HeldBy != nil:
+		deleting = engine.True(controlplanev1.DeletingCondition, f.Apply.HeldBy.Reason, f.Apply.HeldBy.Message)
+	default:
 		deleting = *profiles
 	}
 	engine.Set(controlPlane,

@@ -195,6 +195,7 @@ func TestSafety14ATemplateThatOpensTheAPIServerIsNotSwitchedTo(t *testing.T) {
 	assert.Equal(t, "eks", read(env, applyName, &infrav1.WorkspaceTemplateApply{}).Spec.TemplateRef.Name)
 	assert.Equal(t, "False FieldNotConsumed", env.summary()["DependenciesReady"])
 
+	require.NoError(t, env.Client.Delete(t.Context(), builder.Cluster("demo")))
 	require.NoError(t, env.Client.Delete(t.Context(), env.get()))
 	env.reconcile()
 	assert.Nil(t, read(env, applyName, &infrav1.WorkspaceTemplateApply{}), "it does not hold up the deletion")

@@ -78,7 +78,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WithOptions(options).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log), owner.EndpointChanged(),
-				owner.Updated(graphreader.StateChanged)))).
+				owner.ReferenceChanged(), owner.Updated(graphreader.StateChanged)))).
 		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofInfrastructure)).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.ofApply), builder.WithPredicates(graphreader.Changed())).
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate), builder.WithPredicates(graphreader.Changed())).

@@ -115,8 +115,8 @@ type Engine struct {
 	WatchFilterValue string
 	// State has what this process last observed of each object.
 	State *StateCache
-	// Definitions reads CustomResourceDefinitions from the API server; nil where there are none, as in tests of one controller.
-	Definitions client.Reader
+	// Uncached reads from the API server what may forbid a deletion; nil in tests of one controller.
+	Uncached client.Reader
 	// Metrics of reconciles; nil records none.
 	Metrics *metrics.Reconciles
 }

@@ -6,6 +6,8 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -13,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,42 +26,51 @@ import (
 // definitionInterval is how often to check whether the deletion of a CustomResourceDefinition was allowed. This is too rare for a watch.
 const definitionInterval = 15 * time.Second
 
-// deletedDefinition returns the name of the CustomResourceDefinition (of the object's kind or of Cluster) that is being deleted, which is why
-// the object is being deleted. It is empty when there is none, or when its annotation allows the deletion. It reads from the API server,
-// because objects can be deleted before the cache has the deletion of their definition.
-func (e Engine) deletedDefinition(ctx context.Context, obj client.Object) (string, error) {
-	if e.Definitions == nil {
-		return "", nil
+// deletedDefinition returns the CustomResourceDefinition (of the object's kind or of Cluster) that is being deleted, which is why the object is
+// being deleted; nil when there is none. One that must not be deleted comes before one whose annotation allows the deletion. It reads from the
+// API server, because objects can be deleted before the cache has the deletion of their definition.
+func (e Engine) deletedDefinition(ctx context.Context, obj client.Object) (deleted *metav1.PartialObjectMetadata, err error) {
+	if e.Uncached == nil {
+		return nil, nil
 	}
 	gvk, err := e.Client.GroupVersionKindFor(obj)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	own, _ := meta.UnsafeGuessKindToResource(gvk)
 	clusters := schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "clusters"}
 	for _, resource := range []schema.GroupResource{own.GroupResource(), clusters} {
 		definition := &metav1.PartialObjectMetadata{}
 		definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-		found, err := Get(ctx, e.Definitions, client.ObjectKey{Name: resource.String()}, definition)
+		found, err := Get(ctx, e.Uncached, client.ObjectKey{Name: resource.String()}, definition)
 		if err != nil {
-			return "", fmt.Errorf("reading CustomResourceDefinition %s: %w", resource, err)
+			return nil, fmt.Errorf("reading CustomResourceDefinition %s: %w", resource, err)
 		}
-		if found != nil && !found.DeletionTimestamp.IsZero() && found.Annotations[naming.AllowDeleteAnnotation] != "true" {
-			return resource.String(), nil
+		switch {
+		case found == nil || found.DeletionTimestamp.IsZero():
+		case !allowsDelete(found):
+			return found, nil
+		default:
+			deleted = found
 		}
 	}
-	return "", nil
+	return deleted, nil
 }
 
-// hold is why the deletion of an object does not continue.
-type hold struct {
-	reason, message string
+// allowsDelete reports whether a user allowed the deletion of an object by its annotation.
+func allowsDelete(object metav1.Object) bool {
+	return object.GetAnnotations()[naming.AllowDeleteAnnotation] == "true"
+}
+
+// Hold is why the deletion of an object does not continue.
+type Hold struct {
+	Reason, Message string
 	// outcome ends the reconcile; nil when a watch causes the next one.
 	outcome error
 }
 
 // deletionHeld returns why nothing of an object may be deleted although it is being deleted; nil when nothing holds the deletion.
-func (e Engine) deletionHeld(ctx context.Context, obj client.Object) (*hold, error) {
+func (e Engine) deletionHeld(ctx context.Context, obj Object) (*Hold, error) {
 	if obj.GetDeletionTimestamp().IsZero() {
 		return nil, nil
 	}
@@ -66,17 +78,102 @@ func (e Engine) deletionHeld(ctx context.Context, obj client.Object) (*hold, err
 	switch {
 	case err != nil:
 		return nil, err
-	case definition != "":
-		return &hold{
-			reason: infrav1.DefinitionDeletingReason,
-			message: fmt.Sprintf("CustomResourceDefinition %s is being deleted, so nothing is destroyed. %s set the annotation %s of the definition to \"true\": %s",
-				definition, howToKeep, naming.AllowDeleteAnnotation, deletionContinues),
-			outcome: Wait("the deletion of CustomResourceDefinition "+definition+" to be allowed", definitionInterval),
+	case definition != nil && !allowsDelete(definition):
+		return &Hold{
+			Reason: infrav1.DefinitionDeletingReason,
+			Message: fmt.Sprintf("CustomResourceDefinition %s is being deleted, so nothing is destroyed. %s set the annotation %s of the definition to \"true\": %s",
+				definition.Name, howToKeep, naming.AllowDeleteAnnotation, deletionContinues),
+			outcome: Wait("the deletion of CustomResourceDefinition "+definition.Name+" to be allowed", definitionInterval),
 		}, nil
 	case IsDeletionProtected(obj):
-		return &hold{reason: infrav1.DeletionProtectedReason, message: DeletionProtectedMessage("")}, nil
+		return &Hold{Reason: infrav1.DeletionProtectedReason, Message: DeletionProtectedMessage("")}, nil
 	}
 	return nil, nil
+}
+
+// HeldByClusters returns why nothing of a CAPTCluster or a CAPTControlPlane that is being deleted may be destroyed: a Cluster that is not being
+// deleted refers to it. It is nil if nothing holds the deletion, and if the definition of the object is deleted with the permission of a user.
+func (e Engine) HeldByClusters(ctx context.Context, obj Object) (*Hold, error) {
+	const name = "this object"
+	held, err := HeldByClusters(ctx, e.Client, obj, name)
+	if held == nil && err == nil && e.Uncached != nil && mayBeHeld(obj) {
+		var clusters []*clusterv1.Cluster
+		clusters, err = referringClusters(ctx, e.Uncached, obj)
+		held = heldByClusters(obj, clusters, name)
+	}
+	if held == nil || err != nil {
+		return nil, err
+	}
+	if definition, err := e.deletedDefinition(ctx, obj); definition != nil || err != nil {
+		return nil, err
+	}
+	return held, nil
+}
+
+// mayBeHeld reports whether the API server must confirm that no Cluster holds the deletion of an object: before anything of it is destroyed. The
+// caches of Clusters and of their objects are not synchronized.
+func mayBeHeld(obj Object) bool {
+	return !obj.GetDeletionTimestamp().IsZero() && !DeletionContinues(obj) && !isExempt(obj)
+}
+
+// DeletionContinues reports whether an object is being deleted and reports that nothing holds that.
+func DeletionContinues(obj Object) bool {
+	deleting := conditions.Get(obj, infrav1.DeletingCondition)
+	if deleting == nil || deleting.Status != metav1.ConditionTrue {
+		return false
+	}
+	return !slices.Contains([]string{infrav1.UsedByClusterReason, infrav1.DeletionProtectedReason, infrav1.DefinitionDeletingReason}, deleting.Reason)
+}
+
+// isExempt reports whether a user allowed the deletion of an object, or clusterctl move deletes it.
+func isExempt(object metav1.Object) bool {
+	_, moved := object.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]
+	return moved || allowsDelete(object)
+}
+
+// HeldByClusters is Engine.HeldByClusters for an object that another one controls, from the cache. name is how the message names the object.
+func HeldByClusters(ctx context.Context, cached client.Reader, object client.Object, name string) (*Hold, error) {
+	if object.GetDeletionTimestamp().IsZero() || isExempt(object) {
+		return nil, nil
+	}
+	clusters, err := ReferringClusters(ctx, cached, object)
+	return heldByClusters(object, clusters, name), err
+}
+
+// ClusterConflict returns the condition that is True while more than one Cluster refers to an object.
+func ClusterConflict(clusters []*clusterv1.Cluster) Condition {
+	if len(clusters) < 2 {
+		return False(infrav1.ClusterConflictCondition, infrav1.NoClusterConflictReason, "")
+	}
+	names := make([]string, len(clusters))
+	for i, cluster := range clusters {
+		names[i] = cluster.Name
+	}
+	return True(infrav1.ClusterConflictCondition, infrav1.ClusterConflictReason, fmt.Sprintf(
+		"Clusters %s refer to this object, which can belong to one Cluster only: none of them can be deleted. Change the names in spec.infrastructureRef and spec.controlPlaneRef of each Cluster that is a copy",
+		strings.Join(names, ", ")))
+}
+
+func heldByClusters(object client.Object, clusters []*clusterv1.Cluster, name string) *Hold {
+	var live, deleted []string
+	for _, cluster := range clusters {
+		if cluster.DeletionTimestamp.IsZero() {
+			live = append(live, cluster.Name)
+		} else {
+			deleted = append(deleted, cluster.Name)
+		}
+	}
+	if len(live) == 0 {
+		return nil
+	}
+	message := fmt.Sprintf("Cluster %s refers to %s and is not being deleted, so nothing is destroyed.", strings.Join(live, ", "), name)
+	if len(deleted) > 0 {
+		message += fmt.Sprintf(" Cluster %s refers to it too, and waits for its deletion. To let only that Cluster go, change the names in its spec.infrastructureRef and spec.controlPlaneRef.",
+			strings.Join(deleted, ", "))
+	}
+	return &Hold{Reason: infrav1.UsedByClusterReason, Message: fmt.Sprintf(
+		"%s The deletion of %s was accepted and cannot be reverted. To destroy its cloud resources, delete Cluster %s. %s set the annotation %s of %s to \"true\": %s, and it can be created again",
+		message, name, strings.Join(live, ", "), howToKeep, naming.AllowDeleteAnnotation, name, deletionContinues)}
 }
 
 // The parts of messages about the ways to continue.
@@ -104,11 +201,11 @@ func IsDeletionProtected(obj client.Object) bool {
 
 // holdDeletion ends the reconcile of an object that is being deleted by mistake: it reports that, and neither deletes what the object controls
 // nor removes a finalizer.
-func holdDeletion[O Object, F, P any](ctx context.Context, e Engine, obj O, held *hold, phases Phases[O, F, P]) error {
+func holdDeletion[O Object, F, P any](ctx context.Context, e Engine, obj O, held *Hold, phases Phases[O, F, P]) error {
 	before := obj.DeepCopyObject().(O)
-	Set(obj, True(infrav1.DeletingCondition, held.reason, held.message))
+	Set(obj, True(infrav1.DeletingCondition, held.Reason, held.Message))
 	if conditions.Has(obj, infrav1.ReadyCondition) {
-		Set(obj, False(infrav1.ReadyCondition, held.reason, held.message))
+		Set(obj, False(infrav1.ReadyCondition, held.Reason, held.Message))
 	}
 	if err := writeStatus(ctx, e, before, obj, phases); err != nil {
 		return fmt.Errorf("writing status: %w", err)

@@ -6,6 +6,8 @@ package engine
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +16,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/validation/ownership"
 )
 
 // Get reads an object into obj and returns it, or nil when it does not exist. An error means that the object could not be read, so that it is
@@ -43,6 +47,29 @@ func LabeledCluster(ctx context.Context, cached client.Client, uncached client.R
 		return cluster, err
 	}
 	return util.GetClusterFromMetadata(ctx, readThrough{Client: cached, uncached: uncached}, object)
+}
+
+// ReferringClusters returns the Clusters that refer to a CAPTCluster or a CAPTControlPlane, sorted by name. cached has ownership.ClusterIndex.
+func ReferringClusters(ctx context.Context, cached client.Reader, object client.Object) ([]*clusterv1.Cluster, error) {
+	keys := ownership.ClusterKeys(&clusterv1.Cluster{Spec: clusterv1.ClusterSpec{InfrastructureRef: ownership.ReferenceTo(object)}})
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	return referringClusters(ctx, cached, object, client.MatchingFields{ownership.ClusterIndex: keys[0]})
+}
+
+func referringClusters(ctx context.Context, reader client.Reader, object client.Object, options ...client.ListOption) (found []*clusterv1.Cluster, err error) {
+	var list clusterv1.ClusterList
+	if err := reader.List(ctx, &list, append(options, client.InNamespace(object.GetNamespace()))...); err != nil {
+		return nil, fmt.Errorf("listing the Clusters that refer to this object: %w", err)
+	}
+	for i := range list.Items {
+		if ownership.RefersTo(&list.Items[i], object) {
+			found = append(found, &list.Items[i])
+		}
+	}
+	slices.SortFunc(found, func(a, b *clusterv1.Cluster) int { return cmp.Compare(a.Name, b.Name) })
+	return found, nil
 }
 
 // readThrough is a client that gets objects from the API server.

@@ -100,6 +100,9 @@ func (f *Facts) notYetDeleted() []*infrav1.WorkspaceTemplateApply {
 	return slices.DeleteFunc(f.nextToDelete(), func(apply *infrav1.WorkspaceTemplateApply) bool { return !apply.DeletionTimestamp.IsZero() })
 }
 
+// IsHeld reports whether something would be deleted that a Cluster uses. An owner that has nothing, such as a restored copy, is not held.
+func (f *Facts) IsHeld() bool { return f.HeldBy != nil && len(f.nextToDelete()) > 0 }
+
 // OwnIsNext reports whether the owner's own WorkspaceTemplateApply is the next one to delete, see nextToDelete.
 func (f *Facts) OwnIsNext() bool {
 	next := f.nextToDelete()

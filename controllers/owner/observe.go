@@ -24,6 +24,8 @@ type Facts struct {
 	Apply *infrav1.WorkspaceTemplateApply
 	// Helpers are the other WorkspaceTemplateApplies that the owner controls, sorted by name; read only while it is being deleted.
 	Helpers []infrav1.WorkspaceTemplateApply
+	// HeldBy is why nothing that the owner controls may be deleted, because a Cluster uses it; observed only while it is being deleted.
+	HeldBy *engine.Hold
 	// RetainConflict is why the deletion policies forbid to delete what the owner controls; read only while it is being deleted.
 	RetainConflict string
 	// Candidates are WorkspaceTemplateApplies that may belong to an owner without a reference, or the referenced one if it has not

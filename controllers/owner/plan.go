@@ -130,7 +130,7 @@ func (p *Plan) deletionStep(in PlanInput) Step {
 		return Wait
 	case in.BlockDeletion && p.policyChanged():
 		return WritePolicy
-	case in.BlockDeletion, p.RetainConflict != "", in.BlockOwnDeletion && p.OwnIsNext():
+	case in.BlockDeletion, p.IsHeld(), p.RetainConflict != "", in.BlockOwnDeletion && p.OwnIsNext():
 		return Wait
 	case len(p.notYetDeleted()) > 0:
 		return Destroy

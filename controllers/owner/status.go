@@ -170,6 +170,8 @@ func (f *Facts) DeletingCondition(conditionType, paused string) engine.Condition
 	switch {
 	case paused != "":
 		return engine.True(conditionType, infrav1.DeletingReason, engine.PausedMessage("deleted", paused))
+	case f.IsHeld():
+		return engine.True(conditionType, f.HeldBy.Reason, f.HeldBy.Message)
 	case f.RetainConflict != "":
 		return engine.True(conditionType, infrav1.DeletionPolicyConflictReason, f.RetainConflict)
 	case f.Unadopted != "":

@@ -119,6 +119,19 @@ func Updated(changed func(before, after client.Object) bool) predicate.Funcs {
 	}
 }
 
+// ReferenceChanged passes a Cluster when it begins or ceases to refer to objects, and when its deletion begins.
+func ReferenceChanged() predicate.Funcs {
+	changed := Updated(func(before, after client.Object) bool {
+		was, ok := before.(*clusterv1.Cluster)
+		is, alsoOK := after.(*clusterv1.Cluster)
+		return ok && alsoOK && (was.Spec.InfrastructureRef != is.Spec.InfrastructureRef || was.Spec.ControlPlaneRef != is.Spec.ControlPlaneRef ||
+			was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero())
+	})
+	changed.CreateFunc = func(event.CreateEvent) bool { return true }
+	changed.DeleteFunc = func(event.DeleteEvent) bool { return true }
+	return changed
+}
+
 // EndpointChanged passes a Cluster when its endpoint appears or changes.
 func EndpointChanged() predicate.Funcs {
 	return Updated(func(before, after client.Object) bool {

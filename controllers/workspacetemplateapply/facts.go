@@ -18,6 +18,7 @@ import (
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
@@ -39,8 +40,8 @@ type Facts struct {
 	MovePolicyMissing bool
 	// Retained is true when the Workspace is kept after the deletion of the object.
 	Retained bool
-	// ProtectedBy is the controller that protects the cloud resources from deletion; observed only during deletion.
-	ProtectedBy string
+	// DeletionHeld is why the controller of the object forbids to destroy its cloud resources; observed only during deletion.
+	DeletionHeld *engine.Hold
 	// RetainConflict is why the object must not be deleted although it is Retained; observed only during deletion.
 	RetainConflict string
 	// TemplateKey is the WorkspaceTemplate of spec.

@@ -128,7 +128,7 @@ func (r *Reconciler) observeDeletion(ctx context.Context, apply *infrav1.Workspa
 	if apply.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	if f.ProtectedBy, err = r.owners().ProtectedBy(ctx, apply); err != nil {
+	if f.DeletionHeld, err = r.owners().HeldBy(ctx, apply); err != nil {
 		return err
 	}
 	if f.RetainConflict, err = r.retainConflict(ctx, apply); err != nil {

@@ -121,7 +121,7 @@ func (f *Facts) updateAction(apply *infrav1.WorkspaceTemplateApply, held bool) A
 // deletionAction is the action for an object that is being deleted.
 func deletionAction(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 	switch {
-	case f.ProtectedBy != "", f.RetainConflict != "":
+	case f.DeletionHeld != nil, f.RetainConflict != "":
 		return Observe
 	case retained(apply), f.Restored:
 		return Release

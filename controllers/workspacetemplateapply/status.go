@@ -349,8 +349,8 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 	switch {
 	case f.Paused != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, engine.PausedMessage("deleted", f.Paused))
-	case f.ProtectedBy != "":
-		return engine.True(infrav1.DeletingCondition, infrav1.DeletionProtectedReason, engine.DeletionProtectedMessage(f.ProtectedBy))
+	case f.DeletionHeld != nil:
+		return engine.True(infrav1.DeletingCondition, f.DeletionHeld.Reason, f.DeletionHeld.Message)
 	case f.RetainConflict != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletionPolicyConflictReason, f.RetainConflict)
 	case f.Retained:

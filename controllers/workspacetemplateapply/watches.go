@@ -19,6 +19,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/controllers/external"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -260,12 +261,16 @@ func (r *Reconciler) enqueueQueued(_ context.Context, queue workqueue.TypedRateL
 	return nil
 }
 
-// ownerChanged passes changes of an owner that may pause or continue what it controls: of its annotations, and of its protection from deletion.
+// ownerChanged passes changes of an owner that may pause or continue what it controls: of its annotations, of its protection from deletion, and
+// of what its deletion waits for.
 func ownerChanged() predicate.Predicate {
-	protection := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return engine.IsDeletionProtected(e.ObjectOld) != engine.IsDeletionProtected(e.ObjectNew)
+	waitsFor := func(object client.Object) string {
+		return conditions.GetReason(object.(engine.Object), infrav1.DeletingCondition)
+	}
+	held := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return engine.IsDeletionProtected(e.ObjectOld) != engine.IsDeletionProtected(e.ObjectNew) || waitsFor(e.ObjectOld) != waitsFor(e.ObjectNew)
 	}}
-	return predicate.Or[client.Object](predicate.AnnotationChangedPredicate{}, protection)
+	return predicate.Or[client.Object](predicate.AnnotationChangedPredicate{}, held)
 }
 
 // ofOwner reconciles the WorkspaceTemplateApplies that an owner controls.

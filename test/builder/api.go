@@ -9,11 +9,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation/ownership"
 )
 
 // Indexes makes the indexes of a manager's cache in a fake client.
@@ -38,7 +40,10 @@ type API struct {
 
 // Clients prepares a fake API server with objects.
 func Clients(objects ...client.Object) *fake.ClientBuilder {
-	return fake.NewClientBuilder().WithScheme(Scheme()).WithObjects(objects...).WithReturnManagedFields()
+	return fake.NewClientBuilder().WithScheme(Scheme()).WithObjects(objects...).WithReturnManagedFields().
+		WithIndex(&clusterv1.Cluster{}, ownership.ClusterIndex, func(cluster client.Object) []string {
+			return ownership.ClusterKeys(cluster.(*clusterv1.Cluster))
+		})
 }
 
 // NewAPI builds an API server from what a test has prepared.

@@ -30,6 +30,11 @@ func Cluster(name string, options ...Option) *clusterv1.Cluster {
 	return apply(cluster, options)
 }
 
+// DeletedCluster makes a Cluster that is being deleted.
+func DeletedCluster(name string, options ...Option) *clusterv1.Cluster {
+	return Cluster(name, append(options, WithFinalizers(clusterv1.ClusterFinalizer), Deleting())...)
+}
+
 // WithInfrastructureProvisioned says that Cluster API has seen the infrastructure.
 func WithInfrastructureProvisioned() Option {
 	return With(func(cluster *clusterv1.Cluster) {

@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/crash/proxy"
 	"github.com/capt-provider/capt/test/fixture"
+	"github.com/capt-provider/capt/test/sandbox"
 )
 
 // everything adds cases that take long and show little more: a manager that is killed before a write leaves what one leaves
@@ -122,7 +123,10 @@ var (
 
 	deletion = phase{"delete", false, func(env *environment) {
 		env.remove(&infrav1.WorkspaceTemplateApply{}, applyName)
-		env.remove(&infrav1.WorkspaceTemplate{}, templateName)
+		// The manager may have recorded no smaller number of users yet.
+		template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: templateName}}
+		require.NoError(env, client.IgnoreNotFound(sandbox.AllowDelete(env.Context(), env.Client, template)))
+		env.remove(template, templateName)
 	}, func(ctx context.Context, env *environment) error { return env.gone(ctx) }}
 )
 

@@ -30,7 +30,7 @@ func TestDefect04VPCOutlivesAControlPlaneOfAnotherName(t *testing.T) {
 		env.User(append(env.Templates(), fixture.ClusterOf("net", "plane"), fixture.CAPTCluster("net"), fixture.CAPTControlPlane("plane"))...)
 		env.Await(&controlplanev1.CAPTControlPlane{}, "plane", controlplanev1.ReadyCondition, metav1.ConditionTrue, "")
 
-		env.Remove(&infrav1.CAPTCluster{}, "net")
+		env.RemoveAllowed(&infrav1.CAPTCluster{}, "net")
 		env.Await(&infrav1.CAPTCluster{}, "net", infrav1.DeletingCondition, metav1.ConditionTrue,
 			infrav1.WaitingForControlPlaneDeletionReason, "waiting for the deletion of CAPTControlPlane plane")
 		require.Empty(env, env.Operations(vpc, scripted.Destroy))
@@ -95,7 +95,7 @@ func TestDefect01RetainedVPCSurvivesGarbageCollection(t *testing.T) {
 		}, true},
 		// Another client removes the finalizer: the garbage collector alone deletes the WorkspaceTemplateApply.
 		{"Forced", func(env *fixture.Environment) {
-			env.Remove(&infrav1.CAPTCluster{}, fixture.Demo)
+			env.RemoveAllowed(&infrav1.CAPTCluster{}, fixture.Demo)
 			env.Edit(&infrav1.CAPTCluster{}, fixture.Demo, `{"metadata":{"finalizers":null}}`)
 		}, false},
 	} {

@@ -96,7 +96,7 @@ func TestSafety06HelpersOfAnAdoptedControlPlaneAreDeletedFirst(t *testing.T) {
 	}{
 		{"Cluster", func(env *fixture.Environment) { env.Remove(&clusterv1.Cluster{}, fixture.Demo) }},
 		{"FixedOrder", func(env *fixture.Environment) {
-			env.Remove(&controlplanev1.CAPTControlPlane{}, fixture.Demo)
+			env.RemoveAllowed(&controlplanev1.CAPTControlPlane{}, fixture.Demo)
 			env.Remove(&clusterv1.Cluster{}, fixture.Demo)
 		}},
 		{"ForegroundDeletion", func(env *fixture.Environment) {

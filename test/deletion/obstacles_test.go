@@ -133,7 +133,7 @@ func releaseWorkspaces(c *cell) {
 func forceTemplates(c *cell) {
 	for _, name := range []string{fixture.VPCTemplate, fixture.ControlPlaneTemplate} {
 		template := &infrav1.WorkspaceTemplate{}
-		c.Remove(template, name)
+		c.RemoveAllowed(template, name)
 		c.release(template)
 		c.AwaitGone(template, name)
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,7 +49,7 @@ func TestDeletionProtectionHoldsWithoutWebhooksAndWithoutPolicies(t *testing.T) 
 	start(t.Context())
 	start = nil
 
-	withoutPolicies(env)
+	suspendPolicies(env)
 	env.Remove(&clusterv1.Cluster{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
 	awaitProtected := func(object engine.Object, name string, parts ...string) {
 		t.Helper()
@@ -104,25 +103,4 @@ func requireDeletionRejected(env *fixture.Environment) {
 		require.True(env, apierrors.IsForbidden(err), "%T: %v", object, err)
 		require.ErrorContains(env, err, "protected from deletion")
 	}
-}
-
-// withoutPolicies removes the effect of all policies until the end of the test.
-func withoutPolicies(env *fixture.Environment) {
-	env.Helper()
-	bindings := &admissionv1.ValidatingAdmissionPolicyBindingList{}
-	require.NoError(env, env.API.List(env.Context(), bindings))
-	require.NotEmpty(env, bindings.Items)
-	env.Cleanup(func() {
-		for i := range bindings.Items {
-			binding := &bindings.Items[i]
-			binding.ResourceVersion, binding.UID = "", ""
-			require.NoError(env, env.API.Create(context.Background(), binding))
-		}
-	})
-	require.NoError(env, env.API.DeleteAllOf(env.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{}))
-	env.Eventually(func() string {
-		object := &infrav1.CAPTCluster{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: fixture.Demo}}
-		err := env.Delete(env.Context(), object, client.DryRunAll)
-		return fixture.Unless(err == nil, "the API server still knows a policy: %v", err)
-	})
 }

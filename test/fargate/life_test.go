@@ -110,7 +110,7 @@ func TestProfilesGoFirstInAForegroundDeletionToo(t *testing.T) {
 	t.Parallel()
 	inEitherScope(t, func(env *environment) {
 		env.requireProfilesGoFirst(func() {
-			env.Remove(&controlplanev1.CAPTControlPlane{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
+			env.RemoveAllowed(&controlplanev1.CAPTControlPlane{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
 		}, "a", "b")
 	})
 }
@@ -200,7 +200,7 @@ func TestProfilesGoFirstWithAnOrphaningDeletionToo(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t, "Namespaced")
 	env.requireProfilesGoFirst(func() {
-		env.Remove(&controlplanev1.CAPTControlPlane{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationOrphan))
+		env.RemoveAllowed(&controlplanev1.CAPTControlPlane{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationOrphan))
 	}, "a", "b")
 }
 

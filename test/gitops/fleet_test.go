@@ -282,7 +282,7 @@ func (env *environment) requireNotDeleted() {
 	require.Empty(env, env.Operations(fixture.ControlPlane, scripted.Destroy))
 }
 
-// prunes removes the protection, and then the cluster with its templates, in one commit.
+// prunes removes the protection, then the cluster, and then its templates, in one commit each.
 func (env *environment) prunes() {
 	env.Helper()
 	env.git.git("revert", "--no-edit", "HEAD")
@@ -291,10 +291,12 @@ func (env *environment) prunes() {
 	env.requireNotDeleted()
 
 	env.SetScript(fixture.ControlPlane, scripted.Script{Destroy: scripted.Step{Hang: true}})
-	env.git.remove(clusterFile, templatesFile)
-	// Flux does not wait for deletions.
-	env.awaitApplied(env.push("Remove the cluster and its templates"))
+	env.git.remove(clusterFile)
+	// Flux does not wait for deletions. It may try to delete the CAPTCluster before the Cluster, which is rejected, and tries again.
+	removed := env.push("Remove the cluster")
 	env.AwaitOperation(fixture.ControlPlane, scripted.Destroy)
+	env.request(kustomizationKind, clusters)
+	env.awaitApplied(removed)
 	require.True(env, env.Exists(&clusterv1.Cluster{}, fixture.Demo))
 	require.Empty(env, env.Operations(fixture.VPC, scripted.Destroy))
 	require.True(env, env.Exists(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate) && env.Exists(&infrav1.WorkspaceTemplate{}, fixture.ControlPlaneTemplate))
@@ -302,6 +304,8 @@ func (env *environment) prunes() {
 	env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 	env.RequireDestroyedInOrder(fixture.VPC, fixture.ControlPlane)
 	env.RequireNothingLeft()
+	env.git.remove(templatesFile)
+	env.awaitApplied(env.push("Remove the templates, which are no longer in use"))
 	env.AwaitGone(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate)
 	env.AwaitGone(&infrav1.WorkspaceTemplate{}, fixture.ControlPlaneTemplate)
 

@@ -71,7 +71,7 @@ func TestForegroundDeletionKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	env := ready(t)
 	foreground := client.PropagationPolicy(metav1.DeletePropagationForeground)
-	env.Remove(&infrav1.CAPTCluster{}, fixture.Demo, foreground)
+	env.RemoveAllowed(&infrav1.CAPTCluster{}, fixture.Demo, foreground)
 	env.Remove(&clusterv1.Cluster{}, fixture.Demo, foreground)
 	env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 	env.RequireDestroyedInOrder(fixture.VPC, fixture.ControlPlane)
@@ -126,7 +126,7 @@ func TestSafety13ATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {
 	env := newEnvironment(t)
 	env.User(env.VPCTemplate(fixture.VPCModule), applied("user", `variables: {vpc_name: a}`))
 	env.awaitUpToDate("user")
-	env.Remove(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate)
+	env.RemoveAllowed(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate)
 	env.Await(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.WaitingForUsersReason)
 
 	const text = "is being deleted and cannot be used by new objects"

@@ -80,11 +80,12 @@ func TestWhatEndsTheProtectionFromDeletion(t *testing.T) {
 		env.Edit(object, fixture.Demo, `{"metadata":{"annotations":null}}`)
 	}
 	cluster, captCluster, controlPlane := objects[0], objects[1], objects[2]
+	const inUse = "belongs to Cluster demo"
 	env.Edit(captCluster, fixture.Demo, unprotect)
-	require.NoError(t, env.Delete(t.Context(), captCluster, client.DryRunAll))
+	require.ErrorContains(t, env.Delete(t.Context(), captCluster, client.DryRunAll), inUse)
 	require.Contains(t, refused(t, probe{shared.API, cluster}.delete), "is protected from deletion")
 	env.Edit(controlPlane, fixture.Demo, unprotect)
-	require.NoError(t, env.Delete(t.Context(), controlPlane, client.DryRunAll))
+	require.ErrorContains(t, env.Delete(t.Context(), controlPlane, client.DryRunAll), inUse)
 	env.Eventually(func() string { // The parameters of the policy are a moment late.
 		err := env.Delete(t.Context(), cluster)
 		return fixture.Unless(err == nil, "%v", err)

@@ -116,7 +116,7 @@ func rollOut(env, user *fixture.Environment) {
 	}
 	user.Remove(&infrav1.WorkspaceTemplateApply{}, "vpc")
 	user.AwaitGone(&infrav1.WorkspaceTemplateApply{}, "vpc")
-	env.Remove(&infrav1.WorkspaceTemplate{}, stagedTemplate)
+	env.RemoveAllowed(&infrav1.WorkspaceTemplate{}, stagedTemplate)
 	env.AwaitGone(&infrav1.WorkspaceTemplate{}, stagedTemplate)
 }
 

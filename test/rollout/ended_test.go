@@ -64,7 +64,7 @@ func TestAPreviewEndsWithWhatItIsAbout(t *testing.T) {
 			env.awaitReady("a")
 			env.awaitStage(infrav1.RolloutComplete)
 			env.previewing(slow, "a")
-			env.Remove(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate)
+			env.RemoveAllowed(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate)
 			env.awaitNoPreviews("a")
 			env.requireOnlyPlanned("a")
 			require.Len(t, env.Cloud(), 1, "the template is in use")

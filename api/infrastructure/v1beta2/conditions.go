@@ -13,6 +13,9 @@ const (
 	AdoptionRequiredCondition = "AdoptionRequired"
 	// DeletingCondition reports what the deletion of the object waits for.
 	DeletingCondition = "Deleting"
+	// ClusterConflictCondition is True while more than one Cluster refers to a CAPTCluster or a CAPTControlPlane. It is absent otherwise, until
+	// that happens for the first time.
+	ClusterConflictCondition = "ClusterConflict"
 	// FieldsConsumedCondition is False while fields of an owner have no effect, because its WorkspaceTemplate does not use them. It
 	// is absent otherwise.
 	FieldsConsumedCondition = "FieldsConsumed"
@@ -179,6 +182,12 @@ const (
 	DefinitionDeletingReason = "DefinitionDeleting"
 	// DeletionProtectedReason: spec.deletionProtection is Enabled, so nothing is deleted or destroyed.
 	DeletionProtectedReason = "DeletionProtected"
+	// UsedByClusterReason: a Cluster that is not being deleted refers to the object, so nothing is deleted or destroyed.
+	UsedByClusterReason = "UsedByCluster"
+	// ClusterConflictReason: more than one Cluster refers to the object.
+	ClusterConflictReason = "ClusterConflict"
+	// NoClusterConflictReason: at most one Cluster refers to the object.
+	NoClusterConflictReason = "NoClusterConflict"
 	// WriteRefusedReason: the API server rejected a write of CAPT.
 	WriteRefusedReason = "WriteRefused"
 	// WorkspaceScopeConflictReason: the template has another scope than the existing Workspace.
@@ -214,7 +223,7 @@ func RequiresUserAction(reason string) bool {
 		WorkspaceScopeConflictReason, ProviderConfigConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
 		DestroyFailedReason, ProviderConfigFailedReason, CreateInterruptedReason, NamespaceTerminatingReason,
 		AdoptionRequiredReason, NotProvenReason, ReferenceConflictReason, ApplyRefusedReason, WriteRefusedReason, VPCIDMissingReason, VPCReplacedReason, VPCReadyTimeoutReason,
-		DefinitionDeletingReason, DeletionProtectedReason, DeletionPolicyConflictReason:
+		DefinitionDeletingReason, DeletionProtectedReason, DeletionPolicyConflictReason, UsedByClusterReason, ClusterConflictReason:
 		return true
 	}
 	return false

@@ -17,6 +17,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/ownership"
 )
 
 // Objects are typed objects of CAPT's kinds, Clusters and Namespaces. They are all that exists, except for Namespaces: any may exist without
@@ -132,13 +133,7 @@ func (o Objects) Cluster(_ context.Context, key types.NamespacedName) (*clusterv
 
 // ClusterOf implements validation.Reader.
 func (o Objects) ClusterOf(_ context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
-	return find(o, func(cluster *clusterv1.Cluster) bool {
-		ref, group, kind := cluster.Spec.InfrastructureRef, infrav1.GroupVersion.Group, "CAPTCluster"
-		if _, ok := owner.(*controlplanev1.CAPTControlPlane); ok {
-			ref, group, kind = cluster.Spec.ControlPlaneRef, controlplanev1.GroupVersion.Group, "CAPTControlPlane"
-		}
-		return cluster.Namespace == owner.GetNamespace() && ref.APIGroup == group && ref.Kind == kind && ref.Name == owner.GetName()
-	}), nil
+	return find(o, func(cluster *clusterv1.Cluster) bool { return ownership.RefersTo(cluster, owner) }), nil
 }
 
 // NamespaceLabels implements validation.Reader.

@@ -245,6 +245,16 @@ func TestTemplateStatusShowsUsersThatAreBeingDeleted(t *testing.T) {
 	assert.Empty(t, status.Users)
 }
 
+func TestTemplateStatusShowsThatTheTemplateIsBeingDeleted(t *testing.T) {
+	s := newStaging()
+	s.template.DeletionTimestamp, s.template.Finalizers = ptr.To(before(5)), []string{infrav1.WorkspaceTemplateFinalizer}
+	out, _, err := s.run(t, "template", "status", "team-a/vpc")
+	require.NoError(t, err)
+	assert.Regexp(t, `Deletion: +requested 5m ago; waits for 3 users\n`, out)
+	assert.Contains(t, out, "The template is being deleted, which cannot be reverted")
+	assert.NotContains(t, out, "The manager has not observed")
+}
+
 func TestTemplateStatusShowsWhatTheUserMayRead(t *testing.T) {
 	s := newStaging()
 	forbid[*appsv1.ControllerRevisionList](s, func(*client.ListOptions) bool { return true })

@@ -99,6 +99,21 @@ spec: {version: v1.35.0, workspaceTemplateRef: {name: elsewhere}}
 	assert.Equal(t, "2.1.0", log["version"])
 }
 
+// Deleting either Cluster would destroy the EKS cluster and the VPC of the other.
+func TestValidateReportsClustersThatShareObjects(t *testing.T) {
+	cluster := func(name, captCluster, controlPlane string) string {
+		return "---\napiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: " + name + "}\nspec:\n" +
+			"  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTCluster, name: " + captCluster + "}\n" +
+			"  controlPlaneRef: {apiGroup: controlplane.cluster.x-k8s.io, kind: CAPTControlPlane, name: " + controlPlane + "}\n"
+	}
+	out, _, err := run(t, name, "validate", "-f", written(t, cluster("demo", "demo", "demo")+cluster("demo", "demo", "demo")+cluster("other", "other", "other")))
+	require.NoError(t, err, out)
+	out, _, err = run(t, name, "validate", "-f", written(t, cluster("demo", "demo", "demo")+cluster("copy", "demo", "own")+cluster("second", "other", "demo")))
+	require.EqualError(t, err, "2 errors found", out)
+	assert.Regexp(t, `:13:\d+: error: Cluster copy: spec.infrastructureRef.name: CAPTCluster demo belongs to Cluster demo \(\S+:2\), and can belong to one Cluster only`, out)
+	assert.Regexp(t, `:21:\d+: error: Cluster second: spec.controlPlaneRef.name: CAPTControlPlane demo belongs to Cluster demo \(`, out)
+}
+
 // The manifests that users of the documentation apply are valid.
 func TestSamplesAreValid(t *testing.T) {
 	for _, directory := range []string{"aws", "sandbox"} {

@@ -29,7 +29,7 @@ func (s *Status) show(p *output.Printer, now time.Time) {
 		strategy += ": edits reach all users at once"
 	}
 	for _, field := range [][2]string{
-		{"Template:", p.Paint(output.Strong, s.Namespace+"/"+s.Name)}, {"Strategy:", strategy}, {"Revision:", p.Paint(output.Plain, revision)},
+		{"Template:", p.Paint(output.Strong, s.Namespace+"/"+s.Name)}, {"Deletion:", p.Paint(output.Bad, s.deletionText(now))}, {"Strategy:", strategy}, {"Revision:", p.Paint(output.Plain, revision)},
 		{"Stage:", p.Paint(s.stageStyle(), s.stageText(now))}, {"Approved:", p.Paint(output.Plain, s.approvalText(now))}, {"Users:", s.countsText()},
 	} {
 		if field[1] != "" {
@@ -49,6 +49,14 @@ func (s *Status) show(p *output.Printer, now time.Time) {
 	}
 	s.showUsers(p)
 	s.showRevisions(p, now)
+}
+
+// deletionText is since when the template is being deleted; empty if it is not.
+func (s *Status) deletionText(now time.Time) string {
+	if s.DeletionTime == nil {
+		return ""
+	}
+	return fmt.Sprintf("requested %s ago; waits for %s", ageOf(now, s.DeletionTime), output.Count(len(s.Users)+len(s.Deleting), "user"))
 }
 
 func (s *Status) stageStyle() output.Style {

@@ -30,6 +30,8 @@ type Status struct {
 	metav1.TypeMeta `json:",inline"`
 	Namespace       string `json:"namespace"`
 	Name            string `json:"name"`
+	// DeletionTime is when the deletion of the template was requested; absent if it was not. It ends when the last user is deleted.
+	DeletionTime *metav1.Time `json:"deletionTime,omitempty"`
 	// Strategy, RequiredApproval and State are those of the policy, or their defaults.
 	Strategy         infrav1.RolloutStrategy `json:"strategy"`
 	RequiredApproval infrav1.RolloutApproval `json:"requiredApproval,omitempty"`
@@ -159,7 +161,8 @@ func statusOf(s *staged, decision rollout.Decision) *Status {
 	policy, target, reported := &s.policy, s.target(), s.reported()
 	status := &Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "TemplateStatus"}, Namespace: s.template.Namespace, Name: s.template.Name,
-		Strategy: cmp.Or(policy.Strategy, infrav1.RolloutImmediate), Revision: target.Hash,
+		DeletionTime: s.template.DeletionTimestamp,
+		Strategy:     cmp.Or(policy.Strategy, infrav1.RolloutImmediate), Revision: target.Hash,
 		Counts: map[rollout.UserState]int{}, Users: []User{}, Deleting: s.deleting, Revisions: []Revision{},
 	}
 	observed := s.template.Status.Revision == target.Hash
@@ -234,6 +237,9 @@ func revisionsOf(s *staged) (revisions []Revision) {
 func nextStep(s *Status, observed bool) *view.Next {
 	name, staged := s.Namespace+"/"+s.Name, s.Strategy == infrav1.RolloutStaged
 	switch {
+	case s.DeletionTime != nil:
+		return &view.Next{Step: "The template is being deleted, which cannot be reverted: no rollout of it proceeds, and no other object can use it. It is deleted after its last user. " +
+			"To keep the users, create a template with another name, and let their owners refer to it."}
 	case !observed:
 		return &view.Next{Step: "The manager has not observed the current content yet. If this takes longer than a minute, check that it runs."}
 	case !staged:

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/capt-provider/capt/api/validation/manifests"
 	"github.com/capt-provider/capt/api/validation/rules"
@@ -145,6 +146,7 @@ func (o *options) check(ctx context.Context) (*Report, error) {
 func (r *Report) checkAll(ctx context.Context, content *manifest.Content) error {
 	all := manifests.Files{Objects: content.Typed()}
 	r.duplicates(content.Objects)
+	r.shared(content.Objects)
 	for _, object := range content.Objects {
 		if object.IsCAPT() {
 			r.Objects++
@@ -194,6 +196,36 @@ func (r *Report) duplicates(objects []*manifest.Object) {
 			continue
 		}
 		first[name] = object
+	}
+}
+
+// shared reports Clusters that refer to the same CAPTCluster or CAPTControlPlane, as a copy of a manifest does.
+func (r *Report) shared(objects []*manifest.Object) {
+	first := map[string]*manifest.Object{}
+	for _, object := range objects {
+		cluster, ok := object.Typed.(*clusterv1.Cluster)
+		if !ok {
+			continue
+		}
+		for path, ref := range map[string]clusterv1.ContractVersionedObjectReference{
+			"spec.infrastructureRef.name": cluster.Spec.InfrastructureRef, "spec.controlPlaneRef.name": cluster.Spec.ControlPlaneRef,
+		} {
+			if ref.Kind != "CAPTCluster" && ref.Kind != "CAPTControlPlane" {
+				continue
+			}
+			name := fmt.Sprintf("%s %s", ref.Kind, ref.Name)
+			key := cluster.Namespace + " " + name
+			before := first[key]
+			if before == nil {
+				first[key] = object
+				continue
+			}
+			if before.Typed.GetName() != cluster.Name {
+				line, _ := before.Position("", "")
+				r.add(object, LevelError, path, fmt.Sprintf("%s belongs to %s (%s:%d), and can belong to one Cluster only. Create another one for this Cluster, and correct the reference. kustomize does not change it with namePrefix or nameSuffix",
+					name, before, before.File, line))
+			}
+		}
 	}
 }
 

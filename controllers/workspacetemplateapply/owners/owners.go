@@ -45,30 +45,33 @@ func (r Reader) PausedBy(ctx context.Context, object metav1.Object) (string, err
 	return fmt.Sprintf("%s, which controls this object, is paused: %s", description(object), why), nil
 }
 
-// ProtectedBy describes the controller of a WorkspaceTemplateApply if it protects the cloud resources from deletion; empty when it does not.
-// While the controller is being deleted, it protects everything that it controls: foreground deletion deletes all of that. Otherwise it
-// protects only its own WorkspaceTemplateApply, because a Fargate profile that was removed from spec is deleted. The controller is read from
-// the API server, because a destroy cannot be reverted.
-func (r Reader) ProtectedBy(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (string, error) {
+// HeldBy returns why the controller of a WorkspaceTemplateApply forbids to destroy its cloud resources; nil when it does not: it is protected from
+// deletion, or it is being deleted although a Cluster refers to it. While the controller is being deleted, everything that it controls is held:
+// foreground deletion deletes all of that. Otherwise it protects only its own WorkspaceTemplateApply, because a Fargate profile that was removed
+// from spec is deleted. The controller is read from the API server, because a destroy cannot be reverted.
+func (r Reader) HeldBy(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*engine.Hold, error) {
 	controller, err := controllerOf(ctx, apply, r.Uncached)
 	if err != nil || controller == nil {
-		return "", err
+		return nil, err
 	}
-	protected, own := false, ""
+	own := ""
 	switch c := controller.(type) {
 	case *infrav1.CAPTCluster:
-		protected, own = c.IsDeletionProtected(), c.Spec.WorkspaceTemplateApplyRef.Name
+		own = c.Spec.WorkspaceTemplateApplyRef.Name
 	case *controlplanev1.CAPTControlPlane:
-		protected, own = c.IsDeletionProtected(), c.Spec.WorkspaceTemplateApplyRef.Name
+		own = c.Spec.WorkspaceTemplateApplyRef.Name
 	}
-	if !protected || controller.GetDeletionTimestamp().IsZero() && own != apply.Name {
-		return "", nil
+	if engine.IsDeletionProtected(controller) && (!controller.GetDeletionTimestamp().IsZero() || own == apply.Name) {
+		return &engine.Hold{Reason: infrav1.DeletionProtectedReason, Message: engine.DeletionProtectedMessage(description(apply))}, nil
 	}
-	return description(apply), nil
+	if engine.DeletionContinues(controller) {
+		return nil, nil
+	}
+	return engine.HeldByClusters(ctx, r.Cached, controller, description(apply))
 }
 
 // controllerOf returns the CAPTCluster or CAPTControlPlane that controls an object, from the first reader that has it; nil when there is none.
-func controllerOf(ctx context.Context, object metav1.Object, readers ...client.Reader) (found client.Object, err error) {
+func controllerOf(ctx context.Context, object metav1.Object, readers ...client.Reader) (found engine.Object, err error) {
 	ref := metav1.GetControllerOf(object)
 	if ref == nil || ref.Kind == clusterv1.ClusterKind {
 		return nil, nil
@@ -145,7 +148,7 @@ func (r Reader) owner(ctx context.Context, namespace string, ref metav1.OwnerRef
 }
 
 // watchedKind is an empty object of the kind of an owner; nil when the manager does not watch that kind.
-func watchedKind(ref metav1.OwnerReference) client.Object {
+func watchedKind(ref metav1.OwnerReference) engine.Object {
 	switch schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() {
 	case infrav1.GroupVersion.WithKind("CAPTCluster").GroupKind():
 		return &infrav1.CAPTCluster{}

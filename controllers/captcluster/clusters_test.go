@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package captcluster
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// The deletion was accepted because the policy that rejects it is gone: Cluster API deletes what a copy of the Cluster refers to.
+func TestNothingOfACAPTClusterIsDeletedWhileALiveClusterRefersToIt(t *testing.T) {
+	captCluster := builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc"), held, builder.Deleting())
+	theCopy := builder.DeletedCluster("copy", builder.With(func(c *clusterv1.Cluster) { c.Spec.InfrastructureRef.Name = "demo" }))
+	env := newEnvironment(t, builder.Cluster("demo"), theCopy, captCluster, builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(captCluster)))
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, "True "+infrav1.UsedByClusterReason, env.conditionSummary()[infrav1.DeletingCondition])
+	for _, part := range []string{
+		"Cluster demo refers to this object and is not being deleted, so nothing is destroyed", "Cluster copy refers to it too", "delete Cluster demo",
+		naming.AllowDeleteAnnotation,
+	} {
+		assert.Contains(t, env.message(infrav1.DeletingCondition), part)
+	}
+	assert.Contains(t, env.get().Finalizers, infrav1.CAPTClusterFinalizer)
+	assert.Empty(t, env.reconcile(), "at rest nothing is written")
+
+	update(env, env.get(), func(c *infrav1.CAPTCluster) { c.Annotations = map[string]string{naming.AllowDeleteAnnotation: "true"} })
+	assert.Contains(t, env.reconcile(), "delete demo-vpc")
+}
+
+// The cache may not have a Cluster yet.
+func TestAClusterThatOnlyTheAPIServerHasHoldsADeletion(t *testing.T) {
+	captCluster := builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc"), held, builder.Deleting())
+	env := newEnvironment(t, captCluster, builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(captCluster)))
+	env.Engine.Uncached = builder.Clients(builder.Cluster("demo")).Build()
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, "True "+infrav1.UsedByClusterReason, env.conditionSummary()[infrav1.DeletingCondition])
+}
+
+func TestClustersThatShareACAPTClusterAreReported(t *testing.T) {
+	theCopy := builder.Cluster("copy", builder.With(func(c *clusterv1.Cluster) { c.Spec.InfrastructureRef.Name = "demo" }))
+	env := newEnvironment(t, builder.Cluster("demo"), theCopy, builder.CAPTCluster("demo", owned))
+	env.reconcile()
+	assert.Contains(t, env.message(infrav1.ClusterConflictCondition), "Clusters copy, demo refer to this object")
+	env.remove(theCopy)
+	env.reconcile()
+	assert.Equal(t, "False "+infrav1.NoClusterConflictReason, env.conditionSummary()[infrav1.ClusterConflictCondition])
+}

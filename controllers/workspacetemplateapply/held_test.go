@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workspacetemplateapply
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// In a foreground deletion of the owner, the garbage collector deletes the WorkspaceTemplateApply.
+func TestWhatAnOwnerControlsIsHeldWithItByALiveCluster(t *testing.T) {
+	owner := builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"), builder.WithFinalizers(infrav1.CAPTClusterFinalizer), builder.Deleting())
+	cluster := builder.Cluster("demo")
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), cluster, owner, builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner)))
+	env.rest("demo-vpc")
+	env.remove(env.get("demo-vpc"))
+	assert.Equal(t, []string{"status"}, env.mustReconcile("demo-vpc"))
+	assert.Equal(t, "True "+infrav1.UsedByClusterReason, builder.ConditionSummary(env.get("demo-vpc").Status.Conditions)[infrav1.DeletingCondition])
+	assert.Contains(t, conditions.GetMessage(env.get("demo-vpc"), infrav1.DeletingCondition), "Cluster demo refers to CAPTCluster demo and is not being deleted")
+	assert.Empty(t, env.mustReconcile("demo-vpc"), "at rest nothing is written")
+
+	before := owner.DeepCopy()
+	engine.Set(before, engine.True(infrav1.DeletingCondition, infrav1.UsedByClusterReason, ""))
+	assert.True(t, ownerChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: owner}), "the end of the hold wakes it")
+	env.remove(cluster)
+	assert.Contains(t, env.mustReconcile("demo-vpc"), "delete Workspace")
+}

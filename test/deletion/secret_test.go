@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deletion_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+)
+
+// An administrator deletes the Secrets with the outputs of Terraform. The cluster stays available, and the provider writes them again when it next
+// observes the Workspaces: after its poll interval, or when they change.
+func TestDeletedConnectionSecretsAreWrittenAgain(t *testing.T) {
+	t.Parallel()
+	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
+	env.User(env.Everything()...)
+	env.AwaitState(controlplanev1.StateReady, "")
+	untouched := untouchedSince(env, fixture.VPC, fixture.ControlPlane)
+	applied := map[string]int{}
+	for _, name := range []string{fixture.VPC, fixture.ControlPlane} {
+		applied[name] = len(env.Operations(name, scripted.Apply))
+	}
+	before := map[string]types.UID{}
+	secrets := []string{"demo-vpc-connection", "demo-eks-connection"}
+	for _, name := range secrets {
+		secret := &corev1.Secret{}
+		require.True(t, env.Exists(secret, name), name)
+		before[name] = secret.UID
+		env.Remove(secret, name)
+	}
+	for _, name := range []string{fixture.VPC, fixture.ControlPlane} {
+		env.Edit(env.Workspace(name), env.WorkspaceKey(name).Name, `{"metadata":{"annotations":{"example.com/observe":"now"}}}`)
+	}
+	for _, name := range secrets {
+		secret := &corev1.Secret{}
+		env.Eventually(func() string {
+			return fixture.Unless(env.Exists(secret, name) && secret.UID != before[name] && len(secret.Data) > 0, "Secret %s was not written again", name)
+		})
+	}
+	env.AwaitState(controlplanev1.StateReady, "")
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.AvailableCondition, metav1.ConditionTrue, "")
+	untouched(fixture.VPC, fixture.ControlPlane)
+	for name, count := range applied {
+		require.Len(t, env.Operations(name, scripted.Apply), count, name)
+	}
+}
