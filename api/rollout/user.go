@@ -30,8 +30,11 @@ type User struct {
 	Assigned, Written, Applied, Failed string
 	// Abbreviated is true when spec has only the first digits of Assigned.
 	Abbreviated bool
-	// Blocked is true when its Workspace cannot be written with the assigned revision.
-	Blocked bool
+	// Blocked is true when its Workspace cannot be written with the assigned revision, and Refused when the API server does not let the manager assign
+	// the target to the object, for example because it has nearly the maximum size.
+	Blocked, Refused bool
+	// ResourceVersion of the object.
+	ResourceVersion string
 	// ReadySince is since when it is Ready; zero when it is not.
 	ReadySince time.Time
 	// CreatedAt is when the object was created, and AssignedAt since when it has the assigned revision; zero if that is not recorded.
@@ -61,7 +64,7 @@ func UserOf(apply *infrav1.WorkspaceTemplateApply, cluster labels.Set) User {
 		Key: types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name}, Labels: cluster,
 		Assigned: apply.Spec.TemplateRevision, Written: s.WrittenTemplateRevision, Applied: s.TemplateRevision, Failed: s.FailedTemplateRevision,
 		Paused:    meta.IsStatusConditionTrue(s.Conditions, clusterv1.PausedCondition),
-		CreatedAt: apply.CreationTimestamp.Time, Created: s.WorkspaceRef != nil, Preview: s.Preview,
+		ResourceVersion: apply.ResourceVersion, CreatedAt: apply.CreationTimestamp.Time, Created: s.WorkspaceRef != nil, Preview: s.Preview,
 	}
 	if terraform.IsRecordedAs(u.Assigned, s.Assignment.TemplateRevision) && s.Assignment.Time != nil {
 		u.AssignedAt = s.Assignment.Time.Time
@@ -183,7 +186,7 @@ func (u *User) State(target string) UserState {
 	switch {
 	case !u.Created:
 		return UserCreating
-	case u.Assigned != target && u.plan == infrav1.PreviewFailed:
+	case u.Assigned != target && (u.plan == infrav1.PreviewFailed || u.Refused):
 		return UserFailed
 	case u.Assigned != target:
 		return UserWaiting

@@ -49,6 +49,13 @@ func firstRefusal(err error) (apierrors.APIStatus, error) {
 	return nil, nil
 }
 
+// IsRefusal reports whether the API server refuses a request until something else changes. An object that would exceed the limit of etcd is an
+// internal error.
+func IsRefusal(err error) bool {
+	answer, _ := firstRefusal(err)
+	return answer != nil || err != nil && strings.Contains(err.Error(), "etcdserver: request is too large")
+}
+
 // endsByItself recognizes refusals in a namespace that is being deleted, and of admission that does not know a new version of a
 // kind yet.
 func endsByItself(err error) bool {

@@ -4,17 +4,24 @@
 package workspacetemplate
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/builder"
 )
 
 // A tenant excludes its object from all managers after it was assigned the revision, so that nothing records since when.
@@ -56,6 +63,45 @@ func TestAUserThatDoesNotFinishIsReportedAndAResumeGoesOnWithoutIt(t *testing.T)
 			s.apply("a")
 			template = s.settle()
 			assert.Zero(t, *template.Status.Rollout.LeftBehind, "it has finished after all")
+		})
+	}
+}
+
+// A user can make an object nearly as large as the API server stores it, so that it cannot be assigned a revision.
+func TestAUserThatCannotBeAssignedARevisionStopsNoOther(t *testing.T) {
+	for name, row := range map[string]struct {
+		policy infrav1.WorkspaceTemplateRollout
+		resume bool
+	}{
+		"with a resume": {infrav1.WorkspaceTemplateRollout{MaxConcurrent: 1}, true},
+		"Continue":      {infrav1.WorkspaceTemplateRollout{MaxConcurrent: 1, OnFailure: infrav1.RolloutFailureContinue}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStaging(t, row.policy, user("a"), user("b"))
+			s.Client = interceptor.NewClient(s.Client.(client.WithWatch), interceptor.Funcs{
+				Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+					if object.GetName() == "a" {
+						return apierrors.NewInternalError(errors.New("etcdserver: request is too large"))
+					}
+					return c.Patch(ctx, object, patch, options...)
+				},
+			})
+			request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "vpc"}}
+			_, err := s.Reconcile(t.Context(), request)
+			require.ErrorContains(t, err, "request is too large")
+			template := s.settle()
+			target := template.Status.Rollout.Revision
+			if row.resume {
+				assert.Empty(t, s.assigned(target))
+				condition := meta.FindStatusCondition(template.Status.Conditions, infrav1.RollingOutCondition)
+				assert.Equal(t, infrav1.RolloutStoppedReason, condition.Reason)
+				assert.Contains(t, condition.Message, "default/a")
+				s.edit(func(template *infrav1.WorkspaceTemplate) {
+					template.Annotations = map[string]string{naming.ResumeAnnotation: target}
+				})
+				s.settle()
+			}
+			assert.Equal(t, "b", s.assigned(target))
 		})
 	}
 }

@@ -6,6 +6,7 @@ package workspacetemplate
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -79,21 +80,27 @@ func (r *Reconciler) observeRollout(ctx context.Context, template *infrav1.Works
 }
 
 // assignments has since when this process has seen that users are assigned a revision, while no manager has recorded it in their status.
+// It also has the assignments that the API server refused, with the resource version of the object.
 type assignments struct {
-	since map[types.NamespacedName]seenAssignment
+	since   map[types.NamespacedName]seenAssignment
+	refused map[types.NamespacedName]refusedAssignment
 }
+
+type refusedAssignment struct{ revision, resourceVersion string }
 
 type seenAssignment struct {
 	revision string
 	at       time.Time
 }
 
-// observeAssignments adds the times of assignments that are not recorded. Usually that is a matter of seconds, but a user may have excluded an object from
+// observeAssignments adds refused assignments of the current content, and the times of assignments that are not recorded. Usually that is a matter of seconds, but a user may have excluded an object from
 // all managers.
 func (r *Reconciler) observeAssignments(template *infrav1.WorkspaceTemplate, f *stagedFacts) {
 	state, seen := engine.StateOf[assignments](r.State, client.ObjectKeyFromObject(template)), map[types.NamespacedName]seenAssignment{}
+	current := rollout.HashOf(template)
 	for i := range f.Users {
 		u := &f.Users[i]
+		u.Refused = state.refused[u.Key] == refusedAssignment{current, u.ResourceVersion}
 		if u.Assigned == "" || !u.AssignedAt.IsZero() {
 			continue
 		}
@@ -145,13 +152,12 @@ func planStaged(template *infrav1.WorkspaceTemplate, facts *Facts) *stagedPlan {
 // rollOut stores the revision, and then assigns it: a user must never be assigned a revision that is not stored. Without a staged rollout, it
 // removes the assignments of an earlier one.
 func (r *Reconciler) rollOut(ctx context.Context, template *infrav1.WorkspaceTemplate, f *Facts, p Plan) error {
+	var errs []error // An object that cannot be written must not stop the others.
 	for _, user := range p.Unassign {
-		if err := r.assign(ctx, user, ""); err != nil {
-			return err
-		}
+		errs = append(errs, r.assign(ctx, user, ""))
 	}
 	if p.Staged == nil {
-		return nil
+		return errors.Join(errs...)
 	}
 	write := p.Staged.Copied
 	if p.Staged.Write {
@@ -163,9 +169,14 @@ func (r *Reconciler) rollOut(ctx context.Context, template *infrav1.WorkspaceTem
 		}
 	}
 	for _, assignment := range p.Staged.Assign {
-		if err := r.assign(ctx, assignment.User, assignment.Revision); err != nil {
-			return err
+		err := r.assign(ctx, assignment.User, assignment.Revision)
+		if engine.IsRefusal(err) {
+			r.recordRefusal(template, f.Staged, assignment)
 		}
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	for _, name := range p.Staged.Obsolete {
 		object := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: template.Namespace, Name: name}}
@@ -177,6 +188,19 @@ func (r *Reconciler) rollOut(ctx context.Context, template *infrav1.WorkspaceTem
 		return engine.Wait("a deadline of the rollout", at.Sub(p.Staged.At))
 	}
 	return nil
+}
+
+// recordRefusal records that an object cannot be assigned a revision as it is. The next reconcile counts it as failed, and selects others.
+func (r *Reconciler) recordRefusal(template *infrav1.WorkspaceTemplate, f *stagedFacts, assignment rollout.Assignment) {
+	state := engine.StateOf[assignments](r.State, client.ObjectKeyFromObject(template))
+	if state.refused == nil {
+		state.refused = map[types.NamespacedName]refusedAssignment{}
+	}
+	for i := range f.Users {
+		if u := &f.Users[i]; u.Key == assignment.User {
+			state.refused[u.Key] = refusedAssignment{assignment.Revision, u.ResourceVersion}
+		}
+	}
 }
 
 // store creates the ControllerRevision of a revision, or gives it its new number.
