@@ -20,6 +20,8 @@ func attacks() []choice[attack] {
 		{10, bornDeleted},
 		{10, takeWorkspace},
 		{8, approve},
+		{8, takeName},
+		{6, proveAdoption},
 		{6, deleteForGood},
 		{6, releaseFinalizers},
 		{6, becomeOwned},
@@ -46,7 +48,7 @@ func (g *generator) found(k *kind, suits func(*unstructured.Unstructured) bool) 
 	return ""
 }
 
-func any_(*unstructured.Unstructured) bool { return true }
+func whatever(*unstructured.Unstructured) bool { return true }
 
 func deleted(object *unstructured.Unstructured) bool { return object.GetDeletionTimestamp() != nil }
 
@@ -60,14 +62,7 @@ func (g *generator) patch(k *kind, version, name string, mutations ...mutation) 
 		return nil
 	}
 	r := &request{verb: pick(g.rand, []verb{mergePatch, jsonPatch, update}), kind: k, version: version, name: name, manager: pick(g.rand, g.managers)}
-	if r.verb != update {
-		return g.patched(r, object, mutations)
-	}
-	for _, m := range mutations {
-		setField(object.Object, m)
-	}
-	r.body = object.Object
-	return r
+	return g.patched(r, object, mutations)
 }
 
 // convertible is a kind with two versions that the user may write.
@@ -76,7 +71,7 @@ func (g *generator) convertible() *kind {
 }
 
 // forgeRecord writes an existing object through the older version, with what only the newer one has.
-func forgeRecord(g *generator) *request { return g.forged(any_) }
+func forgeRecord(g *generator) *request { return g.forged(whatever) }
 
 // forgeWhileDeleted does so with an object that is being deleted, for which no webhook is called.
 func forgeWhileDeleted(g *generator) *request {
@@ -160,11 +155,37 @@ func takeWorkspace(g *generator) *request {
 	return r
 }
 
+// takeName lets an object that has no name of a Workspace yet name the one of another, also while it is deleted.
+func takeName(g *generator) *request {
+	k := g.applies()
+	name := g.found(k, func(object *unstructured.Unstructured) bool {
+		taken, _, _ := unstructured.NestedString(object.Object, "spec", "workspaceName")
+		return taken == ""
+	})
+	patch := func() *request {
+		return g.patch(k, k.hub(), name, mutation{[]string{"spec", "workspaceName"}, pick(g.rand, g.fleet.targets).name})
+	}
+	if name == "" || chance(g.rand, 50) {
+		return patch()
+	}
+	g.queue = append(g.queue, func() *request { return &request{verb: remove, kind: k, version: k.hub(), name: name} }, patch)
+	return g.patch(k, k.hub(), name, mutation{[]string{"metadata", "finalizers"}, []any{ownFinalizer}})
+}
+
+// proveAdoption asks for a plan of another's state.
+func proveAdoption(g *generator) *request {
+	r := takeWorkspace(g)
+	annotations := r.object().GetAnnotations()
+	annotations["capt.cluster.x-k8s.io/prove-adoption"] = "x"
+	r.object().SetAnnotations(annotations)
+	return r
+}
+
 // approve confirms a held change or an unapproved revision.
 func approve(g *generator) *request {
 	k := g.applies()
 	annotations := []string{"metadata", "annotations"}
-	return g.patch(k, k.hub(), g.found(k, any_),
+	return g.patch(k, k.hub(), g.found(k, whatever),
 		mutation{append(slices.Clone(annotations), "capt.cluster.x-k8s.io/approve"), pick(g.rand, g.fleet.revisions)},
 		mutation{append(slices.Clone(annotations), "capt.cluster.x-k8s.io/approved-by"), "sandbox-admin"},
 		mutation{append(slices.Clone(annotations), "capt.cluster.x-k8s.io/approved-at"), "2026-07-01T12:00:00Z"})
@@ -173,7 +194,7 @@ func approve(g *generator) *request {
 // deleteForGood removes what protects an object, and deletes it.
 func deleteForGood(g *generator) *request {
 	k := g.convertible()
-	name := g.found(k, any_)
+	name := g.found(k, whatever)
 	first := g.patch(k, k.hub(), name, mutation{[]string{"metadata", "annotations", pick(g.rand, []string{deleteForMove, "capt.cluster.x-k8s.io/allow-delete"})}, "true"})
 	if first != nil {
 		g.queue = append(g.queue, func() *request {
@@ -192,7 +213,7 @@ func releaseFinalizers(g *generator) *request {
 // becomeOwned makes an object belong to another one.
 func becomeOwned(g *generator) *request {
 	k := g.convertible()
-	return g.patch(k, pick(g.rand, k.versions), g.found(k, any_), g.owners())
+	return g.patch(k, pick(g.rand, k.versions), g.found(k, whatever), g.owners())
 }
 
 // rarest is a request of the combination that was accepted least.

@@ -27,8 +27,8 @@ import (
 const (
 	// sharedTemplate is a template of the platform with a staged rollout, and olderTemplate is that of the adopted Workspaces.
 	sharedTemplate, olderTemplate = "shared", "older"
-	// unapproved is part of the content that nobody approved.
-	unapproved = "never-approved-7f3a"
+	// mark is part of the content that was not approved.
+	mark = "not-approved-7f3a"
 )
 
 // target is a Workspace of the other namespace.
@@ -53,8 +53,8 @@ type fleet struct {
 	*fixture.Environment
 	// a is the namespace of the hostile user, b that of another tenant, and p has the templates of the platform.
 	a, b, p string
-	// approved is the revision of the shared template that all have.
-	approved string
+	// approved is the revision of the shared template that all have, and unapproved the one that waits for an approval.
+	approved, unapproved string
 	targets  []*target
 	// owners are objects that an owner reference may name.
 	owners []*unstructured.Unstructured
@@ -97,10 +97,13 @@ func newFleet(t *testing.T, prefix string) *fleet {
 		}
 	}
 	f.platform()
+	// It is older than everything of the other tenant, and has no name of a Workspace yet.
+	f.in(f.a).User(fixture.WorkspaceTemplateApply("absent", "early"))
 	f.tenant(f.b)
 	f.tenant(f.a)
 	f.adopted("older")
 	f.adopted("older-2")
+	f.waiting("waiting")
 	f.others()
 	f.publishUnapproved()
 	f.awaitQuiet()
@@ -156,22 +159,17 @@ func (f *fleet) template() *infrav1.WorkspaceTemplate {
 	return template
 }
 
-// adopted creates a WorkspaceTemplateApply as captctl leaves it: its cluster-wide Workspace has the name that CAPT v0.3 gave, and no claim.
-func (f *fleet) adopted(name string) {
+// legacy creates a cluster-wide Workspace with the name that CAPT v0.3 gave, without a claim, and returns it with the manifest of its object.
+func (f *fleet) legacy(name, workspaceName string) (*unstructured.Unstructured, *unstructured.Unstructured) {
 	f.Helper()
 	b := f.in(f.b)
 	document := fixture.WorkspaceTemplateApply(olderTemplate+", namespace: "+f.p, name, fmt.Sprintf("variables: {vpc_name: %s}", name))
 	b.User(document)
-	ready := func() *infrav1.WorkspaceTemplateApply {
-		apply := &infrav1.WorkspaceTemplateApply{}
-		b.Await(apply, name, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
-		return apply
-	}
-	made := fixture.WorkspaceOf(f, f, ready())
+	made := fixture.WorkspaceOf(f, f, f.awaitReady(name))
 	b.Remove(&infrav1.WorkspaceTemplateApply{}, name)
 	b.AwaitGone(&infrav1.WorkspaceTemplateApply{}, name)
 
-	workspace := fixture.NewWorkspace(terraform.ScopeCluster, types.NamespacedName{Name: naming.LegacyWorkspace(f.b + "-" + name)})
+	workspace := fixture.NewWorkspace(terraform.ScopeCluster, types.NamespacedName{Name: workspaceName})
 	workspace.Object["spec"] = made.Object["spec"]
 	require.NoError(f, f.Create(f.Context(), workspace))
 	f.Eventually(func() string {
@@ -181,17 +179,46 @@ func (f *fleet) adopted(name string) {
 	})
 	object := fixture.Decode(f, f.b, document)
 	object.SetAnnotations(map[string]string{"cluster.x-k8s.io/paused": naming.MigrationPause})
-	require.NoError(f, unstructured.SetNestedField(object.Object, workspace.GetName(), "spec", "workspaceName"))
-	fixture.Apply(f, f.Client, object)
+	return workspace, object
+}
+
+func (f *fleet) awaitReady(name string) *infrav1.WorkspaceTemplateApply {
+	f.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
-	require.True(f, b.Exists(apply, name))
+	f.in(f.b).Await(apply, name, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+	return apply
+}
+
+// create creates an object that names its Workspace only in status, as CAPT v0.3 did, and ends its pause.
+func (f *fleet) create(object *unstructured.Unstructured, workspace string) {
+	f.Helper()
+	fixture.Apply(f, f.Client, object)
+	apply, b := &infrav1.WorkspaceTemplateApply{}, f.in(f.b)
+	require.True(f, b.Exists(apply, object.GetName()))
 	before := client.MergeFrom(apply.DeepCopy())
-	apply.Status.WorkspaceName = workspace.GetName()
+	apply.Status.WorkspaceName = workspace
 	require.NoError(f, f.Status().Patch(f.Context(), apply, before))
-	b.Edit(apply, name, `{"metadata":{"annotations":{"cluster.x-k8s.io/paused":null}}}`)
-	adopted := ready()
-	require.Equal(f, workspace.GetUID(), adopted.Status.WorkspaceRef.UID)
-	require.Empty(f, fixture.WorkspaceOf(f, f, adopted).GetAnnotations()[naming.ClaimAnnotation], "an adoption writes no claim")
+	b.Edit(apply, object.GetName(), `{"metadata":{"annotations":{"cluster.x-k8s.io/paused":null}}}`)
+}
+
+// adopted creates a WorkspaceTemplateApply as captctl leaves it: its Workspace has no claim.
+func (f *fleet) adopted(name string) {
+	f.Helper()
+	workspace, object := f.legacy(name, naming.LegacyWorkspace(f.b+"-"+name))
+	require.NoError(f, unstructured.SetNestedField(object.Object, workspace.GetName(), "spec", "workspaceName"))
+	f.create(object, workspace.GetName())
+	apply := f.awaitReady(name)
+	require.Equal(f, workspace.GetUID(), apply.Status.WorkspaceRef.UID)
+	require.Empty(f, fixture.WorkspaceOf(f, f, apply).GetAnnotations()[naming.ClaimAnnotation], "an adoption writes no claim")
+}
+
+// waiting creates one that was not adopted.
+func (f *fleet) waiting(name string) {
+	f.Helper()
+	workspace, object := f.legacy(name, naming.LegacyWorkspace(f.b+"-"+name))
+	object.SetFinalizers([]string{infrav1.LegacyWorkspaceTemplateApplyFinalizer})
+	f.create(object, workspace.GetName())
+	f.in(f.b).Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.AdoptionRequiredCondition, metav1.ConditionTrue, "")
 }
 
 // others creates a protected cluster, objects in deletion, and what the tenant keeps secret.
@@ -215,12 +242,15 @@ func (f *fleet) others() {
 // publishUnapproved edits the shared template. No user approves the edit.
 func (f *fleet) publishUnapproved() {
 	f.Helper()
-	f.in(f.p).User(f.shared("\n# " + unapproved + fixture.VPCModule))
+	f.in(f.p).User(f.shared("\n# " + mark + fixture.VPCModule))
 	revision := rollout.HashOf(f.template())
 	require.NotEqual(f, f.approved, revision)
 	f.Eventually(func() string {
 		s := f.template().Status.Rollout
 		return fixture.Unless(s.Revision == revision && s.Stage == infrav1.RolloutWaitingForApproval, "the rollout of %s is at stage %s", s.Revision, s.Stage)
 	})
-	f.revisions = []string{revision, revision, revision, f.approved, revision[:12], "absent"}
+	f.unapproved, f.revisions = revision, []string{f.approved, "absent"}
+	if !without("revisions") {
+		f.revisions = append(f.revisions, revision, revision, revision, revision[:12])
+	}
 }

@@ -25,6 +25,9 @@ type lostField struct {
 // forge makes a value of the annotation of conversion that sets fields of the version to which an object is converted: with the fingerprints of
 // what conversion would set instead, if it knows the object.
 func (g *generator) forge(k *kind, object *unstructured.Unstructured, version string) string {
+	if without("conversion-data") {
+		return "{}"
+	}
 	to := k.versions[0]
 	if version == to {
 		to = k.hub()

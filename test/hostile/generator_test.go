@@ -129,37 +129,31 @@ func (g *generator) existing(r *request) *request {
 		}
 		object = g.manifest(r.kind, r.version, r.name)
 	}
-	changes := g.changes(4)
-	if r.verb == update {
-		if chance(g.rand, 50) {
-			object.SetResourceVersion("")
-		}
-		r.body = g.changed(r.kind, r.version, object, changes)
-		return r
+	if r.verb == update && chance(g.rand, 50) {
+		object.SetResourceVersion("")
 	}
-	return g.patched(r, object, g.mutations(r.kind, r.version, object, changes))
+	return g.patched(r, object, g.mutations(r.kind, r.version, object, g.changes(4)))
 }
 
-// patched completes a patch with mutations of an object.
+// patched completes a patch or an update with mutations of an object.
 func (g *generator) patched(r *request, object *unstructured.Unstructured, mutations []mutation) *request {
-	if r.verb == mergePatch {
-		merged := map[string]any{}
-		for _, m := range mutations {
-			if err := unstructured.SetNestedField(merged, runtime.DeepCopyJSONValue(m.value), m.path...); err != nil {
-				continue // It is below another mutation.
-			}
-		}
-		r.body = merged
-		return r
-	}
-	object, operations := object.DeepCopy(), []any{}
+	merged, operations := map[string]any{}, []any{}
+	object = object.DeepCopy()
 	for _, m := range mutations {
+		_ = unstructured.SetNestedField(merged, runtime.DeepCopyJSONValue(m.value), m.path...) // Not below another mutation.
 		if operation := operationOf(object.Object, m); operation != nil {
 			operations = append(operations, operation)
-			setField(object.Object, m)
 		}
+		setField(object.Object, m)
 	}
-	r.body = operations
+	switch r.verb {
+	case update:
+		r.body, r.changes = object.Object, merged
+	case mergePatch:
+		r.body = merged
+	default:
+		r.body = operations
+	}
 	return r
 }
 

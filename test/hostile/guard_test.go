@@ -76,7 +76,10 @@ func (g *guard) follow(ctx context.Context, kind schema.GroupVersionKind, watche
 func (g *guard) report(text string, about ...string) {
 	g.lock.Lock()
 	defer g.lock.Unlock()
-	g.violations = append(g.violations, violation{text, about})
+	// What follows from a violation is not another one.
+	if !slices.ContainsFunc(g.violations, func(v violation) bool { return slices.Equal(v.about, about) }) {
+		g.violations = append(g.violations, violation{text, about})
+	}
 }
 
 // found returns the violations so far.
@@ -136,8 +139,8 @@ func (g *guard) checkWorkspace(workspace *unstructured.Unstructured) {
 	g.lock.Lock()
 	g.workspaces++
 	g.lock.Unlock()
-	if strings.Contains(textOfJSON(workspace.Object["spec"]), unapproved) {
-		g.report(nameOf(workspace)+" has content that was not approved", workspace.GetName(), g.fleet.revisions[0])
+	if strings.Contains(textOfJSON(workspace.Object["spec"]), mark) {
+		g.report(nameOf(workspace)+" has content that was not approved", workspace.GetName(), g.fleet.unapproved)
 	}
 	_, known := g.before[workspace.GetUID()]
 	state := workspace.GetAnnotations()[externalNameAnnotation]

@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/ptr"
@@ -46,8 +45,9 @@ type request struct {
 	version     string
 	name        string
 	subresource string
-	// body is the object, or the patch.
+	// body is the object, or the patch, and changes is what an object that replaces another one changes.
 	body        any
+	changes     map[string]any
 	manager     string
 	force       bool
 	propagation metav1.DeletionPropagation
@@ -152,26 +152,17 @@ func (r *request) String() string {
 	}[r.verb]
 	body := ""
 	if r.body != nil {
-		body = " '" + shortened(string(r.shown()), 1500) + "'"
+		body = " '" + shortened(r.shown(), 1500) + "'"
 	}
 	return fmt.Sprintf("%d: kubectl %s %s %s%s%s  # %d in %s %s", r.number, command, resource, r.name, options, body, r.code, r.took.Round(time.Millisecond), shortened(r.message, 200))
 }
 
-// shown is the text of the body without managedFields, unless the request changes them.
-func (r *request) shown() []byte {
-	body, ok := r.body.(map[string]any)
-	if !ok || r.verb != update {
-		return r.text()
+// shown is the text of the body; of an object that replaces another one, what differs.
+func (r *request) shown() string {
+	if r.verb == update {
+		return "the object with " + textOfJSON(r.changes)
 	}
-	shown := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(body)}
-	if len(shown.GetManagedFields()) > 1 {
-		shown.SetManagedFields(nil)
-	}
-	text, err := json.Marshal(shown.Object)
-	if err != nil {
-		panic(err) // It is JSON.
-	}
-	return text
+	return string(r.text())
 }
 
 func shortened(text string, limit int) string {

@@ -123,7 +123,7 @@ func (f *fleet) addTarget(workspace *unstructured.Unstructured) {
 		name: workspace.GetName(), namespace: workspace.GetNamespace(), uid: workspace.GetUID(), state: state,
 		template: map[string]any{"name": "vpc", "namespace": f.b}, variables: map[string]any{"vpc_name": "demo-vpc"},
 	}
-	for _, name := range []string{"older", "older-2"} {
+	for _, name := range []string{"older", "older-2", "waiting"} {
 		if workspace.GetName() == naming.LegacyWorkspace(f.b+"-"+name) {
 			t.template, t.variables = map[string]any{"name": olderTemplate, "namespace": f.p}, map[string]any{"vpc_name": name}
 			f.targets = append(f.targets, t, t) // The worst ones: they have no claim.
