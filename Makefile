@@ -120,7 +120,7 @@ test-unit: ## Run the tests that start no servers.
 # "make test" leaves out SLOW packages and SLOW_TESTS, and runs a part of the combinations of SAMPLED packages (fixture.Sample). "make test-slow"
 # runs all of them. A slow test covers combinations or long chains of what other tests cover one by one, or a tool of the tests.
 SLOW := captctl|crash|gitops|installers|migrate/(crash|reapply)|provider/conformance|roles|rollout/fleet|sandbox/cmd/sandbox|stress|upgrade
-SAMPLED := defects|deletion|fargate|faults
+SAMPLED := defects|deletion|fargate|faults|hostile
 SLOW_TESTS := \
   TestAFargateProfileMovesWithItsCluster \
   TestAClusterMovesWhileARolloutWaits \

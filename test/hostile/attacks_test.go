@@ -5,6 +5,7 @@ package hostile_test
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -22,19 +23,14 @@ func attacks() []choice[attack] {
 		{8, approve},
 		{8, takeName},
 		{6, proveAdoption},
+		{1, fillObject},
 		{6, deleteForGood},
 		{6, releaseFinalizers},
 		{6, becomeOwned},
-		{12, rarest},
 	}
 }
 
-// kindOf finds a kind by its resource.
-func (g *generator) kindOf(resource string) *kind {
-	return g.kinds[slices.IndexFunc(g.kinds, func(k *kind) bool { return k.resource == resource })]
-}
-
-func (g *generator) applies() *kind { return g.kindOf("workspacetemplateapplies") }
+func (g *generator) applies() *kind { return g.kindNamed("WorkspaceTemplateApply") }
 
 // found is a name of an object that exists; empty if there is none.
 func (g *generator) found(k *kind, suits func(*unstructured.Unstructured) bool) string {
@@ -67,7 +63,7 @@ func (g *generator) patch(k *kind, version, name string, mutations ...mutation) 
 
 // convertible is a kind with two versions that the user may write.
 func (g *generator) convertible() *kind {
-	return weighted(g.rand, []choice[*kind]{{4, g.applies()}, {2, g.kindOf("captclusters")}, {2, g.kindOf("captcontrolplanes")}, {1, g.kindOf("captcontrolplanetemplates")}})
+	return weighted(g.rand, []choice[*kind]{{4, g.applies()}, {2, g.kindNamed("CAPTCluster")}, {2, g.kindNamed("CAPTControlPlane")}, {1, g.kindNamed("CAPTControlPlaneTemplate")}})
 }
 
 // forgeRecord writes an existing object through the older version, with what only the newer one has.
@@ -181,6 +177,18 @@ func proveAdoption(g *generator) *request {
 	return r
 }
 
+// fillObject creates a user of the shared template that is nearly as large as etcd allows, so that every write of it may be too large.
+func fillObject(g *generator) *request {
+	k := g.applies()
+	r := g.of(k, create, k.hub())
+	r.subresource = ""
+	setField(r.object().Object, mutation{[]string{"spec", "templateRef"}, g.fleet.sharedRef()})
+	const limit = 1572000
+	size := len(r.text()) + g.rand.IntN(4000)
+	setField(r.object().Object, mutation{[]string{"spec", "variables"}, map[string]any{"vpc_name": "x", "pad": strings.Repeat("x", max(1, limit-size))}})
+	return r
+}
+
 // approve confirms a held change or an unapproved revision.
 func approve(g *generator) *request {
 	k := g.applies()
@@ -214,27 +222,4 @@ func releaseFinalizers(g *generator) *request {
 func becomeOwned(g *generator) *request {
 	k := g.convertible()
 	return g.patch(k, pick(g.rand, k.versions), g.found(k, whatever), g.owners())
-}
-
-// rarest is a request of the combination that was accepted least.
-func rarest(g *generator) *request {
-	var least *request
-	for _, k := range g.kinds {
-		for _, v := range verbs() {
-			for _, version := range k.versions {
-				key := combination{k.Kind, version, v}
-				if least != nil && g.tried[key] >= g.tried[combination{least.kind.Kind, least.version, least.verb}] {
-					continue
-				}
-				if k.permitted {
-					least = &request{kind: k, verb: v, version: version}
-				}
-			}
-		}
-	}
-	r := g.of(least.kind, least.verb, least.version)
-	if r != nil {
-		r.subresource = ""
-	}
-	return r
 }

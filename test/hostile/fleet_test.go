@@ -55,7 +55,7 @@ type fleet struct {
 	a, b, p string
 	// approved is the revision of the shared template that all have, and unapproved the one that waits for an approval.
 	approved, unapproved string
-	targets  []*target
+	targets              []*target
 	// owners are objects that an owner reference may name.
 	owners []*unstructured.Unstructured
 	// What follows is what a hostile user is assumed to know.
@@ -125,7 +125,7 @@ func (f *fleet) platform() {
 // shared is the shared template with a module.
 func (f *fleet) shared(module string) string {
 	p := f.in(f.p)
-	policy := fmt.Sprintf("\nspec:\n  allowedNamespaces: {names: [%s, %s]}\n  rollout: {strategy: Staged, approval: Always, canary: {count: 1}}\n", f.a, f.b)
+	policy := fmt.Sprintf("\nspec:\n  allowedNamespaces: {names: [%s, %s]}\n  rollout: {strategy: Staged, approval: Always, onFailure: Continue, maxConcurrent: 100}\n", f.a, f.b)
 	return strings.Replace(p.Template(sharedTemplate, module, "vpc_name"), "\nspec:\n", policy, 1)
 }
 
@@ -143,9 +143,14 @@ func (f *fleet) tenant(namespace string) {
 	there.AwaitState(controlplanev1.StateReady, "")
 	if template := f.template(); template.Annotations[naming.ApproveAnnotation] == "" {
 		f.approved = rollout.HashOf(template)
-		f.in(f.p).Edit(&infrav1.WorkspaceTemplate{}, sharedTemplate, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, naming.ApproveAnnotation, f.approved))
+		f.approve(f.approved)
 	}
 	there.Await(&infrav1.WorkspaceTemplateApply{}, "user", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+}
+
+func (f *fleet) approve(revision string) {
+	f.Helper()
+	f.in(f.p).Edit(&infrav1.WorkspaceTemplate{}, sharedTemplate, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, naming.ApproveAnnotation, revision))
 }
 
 func (f *fleet) user(name string) string {

@@ -30,7 +30,7 @@ type generator struct {
 	turn   map[schema.GroupVersionKind]int
 	// queue has requests that belong together.
 	queue []func() *request
-	// tried counts requests per kind, verb and version, so that each combination is tried.
+	// tried counts the accepted requests per kind, verb and version.
 	tried map[combination]int
 }
 
@@ -68,10 +68,34 @@ func (g *generator) request() *request {
 				return r
 			}
 		}
+		if least := g.least(); g.tried[least] == 0 && chance(g.rand, 15) {
+			if r := g.of(g.kindNamed(least.kind), least.verb, least.version); r != nil {
+				return r
+			}
+		}
 		if r := g.random(); r != nil {
 			return r
 		}
 	}
+}
+
+// least is the combination that was accepted least.
+func (g *generator) least() (least combination) {
+	for _, k := range g.kinds {
+		for _, v := range verbs() {
+			for _, version := range k.versions {
+				key := combination{k.Kind, version, v}
+				if k.permitted && (least.kind == "" || g.tried[key] < g.tried[least]) {
+					least = key
+				}
+			}
+		}
+	}
+	return least
+}
+
+func (g *generator) kindNamed(name string) *kind {
+	return g.kinds[slices.IndexFunc(g.kinds, func(k *kind) bool { return k.Kind == name })]
 }
 
 // random is a request of a kind, a verb and a version by chance; nil if there is no object for it.

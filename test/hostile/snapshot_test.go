@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -131,6 +132,17 @@ func (f *fleet) addTarget(workspace *unstructured.Unstructured) {
 	}
 	f.targets = append(f.targets, t)
 	f.states = append(f.states, state)
+}
+
+// requireRollout requires that the other tenant gets the content once it is approved, whatever the objects of the hostile user are like.
+func (f *fleet) requireRollout() {
+	f.Helper()
+	f.approve(f.unapproved)
+	apply := &infrav1.WorkspaceTemplateApply{}
+	f.Eventually(func() string {
+		require.True(f, f.in(f.b).Exists(apply, "user"))
+		return fixture.Unless(apply.Status.TemplateRevision == f.unapproved, "the other tenant has revision %s, and the rollout is %+v", apply.Status.TemplateRevision, f.template().Status.Rollout)
+	})
 }
 
 // Manifests of the hostile user's own objects.
