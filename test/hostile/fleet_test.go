@@ -97,8 +97,11 @@ func newFleet(t *testing.T, prefix string) *fleet {
 		}
 	}
 	f.platform()
-	// It is older than everything of the other tenant, and has no name of a Workspace yet.
-	f.in(f.a).User(fixture.WorkspaceTemplateApply("absent", "early"))
+	for _, name := range early() {
+		object := fixture.Decode(t, f.a, fixture.WorkspaceTemplateApply("absent", name))
+		object.SetFinalizers([]string{ownFinalizer})
+		fixture.Apply(t, f.Client, object)
+	}
 	f.tenant(f.b)
 	f.tenant(f.a)
 	f.adopted("older")
@@ -110,6 +113,9 @@ func newFleet(t *testing.T, prefix string) *fleet {
 	f.know()
 	return f
 }
+
+// early are objects of the hostile user that are older than those of the other tenant, and have no name of a Workspace yet.
+func early() []string { return []string{"early-1", "early-2", "early-3", "early-4"} }
 
 // platform creates the shared templates. Both tenants may use them.
 func (f *fleet) platform() {

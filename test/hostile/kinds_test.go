@@ -54,7 +54,7 @@ const (
 // kinds lists what a user with the role edit can write, and what such a user could gain from.
 func kinds(f *fleet) []*kind {
 	both, hub := []string{"v1beta1", "v1beta2"}, []string{"v1beta2"}
-	applies := []string{"demo-vpc", "demo-eks-controlplane-apply", "early", "older", "older-2", "waiting", "user", "leaving", "h0-vpc", "h1", "h2", "h3", "h4", "h5"}
+	applies := append(early(), "demo-vpc", "demo-eks-controlplane-apply", "older", "older-2", "waiting", "user", "leaving", "h0-vpc", "h1", "h2", "h3", "h4", "h5")
 	clusters := []string{"demo", "h0", "h1", "h2", "protected", "leaving"}
 	return []*kind{
 		{GroupKind: schema.GroupKind{Group: infrastructure, Kind: "WorkspaceTemplateApply"}, resource: "workspacetemplateapplies", versions: both, permitted: true, weight: 40, names: applies, manifests: f.applies()},
