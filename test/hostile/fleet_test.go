@@ -70,8 +70,6 @@ func (f *fleet) in(namespace string) *fixture.Environment {
 	return &there
 }
 
-func (f *fleet) namespaces() []string { return []string{f.a, f.b, f.p, "kube-system"} }
-
 func (f *fleet) sharedRef() map[string]any {
 	return map[string]any{"name": sharedTemplate, "namespace": f.p}
 }

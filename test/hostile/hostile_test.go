@@ -169,13 +169,22 @@ func written(event *auditv1.Event) bool {
 // requireNoWrites requires that no client wrote an object of others, apart from the status of the platform's templates.
 func (r *run) requireNoWrites() {
 	r.Helper()
+	clusterWide := map[string]bool{}
+	for _, t := range r.targets {
+		clusterWide[t.name] = t.namespace == ""
+	}
 	for _, event := range fixture.AuditEvents(r, r.Sandbox, audit.Filter{Verbs: audit.Writes, Since: r.began}) {
 		object := event.ObjectRef
 		if object == nil || !written(&event) || object.Resource == "events" {
 			continue
 		}
-		theirs := object.Namespace == r.b || object.Namespace == r.p && object.Subresource != "status" ||
-			object.Namespace == "" && object.Resource == "workspaces" && slices.ContainsFunc(r.targets, func(t *target) bool { return t.namespace == "" && t.name == object.Name })
+		theirs := object.Namespace == r.b
+		switch object.Namespace {
+		case "":
+			theirs = object.Resource == "workspaces" && clusterWide[object.Name]
+		case r.p:
+			theirs = object.Subresource != "status"
+		}
 		if theirs {
 			r.guard.report(fmt.Sprintf("%s wrote: %s %s", event.User.Username, event.Verb, event.RequestURI), object.Name)
 		}

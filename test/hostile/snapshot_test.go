@@ -160,12 +160,8 @@ func (f *fleet) applies() []string {
 func (f *fleet) captClusters() []string {
 	return []string{
 		fixture.CAPTCluster("x"), fixture.CAPTClusterWith("x", "{existingID: vpc-0123}"),
-		fixture.CAPTClusterWith("x", fmtRef(infrav1.GroupVersion.Group, f.p)),
+		fixture.CAPTClusterWith("x", "{template: {ref: {name: "+sharedTemplate+", namespace: "+f.p+"}}}"),
 	}
-}
-
-func fmtRef(_, namespace string) string {
-	return "{template: {ref: {name: " + sharedTemplate + ", namespace: " + namespace + "}}}"
 }
 
 func (f *fleet) controlPlanes() []string {

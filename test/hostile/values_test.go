@@ -104,28 +104,32 @@ func (g *generator) special(name string) (map[string]any, bool) {
 	return nil, false
 }
 
+// worst are values for fields and keys whose names have a part.
+type worst struct {
+	part   string
+	values []string
+}
+
+func (f *fleet) worst() []worst {
+	var workspaces []string
+	for _, t := range f.targets {
+		workspaces = append(workspaces, t.name)
+	}
+	versions := []string{"v1.35.0", "1.34", "v1.36.1"}
+	return []worst{
+		{"revision", f.revisions}, {"approve", f.revisions}, {"resume", f.revisions}, {"externalname", f.states}, {"external-name", f.states},
+		{"uid", f.uids}, {"adopt", f.uids}, {"workspacename", workspaces}, {"namespace", []string{f.a, f.b, f.p, "kube-system"}},
+		{"region", []string{"eu-central-1", "us-east-1"}}, {"version", versions}, {"name", f.names}, {"host", f.names},
+	}
+}
+
 // text makes a text for a field, the value of an annotation or a label.
 func (g *generator) text(name string) string {
-	f := g.fleet
-	lower := strings.ToLower(name)
 	if chance(g.rand, 75) {
-		switch {
-		case strings.Contains(lower, "revision") || strings.Contains(lower, "approve") || strings.Contains(lower, "resume"):
-			return pick(g.rand, f.revisions)
-		case strings.Contains(lower, "externalname") || strings.Contains(lower, "external-name"):
-			return pick(g.rand, f.states)
-		case strings.Contains(lower, "uid") || strings.Contains(lower, "adopt"):
-			return pick(g.rand, f.uids)
-		case strings.Contains(lower, "workspacename"):
-			return pick(g.rand, f.targets).name
-		case strings.Contains(lower, "namespace"):
-			return pick(g.rand, f.namespaces())
-		case lower == "region":
-			return pick(g.rand, []string{"eu-central-1", "us-east-1"})
-		case lower == "version" || lower == "kubernetes_version":
-			return pick(g.rand, []string{"v1.35.0", "1.34", "v1.36.1"})
-		case strings.HasSuffix(lower, "name") || lower == "host":
-			return pick(g.rand, f.names)
+		for _, w := range g.fleet.worst() {
+			if strings.Contains(strings.ToLower(name), w.part) {
+				return pick(g.rand, w.values)
+			}
 		}
 	}
 	return g.anyText()
