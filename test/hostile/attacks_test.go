@@ -23,7 +23,7 @@ func attacks() []choice[attack] {
 		{8, approve},
 		{8, takeName},
 		{6, proveAdoption},
-		{1, fillObject},
+		{2, fillObject},
 		{6, deleteForGood},
 		{6, releaseFinalizers},
 		{6, becomeOwned},
@@ -180,13 +180,12 @@ func proveAdoption(g *generator) *request {
 // fillObject creates a user of the shared template that is nearly as large as etcd allows, so that every write of it may be too large.
 func fillObject(g *generator) *request {
 	k := g.applies()
-	r := g.of(k, create, k.hub())
-	r.subresource = ""
-	setField(r.object().Object, mutation{[]string{"spec", "templateRef"}, g.fleet.sharedRef()})
-	const limit = 1572000
-	size := len(r.text()) + g.rand.IntN(4000)
-	setField(r.object().Object, mutation{[]string{"spec", "variables"}, map[string]any{"vpc_name": "x", "pad": strings.Repeat("x", max(1, limit-size))}})
-	return r
+	name := pick(g.rand, k.names)
+	object := g.manifest(k, k.hub(), name)
+	const limit = 1572500
+	rest := len(textOfJSON(object.Object)) + g.rand.IntN(3000)
+	object.Object["spec"] = map[string]any{"templateRef": g.fleet.sharedRef(), "variables": map[string]any{"vpc_name": name, "pad": strings.Repeat("x", limit-rest)}}
+	return &request{verb: create, kind: k, version: k.hub(), name: name, body: object.Object}
 }
 
 // approve confirms a held change or an unapproved revision.

@@ -136,7 +136,7 @@ func places(at *apiextensionsv1.JSONSchemaProps, path []string) (all []place) {
 	return all
 }
 
-// next is the next field of a version in turn, so that each one is forged.
+// next is another field of a version at each call, so that each one is forged.
 func (g *generator) next(k *kind, version string) mutation {
 	key := k.kindIn(version)
 	if g.places[key] == nil {
