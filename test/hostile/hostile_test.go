@@ -59,6 +59,7 @@ func TestRequestsOfOneNamespaceChangeNothingOfAnother(t *testing.T) {
 		}
 	}
 	fmt.Print(r.summary())
+	r.requireNothingFound()
 	r.awaitRest()
 	r.guard.compare()
 	r.requireNoWrites()
