@@ -120,7 +120,7 @@ test-unit: ## Run the tests that start no servers.
 # "make test" leaves out SLOW packages and SLOW_TESTS, and runs a part of the combinations of SAMPLED packages (fixture.Sample). "make test-slow"
 # runs all of them. A slow test covers combinations or long chains of what other tests cover one by one, or a tool of the tests.
 SLOW := captctl|crash|gitops|installers|migrate/(crash|reapply)|provider/conformance|roles|rollout/fleet|sandbox/cmd/sandbox|stress|upgrade
-SAMPLED := defects|deletion|fargate|faults|hostile
+SAMPLED := defects|deletion|fargate|faults
 SLOW_TESTS := \
   TestAFargateProfileMovesWithItsCluster \
   TestAClusterMovesWhileARolloutWaits \
@@ -189,6 +189,7 @@ test-browser: ## Open the page of captctl report in Chromium, which must be inst
 test-slow: sandbox-binaries test-tools ## Run the tests and the combinations that are too slow for "make test".
 	@$(BUILT) CAPT_COMBINATIONS=all $(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -E '/test/($(SLOW)|$(SAMPLED))(/|$$)') | $(RESULTS)
 	@$(BUILT) $(GO) test $(SERVER_FLAGS) -run '^($(subst $(space),|,$(strip $(SLOW_TESTS))))$$' ./test/e2e ./test/fargate ./test/migrate/... ./test/move ./test/rollout ./test/tenancy ./test/webhooks | $(RESULTS)
+	@$(BUILT) CAPT_COMBINATIONS=all $(GO) test $(TEST_FLAGS) -timeout 60m ./test/hostile | $(RESULTS)
 
 # tools/release and tools/rules have modules of their own, with Helm and with Prometheus, which take minutes to compile.
 .PHONY: test-tools
