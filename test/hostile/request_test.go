@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -119,11 +120,15 @@ func (r *request) text() []byte {
 
 func (r *request) accepted() bool { return r.code == 200 }
 
-// failed reports whether the request did not get an answer in time: from the API server, or from a webhook. Server-side apply also answers with an
-// internal error to an object with unknown fields, or with two equal finalizers.
+// failed reports whether the request did not get an answer in time: from the API server, or from a webhook.
 func (r *request) failed() bool {
-	internal := r.code >= 500 && !strings.Contains(r.message, "failed to create typed patch object") && !strings.Contains(r.message, "duplicate entries for key")
-	return r.code == 0 || internal || strings.Contains(r.message, "failed calling webhook") || strings.Contains(r.message, "conversion webhook")
+	return r.code == 0 || r.code >= 500 && !slices.ContainsFunc(internal(), func(text string) bool { return strings.Contains(r.message, text) }) ||
+		strings.Contains(r.message, "failed calling webhook") || strings.Contains(r.message, "conversion webhook")
+}
+
+// internal are errors that the API server calls internal, and that the request is the cause of: unknown fields, two equal finalizers, and the limit of etcd.
+func internal() []string {
+	return []string{"failed to create typed patch object", "duplicate entries for key", "request is too large"}
 }
 
 // forbidden reports whether RBAC rejected it, and not a policy.
