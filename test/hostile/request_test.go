@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -167,8 +168,11 @@ func (r *request) shown() string {
 	if r.verb == update {
 		return "the object with " + textOfJSON(r.changes)
 	}
-	return string(r.text())
+	return long.ReplaceAllString(string(r.text()), "xxx…")
 }
+
+// long is a value that only has to be long.
+var long = regexp.MustCompile(`x{60,}`)
 
 func shortened(text string, limit int) string {
 	if len(text) > limit {
