@@ -36,7 +36,7 @@ BUILT := CAPT_BINARIES_UP_TO_DATE=true
 # SHARED are the control planes that packages share. A package that is tested alone (go test ./test/deletion) starts its own.
 SHARED := full,exclusive
 # LONGEST packages start first, so that none of them runs alone at the end. Go prints results in the order of packages, so the first ones are late.
-LONGEST := ./test/e2e ./test/migrate ./test/deletion ./test/faults ./test/migrate/units
+LONGEST := ./test/e2e ./test/migrate ./test/deletion ./test/faults ./test/migrate/units ./test/hostile
 # RESULTS prints the results of packages that have tests.
 RESULTS = grep --line-buffered -vE '\[no test files\]|^ok .*\[no tests to run\]|^PASS$$'
 FUZZ_TIME ?= 30s
