@@ -137,7 +137,7 @@ func (g *generator) of(k *kind, v verb, version string) *request {
 		r.propagation = g.propagation()
 	case removeCollection:
 		r.name, r.propagation = "", g.propagation()
-		r.selector = pick(g.rand, []string{"", "!example.com/none", "cluster.x-k8s.io/cluster-name=demo"})
+		r.selector = pick(g.rand, []string{"", "!cluster.x-k8s.io/cluster-name", "cluster.x-k8s.io/cluster-name=demo"}) // A policy keeps what an owner has.
 	default:
 		return g.existing(r)
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/webhooks/conversion"
 )
 
@@ -53,27 +54,36 @@ const (
 
 // kinds lists what a user with the role edit can write, and what such a user could gain from.
 func kinds(f *fleet) []*kind {
-	both, hub := []string{"v1beta1", "v1beta2"}, []string{"v1beta2"}
+	both, hub, core := []string{"v1beta1", "v1beta2"}, []string{"v1beta2"}, []string{"v1"}
+	secrets := []string{"canary", "demo-kubeconfig", "demo-user-kubeconfig", "h0-kubeconfig", "demo-vpc-connection", "demo-control-plane-connection"}
 	applies := append(early(), "demo-vpc", "demo-eks-controlplane-apply", "older", "older-2", "waiting", "user", "leaving", "h0-vpc", "h1", "h2", "h3", "h4", "h5")
 	clusters := []string{"demo", "h0", "h1", "h2", "protected", "leaving"}
-	return []*kind{
-		{GroupKind: schema.GroupKind{Group: infrastructure, Kind: "WorkspaceTemplateApply"}, resource: "workspacetemplateapplies", versions: both, permitted: true, weight: 40, names: applies, manifests: f.applies()},
-		{GroupKind: schema.GroupKind{Group: infrastructure, Kind: "CAPTCluster"}, resource: "captclusters", versions: both, permitted: true, weight: 14, names: clusters, manifests: f.captClusters()},
-		{GroupKind: schema.GroupKind{Group: controlPlane, Kind: "CAPTControlPlane"}, resource: "captcontrolplanes", versions: both, permitted: true, weight: 14, names: clusters, manifests: f.controlPlanes()},
-		{GroupKind: schema.GroupKind{Group: infrastructure, Kind: "CAPTClusterTemplate"}, resource: "captclustertemplates", versions: hub, permitted: true, weight: 4, names: clusters, manifests: templates(f.captClusters())},
-		{GroupKind: schema.GroupKind{Group: controlPlane, Kind: "CAPTControlPlaneTemplate"}, resource: "captcontrolplanetemplates", versions: both, permitted: true, weight: 4, names: clusters, manifests: templates(f.controlPlanes())},
-		{GroupKind: schema.GroupKind{Kind: "Secret"}, resource: "secrets", versions: []string{"v1"}, permitted: true, weight: 8,
-			names:     []string{"canary", "demo-kubeconfig", "demo-user-kubeconfig", "h0-kubeconfig", "demo-vpc-connection", "demo-control-plane-connection"},
-			manifests: []string{"{apiVersion: v1, kind: Secret, stringData: {value: harmless, kubeconfig: '{}', vpc_config: '{}'}}", "{apiVersion: v1, kind: Secret, type: cluster.x-k8s.io/secret, stringData: {value: '{}'}}"}},
-		{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, resource: "configmaps", versions: []string{"v1"}, permitted: true, weight: 4,
-			names: []string{"canary", "capt-migrate"}, manifests: []string{"{apiVersion: v1, kind: ConfigMap, data: {value: harmless}}"}},
-		{GroupKind: schema.GroupKind{Group: infrastructure, Kind: "WorkspaceTemplate"}, resource: "workspacetemplates", versions: both, weight: 2, names: []string{"vpc", "eks", "shared"}, manifests: f.Templates()},
-		{GroupKind: schema.GroupKind{Group: "cluster.x-k8s.io", Kind: "Cluster"}, resource: "clusters", versions: hub, weight: 2, names: clusters, manifests: f.clusters()},
-		{GroupKind: schema.GroupKind{Group: "apps", Kind: "ControllerRevision"}, resource: "controllerrevisions", versions: []string{"v1"}, weight: 1, names: []string{"shared-1"},
-			manifests: []string{"{apiVersion: apps/v1, kind: ControllerRevision, revision: 1, data: {}}"}},
-		{GroupKind: schema.GroupKind{Group: "tf.m.upbound.io", Kind: "Workspace"}, resource: "workspaces", versions: []string{"v1beta1"}, weight: 1, names: applies,
-			manifests: []string{"{apiVersion: tf.m.upbound.io/v1beta1, kind: Workspace, spec: {forProvider: {source: Inline, module: 'output \"x\" { value = 1 }'}}}"}},
+	permitted := []*kind{
+		newKind(40, infrastructure, "WorkspaceTemplateApply", "workspacetemplateapplies", both, applies, f.applies()),
+		newKind(14, infrastructure, "CAPTCluster", "captclusters", both, clusters, f.captClusters()),
+		newKind(14, controlPlane, "CAPTControlPlane", "captcontrolplanes", both, clusters, f.controlPlanes()),
+		newKind(4, infrastructure, "CAPTClusterTemplate", "captclustertemplates", hub, clusters, templates(f.captClusters())),
+		newKind(4, controlPlane, "CAPTControlPlaneTemplate", "captcontrolplanetemplates", both, clusters, templates(f.controlPlanes())),
+		newKind(8, "", "Secret", "secrets", core, secrets, []string{
+			"{apiVersion: v1, kind: Secret, stringData: {value: harmless, kubeconfig: '{}', vpc_config: '{}'}}",
+			"{apiVersion: v1, kind: Secret, type: cluster.x-k8s.io/secret, stringData: {value: '{}'}}",
+		}),
+		newKind(4, "", "ConfigMap", "configmaps", core, []string{"canary", "capt-migrate"}, []string{"{apiVersion: v1, kind: ConfigMap, data: {value: harmless}}"}),
 	}
+	for _, k := range permitted {
+		k.permitted = true
+	}
+	return append(permitted,
+		newKind(2, infrastructure, "WorkspaceTemplate", "workspacetemplates", both, []string{"vpc", "eks", "shared"}, f.in(f.a).Templates()),
+		newKind(2, "cluster.x-k8s.io", "Cluster", "clusters", hub, clusters, []string{fixture.ClusterNamed("demo"), fixture.ClusterNamed("h0")}),
+		newKind(1, "apps", "ControllerRevision", "controllerrevisions", core, []string{"shared-1"}, []string{"{apiVersion: apps/v1, kind: ControllerRevision, revision: 1, data: {}}"}),
+		newKind(1, "tf.m.upbound.io", "Workspace", "workspaces", []string{"v1beta1"}, applies, []string{
+			"{apiVersion: tf.m.upbound.io/v1beta1, kind: Workspace, spec: {forProvider: {source: Inline, module: 'output \"x\" { value = 1 }'}}}",
+		}))
+}
+
+func newKind(weight int, group, name, resource string, versions, names, manifests []string) *kind {
+	return &kind{GroupKind: schema.GroupKind{Group: group, Kind: name}, resource: resource, versions: versions, weight: weight, names: names, manifests: manifests}
 }
 
 // templates are CAPTClusterTemplates or CAPTControlPlaneTemplates with the specs of objects.

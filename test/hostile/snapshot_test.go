@@ -167,10 +167,3 @@ func (f *fleet) captClusters() []string {
 func (f *fleet) controlPlanes() []string {
 	return []string{fixture.CAPTControlPlane("x"), fixture.CAPTControlPlane("x", "kubeconfig: {source: Output}"), fixture.CAPTControlPlane("x", "deletionProtection: Enabled")}
 }
-
-func (f *fleet) clusters() []string {
-	return []string{fixture.ClusterNamed("demo"), fixture.ClusterNamed("h0")}
-}
-
-// Templates are those of the hostile user's namespace.
-func (f *fleet) Templates() []string { return f.in(f.a).Templates() }
