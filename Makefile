@@ -36,7 +36,7 @@ BUILT := CAPT_BINARIES_UP_TO_DATE=true
 # SHARED are the control planes that packages share. A package that is tested alone (go test ./test/deletion) starts its own.
 SHARED := full,exclusive
 # LONGEST packages start first, so that none of them runs alone at the end. Go prints results in the order of packages, so the first ones are late.
-LONGEST := ./test/e2e ./test/migrate ./test/deletion ./test/faults ./test/migrate/units
+LONGEST := ./test/e2e ./test/migrate ./test/deletion ./test/faults ./test/migrate/units ./test/hostile
 # RESULTS prints the results of packages that have tests.
 RESULTS = grep --line-buffered -vE '\[no test files\]|^ok .*\[no tests to run\]|^PASS$$'
 FUZZ_TIME ?= 30s
@@ -189,6 +189,7 @@ test-browser: ## Open the page of captctl report in Chromium, which must be inst
 test-slow: sandbox-binaries test-tools ## Run the tests and the combinations that are too slow for "make test".
 	@$(BUILT) CAPT_COMBINATIONS=all $(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -E '/test/($(SLOW)|$(SAMPLED))(/|$$)') | $(RESULTS)
 	@$(BUILT) $(GO) test $(SERVER_FLAGS) -run '^($(subst $(space),|,$(strip $(SLOW_TESTS))))$$' ./test/e2e ./test/fargate ./test/migrate/... ./test/move ./test/rollout ./test/tenancy ./test/webhooks | $(RESULTS)
+	@$(BUILT) CAPT_COMBINATIONS=all $(GO) test $(TEST_FLAGS) -timeout 60m ./test/hostile | $(RESULTS)
 
 # tools/release and tools/rules have modules of their own, with Helm and with Prometheus, which take minutes to compile.
 .PHONY: test-tools
