@@ -77,23 +77,39 @@ func TestThreatsNameTheTestsOfEverySafetyRule(t *testing.T) {
 	}
 }
 
+// section returns the rows of the tables of a section, without their heads.
+func section(t *testing.T, from, to string) (rows [][]string) {
+	t.Helper()
+	_, text, found := strings.Cut(threats(t), "\n## "+from)
+	require.True(t, found)
+	text, _, found = strings.Cut(text, "\n## "+to)
+	require.True(t, found)
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| |") && !strings.HasPrefix(line, "| input |") {
+			rows = append(rows, strings.Split(strings.Trim(line, "|"), "|"))
+		}
+	}
+	return rows
+}
+
 // A cell without a test must contain "not covered", or a dash if the combination does not exist.
 func TestEveryCellOfTheThreatMatrixNamesATestOrIsNotCovered(t *testing.T) {
-	_, matrices, found := strings.Cut(threats(t), "\n## The matrix\n")
-	require.True(t, found)
-	matrices, _, _ = strings.Cut(matrices, "\n## Not covered\n")
-	rows := 0
-	for line := range strings.Lines(matrices) {
-		line = strings.TrimSpace(line)
-		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| |") || strings.HasPrefix(line, "|---") {
-			continue
-		}
-		cells := strings.Split(strings.Trim(line, "|"), "|")
-		for i, cell := range cells[1:] {
-			covered := named.MatchString(cell) || strings.Contains(cell, "not covered") || strings.TrimSpace(cell) == "–"
-			assert.True(t, covered, "row %q, column %d: %q names no test and does not say that it is not covered", strings.TrimSpace(cells[0]), i+1, cell)
-		}
-		rows++
+	covered := func(row []string, column int) {
+		cell := row[column]
+		ok := named.MatchString(cell) || strings.Contains(cell, "not covered") || strings.TrimSpace(cell) == "–"
+		assert.True(t, ok, "row %q, column %d: %q names no test and does not say that it is not covered", strings.TrimSpace(row[0]), column, cell)
 	}
-	assert.GreaterOrEqual(t, rows, 15)
+	matrix, inputs := section(t, "The matrix", "Inputs"), section(t, "Inputs", "Not covered")
+	for _, row := range matrix {
+		for column := 1; column < len(row); column++ {
+			covered(row, column)
+		}
+	}
+	for _, row := range inputs {
+		require.Len(t, row, 4, row[0])
+		covered(row, 3)
+	}
+	assert.GreaterOrEqual(t, len(matrix), 15)
+	assert.GreaterOrEqual(t, len(inputs), 50)
 }
