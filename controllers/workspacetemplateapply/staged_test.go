@@ -116,7 +116,7 @@ func TestANewObjectGetsNoRevisionThatIsNeitherRolledOutNorApproved(t *testing.T)
 		assert.Nil(t, env.workspace("demo-vpc"))
 		assert.Contains(t, env.ready("demo-vpc"), "False WaitingForRollout: no revision of WorkspaceTemplate default/vpc is assigned yet")
 	}
-	for annotation, value := range map[string]string{naming.RolledOutAnnotation: "true", naming.ApprovedByAnnotation: "somebody"} {
+	for annotation, value := range map[string]string{naming.RolledOutAnnotation: "true", naming.ApprovedByAnnotation: "alice"} {
 		env := newEnvironment(t, template, builder.WorkspaceTemplateApply("demo-vpc", builder.With(assign(old))))
 		_, proven := stored(t, stagedTemplate("# 1"))
 		proven.Annotations = map[string]string{annotation: value}
