@@ -134,11 +134,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		}
 	}
 	control := controller.Options{MaxConcurrentReconciles: options.Concurrency}
-	keys := func(cluster client.Object) []string { return ownership.ClusterKeys(cluster.(*clusterv1.Cluster)) }
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &clusterv1.Cluster{}, ownership.ClusterIndex, keys); err != nil {
-		return fmt.Errorf("indexing Clusters: %w", err)
+	if err := indexClusters(ctx, mgr); err != nil {
+		return err
 	}
-
 	metrics.NewObjects(ctrlmetrics.Registry, metrics.ObjectsOptions{Cache: mgr.GetClient(), Elected: mgr.Elected(), Watches: options.watches})
 	templates := &workspacetemplate.Reconciler{
 		Engine: engineFor("workspacetemplate-controller"), Uncached: mgr.GetAPIReader(), Clock: clock.RealClock{}, DefaultRollout: options.DefaultRollout,
@@ -160,9 +158,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up WorkspaceTemplateApplies: %w", err)
 	}
-	clusters := &captcluster.Reconciler{
-		Engine: engineFor("captcluster-controller"), Uncached: mgr.GetAPIReader(), Namespace: options.Namespace,
-	}
+	clusters := &captcluster.Reconciler{Engine: engineFor("captcluster-controller"), Uncached: mgr.GetAPIReader(), Namespace: options.Namespace}
 	if err := clusters.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up CAPTClusters: %w", err)
 	}
@@ -191,6 +187,15 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	if err := storedversions.SetupWithManager(ctx, mgr, migration); err != nil {
 		return fmt.Errorf("setting up the migration of stored versions: %w", err)
+	}
+	return nil
+}
+
+// indexClusters indexes Clusters by the objects that they refer to.
+func indexClusters(ctx context.Context, mgr ctrl.Manager) error {
+	keys := func(cluster client.Object) []string { return ownership.ClusterKeys(cluster.(*clusterv1.Cluster)) }
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &clusterv1.Cluster{}, ownership.ClusterIndex, keys); err != nil {
+		return fmt.Errorf("indexing Clusters: %w", err)
 	}
 	return nil
 }

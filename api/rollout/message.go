@@ -73,6 +73,11 @@ func (r *rollout) why(d *Decision) string {
 		return fmt.Sprintf("No user is a canary, because spec.rollout.canary.selector matches no Cluster whose user can be updated. Correct the selector, label a Cluster, or set the annotation %s to %s to continue without canaries",
 			naming.ResumeAnnotation, r.Target)
 	}
+	return whyWaiting(d)
+}
+
+// whyWaiting returns which users a rollout waits for that has not stopped; empty if users are being updated.
+func whyWaiting(d *Decision) string {
 	switch {
 	case d.Stage == infrav1.RolloutSoaking:
 		return "The canaries must stay Ready until " + d.SoakUntil.UTC().Format(time.RFC3339)

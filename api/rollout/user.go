@@ -63,7 +63,7 @@ func UserOf(apply *infrav1.WorkspaceTemplateApply, cluster labels.Set) User {
 	u := User{
 		Key: types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name}, Labels: cluster,
 		Assigned: apply.Spec.TemplateRevision, Written: s.WrittenTemplateRevision, Applied: s.TemplateRevision, Failed: s.FailedTemplateRevision,
-		Paused:    meta.IsStatusConditionTrue(s.Conditions, clusterv1.PausedCondition),
+		Paused:          meta.IsStatusConditionTrue(s.Conditions, clusterv1.PausedCondition),
 		ResourceVersion: apply.ResourceVersion, CreatedAt: apply.CreationTimestamp.Time, Created: s.WorkspaceRef != nil, Preview: s.Preview,
 	}
 	if terraform.IsRecordedAs(u.Assigned, s.Assignment.TemplateRevision) && s.Assignment.Time != nil {
@@ -186,10 +186,8 @@ func (u *User) State(target string) UserState {
 	switch {
 	case !u.Created:
 		return UserCreating
-	case u.Assigned != target && (u.plan == infrav1.PreviewFailed || u.Refused):
-		return UserFailed
 	case u.Assigned != target:
-		return UserWaiting
+		return u.stateBefore()
 	case u.Applied == "":
 		return UserCreating
 	case u.Failed == target || u.Blocked:
@@ -202,6 +200,14 @@ func (u *User) State(target string) UserState {
 		return UserCurrent
 	}
 	return UserUpdating
+}
+
+// stateBefore returns the state of a user that has not been assigned the target revision.
+func (u *User) stateBefore() UserState {
+	if u.plan == infrav1.PreviewFailed || u.Refused {
+		return UserFailed
+	}
+	return UserWaiting
 }
 
 // inFlight reports whether Terraform may be applying another revision than the target. It does not while the update waits together with a change.

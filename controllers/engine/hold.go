@@ -99,7 +99,7 @@ func (e Engine) HeldByClusters(ctx context.Context, obj Object) (*Hold, error) {
 	if held == nil && err == nil && e.Uncached != nil && mayBeHeld(obj) {
 		var clusters []*clusterv1.Cluster
 		clusters, err = referringClusters(ctx, e.Uncached, obj)
-		held = heldByClusters(obj, clusters, name)
+		held = heldByClusters(clusters, name)
 	}
 	if held == nil || err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func HeldByClusters(ctx context.Context, cached client.Reader, object client.Obj
 		return nil, nil
 	}
 	clusters, err := ReferringClusters(ctx, cached, object)
-	return heldByClusters(object, clusters, name), err
+	return heldByClusters(clusters, name), err
 }
 
 // ClusterConflict returns the condition that is True while more than one Cluster refers to an object.
@@ -154,7 +154,7 @@ func ClusterConflict(clusters []*clusterv1.Cluster) Condition {
 		strings.Join(names, ", ")))
 }
 
-func heldByClusters(object client.Object, clusters []*clusterv1.Cluster, name string) *Hold {
+func heldByClusters(clusters []*clusterv1.Cluster, name string) *Hold {
 	var live, deleted []string
 	for _, cluster := range clusters {
 		if cluster.DeletionTimestamp.IsZero() {

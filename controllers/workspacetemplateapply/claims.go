@@ -38,18 +38,24 @@ func (r *Reconciler) olderClaim(ctx context.Context, apply *infrav1.WorkspaceTem
 	if err != nil {
 		return "", err
 	}
-	recorded := f.Live != nil && f.Live.RecordedFor(apply)
 	for i := range others {
 		other := &others[i]
-		switch {
-		case other.UID == apply.UID || !engine.Older(other, apply) || recorded && !f.Live.RecordedFor(other):
-		case other.Namespace == apply.Namespace:
+		if other.UID == apply.UID || !engine.Older(other, apply) || f.recordOutweighs(apply, other) {
+			continue
+		}
+		if other.Namespace == apply.Namespace {
 			return "WorkspaceTemplateApply " + other.Name, nil
-		case claimsClusterWide(other, f.Name):
+		}
+		if claimsClusterWide(other, f.Name) {
 			return "a WorkspaceTemplateApply of another namespace", nil // Its name is not disclosed.
 		}
 	}
 	return "", nil
+}
+
+// recordOutweighs reports whether status of an object records the Workspace, and that of another one does not.
+func (f *Facts) recordOutweighs(apply, other *infrav1.WorkspaceTemplateApply) bool {
+	return f.Live != nil && f.Live.RecordedFor(apply) && !f.Live.RecordedFor(other)
 }
 
 // claimsClusterWide reports whether a WorkspaceTemplateApply of another namespace has, or may create, a cluster-wide Workspace. Its user can write any

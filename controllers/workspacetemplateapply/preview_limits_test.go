@@ -18,7 +18,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// A misspelt host of a module is an error of the network, which may end at any time.
+// A wrong host of a module is an error of the network, which may end at any time.
 func TestAPreviewWithoutAResultEndsAfterTenMinutes(t *testing.T) {
 	const transient = "observe failed: cannot init Terraform configuration: Could not download module: dial tcp: lookup gti.example.com: no such host"
 	for want, provider := range map[string]func(p *previewing){

@@ -54,7 +54,7 @@ func newTenant(t *testing.T, scope terraform.Scope) *tenant {
 	return &tenant{env, user, api}
 }
 
-// creates creates objects as the tenant.
+// creates applies documents as the tenant.
 func (u *tenant) creates(documents ...string) {
 	u.Helper()
 	for _, document := range documents {

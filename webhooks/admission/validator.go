@@ -70,14 +70,8 @@ func (r validator[T]) ValidateUpdate(ctx context.Context, old, object T) (admiss
 	if findings.Errors, err = r.ratchet(ctx, old, findings.Errors); err != nil {
 		return nil, lookupError(object, err)
 	}
-	if len(findings.Errors) > 0 {
-		migrating, err := r.isFromMigration(ctx)
-		if err != nil {
-			return nil, lookupError(object, err)
-		}
-		if migrating {
-			findings.Errors = slices.DeleteFunc(findings.Errors, isAllowedForMigration)
-		}
+	if findings.Errors, err = r.allowedForMigration(ctx, findings.Errors); err != nil {
+		return nil, lookupError(object, err)
 	}
 	if r.change != nil {
 		changes, err := r.change(ctx, r.reader, old, object)
@@ -101,12 +95,16 @@ func (r validator[T]) ValidateUpdate(ctx context.Context, old, object T) (admiss
 	return findings.Warnings, cmp.Or(err, invalidError(ctx, object, findings.Errors))
 }
 
-func (r validator[T]) isFromMigration(ctx context.Context) (bool, error) {
+// allowedForMigration drops the errors despite which captctl migrate may make a change.
+func (r validator[T]) allowedForMigration(ctx context.Context, errs field.ErrorList) (field.ErrorList, error) {
 	request, err := admission.RequestFromContext(ctx)
-	if err != nil {
-		return false, err
+	if err != nil || !slices.ContainsFunc(errs, isAllowedForMigration) {
+		return errs, err
 	}
-	return isFromMigration(ctx, request, r.mayMigrate)
+	if migrating, err := isFromMigration(ctx, request, r.mayMigrate); err != nil || !migrating {
+		return errs, err
+	}
+	return slices.DeleteFunc(errs, isAllowedForMigration), nil
 }
 
 // assignments rejects values of fields that only CAPT assigns, unless the user may migrate: clusterctl move and restores from a backup create objects

@@ -23,26 +23,32 @@ import (
 func explained(command *cobra.Command, err error) error {
 	var known *migrate.OutcomeError
 	var undiscovered *apiutil.ErrResourceDiscoveryFailed
-	forbidden := apierrors.IsForbidden(err)
 	switch {
 	case err == nil || errors.As(err, &known):
 		return err
 	case apierrors.IsUnauthorized(err):
 		return migrate.Failed.Errorf("the API server rejects the credentials of the kubeconfig: %w; log in again, or choose others with --context or --user", err)
-	case forbidden && strings.Contains(command.CommandPath(), " migrate "):
-		return migrate.Failed.Errorf("%w; captctl migrate check lists the missing permissions", err)
-	case forbidden && isNamespaced(err) && strings.Contains(err.Error(), "at the cluster scope"):
-		return migrate.Failed.Errorf("%w; to read one namespace, set --namespace", err)
-	case forbidden && isNamespaced(err):
-		return migrate.Failed.Errorf("%w; ask for a role in the namespace that grants this: CAPT's installation has the ClusterRoles capt-tenant, capt-view and capt-template-author", err)
-	case forbidden:
-		return migrate.Failed.Errorf("%w; ask for a role that grants this", err)
+	case apierrors.IsForbidden(err):
+		return migrate.Failed.Errorf("%w; %s", err, adviceIfForbidden(command, err))
 	case meta.IsNoMatchError(err), errors.As(err, &undiscovered):
 		return migrate.Failed.Errorf("Cluster API or CAPT is not installed in the management cluster, or is older than captctl: %w. Check --context; captctl migrate check shows what is missing", err)
 	case utilnet.IsTimeout(err), utilnet.IsConnectionRefused(err), utilnet.IsConnectionReset(err):
 		return migrate.Failed.Errorf("%w; check that the API server runs, and --context", err)
 	}
 	return err
+}
+
+// adviceIfForbidden returns what to do if the user lacks a permission.
+func adviceIfForbidden(command *cobra.Command, err error) string {
+	switch {
+	case strings.Contains(command.CommandPath(), " migrate "):
+		return "captctl migrate check lists the missing permissions"
+	case isNamespaced(err) && strings.Contains(err.Error(), "at the cluster scope"):
+		return "to read one namespace, set --namespace"
+	case isNamespaced(err):
+		return "ask for a role in the namespace that grants this: CAPT's installation has the ClusterRoles capt-tenant, capt-view and capt-template-author"
+	}
+	return "ask for a role that grants this"
 }
 
 // isNamespaced reports whether an error of the API server is about Clusters or a kind of CAPT, which all have namespaces.

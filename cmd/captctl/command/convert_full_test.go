@@ -32,7 +32,7 @@ func TestConvertKeepsAManifestThatItCannotWrite(t *testing.T) {
 		return
 	}
 	root := repository(t, map[string]string{"apply.yaml": legacyApply})
-	limited := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v") //nolint:gosec // This test.
+	limited := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 	limited.Env = append(os.Environ(), fullDisk+"="+filepath.Join(root, "apply.yaml"))
 	out, err := limited.CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -49,7 +49,7 @@ func TestConvertKeepsAManifestThatItCannotWrite(t *testing.T) {
 func TestConvertKeepsModesAndLinks(t *testing.T) {
 	root := repository(t, map[string]string{"base/apply.yaml": legacyApply, "empty/readme.md": ""})
 	target, link := filepath.Join(root, "base", "apply.yaml"), filepath.Join(root, "link.yaml")
-	require.NoError(t, os.Chmod(target, 0o640)) //nolint:gosec // Another mode than that of new files.
+	require.NoError(t, os.Chmod(target, 0o640))
 	require.NoError(t, os.Symlink(filepath.Join("base", "apply.yaml"), link))
 
 	_, _, err := run(t, name, "convert", "-f", link, "--write")

@@ -43,7 +43,7 @@ func TestTheTimeOfAConversionGrowsWithTheLengthOfListsOnly(t *testing.T) {
 					require.NoError(t, converter.Convert(object, there))
 					require.NoError(t, converter.Convert(there, back))
 					fastest = min(fastest, time.Since(start))
-					require.NotEmpty(t, there.Annotations)
+					require.NotEmpty(t, there.Status.ConversionData)
 				}
 				return fastest
 			}
