@@ -58,6 +58,7 @@ func completeObject(t *testing.T, k kind, version string) *unstructured.Unstruct
 			object.Object[field] = complete(t, version+" "+k.name+"."+field, &schema)
 		}
 	}
+	unstructured.RemoveNestedField(object.Object, "status", "conversionData") // Conversion writes it.
 	object.SetGroupVersionKind(k.in(version).GroupVersion().WithKind(k.name))
 	object.SetName("complete")
 	object.SetLabels(map[string]string{"example.com/label": "value"})

@@ -66,8 +66,9 @@ status:
 		columns         []string
 		cells           map[string][]any
 	}{
+		// The endpoint is in an annotation, which users can write: the manager reports it with the first reconciliation.
 		"CAPTCluster written in v1beta1": {captCluster, spoke, olderNetwork, networkColumns, map[string][]any{
-			spoke: {"older", "vpc-1", true, "example.com:443"}, hub: {"older", "vpc-1", "True", "example.com:443"}}},
+			spoke: {"older", "vpc-1", true, nil}, hub: {"older", "vpc-1", "True", nil}}},
 		"CAPTCluster written in v1beta2": {captCluster, hub, newerNetwork, networkColumns, map[string][]any{
 			spoke: {"newer", "vpc-1", true, "example.com:443"}, hub: {"newer", "vpc-1", "True", "example.com:443"}}},
 		// What CAPT v0.3 did not report is reported with the first reconciliation.
