@@ -147,7 +147,7 @@ func TestCaptctlApprovesPausesAndRollsBack(t *testing.T) {
 	assert.Equal(t, []string{first.Revision, first.Revision}, []string{env.revision("a"), env.revision("b")})
 	status := env.Captctl("template", "status", name)
 	assert.Contains(t, status, "Stage:     Complete")
-	assert.Contains(t, status, "3          "+first.Revision, "its number is new")
+	assert.Contains(t, status, "3          "+first.Revision[:12], "its number is new")
 }
 
 func TestAFleetFollowsInStages(t *testing.T) {
