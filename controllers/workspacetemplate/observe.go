@@ -90,7 +90,7 @@ func (f *Facts) observeRevision(user *infrav1.WorkspaceTemplateApply) {
 // blocksDeletion reports whether a user blocks the deletion of the template: one that may use it, or that awaits adoption. The adoption writes
 // the permission of the latter.
 func (r *Reconciler) blocksDeletion(ctx context.Context, template *infrav1.WorkspaceTemplate, user *infrav1.WorkspaceTemplateApply) (bool, error) {
-	if adoption.UnadoptedWorkspace(user) != "" {
+	if adoption.UnadoptedWorkspace(user) != "" && adoption.CountsFor(template.Namespace, user) {
 		return true, nil
 	}
 	permitted, err := validation.PermitsNamespace(template, user.Namespace, func() (labels.Set, error) {
@@ -109,10 +109,14 @@ func awaitsAdoption(template *infrav1.WorkspaceTemplate, users []infrav1.Workspa
 	if !legacy || controllerutil.ContainsFinalizer(template, infrav1.WorkspaceTemplateFinalizer) || !template.DeletionTimestamp.IsZero() {
 		return false
 	}
+	adopted := false
 	for i := range users {
-		if adoption.UnadoptedWorkspace(&users[i]) != "" {
+		switch unadopted := adoption.UnadoptedWorkspace(&users[i]) != ""; {
+		case !unadopted:
+			adopted = true
+		case adoption.CountsFor(template.Namespace, &users[i]):
 			return true
 		}
 	}
-	return len(users) == 0
+	return !adopted
 }

@@ -112,7 +112,8 @@ func TestATemplateStaysUntilItsLastUserIsGone(t *testing.T) {
 	})
 	env := newEnvironment(t, builder.WorkspaceTemplate("vpc", shared, allowing, builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer)),
 		user, builder.WorkspaceTemplateApply("of-another-template"),
-		builder.WorkspaceTemplateApply("not-permitted", inShared, builder.WithNamespace("stranger")))
+		builder.WorkspaceTemplateApply("not-permitted", inShared, builder.WithNamespace("stranger")),
+		builder.WorkspaceTemplateApply("with-a-finalizer-of-v0.3", inShared, builder.WithNamespace("stranger"), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)))
 	key := client.ObjectKey{Namespace: "shared", Name: "vpc"}
 	template := &infrav1.WorkspaceTemplate{}
 	reconcile := func() {
