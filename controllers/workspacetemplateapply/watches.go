@@ -264,12 +264,15 @@ func (r *Reconciler) enqueueQueued(_ context.Context, queue workqueue.TypedRateL
 // ownerChanged passes changes of an owner that may pause or continue what it controls: of its annotations, of its protection from deletion, and
 // of what its deletion waits for.
 func ownerChanged() predicate.Predicate {
-	waitsFor := func(object client.Object) string {
-		return conditions.GetReason(object.(engine.Object), infrav1.DeletingCondition)
+	type state struct {
+		protected, continues bool
+		waitsFor             string
 	}
-	held := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return engine.IsDeletionProtected(e.ObjectOld) != engine.IsDeletionProtected(e.ObjectNew) || waitsFor(e.ObjectOld) != waitsFor(e.ObjectNew)
-	}}
+	stateOf := func(object client.Object) state {
+		owner := object.(engine.Object)
+		return state{engine.IsDeletionProtected(owner), engine.DeletionContinues(owner), conditions.GetReason(owner, infrav1.DeletingCondition)}
+	}
+	held := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return stateOf(e.ObjectOld) != stateOf(e.ObjectNew) }}
 	return predicate.Or[client.Object](predicate.AnnotationChangedPredicate{}, held)
 }
 
