@@ -5,6 +5,7 @@ package workspacetemplateapply
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -62,6 +63,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&appsv1.ControllerRevision{}, handler.EnqueueRequestsFromMapFunc(r.ofRevision),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})).
+		Watches(&appsv1.ControllerRevision{}, handler.Funcs{UpdateFunc: r.revisionChanged}).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.relatedApplies)).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.ofGroup), builder.WithPredicates(membershipChanged())).
 		WatchesRawSource(source.Func(r.enqueueQueued)).
@@ -159,9 +161,24 @@ func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctr
 
 // ofRevision reconciles the users of a template that should run a revision, which may have been missing.
 func (r *Reconciler) ofRevision(ctx context.Context, object client.Object) []ctrl.Request {
-	template := rollout.TemplateOf(object)
+	return r.assignedTo(ctx, object, func(*infrav1.WorkspaceTemplateApply) bool { return true })
+}
+
+// revisionChanged reconciles the users that wait until their revision is rolled out or approved, as its annotations record.
+func (r *Reconciler) revisionChanged(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+	if maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()) {
+		return
+	}
+	for _, request := range r.assignedTo(ctx, e.ObjectNew, func(apply *infrav1.WorkspaceTemplateApply) bool { return apply.Status.WorkspaceRef == nil }) {
+		queue.Add(request)
+	}
+}
+
+// assignedTo returns requests for some of the users of a template that should run a revision.
+func (r *Reconciler) assignedTo(ctx context.Context, revision client.Object, some func(*infrav1.WorkspaceTemplateApply) bool) []ctrl.Request {
+	template := rollout.TemplateOf(revision)
 	return r.requestsFor(ctx, func(apply *infrav1.WorkspaceTemplateApply) bool {
-		return slices.Contains(rollout.StoredAs(template, rollout.AssignedTo(apply)), client.ObjectKeyFromObject(object))
+		return some(apply) && slices.Contains(rollout.StoredAs(template, rollout.AssignedTo(apply)), client.ObjectKeyFromObject(revision))
 	}, client.MatchingFields{workspacetemplate.UserIndex: template.String()})
 }
 
