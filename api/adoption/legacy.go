@@ -40,12 +40,6 @@ func LegacyFinalizer(apply *infrav1.WorkspaceTemplateApply) bool {
 	return slices.Contains(apply.Finalizers, infrav1.LegacyWorkspaceTemplateApplyFinalizer)
 }
 
-// CountsFor reports whether an object of a namespace may rely on what a WorkspaceTemplateApply says about its adoption. Of other namespaces, only those
-// count for which status records something: their users can write the finalizer of CAPT v0.3.
-func CountsFor(namespace string, apply *infrav1.WorkspaceTemplateApply) bool {
-	return apply.Namespace == namespace || apply.Status.WorkspaceName != "" || apply.Status.WorkspaceRef != nil || apply.Status.Applied == metav1.ConditionTrue
-}
-
 // LegacyStatus reports whether CAPT v0.3 wrote the status of an owner last. This version always sets observedGeneration, in status and in
 // each condition.
 func LegacyStatus(observedGeneration int64, conditions []metav1.Condition) bool {

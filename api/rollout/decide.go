@@ -102,7 +102,7 @@ func Next(f Facts) Decision {
 	r := &rollout{Facts: &f}
 	var d Decision
 	for _, user := range f.Users {
-		if user.Abbreviated && !user.Paused { // It has the revision, so that no stage matters.
+		if user.needsWholeRevision() { // It has the revision, so that no stage matters.
 			d.Assign = append(d.Assign, Assignment{User: user.Key, Revision: user.Assigned})
 		}
 		switch {
@@ -140,7 +140,7 @@ func Next(f Facts) Decision {
 
 // assign assigns a revision to a user that is not updated by it, unless it has that revision.
 func (d *Decision) assign(user *User, revision string) {
-	if revision != "" && user.Assigned != revision && !user.keepsRevision() {
+	if revision != "" && user.Assigned != revision && !user.keepsRevision() && !user.isRefused(revision) {
 		d.Assign = append(d.Assign, Assignment{User: user.Key, Revision: revision})
 	}
 }

@@ -30,9 +30,11 @@ type User struct {
 	Assigned, Written, Applied, Failed string
 	// Abbreviated is true when spec has only the first digits of Assigned.
 	Abbreviated bool
-	// Blocked is true when its Workspace cannot be written with the assigned revision, and Refused when the API server does not let the manager assign
-	// the target to the object, for example because it has nearly the maximum size.
-	Blocked, Refused bool
+	// Blocked is true when its Workspace cannot be written with the assigned revision.
+	Blocked bool
+	// Refused are the revisions that the API server does not let the manager assign to the object as it is, for example because it has nearly the
+	// maximum size.
+	Refused []string
 	// ResourceVersion of the object.
 	ResourceVersion string
 	// ReadySince is since when it is Ready; zero when it is not.
@@ -93,6 +95,14 @@ func UserOf(apply *infrav1.WorkspaceTemplateApply, cluster labels.Set) User {
 
 // keepsRevision reports whether the user must not be assigned another revision now.
 func (u *User) keepsRevision() bool { return u.Paused || u.Held }
+
+// needsWholeRevision reports whether spec is to have all digits of the revision that it has.
+func (u *User) needsWholeRevision() bool {
+	return u.Abbreviated && !u.Paused && !u.isRefused(u.Assigned)
+}
+
+// isRefused reports whether the user cannot be assigned a revision as it is.
+func (u *User) isRefused(revision string) bool { return slices.Contains(u.Refused, revision) }
 
 // blocks reports whether a reason means that a Workspace cannot be written with its revision. A user or another revision must resolve it.
 func blocks(reason string) bool {
@@ -187,7 +197,7 @@ func (u *User) State(target string) UserState {
 	case !u.Created:
 		return UserCreating
 	case u.Assigned != target:
-		return u.stateBefore()
+		return u.stateBefore(target)
 	case u.Applied == "":
 		return UserCreating
 	case u.Failed == target || u.Blocked:
@@ -203,8 +213,8 @@ func (u *User) State(target string) UserState {
 }
 
 // stateBefore returns the state of a user that has not been assigned the target revision.
-func (u *User) stateBefore() UserState {
-	if u.plan == infrav1.PreviewFailed || u.Refused {
+func (u *User) stateBefore(target string) UserState {
+	if u.plan == infrav1.PreviewFailed || u.isRefused(target) {
 		return UserFailed
 	}
 	return UserWaiting

@@ -116,10 +116,10 @@ func mayBeHeld(obj Object) bool {
 	return !obj.GetDeletionTimestamp().IsZero() && !DeletionContinues(obj) && !isExempt(obj)
 }
 
-// DeletionContinues reports whether an object is being deleted and reports that nothing holds that.
+// DeletionContinues reports whether an object is being deleted and reports that nothing holds that. A paused object reports only the pause.
 func DeletionContinues(obj Object) bool {
 	deleting := conditions.Get(obj, infrav1.DeletingCondition)
-	if deleting == nil || deleting.Status != metav1.ConditionTrue {
+	if deleting == nil || deleting.Status != metav1.ConditionTrue || conditions.IsTrue(obj, clusterv1.PausedCondition) {
 		return false
 	}
 	return !slices.Contains([]string{infrav1.UsedByClusterReason, infrav1.DeletionProtectedReason, infrav1.DefinitionDeletingReason}, deleting.Reason)

@@ -7,6 +7,7 @@ package workspacetemplate
 
 import (
 	"context"
+	"maps"
 	"reflect"
 	"time"
 
@@ -100,10 +101,18 @@ func countLater(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRat
 	before, after := &was.Status, &is.Status
 	failureChanged := (before.LastFailedRevision == "") != (after.LastFailedRevision == "")
 	counts := before.TemplateRevision != "" && (before.TemplateRevision != after.TemplateRevision || failureChanged)
-	staged := (is.Spec.TemplateRevision != "" || after.Preview.Result != "") && !reflect.DeepEqual(rollout.UserOf(was, nil), rollout.UserOf(is, nil))
-	if counts || staged {
+	staged := (is.Spec.TemplateRevision != "" || after.Preview.Result != "") && rolloutChanged(was, is)
+	smaller := !maps.Equal(was.Annotations, is.Annotations) // It may have been too large for an assignment.
+	if counts || staged || smaller {
 		queue.AddAfter(ctrl.Request{NamespacedName: is.TemplateKey()}, countingDelay)
 	}
+}
+
+// rolloutChanged reports whether something has changed that a rollout depends on. Each write changes the resource version.
+func rolloutChanged(was, is *infrav1.WorkspaceTemplateApply) bool {
+	before, after := rollout.UserOf(was, nil), rollout.UserOf(is, nil)
+	before.ResourceVersion = after.ResourceVersion
+	return !reflect.DeepEqual(before, after)
 }
 
 // relabeled passes changes of labels: those of Clusters make them canaries, those of namespaces permit them to use a template.

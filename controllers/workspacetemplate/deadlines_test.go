@@ -21,6 +21,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -104,4 +105,31 @@ func TestAUserThatCannotBeAssignedARevisionStopsNoOther(t *testing.T) {
 			assert.Equal(t, "b", s.assigned(target))
 		})
 	}
+}
+
+// An object without a Workspace takes no part in the rollout, but gets the revision that was rolled out.
+func TestAnObjectThatCannotBeAssignedTheFirstRevisionIsNotTriedAgainBeforeItChanges(t *testing.T) {
+	s, tries := newStaging(t, infrav1.WorkspaceTemplateRollout{}), 0
+	s.settle()
+	s.Client = interceptor.NewClient(s.Client.(client.WithWatch), interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			tries++
+			return apierrors.NewInternalError(errors.New("etcdserver: request is too large"))
+		},
+	})
+	large := builder.WorkspaceTemplateApply("large")
+	require.NoError(t, s.Client.Create(t.Context(), large))
+	request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "vpc"}}
+	for want := 1; want <= 2; want++ {
+		_, err := s.Reconcile(t.Context(), request)
+		require.ErrorContains(t, err, "request is too large")
+		_, err = s.Reconcile(t.Context(), request)
+		require.NoError(t, err)
+		assert.Equal(t, want, tries)
+		large.Labels = map[string]string{"changed": "true"}
+		require.NoError(t, s.Client.Update(t.Context(), large))
+	}
+	require.NoError(t, s.Client.Delete(t.Context(), large))
+	s.settle()
+	assert.Empty(t, engine.StateOf[assignments](s.State, request.NamespacedName).refused)
 }

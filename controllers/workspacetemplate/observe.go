@@ -51,8 +51,7 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 		return nil, fmt.Errorf("listing WorkspaceTemplateApplies of the template: %w", err)
 	}
 	f := &Facts{
-		Errors: templates.ValidateWorkspaceTemplate(template).Errors, AwaitsAdoption: awaitsAdoption(template, users.Items), Revision: rollout.HashOf(template),
-		Policy: template.RolloutPolicyOr(r.DefaultRollout),
+		Errors: templates.ValidateWorkspaceTemplate(template).Errors, Revision: rollout.HashOf(template), Policy: template.RolloutPolicyOr(r.DefaultRollout),
 	}
 	var permitted []*infrav1.WorkspaceTemplateApply
 	for i := range users.Items {
@@ -66,6 +65,7 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 			permitted = append(permitted, &users.Items[i])
 		}
 	}
+	f.AwaitsAdoption = awaitsAdoption(template, permitted)
 	if err := r.observeRollout(ctx, template, permitted, f); err != nil {
 		return nil, err
 	}
@@ -87,10 +87,10 @@ func (f *Facts) observeRevision(user *infrav1.WorkspaceTemplateApply) {
 	}
 }
 
-// blocksDeletion reports whether a user blocks the deletion of the template: one that may use it, or that awaits adoption. The adoption writes
-// the permission of the latter.
+// blocksDeletion reports whether a user blocks the deletion of the template: one that may use it, or whose Workspace awaits adoption, as status
+// records: users of any namespace can set the marks of such an object. The adoption writes the permission before it requests a proof.
 func (r *Reconciler) blocksDeletion(ctx context.Context, template *infrav1.WorkspaceTemplate, user *infrav1.WorkspaceTemplateApply) (bool, error) {
-	if adoption.UnadoptedWorkspace(user) != "" && adoption.CountsFor(template.Namespace, user) {
+	if adoption.UnadoptedWorkspace(user) != "" && !adoption.AwaitsProof(user) && adoption.RecordsWorkspace(user) {
 		return true, nil
 	}
 	permitted, err := validation.PermitsNamespace(template, user.Namespace, func() (labels.Set, error) {
@@ -104,19 +104,10 @@ func (r *Reconciler) blocksDeletion(ctx context.Context, template *infrav1.Works
 
 // awaitsAdoption reports whether a template must stay as CAPT v0.3 wrote it, with its finalizer: while a user awaits adoption, or none was
 // adopted.
-func awaitsAdoption(template *infrav1.WorkspaceTemplate, users []infrav1.WorkspaceTemplateApply) bool {
+func awaitsAdoption(template *infrav1.WorkspaceTemplate, users []*infrav1.WorkspaceTemplateApply) bool {
 	legacy := controllerutil.ContainsFinalizer(template, infrav1.LegacyWorkspaceTemplateFinalizer)
 	if !legacy || controllerutil.ContainsFinalizer(template, infrav1.WorkspaceTemplateFinalizer) || !template.DeletionTimestamp.IsZero() {
 		return false
 	}
-	adopted := false
-	for i := range users {
-		switch unadopted := adoption.UnadoptedWorkspace(&users[i]) != ""; {
-		case !unadopted:
-			adopted = true
-		case adoption.CountsFor(template.Namespace, &users[i]):
-			return true
-		}
-	}
-	return !adopted
+	return len(users) == 0 || slices.ContainsFunc(users, func(user *infrav1.WorkspaceTemplateApply) bool { return adoption.UnadoptedWorkspace(user) != "" })
 }

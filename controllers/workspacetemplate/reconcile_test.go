@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/builder"
@@ -136,6 +137,37 @@ func TestATemplateStaysUntilItsLastUserIsGone(t *testing.T) {
 	require.NoError(t, env.Client.Delete(ctx, user))
 	reconcile()
 	assert.True(t, engine.Absent(env.Client.Get(ctx, key, template)))
+}
+
+func TestTheMarksOfAnObjectThatAwaitsAdoptionKeepNoTemplateOfAnotherNamespace(t *testing.T) {
+	elsewhere := []builder.Option{builder.WithNamespace("stranger"), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Spec.TemplateRef.Namespace = builder.Namespace
+	})}
+	proving := builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Annotations = map[string]string{naming.ProveAnnotation: "1"}
+		apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = "own", &infrav1.WorkspaceReference{Name: "own", UID: "1"}
+	})
+	legacy := builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
+	of := func(name string, options ...builder.Option) client.Object {
+		return builder.WorkspaceTemplateApply(name, append(options, elsewhere...)...)
+	}
+	for name, row := range map[string]struct {
+		user  client.Object
+		users []string
+	}{
+		"a finalizer":              {of("a", legacy), nil},
+		"a request for a proof":    {of("a", proving), nil},
+		"a record of CAPT v0.3":    {of("a", legacy, builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.WorkspaceName = "a" })), []string{"stranger/a"}},
+		"the namespace of its own": {builder.WorkspaceTemplateApply("a", legacy), []string{"default/a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			template := builder.WorkspaceTemplate("vpc", builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer))
+			f, err := newEnvironment(t, row.user, builder.WorkspaceTemplateApply("adopted", builder.WithWorkspaceName("adopted"))).observe(t.Context(), template)
+			require.NoError(t, err)
+			assert.ElementsMatch(t, append(row.users, "default/adopted"), f.Users)
+			assert.Equal(t, row.users != nil, f.AwaitsAdoption)
+		})
+	}
 }
 
 func TestUsersWithAnotherRevisionAreReported(t *testing.T) {

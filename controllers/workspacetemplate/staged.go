@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -80,27 +81,33 @@ func (r *Reconciler) observeRollout(ctx context.Context, template *infrav1.Works
 }
 
 // assignments has since when this process has seen that users are assigned a revision, while no manager has recorded it in their status.
-// It also has the assignments that the API server refused, with the resource version of the object.
+// It also has the assignments that the API server refused.
 type assignments struct {
 	since   map[types.NamespacedName]seenAssignment
-	refused map[types.NamespacedName]refusedAssignment
+	refused map[types.NamespacedName]refusedAssignments
 }
 
-type refusedAssignment struct{ revision, resourceVersion string }
+// refusedAssignments are the revisions that an object with a resource version cannot be assigned.
+type refusedAssignments struct {
+	resourceVersion string
+	revisions       []string
+}
 
 type seenAssignment struct {
 	revision string
 	at       time.Time
 }
 
-// observeAssignments adds refused assignments of the current content, and the times of assignments that are not recorded. Usually that is a matter of seconds, but a user may have excluded an object from
-// all managers.
+// observeAssignments adds refused assignments, and the times of assignments that are not recorded. Usually that is a matter of seconds, but a user may
+// have excluded an object from all managers.
 func (r *Reconciler) observeAssignments(template *infrav1.WorkspaceTemplate, f *stagedFacts) {
-	state, seen := engine.StateOf[assignments](r.State, client.ObjectKeyFromObject(template)), map[types.NamespacedName]seenAssignment{}
-	current := rollout.HashOf(template)
+	state := engine.StateOf[assignments](r.State, client.ObjectKeyFromObject(template))
+	seen, refused := map[types.NamespacedName]seenAssignment{}, map[types.NamespacedName]refusedAssignments{}
 	for i := range f.Users {
 		u := &f.Users[i]
-		u.Refused = state.refused[u.Key] == refusedAssignment{current, u.ResourceVersion}
+		if before := state.refused[u.Key]; len(before.revisions) > 0 && before.resourceVersion == u.ResourceVersion {
+			refused[u.Key], u.Refused = before, before.revisions
+		}
 		if u.Assigned == "" || !u.AssignedAt.IsZero() {
 			continue
 		}
@@ -110,7 +117,7 @@ func (r *Reconciler) observeAssignments(template *infrav1.WorkspaceTemplate, f *
 		}
 		seen[u.Key], u.AssignedAt = before, before.at
 	}
-	state.since = seen
+	state.since, state.refused = seen, refused
 }
 
 // clusterLabels returns the labels of the Cluster of a user; nil without a Cluster.
@@ -170,9 +177,7 @@ func (r *Reconciler) rollOut(ctx context.Context, template *infrav1.WorkspaceTem
 	}
 	for _, assignment := range p.Staged.Assign {
 		err := r.assign(ctx, assignment.User, assignment.Revision)
-		if engine.IsRefusal(err) {
-			r.recordRefusal(template, f.Staged, assignment)
-		}
+		r.recordRefusal(template, f.Staged, assignment, err)
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -190,15 +195,16 @@ func (r *Reconciler) rollOut(ctx context.Context, template *infrav1.WorkspaceTem
 	return nil
 }
 
-// recordRefusal records that an object cannot be assigned a revision as it is. The next reconcile counts it as failed, and selects others.
-func (r *Reconciler) recordRefusal(template *infrav1.WorkspaceTemplate, f *stagedFacts, assignment rollout.Assignment) {
-	state := engine.StateOf[assignments](r.State, client.ObjectKeyFromObject(template))
-	if state.refused == nil {
-		state.refused = map[types.NamespacedName]refusedAssignment{}
+// recordRefusal records that an object cannot be assigned a revision as it is. The next reconcile counts it as failed, and selects others. A missing
+// right of the manager is not the fault of the object, and is retried.
+func (r *Reconciler) recordRefusal(template *infrav1.WorkspaceTemplate, f *stagedFacts, assignment rollout.Assignment, err error) {
+	if !engine.IsRefusal(err) || apierrors.IsForbidden(err) {
+		return
 	}
+	state := engine.StateOf[assignments](r.State, client.ObjectKeyFromObject(template))
 	for i := range f.Users {
 		if u := &f.Users[i]; u.Key == assignment.User {
-			state.refused[u.Key] = refusedAssignment{assignment.Revision, u.ResourceVersion}
+			state.refused[u.Key] = refusedAssignments{u.ResourceVersion, append(slices.Clone(state.refused[u.Key].revisions), assignment.Revision)}
 		}
 	}
 }

@@ -254,7 +254,9 @@ func TestOldRevisionsAreDeleted(t *testing.T) {
 }
 
 func TestTheTemplateOfAUserIsReconciledWhenItsRolloutMayContinue(t *testing.T) {
-	was := user("a", builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRevision = "new" })).(*infrav1.WorkspaceTemplateApply)
+	was := user("a", builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Spec.TemplateRevision, apply.Annotations = "new", map[string]string{"large": "text"}
+	})).(*infrav1.WorkspaceTemplateApply)
 	for name, row := range map[string]struct {
 		change func(*infrav1.WorkspaceTemplateApply)
 		want   int
@@ -264,7 +266,10 @@ func TestTheTemplateOfAUserIsReconciledWhenItsRolloutMayContinue(t *testing.T) {
 			apply.Status.ObservedGeneration = apply.Generation
 			apply.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(builder.Created)}}
 		}, 1},
-		"outputs": {func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.Outputs = map[string]string{"a": "b"} }, 0},
+		"outputs": {func(apply *infrav1.WorkspaceTemplateApply) {
+			apply.Status.Outputs, apply.ResourceVersion = map[string]string{"a": "b"}, "2"
+		}, 0},
+		"fewer annotations": {func(apply *infrav1.WorkspaceTemplateApply) { apply.Annotations = map[string]string{} }, 1},
 		"without an assignment": {func(apply *infrav1.WorkspaceTemplateApply) {
 			apply.Spec.TemplateRevision, apply.Status.WrittenTemplateRevision = "", "new"
 		}, 0},

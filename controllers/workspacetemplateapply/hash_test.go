@@ -11,7 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -129,4 +132,23 @@ func TestARevisionWakesTheUsersThatAreToRunIt(t *testing.T) {
 	assert.Len(t, env.reconciler.ofRevision(t.Context(), revision), 1)
 	assert.Len(t, env.reconciler.ofRevision(t.Context(), builder.StoredEarlier(revision)), 2)
 	assert.Empty(t, env.reconciler.ofRevision(t.Context(), other))
+}
+
+func TestARevisionWakesObjectsWithoutAWorkspaceWhenItIsRolledOutOrApproved(t *testing.T) {
+	hash, proven := stored(t, stagedTemplate("# 1"))
+	created := builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Status.WorkspaceRef = &infrav1.WorkspaceReference{Name: "created"}
+	})
+	env := newEnvironment(t, stagedTemplate("# 2"), builder.WorkspaceTemplateApply("waiting", builder.With(assign(hash))),
+		builder.WorkspaceTemplateApply("created", builder.With(assign(hash)), created))
+	before := proven.DeepCopy()
+	before.Annotations = nil
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+	defer queue.ShutDown()
+	env.reconciler.revisionChanged(t.Context(), event.UpdateEvent{ObjectOld: proven, ObjectNew: proven}, queue)
+	assert.Zero(t, queue.Len())
+	env.reconciler.revisionChanged(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: proven}, queue)
+	assert.Equal(t, 1, queue.Len())
+	request, _ := queue.Get()
+	assert.Equal(t, "waiting", request.Name)
 }

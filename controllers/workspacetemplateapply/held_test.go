@@ -33,3 +33,18 @@ func TestWhatAnOwnerControlsIsHeldWithItByALiveCluster(t *testing.T) {
 	env.remove(cluster)
 	assert.Contains(t, env.mustReconcile("demo-vpc"), "delete Workspace")
 }
+
+// The owner was deleted while it was paused, and its condition does not show yet that the pause has ended.
+func TestTheDeletionOfAPausedOwnerDoesNotShowThatNothingHoldsIt(t *testing.T) {
+	owner := builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"), builder.WithFinalizers(infrav1.CAPTClusterFinalizer), builder.Deleting())
+	engine.Set(owner, engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, ""), engine.PausedCondition("by a user"))
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.Cluster("demo"), owner, builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner)))
+	env.rest("demo-vpc")
+	env.remove(env.get("demo-vpc"))
+	assert.Equal(t, []string{"status"}, env.mustReconcile("demo-vpc"))
+	assert.Equal(t, "True "+infrav1.UsedByClusterReason, builder.ConditionSummary(env.get("demo-vpc").Status.Conditions)[infrav1.DeletingCondition])
+
+	before := owner.DeepCopy()
+	engine.Set(owner, engine.PausedCondition(""))
+	assert.True(t, ownerChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: owner}), "the end of the pause wakes it")
+}

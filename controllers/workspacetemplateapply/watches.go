@@ -5,6 +5,7 @@ package workspacetemplateapply
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -62,6 +63,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&appsv1.ControllerRevision{}, handler.EnqueueRequestsFromMapFunc(r.ofRevision),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})).
+		Watches(&appsv1.ControllerRevision{}, handler.Funcs{UpdateFunc: r.revisionChanged}).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.relatedApplies)).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.ofGroup), builder.WithPredicates(membershipChanged())).
 		WatchesRawSource(source.Func(r.enqueueQueued)).
@@ -159,9 +161,24 @@ func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctr
 
 // ofRevision reconciles the users of a template that should run a revision, which may have been missing.
 func (r *Reconciler) ofRevision(ctx context.Context, object client.Object) []ctrl.Request {
-	template := rollout.TemplateOf(object)
+	return r.assignedTo(ctx, object, func(*infrav1.WorkspaceTemplateApply) bool { return true })
+}
+
+// revisionChanged reconciles the users that wait until their revision is rolled out or approved, as its annotations record.
+func (r *Reconciler) revisionChanged(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+	if maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()) {
+		return
+	}
+	for _, request := range r.assignedTo(ctx, e.ObjectNew, func(apply *infrav1.WorkspaceTemplateApply) bool { return apply.Status.WorkspaceRef == nil }) {
+		queue.Add(request)
+	}
+}
+
+// assignedTo returns requests for some of the users of a template that should run a revision.
+func (r *Reconciler) assignedTo(ctx context.Context, revision client.Object, some func(*infrav1.WorkspaceTemplateApply) bool) []ctrl.Request {
+	template := rollout.TemplateOf(revision)
 	return r.requestsFor(ctx, func(apply *infrav1.WorkspaceTemplateApply) bool {
-		return slices.Contains(rollout.StoredAs(template, rollout.AssignedTo(apply)), client.ObjectKeyFromObject(object))
+		return some(apply) && slices.Contains(rollout.StoredAs(template, rollout.AssignedTo(apply)), client.ObjectKeyFromObject(revision))
 	}, client.MatchingFields{workspacetemplate.UserIndex: template.String()})
 }
 
@@ -264,12 +281,15 @@ func (r *Reconciler) enqueueQueued(_ context.Context, queue workqueue.TypedRateL
 // ownerChanged passes changes of an owner that may pause or continue what it controls: of its annotations, of its protection from deletion, and
 // of what its deletion waits for.
 func ownerChanged() predicate.Predicate {
-	waitsFor := func(object client.Object) string {
-		return conditions.GetReason(object.(engine.Object), infrav1.DeletingCondition)
+	type state struct {
+		protected, continues bool
+		waitsFor             string
 	}
-	held := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return engine.IsDeletionProtected(e.ObjectOld) != engine.IsDeletionProtected(e.ObjectNew) || waitsFor(e.ObjectOld) != waitsFor(e.ObjectNew)
-	}}
+	stateOf := func(object client.Object) state {
+		owner := object.(engine.Object)
+		return state{engine.IsDeletionProtected(owner), engine.DeletionContinues(owner), conditions.GetReason(owner, infrav1.DeletingCondition)}
+	}
+	held := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return stateOf(e.ObjectOld) != stateOf(e.ObjectNew) }}
 	return predicate.Or[client.Object](predicate.AnnotationChangedPredicate{}, held)
 }
 

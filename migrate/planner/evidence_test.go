@@ -43,6 +43,9 @@ func TestWhatIsRecordedWinsOnlyWhenAllElseAgrees(t *testing.T) {
 		"what is recorded renders otherwise":    func(a, _ *fixture) { a.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited" },
 		"the owner of the other one was built":  func(_, b *fixture) { b.network.Status.VPC.ID = "vpc-1" },
 		"the manager would build the other one": func(_, b *fixture) { b.vpc.Finalizers = nil },
+		"only a user gave it the name": func(a, _ *fixture) {
+			a.vpc.Spec.WorkspaceName, a.vpc.Status = "demo-vpc", infrav1.WorkspaceTemplateApplyStatus{}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := newFixture("demo", "a").withWorkspaces(t), newFixture("demo", "b")

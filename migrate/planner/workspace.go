@@ -164,10 +164,12 @@ func (f *fleet) reportSharedName(o *owner, holder *infrav1.WorkspaceTemplateAppl
 }
 
 // provenHolder returns the only WorkspaceTemplateApply whose status records the Workspace and that renders exactly it; nil if the evidence does not decide.
+// A name in spec proves nothing: users of any namespace can write it.
 func (f *fleet) provenHolder(key types.NamespacedName) *infrav1.WorkspaceTemplateApply {
 	var holder *infrav1.WorkspaceTemplateApply
 	for _, claim := range f.claims[key] {
-		records := claim.Spec.WorkspaceName == key.Name || claim.Status.WorkspaceName == key.Name
+		ref := claim.Status.WorkspaceRef
+		records := claim.Status.WorkspaceName == key.Name || ref != nil && ref.Namespace == key.Namespace && ref.Name == key.Name
 		switch {
 		case records && holder == nil:
 			holder = claim

@@ -64,7 +64,7 @@ func (e *Environment) ReadFile(file string) ([]byte, error) {
 }
 
 // Save writes a file: completely or not at all. An existing file is replaced: it keeps its mode, and a link to it stays a link. Nothing
-// is written to a file that the user must not write, although the rights of the directory would permit to replace it.
+// is written to a file that the user must not write, although the rights of the directory would permit to replace it. A device is written directly.
 func Save(file string, write func(io.Writer) error) error {
 	if err := replace(file, write); err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
@@ -75,7 +75,11 @@ func Save(file string, write func(io.Writer) error) error {
 func replace(file string, write func(io.Writer) error) error {
 	existing, err := os.OpenFile(file, os.O_WRONLY, 0) //nolint:gosec // Users name the files.
 	if err == nil {
-		defer existing.Close() //nolint:errcheck // It is not written.
+		defer existing.Close() //nolint:errcheck // A device reports errors when it is written; a file is not written.
+		// A device, such as /dev/null, must not be replaced.
+		if info, err := existing.Stat(); err == nil && !info.Mode().IsRegular() {
+			return write(existing)
+		}
 		if file, err = filepath.EvalSymlinks(file); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@
 package command
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/capt-provider/capt/cmd/captctl/cli"
 )
 
 // fullDisk names the manifest that a child process converts while it can write only half of it.
@@ -61,4 +64,21 @@ func TestConvertKeepsModesAndLinks(t *testing.T) {
 	info, err = os.Stat(target)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o640), info.Mode())
+}
+
+// As root, /dev/null would become a file.
+func TestADeviceIsWrittenAndNotReplaced(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	reader, err := os.OpenFile(pipe, os.O_RDWR, 0) //nolint:gosec // This test created it.
+	require.NoError(t, err)
+	defer reader.Close() //nolint:errcheck // Nothing was written to it.
+	require.NoError(t, cli.Save(pipe, func(out io.Writer) error {
+		_, err := out.Write([]byte("plan"))
+		return err
+	}))
+	got := make([]byte, 4)
+	_, err = io.ReadFull(reader, got)
+	require.NoError(t, err)
+	assert.Equal(t, "plan", string(got))
 }
