@@ -53,6 +53,7 @@ func implied() map[right]string {
 		"delete /secrets": "admission checks it for a write of the owner references of a Secret; see capt-migrate-owners",
 		"delete infrastructure.cluster.x-k8s.io/workspacetemplateapplies": "the same for captctl, which deletes none",
 		"bypass capt.cluster.x-k8s.io/guards":                             "policies recognize the manager by it",
+		"migrate capt.cluster.x-k8s.io/guards":                            "policies and webhooks check it when captctl rolls back",
 	}
 }
 
