@@ -120,8 +120,11 @@ func (r *Reconciler) observeControlPlane(ctx context.Context, captCluster *infra
 func (r *Reconciler) observeReplacement(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) (bool, error) {
 	status, id := &captCluster.Status, vpcID(captCluster, f)
 	replaced := status.ObservedGeneration != 0 && status.VPC.ID != "" && id != "" && id != status.VPC.ID
-	if !replaced || f.Cluster == nil || !captCluster.DeletionTimestamp.IsZero() {
+	if !replaced || !captCluster.DeletionTimestamp.IsZero() {
 		return false, nil
+	}
+	if f.Cluster == nil { // A user can remove the owner reference for a moment.
+		return len(f.Clusters) > 0, nil
 	}
 	if f.Cluster.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" {
 		return true, nil // What else was created in it is not known.

@@ -114,7 +114,10 @@ func (r *Reconciler) observeAdopter(ctx context.Context, apply *infrav1.Workspac
 		}
 		if f.AdoptedFor = "an object of another namespace"; other.Namespace == apply.Namespace { // Its name is not disclosed.
 			f.AdoptedFor = "WorkspaceTemplateApply " + other.Name
+			break // The order of the cache must not decide.
 		}
+	}
+	if f.AdoptedFor != "" {
 		scope := terraform.ScopeCluster
 		if f.Template != nil {
 			scope = f.Template.Spec.WorkspaceScope

@@ -207,9 +207,8 @@ func (r *Report) shared(objects []*manifest.Object) {
 		if !ok {
 			continue
 		}
-		for path, ref := range map[string]clusterv1.ContractVersionedObjectReference{
-			"spec.infrastructureRef.name": cluster.Spec.InfrastructureRef, "spec.controlPlaneRef.name": cluster.Spec.ControlPlaneRef,
-		} {
+		paths := []string{"spec.infrastructureRef.name", "spec.controlPlaneRef.name"}
+		for i, ref := range []clusterv1.ContractVersionedObjectReference{cluster.Spec.InfrastructureRef, cluster.Spec.ControlPlaneRef} {
 			if ref.Kind != "CAPTCluster" && ref.Kind != "CAPTControlPlane" {
 				continue
 			}
@@ -222,7 +221,7 @@ func (r *Report) shared(objects []*manifest.Object) {
 			}
 			if before.Typed.GetName() != cluster.Name {
 				line, _ := before.Position("", "")
-				r.add(object, LevelError, path, fmt.Sprintf("%s belongs to %s (%s:%d), and can belong to one Cluster only. Create another one for this Cluster, and correct the reference. kustomize does not change it with namePrefix or nameSuffix",
+				r.add(object, LevelError, paths[i], fmt.Sprintf("%s belongs to %s (%s:%d), and can belong to one Cluster only. Create another one for this Cluster, and correct the reference. kustomize does not change it with namePrefix or nameSuffix",
 					name, before, before.File, line))
 			}
 		}
