@@ -138,12 +138,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return err
 	}
 	metrics.NewObjects(ctrlmetrics.Registry, metrics.ObjectsOptions{Cache: mgr.GetClient(), Elected: mgr.Elected(), Watches: options.watches})
-	templates := &workspacetemplate.Reconciler{
-		Engine: engineFor("workspacetemplate-controller"), Uncached: mgr.GetAPIReader(), Clock: clock.RealClock{}, DefaultRollout: options.DefaultRollout,
-	}
-	templates.WatchFilterValue = options.watchFilterOf(&infrav1.WorkspaceTemplate{})
-	if err := templates.SetupWithManager(ctx, mgr, control); err != nil {
-		return fmt.Errorf("setting up WorkspaceTemplates: %w", err)
+	if err := setupTemplates(ctx, mgr, engineFor("workspacetemplate-controller"), options, control); err != nil {
+		return err
 	}
 	workspaces := &workspace.Client{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader()}
 	applies := &workspacetemplateapply.Reconciler{
@@ -187,6 +183,15 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	if err := storedversions.SetupWithManager(ctx, mgr, migration); err != nil {
 		return fmt.Errorf("setting up the migration of stored versions: %w", err)
+	}
+	return nil
+}
+
+func setupTemplates(ctx context.Context, mgr ctrl.Manager, e engine.Engine, options Options, control controller.Options) error {
+	templates := &workspacetemplate.Reconciler{Engine: e, Uncached: mgr.GetAPIReader(), Clock: clock.RealClock{}, DefaultRollout: options.DefaultRollout}
+	templates.WatchFilterValue = options.watchFilterOf(&infrav1.WorkspaceTemplate{})
+	if err := templates.SetupWithManager(ctx, mgr, control); err != nil {
+		return fmt.Errorf("setting up WorkspaceTemplates: %w", err)
 	}
 	return nil
 }
