@@ -258,6 +258,20 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
+// A user who edits the module of a template because its Secret was deleted would let Terraform change all its clusters.
+func TestADeletedConnectionSecretIsNotBlamedOnTheModule(t *testing.T) {
+	for _, source := range []controlplanev1.KubeconfigSource{"Output", "Exec", "Auto"} {
+		s := newFixture(t, withSource(source)).withTokens(nil)
+		s.Cluster.Connection = nil
+		s.publish()
+		for _, problem := range []string{s.Contract.Problem, s.User.Problem} {
+			assert.Contains(t, problem, "does not exist; provider-terraform writes it when it next observes the Workspace", source)
+			assert.NotContains(t, problem, "add it to the module", source)
+		}
+		assert.Equal(t, controlplanev1.KubeconfigMissingReason, s.Contract.Reason)
+	}
+}
+
 func TestAnExpiringOutputIsReconciledThen(t *testing.T) {
 	for _, source := range []controlplanev1.KubeconfigSource{"Output", "Auto"} {
 		s := newFixture(t, withSource(source)).withTokens(nil)

@@ -69,10 +69,16 @@ func (o Outputs) serverAndCA() (address, ca string, err error) {
 		return "", "", errors.New("the endpoint of the API server is unknown; see condition EndpointAvailable")
 	}
 	if ca = o.Output(terraform.OutputClusterCA); ca == "" {
+		if o.Connection == nil {
+			return "", "", fmt.Errorf("the connection Secret with output %q does not exist; "+writtenAgain, terraform.OutputClusterCA)
+		}
 		return "", "", fmt.Errorf("the connection Secret has no output %q; add it to the module", terraform.OutputClusterCA)
 	}
 	return "https://" + endpoint.String(), ca, nil
 }
+
+// writtenAgain is the advice about a connection Secret that was deleted: no module needs a change.
+const writtenAgain = "provider-terraform writes it when it next observes the Workspace, within ten minutes by default. If it does not, check provider-terraform"
 
 // sources of kubeconfigs. Each returns a kubeconfig, or the reason and the error why there is none.
 type sources struct {
@@ -135,6 +141,8 @@ func (s *sources) outputKubeconfig() ([]byte, string, error) {
 	output := s.Cluster.connectionValue(terraform.OutputKubeconfig)
 	unusable := kubeconfig.Check(output)
 	switch {
+	case s.Cluster.Connection == nil:
+		return nil, controlplanev1.KubeconfigMissingReason, fmt.Errorf("the connection Secret with output %q does not exist; "+writtenAgain, terraform.OutputKubeconfig)
 	case len(output) == 0:
 		return nil, controlplanev1.KubeconfigMissingReason, fmt.Errorf("the connection Secret has no output %q; add it to the module, or set spec.kubeconfig.source to Exec", terraform.OutputKubeconfig)
 	case errors.Is(unusable, kubeconfig.ErrShortLived):

@@ -5,6 +5,7 @@ package policies_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -109,6 +110,21 @@ func TestASecondClusterCannotReferToTheObjectsOfAnother(t *testing.T) {
 
 	elsewhere := shared.NewEnvironment(t, terraform.ScopeNamespaced)
 	elsewhere.User(fixture.Cluster())
+}
+
+// Cluster API would delete the template with the Cluster, also for a user who may not delete templates.
+func TestAClusterRefersToNoOtherKind(t *testing.T) {
+	t.Parallel()
+	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
+	for _, document := range []string{
+		`{apiVersion: cluster.x-k8s.io/v1beta2, spec: {infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: WorkspaceTemplate, name: vpc}}}`,
+		`{apiVersion: cluster.x-k8s.io/v1beta2, spec: {controlPlaneRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: WorkspaceTemplateApply, name: vpc}}}`,
+		`{apiVersion: cluster.x-k8s.io/v1beta1, spec: {infrastructureRef: {apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: WorkspaceTemplate, name: vpc}}}`,
+	} {
+		cluster := fixture.Decode(t, env.Namespace, strings.Replace(document, "spec:", "kind: Cluster, metadata: {name: any}, spec:", 1))
+		message := refused(t, func(ctx context.Context) error { return env.Create(ctx, cluster.DeepCopy(), client.DryRunAll) })
+		require.Contains(t, message, "would be deleted with the Cluster. Refer to a CAPTCluster")
+	}
 }
 
 // The deletion could not be reverted, and the template would stay until its last user is deleted.

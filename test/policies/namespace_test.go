@@ -16,6 +16,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/fixture"
@@ -72,6 +73,33 @@ func TestEachKindKeepsItsNamespace(t *testing.T) {
 			require.Contains(t, kubectlRefused(t, env.Namespace), "still contains "+kind+" alone")
 		})
 	}
+}
+
+// The templates of a platform team are often in a namespace without clusters. Deleting it would delete them with their stored revisions.
+func TestANamespaceWithATemplateInUseIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	platform, tenant := shared.NewEnvironment(t, terraform.ScopeNamespaced), shared.NewEnvironment(t, terraform.ScopeNamespaced)
+	platform.User(platform.VPCTemplate(fixture.VPCModule))
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: platform.Namespace}}
+	require.NoError(t, shared.API.Delete(t.Context(), namespace.DeepCopy(), client.DryRunAll), "nothing uses the template")
+
+	platform.Edit(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate, `{"spec":{"allowedNamespaces":{"names":["`+tenant.Namespace+`"]}}}`)
+	// The module has no value for its variable, so nothing is created.
+	tenant.User(`{apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: WorkspaceTemplateApply, metadata: {name: user}, spec: {templateRef: {name: ` +
+		fixture.VPCTemplate + `, namespace: ` + platform.Namespace + `}}}`)
+	output := kubectlRefused(t, platform.Namespace)
+	for _, part := range []string{"still contains WorkspaceTemplate " + fixture.VPCTemplate, "used by 1 WorkspaceTemplateApply", naming.AllowDeleteAnnotation + ` to "true"`} {
+		require.Contains(t, output, part)
+	}
+	allow(t, namespace, "true")
+	require.NoError(t, shared.API.Delete(t.Context(), namespace.DeepCopy(), client.DryRunAll))
+
+	tenant.Remove(&infrav1.WorkspaceTemplateApply{}, "user")
+	allow(t, namespace, "false")
+	tenant.Eventually(func() string {
+		err := shared.API.Delete(t.Context(), namespace.DeepCopy(), client.DryRunAll)
+		return fixture.Unless(err == nil, "%v", err)
+	})
 }
 
 // A retained Workspace outlives its WorkspaceTemplateApply. One of others is none of CAPT's business.
