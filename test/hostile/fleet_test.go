@@ -230,6 +230,9 @@ func (f *fleet) waiting(name string) {
 	f.in(f.b).Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.AdoptionRequiredCondition, metav1.ConditionTrue, "")
 }
 
+// leaving is an object in deletion, whose destruction hangs.
+const leaving = "leaving"
+
 // others creates a protected cluster, objects in deletion, and what the tenant keeps secret.
 func (f *fleet) others() {
 	f.Helper()
@@ -237,11 +240,11 @@ func (f *fleet) others() {
 	b.User(fixture.ClusterNamed("protected"), strings.Replace(fixture.CAPTCluster("protected"), "\nspec:\n", "\nspec:\n  deletionProtection: Enabled\n", 1),
 		fixture.CAPTControlPlane("protected", "deletionProtection: Enabled"))
 	b.Await(&controlplanev1.CAPTControlPlane{}, "protected", infrav1.ReadyCondition, metav1.ConditionTrue, "")
-	b.User(fixture.WorkspaceTemplateApply("vpc", "leaving", "variables: {vpc_name: leaving}"))
-	b.Await(&infrav1.WorkspaceTemplateApply{}, "leaving", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
-	b.SetScript("leaving", scripted.Script{Destroy: scripted.Step{Hang: true}})
-	b.Remove(&infrav1.WorkspaceTemplateApply{}, "leaving")
-	b.AwaitOperation("leaving", scripted.Destroy)
+	b.User(fixture.WorkspaceTemplateApply("vpc", leaving, "variables: {vpc_name: leaving}"))
+	b.Await(&infrav1.WorkspaceTemplateApply{}, leaving, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+	b.SetScript(leaving, scripted.Script{Destroy: scripted.Step{Hang: true}})
+	b.Remove(&infrav1.WorkspaceTemplateApply{}, leaving)
+	b.AwaitOperation(leaving, scripted.Destroy)
 	for _, namespace := range []string{f.a, f.b} {
 		f.in(namespace).User("{apiVersion: v1, kind: Secret, metadata: {name: canary}, stringData: {value: harmless}}",
 			"{apiVersion: v1, kind: ConfigMap, metadata: {name: canary}, data: {value: harmless}}")
