@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -142,10 +143,16 @@ func (env *environment) patch(object client.Object, patch string) {
 	env.wrote(object)
 }
 
-// remove deletes an object as a user would.
+// remove deletes an object as a user would. A template is in use until its status has no user.
 func (env *environment) remove(object client.Object) {
 	env.Helper()
-	require.NoError(env, client.IgnoreNotFound(env.Delete(env.Context(), object)))
+	env.eventually(tick, func() string {
+		err := client.IgnoreNotFound(env.Delete(env.Context(), object))
+		if !apierrors.IsForbidden(err) {
+			require.NoError(env, err)
+		}
+		return fixture.Unless(err == nil, "%v", err)
+	})
 }
 
 // removeAllowed deletes a Workspace that CAPT's policy guards.

@@ -50,9 +50,10 @@ const (
 )
 
 func TestRequestsOfOneNamespaceChangeNothingOfAnother(t *testing.T) {
-	seed, count := number("CAPT_HOSTILE_SEED", rand.Uint64()), number("CAPT_HOSTILE_REQUESTS", requestsOfASample)
+	// make test must not depend on luck. make test-slow draws a seed.
+	seed, count := number("CAPT_HOSTILE_SEED", 1), number("CAPT_HOSTILE_REQUESTS", requestsOfASample)
 	if fixture.AllCombinations() {
-		count = number("CAPT_HOSTILE_REQUESTS", requestsOfAll)
+		seed, count = number("CAPT_HOSTILE_SEED", rand.Uint64()), number("CAPT_HOSTILE_REQUESTS", requestsOfAll)
 	}
 	fmt.Printf("CAPT_HOSTILE_SEED=%d CAPT_HOSTILE_REQUESTS=%d\n", seed, count)
 	f := newFleet(t, fmt.Sprintf("hostile-%d-", seed%1e6))
@@ -73,7 +74,7 @@ func TestRequestsOfOneNamespaceChangeNothingOfAnother(t *testing.T) {
 	r.requireNothingFound()
 	f.requireRollout()
 	require.Equal(t, began, r.health(), "the manager was restarted, or a reconcile panicked")
-	r.requireAccepted(count >= requestsOfASample)
+	r.requireAccepted(count >= requestsOfAll)
 }
 
 func number(variable string, otherwise uint64) uint64 {
@@ -262,19 +263,31 @@ func (r *run) summary() string {
 	return text
 }
 
-// requireAccepted requires that enough requests were accepted, and each kind in each version with each verb.
-func (r *run) requireAccepted(each bool) {
+// requireAccepted requires that enough requests were accepted, and each kind in each version with each verb: all of these in a long run, most of them in
+// a short one.
+func (r *run) requireAccepted(all bool) {
 	r.Helper()
 	accepted := len(slices.DeleteFunc(slices.Clone(r.requests), func(q *request) bool { return !q.accepted() }))
 	fmt.Printf("%d%% of the requests were accepted\n", 100*accepted/len(r.requests))
 	require.GreaterOrEqual(r, 100*accepted/len(r.requests), leastAccepted, "percent of the requests were accepted")
+	var missing []combination
+	combinations := 0
 	for _, k := range r.kinds {
 		for _, version := range k.versions {
 			for _, v := range verbs() {
-				if each && k.permitted {
-					require.Positive(r, r.tried[combination{k.Kind, version, v}], "no %s of %s in %s was accepted", v, k.Kind, version)
+				if !k.permitted {
+					continue
+				}
+				combinations++
+				if c := (combination{k.Kind, version, v}); r.tried[c] == 0 {
+					missing = append(missing, c)
 				}
 			}
 		}
+	}
+	if all {
+		require.Empty(r, missing, "kinds, versions and verbs of which no request was accepted")
+	} else if len(r.requests) >= requestsOfASample {
+		require.Less(r, len(missing), combinations/10, "kinds, versions and verbs of which no request was accepted: %v", missing)
 	}
 }
