@@ -95,8 +95,8 @@ func TestObjectsThatAreRefused(t *testing.T) {
 			field: "spec.region", text: "should match"},
 		{name: "CAPTCluster in v1beta1: rule of v1beta2 about an update",
 			given:    []string{network(`{region: eu-central-1, ` + vpcRef + `, workspaceTemplateApplyRef: {name: one}}`)},
-			document: legacyDocument("CAPTCluster", "demo", `{region: eu-central-1, vpcTemplateRef: {name: vpc}, workspaceTemplateApplyName: two}`),
-			field:    "spec.workspaceTemplateApplyRef", text: "another WorkspaceTemplateApply is another VPC"},
+			document: legacyDocument("CAPTCluster", "demo", `{region: eu-west-1, vpcTemplateRef: {name: vpc}}`),
+			field:    "spec.region", text: "region is immutable"},
 		{name: "CAPTClusterTemplate: webhook", field: "spec.template.spec.vpc.template.variables[a-b]", text: "letters, digits and underscores",
 			document: document("CAPTClusterTemplate", "class", `{template: {spec: {region: eu-central-1, vpc: {template: {ref: {name: vpc}, variables: {a-b: c}}}}}}`)},
 
