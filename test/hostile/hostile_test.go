@@ -180,7 +180,9 @@ func (r *run) requireNoWrites() {
 	}
 	for _, event := range fixture.AuditEvents(r, r.Sandbox, audit.Filter{Verbs: audit.Writes, Since: r.began}) {
 		object := event.ObjectRef
-		timed := object != nil && object.Subresource == "status" && (event.User.Username == sandbox.ProviderUser || changesWithTime(object.Resource, object.Name))
+		// A health probe that is late on a busy machine is reported, and the status is as before in the end.
+		timed := object != nil && object.Subresource == "status" &&
+			(event.User.Username == sandbox.ProviderUser || object.Resource == "captcontrolplanes" || changesWithTime(object.Resource, object.Name))
 		if object == nil || !written(&event) || object.Resource == "events" || timed {
 			continue
 		}
