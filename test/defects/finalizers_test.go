@@ -56,7 +56,7 @@ func TestDefect24NothingIsHeldThatIsBeingDeleted(t *testing.T) {
 	for document, object := range documents {
 		env.Edit(object, names[document], `{"metadata":{"annotations":{"look":"again"}}}`)
 	}
-	env.AwaitRest(2 * time.Second)
+	env.AwaitRest()
 	for document, object := range documents {
 		require.True(env, env.Exists(object, names[document]), document)
 		for _, finalizer := range object.GetFinalizers() {

@@ -59,11 +59,11 @@ func TestDefect21AFleetAtRestIsLeftAlone(t *testing.T) {
 	for _, churn := range churns {
 		t.Run(churn.name, func(t *testing.T) {
 			stranger := stranger.In(t)
-			before := stranger.AwaitRest(500 * time.Millisecond)
+			before := stranger.AwaitRest()
 			for i := range changes {
 				churn.change(stranger, environments[i%fleet].In(t), i)
 			}
-			woken := stranger.AwaitRest(2 * time.Second).Since(before)
+			woken := stranger.AwaitRest().Since(before)
 			t.Logf("reconciles: %v", woken)
 			for controller, count := range woken {
 				require.Contains(t, churn.own, controller)
@@ -76,7 +76,7 @@ func TestDefect21AFleetAtRestIsLeftAlone(t *testing.T) {
 
 // requireRest proves that CAPT neither writes nor looks at anything while nothing happens.
 func requireRest(env *fixture.Environment) {
-	before, since := env.AwaitRest(2*time.Second), time.Now()
+	before, since := env.AwaitRest(), time.Now()
 	manager, err := env.InstalledManagerUser()
 	require.NoError(env, err)
 	written := func() (writes []string) {

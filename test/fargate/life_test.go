@@ -186,12 +186,13 @@ func TestAClusterWithProfilesIsQuiet(t *testing.T) {
 	env := &environment{shared.Exclusive(t).NewEnvironment(t, "Namespaced")}
 	env.start("a", "b")
 	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitRest()
 	before := env.live()
 	secret := &corev1.Secret{}
 	require.True(env, env.Exists(secret, "demo-vpc-connection"))
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, "example.com/touched", "yes")
 	require.NoError(env, env.Update(env.Context(), secret), "a change of this Secret enqueues the control plane")
-	env.AwaitRest(2 * time.Second)
+	env.AwaitRest()
 	assert.Equal(env, before.ResourceVersion, env.live().ResourceVersion)
 }
 

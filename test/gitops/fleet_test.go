@@ -161,7 +161,7 @@ func (env *environment) creates() {
 // rejects commits a change that admission rejects, together with one that it accepts. Flux applies neither.
 func (env *environment) rejects() {
 	env.Helper()
-	env.AwaitRest(2 * time.Second)
+	env.AwaitRest()
 	before := env.stored()
 	env.setVersion("1.35")
 	env.git.change(clusterFile, func(object *unstructured.Unstructured) {
@@ -203,13 +203,13 @@ func (env *environment) awaitApply(n int) {
 // converts replaces the manifests by those that captctl writes.
 func (env *environment) converts() {
 	env.Helper()
-	env.AwaitRest(2 * time.Second)
+	env.AwaitRest()
 	before, began := env.stored(), time.Now()
 	env.Captctl("convert", "--from-cluster", "--write", "--recursive", "--filename="+filepath.Join(env.git.dir, templates), "--filename="+filepath.Join(env.git.dir, clusters))
 	require.NotContains(env, env.git.git("grep", "--no-index", "apiVersion: ", "--", templates, clusters), "infrastructure.cluster.x-k8s.io/v1beta1")
 	require.NotContains(env, env.git.git("grep", "--no-index", "apiVersion: ", "--", templates, clusters), "controlplane.cluster.x-k8s.io/v1beta1")
 	env.awaitApplied(env.push("API v1beta2"))
-	env.AwaitRest(2 * time.Second)
+	env.AwaitRest()
 	after := env.stored()
 	require.NotEmpty(env, workspaces(before))
 	require.Equal(env, workspaces(before), workspaces(after))
@@ -235,7 +235,7 @@ func (env *environment) manager() string {
 func (env *environment) isQuiet() {
 	env.Helper()
 	const times = 3
-	env.AwaitRest(2 * time.Second)
+	env.AwaitRest()
 	before, began := env.stored(), time.Now()
 	for range times {
 		for _, name := range []string{platform, templates, clusters} {
@@ -245,7 +245,7 @@ func (env *environment) isQuiet() {
 				return fixture.Unless(isReady(kustomization), "Kustomization %s: %s", name, readyMessage(kustomization))
 			})
 		}
-		env.AwaitRest(2 * time.Second)
+		env.AwaitRest()
 	}
 	require.Equal(env, before, env.stored())
 	require.Empty(env, env.writes(sandbox.FluxUser, began))

@@ -211,7 +211,7 @@ func TestConcurrentOperationsOnManyClusters(t *testing.T) {
 			assert.Empty(t, env.Operations(apply, scripted.Destroy), "%s was destroyed", apply)
 		}
 	}
-	env.AwaitRest(5 * time.Second)
+	env.AwaitRest()
 	since := time.Now()
 	require.Never(t, func() bool { return len(env.writes(since)) > 0 }, 10*time.Second, time.Second, "CAPT writes at rest")
 	requireManagerWithinLimits(t, started)
@@ -259,7 +259,7 @@ func TestAConflictStormLosesNothing(t *testing.T) {
 	const name = "stormy"
 	env.create(name)
 	env.awaitReady([]string{name})
-	env.AwaitRest(5 * time.Second)
+	env.AwaitRest()
 
 	ticker := time.NewTicker(time.Second / perSecond)
 	defer ticker.Stop()
@@ -273,7 +273,7 @@ func TestAConflictStormLosesNothing(t *testing.T) {
 	t.Logf("%d foreign writes in %s", total, time.Since(began).Round(time.Second))
 	env.awaitWorkspaces([]string{name}, naming.ControlPlaneWorkspaceTemplateApply, "value:1.36")
 	env.awaitReady([]string{name})
-	env.AwaitRest(5 * time.Second)
+	env.AwaitRest()
 
 	controlPlane := &controlplanev1.CAPTControlPlane{}
 	require.True(t, env.Exists(controlPlane, name))
