@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 )
@@ -118,7 +118,7 @@ func blocks(reason string) bool {
 // of the Cluster of a user. The history has the current content.
 func UsersOf(applies []*infrav1.WorkspaceTemplateApply, history History, clusterLabels func(*infrav1.WorkspaceTemplateApply) (labels.Set, error)) (users []User, err error) {
 	for _, apply := range applies {
-		if !apply.DeletionTimestamp.IsZero() || adoption.UnadoptedWorkspace(apply) != "" {
+		if !apply.DeletionTimestamp.IsZero() || legacy.UnadoptedWorkspace(apply) != "" {
 			continue
 		}
 		of, err := clusterLabels(apply)

@@ -13,9 +13,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/validation/consumption"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -82,7 +82,7 @@ func (r *Reconciler) applyReader(f *Facts) owner.Reader {
 // observeVPC reads the WorkspaceTemplateApply and the template of the VPC.
 func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) (err error) {
 	template, spec := captCluster.Spec.VPC.Template, &captCluster.Spec
-	want := adoption.ExpectationOfCAPTCluster(captCluster, f.clusterName(captCluster))
+	want := legacy.ExpectationOfCAPTCluster(captCluster, f.clusterName(captCluster))
 	f.Apply, err = r.applyReader(f).Observe(ctx, captCluster, spec.WorkspaceTemplateApplyRef, want)
 	f.Template = owner.ObserveTemplate(ctx, workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace},
 		template.Ref.Key(captCluster.Namespace), captCluster.Namespace, consumption.VPCFields(&spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
@@ -96,7 +96,7 @@ func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCl
 // WorkspaceTemplateApply that could show whether the cluster was adopted.
 func (r *Reconciler) observeControlPlane(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) error {
 	if f.Cluster == nil || f.Cluster.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" || !captCluster.DeletionTimestamp.IsZero() ||
-		!adoption.LegacyStatus(captCluster.Status.ObservedGeneration, captCluster.Status.Conditions) {
+		!legacy.LegacyStatus(captCluster.Status.ObservedGeneration, captCluster.Status.Conditions) {
 		return nil
 	}
 	key := client.ObjectKey{Namespace: captCluster.Namespace, Name: f.Cluster.Spec.ControlPlaneRef.Name}
@@ -108,7 +108,7 @@ func (r *Reconciler) observeControlPlane(ctx context.Context, captCluster *infra
 		return nil
 	}
 	reader := owner.Reader{Cached: r.Client, Uncached: r.Uncached}
-	apply, err := reader.Observe(ctx, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, adoption.ExpectationOfControlPlane(controlPlane, f.Cluster.Name))
+	apply, err := reader.Observe(ctx, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, legacy.ExpectationOfControlPlane(controlPlane, f.Cluster.Name))
 	if apply.AwaitsAdoption {
 		f.Apply.AdoptedWith, f.Apply.AwaitsAdoption = "CAPTControlPlane "+key.Name, true
 	}
@@ -150,7 +150,7 @@ func (r *Reconciler) isCreated(ctx context.Context, key client.ObjectKey) (bool,
 	}
 	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
 	if !ref.IsDefined() {
-		return adoption.ExpectationOfControlPlane(controlPlane, "").ProvisionedField != "", nil
+		return legacy.ExpectationOfControlPlane(controlPlane, "").ProvisionedField != "", nil
 	}
 	apply, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Namespace: key.Namespace, Name: ref.Name}, &infrav1.WorkspaceTemplateApply{})
 	return apply != nil, err

@@ -4,8 +4,9 @@
 package captcluster
 
 import (
-	"github.com/capt-provider/capt/api/adoption"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -35,8 +36,8 @@ func plan(captCluster *infrav1.CAPTCluster, f *Facts) (*Plan, error) {
 	}
 	if clusterName := f.clusterName(captCluster); template.IsDefined() && p.Blocked == nil && clusterName != "" {
 		applyInput.Want = &owner.Want{
-			Expectation: adoption.ExpectationOfCAPTCluster(captCluster, clusterName), ClusterName: clusterName, Template: template.Ref,
-			Intent: adoption.VPCIntent(captCluster, clusterName), DeletionPolicy: template.DeletionPolicy,
+			Expectation: legacy.ExpectationOfCAPTCluster(captCluster, clusterName), ClusterName: clusterName, Template: template.Ref,
+			Intent: desired.VPCIntent(captCluster, clusterName), DeletionPolicy: template.DeletionPolicy,
 		}
 	}
 	var err error

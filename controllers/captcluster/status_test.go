@@ -23,9 +23,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -78,7 +79,7 @@ func rows() (all []row) {
 	}
 	living := []row{
 		{"no WorkspaceTemplateApply", nil, with(owner.Facts{})},
-		{"the user must decide", nil, with(owner.Facts{Candidates: []adoption.Candidate{{Name: "by-hand"}}})},
+		{"the user must decide", nil, with(owner.Facts{Candidates: []legacy.Candidate{{Name: "by-hand"}}})},
 		{"reference belongs to another owner", nil, with(owner.Facts{Conflict: "it belongs to CAPTCluster other"})},
 		{"refused by the API server", nil, with(owner.Facts{Refused: assert.AnError})},
 		{"not seen by its controller", nil, func() *Facts { return withApply() }},
@@ -198,7 +199,7 @@ func TestFailureDomains(t *testing.T) {
 
 func TestVariables(t *testing.T) {
 	byDefault := builder.CAPTCluster("demo")
-	got := adoption.VPCIntent(byDefault, "demo-cluster").Variables
+	got := desired.VPCIntent(byDefault, "demo-cluster").Variables
 	assert.Equal(t, map[string]string{"cluster_name": "demo-cluster", "vpc_name": "demo-vpc", "region": "ap-northeast-1"}, got)
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), owners.VPCVariables(), "admission warns of variables that have no effect")
 
@@ -208,7 +209,7 @@ func TestVariables(t *testing.T) {
 	}))
 	before := mine.DeepCopy()
 	assert.Equal(t, map[string]string{"cluster_name": "demo-cluster", "vpc_name": "net", "region": "us-gov-west-1", "cidr": "10.0.0.0/16"},
-		adoption.VPCIntent(mine, "demo-cluster").Variables, "CAPT's own win")
+		desired.VPCIntent(mine, "demo-cluster").Variables, "CAPT's own win")
 	assert.Equal(t, before, mine)
 }
 
@@ -288,7 +289,7 @@ func legacyVPC(status metav1.ConditionStatus, reason string) metav1.Condition {
 
 // unadopted are the facts before the adoption.
 func unadopted() *Facts {
-	return &Facts{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Candidates: []adoption.Candidate{{Name: "demo-vpc"}}, Unadopted: "demo-vpc", AwaitsAdoption: true}}
+	return &Facts{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Candidates: []legacy.Candidate{{Name: "demo-vpc"}}, Unadopted: "demo-vpc", AwaitsAdoption: true}}
 }
 
 // What CAPT v0.3 reported is what is so until the adoption. Only conditions are written, and those about adoption and pause alone, but

@@ -14,10 +14,10 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation/consumption"
 	"github.com/capt-provider/capt/api/validation/owners"
@@ -107,7 +107,7 @@ func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlpl
 	// Confirm with the API server that one is missing only if it may be created.
 	reader := owner.Reader{Cached: r.Client, Uncached: r.Uncached, Confirm: f.Paused == "" && f.infrastructureReady()}
 	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
-	want := adoption.ExpectationOfControlPlane(controlPlane, clusterName(controlPlane, f.Cluster))
+	want := legacy.ExpectationOfControlPlane(controlPlane, clusterName(controlPlane, f.Cluster))
 	if f.Apply, err = reader.Observe(ctx, controlPlane, ref, want); err != nil {
 		return err
 	}

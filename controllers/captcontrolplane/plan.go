@@ -11,9 +11,10 @@ import (
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation/owners"
@@ -151,7 +152,7 @@ func (in *input) waitingForOwner() string {
 
 // newTemplate returns the template if the control plane does not use it yet.
 func (in *input) newTemplate() *owner.TemplateFacts {
-	built := adoption.ExpectationOfControlPlane(in.controlPlane, in.Cluster.Name).ProvisionedField != ""
+	built := legacy.ExpectationOfControlPlane(in.controlPlane, in.Cluster.Name).ProvisionedField != ""
 	if in.Template.InUse(in.Apply.Apply, built) {
 		return nil
 	}
@@ -230,11 +231,11 @@ func (in *input) versionStep() string {
 
 // wantedApply returns the desired WorkspaceTemplateApply of the control plane.
 func (f *Facts) wantedApply(controlPlane *controlplanev1.CAPTControlPlane) (*owner.Want, error) {
-	intent, err := adoption.ControlPlaneIntent(controlPlane, adoption.ControlPlaneInputs{
+	intent, err := desired.ControlPlaneIntent(controlPlane, desired.ControlPlaneInputs{
 		Cluster: f.Cluster.Name, EKSVersion: f.Version.EKS, Region: f.Region, VPCID: owners.VPCID(f.Infrastructure),
 	})
 	return &owner.Want{
-		Expectation: adoption.ExpectationOfControlPlane(controlPlane, f.Cluster.Name), ClusterName: f.Cluster.Name, Template: controlPlane.Spec.WorkspaceTemplateRef,
+		Expectation: legacy.ExpectationOfControlPlane(controlPlane, f.Cluster.Name), ClusterName: f.Cluster.Name, Template: controlPlane.Spec.WorkspaceTemplateRef,
 		Intent: intent, WaitForWorkspaces: f.vpcWorkspaceDependency(), WaitForSecrets: f.vpcSecretDependency(),
 	}, err
 }

@@ -24,9 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
@@ -275,7 +275,7 @@ func TestTheStatusIsKeptBeforeAdoption(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := observation(t).with(func(f *Facts) {
-				f.Apply = owner.Facts{Candidates: []adoption.Candidate{{Name: applyName}}, Unadopted: "demo-eks-controlplane", AwaitsAdoption: true}
+				f.Apply = owner.Facts{Candidates: []legacy.Candidate{{Name: applyName}}, Unadopted: "demo-eks-controlplane", AwaitsAdoption: true}
 			})
 			before := o.controlPlane.DeepCopy()
 			want := builder.ConditionSummary(before.Status.Conditions)

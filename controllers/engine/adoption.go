@@ -8,8 +8,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 )
 
@@ -17,7 +17,7 @@ import (
 // that have not been adopted, or whose adoption was rolled back. paused is the result of Paused, required is the condition AdoptionRequired.
 func KeepStatus(obj Object, paused string, required Condition) {
 	SetNegativePolarity(obj, PausedCondition(paused))
-	if required.Status != metav1.ConditionFalse || adoption.LegacyStatus(0, obj.GetConditions()) {
+	if required.Status != metav1.ConditionFalse || legacy.LegacyStatus(0, obj.GetConditions()) {
 		SetNegativePolarity(obj, required)
 	}
 	ready := conditions.Get(obj, infrav1.ReadyCondition)
@@ -45,5 +45,5 @@ func keepsSummary(obj Object, summary string) bool {
 	if known := conditions.Get(obj, summary); known != nil {
 		return known.ObservedGeneration == 0
 	}
-	return adoption.LegacyStatus(0, obj.GetConditions()) // CAPT v0.3 wrote no Ready on a CAPTCluster.
+	return legacy.LegacyStatus(0, obj.GetConditions()) // CAPT v0.3 wrote no Ready on a CAPTCluster.
 }

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -132,8 +132,8 @@ func (r Reader) ObserveSpec(ctx context.Context, controlPlane *controlplanev1.CA
 // expectationOf returns what spec expects of the WorkspaceTemplateApply of a profile, and a reference to it. Without a reference in spec, it
 // has the name of the naming scheme, which is stable because the names of Cluster and profile are immutable. CAPT does not write the reference
 // into spec, because the list would then differ from the one in Git.
-func expectationOf(clusterName, eksName string, spec *controlplanev1.FargateProfile) (adoption.Expectation, infrav1.WorkspaceTemplateApplyReference) {
-	want, ref := adoption.ExpectationOfFargateProfile(clusterName, spec), spec.WorkspaceTemplateApplyRef
+func expectationOf(clusterName, eksName string, spec *controlplanev1.FargateProfile) (legacy.Expectation, infrav1.WorkspaceTemplateApplyReference) {
+	want, ref := legacy.ExpectationOfFargateProfile(clusterName, spec), spec.WorkspaceTemplateApplyRef
 	want.Variables[naming.ClusterVariable] = eksName
 	if !ref.IsDefined() {
 		ref = infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}

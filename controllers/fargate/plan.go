@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
@@ -116,7 +116,7 @@ func (p *PlannedProfile) isPending(busy bool) bool {
 // want is the WorkspaceTemplateApply of a profile. Its Workspace waits for that of the control plane, so that the profile is destroyed
 // first when both are deleted.
 func (c *Cluster) want(controlPlane *controlplanev1.CAPTControlPlane, spec *controlplanev1.FargateProfile) (*owner.Want, error) {
-	intent, err := adoption.FargateIntent(controlPlane, spec, adoption.FargateInputs{
+	intent, err := desired.FargateIntent(controlPlane, spec, desired.FargateInputs{
 		Cluster: c.Name, EKSName: c.EKSName, Region: c.Region, Connection: c.ConnectionName, VPCSecret: c.VPCSecretName,
 	})
 	if err != nil {

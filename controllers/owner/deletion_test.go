@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -89,8 +89,8 @@ func TestEveryDeletionIsReported(t *testing.T) {
 }
 
 func TestAdoptionRequiredNamesTheCandidates(t *testing.T) {
-	condition := (&Facts{Candidates: []adoption.Candidate{
-		{Name: "a", Evidence: []adoption.Evidence{adoption.Named}}, {Name: "b", Evidence: []adoption.Evidence{adoption.Recorded, adoption.Owned}},
+	condition := (&Facts{Candidates: []legacy.Candidate{
+		{Name: "a", Evidence: []legacy.Evidence{legacy.Named}}, {Name: "b", Evidence: []legacy.Evidence{legacy.Recorded, legacy.Owned}},
 	}}).AdoptionCondition("AdoptionRequired")
 	assert.Equal(t, metav1.ConditionTrue, condition.Status)
 	assert.Contains(t, condition.Message, "a (its name follows the naming scheme), b (status records it, this object owns it) may belong to this object: nothing is created until this is resolved. Run captctl migrate check, which shows")
@@ -109,10 +109,10 @@ func TestAdoptionRequiredNamesTheCandidates(t *testing.T) {
 func TestAnUnadoptedOneIsNeitherWrittenNorReleased(t *testing.T) {
 	owner := builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"))
 	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer))
-	want := adoption.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}}
+	want := legacy.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}}
 	facts := factsFor(owner, want, apply)
 	assert.Nil(t, facts.Apply)
-	assert.Equal(t, []adoption.Candidate{{Name: "demo-vpc", Evidence: []adoption.Evidence{adoption.Referred}}}, facts.Candidates)
+	assert.Equal(t, []legacy.Candidate{{Name: "demo-vpc", Evidence: []legacy.Evidence{legacy.Referred}}}, facts.Candidates)
 	assert.Equal(t, []string{"demo-vpc"}, facts.OwnedCandidates, "the owner stays until it is adopted")
 	assert.Contains(t, facts.AdoptionCondition("AdoptionRequired").Message, "WorkspaceTemplateApply demo-vpc has Workspace demo-vpc, which was created by CAPT v0.3")
 	assert.Contains(t, facts.DeletingCondition("Deleting", "").Message, "captctl migrate")

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
@@ -30,7 +30,7 @@ type Facts struct {
 	RetainConflict string
 	// Candidates are WorkspaceTemplateApplies that may belong to an owner without a reference, or the referenced one if it has not
 	// been adopted.
-	Candidates []adoption.Candidate
+	Candidates []legacy.Candidate
 	// OwnedCandidates are those that the owner owns, so that they would be deleted with it.
 	OwnedCandidates []string
 	// ProvisionedField is the field that proves that cloud resources exist, when the owner has neither a reference nor a candidate: a new
@@ -62,7 +62,7 @@ type Reader struct {
 
 // Observe reads the WorkspaceTemplateApply that an owner refers to or, without a reference, those that may belong to it. It asks the API server
 // before one is deleted, and before one may be created, because none must be missed. An owner that waits for a decision sends no request.
-func (r Reader) Observe(ctx context.Context, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
+func (r Reader) Observe(ctx context.Context, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want legacy.Expectation) (Facts, error) {
 	observe := func(reader client.Reader) (Facts, error) {
 		if !ref.IsDefined() {
 			return observeCandidates(ctx, reader, object, want)
@@ -80,13 +80,13 @@ func (r Reader) Observe(ctx context.Context, object client.Object, ref infrav1.W
 }
 
 // observeCandidates looks for the WorkspaceTemplateApplies that may belong to an owner without a reference.
-func observeCandidates(ctx context.Context, reader client.Reader, object client.Object, want adoption.Expectation) (Facts, error) {
+func observeCandidates(ctx context.Context, reader client.Reader, object client.Object, want legacy.Expectation) (Facts, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := reader.List(ctx, &applies, client.InNamespace(object.GetNamespace())); err != nil {
 		return Facts{}, fmt.Errorf("listing WorkspaceTemplateApplies: %w", err)
 	}
 	candidates := want.Candidates(object, applies.Items)
-	facts := Facts{Candidates: candidates, OwnedCandidates: adoption.Names(candidates, adoption.Owned)}
+	facts := Facts{Candidates: candidates, OwnedCandidates: legacy.Names(candidates, legacy.Owned)}
 	if len(candidates) == 0 {
 		facts.ProvisionedField = want.ProvisionedField
 	}
@@ -97,8 +97,8 @@ func observeCandidates(ctx context.Context, reader client.Reader, object client.
 // anyUnadopted reports whether one of the candidates was created by CAPT v0.3 and has not been adopted.
 func (f *Facts) anyUnadopted(applies []infrav1.WorkspaceTemplateApply) bool {
 	for i := range applies {
-		isCandidate := func(c adoption.Candidate) bool { return c.Name == applies[i].Name }
-		if adoption.UnadoptedWorkspace(&applies[i]) != "" && slices.ContainsFunc(f.Candidates, isCandidate) {
+		isCandidate := func(c legacy.Candidate) bool { return c.Name == applies[i].Name }
+		if legacy.UnadoptedWorkspace(&applies[i]) != "" && slices.ContainsFunc(f.Candidates, isCandidate) {
 			return true
 		}
 	}
@@ -111,7 +111,7 @@ func (f *Facts) NeedsDecision() bool {
 }
 
 // observeReferenced reads the WorkspaceTemplateApply that an owner refers to.
-func observeReferenced(ctx context.Context, reader client.Reader, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
+func observeReferenced(ctx context.Context, reader client.Reader, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want legacy.Expectation) (Facts, error) {
 	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: ref.Name}
 	apply, err := engine.Get(ctx, reader, key, &infrav1.WorkspaceTemplateApply{})
 	if err != nil {
@@ -131,16 +131,16 @@ func observeReferenced(ctx context.Context, reader client.Reader, object client.
 
 // factsFor returns the facts for a WorkspaceTemplateApply, without the object itself if the owner must not write it: because it belongs to
 // another owner, and each would overwrite or delete the Workspace of the other, or because CAPT v0.3 created it and it has not been adopted.
-func factsFor(object client.Object, want adoption.Expectation, apply *infrav1.WorkspaceTemplateApply) Facts {
-	if conflict := adoption.Conflict(object, want, apply); conflict != "" {
+func factsFor(object client.Object, want legacy.Expectation, apply *infrav1.WorkspaceTemplateApply) Facts {
+	if conflict := legacy.Conflict(object, want, apply); conflict != "" {
 		return Facts{Conflict: conflict}
 	}
 	if !object.GetDeletionTimestamp().IsZero() && !want.MayDelete(object, apply) {
 		return Facts{Conflict: fmt.Sprintf("WorkspaceTemplateApply %s is kept: it has no owner reference to this object, and the status of this object does not record it. To destroy its cloud resources, delete it", apply.Name)}
 	}
-	if workspace := adoption.UnadoptedWorkspace(apply); workspace != "" {
-		candidate := adoption.Candidate{Name: apply.Name, Evidence: []adoption.Evidence{adoption.Referred}}
-		return Facts{Candidates: []adoption.Candidate{candidate}, OwnedCandidates: []string{apply.Name}, Unadopted: workspace}
+	if workspace := legacy.UnadoptedWorkspace(apply); workspace != "" {
+		candidate := legacy.Candidate{Name: apply.Name, Evidence: []legacy.Evidence{legacy.Referred}}
+		return Facts{Candidates: []legacy.Candidate{candidate}, OwnedCandidates: []string{apply.Name}, Unadopted: workspace}
 	}
 	return Facts{Apply: apply}
 }

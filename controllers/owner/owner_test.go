@@ -17,8 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/capt-provider/capt/api/adoption"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
@@ -39,9 +40,9 @@ func demoOwner(options ...builder.Option) Owner {
 
 func want() *Want {
 	return &Want{
-		Expectation: adoption.Expectation{SchemeName: "demo-vpc"}, ClusterName: "demo-cluster",
+		Expectation: legacy.Expectation{SchemeName: "demo-vpc"}, ClusterName: "demo-cluster",
 		Template: infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"},
-		Intent: adoption.Intent{
+		Intent: desired.Intent{
 			Variables:        map[string]string{naming.ClusterVariable: "demo-cluster", naming.VPCVariable: "demo-vpc", "region": "us-east-1", "size": "small"},
 			ConnectionSecret: "demo-vpc-connection",
 		},
@@ -57,8 +58,8 @@ func planned(t *testing.T, f *Facts, owner Owner, want *Want) *Plan {
 	return &p
 }
 
-// desired is what would be written, in types.
-func desired(t *testing.T, f *Facts, owner Owner, want *Want) *infrav1.WorkspaceTemplateApply {
+// rendered is what would be written, in types.
+func rendered(t *testing.T, f *Facts, owner Owner, want *Want) *infrav1.WorkspaceTemplateApply {
 	t.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
 	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(planned(t, f, owner, want).Desired.Object, apply))
@@ -66,7 +67,7 @@ func desired(t *testing.T, f *Facts, owner Owner, want *Want) *infrav1.Workspace
 }
 
 func TestDesired(t *testing.T) {
-	apply := desired(t, &Facts{}, demoOwner(builder.WithLabel(clusterv1.WatchLabel, "shard-1")), want())
+	apply := rendered(t, &Facts{}, demoOwner(builder.WithLabel(clusterv1.WatchLabel, "shard-1")), want())
 	assert.Equal(t, "demo-vpc", apply.Name)
 	assert.Equal(t, map[string]string{clusterv1.ClusterNameLabel: "demo-cluster", clusterv1.WatchLabel: "shard-1"}, apply.Labels)
 	controller := metav1.GetControllerOf(apply)
@@ -85,7 +86,7 @@ func TestIdentityVariablesKeepTheirValue(t *testing.T) {
 	for _, identity := range naming.IdentityVariables() {
 		f := &Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{identity: "earlier", "size": "earlier"}))}
 		w := want()
-		variables := desired(t, f, demoOwner(), w).Spec.Variables
+		variables := rendered(t, f, demoOwner(), w).Spec.Variables
 		assert.Equal(t, "earlier", variables[identity])
 		assert.Equal(t, "small", variables["size"], "others follow the spec")
 		assert.Equal(t, want(), w, "the caller's variables are unchanged")
@@ -123,7 +124,7 @@ func TestSteps(t *testing.T) {
 		"deleted, only dependents left":            {Facts{}, PlanInput{Owner: deleted, BlockOwnDeletion: true}, Wait},
 		"deleted, deletion policies conflict":      {Facts{Apply: exists().Apply, RetainConflict: "conflict"}, PlanInput{Owner: deleted}, Wait},
 		"deleted, a candidate would be deleted":    {Facts{OwnedCandidates: []string{"by-hand"}}, PlanInput{Owner: deleted}, Wait},
-		"deleted, a candidate of another, no more": {Facts{Candidates: []adoption.Candidate{{Name: "x"}}}, PlanInput{Owner: deleted}, Release},
+		"deleted, a candidate of another, no more": {Facts{Candidates: []legacy.Candidate{{Name: "x"}}}, PlanInput{Owner: deleted}, Release},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := row.facts.Plan(row.in)
@@ -138,7 +139,7 @@ func refer(name string) infrav1.WorkspaceTemplateApplyReference {
 }
 
 // expected is what the owner "demo" would make of the template that the builder gives to a WorkspaceTemplateApply.
-var expected = adoption.Expectation{
+var expected = legacy.Expectation{
 	SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"},
 	Variables: map[string]string{naming.ClusterVariable: "demo"},
 }
@@ -162,8 +163,8 @@ func TestObserve(t *testing.T) {
 	f, err = Reader{Cached: c, Uncached: c}.Observe(ctx, owner, infrav1.WorkspaceTemplateApplyReference{}, expected)
 	require.NoError(t, err)
 	assert.Nil(t, f.Apply)
-	assert.Equal(t, []adoption.Candidate{
-		{Name: "by-hand", Evidence: []adoption.Evidence{adoption.Owned}}, {Name: "demo-vpc", Evidence: []adoption.Evidence{adoption.Named}},
+	assert.Equal(t, []legacy.Candidate{
+		{Name: "by-hand", Evidence: []legacy.Evidence{legacy.Owned}}, {Name: "demo-vpc", Evidence: []legacy.Evidence{legacy.Named}},
 	}, f.Candidates)
 }
 
@@ -174,7 +175,7 @@ func TestAnOwnerWithoutAReferenceAsksTheAPIServerOnlyBeforeSomethingIsCreatedOrD
 	built.ProvisionedField = "status.vpc.id"
 	for name, row := range map[string]struct {
 		cached   []client.Object
-		want     adoption.Expectation
+		want     legacy.Expectation
 		confirm  bool
 		owner    client.Object
 		requests int

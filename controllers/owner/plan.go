@@ -13,8 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"github.com/capt-provider/capt/api/adoption"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/ssa"
 )
 
@@ -54,7 +55,7 @@ type Owner struct {
 func (o Owner) deleting() bool { return !o.GetDeletionTimestamp().IsZero() }
 
 // applyName returns the name of the WorkspaceTemplateApply: the one that the owner refers to, or that of the naming scheme.
-func (o Owner) applyName(want adoption.Expectation) string {
+func (o Owner) applyName(want legacy.Expectation) string {
 	if o.Ref.IsDefined() {
 		return o.Ref.Name
 	}
@@ -63,10 +64,10 @@ func (o Owner) applyName(want adoption.Expectation) string {
 
 // Want describes a WorkspaceTemplateApply as its owner wants it.
 type Want struct {
-	adoption.Expectation
+	legacy.Expectation
 	ClusterName string
 	Template    infrav1.WorkspaceTemplateReference
-	Intent      adoption.Intent
+	Intent      desired.Intent
 	// Labels are set in addition to those that every WorkspaceTemplateApply of an owner has.
 	Labels            map[string]string
 	WaitForWorkspaces []infrav1.WorkspaceDependency

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
@@ -201,9 +201,9 @@ func (f *Facts) ReadyReason() string { return conditions.GetReason(f.Apply, infr
 // was observed in its current generation. A refused request, or a conflict with another owner, is reported at once.
 func (p *Plan) KeepsStatus(observed int64, known []metav1.Condition, paused string) bool {
 	if p.AwaitsAdoption {
-		return adoption.LegacyStatus(observed, known) || meta.IsStatusConditionTrue(known, infrav1.ReadyCondition)
+		return legacy.LegacyStatus(observed, known) || meta.IsStatusConditionTrue(known, infrav1.ReadyCondition)
 	}
-	awaited := adoption.LegacyStatus(observed, known) || meta.IsStatusConditionTrue(known, infrav1.AdoptionRequiredCondition)
+	awaited := legacy.LegacyStatus(observed, known) || meta.IsStatusConditionTrue(known, infrav1.AdoptionRequiredCondition)
 	if !awaited || p.Apply == nil || !p.Apply.DeletionTimestamp.IsZero() || p.Refused != nil {
 		return false
 	}

@@ -8,9 +8,9 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 )
 
@@ -104,9 +104,9 @@ func applyEvidence(c *controlplanev1.CAPTControlPlane, a *infrav1.WorkspaceTempl
 		return name + " has outputs"
 	case s.WorkspaceRef == nil:
 		return name + " has no status, so its history is unknown"
-	case a.Annotations[naming.ExternalNameUIDAnnotation] != string(a.UID), adoption.Restored(a):
+	case a.Annotations[naming.ExternalNameUIDAnnotation] != string(a.UID), legacy.Restored(a):
 		return name + " was moved, restored or adopted"
-	case adoption.LegacyFinalizer(a):
+	case legacy.LegacyFinalizer(a):
 		return name + " was created by CAPT v0.3"
 	case a.CreationTimestamp.Before(&c.CreationTimestamp):
 		return name + " is older than the control plane"

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 )
 
 // pageSize limits the memory that listing past the cache takes.
@@ -63,7 +63,7 @@ func (a *awaiting) addKind(ctx context.Context, reader client.Reader, kind strin
 			return err
 		}
 		err = meta.EachListItem(list, func(item runtime.Object) error {
-			if object, ok := item.(metav1.Object); ok && adoption.IsPending(object) {
+			if object, ok := item.(metav1.Object); ok && legacy.IsPending(object) {
 				a.total++
 				a.byKind[kind]++
 				a.kind, a.object = kind, object

@@ -26,9 +26,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/controllers/metrics"
 )
 
@@ -151,10 +151,10 @@ func enqueueAtStart(_ context.Context, queue workqueue.TypedRateLimitingInterfac
 // adoptionChanged passes events that change the number of objects that await adoption.
 func adoptionChanged() predicate.Funcs {
 	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return adoption.IsPending(e.Object) },
-		DeleteFunc: func(e event.DeleteEvent) bool { return adoption.IsPending(e.Object) },
+		CreateFunc: func(e event.CreateEvent) bool { return legacy.IsPending(e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return legacy.IsPending(e.Object) },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return adoption.IsPending(e.ObjectOld) != adoption.IsPending(e.ObjectNew)
+			return legacy.IsPending(e.ObjectOld) != legacy.IsPending(e.ObjectNew)
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}

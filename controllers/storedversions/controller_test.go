@@ -26,7 +26,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-func legacy(name string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
+func unadopted(name string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
 	return builder.WorkspaceTemplateApply(name, append(options, builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer))...)
 }
 
@@ -81,10 +81,10 @@ capt_objects_awaiting_adoption{kind="WorkspaceTemplateApply"} `+applies+"\n")))
 }
 
 func TestTheMigratorStartsOnceWhenTheLastObjectIsAdopted(t *testing.T) {
-	cached := cache(legacy("one"), legacy("two"), legacy("adopted", builder.WithWorkspaceName("x")), builder.CAPTCluster("demo"))
+	cached := cache(unadopted("one"), unadopted("two"), unadopted("adopted", builder.WithWorkspaceName("x")), builder.CAPTCluster("demo"))
 	change := func(name string, change func(*infrav1.WorkspaceTemplateApply)) {
 		apply := &infrav1.WorkspaceTemplateApply{}
-		require.NoError(t, cached.Get(t.Context(), client.ObjectKeyFromObject(legacy(name)), apply))
+		require.NoError(t, cached.Get(t.Context(), client.ObjectKeyFromObject(unadopted(name)), apply))
 		change(apply)
 		require.NoError(t, cached.Update(t.Context(), apply))
 	}
@@ -106,14 +106,14 @@ func TestTheMigratorStartsOnceWhenTheLastObjectIsAdopted(t *testing.T) {
 }
 
 func TestANamespacedManagerLooksAtTheWholeManagementCluster(t *testing.T) {
-	elsewhere := legacy("elsewhere", builder.WithNamespace("elsewhere"))
-	own := legacy("own")
+	elsewhere := unadopted("elsewhere", builder.WithNamespace("elsewhere"))
+	own := unadopted("own")
 	g := newGate(cache(own), reader(own, elsewhere))
 	g.reconcile(t)
 	g.requireAwaiting(t, "1")
 	require.Zero(t, g.starts, "its own namespace is reason enough")
 
-	adopted := legacy("own", builder.WithWorkspaceName("x"))
+	adopted := unadopted("own", builder.WithWorkspaceName("x"))
 	g = newGate(cache(adopted), reader(adopted, elsewhere))
 	g.reconcile(t)
 	g.requireAwaiting(t, "1")
@@ -149,7 +149,7 @@ func pages(objects ...client.Object) client.Reader {
 
 func TestTheLastPageCounts(t *testing.T) {
 	adopted := builder.WithWorkspaceName("x")
-	g := newGate(cache(), pages(legacy("a", adopted), legacy("b", adopted), legacy("c")))
+	g := newGate(cache(), pages(unadopted("a", adopted), unadopted("b", adopted), unadopted("c")))
 	g.reconcile(t)
 	g.requireAwaiting(t, "1")
 	require.Zero(t, g.starts)
@@ -192,7 +192,7 @@ func TestAStartThatFailedIsRetried(t *testing.T) {
 }
 
 func TestOnlyAdoptionsWakeTheController(t *testing.T) {
-	waiting, adopted := legacy("a"), legacy("a", builder.WithWorkspaceName("x"))
+	waiting, adopted := unadopted("a"), unadopted("a", builder.WithWorkspaceName("x"))
 	p := adoptionChanged()
 	assert.True(t, p.Create(event.CreateEvent{Object: waiting}))
 	assert.False(t, p.Create(event.CreateEvent{Object: adopted}))

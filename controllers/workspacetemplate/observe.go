@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
@@ -90,7 +90,7 @@ func (f *Facts) observeRevision(user *infrav1.WorkspaceTemplateApply) {
 // blocksDeletion reports whether a user blocks the deletion of the template: one that may use it, or whose Workspace awaits adoption, as status
 // records: users of any namespace can set the marks of such an object. The adoption writes the permission before it requests a proof.
 func (r *Reconciler) blocksDeletion(ctx context.Context, template *infrav1.WorkspaceTemplate, user *infrav1.WorkspaceTemplateApply) (bool, error) {
-	if adoption.UnadoptedWorkspace(user) != "" && !adoption.AwaitsProof(user) && adoption.RecordsWorkspace(user) {
+	if legacy.UnadoptedWorkspace(user) != "" && !legacy.AwaitsProof(user) && legacy.RecordsWorkspace(user) {
 		return true, nil
 	}
 	permitted, err := validation.PermitsNamespace(template, user.Namespace, func() (labels.Set, error) {
@@ -105,9 +105,9 @@ func (r *Reconciler) blocksDeletion(ctx context.Context, template *infrav1.Works
 // awaitsAdoption reports whether a template must stay as CAPT v0.3 wrote it, with its finalizer: while a user awaits adoption, or none was
 // adopted.
 func awaitsAdoption(template *infrav1.WorkspaceTemplate, users []*infrav1.WorkspaceTemplateApply) bool {
-	legacy := controllerutil.ContainsFinalizer(template, infrav1.LegacyWorkspaceTemplateFinalizer)
-	if !legacy || controllerutil.ContainsFinalizer(template, infrav1.WorkspaceTemplateFinalizer) || !template.DeletionTimestamp.IsZero() {
+	if !controllerutil.ContainsFinalizer(template, infrav1.LegacyWorkspaceTemplateFinalizer) ||
+		controllerutil.ContainsFinalizer(template, infrav1.WorkspaceTemplateFinalizer) || !template.DeletionTimestamp.IsZero() {
 		return false
 	}
-	return len(users) == 0 || slices.ContainsFunc(users, func(user *infrav1.WorkspaceTemplateApply) bool { return adoption.UnadoptedWorkspace(user) != "" })
+	return len(users) == 0 || slices.ContainsFunc(users, func(user *infrav1.WorkspaceTemplateApply) bool { return legacy.UnadoptedWorkspace(user) != "" })
 }

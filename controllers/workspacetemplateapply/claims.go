@@ -11,8 +11,8 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
@@ -100,7 +100,7 @@ func (r *Reconciler) unadopted(ctx context.Context, apply *infrav1.WorkspaceTemp
 // observeAdopter finds out that the Workspace which CAPT v0.3 shared between objects of equal names was adopted for another one. Status, which
 // users cannot write, records that.
 func (r *Reconciler) observeAdopter(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-	if f.Unadopted == "" || adoption.AwaitsProof(apply) {
+	if f.Unadopted == "" || legacy.AwaitsProof(apply) {
 		return nil
 	}
 	others, err := r.list(ctx, client.MatchingFields{index.WorkspaceName: f.Unadopted})
@@ -137,7 +137,7 @@ func (r *Reconciler) belongsToAnother(ctx context.Context, apply *infrav1.Worksp
 			if other.Namespace != apply.Namespace {
 				return recordsClusterWide(&other, name)
 			}
-			return other.Name != apply.Name && (other.Spec.WorkspaceName == name || adoption.UnadoptedWorkspace(&other) == name)
+			return other.Name != apply.Name && (other.Spec.WorkspaceName == name || legacy.UnadoptedWorkspace(&other) == name)
 		})
 		if err != nil || taken {
 			return taken, err

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/rollout"
@@ -37,7 +37,7 @@ import (
 
 func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*Facts, error) {
 	f := &Facts{
-		Now: r.Clock.Now(), Unadopted: adoption.UnadoptedWorkspace(apply), Retained: retained(apply), Restored: adoption.Restored(apply),
+		Now: r.Clock.Now(), Unadopted: legacy.UnadoptedWorkspace(apply), Retained: retained(apply), Restored: legacy.Restored(apply),
 		ReconcileAt: apply.Annotations[naming.ReconcileAnnotation], Generation: apply.Generation, WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate, SpecHash: rollout.SpecHash(apply),
 	}
 	if err := r.observePause(ctx, apply, f); err != nil {
@@ -179,7 +179,7 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 	if f.Ownership = workspace.Foreign; f.OlderClaim == "" { // Whatever this object records, also during its deletion.
 		f.Ownership = f.Live.Owner(apply, f.Rendered)
 	}
-	if !apply.DeletionTimestamp.IsZero() && f.Ownership == workspace.Foreign && f.OlderClaim == "" && !f.Live.Claimed() && adoption.LegacyFinalizer(apply) {
+	if !apply.DeletionTimestamp.IsZero() && f.Ownership == workspace.Foreign && f.OlderClaim == "" && !f.Live.Claimed() && legacy.LegacyFinalizer(apply) {
 		f.Unadopted = f.Name // A user set spec.workspaceName: releasing the object would orphan the Workspace.
 	}
 	f.ProviderConfig = f.changedProviderConfig(apply.Annotations[naming.AllowProviderConfigAnnotation])
@@ -215,7 +215,7 @@ func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.Workspac
 	}
 	recorded, wanted := &apply.Status.Preview, (*render.Rendered)(nil)
 	switch {
-	case adoption.AwaitsProof(apply):
+	case legacy.AwaitsProof(apply):
 		wanted = f.observeProof(apply)
 	case f.Change.NeedsPreview():
 		recorded = f.recordedOfChange(apply)

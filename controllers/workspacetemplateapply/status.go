@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
@@ -27,10 +27,10 @@ import (
 func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 	s := &apply.Status
 	// Objects without the status of CAPT v0.3, for example from Git, have no status to keep.
-	if apply.DeletionTimestamp.IsZero() && (adoption.UnadoptedWorkspace(apply) != "" || engine.IsMigrating(apply)) {
+	if apply.DeletionTimestamp.IsZero() && (legacy.UnadoptedWorkspace(apply) != "" || engine.IsMigrating(apply)) {
 		s.Preview = f.proof(p)
 		required := f.adoptionRequired(p)
-		if adoption.NeedsNoAdoption(apply) {
+		if legacy.NeedsNoAdoption(apply) {
 			required = engine.False(infrav1.AdoptionRequiredCondition, infrav1.NotManagedReason, leftAloneMessage)
 			engine.SetNegativePolarity(apply, required)
 		}
@@ -109,7 +109,7 @@ func (f *Facts) adoptionRequired(p Plan) engine.Condition {
 			"Workspace %s is adopted when a plan shows that Terraform would change nothing: waiting for %s", f.Name, f.proofWaitsFor()))
 	}
 	return engine.True(infrav1.AdoptionRequiredCondition, infrav1.NotProvenReason, fmt.Sprintf(
-		"Workspace %s is not adopted: %s. Remove the cause, and run captctl migrate apply --prove again", f.Name, adoption.WhyNotProven(preview)))
+		"Workspace %s is not adopted: %s. Remove the cause, and run captctl migrate apply --prove again", f.Name, legacy.WhyNotProven(preview)))
 }
 
 // proofWaitsFor is what the proof of the adoption waits for.

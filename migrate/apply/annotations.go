@@ -14,8 +14,8 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -119,7 +119,7 @@ type unprovenError struct {
 }
 
 func (e *unprovenError) Error() string {
-	return fmt.Sprintf("%s: %s", e.object, adoption.WhyNotProven(e.found))
+	return fmt.Sprintf("%s: %s", e.object, legacy.WhyNotProven(e.found))
 }
 
 // setProof requests a proof of the WorkspaceTemplateApplies that a unit adopts, before their first field is written, or ends the request.

@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
@@ -147,7 +147,7 @@ func whyUnreported(live *unstructured.Unstructured, awaited Phase) (string, erro
 }
 
 func whyUnproven(live *unstructured.Unstructured, is *managerReport) (string, error) {
-	proof := adoption.ProofResult(live, is.Status.Preview)
+	proof := legacy.ProofResult(live, is.Status.Preview)
 	if proof == "" {
 		return describe(is.Status.Conditions, infrav1.AdoptionRequiredCondition), nil
 	} else if proof != infrav1.PreviewEmpty {

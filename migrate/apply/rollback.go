@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
@@ -198,7 +198,7 @@ func (r *run) permissionUser(ctx context.Context, unit *plan.Unit, step *plan.St
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, other); err != nil {
 			return err
 		}
-		if rendered := adoption.AwaitsProof(other) || adoption.UnadoptedWorkspace(other) == ""; rendered && other.TemplateKey() == key && !leaving[other.UID] {
+		if rendered := legacy.AwaitsProof(other) || legacy.UnadoptedWorkspace(other) == ""; rendered && other.TemplateKey() == key && !leaving[other.UID] {
 			user = migrate.Ref(applyKind, other).String()
 		}
 		return nil

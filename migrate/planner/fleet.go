@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
@@ -59,7 +59,7 @@ type owner struct {
 	typed           client.Object
 	captCluster     *infrav1.CAPTCluster             // The object, or the one of the control plane's Cluster; may be nil.
 	controlPlane    *controlplanev1.CAPTControlPlane // The object, if it is one.
-	match           adoption.Match
+	match           legacy.Match
 	apply           *infrav1.WorkspaceTemplateApply // The WorkspaceTemplateApply that matches, or the object itself; nil if none does.
 	live            *unstructured.Unstructured      // The Workspace of apply; nil if it does not exist, or stays as it is.
 	helper, machine bool                            // It is one of CAPT v0.3's helpers, or of a CaptMachine.
@@ -172,7 +172,7 @@ func (f *fleet) findOwners() {
 		controlPlane := &f.ControlPlanes[i]
 		f.owners = append(f.owners, &owner{typed: controlPlane, controlPlane: controlPlane, Member: plan.Member{Object: migrate.Ref(kindControlPlane, controlPlane)}})
 	}
-	var claimants []adoption.Claimant
+	var claimants []legacy.Claimant
 	var claiming []*owner
 	for _, o := range f.owners {
 		cluster := f.clusterOf(o.typed)
@@ -188,7 +188,7 @@ func (f *fleet) findOwners() {
 			claimants, claiming = append(claimants, claimant), append(claiming, o)
 		}
 	}
-	for i, match := range adoption.MatchFleet(claimants, f.Applies, f.outputs) {
+	for i, match := range legacy.MatchFleet(claimants, f.Applies, f.outputs) {
 		o := claiming[i]
 		if apply := f.adoptedReference(o, claimants[i].Decided); apply != nil {
 			match.Apply, match.Problem, match.Misreferred, o.alreadyAdopted = apply, "", nil, !f.mustPassGate[o.Object.UID]
@@ -204,7 +204,7 @@ func (f *fleet) adoptedReference(o *owner, decided types.UID) *infrav1.Workspace
 		return nil
 	}
 	apply := f.applies[types.NamespacedName{Namespace: o.typed.GetNamespace(), Name: ref.Name}]
-	if apply == nil || decided != "" && decided != apply.UID || adoption.OtherController(o.typed, apply) != nil || !isAdopted(apply) && !createdByThisVersion(apply) {
+	if apply == nil || decided != "" && decided != apply.UID || legacy.OtherController(o.typed, apply) != nil || !isAdopted(apply) && !createdByThisVersion(apply) {
 		return nil
 	}
 	return apply
@@ -215,19 +215,19 @@ func (f *fleet) clusterOf(object client.Object) *clusterv1.Cluster {
 }
 
 // claimant returns an owner for MatchFleet; false if the owner has no WorkspaceTemplateApply, because its VPC exists already.
-func (f *fleet) claimant(o *owner) (adoption.Claimant, bool) {
-	claimant := adoption.Claimant{
+func (f *fleet) claimant(o *owner) (legacy.Claimant, bool) {
+	claimant := legacy.Claimant{
 		Kind: o.Object.Kind, Object: o.typed, Reference: o.referenceInSpec().Name, Decided: f.decided.owners[o.typed.GetUID()].Take,
 	}
 	if o.controlPlane != nil {
-		claimant.Want = adoption.ExpectationOfControlPlane(o.controlPlane, o.cluster)
+		claimant.Want = legacy.ExpectationOfControlPlane(o.controlPlane, o.cluster)
 		claimant.ConnectionSecret = naming.ControlPlaneConnectionSecret(o.controlPlane.Name)
 		if endpoint := owners.RepairEndpoint(o.controlPlane.Spec.ControlPlaneEndpoint); endpoint.Host != "" {
 			claimant.Outputs = map[string]string{terraform.OutputClusterEndpoint: addressOf(endpoint)}
 		}
 		return claimant, true
 	}
-	claimant.Want = adoption.ExpectationOfCAPTCluster(o.captCluster, o.cluster)
+	claimant.Want = legacy.ExpectationOfCAPTCluster(o.captCluster, o.cluster)
 	claimant.ConnectionSecret = naming.VPCConnectionSecret(o.captCluster.Name)
 	if id := o.captCluster.Status.VPC.ID; id != "" {
 		claimant.Outputs = map[string]string{terraform.OutputVPCID: id}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/adoption"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
@@ -224,15 +224,15 @@ func (f *fleet) storedRevisions() rollout.Store {
 	}
 }
 
-func (f *fleet) intent(o *owner) (adoption.Intent, error) {
+func (f *fleet) intent(o *owner) (desired.Intent, error) {
 	if o.controlPlane == nil {
-		return adoption.VPCIntent(o.captCluster, o.cluster), nil
+		return desired.VPCIntent(o.captCluster, o.cluster), nil
 	}
 	version, err := versions.ParseKubernetesVersion(o.controlPlane.Spec.Version)
 	if err != nil {
-		return adoption.Intent{}, fmt.Errorf("spec.version: %w", err)
+		return desired.Intent{}, fmt.Errorf("spec.version: %w", err)
 	}
-	return adoption.ControlPlaneIntent(o.controlPlane, adoption.ControlPlaneInputs{
+	return desired.ControlPlaneIntent(o.controlPlane, desired.ControlPlaneInputs{
 		Cluster: o.cluster, EKSVersion: version.EKS, Region: owners.Region(o.controlPlane, o.captCluster), VPCID: f.vpcID(o.captCluster),
 	})
 }

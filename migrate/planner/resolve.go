@@ -13,8 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -118,7 +118,7 @@ func isAdopted(apply *infrav1.WorkspaceTemplateApply) bool {
 
 // createdByThisVersion reports whether this version created the Workspace of a WorkspaceTemplateApply, or will.
 func createdByThisVersion(apply *infrav1.WorkspaceTemplateApply) bool {
-	return apply.Spec.WorkspaceName == "" && adoption.UnadoptedWorkspace(apply) == "" && slices.Contains(apply.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
+	return apply.Spec.WorkspaceName == "" && legacy.UnadoptedWorkspace(apply) == "" && slices.Contains(apply.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
 }
 
 // checkMatch reports what prevents the adoption of an owner because of its match: none, an ambiguous one, or one that it must not have.
@@ -171,7 +171,7 @@ func (f *fleet) findCandidates(o *owner) bool {
 			continue
 		}
 		if evidence := o.match.Claimant.Want.EvidenceFor(o.typed, apply); len(evidence) > 0 {
-			o.match.Candidates = append(o.match.Candidates, adoption.MatchCandidate{Apply: apply, For: evidence})
+			o.match.Candidates = append(o.match.Candidates, legacy.MatchCandidate{Apply: apply, For: evidence})
 		}
 	}
 	return len(o.match.Candidates) > 0
@@ -267,16 +267,16 @@ func (f *fleet) standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[t
 			o.Role = fmt.Sprintf("of %s %s", ref.Kind, ref.Name)
 		}
 	}
-	if machine := adoption.MachineOwner(apply); machine != "" {
+	if machine := legacy.MachineOwner(apply); machine != "" {
 		o.Role, o.machine, o.retain = "machine of "+machine, true, true
 	}
-	switch helper := adoption.HelperRole(apply); {
+	switch helper := legacy.HelperRole(apply); {
 	case helper != "":
 		o.Role, o.helper = fmt.Sprintf("%s of %s %s", helper, kindControlPlane, metav1.GetControllerOf(apply).Name), true
-	case adoption.IsSpotRoleHelper(apply):
-		o.Role, o.helper = adoption.SpotRoleHelper+" without its control plane", true
+	case legacy.IsSpotRoleHelper(apply):
+		o.Role, o.helper = legacy.SpotRoleHelper+" without its control plane", true
 	}
-	o.retain = o.retain || adoption.IsSpotRoleHelper(apply)
+	o.retain = o.retain || legacy.IsSpotRoleHelper(apply)
 	return o
 }
 
@@ -301,7 +301,7 @@ func (f *fleet) belongsToProfile(o *owner) bool {
 			continue
 		}
 		for i := range other.controlPlane.Spec.FargateProfiles {
-			if adoption.OfFargateProfile(o.apply, other.cluster, &other.controlPlane.Spec.FargateProfiles[i]) {
+			if legacy.OfFargateProfile(o.apply, other.cluster, &other.controlPlane.Spec.FargateProfiles[i]) {
 				return true
 			}
 		}

@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/migrate"
@@ -70,7 +70,7 @@ func (o *owner) whyRetained() string {
 		return ""
 	case o.machine:
 		return "what a CaptMachine created outlives it"
-	case adoption.IsSpotRoleHelper(o.apply):
+	case legacy.IsSpotRoleHelper(o.apply):
 		return "all clusters of the account use the Spot role"
 	}
 	return "it is not adopted, and must not block a deletion"

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/migrate"
 )
@@ -173,7 +173,7 @@ func (f *fleet) provenHolder(key types.NamespacedName) *infrav1.WorkspaceTemplat
 		switch {
 		case records && holder == nil:
 			holder = claim
-		case records, adoption.UnadoptedWorkspace(claim) == "", f.ownerBuilt(claim):
+		case records, legacy.UnadoptedWorkspace(claim) == "", f.ownerBuilt(claim):
 			return nil
 		}
 	}
@@ -218,7 +218,7 @@ func (f *fleet) claimCandidates(key types.NamespacedName) []migrate.Candidate {
 // control plane of its Cluster, shows that a Workspace exists or existed.
 func (f *fleet) neverBuilt(o *owner) bool {
 	key := f.workspaceKey(o.apply)
-	if adoption.RecordsWorkspace(o.apply) || !adoption.LegacyFinalizer(o.apply) || f.workspaces[types.NamespacedName{Name: key.Name}] != nil {
+	if legacy.RecordsWorkspace(o.apply) || !legacy.LegacyFinalizer(o.apply) || f.workspaces[types.NamespacedName{Name: key.Name}] != nil {
 		return false
 	}
 	return !slices.ContainsFunc(f.owners, func(other *owner) bool {

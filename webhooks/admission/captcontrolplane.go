@@ -8,9 +8,9 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/consumption"
 	"github.com/capt-provider/capt/api/validation/kept"
@@ -30,7 +30,7 @@ func captControlPlaneDefaulter(reader validation.Reader) *defaulter[*controlplan
 // reference if there is no template: validation rejects the object then.
 func defaultControlPlane(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (err error) {
 	if spec := &controlPlane.Spec; !spec.WorkspaceTemplateApplyRef.IsDefined() && spec.WorkspaceTemplateRef.Name != "" {
-		spec.WorkspaceTemplateApplyRef, err = newReference(ctx, reader, controlPlane, adoption.ExpectationOfControlPlane(controlPlane, ""))
+		spec.WorkspaceTemplateApplyRef, err = newReference(ctx, reader, controlPlane, legacy.ExpectationOfControlPlane(controlPlane, ""))
 	}
 	kept.CompleteVersion(controlPlane)
 	return err

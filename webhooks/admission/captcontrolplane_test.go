@@ -27,8 +27,8 @@ func nameless(object client.Object) {
 // unborn removes the fields that the API server has not set yet when it calls the defaulting webhook.
 func unborn(object client.Object) { object.SetUID("") }
 
-// legacy is a WorkspaceTemplateApply of CAPT v0.3.
-var legacy = builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
+// unadopted is a WorkspaceTemplateApply of CAPT v0.3.
+var unadopted = builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
 
 func TestReferenceOfANewCAPTClusterIsDefaulted(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -43,10 +43,10 @@ func TestReferenceOfANewCAPTClusterIsDefaulted(t *testing.T) {
 		"apply of that name has another owner": {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("other")))}, nil, ""},
 		"the user chose":                       {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
 		"the user chose an existing one":       {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc")}, []builder.Option{builder.WithApplyRef("demo-vpc")}, "demo-vpc"},
-		"one CAPT v0.3 left":                   {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
-		"CAPT v0.3's, of another owner":        {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.OwnedBy(builder.CAPTCluster("x")))}, nil, "demo-vpc"},
-		"CAPT v0.3's, of another namespace":    {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.WithNamespace("x"))}, nil, "demo-vpc"},
-		"CAPT v0.3's, adopted":                 {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.WithWorkspaceName("x"))}, nil, "demo-vpc"},
+		"one CAPT v0.3 left":                   {[]client.Object{builder.WorkspaceTemplateApply("by-hand", unadopted)}, nil, ""},
+		"CAPT v0.3's, of another owner":        {[]client.Object{builder.WorkspaceTemplateApply("x", unadopted, builder.OwnedBy(builder.CAPTCluster("x")))}, nil, "demo-vpc"},
+		"CAPT v0.3's, of another namespace":    {[]client.Object{builder.WorkspaceTemplateApply("x", unadopted, builder.WithNamespace("x"))}, nil, "demo-vpc"},
+		"CAPT v0.3's, adopted":                 {[]client.Object{builder.WorkspaceTemplateApply("x", unadopted, builder.WithWorkspaceName("x"))}, nil, "demo-vpc"},
 		"existing VPC":                         {nil, []builder.Option{builder.WithExistingVPC("vpc-1")}, ""},
 		"generateName":                         {nil, []builder.Option{nameless}, ""},
 	} {
@@ -103,7 +103,7 @@ func TestReferenceOfANewCAPTControlPlaneIsDefaulted(t *testing.T) {
 		"the user chose":            {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
 		"generateName":              {nil, []builder.Option{nameless}, ""},
 		"it was built once":         {nil, []builder.Option{builder.WithEndpoint("demo.eks.amazonaws.com", 443)}, ""},
-		"one CAPT v0.3 left":        {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
+		"one CAPT v0.3 left":        {[]client.Object{builder.WorkspaceTemplateApply("by-hand", unadopted)}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", append(row.object, unborn)...)

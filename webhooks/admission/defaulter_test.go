@@ -154,7 +154,7 @@ func TestRetainPolicyThatAnAdoptionSetIsKept(t *testing.T) {
 	}{
 		"set by a migration": {"demo", setBy(naming.MigrationFieldManager), infrav1.DeletionPolicyRetain},
 		"set by a user":      {"demo", setBy("kubectl"), infrav1.DeletionPolicyDelete},
-		"a Spot role helper without its control plane": {"demo-spot-role-check", legacy, infrav1.DeletionPolicyRetain},
+		"a Spot role helper without its control plane": {"demo-spot-role-check", unadopted, infrav1.DeletionPolicyRetain},
 	} {
 		t.Run(title, func(t *testing.T) {
 			old := builder.WorkspaceTemplateApply(row.name, builder.WithWorkspaceName("w"), builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain), row.option)

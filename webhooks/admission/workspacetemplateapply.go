@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
@@ -37,7 +37,7 @@ func workspaceTemplateApplyDefaulter(reader validation.Reader) *defaulter[*infra
 //   - Validation will reject the object: with a name, the rule would treat it as restored from a backup, and allow it.
 //   - The object is restored from CAPT v0.3: with a name it would count as adopted, and get a second Workspace.
 func defaultWorkspaceName(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) error {
-	if apply.Spec.WorkspaceName != "" || apply.Name == "" || adoption.UnadoptedWorkspace(apply) != "" {
+	if apply.Spec.WorkspaceName != "" || apply.Name == "" || legacy.UnadoptedWorkspace(apply) != "" {
 		return nil
 	}
 	reserved, err := ownership.ValidateNewWorkspaceTemplateApply(ctx, reader, apply)

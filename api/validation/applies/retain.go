@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 )
@@ -26,7 +26,7 @@ import (
 // Helpers of CAPT v0.3 have no conflict: they are retained because they cannot be rendered, or because the whole AWS account uses their
 // resources.
 func RetainConflict(apply *infrav1.WorkspaceTemplateApply, others []infrav1.WorkspaceTemplateApply) string {
-	if apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain || apply.Status.WorkspaceRef == nil || adoption.HelperRole(apply) != "" {
+	if apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain || apply.Status.WorkspaceRef == nil || legacy.HelperRole(apply) != "" {
 		return ""
 	}
 	allowed := strings.Split(apply.Annotations[naming.AllowReleaseFromAnnotation], ",")

@@ -11,8 +11,8 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/modules"
@@ -130,7 +130,7 @@ func validateNamespaces(apply *infrav1.WorkspaceTemplateApply, spec *field.Path)
 	}
 	switch ref := apply.Spec.WriteConnectionSecretToRef; {
 	case ref == nil:
-	case ref.Namespace != "" && ref.Namespace != apply.Namespace && adoption.HelperRole(apply) != "":
+	case ref.Namespace != "" && ref.Namespace != apply.Namespace && legacy.HelperRole(apply) != "":
 		findings.Warn(spec.Child("writeConnectionSecretToRef", "namespace"), "is not %q, the namespace of the WorkspaceTemplateApply: works only if its Workspace, which CAPT v0.3 created, already writes this Secret", apply.Namespace)
 	default:
 		check(ref.Namespace, spec.Child("writeConnectionSecretToRef"))
@@ -160,5 +160,5 @@ func RecordedWorkspace(apply *infrav1.WorkspaceTemplateApply) string {
 	if apply.Status.WorkspaceName != "" {
 		return apply.Status.WorkspaceName
 	}
-	return adoption.UnadoptedWorkspace(apply)
+	return legacy.UnadoptedWorkspace(apply)
 }

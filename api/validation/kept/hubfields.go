@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
@@ -84,7 +84,7 @@ func ApplyHubFields(ctx context.Context, reader validation.Reader, old, apply *i
 		}
 	}
 	// A replacement of the whole object removes captctl from managedFields, so managedFields prove this only for the first replacement.
-	if old.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && (adoption.HelperRole(old) != "" || adoption.IsSpotRoleHelper(old) || writtenByMigration(old.ManagedFields, "spec", "deletionPolicy")) {
+	if old.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && (legacy.HelperRole(old) != "" || legacy.IsSpotRoleHelper(old) || writtenByMigration(old.ManagedFields, "spec", "deletionPolicy")) {
 		apply.Spec.DeletionPolicy = old.Spec.DeletionPolicy
 	}
 	apply.Spec.TemplateRevision = old.Spec.TemplateRevision

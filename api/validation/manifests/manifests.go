@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/ownership"
 )
@@ -119,7 +119,7 @@ func (o Objects) ControlPlanesOfTemplate(_ context.Context, template types.Names
 // HasUnownedLegacy implements validation.Reader.
 func (o Objects) HasUnownedLegacy(_ context.Context, namespace string) (bool, error) {
 	return find(o, func(apply *infrav1.WorkspaceTemplateApply) bool {
-		return apply.Namespace == namespace && adoption.IsUnownedLegacy(apply)
+		return apply.Namespace == namespace && legacy.IsUnownedLegacy(apply)
 	}) != nil, nil
 }
 

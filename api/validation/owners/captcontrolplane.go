@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/consumption"
@@ -87,9 +87,9 @@ func validateControlPlaneSpec(ctx context.Context, spec *controlplanev1.CAPTCont
 
 // derivedFrom returns the variables that CAPT sets from fields that are set.
 func derivedFrom(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path) (map[string]derived, error) {
-	intent, err := adoption.ControlPlaneIntent(&controlplanev1.CAPTControlPlane{
+	intent, err := desired.ControlPlaneIntent(&controlplanev1.CAPTControlPlane{
 		Spec: controlplanev1.CAPTControlPlaneSpec{CAPTControlPlaneTemplateResourceSpec: *spec},
-	}, adoption.ControlPlaneInputs{})
+	}, desired.ControlPlaneInputs{})
 	if err != nil {
 		return nil, err
 	}

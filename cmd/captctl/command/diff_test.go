@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
@@ -75,7 +75,7 @@ func templated(t *testing.T, names ...string) *environment {
 		controlPlane.Spec.WorkspaceTemplateRef = infrav1.WorkspaceTemplateReference{Name: "eks", Namespace: "platform"}
 		controlPlane.Spec.WorkspaceTemplateApplyRef.Name = naming.ControlPlaneWorkspaceTemplateApply(name)
 		controlPlane.Status.ObservedGeneration = 1
-		intent, err := adoption.ControlPlaneIntent(controlPlane, adoption.ControlPlaneInputs{Cluster: name, EKSVersion: "1.35", Region: "eu-central-1"})
+		intent, err := desired.ControlPlaneIntent(controlPlane, desired.ControlPlaneInputs{Cluster: name, EKSVersion: "1.35", Region: "eu-central-1"})
 		require.NoError(t, err)
 		apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: named(controlPlane.Spec.WorkspaceTemplateApplyRef.Name), Spec: intent.Spec("team-a", controlPlane.Spec.WorkspaceTemplateRef)}
 		apply.Labels = map[string]string{clusterv1.ClusterNameLabel: name}

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/rollout"
@@ -105,7 +105,7 @@ func (u *unit) blockedBy() string {
 		return u.blocked
 	case u.live != nil && !u.live.DeletionTimestamp.IsZero():
 		return "WorkspaceTemplateApply " + u.live.Name + " is being deleted"
-	case adoption.UnadoptedWorkspace(u.apply()) != "":
+	case legacy.UnadoptedWorkspace(u.apply()) != "":
 		return notAdopted
 	}
 	return ""

@@ -14,9 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/ssa"
 	"github.com/capt-provider/capt/api/validation"
@@ -101,13 +102,13 @@ func (s *source) unitsOf(cluster *clusterv1.Cluster) (found []unit, err error) {
 		f.controlPlane = s.controlPlanes[key(ref)]
 	}
 	if c := f.captCluster; c != nil && c.Spec.VPC.Template.IsDefined() {
-		want := adoption.ExpectationOfCAPTCluster(c, cluster.Name)
+		want := legacy.ExpectationOfCAPTCluster(c, cluster.Name)
 		name := cmp.Or(c.Spec.WorkspaceTemplateApplyRef.Name, want.SchemeName)
-		u, err := f.unit(name, want.Template, adoption.VPCIntent(c, cluster.Name), naming.CAPTClusterFieldManager)
+		u, err := f.unit(name, want.Template, desired.VPCIntent(c, cluster.Name), naming.CAPTClusterFieldManager)
 		if err != nil {
 			return nil, err
 		}
-		if adoption.IsPending(c) {
+		if legacy.IsPending(c) {
 			u.blocked = notAdopted
 		}
 		found = append(found, u)
@@ -128,9 +129,9 @@ const notAdopted = "CAPT v0.3 created it, and it has not been adopted; captctl m
 // controlPlaneUnit returns the unit of the control plane.
 func (f *clusterObjects) controlPlaneUnit() (u unit, err error) {
 	c := f.controlPlane
-	want := adoption.ExpectationOfControlPlane(c, f.cluster.Name)
+	want := legacy.ExpectationOfControlPlane(c, f.cluster.Name)
 	version, invalid := versions.ParseKubernetesVersion(c.Spec.Version)
-	intent, err := adoption.ControlPlaneIntent(c, adoption.ControlPlaneInputs{
+	intent, err := desired.ControlPlaneIntent(c, desired.ControlPlaneInputs{
 		Cluster: f.cluster.Name, EKSVersion: version.EKS, Region: owners.Region(c, f.captCluster), VPCID: owners.VPCID(f.captCluster),
 	})
 	if err != nil {
@@ -153,7 +154,7 @@ func (f *clusterObjects) controlPlaneUnit() (u unit, err error) {
 			u.blocked = "CAPTControlPlane " + c.Name + ": " + err.Error()
 		}
 	}
-	if adoption.IsPending(c) {
+	if legacy.IsPending(c) {
 		u.blocked = notAdopted
 	}
 	return u, nil
@@ -165,7 +166,7 @@ func (f *clusterObjects) profiles(controlPlane *unit) (found []unit, err error) 
 	c, names := f.controlPlane, map[string]bool{}
 	for i := range c.Spec.FargateProfiles {
 		profile := &c.Spec.FargateProfiles[i]
-		want := adoption.ExpectationOfFargateProfile(f.cluster.Name, profile)
+		want := legacy.ExpectationOfFargateProfile(f.cluster.Name, profile)
 		name := cmp.Or(profile.WorkspaceTemplateApplyRef.Name, want.SchemeName)
 		names[name] = true
 		if controlPlane.live == nil {
@@ -175,7 +176,7 @@ func (f *clusterObjects) profiles(controlPlane *unit) (found []unit, err error) 
 		if ref := controlPlane.desired.Spec.WriteConnectionSecretToRef; ref != nil {
 			connection = ref.Name
 		}
-		intent, err := adoption.FargateIntent(c, profile, adoption.FargateInputs{
+		intent, err := desired.FargateIntent(c, profile, desired.FargateInputs{
 			Cluster: f.cluster.Name, EKSName: variables[naming.ClusterVariable], Connection: connection, VPCSecret: owners.VPCSecret(f.captCluster),
 			Region: cmp.Or(variables[naming.RegionVariable], owners.Region(c, f.captCluster)),
 		})
@@ -209,7 +210,7 @@ func (f *clusterObjects) owners() (found []validation.Owner) {
 }
 
 // unit returns the WorkspaceTemplateApply with a name as a field manager would write it.
-func (f *clusterObjects) unit(name string, template infrav1.WorkspaceTemplateReference, intent adoption.Intent, manager string) (unit, error) {
+func (f *clusterObjects) unit(name string, template infrav1.WorkspaceTemplateReference, intent desired.Intent, manager string) (unit, error) {
 	key := types.NamespacedName{Namespace: f.cluster.Namespace, Name: name}
 	u := unit{cluster: f.cluster, owners: f.owners(), live: f.applies[key]}
 	spec := intent.For(u.live).Spec(key.Namespace, template)

@@ -18,8 +18,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
@@ -240,7 +240,7 @@ func (r Runner) Live(ctx context.Context, apply *infrav1.WorkspaceTemplateApply,
 	case ok:
 	case of != nil:
 		scope = of.Scope()
-	case adoption.UnadoptedWorkspace(apply) != "": // CAPT v0.3 created cluster-wide Workspaces.
+	case legacy.UnadoptedWorkspace(apply) != "": // CAPT v0.3 created cluster-wide Workspaces.
 		scope = terraform.ScopeCluster
 	default:
 		return nil, nil

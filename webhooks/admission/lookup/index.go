@@ -10,9 +10,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 )
 
 // Names of the indexes that Reader uses. They differ from those of the controllers, because an index can be registered only once per cache,
@@ -36,7 +36,7 @@ func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
 		return err
 	}
 	if err := index(ctx, indexer, unownedIndex, func(apply *infrav1.WorkspaceTemplateApply) []string {
-		if adoption.IsUnownedLegacy(apply) {
+		if legacy.IsUnownedLegacy(apply) {
 			return []string{unownedKey}
 		}
 		return nil

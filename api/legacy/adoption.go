@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package adoption decides which WorkspaceTemplateApply belongs to which owner: a CAPTCluster, a CAPTControlPlane, or one of its
+// Package legacy decides which WorkspaceTemplateApply belongs to which owner: a CAPTCluster, a CAPTControlPlane, or one of its
 // Fargate profiles. To adopt means to take over a WorkspaceTemplateApply, and with it cloud resources, that CAPT v0.3 created. The
 // decisions are pure functions of the objects.
-package adoption
+package legacy
 
 import (
 	"fmt"

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package adoption_test
+package legacy_test
 
 import (
 	"testing"
@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -19,10 +19,10 @@ const endpoint = "cluster_endpoint"
 
 // planeAndItsApply returns a control plane of CAPT v0.3 and its WorkspaceTemplateApply, with all evidence: owner reference, name and
 // status.
-func planeAndItsApply() (adoption.Claimant, infrav1.WorkspaceTemplateApply) {
+func planeAndItsApply() (legacy.Claimant, infrav1.WorkspaceTemplateApply) {
 	plane := builder.CAPTControlPlane("demo")
-	claimant := adoption.Claimant{
-		Kind: "CAPTControlPlane", Object: plane, Want: adoption.ExpectationOfControlPlane(plane, "demo"),
+	claimant := legacy.Claimant{
+		Kind: "CAPTControlPlane", Object: plane, Want: legacy.ExpectationOfControlPlane(plane, "demo"),
 		Outputs: map[string]string{endpoint: "own.example.com:443"},
 	}
 	apply := *builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", eks, builder.OwnedBy(plane), builder.WithUID("own"))
@@ -48,7 +48,7 @@ func TestCandidateWithASharedEndpointIsDroppedOnlyIfTheOutputsAgree(t *testing.T
 			if row.reported != "" {
 				outputs["own"][endpoint] = row.reported
 			}
-			match := adoption.MatchFleet([]adoption.Claimant{claimant}, []infrav1.WorkspaceTemplateApply{own, other}, outputs)[0]
+			match := legacy.MatchFleet([]legacy.Claimant{claimant}, []infrav1.WorkspaceTemplateApply{own, other}, outputs)[0]
 			if !row.matched {
 				assert.Nil(t, match.Apply)
 				assert.NotEmpty(t, match.Problem)
@@ -78,7 +78,7 @@ func TestMatchThatSpecDoesNotReferToIsAProblem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			claimant := claimant
 			claimant.Reference, claimant.Decided = row.reference, row.chooseDecided
-			match := adoption.MatchFleet([]adoption.Claimant{claimant}, applies, nil)[0]
+			match := legacy.MatchFleet([]legacy.Claimant{claimant}, applies, nil)[0]
 			assert.Equal(t, row.matched, match.Apply != nil)
 			assert.Equal(t, row.matched, match.Problem == "")
 			if !row.matched {

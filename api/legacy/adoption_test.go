@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package adoption_test
+package legacy_test
 
 import (
 	"slices"
@@ -11,9 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
@@ -33,7 +34,7 @@ func TestCandidates(t *testing.T) {
 		return *builder.WorkspaceTemplateApply(name, options...)
 	}
 	in := func(applies ...infrav1.WorkspaceTemplateApply) []infrav1.WorkspaceTemplateApply { return applies }
-	want := adoption.Expectation{SchemeName: "demo-vpc", Recorded: "recorded", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}}
+	want := legacy.Expectation{SchemeName: "demo-vpc", Recorded: "recorded", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}}
 
 	for name, row := range map[string]struct {
 		applies []infrav1.WorkspaceTemplateApply
@@ -85,7 +86,7 @@ func TestCandidates(t *testing.T) {
 				assert.NotEmpty(t, candidate.Evidence, candidate.Name)
 				names = append(names, candidate.Name)
 			}
-			ownedNames := adoption.Names(candidates, adoption.Owned)
+			ownedNames := legacy.Names(candidates, legacy.Owned)
 			assert.Equal(t, row.want, names)
 			assert.ElementsMatch(t, slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 				return !slices.ContainsFunc(row.applies, func(a infrav1.WorkspaceTemplateApply) bool {
@@ -98,21 +99,21 @@ func TestCandidates(t *testing.T) {
 
 func TestOwnedAppliesAreCandidatesIfTheOwnerHasNoTemplate(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
-	candidates := adoption.Expectation{SchemeName: "demo-vpc"}.Candidates(owner, []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("by-hand", eks, builder.OwnedBy(owner))})
-	assert.Equal(t, []adoption.Candidate{{Name: "by-hand", Evidence: []adoption.Evidence{adoption.Owned}}}, candidates)
+	candidates := legacy.Expectation{SchemeName: "demo-vpc"}.Candidates(owner, []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("by-hand", eks, builder.OwnedBy(owner))})
+	assert.Equal(t, []legacy.Candidate{{Name: "by-hand", Evidence: []legacy.Evidence{legacy.Owned}}}, candidates)
 }
 
 func TestCandidateStringListsTheEvidence(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
-	want := adoption.Expectation{SchemeName: "demo-vpc", Recorded: "demo-vpc"}
+	want := legacy.Expectation{SchemeName: "demo-vpc", Recorded: "demo-vpc"}
 	candidates := want.Candidates(owner, []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner))})
 	assert.Equal(t, "demo-vpc (status records it, this object owns it, its name follows the naming scheme)", candidates[0].String())
 }
 
 func TestConflict(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
-	want := func(change func(*adoption.Expectation)) adoption.Expectation {
-		expectation := adoption.Expectation{
+	want := func(change func(*legacy.Expectation)) legacy.Expectation {
+		expectation := legacy.Expectation{
 			SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"},
 			Variables: map[string]string{"cluster_name": "demo", "vpc_name": "net", "region": "eu-west-1"},
 		}
@@ -127,11 +128,11 @@ func TestConflict(t *testing.T) {
 	}
 	strange := builder.WithVariables(map[string]string{"cluster_name": "another"})
 	const anotherTemplate = "it refers to another WorkspaceTemplate"
-	owned, recorded := builder.OwnedBy(owner), func(e *adoption.Expectation) { e.Recorded = "demo-vpc" }
-	chosen := func(e *adoption.Expectation) { e.SchemeName = "x-vpc" }
+	owned, recorded := builder.OwnedBy(owner), func(e *legacy.Expectation) { e.Recorded = "demo-vpc" }
+	chosen := func(e *legacy.Expectation) { e.SchemeName = "x-vpc" }
 
 	for name, row := range map[string]struct {
-		want     adoption.Expectation
+		want     legacy.Expectation
 		apply    *infrav1.WorkspaceTemplateApply
 		conflict string // Empty when there is no conflict.
 	}{
@@ -140,7 +141,7 @@ func TestConflict(t *testing.T) {
 		"its own, of another template":                  {want(nil), apply(owned, eks), anotherTemplate},
 		"a helper of CAPT v0.3":                         {want(chosen), apply(owned, eks), anotherTemplate},
 		"its own, of another template, recorded":        {want(recorded), apply(owned, eks), ""},
-		"owned, unknown Cluster":                        {want(func(e *adoption.Expectation) { e.Variables["cluster_name"] = "" }), apply(owned), ""},
+		"owned, unknown Cluster":                        {want(func(e *legacy.Expectation) { e.Variables["cluster_name"] = "" }), apply(owned), ""},
 		"another's":                                     {want(nil), apply(builder.OwnedBy(builder.CAPTCluster("other"))), "belongs to CAPTCluster other"},
 		"owned by an earlier object of the same name":   {want(nil), apply(builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("before")))), "belongs to CAPTCluster demo"},
 		"another's, though it was its own":              {want(recorded), apply(builder.OwnedBy(builder.CAPTCluster("other"))), "belongs to"},
@@ -153,19 +154,19 @@ func TestConflict(t *testing.T) {
 		"an empty name of the cluster":                  {want(nil), apply(builder.WithVariables(map[string]string{"cluster_name": ""})), "it has no cluster_name"},
 		"another VPC":                                   {want(nil), apply(builder.WithVariables(map[string]string{"cluster_name": "demo", "vpc_name": "other"})), "it has another vpc_name"},
 		"no name of the VPC":                            {want(nil), apply(builder.WithVariables(map[string]string{"cluster_name": "demo"})), ""},
-		"a VPC, which a control plane does not name":    {want(func(e *adoption.Expectation) { delete(e.Variables, "vpc_name") }), apply(), ""},
-		"unknown Cluster":                               {want(func(e *adoption.Expectation) { e.Variables["cluster_name"] = "" }), apply(), "before the Cluster of this object exists"},
-		"unknown Cluster, no cluster_name":              {want(func(e *adoption.Expectation) { e.Variables["cluster_name"] = "" }), apply(builder.WithVariables(nil)), "before the Cluster of this object exists"},
+		"a VPC, which a control plane does not name":    {want(func(e *legacy.Expectation) { delete(e.Variables, "vpc_name") }), apply(), ""},
+		"unknown Cluster":                               {want(func(e *legacy.Expectation) { e.Variables["cluster_name"] = "" }), apply(), "before the Cluster of this object exists"},
+		"unknown Cluster, no cluster_name":              {want(func(e *legacy.Expectation) { e.Variables["cluster_name"] = "" }), apply(builder.WithVariables(nil)), "before the Cluster of this object exists"},
 		"a name that the user chose":                    {want(chosen), apply(), ""},
 		"a name that the user chose, another template":  {want(chosen), apply(eks), anotherTemplate},
 		"a name that the user chose, another cluster":   {want(chosen), apply(strange), "it has another cluster_name"},
 		"its own without owner reference":               {want(recorded), apply(strange), ""},
 		"its own without owner reference, and template": {want(recorded), apply(strange, eks), ""},
-		"recorded, unknown Cluster":                     {want(func(e *adoption.Expectation) { recorded(e); e.Variables["cluster_name"] = "" }), apply(), ""},
-		"another one than it had recorded":              {want(func(e *adoption.Expectation) { e.Recorded = "by-hand" }), apply(strange), "it has another cluster_name"},
+		"recorded, unknown Cluster":                     {want(func(e *legacy.Expectation) { recorded(e); e.Variables["cluster_name"] = "" }), apply(), ""},
+		"another one than it had recorded":              {want(func(e *legacy.Expectation) { e.Recorded = "by-hand" }), apply(strange), "it has another cluster_name"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assertConflict(t, row.conflict, adoption.Conflict(owner, row.want, row.apply))
+			assertConflict(t, row.conflict, legacy.Conflict(owner, row.want, row.apply))
 		})
 	}
 }
@@ -182,14 +183,14 @@ func assertConflict(t *testing.T, want, got string) {
 }
 
 func TestConflictMessages(t *testing.T) {
-	want := adoption.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"cluster_name": "demo"}}
+	want := legacy.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"cluster_name": "demo"}}
 	secret := builder.WorkspaceTemplateApply("by-hand", builder.WithVariables(map[string]string{"cluster_name": "hunter2"}))
 	assert.Equal(t, "nothing is written: WorkspaceTemplateApply by-hand does not match what this object would create: it has another cluster_name. If another one is meant, correct the reference (if it is set already, recreate this object); if by-hand belongs to this object, first give both the same template and cluster_name",
-		adoption.Conflict(builder.CAPTCluster("demo"), want, secret))
+		legacy.Conflict(builder.CAPTCluster("demo"), want, secret))
 
 	want.Legacy = true // Recreating the object would destroy its cloud resources.
 	for _, apply := range []*infrav1.WorkspaceTemplateApply{secret, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("other")))} {
-		message := adoption.Conflict(builder.CAPTCluster("demo"), want, apply)
+		message := legacy.Conflict(builder.CAPTCluster("demo"), want, apply)
 		assert.Contains(t, message, "run captctl migrate check, which shows how to decide. Do not delete this object")
 		assert.NotContains(t, message, "ecreate this object")
 	}
@@ -197,26 +198,26 @@ func TestConflictMessages(t *testing.T) {
 
 // CAPT v0.3 set observedGeneration of owners neither in status nor in conditions.
 func TestLegacyStatusIsRecognized(t *testing.T) {
-	legacy, own := metav1.Condition{Type: "VPCReady"}, metav1.Condition{Type: "AdoptionRequired", ObservedGeneration: 1}
+	old, own := metav1.Condition{Type: "VPCReady"}, metav1.Condition{Type: "AdoptionRequired", ObservedGeneration: 1}
 	for name, row := range map[string]struct {
 		observed   int64
 		conditions []metav1.Condition
 		want       bool
 	}{
 		"new":                              {0, nil, false},
-		"as v0.3 left it":                  {0, []metav1.Condition{legacy}, true},
-		"with a condition of this version": {0, []metav1.Condition{legacy, own}, true},
+		"as v0.3 left it":                  {0, []metav1.Condition{old}, true},
+		"with a condition of this version": {0, []metav1.Condition{old, own}, true},
 		"of this version":                  {1, []metav1.Condition{own}, false},
-		"observed by this version":         {1, []metav1.Condition{legacy, own}, false},
+		"observed by this version":         {1, []metav1.Condition{old, own}, false},
 		"new, and a request was refused":   {0, []metav1.Condition{own}, false},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, adoption.LegacyStatus(row.observed, row.conditions)) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, legacy.LegacyStatus(row.observed, row.conditions)) })
 	}
 }
 
 // Clients read the Secret by its name, and another name would change the Workspace.
 func TestConnectionSecretOfAnExistingApplyIsKept(t *testing.T) {
-	intent := adoption.Intent{Variables: map[string]string{"cluster_name": "demo"}, ConnectionSecret: "demo-vpc-connection"}
+	intent := desired.Intent{Variables: map[string]string{"cluster_name": "demo"}, ConnectionSecret: "demo-vpc-connection"}
 	recorded := func(name string, options ...builder.Option) builder.Option {
 		return builder.WithRecordedWorkspace(builder.Workspace(name, builder.AtRest, options...))
 	}
@@ -254,7 +255,7 @@ func TestIsPending(t *testing.T) {
 	required := []metav1.Condition{{Type: infrav1.AdoptionRequiredCondition, Status: metav1.ConditionTrue}}
 	notRequired := []metav1.Condition{{Type: infrav1.AdoptionRequiredCondition, Status: metav1.ConditionFalse, ObservedGeneration: 1}}
 	refused := []metav1.Condition{{Type: infrav1.AdoptionRequiredCondition, Status: metav1.ConditionUnknown, ObservedGeneration: 1}}
-	legacy := []metav1.Condition{{Type: "VPCReady", Status: metav1.ConditionTrue}}
+	old := []metav1.Condition{{Type: "VPCReady", Status: metav1.ConditionTrue}}
 	network := func(change func(*infrav1.CAPTCluster), options ...builder.Option) metav1.Object {
 		return builder.CAPTCluster("demo", append(options, builder.With(change))...)
 	}
@@ -280,7 +281,7 @@ func TestIsPending(t *testing.T) {
 		"a CAPTCluster with AdoptionRequired":          {network(func(c *infrav1.CAPTCluster) { c.Status.Conditions = required }), true},
 		"a CAPTCluster that does not ask":              {network(func(c *infrav1.CAPTCluster) { c.Status.Conditions = notRequired }), false},
 		"a CAPTCluster with a refused request":         {network(func(c *infrav1.CAPTCluster) { c.Status.Conditions = refused }), true},
-		"a CAPTCluster that was not looked at yet":     {network(func(c *infrav1.CAPTCluster) { c.Status.Conditions = legacy }, builder.WithApplyRef("x")), true},
+		"a CAPTCluster that was not looked at yet":     {network(func(c *infrav1.CAPTCluster) { c.Status.Conditions = old }, builder.WithApplyRef("x")), true},
 		"one from Git beside a Workspace of CAPT v0.3": {builder.WorkspaceTemplateApply("x", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.Conditions = required })), true},
 		"a built CAPTCluster without a reference":      {network(func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "vpc-1" }), true},
 		"a built CAPTCluster with a reference":         {network(func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "vpc-1" }, builder.WithApplyRef("x")), false},
@@ -291,6 +292,6 @@ func TestIsPending(t *testing.T) {
 		"a built CAPTControlPlane with a reference":    {builder.CAPTControlPlane("demo", builder.WithEndpoint("demo.example.com", 443), builder.WithApplyRef("x")), false},
 		"a WorkspaceTemplate":                          {builder.WorkspaceTemplate("x"), false},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, adoption.IsPending(row.object)) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, legacy.IsPending(row.object)) })
 	}
 }

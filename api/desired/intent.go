@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package adoption
+// Package desired computes what CAPT writes for an owner: owner and facts in, WorkspaceTemplateApply out. Controllers, admission and captctl
+// call it, so that all of them give one answer.
+package desired
 
 import (
 	"encoding/json"
@@ -26,26 +28,6 @@ type Intent struct {
 	ConnectionSecret string
 }
 
-// ExpectationOfCAPTCluster returns what a CAPTCluster expects of the WorkspaceTemplateApply of its VPC. cluster is the name of the Cluster,
-// empty while it is unknown.
-func ExpectationOfCAPTCluster(captCluster *infrav1.CAPTCluster, cluster string) Expectation {
-	want := Expectation{
-		SchemeName: naming.VPCWorkspaceTemplateApply(captCluster.Name),
-		Legacy:     LegacyStatus(captCluster.Status.ObservedGeneration, captCluster.Status.Conditions),
-		Variables:  map[string]string{naming.ClusterVariable: cluster},
-	}
-	if template := captCluster.Spec.VPC.Template; template.IsDefined() {
-		want.Template, want.Variables = template.Ref, vpcVariables(captCluster, cluster)
-		if captCluster.Status.VPC.ID != "" {
-			want.ProvisionedField = "status.vpc.id"
-		}
-	}
-	if known := captCluster.Status.WorkspaceTemplateApply; known != nil {
-		want.Recorded = known.Name
-	}
-	return want
-}
-
 // VPCIntent returns what a CAPTCluster with a template writes into the WorkspaceTemplateApply of its VPC.
 func VPCIntent(captCluster *infrav1.CAPTCluster, cluster string) Intent {
 	return Intent{Variables: vpcVariables(captCluster, cluster), ConnectionSecret: naming.VPCConnectionSecret(captCluster.Name)}
@@ -63,27 +45,6 @@ func vpcVariables(captCluster *infrav1.CAPTCluster, cluster string) map[string]s
 	}
 	out[naming.RegionVariable] = captCluster.Spec.Region
 	return out
-}
-
-// ExpectationOfControlPlane returns what a CAPTControlPlane expects of the WorkspaceTemplateApply of its EKS cluster. cluster is the name
-// of the Cluster, empty while it is unknown.
-func ExpectationOfControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster string) Expectation {
-	want := Expectation{
-		SchemeName: naming.ControlPlaneWorkspaceTemplateApply(controlPlane.Name),
-		Template:   controlPlane.Spec.WorkspaceTemplateRef,
-		Legacy:     LegacyStatus(controlPlane.Status.ObservedGeneration, controlPlane.Status.Conditions),
-		Variables:  map[string]string{naming.ClusterVariable: cluster},
-	}
-	if known := controlPlane.Status.WorkspaceTemplateApply; known != nil {
-		want.Recorded = known.Name
-	}
-	switch {
-	case controlPlane.Spec.ControlPlaneEndpoint.Host != "":
-		want.ProvisionedField = "spec.controlPlaneEndpoint"
-	case ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false):
-		want.ProvisionedField = "status.initialization"
-	}
-	return want
 }
 
 // ControlPlaneInputs are the variables of a control plane that do not come from its own spec.
