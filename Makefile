@@ -67,13 +67,12 @@ bin/sandbox:
 	@$(GO_BUILD) -ldflags "$(LINK_FLAGS)" -o bin/ ./test/sandbox/cmd/sandbox
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, the ClusterRole, webhook configurations, the references of the API and of captctl and the list of messages from Go.
+generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, the ClusterRole, webhook configurations and the references of the API and of captctl from Go.
 	@$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./api/...
 	@$(CONTROLLER_GEN) crd paths="./api/infrastructure/...;./api/controlplane/..." output:crd:dir=config/crd/bases
 	@$(CONTROLLER_GEN) rbac:roleName=capt-manager-role paths=./controllers/... output:rbac:dir=config/rbac
 	@$(CONTROLLER_GEN) webhook paths=./webhooks/... output:webhook:dir=config/webhook
 	@$(GO) run ./cmd/captctl/reference .
-	@$(GO) run ./tools/messages
 
 .PHONY: format
 format: $(GOLANGCI_LINT) ## Format the Go code and sort its imports.
@@ -88,7 +87,7 @@ test: sandbox-binaries verify-generated lint test-unit test-servers ## Run every
 .PHONY: verify-generated
 verify-generated: ## Check that generated files are up to date.
 	@echo "== generated files"
-	@files() { find api -name 'zz_generated.*.go'; find config/crd/bases config/rbac config/webhook -name '*.yaml'; ls docs/api.md docs/captctl.md docs/captctl-output.md docs/messages.md; }; \
+	@files() { find api -name 'zz_generated.*.go'; find config/crd/bases config/rbac config/webhook -name '*.yaml'; ls docs/api.md docs/captctl.md docs/captctl-output.md; }; \
 	sums() { files | sort | xargs cksum; }; \
 	before=$$(sums); \
 	$(MAKE) --no-print-directory generate; \
