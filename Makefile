@@ -48,6 +48,7 @@ test-unit test-servers test-slow chaos: export GOGC := 400
 version_of = $(shell awk '$$1 == "$(2)" {print $$2} $$1 == "require" && $$2 == "$(2)" {print $$3}' tools/$(1)/go.mod)
 tool = bin/$(1)-$(call version_of,$(1),$(2))/$(1)
 CONTROLLER_GEN := $(call tool,controller-gen,sigs.k8s.io/controller-tools)
+CRD_REF_DOCS := $(call tool,crd-ref-docs,github.com/elastic/crd-ref-docs)
 KUSTOMIZE := $(call tool,kustomize,sigs.k8s.io/kustomize/kustomize/v5)
 # kube-api-linter is built into golangci-lint, so the path has the versions of both.
 GOLANGCI_LINT := bin/golangci-lint-$(call version_of,golangci-lint,github.com/golangci/golangci-lint/v2)-kube-api-linter-$(call version_of,golangci-lint,sigs.k8s.io/kube-api-linter)/golangci-lint
@@ -67,11 +68,13 @@ bin/sandbox:
 	@$(GO_BUILD) -ldflags "$(LINK_FLAGS)" -o bin/ ./test/sandbox/cmd/sandbox
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, the ClusterRole, webhook configurations and the references of the API and of captctl from Go.
+generate: $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Generate deep copies, CRDs, the ClusterRole, webhook configurations and the references of the API and of captctl from Go.
 	@$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./api/...
 	@$(CONTROLLER_GEN) crd paths="./api/infrastructure/...;./api/controlplane/..." output:crd:dir=config/crd/bases
 	@$(CONTROLLER_GEN) rbac:roleName=capt-manager-role paths=./controllers/... output:rbac:dir=config/rbac
 	@$(CONTROLLER_GEN) webhook paths=./webhooks/... output:webhook:dir=config/webhook
+	@$(CRD_REF_DOCS) --log-level=ERROR --source-path=api --config=tools/crd-ref-docs/config.yaml --templates-dir=tools/crd-ref-docs/templates \
+	  --renderer=markdown --output-path=docs/api.md
 	@$(GO) run ./cmd/captctl/reference .
 
 .PHONY: format
@@ -231,7 +234,7 @@ sandbox-binaries: bin/sandbox ## Build the programs of the sandbox that are miss
 	@bin/sandbox build
 
 .PHONY: tools
-tools: $(CONTROLLER_GEN) $(KUSTOMIZE) $(GOLANGCI_LINT) ## Build the pinned tools that are missing.
+tools: $(CONTROLLER_GEN) $(CRD_REF_DOCS) $(KUSTOMIZE) $(GOLANGCI_LINT) ## Build the pinned tools that are missing.
 
 # build_tool builds to a temporary name first: an existing path means that the tool is complete.
 define build_tool
@@ -243,6 +246,9 @@ endef
 
 $(CONTROLLER_GEN):
 	$(call build_tool,sigs.k8s.io/controller-tools/cmd/controller-gen)
+
+$(CRD_REF_DOCS):
+	$(call build_tool,github.com/elastic/crd-ref-docs)
 
 $(KUSTOMIZE):
 	$(call build_tool,sigs.k8s.io/kustomize/kustomize/v5)
