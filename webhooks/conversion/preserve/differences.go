@@ -111,7 +111,7 @@ func (s *shape) keys(list reflect.Value) (found []string, ok bool) {
 	found = make([]string, 0, list.Len())
 	known := make(map[string]struct{}, list.Len())
 	for i := range list.Len() {
-		k := s.keyOf(list.Index(i))
+		k := s.key(list.Index(i))
 		if _, again := known[k]; k == "" || again {
 			return nil, false
 		}
