@@ -12,7 +12,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/capt-provider/capt/test/sandbox"
-	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/cli"
 	"github.com/capt-provider/capt/test/sandbox/eks"
 	"github.com/capt-provider/capt/test/sandbox/process"
 	"github.com/capt-provider/capt/test/sandbox/state"
@@ -68,7 +67,7 @@ func TestSandboxIsStartedRestartedAndRemoved(t *testing.T) {
 	kill(t, recorded, sandbox.ClusterAPI)
 	restart := "restart --dir " + dir
 	output, err = run(t, "status", "--dir", dir)
-	require.ErrorIs(t, err, cli.ErrReported)
+	require.ErrorIs(t, err, errReported)
 	require.Regexp(t, `cluster-api +not running; last lines of .*cluster-api.log:\n    `, output)
 	require.Contains(t, output, restart)
 	_, err = run(t, "up", "--dir", dir)
@@ -103,7 +102,7 @@ func TestSandboxIsStartedRestartedAndRemoved(t *testing.T) {
 
 	// A sandbox of which only a part runs can be removed.
 	kill(t, recorded, sandbox.ClusterAPI)
-	output, err = run(t, "quickstart-down", "--dir", dir)
+	output, err = run(t, "down", "--dir", dir)
 	require.NoError(t, err)
 	require.Contains(t, output, "Removed the sandbox in")
 	require.NoDirExists(t, dir)
@@ -135,13 +134,11 @@ func TestDownKeepsADirectoryThatIsNotASandbox(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "precious")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	for _, verb := range []string{"down", "quickstart-down"} {
-		output, err := run(t, verb, "--dir", dir)
-		require.NoError(t, err)
-		require.Contains(t, output, "Found no sandbox in")
-		require.FileExists(t, file)
-	}
-	_, err := run(t, "status", "--dir", dir)
+	output, err := run(t, "down", "--dir", dir)
+	require.NoError(t, err)
+	require.Contains(t, output, "Found no sandbox in")
+	require.FileExists(t, file)
+	_, err = run(t, "status", "--dir", dir)
 	require.ErrorContains(t, err, "found no sandbox in")
 	_, err = run(t, "up", "--dir", dir)
 	require.ErrorContains(t, err, "is not empty")

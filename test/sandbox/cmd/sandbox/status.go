@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package lifecycle
+package main
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/capt-provider/capt/test/sandbox/apiserver"
-	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/cli"
 	"github.com/capt-provider/capt/test/sandbox/eks"
 	"github.com/capt-provider/capt/test/sandbox/process"
 	"github.com/capt-provider/capt/test/sandbox/state"
@@ -32,14 +31,14 @@ type statusOptions struct {
 
 func newStatusCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &statusOptions{IOStreams: streams}
-	return cli.NewCommand("status", "Show the components of the sandbox, and the last log lines of those that are not running", &o.dir, o.Run)
+	return newDirCommand("status", "Show the components of the sandbox, and the last log lines of those that are not running", &o.dir, o.Run)
 }
 
 // Run prints one line per component. It fails if a component is not running or not ready.
 func (o *statusOptions) Run(ctx context.Context) error {
 	recorded, err := state.Load(o.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("found no sandbox in %s", cli.Relative(o.dir))
+		return fmt.Errorf("found no sandbox in %s", relative(o.dir))
 	}
 	if err != nil {
 		return err
@@ -67,8 +66,8 @@ func (o *statusOptions) Run(ctx context.Context) error {
 		}
 	}
 	if !healthy {
-		fmt.Fprintf(o.Out, "\nStart the components that are not running with: %s\n", cli.Command("restart", o.dir))
-		return cli.ErrReported
+		fmt.Fprintf(o.Out, "\nStart the components that are not running with: %s\n", commandLine("restart", o.dir))
+		return errReported
 	}
 	return nil
 }
@@ -85,7 +84,7 @@ func (o *statusOptions) profiles(server eks.Server) error {
 // part prints one component and reports whether it is healthy. Without a client, only the process is checked.
 func (o *statusOptions) part(ctx context.Context, client *http.Client, name string, id process.ID, url, log string) bool {
 	if !id.Alive() {
-		fmt.Fprintf(o.Out, "%-26s not running; last lines of %s:\n    %s\n", name, cli.Relative(log),
+		fmt.Fprintf(o.Out, "%-26s not running; last lines of %s:\n    %s\n", name, relative(log),
 			strings.ReplaceAll(process.Tail(log, tailLines), "\n", "\n    "))
 		return false
 	}

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lifecycle has the commands that build, start, inspect, restart and remove a sandbox.
-package lifecycle
+package main
 
 import (
 	"context"
@@ -22,38 +21,15 @@ import (
 	"github.com/capt-provider/capt/test/fixture/servers"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
-	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/cli"
 	"github.com/capt-provider/capt/test/sandbox/reaper"
 	"github.com/capt-provider/capt/test/sandbox/restart"
 	"github.com/capt-provider/capt/test/sandbox/state"
+	"github.com/capt-provider/capt/test/sandbox/teardown"
 )
 
-// NewCommands returns the commands of this package.
-func NewCommands(streams genericiooptions.IOStreams) []*cobra.Command {
-	return []*cobra.Command{
-		newBuildCommand(streams), newUpCommand(streams), newStatusCommand(streams), newRestartCommand(streams),
-		newDownCommand(streams), newReapCommand(streams), newWithCommand(streams),
-	}
-}
-
-// Start starts a sandbox with all components. The programs that the caller needs besides them are built first, in the
-// same build.
-func Start(ctx context.Context, out io.Writer, dir string, audit bool) (*sandbox.Sandbox, error) {
-	return sandbox.Start(ctx, sandbox.Options{
-		Dir:                   dir,
-		Log:                   out,
-		ClusterAPI:            true,
-		Provider:              true,
-		Manager:               true,
-		KubeControllerManager: true,
-		AuditLog:              audit,
-		Programs:              []string{sandbox.Kubectl, sandbox.Clusterctl, sandbox.Captctl},
-	})
-}
-
-// Running reports whether a complete sandbox runs in a directory. A sandbox of which only some components run is an
+// isRunning reports whether a complete sandbox runs in a directory. A sandbox of which only some components run is an
 // error that names the command which repairs it.
-func Running(dir string) (bool, error) {
+func isRunning(dir string) (bool, error) {
 	recorded, err := state.Load(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -63,12 +39,12 @@ func Running(dir string) (bool, error) {
 	}
 	if !recorded.Ready {
 		return false, fmt.Errorf("the sandbox in %s has not finished starting; if no other command is starting it, remove it with: %s",
-			cli.Relative(dir), cli.Command("down", dir))
+			relative(dir), commandLine("down", dir))
 	}
 	for _, p := range recorded.Processes {
 		if !p.Alive() {
 			return false, fmt.Errorf("%s of the sandbox in %s is not running; see its log in %s and start it again with: %s",
-				p.Name, cli.Relative(dir), cli.Relative(p.Log), cli.Command("restart", dir))
+				p.Name, relative(dir), relative(p.Log), commandLine("restart", dir))
 		}
 	}
 	return true, nil
@@ -86,13 +62,77 @@ func newBuildCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	}
 }
 
+// upOptions are the options of up.
+type upOptions struct {
+	genericiooptions.IOStreams
+	dir   string
+	audit bool
+}
+
+func newUpCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &upOptions{IOStreams: streams}
+	cmd := newDirCommand("up", "Start the sandbox and leave it running", &o.dir, o.Run)
+	cmd.Flags().BoolVar(&o.audit, "audit-log", false, "log every request to the API server")
+	return cmd
+}
+
+// Run starts everything, unless it is already running.
+func (o *upOptions) Run(ctx context.Context) error {
+	running, err := isRunning(o.dir)
+	if err != nil {
+		return err
+	}
+	if !running {
+		s, err := sandbox.Start(ctx, sandbox.Options{
+			Dir: o.dir, Log: o.Out, AuditLog: o.audit, ClusterAPI: true, Provider: true, Manager: true, KubeControllerManager: true,
+			// They are built first, in the same build.
+			Programs: []string{sandbox.Kubectl, sandbox.Clusterctl, sandbox.Captctl},
+		})
+		if err != nil {
+			return err
+		}
+		if err := s.Detach(); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(o.Out, `
+The sandbox is running in %s. Next steps:
+
+  source %s    # KUBECONFIG and PATH for kubectl, clusterctl and captctl
+  kubectl apply -f config/samples/sandbox    # create a cluster
+  %s    # show the components of the sandbox
+  %s    # stop and remove the sandbox
+`, relative(o.dir), relative(sandbox.EnvFile(o.dir)), commandLine("status", o.dir), commandLine("down", o.dir))
+	return nil
+}
+
+func newDownCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	var dir string
+	return newDirCommand("down", "Stop the sandbox and remove its directory, without destroying clusters through Terraform", &dir,
+		func(context.Context) error { return down(dir, streams.Out) })
+}
+
+// down stops the processes that the sandbox in a directory has recorded, and removes the directory. A directory without
+// a record is not a sandbox and is not touched.
+func down(dir string, out io.Writer) error {
+	if _, err := state.Load(dir); errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintf(out, "Found no sandbox in %s.\n", relative(dir))
+		return nil
+	}
+	if err := teardown.Remove(dir, out); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "Removed the sandbox in %s.\n", relative(dir))
+	return nil
+}
+
 // newReapCommand is hidden (see package reaper). Signals that end its owner must not end it.
 func newReapCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	var (
 		dir    string
 		remove bool
 	)
-	cmd := cli.NewCommand(reaper.Verb, "Clean up after a sandbox when standard input is closed", &dir, func(context.Context) error {
+	cmd := newDirCommand(reaper.Verb, "Clean up after a sandbox when standard input is closed", &dir, func(context.Context) error {
 		signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 		return reaper.Run(streams.In, streams.Out, dir, remove)
 	})
@@ -104,7 +144,7 @@ func newReapCommand(streams genericiooptions.IOStreams) *cobra.Command {
 
 func newRestartCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	var dir string
-	return cli.NewCommand("restart", "Start the components of the sandbox that are not running, with the data they had", &dir,
+	return newDirCommand("restart", "Start the components of the sandbox that are not running, with the data they had", &dir,
 		func(ctx context.Context) error { return restarted(ctx, dir, streams.Out) })
 }
 
@@ -113,13 +153,13 @@ func restarted(ctx context.Context, dir string, out io.Writer) error {
 	err := restart.Ended(ctx, dir, out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("found no sandbox in %s", cli.Relative(dir))
+		return fmt.Errorf("found no sandbox in %s", relative(dir))
 	case errors.Is(err, restart.ErrIncomplete):
-		return fmt.Errorf("the sandbox in %s never finished starting; remove it with: %s", cli.Relative(dir), cli.Command("down", dir))
+		return fmt.Errorf("the sandbox in %s never finished starting; remove it with: %s", relative(dir), commandLine("down", dir))
 	case err != nil:
 		return err
 	}
-	fmt.Fprintf(out, "All components of the sandbox in %s are running.\n", cli.Relative(dir))
+	fmt.Fprintf(out, "All components of the sandbox in %s are running.\n", relative(dir))
 	return nil
 }
 
@@ -153,7 +193,7 @@ func with(ctx context.Context, streams genericiooptions.IOStreams, names, comman
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	failed := cmd.Run()
 	if exit := (&exec.ExitError{}); errors.As(failed, &exit) {
-		failed = cli.ErrReported
+		failed = errReported
 	}
 	return errors.Join(failed, stop())
 }
