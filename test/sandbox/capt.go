@@ -48,12 +48,10 @@ func (s *Sandbox) Install(ctx context.Context, args ...string) error {
 // StartManager starts a manager that was installed with Install with other arguments. It must not be running: stop it with
 // StopComponent first. StartComponent and Restart keep these arguments.
 func (s *Sandbox) StartManager(ctx context.Context, args ...string) error {
-	if _, p, err := s.running(Manager); err == nil && p != nil && !p.Ended() {
+	if _, p := s.running(Manager); p != nil && !p.Ended() {
 		return fmt.Errorf("%s is already running", Manager)
 	}
-	c := s.manager(args...)
-	c.moved = s.installConverted
-	if err := s.launch(ctx, c); err != nil {
+	if err := s.launch(ctx, s.manager(s.installConverted, args...)); err != nil {
 		return err
 	}
 	set, err := s.captSet(Manager + webhookPort)

@@ -6,7 +6,6 @@ package sandbox
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"strconv"
 
@@ -26,7 +25,7 @@ func (s *Sandbox) startControllers(ctx context.Context) error {
 		{s.options.KubeControllerManager, s.kubeControllerManager},
 		{s.options.ClusterAPI, s.clusterAPI},
 		{s.options.runProvider(), s.provider},
-		{s.options.runManager(), func() *component { return s.manager() }},
+		{s.options.runManager(), func() *component { return s.manager(s.installCAPT) }},
 	} {
 		if c.wanted {
 			group.Go(func() error { return s.launch(starting, c.make()) })
@@ -45,94 +44,75 @@ func (s *Sandbox) awaitAggregation(ctx context.Context) error {
 	return manifests.WaitAggregated(ctx, s.client)
 }
 
-// Names of ports, by component.
-const (
-	healthPort      = "-health"
-	webhookPort     = "-webhook"
-	diagnosticsPort = "-diagnostics"
-)
+// kubeControllerManager runs only some controllers of the real one (see test/sandbox/binaries/kubernetes/controllers).
+func (s *Sandbox) kubeControllerManager() *component {
+	const name = KubeControllerManager
+	return &component{
+		name: name, binary: binaries.KubeControllers, ports: []string{name + healthPort}, health: s.healthURL("http", name+healthPort, "/healthz"),
+		args: func() []string {
+			return []string{"--kubeconfig=" + s.kubeconfigInUse(name), "--health-addr=" + s.address(name+healthPort)}
+		},
+	}
+}
 
 // controller returns a component with the flags that Cluster API core and all providers have.
-func (s *Sandbox) controller(name, binary string, extra ...string) *component {
+func (s *Sandbox) controller(name, binary string, moved func(context.Context) error, extra ...string) *component {
 	return &component{
-		name:   name,
-		binary: binary,
-		client: http.DefaultClient,
+		name: name, binary: binary, moved: moved,
 		ports:  []string{name + healthPort, name + webhookPort, name + diagnosticsPort},
-		args: func() ([]string, error) {
-			health, err := s.address(name + healthPort)
-			if err != nil {
-				return nil, err
-			}
-			diagnostics, err := s.address(name + diagnosticsPort)
-			if err != nil {
-				return nil, err
-			}
-			webhook, err := s.port(name + webhookPort)
+		health: s.healthURL("http", name+healthPort, "/readyz"),
+		args: func() []string {
 			return append([]string{
 				"--kubeconfig=" + s.kubeconfigInUse(name),
 				"--leader-elect=false",
-				"--health-addr=" + health,
-				"--diagnostics-address=" + diagnostics,
+				"--health-addr=" + s.address(name+healthPort),
+				"--diagnostics-address=" + s.address(name+diagnosticsPort),
 				"--insecure-diagnostics=true",
-				"--webhook-port=" + strconv.Itoa(webhook),
+				"--webhook-port=" + strconv.Itoa(s.port(name+webhookPort)),
 				"--webhook-cert-dir=" + s.servingDir(name),
-			}, extra...), err
+			}, extra...)
 		},
-		health: s.healthURL("http", name+healthPort, "/readyz"),
 	}
 }
 
 func (s *Sandbox) clusterAPI() *component {
-	c := s.controller(ClusterAPI, binaries.ClusterAPICore, "--feature-gates=ClusterTopology=true")
-	c.moved = s.installClusterAPI
-	return c
+	return s.controller(ClusterAPI, binaries.ClusterAPICore, s.installClusterAPI, "--feature-gates=ClusterTopology=true")
 }
 
-func (s *Sandbox) manager(args ...string) *component {
+func (s *Sandbox) manager(moved func(context.Context) error, args ...string) *component {
 	extra := append([]string{"-v=2", "--shutdown-delay-duration=0s"}, s.options.ManagerArgs...)
-	c := s.controller(Manager, binaries.Manager, append(extra, args...)...)
+	c := s.controller(Manager, binaries.Manager, moved, append(extra, args...)...)
 	c.env = s.options.ManagerEnv
-	c.moved = s.installCAPT
 	return c
 }
 
 // reportMissingManager prints how to run the manager when SANDBOX_MANAGER=none disabled it.
-func (s *Sandbox) reportMissingManager() error {
-	if !s.options.Manager || s.options.runManager() {
-		return nil
+func (s *Sandbox) reportMissingManager() {
+	if s.options.Manager && !s.options.runManager() {
+		fmt.Fprintf(s.options.Log, "sandbox: SANDBOX_MANAGER=none: v1beta1 is not served, and no webhooks are called. Start a manager with: "+
+			"go run ./cmd/manager --kubeconfig=%s --webhook-port=%d --webhook-cert-dir=%s\n",
+			s.KubeconfigOf(Manager), s.port(Manager+webhookPort), s.servingDir(Manager))
 	}
-	webhook, err := s.port(Manager + webhookPort)
-	fmt.Fprintf(s.options.Log, "sandbox: SANDBOX_MANAGER=none: v1beta1 is not served, and no webhooks are called. Start a manager with: "+
-		"go run ./cmd/manager --kubeconfig=%s --webhook-port=%d --webhook-cert-dir=%s\n",
-		s.KubeconfigOf(Manager), webhook, s.servingDir(Manager))
-	return err
 }
 
 func (s *Sandbox) provider() *component {
 	return &component{
-		name:   Provider,
-		binary: binaries.Provider,
-		client: http.DefaultClient,
-		ports:  []string{Provider + healthPort},
-		args: func() ([]string, error) {
-			health, err := s.address(Provider + healthPort)
+		name: Provider, binary: binaries.Provider, ports: []string{Provider + healthPort}, health: s.healthURL("http", Provider+healthPort, "/readyz"),
+		args: func() []string {
 			return append([]string{
 				"--kubeconfig=" + s.kubeconfigInUse(Provider),
 				"--tofu=" + s.Binary(binaries.Tofu),
 				"--work-dir=" + filepath.Join(s.dir, "workspaces"),
-				"--health-addr=" + health,
-			}, s.options.ProviderArgs...), err
+				"--health-addr=" + s.address(Provider+healthPort),
+			}, s.options.ProviderArgs...)
 		},
-		health: s.healthURL("http", Provider+healthPort, "/readyz"),
 	}
 }
 
 // MetricsURL is where a component (ClusterAPI or Manager) serves its metrics, without authentication.
-func (s *Sandbox) MetricsURL(name string) (string, error) {
-	address, err := s.address(name + diagnosticsPort)
-	return "http://" + address + "/metrics", err
+func (s *Sandbox) MetricsURL(name string) string {
+	return "http://" + s.address(name+diagnosticsPort) + "/metrics"
 }
 
 // WebhookAddress is where a component (ClusterAPI or Manager) serves its webhooks.
-func (s *Sandbox) WebhookAddress(name string) (string, error) { return s.address(name + webhookPort) }
+func (s *Sandbox) WebhookAddress(name string) string { return s.address(name + webhookPort) }

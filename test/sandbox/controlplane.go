@@ -5,7 +5,6 @@ package sandbox
 
 import (
 	"context"
-	"net/http"
 	"path/filepath"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/capt-provider/capt/test/sandbox/apiserver"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
+	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
 // startControlPlane starts etcd and the API server and creates the client.
@@ -22,12 +22,8 @@ func (s *Sandbox) startControlPlane(ctx context.Context) error {
 	if err := s.launch(ctx, s.etcd()); err != nil {
 		return err
 	}
-	endpoint, err := s.address("etcd-client")
-	if err != nil {
-		return err
-	}
 	s.lock.Lock()
-	s.state.EtcdEndpoint = "http://" + endpoint
+	s.state.EtcdEndpoint = "http://" + process.Loopback(s.ports[etcdPort])
 	s.lock.Unlock()
 	if s.options.AuditLog {
 		if err := apiserver.WriteAuditPolicy(s.pkiDir(), s.options.AuditPolicy); err != nil {
@@ -37,11 +33,7 @@ func (s *Sandbox) startControlPlane(ctx context.Context) error {
 	if err := s.launch(ctx, s.apiServer()); err != nil {
 		return err
 	}
-	config, err := s.apiServerConfig()
-	if err != nil {
-		return err
-	}
-	if err := s.writeKubeconfigs(config.URL()); err != nil {
+	if err := s.writeKubeconfigs(s.apiServerConfig().URL()); err != nil {
 		return err
 	}
 	scheme := runtime.NewScheme()
@@ -50,25 +42,34 @@ func (s *Sandbox) startControlPlane(ctx context.Context) error {
 			return err
 		}
 	}
+	var err error
 	s.client, err = client.New(s.config, client.Options{Scheme: scheme})
 	return err
 }
 
+// Names of ports. Those of controllers begin with the name of the component.
+const (
+	etcdPort        = "etcd-client"
+	etcdPeerPort    = "etcd-peer"
+	apiServerPort   = "apiserver"
+	healthPort      = "-health"
+	webhookPort     = "-webhook"
+	diagnosticsPort = "-diagnostics"
+)
+
+func portNames() []string {
+	names := []string{etcdPort, etcdPeerPort, apiServerPort}
+	for _, component := range []string{KubeControllerManager, ClusterAPI, Provider, Manager} {
+		names = append(names, component+healthPort, component+webhookPort, component+diagnosticsPort)
+	}
+	return names
+}
+
 func (s *Sandbox) etcd() *component {
 	return &component{
-		name:   Etcd,
-		binary: binaries.Etcd,
-		client: http.DefaultClient,
-		ports:  []string{"etcd-client", "etcd-peer"},
-		args: func() ([]string, error) {
-			client, err := s.address("etcd-client")
-			if err != nil {
-				return nil, err
-			}
-			peer, err := s.address("etcd-peer")
-			if err != nil {
-				return nil, err
-			}
+		name: Etcd, binary: binaries.Etcd, ports: []string{etcdPort, etcdPeerPort}, health: s.healthURL("http", etcdPort, "/health"),
+		args: func() []string {
+			client, peer := s.address(etcdPort), s.address(etcdPeerPort)
 			args := []string{
 				"--name=sandbox",
 				"--data-dir=" + filepath.Join(s.dir, "etcd"),
@@ -82,60 +83,26 @@ func (s *Sandbox) etcd() *component {
 			if !s.options.Fsync {
 				args = append(args, "--unsafe-no-fsync")
 			}
-			return args, nil
+			return args
 		},
-		health: s.healthURL("http", "etcd-client", "/health"),
 	}
 }
 
-func (s *Sandbox) apiServerConfig() (apiserver.Config, error) {
-	port, err := s.port("apiserver")
-	if err != nil {
-		return apiserver.Config{}, err
-	}
+func (s *Sandbox) apiServerConfig() apiserver.Config {
 	return apiserver.Config{
-		Port:         port,
-		EtcdEndpoint: s.state.EtcdEndpoint,
-		EtcdPrefix:   "/registry",
-		Dir:          s.pkiDir(),
-		Audit:        s.options.AuditLog,
-		Extra:        s.options.APIServerArgs,
-	}, nil
+		Port: s.port(apiServerPort), EtcdEndpoint: s.state.EtcdEndpoint, EtcdPrefix: "/registry", Dir: s.pkiDir(),
+		Audit: s.options.AuditLog, Extra: s.options.APIServerArgs,
+	}
 }
 
 func (s *Sandbox) apiServer() *component {
 	return &component{
-		name:   APIServer,
-		binary: binaries.KubeAPIServer,
-		client: apiserver.Client(s.authority.Bundle()),
-		ports:  []string{"apiserver"},
-		args: func() ([]string, error) {
-			config, err := s.apiServerConfig()
-			return config.Args(), err
-		},
-		health: s.healthURL("https", "apiserver", "/readyz"),
-	}
-}
-
-// kubeControllerManager runs only some controllers of the real one (see test/sandbox/binaries/kubernetes/controllers).
-func (s *Sandbox) kubeControllerManager() *component {
-	return &component{
-		name:   KubeControllerManager,
-		binary: binaries.KubeControllers,
-		client: http.DefaultClient,
-		ports:  []string{KubeControllerManager + healthPort},
-		args: func() ([]string, error) {
-			health, err := s.address(KubeControllerManager + healthPort)
-			return []string{"--kubeconfig=" + s.kubeconfigInUse(KubeControllerManager), "--health-addr=" + health}, err
-		},
-		health: s.healthURL("http", KubeControllerManager+healthPort, "/healthz"),
+		name: APIServer, binary: binaries.KubeAPIServer, ports: []string{apiServerPort}, health: s.healthURL("https", apiServerPort, "/readyz"),
+		args: func() []string { return s.apiServerConfig().Args() },
 	}
 }
 
 // healthURL builds the URL at each start, because the port may have changed.
-func (s *Sandbox) healthURL(scheme, port, path string) func() (string, error) {
-	return func() (string, error) {
-		address, err := s.address(port)
-		return scheme + "://" + address + path, err
-	}
+func (s *Sandbox) healthURL(scheme, port, path string) func() string {
+	return func() string { return scheme + "://" + s.address(port) + path }
 }

@@ -138,11 +138,7 @@ func (s *Sandbox) clusterAPIManifests(ctx context.Context) (manifests.Set, error
 
 // withWebhooksAt sorts objects and makes the API server call their webhooks at the given port.
 func (s *Sandbox) withWebhooksAt(objects []*unstructured.Unstructured, port string) (manifests.Set, error) {
-	address, err := s.address(port)
-	if err != nil {
-		return manifests.Set{}, err
-	}
-	server := manifests.WebhookServer{Address: address, Bundle: s.authority.Bundle()}
+	server := manifests.WebhookServer{Address: s.address(port), Bundle: s.authority.Bundle()}
 	if err := server.Point(objects); err != nil {
 		return manifests.Set{}, err
 	}

@@ -45,15 +45,15 @@ func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 
 // Spec describes a program to run.
 type Spec struct {
-	Name string
-	Path string
-	Args []string
+	Name string   `json:"name"`
+	Path string   `json:"path,omitempty"`
+	Args []string `json:"args,omitempty"`
 	// Env is added to the environment of the caller.
-	Env []string
+	Env []string `json:"env,omitempty"`
 	// Dir is the working directory.
-	Dir string
+	Dir string `json:"dir,omitempty"`
 	// Log is the file that the output is appended to. It is not a pipe, because a detached process outlives this one.
-	Log string
+	Log string `json:"log"`
 }
 
 // Process is a child process.
@@ -136,27 +136,15 @@ func (p *Process) Err() error {
 // Expected reports whether Stop or Kill was called. Otherwise the process crashed.
 func (p *Process) Expected() bool { return p.expected.Load() }
 
-// Stop terminates the process, and kills it after the grace period or when the context is done.
-func (p *Process) Stop(ctx context.Context, grace time.Duration) {
+// Stop terminates the process, and kills it and its children after the grace period. It returns when the process has ended.
+func (p *Process) Stop(grace time.Duration) {
 	p.expected.Store(true)
-	_ = p.id.Signal(syscall.SIGTERM)
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case <-p.done:
-		return
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-	p.Kill()
-}
-
-// Kill kills the process and its children and returns when the process has ended.
-func (p *Process) Kill() {
-	p.expected.Store(true)
-	_ = p.id.Signal(syscall.SIGKILL)
+	_ = p.id.Stop(grace)
 	<-p.done
 }
+
+// Kill is Stop without a grace period.
+func (p *Process) Kill() { p.Stop(0) }
 
 func indent(text string) string {
 	return "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ")

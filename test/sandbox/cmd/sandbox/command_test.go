@@ -61,7 +61,7 @@ func TestSandboxIsStartedRestartedAndRemoved(t *testing.T) {
 	require.NoError(t, err)
 	require.Regexp(t, `Fargate profile default +ACTIVE`, output)
 	require.Regexp(t, `kube-apiserver +process \d+ +ready`, output)
-	require.Regexp(t, `cluster mine +process \d+ +running`, output)
+	require.Regexp(t, `cluster mine +process \d+ +ready`, output)
 
 	// A component that died is reported with its log and with the command that starts it again.
 	kill(t, recorded, sandbox.ClusterAPI)
@@ -114,13 +114,7 @@ func TestSandboxIsStartedRestartedAndRemoved(t *testing.T) {
 
 func kill(t *testing.T, recorded *state.State, name string) {
 	t.Helper()
-	for _, p := range recorded.Processes {
-		if p.Name == name {
-			require.NoError(t, p.Stop(0))
-			return
-		}
-	}
-	t.Fatalf("no %s", name)
+	require.NoError(t, recorded.Process(name).Stop(0))
 }
 
 func TestWithNamesTheSharedControlPlanes(t *testing.T) {
@@ -153,7 +147,7 @@ func TestDownStopsOnlyRecordedProcesses(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(other.Kill)
 	recorded := &state.State{Ready: true, Processes: []state.Process{
-		{Name: "etcd", ID: process.ID{PID: other.ID().PID, Started: "1"}},
+		{Spec: process.Spec{Name: "etcd"}, ID: process.ID{PID: other.ID().PID, Started: "1"}},
 	}}
 	require.NoError(t, recorded.Save(dir))
 

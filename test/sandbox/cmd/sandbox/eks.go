@@ -73,7 +73,7 @@ func (o *eksOptions) run(ctx context.Context) error {
 	if err := o.server.Start(ctx, o.version); err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "cluster %s runs Kubernetes %s at %s\n", o.server.Name, o.server.Version(), o.server.Endpoint())
+	fmt.Fprintf(o.Out, "cluster %s runs Kubernetes %s at %s\n", o.server.Name, o.version, o.server.Endpoint())
 	return nil
 }
 

@@ -21,10 +21,7 @@ import (
 	"github.com/capt-provider/capt/test/fixture/servers"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
-	"github.com/capt-provider/capt/test/sandbox/reaper"
-	"github.com/capt-provider/capt/test/sandbox/restart"
 	"github.com/capt-provider/capt/test/sandbox/state"
-	"github.com/capt-provider/capt/test/sandbox/teardown"
 )
 
 // isRunning reports whether a complete sandbox runs in a directory. A sandbox of which only some components run is an
@@ -119,22 +116,22 @@ func down(dir string, out io.Writer) error {
 		fmt.Fprintf(out, "Found no sandbox in %s.\n", relative(dir))
 		return nil
 	}
-	if err := teardown.Remove(dir, out); err != nil {
+	if err := state.Remove(dir, out); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "Removed the sandbox in %s.\n", relative(dir))
 	return nil
 }
 
-// newReapCommand is hidden (see package reaper). Signals that end its owner must not end it.
+// newReapCommand is hidden (see state.StartReaper). Signals that end its owner must not end it.
 func newReapCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	var (
 		dir    string
 		remove bool
 	)
-	cmd := newDirCommand(reaper.Verb, "Clean up after a sandbox when standard input is closed", &dir, func(context.Context) error {
+	cmd := newDirCommand(state.ReapVerb, "Clean up after a sandbox when standard input is closed", &dir, func(context.Context) error {
 		signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-		return reaper.Run(streams.In, streams.Out, dir, remove)
+		return state.Reap(streams.In, streams.Out, dir, remove)
 	})
 	cmd.Hidden = true
 	_ = cmd.MarkFlagRequired("dir")
@@ -150,11 +147,11 @@ func newRestartCommand(streams genericiooptions.IOStreams) *cobra.Command {
 
 // restarted starts what has ended. What runs is not touched.
 func restarted(ctx context.Context, dir string, out io.Writer) error {
-	err := restart.Ended(ctx, dir, out)
+	err := state.Restart(ctx, dir, out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("found no sandbox in %s", relative(dir))
-	case errors.Is(err, restart.ErrIncomplete):
+	case errors.Is(err, state.ErrIncomplete):
 		return fmt.Errorf("the sandbox in %s never finished starting; remove it with: %s", relative(dir), commandLine("down", dir))
 	case err != nil:
 		return err

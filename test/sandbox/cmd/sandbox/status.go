@@ -8,13 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/capt-provider/capt/test/sandbox/apiserver"
 	"github.com/capt-provider/capt/test/sandbox/eks"
 	"github.com/capt-provider/capt/test/sandbox/process"
 	"github.com/capt-provider/capt/test/sandbox/state"
@@ -43,24 +41,20 @@ func (o *statusOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := apiserver.ClientIn(o.dir)
-	if err != nil {
-		return err
-	}
 	healthy := true
-	for _, p := range recorded.Processes {
-		healthy = o.part(ctx, client, p.Name, p.ID, p.Health, p.Log) && healthy
+	for i := range recorded.Processes {
+		healthy = o.part(ctx, &recorded.Processes[i]) && healthy
 	}
 	servers, err := eks.List(o.dir)
 	if err != nil {
 		return err
 	}
 	for _, server := range servers {
-		id, err := server.Process()
+		recorded, err := server.Recorded()
 		if err != nil {
 			return err
 		}
-		healthy = o.part(ctx, nil, "cluster "+server.Name, id, server.Endpoint(), server.Log()) && healthy
+		healthy = o.part(ctx, &recorded.Processes[0]) && healthy
 		if err := o.profiles(server); err != nil {
 			return err
 		}
@@ -81,20 +75,17 @@ func (o *statusOptions) profiles(server eks.Server) error {
 	return err
 }
 
-// part prints one component and reports whether it is healthy. Without a client, only the process is checked.
-func (o *statusOptions) part(ctx context.Context, client *http.Client, name string, id process.ID, url, log string) bool {
-	if !id.Alive() {
-		fmt.Fprintf(o.Out, "%-26s not running; last lines of %s:\n    %s\n", name, relative(log),
-			strings.ReplaceAll(process.Tail(log, tailLines), "\n", "\n    "))
+// part prints one component and reports whether it is healthy.
+func (o *statusOptions) part(ctx context.Context, p *state.Process) bool {
+	if !p.Alive() {
+		fmt.Fprintf(o.Out, "%-26s not running; last lines of %s:\n    %s\n", p.Name, relative(p.Log),
+			strings.ReplaceAll(process.Tail(p.Log, tailLines), "\n", "\n    "))
 		return false
 	}
-	word := "running"
-	if client != nil {
-		word = "ready"
-		if err := process.Probe(ctx, client, url); err != nil {
-			word = "not ready: " + err.Error()
-		}
+	word, err := "ready", p.Probe(ctx)
+	if err != nil {
+		word = "not ready: " + err.Error()
 	}
-	fmt.Fprintf(o.Out, "%-26s process %-8d %s\n", name, id.PID, word)
-	return word == "running" || word == "ready"
+	fmt.Fprintf(o.Out, "%-26s process %-8d %s\n", p.Name, p.PID, word)
+	return err == nil
 }

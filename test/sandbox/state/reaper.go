@@ -1,10 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reaper cleans up after a sandbox whose owner has ended. The owner, a test or a command, starts the reaper as a
-// separate process and holds a pipe to it. When the owner ends, for whatever reason, the kernel closes the pipe. The reaper
-// then stops the processes that the sandbox has recorded and removes its directory.
-package reaper
+package state
 
 import (
 	"errors"
@@ -16,12 +13,10 @@ import (
 	"strconv"
 	"syscall"
 	"time"
-
-	"github.com/capt-provider/capt/test/sandbox/teardown"
 )
 
-// Verb is the hidden subcommand of the sandbox program that runs the reaper.
-const Verb = "reap"
+// ReapVerb is the hidden subcommand of the sandbox program that runs the reaper.
+const ReapVerb = "reap"
 
 // released is the message of an owner that no longer needs the reaper.
 const released = "released"
@@ -32,9 +27,10 @@ type Guard struct {
 	cmd  *exec.Cmd
 }
 
-// Start starts a reaper for the sandbox in dir. With remove, it also removes the directory.
-func Start(binary, dir string, remove bool) (*Guard, error) {
-	cmd := exec.Command(binary, Verb, "--dir", dir, "--remove="+strconv.FormatBool(remove))
+// StartReaper starts a process that cleans up after the sandbox in dir when its owner, this process, has ended for whatever reason: then the
+// kernel closes the pipe between them. The reaper stops the recorded processes. With remove, it also removes the directory.
+func StartReaper(binary, dir string, remove bool) (*Guard, error) {
+	cmd := exec.Command(binary, ReapVerb, "--dir", dir, "--remove="+strconv.FormatBool(remove))
 	// In its own session, Ctrl-C does not end it together with the owner.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	pipe, err := cmd.StdinPipe()
@@ -64,8 +60,8 @@ func (g *Guard) Release() error {
 	return errors.Join(err, g.pipe.Close(), g.cmd.Wait())
 }
 
-// Run waits until the pipe is closed and cleans up, unless the reaper was released.
-func Run(pipe io.Reader, out io.Writer, dir string, remove bool) error {
+// Reap waits until the pipe is closed and cleans up, unless the reaper was released.
+func Reap(pipe io.Reader, out io.Writer, dir string, remove bool) error {
 	said, err := io.ReadAll(pipe)
 	if err != nil {
 		return err
@@ -75,7 +71,7 @@ func Run(pipe io.Reader, out io.Writer, dir string, remove bool) error {
 	}
 	fmt.Fprintf(out, "%s the owner of the sandbox has ended: cleaning up\n", time.Now().Format(time.RFC3339))
 	if remove {
-		return teardown.Remove(dir, out)
+		return Remove(dir, out)
 	}
-	return teardown.Recorded(dir, out)
+	return Stop(dir, out)
 }
