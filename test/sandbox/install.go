@@ -5,9 +5,7 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
-	"github.com/capt-provider/capt/test/sandbox/providerconfig"
 )
 
 // installDefinitions installs all CRDs and access rules, those of Cluster API and of CAPT in parallel.
@@ -33,12 +30,12 @@ func (s *Sandbox) installDefinitions(ctx context.Context) error {
 	if !s.options.NoCRDs {
 		group.Go(func() error { return s.installCAPT(ctx) })
 		group.Go(func() error {
-			return s.installPath(ctx, filepath.Join(s.root, "test", "provider", "config", "crd"), true)
+			return s.installPath(ctx, filepath.Join(s.root, "test", "provider", "config", "crd"))
 		})
 	}
-	group.Go(func() error { return manifests.Apply(ctx, s.client, providerconfig.Access(ProviderUser)...) })
+	group.Go(func() error { return manifests.Apply(ctx, s.client, providerAccess()...) })
 	for _, path := range s.options.Manifests {
-		group.Go(func() error { return s.installPath(ctx, path, false) })
+		group.Go(func() error { return s.installPath(ctx, path) })
 	}
 	return group.Wait()
 }
@@ -54,11 +51,8 @@ func (s *Sandbox) installSet(ctx context.Context, set manifests.Set) error {
 	return manifests.WaitEstablished(ctx, s.client, set.Definitions)
 }
 
-func (s *Sandbox) installPath(ctx context.Context, path string, optional bool) error {
+func (s *Sandbox) installPath(ctx context.Context, path string) error {
 	objects, err := manifests.Load(path)
-	if optional && errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -143,19 +137,6 @@ func (s *Sandbox) withWebhooksAt(objects []*unstructured.Unstructured, port stri
 		return manifests.Set{}, err
 	}
 	return manifests.Sort(objects)
-}
-
-// configureProvider creates the provider's configuration for each scope.
-func (s *Sandbox) configureProvider(ctx context.Context) error {
-	if !s.options.Provider {
-		return nil
-	}
-	return manifests.Apply(ctx, s.client, providerconfig.Objects(providerconfig.Local{
-		Command:    s.Binary(binaries.Sandbox),
-		Dir:        s.dir,
-		Kubeconfig: s.KubeconfigOf(Provider),
-		Namespace:  ProviderNamespace,
-	})...)
 }
 
 func namespace(name string) *unstructured.Unstructured {
