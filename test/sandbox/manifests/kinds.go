@@ -11,41 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// stage is the order of installation: namespaces before the objects in them, and CRDs before objects of their kind.
-// Admission is last: until its webhook server responds, a webhook rejects all requests for its objects.
-type stage int
-
-const (
-	stageUnknown stage = iota
-	stageNamespaces
-	stageDefinitions
-	stageAccess
-	stageAdmission
-	// stageNever is for objects that need nodes or cert-manager.
-	stageNever
-)
-
-func stageOf(object *unstructured.Unstructured) stage {
-	switch object.GetKind() {
-	case "Namespace":
-		return stageNamespaces
-	case "CustomResourceDefinition":
-		return stageDefinitions
-	case "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount":
-		return stageAccess
-	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
-		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
-		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding":
-		return stageAdmission
-	// The sandbox runs processes instead of Pods, on loopback, and signs their certificates itself.
-	case "Deployment", "PodDisruptionBudget", "NetworkPolicy", "Service", "Issuer", "Certificate":
-		return stageNever
-	default:
-		return stageUnknown
-	}
-}
-
-// Set has the manifests of a component in the order of their installation.
+// Set has the manifests of a component in the order of their installation: namespaces before the objects in them, and CRDs before objects
+// of their kind. Admission is last: until its webhook server responds, a webhook rejects all requests for its objects.
 type Set struct {
 	Namespaces  []*unstructured.Unstructured
 	Definitions []*unstructured.Unstructured
@@ -55,22 +22,22 @@ type Set struct {
 
 // Sort returns the objects that the sandbox can use and drops those that need a cluster. An unknown kind is an error: a test
 // must not pass because something was not installed.
-func Sort(objects []*unstructured.Unstructured) (Set, error) {
-	var set Set
+func Sort(objects []*unstructured.Unstructured) (set Set, err error) {
 	for _, object := range objects {
-		switch stageOf(object) {
-		case stageNamespaces:
+		switch object.GetKind() {
+		case "Namespace":
 			set.Namespaces = append(set.Namespaces, object)
-		case stageDefinitions:
+		case "CustomResourceDefinition":
 			set.Definitions = append(set.Definitions, object)
-		case stageAccess:
+		case "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount":
 			set.Access = append(set.Access, object)
-		case stageAdmission:
+		case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+			"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding":
 			set.Admission = append(set.Admission, object)
-		case stageNever:
-		case stageUnknown:
-			return Set{}, fmt.Errorf("%s %s: add this kind to stageOf of package manifests",
-				object.GetKind(), object.GetName())
+		// The sandbox runs processes instead of Pods, on loopback, and signs their certificates itself.
+		case "Deployment", "PodDisruptionBudget", "NetworkPolicy", "Service", "Issuer", "Certificate":
+		default:
+			return Set{}, fmt.Errorf("%s %s: add this kind to Sort of package manifests", object.GetKind(), object.GetName())
 		}
 	}
 	return set, nil
