@@ -32,55 +32,24 @@ import (
 	"github.com/capt-provider/capt/test/provider/executor"
 )
 
-// The defaults of provider-terraform's flags.
-const (
-	DefaultPollInterval = 10 * time.Minute
-	DefaultTimeout      = 20 * time.Minute
-)
-
-// Options configure the controllers. The zero value of each field but Executors means the real provider's
-// default.
+// Options configure the controllers.
 type Options struct {
-	// Executors carry the Workspaces out. Required.
+	// Executors carry the Workspaces out.
 	Executors executor.Factory
-
-	// PollInterval is how often a Workspace at rest is planned again. Default: 10 min.
+	// PollInterval is how often a Workspace at rest is planned again.
 	PollInterval time.Duration
-
-	// Timeout is how long all commands of one reconcile may take together. Default: 20 min.
+	// Timeout is how long all commands of one reconcile may take together.
 	Timeout time.Duration
-
-	// MaxConcurrentReconciles is how many Workspaces of each scope are worked on at a time. Default: 1.
+	// MaxConcurrentReconciles is how many Workspaces of each scope are worked on at a time.
 	MaxConcurrentReconciles int
-
 	// CreationGracePeriod is how long after a create the absence of resources and outputs is not believed: nothing
-	// happens with such a Workspace meanwhile, its deletion included. The real provider has 30 s. Default: none, so
-	// that a Workspace deleted soon after its creation is gone at once.
+	// happens with such a Workspace meanwhile, its deletion included. Without it, a Workspace deleted soon after its creation is gone at once.
 	CreationGracePeriod time.Duration
-}
-
-func (o *Options) complete() error {
-	if o.Executors == nil {
-		return errors.New("provider: Options.Executors is required")
-	}
-	if o.PollInterval == 0 {
-		o.PollInterval = DefaultPollInterval
-	}
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.MaxConcurrentReconciles == 0 {
-		o.MaxConcurrentReconciles = 1
-	}
-	return nil
 }
 
 // SetupWithManager adds the Workspaces to the manager's scheme and one controller a scope to the manager. The manager's client must not
 // cache Secrets and ConfigMaps: they are few, and a cache may be stale.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	if err := o.complete(); err != nil {
-		return err
-	}
 	if err := api.AddToScheme(mgr.GetScheme()); err != nil {
 		return fmt.Errorf("provider: cannot add Workspaces to the scheme: %w", err)
 	}
