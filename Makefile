@@ -221,11 +221,11 @@ bench: sandbox-binaries ## Run the benchmarks that match BENCH=<regular expressi
 
 .PHONY: quickstart
 quickstart: bin/sandbox ## Start a management cluster on this machine and create a cluster in it.
-	@bin/sandbox quickstart
+	@test/sandbox/quickstart.sh
 
 .PHONY: quickstart-down
 quickstart-down: bin/sandbox ## Destroy all clusters of the quickstart through Terraform and remove the sandbox.
-	@bin/sandbox quickstart-down
+	@test/sandbox/quickstart.sh down
 
 .PHONY: sandbox-up
 sandbox-up: bin/sandbox ## Start a management cluster on this machine and leave it running.
