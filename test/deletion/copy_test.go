@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -43,23 +42,19 @@ func TestACopyOfAClusterDestroysNothing(t *testing.T) {
 	env.User(env.Everything()...)
 	env.AwaitState(controlplanev1.StateReady, "")
 	untouched := untouchedSince(env, fixture.VPC, fixture.ControlPlane)
-	rejected := func(request func() error, parts ...string) {
+	rejected := func(request func(ctx context.Context) error, parts ...string) {
 		t.Helper()
-		var err error
-		env.Eventually(func() string { // The API server knows policies and their parameters a moment late.
-			err = request()
-			return fixture.Unless(apierrors.IsForbidden(err), "not rejected: %v", err)
-		})
+		err := fixture.EventuallyForbidden(t, request)
 		for _, part := range parts {
 			require.ErrorContains(t, err, part)
 		}
 	}
-	deletion := func(object client.Object, name string) func() error {
+	deletion := func(object client.Object, name string) func(ctx context.Context) error {
 		object.SetNamespace(env.Namespace)
 		object.SetName(name)
-		return func() error { return env.Delete(t.Context(), object, client.DryRunAll) }
+		return func(ctx context.Context) error { return env.Delete(ctx, object, client.DryRunAll) }
 	}
-	rejected(func() error { return env.Create(t.Context(), copyOf(env), client.DryRunAll) }, "Cluster copy refers to CAPT", "belongs to Cluster demo")
+	rejected(func(ctx context.Context) error { return env.Create(ctx, copyOf(env), client.DryRunAll) }, "Cluster copy refers to CAPT", "belongs to Cluster demo")
 
 	restore := suspendPolicies(env)
 	require.NoError(t, env.Create(t.Context(), copyOf(env)))
@@ -120,9 +115,8 @@ func TestACopyOfAClusterIsRemovedWithoutItsObjects(t *testing.T) {
 	env.Await(&infrav1.CAPTCluster{}, fixture.Demo, infrav1.ClusterConflictCondition, metav1.ConditionTrue, infrav1.ClusterConflictReason)
 	restore()
 	env.Edit(&clusterv1.Cluster{}, copied, `{"spec":{"infrastructureRef":{"name":"none"},"controlPlaneRef":{"name":"none"}}}`)
-	env.Eventually(func() string { // The parameters of the policy are a moment late.
-		err := env.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: copied}})
-		return fixture.Unless(err == nil, "%v", err)
+	fixture.EventuallyAccepted(t, func(ctx context.Context) error {
+		return env.Delete(ctx, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: copied}})
 	})
 	env.AwaitGone(&clusterv1.Cluster{}, copied)
 	env.Await(&infrav1.CAPTCluster{}, fixture.Demo, infrav1.ClusterConflictCondition, metav1.ConditionFalse, infrav1.NoClusterConflictReason)
