@@ -49,6 +49,8 @@ version_of = $(shell awk '$$1 == "$(2)" {print $$2} $$1 == "require" && $$2 == "
 tool = bin/$(1)-$(call version_of,$(1),$(2))/$(1)
 CONTROLLER_GEN := $(call tool,controller-gen,sigs.k8s.io/controller-tools)
 KUSTOMIZE := $(call tool,kustomize,sigs.k8s.io/kustomize/kustomize/v5)
+ACTIONLINT := $(call tool,actionlint,github.com/rhysd/actionlint)
+GOVULNCHECK := $(call tool,govulncheck,golang.org/x/vuln)
 # kube-api-linter is built into golangci-lint, so the path has the versions of both.
 GOLANGCI_LINT := bin/golangci-lint-$(call version_of,golangci-lint,github.com/golangci/golangci-lint/v2)-kube-api-linter-$(call version_of,golangci-lint,sigs.k8s.io/kube-api-linter)/golangci-lint
 
@@ -97,7 +99,7 @@ verify-generated: ## Check that generated files are up to date.
 	fi
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) ## Run the linters, and check formatting, go.mod and terms.
+lint: $(GOLANGCI_LINT) $(ACTIONLINT) ## Run the linters, and check formatting, go.mod, workflows and terms.
 	@echo "== golangci-lint"
 	@$(GOLANGCI_LINT) run ./...
 	@echo "== gofmt"
@@ -105,8 +107,14 @@ lint: $(GOLANGCI_LINT) ## Run the linters, and check formatting, go.mod and term
 	if [ -n "$$unformatted" ]; then echo "Not formatted (run make format):" >&2; echo "$$unformatted" >&2; exit 1; fi
 	@echo "== go mod tidy"
 	@$(GO) mod tidy -diff
+	@echo "== workflows"
+	@$(ACTIONLINT) -shellcheck= -pyflakes= .github/workflows/*.yml # Without programs that only some machines have.
 	@echo "== terms"
 	@$(GO) run ./tools/terms
+
+.PHONY: vulnerabilities
+vulnerabilities: $(GOVULNCHECK) ## Check the manager and captctl for known vulnerabilities (https://vuln.go.dev; GOVULNDB is another database).
+	@$(GOVULNCHECK) $(if $(GOVULNDB),-db $(GOVULNDB)) ./cmd/manager ./cmd/captctl
 
 .PHONY: terms
 terms: ## List words that tools/terms/terms.txt replaces. TERMS=-count counts them per directory.
@@ -232,7 +240,7 @@ sandbox-binaries: bin/sandbox ## Build the programs of the sandbox that are miss
 	@bin/sandbox build
 
 .PHONY: tools
-tools: $(CONTROLLER_GEN) $(KUSTOMIZE) $(GOLANGCI_LINT) ## Build the pinned tools that are missing.
+tools: $(CONTROLLER_GEN) $(KUSTOMIZE) $(GOLANGCI_LINT) $(ACTIONLINT) $(GOVULNCHECK) ## Build the pinned tools that are missing.
 
 # build_tool builds to a temporary name first: an existing path means that the tool is complete.
 define build_tool
@@ -247,6 +255,12 @@ $(CONTROLLER_GEN):
 
 $(KUSTOMIZE):
 	$(call build_tool,sigs.k8s.io/kustomize/kustomize/v5)
+
+$(ACTIONLINT):
+	$(call build_tool,github.com/rhysd/actionlint/cmd/actionlint)
+
+$(GOVULNCHECK):
+	$(call build_tool,golang.org/x/vuln/cmd/govulncheck)
 
 $(GOLANGCI_LINT):
 	$(call build_tool,.)

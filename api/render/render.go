@@ -104,7 +104,7 @@ func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*
 		object.SetNamespace(in.Apply.Namespace)
 	}
 	object.SetAnnotations(map[string]string{
-		ExternalNameAnnotation: cmp.Or(in.ExternalName, naming.PrefixedExternalName(in.StatePrefix, key)),
+		ExternalNameAnnotation: cmp.Or(in.ExternalName, naming.ExternalName(in.StatePrefix, key)),
 		naming.ClaimAnnotation: naming.Claim(key),
 	})
 	return &Rendered{Object: object, Revision: revision}, nil

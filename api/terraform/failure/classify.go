@@ -50,11 +50,6 @@ const (
 	ClassUnknown Class = "Unknown"
 )
 
-// Classes returns every class.
-func Classes() []Class {
-	return []Class{ClassAuth, ClassQuota, ClassThrottle, ClassLock, ClassTimeout, ClassConfig, ClassInterrupted, ClassNetwork, ClassUnknown}
-}
-
 // IsTransient reports whether errors of the class are expected to end by themselves, so that the retries of the provider help.
 func (c Class) IsTransient() bool {
 	switch c {
