@@ -57,7 +57,7 @@ func TestACopyOfAClusterDestroysNothing(t *testing.T) {
 	rejected(func(ctx context.Context) error { return env.Create(ctx, copyOf(env), client.DryRunAll) }, "Cluster copy refers to CAPT", "belongs to Cluster demo")
 
 	restore := suspendPolicies(env)
-	require.NoError(t, env.Create(t.Context(), copyOf(env)))
+	fixture.EventuallyAccepted(t, func(ctx context.Context) error { return env.Create(ctx, copyOf(env)) })
 	for _, object := range []engine.Object{&infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}} {
 		env.Await(object, fixture.Demo, infrav1.ClusterConflictCondition, metav1.ConditionTrue, infrav1.ClusterConflictReason, "Clusters copy, demo refer to this object")
 	}
@@ -111,7 +111,7 @@ func TestACopyOfAClusterIsRemovedWithoutItsObjects(t *testing.T) {
 	env.AwaitState(controlplanev1.StateReady, "")
 	untouched := untouchedSince(env, fixture.VPC, fixture.ControlPlane)
 	restore := suspendPolicies(env)
-	require.NoError(t, env.Create(t.Context(), copyOf(env)))
+	fixture.EventuallyAccepted(t, func(ctx context.Context) error { return env.Create(ctx, copyOf(env)) })
 	env.Await(&infrav1.CAPTCluster{}, fixture.Demo, infrav1.ClusterConflictCondition, metav1.ConditionTrue, infrav1.ClusterConflictReason)
 	restore()
 	env.Edit(&clusterv1.Cluster{}, copied, `{"spec":{"infrastructureRef":{"name":"none"},"controlPlaneRef":{"name":"none"}}}`)
@@ -130,9 +130,9 @@ func suspendPolicies(env *fixture.Environment) (restore func()) {
 	bindings := &admissionv1.ValidatingAdmissionPolicyBindingList{}
 	require.NoError(env, env.API.List(env.Context(), bindings))
 	require.NotEmpty(env, bindings.Items)
-	known := func() error {
+	deletion := func(ctx context.Context) error {
 		object := &infrav1.CAPTCluster{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: fixture.Demo}}
-		return env.Delete(context.Background(), object, client.DryRunAll)
+		return env.Delete(ctx, object, client.DryRunAll)
 	}
 	restored := sync.OnceFunc(func() {
 		for i := range bindings.Items {
@@ -143,12 +143,9 @@ func suspendPolicies(env *fixture.Environment) (restore func()) {
 	})
 	env.Cleanup(restored)
 	require.NoError(env, env.API.DeleteAllOf(env.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{}))
-	env.Eventually(func() string {
-		err := known()
-		return fixture.Unless(err == nil, "the API server still knows a policy: %v", err)
-	})
+	fixture.EventuallyAccepted(env, deletion)
 	return func() {
 		restored()
-		env.Eventually(func() string { return fixture.Unless(known() != nil, "the API server does not know the policies yet") })
+		fixture.EventuallyForbidden(env, deletion)
 	}
 }
