@@ -5,12 +5,14 @@
 package applies
 
 import (
+	"cmp"
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
@@ -154,11 +156,5 @@ func validateWorkspaceName(apply *infrav1.WorkspaceTemplateApply, spec *field.Pa
 // RecordedWorkspace returns the name of the Workspace that status records, or that CAPT v0.3 created without recording it; empty when
 // there is none.
 func RecordedWorkspace(apply *infrav1.WorkspaceTemplateApply) string {
-	if ref := apply.Status.WorkspaceRef; ref != nil && ref.Name != "" {
-		return ref.Name
-	}
-	if apply.Status.WorkspaceName != "" {
-		return apply.Status.WorkspaceName
-	}
-	return legacy.UnadoptedWorkspace(apply)
+	return cmp.Or(claim.RecordedWorkspace(apply).Name, legacy.UnadoptedWorkspace(apply))
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
@@ -44,7 +45,7 @@ func ValidateApplyReference(ctx context.Context, reader validation.Reader, owner
 
 // validateReferredApply checks that an owner may have the WorkspaceTemplateApply that it refers to. It warns if that does not exist, unless
 // the reference has the name of the naming scheme, which CAPT gives to a new one.
-func validateReferredApply(ctx context.Context, reader validation.Reader, owner validation.Owner, ref infrav1.WorkspaceTemplateApplyReference, want legacy.Expectation, path *field.Path) (validation.Findings, error) {
+func validateReferredApply(ctx context.Context, reader validation.Reader, owner validation.Owner, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation, path *field.Path) (validation.Findings, error) {
 	var findings validation.Findings
 	if !ref.IsDefined() {
 		return findings, nil
@@ -65,7 +66,7 @@ func validateReferredApply(ctx context.Context, reader validation.Reader, owner 
 // unavailable reports whether a WorkspaceTemplateApply exists, and why an owner cannot have it: it has another owner, or it does not match.
 // reason is empty if the owner can have it. Otherwise the controller would never write it, and the reference could not be changed. advice
 // is added to the reason if the WorkspaceTemplateApply has another owner.
-func unavailable(ctx context.Context, reader validation.Reader, owner validation.Owner, name string, want legacy.Expectation, advice string) (exists bool, reason string, err error) {
+func unavailable(ctx context.Context, reader validation.Reader, owner validation.Owner, name string, want claim.Expectation, advice string) (exists bool, reason string, err error) {
 	key := types.NamespacedName{Namespace: owner.GetNamespace(), Name: name}
 	referrers, err := reader.ReferrersTo(ctx, key)
 	if err != nil {
@@ -78,7 +79,7 @@ func unavailable(ctx context.Context, reader validation.Reader, owner validation
 	if err != nil || apply == nil {
 		return false, "", err
 	}
-	if other := legacy.OtherController(owner, apply); other != nil {
+	if other := claim.OtherController(owner, apply); other != nil {
 		if existsAlready(owner, referrers, other.UID) {
 			return true, "", nil
 		}
@@ -100,14 +101,14 @@ func existsAlready(owner validation.Owner, referrers []validation.Owner, control
 
 // expectationOf returns what an owner expects of its WorkspaceTemplateApply, as its controller computes it. cluster is empty while the
 // Cluster is unknown.
-func expectationOf(owner validation.Owner, cluster string) legacy.Expectation {
+func expectationOf(owner validation.Owner, cluster string) claim.Expectation {
 	switch owner := owner.(type) {
 	case *infrav1.CAPTCluster:
 		return legacy.ExpectationOfCAPTCluster(owner, cluster)
 	case *controlplanev1.CAPTControlPlane:
 		return legacy.ExpectationOfControlPlane(owner, cluster)
 	}
-	return legacy.Expectation{Variables: map[string]string{naming.ClusterVariable: cluster}}
+	return claim.Expectation{Variables: map[string]string{naming.ClusterVariable: cluster}}
 }
 
 // otherOwners returns the kinds and names of the referrers other than the owner, sorted: webhooks recognize an error that existed before an
@@ -149,7 +150,7 @@ func ValidateApplyReferences(ctx context.Context, reader validation.Reader, cont
 // determines its name, once the name of the Cluster is known. Then a conflict is only a warning, because the user can delete the
 // WorkspaceTemplateApply.
 func validateApplyOfProfile(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster string, path *field.Path) (validation.Findings, error) {
-	want := legacy.ExpectationOfFargateProfile(cluster, profile)
+	want := claim.ExpectationOfFargateProfile(cluster, profile)
 	if profile.WorkspaceTemplateApplyRef.IsDefined() || want.SchemeName == "" {
 		path = path.Child("workspaceTemplateApplyRef")
 		findings, err := validateReferredApply(ctx, reader, controlPlane, profile.WorkspaceTemplateApplyRef, want, path)
@@ -168,7 +169,7 @@ func validateApplyOfProfile(ctx context.Context, reader validation.Reader, contr
 
 // validateAddedReference rejects a reference that is added to a Fargate profile which already has a WorkspaceTemplateApply of another name.
 // With the reference, CAPT would create the profile a second time, so it would stop writing; and a reference cannot be removed again.
-func validateAddedReference(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane, ref infrav1.WorkspaceTemplateApplyReference, want legacy.Expectation, path *field.Path, findings *validation.Findings) error {
+func validateAddedReference(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation, path *field.Path, findings *validation.Findings) error {
 	if !ref.IsDefined() || want.SchemeName == "" || ref.Name == want.SchemeName {
 		return nil
 	}
@@ -190,7 +191,7 @@ func validateDistinctApplies(controlPlane *controlplanev1.CAPTControlPlane, clus
 	}
 	for i := range spec.FargateProfiles {
 		profile, path := &spec.FargateProfiles[i], field.NewPath("spec", "fargateProfiles").Index(i)
-		name := legacy.ExpectationOfFargateProfile(cluster, profile).SchemeName
+		name := claim.ExpectationOfFargateProfile(cluster, profile).SchemeName
 		if profile.WorkspaceTemplateApplyRef.IsDefined() {
 			name = profile.WorkspaceTemplateApplyRef.Name
 		}

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/applies"
@@ -50,7 +50,7 @@ func ValidateNewWorkspaceTemplateApply(ctx context.Context, reader validation.Re
 type reservation struct {
 	owner validation.Owner
 	// want is what the owner expects of the WorkspaceTemplateApply with this name.
-	want legacy.Expectation
+	want claim.Expectation
 	// purpose and source are parts of messages: what the owner uses the name for, and the object that determines template and variables.
 	purpose, source string
 }
@@ -111,7 +111,7 @@ func reservedForProfile(ctx context.Context, reader validation.Reader, key types
 		}
 		for i := range controlPlane.Spec.FargateProfiles {
 			profile := &controlPlane.Spec.FargateProfiles[i]
-			want := legacy.ExpectationOfFargateProfile(cluster, profile)
+			want := claim.ExpectationOfFargateProfile(cluster, profile)
 			if ref := profile.WorkspaceTemplateApplyRef; ref.Name == key.Name || !ref.IsDefined() && want.SchemeName == key.Name {
 				purpose := "the WorkspaceTemplateApply of its Fargate profile " + profile.Name
 				return &reservation{owner: controlPlane, want: want, purpose: purpose, source: "profile"}, nil
