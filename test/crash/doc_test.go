@@ -10,4 +10,4 @@
 //
 // The environment variable CAPT_CRASH=all adds cases that take long and show little more: kills before the API server receives
 // the write, in every scenario.
-package crash
+package crash_test

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package converter serves CAPT's conversion webhook in the process of a test, for API servers without a manager.
-package converter
+package conversion_test
 
 import (
 	"crypto/tls"
@@ -19,15 +18,15 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion"
 )
 
-// Server is a running webhook server.
-type Server struct {
+// converter serves CAPT's conversion webhook in the process of a test, for an API server without a manager.
+type converter struct {
 	http.Server
 	sandbox *sandbox.Sandbox
 	address string
 }
 
-// Serve starts a conversion webhook for the API server of a sandbox. Close stops it.
-func Serve(s *sandbox.Sandbox) (*Server, error) {
+// serveConversion starts a conversion webhook for the API server of a sandbox. Close stops it.
+func serveConversion(s *sandbox.Sandbox) (*converter, error) {
 	certificate, err := tls.LoadX509KeyPair(filepath.Join(s.WebhookCertDir(), "tls.crt"), filepath.Join(s.WebhookCertDir(), "tls.key"))
 	if err != nil {
 		return nil, err
@@ -38,7 +37,7 @@ func Serve(s *sandbox.Sandbox) (*Server, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/convert", controllerconversion.NewWebhookHandler(conversion.NewRegistry()))
-	server := &Server{
+	server := &converter{
 		sandbox: s, address: listener.Addr().String(),
 		Server: http.Server{
 			Handler: mux, ReadHeaderTimeout: time.Minute,
@@ -49,8 +48,8 @@ func Serve(s *sandbox.Sandbox) (*Server, error) {
 	return server, nil
 }
 
-// Definitions returns the CRDs in a directory, with this server as their conversion webhook.
-func (s *Server) Definitions(folder string) ([]*unstructured.Unstructured, error) {
+// definitions returns the CRDs in a directory, with this server as their conversion webhook.
+func (s *converter) definitions(folder string) ([]*unstructured.Unstructured, error) {
 	definitions, err := manifests.Load(folder)
 	if err != nil {
 		return nil, err

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ekscommand has the commands that the sandbox's Terraform modules call in place of the EKS API.
-package ekscommand
+package main
 
 import (
 	"context"
@@ -14,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/cli"
 	"github.com/capt-provider/capt/test/sandbox/eks"
 )
 
@@ -29,8 +27,8 @@ type eksOptions struct {
 	start   bool
 }
 
-// NewCommand returns the command eks.
-func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
+// newEKSCommand returns the commands that the sandbox's Terraform modules call in place of the EKS API.
+func newEKSCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "eks",
 		Short: "Manage simulated EKS clusters; called by the sandbox's Terraform modules",
@@ -46,7 +44,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 
 func newEKSVerb(streams genericiooptions.IOStreams, start bool, verb, short string) *cobra.Command {
 	o := &eksOptions{IOStreams: streams, start: start}
-	cmd := cli.NewCommand(verb, short, &o.server.Dir, o.validate, o.run)
+	cmd := newDirCommand(verb, short, &o.server.Dir, o.validate, o.run)
 	cmd.Flags().StringVar(&o.server.Name, "name", "", "name of the cluster")
 	if start {
 		cmd.Flags().StringVar(&o.version, "version", "", "Kubernetes version, for example 1.35")
@@ -75,7 +73,7 @@ func (o *eksOptions) run(ctx context.Context) error {
 	if err := o.server.Start(ctx, o.version); err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "cluster %s runs Kubernetes %s at %s\n", o.server.Name, o.server.Version(), o.server.Endpoint())
+	fmt.Fprintf(o.Out, "cluster %s runs Kubernetes %s at %s\n", o.server.Name, o.version, o.server.Endpoint())
 	return nil
 }
 
@@ -96,7 +94,7 @@ type fargateOptions struct {
 
 func newFargateVerb(streams genericiooptions.IOStreams, create bool, verb, short string) *cobra.Command {
 	o := &fargateOptions{IOStreams: streams, create: create}
-	cmd := cli.NewCommand(verb, short, &o.server.Dir, o.complete, o.run)
+	cmd := newDirCommand(verb, short, &o.server.Dir, o.complete, o.run)
 	cmd.Flags().StringVar(&o.server.Name, "name", "", "name of the cluster")
 	cmd.Flags().StringVar(&o.profile.Name, "profile", "", "name of the Fargate profile")
 	cmd.Flags().DurationVar(&o.takes, "takes", profileDuration, "duration of the operation")

@@ -34,4 +34,4 @@
 //
 // Before the adoption, the manager writes nothing but conditions: TestBeforeAdoptionTheManagerWritesOnlyConditions,
 // TestEveryKindOfFleet.
-package migrate
+package migrate_test
