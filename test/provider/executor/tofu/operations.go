@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sort"
 	"strconv"
@@ -211,46 +212,11 @@ func fetch(ctx context.Context, c cli, address string) error {
 	if _, err := c.run(ctx, "init", "-input=false", "-no-color", "-backend=false", "-get=false", "-from-module="+address); err != nil {
 		return err
 	}
-	if err := removeModule(target); err != nil {
+	if err := errors.Join(removeModule(target), os.RemoveAll(filepath.Join(fresh, ".terraform")), os.RemoveAll(filepath.Join(fresh, ".git"))); err != nil {
 		return err
 	}
-	return copyModule(fresh, target)
-}
-
-// copyModule copies all regular files but the CLI's own and git's.
-func copyModule(from, to string) error {
-	return filepath.WalkDir(from, func(path string, d os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		switch {
-		case rel == ".terraform" || rel == ".git":
-			return filepath.SkipDir
-		case d.IsDir():
-			return os.MkdirAll(filepath.Join(to, rel), 0o700)
-		case d.Type().IsRegular():
-			return copyFile(path, filepath.Join(to, rel))
-		}
-		return nil
-	})
-}
-
-// copyFile copies content and the right to execute.
-func copyFile(from, to string) error {
-	info, err := os.Stat(from)
-	if err != nil {
-		return err
-	}
-	data, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(to, data, info.Mode().Perm()|0o600); err != nil {
-		return fmt.Errorf("cannot copy the module: %w", err)
+	if output, err := exec.CommandContext(ctx, "cp", "-R", fresh+"/.", target).CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot copy the module: %w: %s", err, output)
 	}
 	return nil
 }
