@@ -48,6 +48,7 @@ test-unit test-servers test-slow chaos: export GOGC := 400
 version_of = $(shell awk '$$1 == "$(2)" {print $$2} $$1 == "require" && $$2 == "$(2)" {print $$3}' tools/$(1)/go.mod)
 tool = bin/$(1)-$(call version_of,$(1),$(2))/$(1)
 CONTROLLER_GEN := $(call tool,controller-gen,sigs.k8s.io/controller-tools)
+CRD_REF_DOCS := $(call tool,crd-ref-docs,github.com/elastic/crd-ref-docs)
 KUSTOMIZE := $(call tool,kustomize,sigs.k8s.io/kustomize/kustomize/v5)
 ACTIONLINT := $(call tool,actionlint,github.com/rhysd/actionlint)
 GOVULNCHECK := $(call tool,govulncheck,golang.org/x/vuln)
@@ -69,13 +70,14 @@ bin/sandbox:
 	@$(GO_BUILD) -ldflags "$(LINK_FLAGS)" -o bin/ ./test/sandbox/cmd/sandbox
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, the ClusterRole, webhook configurations, the references of the API and of captctl and the list of messages from Go.
+generate: $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Generate deep copies, CRDs, the ClusterRole, webhook configurations and the references of the API and of captctl from Go.
 	@$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./api/...
 	@$(CONTROLLER_GEN) crd paths="./api/infrastructure/...;./api/controlplane/..." output:crd:dir=config/crd/bases
 	@$(CONTROLLER_GEN) rbac:roleName=capt-manager-role paths=./controllers/... output:rbac:dir=config/rbac
 	@$(CONTROLLER_GEN) webhook paths=./webhooks/... output:webhook:dir=config/webhook
+	@$(CRD_REF_DOCS) --log-level=ERROR --source-path=api --config=tools/crd-ref-docs/config.yaml --templates-dir=tools/crd-ref-docs/templates \
+	  --renderer=markdown --output-path=docs/api.md
 	@$(GO) run ./cmd/captctl/reference .
-	@$(GO) run ./tools/messages
 
 .PHONY: format
 format: $(GOLANGCI_LINT) ## Format the Go code and sort its imports.
@@ -90,7 +92,7 @@ test: sandbox-binaries verify-generated lint test-unit test-servers ## Run every
 .PHONY: verify-generated
 verify-generated: ## Check that generated files are up to date.
 	@echo "== generated files"
-	@files() { find api -name 'zz_generated.*.go'; find config/crd/bases config/rbac config/webhook -name '*.yaml'; ls docs/api.md docs/captctl.md docs/captctl-output.md docs/messages.md; }; \
+	@files() { find api -name 'zz_generated.*.go'; find config/crd/bases config/rbac config/webhook -name '*.yaml'; ls docs/api.md docs/captctl.md docs/captctl-output.md; }; \
 	sums() { files | sort | xargs cksum; }; \
 	before=$$(sums); \
 	$(MAKE) --no-print-directory generate; \
@@ -240,7 +242,7 @@ sandbox-binaries: bin/sandbox ## Build the programs of the sandbox that are miss
 	@bin/sandbox build
 
 .PHONY: tools
-tools: $(CONTROLLER_GEN) $(KUSTOMIZE) $(GOLANGCI_LINT) $(ACTIONLINT) $(GOVULNCHECK) ## Build the pinned tools that are missing.
+tools: $(CONTROLLER_GEN) $(CRD_REF_DOCS) $(KUSTOMIZE) $(GOLANGCI_LINT) $(ACTIONLINT) $(GOVULNCHECK) ## Build the pinned tools that are missing.
 
 # build_tool builds to a temporary name first: an existing path means that the tool is complete.
 define build_tool
@@ -252,6 +254,9 @@ endef
 
 $(CONTROLLER_GEN):
 	$(call build_tool,sigs.k8s.io/controller-tools/cmd/controller-gen)
+
+$(CRD_REF_DOCS):
+	$(call build_tool,github.com/elastic/crd-ref-docs)
 
 $(KUSTOMIZE):
 	$(call build_tool,sigs.k8s.io/kustomize/kustomize/v5)

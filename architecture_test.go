@@ -205,7 +205,7 @@ func TestOnlyFewPackagesKnowCrossplane(t *testing.T) {
 	}
 }
 
-// The lines of hand-written Go have a limit, so that new features delete what they replace. Raise it only with a feature, and say so in its commit.
+// The lines of hand-written Go have a limit, so that new features delete what they replace. Raise it only with a feature, and report it in its commit.
 func TestTheProjectStaysSmall(t *testing.T) {
 	for name, limit := range map[string]struct {
 		tops  []string
