@@ -107,7 +107,7 @@ func (s *Sandbox) run(ctx context.Context, c *component) error {
 	return err
 }
 
-// watch reports a process that ended without being stopped.
+// watch reports a process that ended without being stopped, with its exit status and last log lines.
 func (s *Sandbox) watch(p *process.Process) {
 	<-p.Done()
 	s.lock.Lock()
@@ -117,14 +117,7 @@ func (s *Sandbox) watch(p *process.Process) {
 		return
 	}
 	fmt.Fprintf(s.logs(), "sandbox: %v\n", p.Err())
-	select {
-	case s.crashes <- p.Err():
-	default: // Without a receiver, the log has it.
-	}
 }
-
-// Crashes delivers an error for every component that crashed, with its name, exit status and last log lines.
-func (s *Sandbox) Crashes() <-chan error { return s.crashes }
 
 // running returns the process of a component that this process has started, or nil.
 func (s *Sandbox) running(name string) (*component, *process.Process) {
