@@ -29,7 +29,6 @@ const (
 	varFilePrefix = "crossplane-provider-terraform-"
 )
 
-// Init implements executor.Executor.
 func (c *cli) Init(ctx context.Context, args []string) error {
 	select {
 	case c.inits <- struct{}{}:
@@ -41,7 +40,7 @@ func (c *cli) Init(ctx context.Context, args []string) error {
 	return err
 }
 
-// SelectWorkspace implements executor.Executor. That select fails is taken for "does not exist", as the CLI does not
+// That select fails is taken for "does not exist", as the CLI does not
 // tell the reasons apart; new then fails for all the other ones.
 func (c *cli) SelectWorkspace(ctx context.Context, name string) error {
 	if _, err := c.run(ctx, "workspace", "select", "-no-color", name); err == nil {
@@ -51,7 +50,7 @@ func (c *cli) SelectWorkspace(ctx context.Context, name string) error {
 	return err
 }
 
-// Plan implements executor.Executor. It takes no lock: nothing is written.
+// It takes no lock: nothing is written.
 func (c *cli) Plan(ctx context.Context, o executor.RunOptions) (bool, error) {
 	args, err := c.arguments(o, "plan", "-no-color", "-input=false", "-detailed-exitcode", "-lock=false")
 	if err != nil {
@@ -65,7 +64,6 @@ func (c *cli) Plan(ctx context.Context, o executor.RunOptions) (bool, error) {
 	return false, err
 }
 
-// Apply implements executor.Executor.
 func (c *cli) Apply(ctx context.Context, o executor.RunOptions) error {
 	args, err := c.arguments(o, "apply", "-no-color", "-auto-approve", "-input=false")
 	if err != nil {
@@ -75,7 +73,6 @@ func (c *cli) Apply(ctx context.Context, o executor.RunOptions) error {
 	return err
 }
 
-// Destroy implements executor.Executor.
 func (c *cli) Destroy(ctx context.Context, o executor.RunOptions) error {
 	args, err := c.arguments(o, "destroy", "-no-color", "-auto-approve", "-input=false")
 	if err != nil {
@@ -104,7 +101,6 @@ func (c *cli) arguments(o executor.RunOptions, args ...string) ([]string, error)
 	return append(args, o.Args...), nil
 }
 
-// Resources implements executor.Executor.
 func (c *cli) Resources(ctx context.Context) ([]string, error) {
 	out, err := c.run(ctx, "state", "list", "-no-color")
 	var exit *exitError
@@ -117,7 +113,6 @@ func (c *cli) Resources(ctx context.Context) ([]string, error) {
 	return strings.Fields(string(out)), nil
 }
 
-// Outputs implements executor.Executor.
 func (c *cli) Outputs(ctx context.Context) ([]executor.Output, error) {
 	out, err := c.run(ctx, "output", "-json", "-no-color")
 	if err != nil {
@@ -141,7 +136,6 @@ func (c *cli) Outputs(ctx context.Context) ([]executor.Output, error) {
 	return outputs, nil
 }
 
-// DeleteWorkspace implements executor.Executor.
 func (c *cli) DeleteWorkspace(ctx context.Context) error {
 	out, err := c.run(ctx, "workspace", "show", "-no-color")
 	if err != nil {
