@@ -183,7 +183,7 @@ func (s Server) check(ctx context.Context, version string) (sandbox *state.State
 	return sandbox, minor.String(), supported(ctx, sandbox.Binaries[binaries.KubeAPIServer], minor)
 }
 
-// run starts the server and returns when it is ready. The endpoint is written last: its file means that the cluster exists.
+// run starts the server and returns when it is ready. The file of the endpoint means that the cluster exists.
 func (s Server) run(ctx context.Context, sandbox, recorded *state.State) error {
 	if recorded.Ports == nil {
 		if err := s.create(recorded); err != nil {
@@ -201,7 +201,7 @@ func (s Server) run(ctx context.Context, sandbox, recorded *state.State) error {
 		return err
 	}
 	recorded.Ready = true
-	return errors.Join(save(nil), state.WriteFile(s.file("endpoint"), []byte(config.URL())))
+	return errors.Join(state.WriteFile(s.file("endpoint"), []byte(config.URL())), save(nil))
 }
 
 const portName = "apiserver"
