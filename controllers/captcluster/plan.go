@@ -4,9 +4,9 @@
 package captcluster
 
 import (
+	"github.com/capt-provider/capt/api/claim"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -36,7 +36,7 @@ func plan(captCluster *infrav1.CAPTCluster, f *Facts) (*Plan, error) {
 	}
 	if clusterName := f.clusterName(captCluster); template.IsDefined() && p.Blocked == nil && clusterName != "" {
 		applyInput.Want = &owner.Want{
-			Expectation: legacy.ExpectationOfCAPTCluster(captCluster, clusterName), ClusterName: clusterName, Template: template.Ref,
+			Expectation: claim.ExpectationOfCAPTCluster(captCluster, clusterName), ClusterName: clusterName, Template: template.Ref,
 			Intent: desired.VPCIntent(captCluster, clusterName), DeletionPolicy: template.DeletionPolicy,
 		}
 	}
@@ -63,9 +63,7 @@ type input struct {
 func rules() []engine.Rule[*input] {
 	return append([]engine.Rule[*input]{
 		{Reason: infrav1.WaitingForOwnerReason, Message: (*input).waitingForOwner},
-		{Reason: infrav1.AdoptionRequiredReason, Message: func(in *input) string {
-			return in.Apply.AdoptionMessage()
-		}},
+		{Reason: engine.DecisionReason, Message: func(in *input) string { return in.Apply.DecisionMessage() }},
 		{Reason: infrav1.ReferenceConflictReason, Message: func(in *input) string { return in.Apply.Conflict }},
 	}, templateRules()...)
 }

@@ -20,9 +20,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -109,7 +109,7 @@ func lacks() []fact {
 			o.controlPlane.Spec.Region = "eu-west-1"
 		}},
 		{"version invalid", func(o *observation) { o.VersionError = assert.AnError }},
-		{"the user must decide", func(o *observation) { o.Apply.Candidates = []legacy.Candidate{{Name: "by-hand"}} }},
+		{"the user must decide", func(o *observation) { o.Apply.Candidates = []claim.Candidate{{Name: "by-hand"}} }},
 		{"reference belongs to another owner", func(o *observation) { o.Apply.Conflict = "it belongs to CAPTControlPlane other" }},
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation/owners"
@@ -69,7 +69,7 @@ func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err
 	p.PublishEndpoint = publish
 	p.Kubeconfig = f.kubeconfigPlan(controlPlane, ready)
 	p.Kubeconfig.Write = publish
-	p.SkipFargate = f.Apply.HeldBy != nil || f.Apply.RetainConflict != "" || f.Apply.AwaitsAdoption && controlPlane.DeletionTimestamp.IsZero()
+	p.SkipFargate = f.Apply.HeldBy != nil || f.Apply.RetainConflict != "" || f.Apply.Held && controlPlane.DeletionTimestamp.IsZero()
 	p.Fargate, err = f.Fargate.Plan(controlPlane, fargate.PlanInput{Paused: f.Paused, Blocked: p.Blocked != nil, Ready: ready && p.Blocked == nil})
 	p.Recovery = f.recoveryPlan(controlPlane, p)
 	return p, err
@@ -118,7 +118,7 @@ func rules() []engine.Rule[*input] {
 	list := []engine.Rule[*input]{
 		rule(controlplanev1.WaitingForOwnerReason, (*input).waitingForOwner),
 		rule(controlplanev1.InvalidVersionReason, func(in *input) string { return errorMessage("spec.version: ", in.VersionError) }),
-		rule(infrav1.AdoptionRequiredReason, func(in *input) string { return in.Apply.AdoptionMessage() }),
+		rule(engine.DecisionReason, func(in *input) string { return in.Apply.DecisionMessage() }),
 		rule(infrav1.ReferenceConflictReason, func(in *input) string { return in.Apply.Conflict }),
 	}
 	list = append(list, templateRules()...)
@@ -152,7 +152,7 @@ func (in *input) waitingForOwner() string {
 
 // newTemplate returns the template if the control plane does not use it yet.
 func (in *input) newTemplate() *owner.TemplateFacts {
-	built := legacy.ExpectationOfControlPlane(in.controlPlane, in.Cluster.Name).ProvisionedField != ""
+	built := claim.ExpectationOfControlPlane(in.controlPlane, in.Cluster.Name).ProvisionedField != ""
 	if in.Template.InUse(in.Apply.Apply, built) {
 		return nil
 	}
@@ -235,7 +235,7 @@ func (f *Facts) wantedApply(controlPlane *controlplanev1.CAPTControlPlane) (*own
 		Cluster: f.Cluster.Name, EKSVersion: f.Version.EKS, Region: f.Region, VPCID: owners.VPCID(f.Infrastructure),
 	})
 	return &owner.Want{
-		Expectation: legacy.ExpectationOfControlPlane(controlPlane, f.Cluster.Name), ClusterName: f.Cluster.Name, Template: controlPlane.Spec.WorkspaceTemplateRef,
+		Expectation: claim.ExpectationOfControlPlane(controlPlane, f.Cluster.Name), ClusterName: f.Cluster.Name, Template: controlPlane.Spec.WorkspaceTemplateRef,
 		Intent: intent, WaitForWorkspaces: f.vpcWorkspaceDependency(), WaitForSecrets: f.vpcSecretDependency(),
 	}, err
 }

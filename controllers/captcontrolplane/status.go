@@ -23,11 +23,7 @@ import (
 
 // status computes the status from facts and plan.
 func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
-	s, adoption := &controlPlane.Status, f.Apply.AdoptionCondition(controlplanev1.AdoptionRequiredCondition)
-	if controlPlane.DeletionTimestamp.IsZero() && keepsStatus(controlPlane, f, p) {
-		engine.KeepStatus(controlPlane, f.Paused, adoption)
-		return
-	}
+	s := &controlPlane.Status
 	before := s.DeepCopy()
 	s.ObservedGeneration = controlPlane.Generation
 	s.ExternalManagedControlPlane = ptr.To(true)
@@ -39,7 +35,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 		deletionStatus(controlPlane, f, p)
 		return
 	}
-	if summary := summary(p); summary != nil { // An existing record is kept without a summary: it is evidence for an adoption.
+	if summary := summary(p); summary != nil { // An existing record is kept without a summary: it is evidence.
 		s.WorkspaceTemplateApply = summary
 	}
 	reportRecovery(controlPlane, f, p)
@@ -58,7 +54,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	s.Phase = phase(s.State, ptr.Deref(s.Initialization.ControlPlaneInitialized, false))
 
 	engine.Set(controlPlane, c.dependencies, c.workspace, c.endpoint, c.kubeconfig, initialized(s), available(s, f, c), ready(s.State, f, c, p.Recovery.Summary()))
-	engine.SetNegativePolarity(controlPlane, adoption, creating(s.Phase), degraded(s.State, f, c), failed(s.State, f, c), f.vpcReplaced())
+	engine.SetNegativePolarity(controlPlane, f.Apply.Decision(), creating(s.Phase), degraded(s.State, f, c), failed(s.State, f, c), f.vpcReplaced())
 	owner.ReportTemplates(controlPlane, f.templates()...)
 	if f.Graph != nil && f.Paused == "" {
 		engine.SetNegativePolarity(controlPlane, dependencyCycle(p.Cycle))
@@ -95,10 +91,8 @@ func dependencyCycle(message string) engine.Condition {
 	return engine.True(controlplanev1.DependencyCycleCondition, controlplanev1.DependencyCycleReason, message)
 }
 
-// keepsStatus reports whether the status of CAPT v0.3 is kept, because the object has not been adopted completely.
-func keepsStatus(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) bool {
-	s := &controlPlane.Status
-	return engine.IsMigrating(controlPlane) || p.Apply.KeepsStatus(s.ObservedGeneration, s.Conditions, f.Paused)
+func situation(_ *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) engine.Situation {
+	return p.Apply.Situation(f.Paused)
 }
 
 // templates of the control plane and its Fargate profiles.

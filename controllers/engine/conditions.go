@@ -125,14 +125,3 @@ func WithPause(condition Condition, paused string) Condition {
 	}
 	return condition
 }
-
-// withoutPause returns a message without what WithPause added to it.
-func withoutPause(message string) string {
-	if strings.HasPrefix(message, "paused: ") {
-		return ""
-	}
-	if _, rest, paused := strings.Cut(message, "): "); paused && strings.HasPrefix(message, "paused (") {
-		return rest
-	}
-	return message
-}

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -28,8 +28,8 @@ import (
 type Cluster struct {
 	// Name of the Cluster.
 	Name string
-	// EKSName is the name of the EKS cluster, as Terraform received it. That of an adopted one may differ from the name of the Cluster,
-	// which may be the name of another EKS cluster.
+	// EKSName is the name of the EKS cluster, as Terraform received it. It may differ from the name of the Cluster, which may be the name
+	// of another EKS cluster.
 	EKSName string
 	// Region of the EKS cluster.
 	Region string
@@ -101,6 +101,7 @@ func isDestroying(apply *infrav1.WorkspaceTemplateApply) bool {
 type Reader struct {
 	Cached   client.Client
 	Uncached client.Reader
+	Gate     engine.Gate
 }
 
 // ObserveSpec reads the profiles of spec once their EKS cluster is known, and adds them to the existing ones.
@@ -110,7 +111,7 @@ func (r Reader) ObserveSpec(ctx context.Context, controlPlane *controlplanev1.CA
 		spec := &controlPlane.Spec.FargateProfiles[i]
 		want, ref := expectationOf(cluster.Name, cluster.EKSName, spec)
 		// Confirm with the API server only if the profile may be created: the cluster is up to date, and Terraform creates no other profile.
-		reader := owner.Reader{Cached: r.Cached, Uncached: r.Uncached, Confirm: cluster.UpToDate && !f.busy()}
+		reader := owner.Reader{Cached: r.Cached, Uncached: r.Uncached, Gate: r.Gate, Confirm: cluster.UpToDate && !f.busy()}
 		if f.Profiles[i].Apply, err = reader.Observe(ctx, controlPlane, ref, want); err != nil {
 			return fmt.Errorf("reading Fargate profile %s: %w", spec.Name, err)
 		}
@@ -132,8 +133,8 @@ func (r Reader) ObserveSpec(ctx context.Context, controlPlane *controlplanev1.CA
 // expectationOf returns what spec expects of the WorkspaceTemplateApply of a profile, and a reference to it. Without a reference in spec, it
 // has the name of the naming scheme, which is stable because the names of Cluster and profile are immutable. CAPT does not write the reference
 // into spec, because the list would then differ from the one in Git.
-func expectationOf(clusterName, eksName string, spec *controlplanev1.FargateProfile) (legacy.Expectation, infrav1.WorkspaceTemplateApplyReference) {
-	want, ref := legacy.ExpectationOfFargateProfile(clusterName, spec), spec.WorkspaceTemplateApplyRef
+func expectationOf(clusterName, eksName string, spec *controlplanev1.FargateProfile) (claim.Expectation, infrav1.WorkspaceTemplateApplyReference) {
+	want, ref := claim.ExpectationOfFargateProfile(clusterName, spec), spec.WorkspaceTemplateApplyRef
 	want.Variables[naming.ClusterVariable] = eksName
 	if !ref.IsDefined() {
 		ref = infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}

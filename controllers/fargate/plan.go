@@ -76,7 +76,7 @@ func (f *Facts) planProfile(controlPlane *controlplanev1.CAPTControlPlane, i int
 		facts = owner.Facts{Apply: profile.Existing}
 	}
 	of := owner.PlanInput{Owner: ownerOf(controlPlane, profile.Name), Paused: in.Paused != ""}
-	if f.Cluster != nil && !in.Blocked && facts.Conflict == "" && len(facts.Candidates) == 0 {
+	if f.Cluster != nil && !in.Blocked && facts.Conflict == "" && facts.Block == nil {
 		want, err := f.Cluster.want(controlPlane, &controlPlane.Spec.FargateProfiles[i])
 		if err != nil {
 			return PlannedProfile{}, err

@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/capt-provider/capt/api/claim"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/ssa"
 )
 
@@ -55,7 +55,7 @@ type Owner struct {
 func (o Owner) deleting() bool { return !o.GetDeletionTimestamp().IsZero() }
 
 // applyName returns the name of the WorkspaceTemplateApply: the one that the owner refers to, or that of the naming scheme.
-func (o Owner) applyName(want legacy.Expectation) string {
+func (o Owner) applyName(want claim.Expectation) string {
 	if o.Ref.IsDefined() {
 		return o.Ref.Name
 	}
@@ -64,7 +64,7 @@ func (o Owner) applyName(want legacy.Expectation) string {
 
 // Want describes a WorkspaceTemplateApply as its owner wants it.
 type Want struct {
-	legacy.Expectation
+	claim.Expectation
 	ClusterName string
 	Template    infrav1.WorkspaceTemplateReference
 	Intent      desired.Intent
@@ -127,7 +127,7 @@ func (f *Facts) Plan(in PlanInput) (Plan, error) {
 
 func (p *Plan) deletionStep(in PlanInput) Step {
 	switch {
-	case len(p.OwnedCandidates) > 0:
+	case p.Block != nil, len(p.OwnedCandidates) > 0:
 		return Wait
 	case in.BlockDeletion && p.policyChanged():
 		return WritePolicy

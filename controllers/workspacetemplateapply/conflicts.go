@@ -26,7 +26,6 @@ type rule struct {
 // rules returns the rules in the order in which they are reported.
 func rules() []rule {
 	return []rule{
-		{infrav1.AdoptionRequiredReason, func(f *Facts) bool { return f.Unadopted != "" }, unadoptedMessage},
 		{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.LostState != "" }, lostStateMessage},
 		{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.OlderClaim != "" }, olderClaimMessage},
 		{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.OwnerMissing != "" }, ownerMissingMessage},
@@ -44,30 +43,26 @@ func hasOwnership(ownership workspace.Ownership) func(f *Facts) bool {
 }
 
 // firstConflict returns the first rule that applies; nil when none does.
-func firstConflict(f *Facts) *rule { return firstOf(f, rules()) }
-
-func firstOf(f *Facts, list []rule) *rule {
+func firstConflict(f *Facts) *rule {
+	list := rules()
 	if i := slices.IndexFunc(list, func(r rule) bool { return r.applies(f) }); i >= 0 {
 		return &list[i]
 	}
 	return nil
 }
 
+// mustNotBeWritten reports whether the gate or a rule forbids to write the Workspace.
+func (f *Facts) mustNotBeWritten() bool { return f.Block != nil || firstConflict(f) != nil }
+
 func conflict(apply *infrav1.WorkspaceTemplateApply, f *Facts) engine.Condition {
+	if f.Block != nil {
+		return engine.True(infrav1.WorkspaceConflictCondition, f.Block.Reason, f.Block.Message)
+	}
 	if rule := firstConflict(f); rule != nil {
 		return engine.True(infrav1.WorkspaceConflictCondition, rule.reason, rule.message(apply, f))
 	}
 	return engine.False(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceOwnedReason, "")
 }
-
-func unadoptedMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	if f.AdoptedFor != "" {
-		return fmt.Sprintf("Workspace %s belongs to %s, for which it was adopted: CAPT v0.3 created none for this object, and nothing is written or deleted. To create a Workspace with another name, and its cloud resources, run: %s", f.Unadopted, f.AdoptedFor, f.BuildCommand)
-	}
-	return fmt.Sprintf("Workspace %s was created by CAPT v0.3 for this object and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate (see captctl migrate check); if it belongs to another object, set spec.workspaceName to another name", f.Unadopted)
-}
-
-const leftAloneMessage = "this object is a helper of CAPT v0.3, which recorded no Workspace for it, and spec.deletionPolicy is Retain: nothing is written or deleted. No action is needed"
 
 func lostStateMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
 	return fmt.Sprintf("Workspace %s does not exist, and this object had one with Terraform state %s: a new Workspace would have another state and create all resources a second time. "+

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
@@ -302,7 +303,7 @@ func (f *fleet) belongsToProfile(o *owner) bool {
 			continue
 		}
 		for i := range other.controlPlane.Spec.FargateProfiles {
-			if legacy.OfFargateProfile(o.apply, other.cluster, &other.controlPlane.Spec.FargateProfiles[i]) {
+			if claim.OfFargateProfile(o.apply, other.cluster, &other.controlPlane.Spec.FargateProfiles[i]) {
 				return true
 			}
 		}

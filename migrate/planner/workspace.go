@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
@@ -240,7 +241,7 @@ func (f *fleet) claimCandidates(key types.NamespacedName) []migrate.Candidate {
 // control plane of its Cluster, shows that a Workspace exists or existed.
 func (f *fleet) neverBuilt(o *owner) bool {
 	key := f.workspaceKey(o.apply)
-	if legacy.RecordsWorkspace(o.apply) || !legacy.LegacyFinalizer(o.apply) || f.workspaces[types.NamespacedName{Name: key.Name}] != nil {
+	if claim.RecordsWorkspace(o.apply) || o.apply.Spec.WorkspaceName != "" || !legacy.LegacyFinalizer(o.apply) || f.workspaces[types.NamespacedName{Name: key.Name}] != nil {
 		return false
 	}
 	return !slices.ContainsFunc(f.owners, func(other *owner) bool {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -166,7 +167,7 @@ func (f *clusterObjects) profiles(controlPlane *unit) (found []unit, err error) 
 	c, names := f.controlPlane, map[string]bool{}
 	for i := range c.Spec.FargateProfiles {
 		profile := &c.Spec.FargateProfiles[i]
-		want := legacy.ExpectationOfFargateProfile(f.cluster.Name, profile)
+		want := claim.ExpectationOfFargateProfile(f.cluster.Name, profile)
 		name := cmp.Or(profile.WorkspaceTemplateApplyRef.Name, want.SchemeName)
 		names[name] = true
 		if controlPlane.live == nil {

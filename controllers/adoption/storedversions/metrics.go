@@ -1,20 +1,20 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package metrics
+package storedversions
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Adoption is capt_objects_awaiting_adoption{kind}, a gauge: the number of objects of CAPT v0.3 that have not been adopted.
-type Adoption struct {
+// Metrics has capt_objects_awaiting_adoption{kind}, a gauge: the number of objects of CAPT v0.3 that have not been adopted.
+type Metrics struct {
 	objects *prometheus.GaugeVec
 }
 
-// NewAdoption registers the metric. It panics when it is already registered.
-func NewAdoption(registry prometheus.Registerer) *Adoption {
-	m := &Adoption{objects: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+// NewMetrics registers the metric. It panics when it is already registered.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := &Metrics{objects: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "capt_objects_awaiting_adoption",
 		Help: "Objects of CAPT v0.3 that have not been adopted. While there are any, stored versions are not migrated.",
 	}, []string{"kind"})}
@@ -23,7 +23,7 @@ func NewAdoption(registry prometheus.Registerer) *Adoption {
 }
 
 // Set the number of objects of each kind.
-func (m *Adoption) Set(byKind map[string]int) {
+func (m *Metrics) Set(byKind map[string]int) {
 	for kind, count := range byKind {
 		m.objects.WithLabelValues(kind).Set(float64(count))
 	}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package legacy
+package claim
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 
 // ExpectationOfFargateProfile returns what a control plane expects of the WorkspaceTemplateApply of one of its Fargate profiles.
 // clusterName is empty while the Cluster is unknown. Recorded is always empty: the status of a profile repeats the name from spec or from
-// the naming scheme, which does not prove that the WorkspaceTemplateApply was adopted or created.
+// the naming scheme, which does not prove that the WorkspaceTemplateApply was created.
 func ExpectationOfFargateProfile(clusterName string, profile *controlplanev1.FargateProfile) Expectation {
 	want := Expectation{
 		profile:  profile.Name,
@@ -71,8 +71,8 @@ func (want Expectation) source() string {
 // otherNameAdvice returns what to do to use a WorkspaceTemplateApply with another name. A reference can be set, but not changed.
 func (want Expectation) otherNameAdvice() string {
 	switch {
-	case want.profile == "" && want.Legacy:
-		return checkAdvice
+	case want.Advice != "":
+		return want.Advice
 	case want.profile == "":
 		return "Recreate this object without the reference"
 	case want.byScheme:
@@ -81,14 +81,11 @@ func (want Expectation) otherNameAdvice() string {
 	return "Remove the profile from spec, and add it again without the reference"
 }
 
-// checkAdvice is what to do for an object of CAPT v0.3. Its cloud resources exist, so it must not be recreated.
-const checkAdvice = "Correct the reference if it can still be changed, or run captctl migrate check, which shows how to decide. Do not delete this object"
-
 // MismatchMessage is the message that a WorkspaceTemplateApply is not taken over because of a Mismatch, with what to do next.
 func (want Expectation) MismatchMessage(apply *infrav1.WorkspaceTemplateApply, mismatch string) string {
 	text := fmt.Sprintf("WorkspaceTemplateApply %s does not match what this object would create%s: it %s. ", apply.Name, want.forProfile(), mismatch)
-	if want.profile == "" && want.Legacy {
-		return text + checkAdvice
+	if want.Advice != "" {
+		return text + want.Advice
 	}
 	text += "If another one is meant, " + want.referenceAdvice()
 	if want.profile == "" && want.profileDifference(apply) != "" {

@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package legacy decides which WorkspaceTemplateApply belongs to which owner: a CAPTCluster, a CAPTControlPlane, or one of its
-// Fargate profiles. To adopt means to take over a WorkspaceTemplateApply, and with it cloud resources, that CAPT v0.3 created. The
-// decisions are pure functions of the objects.
-package legacy
+// Package claim decides whether a WorkspaceTemplateApply belongs to an owner: a CAPTCluster, a CAPTControlPlane, or one of its Fargate
+// profiles. The decisions are pure functions of the objects.
+package claim
 
 import (
 	"fmt"
@@ -21,7 +20,7 @@ import (
 type Expectation struct {
 	// SchemeName is the name that package naming derives from the name of the owner.
 	SchemeName string
-	// Recorded is the name in the status of the owner: the WorkspaceTemplateApply that it has adopted or created; empty without one.
+	// Recorded is the name in the status of the owner: the WorkspaceTemplateApply that it has; empty without one.
 	Recorded string
 	// Template is the WorkspaceTemplate that the owner would refer to.
 	Template infrav1.WorkspaceTemplateReference
@@ -30,8 +29,8 @@ type Expectation struct {
 	// ProvisionedField is the path of the field of the owner that shows that its cloud resources were created, for example status.vpc.id;
 	// empty while no field shows it.
 	ProvisionedField string
-	// Legacy is true when CAPT v0.3 wrote the status of the owner last.
-	Legacy bool
+	// Advice replaces the advice to recreate the owner, where that would destroy cloud resources; empty otherwise.
+	Advice string
 	// profile is the name of the Fargate profile; empty for a VPC or a control plane.
 	profile string
 	// byScheme is true for a Fargate profile without a reference: its WorkspaceTemplateApply has the name of the naming scheme.
@@ -56,10 +55,6 @@ const (
 	Owned Evidence = "this object owns it"
 	// Named: it has the name that the owner would give to a new one.
 	Named Evidence = "its name follows the naming scheme"
-	// Unowned: no controller owns it, and its template and cluster_name do not contradict the owner.
-	Unowned Evidence = "no controller owns it, it uses the same template, and its cluster_name matches or is empty"
-	// Referred: spec of the owner names it, and it has not been adopted from CAPT v0.3.
-	Referred Evidence = "spec refers to it"
 )
 
 // String is the name and the evidence.
@@ -71,16 +66,19 @@ func (c Candidate) String() string {
 	return fmt.Sprintf("%s (%s)", c.Name, strings.Join(words, ", "))
 }
 
-// Candidates returns the WorkspaceTemplateApplies of a namespace that may belong to an owner whose spec refers to none, sorted by
-// name: the WorkspaceTemplateApply with the name of the naming scheme, the one in the status of the owner, those with an owner reference
-// to the owner, and those of CAPT v0.3 without a controller that use the template of the owner or have its cluster_name.
+// Candidates returns the WorkspaceTemplateApplies of a namespace that may belong to an owner whose spec refers to none, sorted by name: the one
+// with the name of the naming scheme, the one in the status of the owner, and those with an owner reference to the owner.
 //
 // While there is a candidate, the owner must not get a new WorkspaceTemplateApply: if the candidate belongs to the owner, the new
 // one would create a second EKS cluster, VPC or Fargate profile.
 func (want Expectation) Candidates(owner metav1.Object, applies []infrav1.WorkspaceTemplateApply) []Candidate {
-	var candidates []Candidate
+	return CandidatesBy(applies, func(apply *infrav1.WorkspaceTemplateApply) []Evidence { return want.EvidenceFor(owner, apply) })
+}
+
+// CandidatesBy returns the WorkspaceTemplateApplies for which there is evidence, sorted by name.
+func CandidatesBy(applies []infrav1.WorkspaceTemplateApply, evidenceFor func(*infrav1.WorkspaceTemplateApply) []Evidence) (candidates []Candidate) {
 	for i := range applies {
-		if evidence := want.EvidenceFor(owner, &applies[i]); len(evidence) > 0 {
+		if evidence := evidenceFor(&applies[i]); len(evidence) > 0 {
 			candidates = append(candidates, Candidate{Name: applies[i].Name, Evidence: evidence})
 		}
 	}
@@ -94,48 +92,26 @@ func (want Expectation) EvidenceFor(owner metav1.Object, apply *infrav1.Workspac
 	if recorded {
 		found = append(found, Recorded)
 	}
-	if owns(owner, apply) && (named || recorded || want.matchesTemplate(apply) || want.mayOwnUnadopted(owner, apply)) {
+	if Owns(owner, apply) && (named || recorded || want.matchesTemplate(apply)) {
 		found = append(found, Owned)
 	}
 	if named {
 		found = append(found, Named)
 	}
-	if len(found) == 0 && IsUnownedLegacy(apply) && want.mayOwnUnadopted(owner, apply) {
-		found = want.evidenceOfUnowned(owner, apply)
-	}
 	return found
 }
 
-// evidenceOfUnowned returns the evidence for a WorkspaceTemplateApply that no controller owns: its template and its cluster_name.
-func (want Expectation) evidenceOfUnowned(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) []Evidence {
-	ofCluster := want.hasClusterName(owner, apply)
-	switch {
-	case want.Template.Name != "" && want.sameTemplate(apply) && (ofCluster || apply.Spec.Variables[naming.ClusterVariable] == ""):
-		return []Evidence{Unowned}
-	case ofCluster:
-		return []Evidence{SameCluster}
-	}
-	return nil
-}
-
-// hasClusterName reports whether cluster_name matches the owner. CAPT v0.3 used the name of the Cluster or of the owner.
-func (want Expectation) hasClusterName(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
+// HasClusterName reports whether cluster_name is the name of the Cluster or of the owner.
+func (want Expectation) HasClusterName(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
 	given := apply.Spec.Variables[naming.ClusterVariable]
 	return given != "" && (given == want.Variables[naming.ClusterVariable] || given == owner.GetName())
 }
 
-// mayOwnUnadopted reports whether a WorkspaceTemplateApply that has not been adopted from CAPT v0.3 may belong to an owner. It ignores name
-// and template: CAPT v0.3 did not change the WorkspaceTemplateApply when the template of its owner changed. It returns false for helpers,
-// and for the WorkspaceTemplateApplies of machines and Fargate profiles.
-func (want Expectation) mayOwnUnadopted(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
-	return want.profile == "" && want.profileDifference(apply) == "" && UnadoptedWorkspace(apply) != "" && helperRole(owner.GetName(), apply) == "" && MachineOwner(apply) == ""
-}
-
 // matchesTemplate reports whether a WorkspaceTemplateApply has the template that the owner would refer to. A control plane also owns
-// WorkspaceTemplateApplies with other templates: those of its Fargate profiles, and helpers of CAPT v0.3, for example
-// <name>-kubeconfig-apply. If it referred to one of these, Terraform would replace its resources by an EKS cluster.
+// WorkspaceTemplateApplies with other templates, such as those of its Fargate profiles. If it referred to one of these, Terraform would replace
+// its resources by an EKS cluster.
 func (want Expectation) matchesTemplate(apply *infrav1.WorkspaceTemplateApply) bool {
-	return want.profileDifference(apply) == "" && (want.Template.Name == "" || want.sameTemplate(apply))
+	return want.profileDifference(apply) == "" && (want.Template.Name == "" || want.SameTemplate(apply))
 }
 
 // Names returns the names of the candidates that have a given evidence.
@@ -148,8 +124,8 @@ func Names(candidates []Candidate, evidence Evidence) (names []string) {
 	return names
 }
 
-// owns reports whether an object is an owner of a WorkspaceTemplateApply, its controller or not.
-func owns(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
+// Owns reports whether an object is an owner of a WorkspaceTemplateApply, its controller or not.
+func Owns(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
 	return slices.ContainsFunc(apply.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
 }
 
@@ -186,8 +162,8 @@ func Conflict(owner metav1.Object, want Expectation, apply *infrav1.WorkspaceTem
 // Mismatch returns why an owner must not take over a WorkspaceTemplateApply that has no other controller; empty when it matches.
 //
 //   - If the owner's status records it, it always matches: the template of the owner may have changed since.
-//   - If the owner controls it, it has the owner's identity variables, but its template must match: it may be a helper of CAPT v0.3, or
-//     belong to a Fargate profile.
+//   - If the owner controls it, it has the owner's identity variables, but its template must match: it may belong to a Fargate
+//     profile.
 //   - For a Fargate profile, the identity variables must always match, because a control plane controls the WorkspaceTemplateApplies of
 //     all its profiles. If the control plane controls it, its template may differ: the template of the profile may have changed.
 //   - In all other cases, template and identity variables must match.
@@ -214,7 +190,7 @@ func (want Expectation) MayDelete(owner metav1.Object, apply *infrav1.WorkspaceT
 	return want.profile != "" || metav1.IsControlledBy(apply, owner) || want.Records(apply)
 }
 
-// Records reports whether the owner's status records a WorkspaceTemplateApply: the owner has adopted or created it before.
+// Records reports whether the owner's status records a WorkspaceTemplateApply: the owner had it before.
 func (want Expectation) Records(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Name == want.Recorded
 }
@@ -252,12 +228,13 @@ const TemplateDiffers = "refers to another WorkspaceTemplate"
 
 // templateDifference returns, as a text for users, that the WorkspaceTemplateApply has another template; else it is empty.
 func (want Expectation) templateDifference(apply *infrav1.WorkspaceTemplateApply) string {
-	if want.sameTemplate(apply) {
+	if want.SameTemplate(apply) {
 		return ""
 	}
 	return TemplateDiffers
 }
 
-func (want Expectation) sameTemplate(apply *infrav1.WorkspaceTemplateApply) bool {
+// SameTemplate reports whether a WorkspaceTemplateApply has the template that the owner would refer to.
+func (want Expectation) SameTemplate(apply *infrav1.WorkspaceTemplateApply) bool {
 	return want.Template.Key(apply.Namespace) == apply.TemplateKey()
 }

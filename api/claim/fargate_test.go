@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package legacy_test
+package claim_test
 
 import (
 	"maps"
@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -31,18 +31,18 @@ func applyOf(name, template, cluster, profile string, options ...builder.Option)
 }
 
 func TestExpectationOfFargateProfile(t *testing.T) {
-	want := legacy.ExpectationOfFargateProfile("demo", batch)
+	want := claim.ExpectationOfFargateProfile("demo", batch)
 	assert.Equal(t, "demo-batch-fargate-apply", want.SchemeName)
 	assert.Empty(t, want.Recorded)
 	assert.Equal(t, infrav1.WorkspaceTemplateReference{Name: "fargate"}, want.Template)
 	assert.Equal(t, map[string]string{"cluster_name": "demo", "profile_name": "batch"}, want.Variables)
-	assert.Empty(t, legacy.ExpectationOfFargateProfile("", batch).SchemeName, "it is unknown before the Cluster")
+	assert.Empty(t, claim.ExpectationOfFargateProfile("", batch).SchemeName, "it is unknown before the Cluster")
 }
 
 func TestConflictOfFargateProfiles(t *testing.T) {
 	owner := builder.CAPTControlPlane("demo")
 	owned := builder.OwnedBy(owner)
-	known, early := legacy.ExpectationOfFargateProfile("demo", referring), legacy.ExpectationOfFargateProfile("", referring)
+	known, early := claim.ExpectationOfFargateProfile("demo", referring), claim.ExpectationOfFargateProfile("", referring)
 	const (
 		template       = "it refers to another WorkspaceTemplate"
 		noCluster      = "it has no cluster_name"
@@ -51,7 +51,7 @@ func TestConflictOfFargateProfiles(t *testing.T) {
 		anotherProfile = "it has another profile_name"
 	)
 	for name, row := range map[string]struct {
-		want     legacy.Expectation
+		want     claim.Expectation
 		apply    *infrav1.WorkspaceTemplateApply
 		conflict string // Empty when there is no conflict.
 	}{
@@ -75,7 +75,7 @@ func TestConflictOfFargateProfiles(t *testing.T) {
 		"no owner, unknown Cluster":                     {early, applyOf("x", "fargate", "demo", "batch"), "spec.fargateProfiles[batch].workspaceTemplateApplyRef names WorkspaceTemplateApply x, but the reference cannot be verified before the Cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assertConflict(t, row.conflict, legacy.Conflict(owner, row.want, row.apply))
+			assertConflict(t, row.conflict, claim.Conflict(owner, row.want, row.apply))
 		})
 	}
 }
@@ -88,16 +88,16 @@ func TestApplyOfAFargateProfileDoesNotMatchAControlPlaneOrVPC(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			apply := applyOf("x", "eks", "demo", "batch", owner)
-			for _, want := range []legacy.Expectation{
+			for _, want := range []claim.Expectation{
 				{SchemeName: "demo-eks-controlplane-apply", Template: infrav1.WorkspaceTemplateReference{Name: "eks"}, Variables: map[string]string{"cluster_name": "demo"}},
 				{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "eks"}, Variables: map[string]string{"cluster_name": "demo", "vpc_name": "demo-vpc"}},
 				{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "eks"}, Variables: map[string]string{"cluster_name": ""}},
 			} {
 				assert.Equal(t, "nothing is written: WorkspaceTemplateApply x does not match what this object would create: it belongs to a Fargate profile. If another one is meant, correct the reference (if it is set already, recreate this object)",
-					legacy.Conflict(builder.CAPTControlPlane("demo"), want, apply))
+					claim.Conflict(builder.CAPTControlPlane("demo"), want, apply))
 				assert.Empty(t, want.Candidates(builder.CAPTControlPlane("demo"), []infrav1.WorkspaceTemplateApply{*apply}))
 			}
-			noTemplate := legacy.Expectation{SchemeName: "demo-eks-controlplane-apply"}
+			noTemplate := claim.Expectation{SchemeName: "demo-eks-controlplane-apply"}
 			assert.Empty(t, noTemplate.Candidates(builder.CAPTControlPlane("demo"), []infrav1.WorkspaceTemplateApply{*apply}), "of an owner without a template")
 		})
 	}
@@ -105,25 +105,25 @@ func TestApplyOfAFargateProfileDoesNotMatchAControlPlaneOrVPC(t *testing.T) {
 
 // Without webhooks, a user can set the variable profile_name of a control plane.
 func TestRecordedApplyMatchesWithAnyVariables(t *testing.T) {
-	want := legacy.Expectation{Recorded: "x", Template: infrav1.WorkspaceTemplateReference{Name: "eks"}, Variables: map[string]string{"cluster_name": "demo"}}
-	assert.Empty(t, legacy.Conflict(builder.CAPTControlPlane("demo"), want, applyOf("x", "eks", "demo", "batch", builder.OwnedBy(builder.CAPTControlPlane("demo")))))
-	users := legacy.Expectation{Recorded: "x", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"cluster_name": "demo", "profile_name": "batch"}}
-	assert.Empty(t, legacy.Conflict(builder.CAPTCluster("demo"), users, applyOf("x", "former", "demo", "batch")), "it belongs to no profile")
+	want := claim.Expectation{Recorded: "x", Template: infrav1.WorkspaceTemplateReference{Name: "eks"}, Variables: map[string]string{"cluster_name": "demo"}}
+	assert.Empty(t, claim.Conflict(builder.CAPTControlPlane("demo"), want, applyOf("x", "eks", "demo", "batch", builder.OwnedBy(builder.CAPTControlPlane("demo")))))
+	users := claim.Expectation{Recorded: "x", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"cluster_name": "demo", "profile_name": "batch"}}
+	assert.Empty(t, claim.Conflict(builder.CAPTCluster("demo"), users, applyOf("x", "former", "demo", "batch")), "it belongs to no profile")
 }
 
 func TestConflictMessagesOfFargateProfiles(t *testing.T) {
 	owner := builder.CAPTControlPlane("demo")
 	anothers := builder.OwnedBy(builder.CAPTControlPlane("other"))
-	want := legacy.ExpectationOfFargateProfile("demo", referring)
+	want := claim.ExpectationOfFargateProfile("demo", referring)
 	assert.Equal(t, "nothing is written: WorkspaceTemplateApply x does not match what this object would create for Fargate profile batch: it has no profile_name. If another one is meant, correct the reference (if it is set already, remove the profile from spec, and add it again); if x belongs to this object, first give both the same template, cluster_name and profile_name",
-		legacy.Conflict(owner, want, applyOf("x", "fargate", "demo", "")))
+		claim.Conflict(owner, want, applyOf("x", "fargate", "demo", "")))
 	assert.Equal(t, "spec.fargateProfiles[batch].workspaceTemplateApplyRef names WorkspaceTemplateApply x, which belongs to CAPTControlPlane other: nothing is written. Remove the profile from spec, and add it again without the reference",
-		legacy.Conflict(owner, want, applyOf("x", "fargate", "demo", "batch", anothers)))
+		claim.Conflict(owner, want, applyOf("x", "fargate", "demo", "batch", anothers)))
 
 	const named = "demo-batch-fargate-apply"
-	want = legacy.ExpectationOfFargateProfile("demo", batch)
+	want = claim.ExpectationOfFargateProfile("demo", batch)
 	assert.Equal(t, "nothing is written: WorkspaceTemplateApply demo-batch-fargate-apply does not match what this object would create for Fargate profile batch: it has no profile_name. If another one is meant, set workspaceTemplateApplyRef of the profile to it; if demo-batch-fargate-apply belongs to this object, first give both the same template, cluster_name and profile_name",
-		legacy.Conflict(owner, want, applyOf(named, "fargate", "demo", "")))
+		claim.Conflict(owner, want, applyOf(named, "fargate", "demo", "")))
 	assert.Equal(t, "the naming scheme, for Fargate profile batch, names WorkspaceTemplateApply demo-batch-fargate-apply, which belongs to CAPTControlPlane other: nothing is written. Set workspaceTemplateApplyRef of the profile to another name",
-		legacy.Conflict(owner, want, applyOf(named, "fargate", "demo", "batch", anothers)))
+		claim.Conflict(owner, want, applyOf(named, "fargate", "demo", "batch", anothers)))
 }

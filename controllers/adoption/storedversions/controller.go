@@ -29,7 +29,6 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
-	"github.com/capt-provider/capt/controllers/metrics"
 )
 
 // migrationTimeout is long enough to rewrite thousands of objects of one kind. After it the migrator continues.
@@ -43,7 +42,7 @@ type Reconciler struct {
 	// Uncached lists objects of the whole management cluster; nil if the cache has all namespaces.
 	Uncached client.Reader
 	// Metrics has the number of objects that await adoption.
-	Metrics *metrics.Adoption
+	Metrics *Metrics
 	// Start adds the CRD migrator to the manager. It is called until it succeeds.
 	Start func() error
 
@@ -94,7 +93,7 @@ type Options struct {
 	SkipPhases []crdmigrator.Phase
 	// Namespace is the only namespace in the cache; empty means all.
 	Namespace string
-	Metrics   *metrics.Adoption
+	Metrics   *Metrics
 }
 
 // SetupWithManager adds the controller, unless StorageVersionMigration is skipped. The CRD migrator marks definitions as done when it

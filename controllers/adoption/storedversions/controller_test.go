@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -54,7 +53,7 @@ type gate struct {
 
 func newGate(cached, live client.Reader) *gate {
 	g := &gate{registry: prometheus.NewPedanticRegistry()}
-	g.Reconciler = Reconciler{Cached: cached, Uncached: live, Metrics: metrics.NewAdoption(g.registry), Start: func() error {
+	g.Reconciler = Reconciler{Cached: cached, Uncached: live, Metrics: NewMetrics(g.registry), Start: func() error {
 		g.starts++
 		return nil
 	}}
