@@ -25,7 +25,7 @@ import (
 
 // Deadline and interval of waits.
 const (
-	wait = 30 * time.Second
+	wait = 3 * time.Minute
 	tick = 50 * time.Millisecond
 )
 

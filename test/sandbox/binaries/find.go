@@ -18,7 +18,7 @@ import (
 )
 
 // versionTimeout limits how long a binary may take to print its version.
-const versionTimeout = 10 * time.Second
+const versionTimeout = time.Minute
 
 // versionPattern matches the version in "etcd Version: 3.6.1", "Kubernetes v1.36.0" and "Client Version: v1.36.0".
 var versionPattern = regexp.MustCompile(`(?m)^(?:etcd Version:|Kubernetes|Client Version:) v?(\d+\.\d+\.\d+)`)
