@@ -105,7 +105,8 @@ func (f *Facts) failing(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) 
 		return recovery.Failure{}
 	}
 	if inputs := apply.Status.FailureInputs; inputs != "" {
-		// Status has it from earlier versions with short revisions: another form would count as another input, for which Terraform runs again.
+		// Status has it from earlier versions with short revisions: another form would count as another input, for which Terraform runs again. It is compared
+		// with this record only, and equality only ends the attempts (decision 38).
 		found.Inputs = fmt.Sprintf("%s/%d/%s", terraform.ShortRevision(apply.Status.LastFailedRevision), controlPlane.Generation, inputs)
 	}
 	return found

@@ -255,52 +255,15 @@ func degraded(state controlplanev1.State, f *Facts, c conditionSet) engine.Condi
 	return condition
 }
 
-// transitions returns the states that can follow a state. Before a control plane is initialized, it can move between most states,
-// because each depends on objects that can change in any order. Once initialized, it is Provisioning only if the cluster is destroyed and
-// recreated, and any problem makes it Degraded, not Failed. A control plane that has endpoint and kubeconfig after a move or a restore is
-// initialized immediately, and Degraded if anything else is missing. docs/status.md has the same table.
-func transitions() map[controlplanev1.State][]controlplanev1.State {
-	return map[controlplanev1.State][]controlplanev1.State{
-		controlplanev1.StatePending: {
-			controlplanev1.StateValidating, controlplanev1.StateProvisioning, controlplanev1.StateConfiguring, controlplanev1.StateReady,
-			controlplanev1.StateDegraded, controlplanev1.StateFailed,
-		},
-		controlplanev1.StateValidating: {
-			controlplanev1.StatePending, controlplanev1.StateProvisioning, controlplanev1.StateConfiguring, controlplanev1.StateReady,
-			controlplanev1.StateDegraded, controlplanev1.StateFailed,
-		},
-		controlplanev1.StateProvisioning: {
-			controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateConfiguring, controlplanev1.StateReady,
-			controlplanev1.StateDegraded, controlplanev1.StateRecovering, controlplanev1.StateFailed,
-		},
-		controlplanev1.StateConfiguring: {
-			controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateProvisioning, controlplanev1.StateReady,
-			controlplanev1.StateDegraded, controlplanev1.StateRecovering, controlplanev1.StateFailed,
-		},
-		controlplanev1.StateReady: {
-			controlplanev1.StateProvisioning, controlplanev1.StateConfiguring, controlplanev1.StateDegraded, controlplanev1.StateRecovering,
-		},
-		controlplanev1.StateDegraded: {
-			controlplanev1.StateProvisioning, controlplanev1.StateConfiguring, controlplanev1.StateReady, controlplanev1.StateRecovering,
-		},
-		controlplanev1.StateRecovering: {
-			controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateProvisioning, controlplanev1.StateConfiguring, controlplanev1.StateReady,
-			controlplanev1.StateDegraded, controlplanev1.StateFailed,
-		},
-		controlplanev1.StateFailed: {
-			controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateProvisioning, controlplanev1.StateConfiguring,
-			controlplanev1.StateReady, controlplanev1.StateDegraded, controlplanev1.StateRecovering,
-		},
-	}
-}
-
-// nextState returns the next state if the table allows it, and else the current one. A control plane without a state is new, or has lost
-// its status, and may be in any.
+// nextState returns the next state if it can follow the current one, and else the current one. Before a control plane is initialized, it can move
+// between all states, because each depends on objects that can change in any order. From Ready and Degraded, it is Provisioning only if the
+// cluster is destroyed and recreated, and any problem makes it Degraded, not Failed. docs/status.md has the table of all transitions.
 func nextState(from, to controlplanev1.State) controlplanev1.State {
-	if from == "" || from == to || slices.Contains(transitions()[from], to) {
-		return to
+	before := []controlplanev1.State{controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateFailed}
+	if (from == controlplanev1.StateReady || from == controlplanev1.StateDegraded) && slices.Contains(before, to) {
+		return from
 	}
-	return from
+	return to
 }
 
 // observedProgress returns what the progress is computed from. It is called when the state is known.

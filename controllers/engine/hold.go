@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -57,7 +56,8 @@ func (e Engine) deletedDefinition(ctx context.Context, obj client.Object) (delet
 	return deleted, nil
 }
 
-// allowsDelete reports whether a user allowed the deletion of an object by its annotation.
+// allowsDelete reports whether a user allowed the deletion of an object by its annotation. That of clusterctl move allows none: a moved object is
+// paused, so nothing of it is destroyed, and clusterctl itself removes the finalizers.
 func allowsDelete(object metav1.Object) bool {
 	return object.GetAnnotations()[naming.AllowDeleteAnnotation] == "true"
 }
@@ -113,7 +113,7 @@ func (e Engine) HeldByClusters(ctx context.Context, obj Object) (*Hold, error) {
 // mayBeHeld reports whether the API server must confirm that no Cluster holds the deletion of an object: before anything of it is destroyed. The
 // caches of Clusters and of their objects are not synchronized.
 func mayBeHeld(obj Object) bool {
-	return !obj.GetDeletionTimestamp().IsZero() && !DeletionContinues(obj) && !isExempt(obj)
+	return !obj.GetDeletionTimestamp().IsZero() && !DeletionContinues(obj) && !allowsDelete(obj)
 }
 
 // DeletionContinues reports whether an object is being deleted and reports that nothing holds that. A paused object reports only the pause.
@@ -125,15 +125,9 @@ func DeletionContinues(obj Object) bool {
 	return !slices.Contains([]string{infrav1.UsedByClusterReason, infrav1.DeletionProtectedReason, infrav1.DefinitionDeletingReason}, deleting.Reason)
 }
 
-// isExempt reports whether a user allowed the deletion of an object, or clusterctl move deletes it.
-func isExempt(object metav1.Object) bool {
-	_, moved := object.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]
-	return moved || allowsDelete(object)
-}
-
 // HeldByClusters is Engine.HeldByClusters for an object that another one controls, from the cache. name is how the message names the object.
 func HeldByClusters(ctx context.Context, cached client.Reader, object client.Object, name string) (*Hold, error) {
-	if object.GetDeletionTimestamp().IsZero() || isExempt(object) {
+	if object.GetDeletionTimestamp().IsZero() || allowsDelete(object) {
 		return nil, nil
 	}
 	clusters, err := ReferringClusters(ctx, cached, object)

@@ -140,7 +140,6 @@ func processOf(t *testing.T, s *sandbox.Sandbox, name string) state.Process {
 	t.Helper()
 	recorded, err := state.Load(s.Dir())
 	require.NoError(t, err)
-	index := slices.IndexFunc(recorded.Processes, func(p state.Process) bool { return p.Name == name })
-	require.GreaterOrEqual(t, index, 0, name)
-	return recorded.Processes[index]
+	require.NotNil(t, recorded.Process(name), name)
+	return *recorded.Process(name)
 }
