@@ -25,10 +25,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	adoption "github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
+	adoption "github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/legacy"
@@ -111,7 +110,7 @@ func start(t *testing.T) *environment {
 	t.Helper()
 	env := legacy.New(t, sandbox.Options{})
 	for _, name := range []string{"reference-set", "helpers-present"} {
-		_, err := env.Create(t.Context(), claim.Named()[name], legacy.NamesOf(name))
+		_, err := env.Create(t.Context(), legacy.Named()[name], legacy.NamesOf(name))
 		require.NoError(t, err)
 	}
 	for _, document := range stubborn {
