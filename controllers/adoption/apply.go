@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/claim"
@@ -17,9 +16,9 @@ import (
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
 )
 
@@ -38,65 +37,38 @@ func (g *Gate) checkApply(ctx context.Context, apply *infrav1.WorkspaceTemplateA
 	if !deleting && (name != "" || isMigrating(apply)) {
 		v.Keeps, v.Keep = func(engine.Object, engine.Situation) bool { return true }, keepApply
 	}
-	if name == "" {
-		if name, err = g.unadopted(ctx, apply); err != nil {
-			return v, err
-		}
-	}
-	if name != "" {
+	switch {
+	case name != "":
 		v.Block, err = g.blockFor(ctx, apply, name)
-	} else if deleting && legacy.LegacyFinalizer(apply) { // A user set spec.workspaceName: releasing the object would orphan the Workspace.
+	case apply.Spec.WorkspaceName == "":
+		v.BlockMissing = func(ctx context.Context) (*engine.Block, error) { return g.blockOfRestored(ctx, apply) }
+	case deleting && legacy.LegacyFinalizer(apply): // A user set spec.workspaceName: releasing the object would orphan the Workspace.
 		v.BlockUnclaimed, err = g.blockFor(ctx, apply, apply.Spec.WorkspaceName)
 	}
 	return v, err
 }
 
-// unadopted returns the Workspace of an object that was restored from Git or a backup, without the status of CAPT v0.3: the one with the name that
-// CAPT v0.3 gave, without a claim and without another WorkspaceTemplateApply. It is empty if the object has a Workspace already.
-func (g *Gate) unadopted(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (string, error) {
-	if apply.Spec.WorkspaceName != "" {
-		return "", nil
-	}
-	template, err := g.template(ctx, apply)
-	if err != nil || template == nil || template.Spec.WorkspaceScope != terraform.ScopeCluster {
-		return "", nil //nolint:nilerr // The reconcile reads the template again, and reports the error.
-	}
-	if own, err := g.Workspaces.Get(ctx, terraform.ScopeCluster, "", naming.Workspace(terraform.ScopeCluster, client.ObjectKeyFromObject(apply))); err != nil || own != nil && apply.DeletionTimestamp.IsZero() {
-		return "", ignoreKindMissing(err)
-	}
+// blockOfRestored returns the Block of an object that was restored from Git or a backup, without the status of CAPT v0.3, if there is a cluster-wide
+// Workspace with the name that CAPT v0.3 gave, without a claim and without another WorkspaceTemplateApply.
+func (g *Gate) blockOfRestored(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*engine.Block, error) {
 	name := naming.LegacyWorkspace(apply.Name)
 	live, err := g.Workspaces.Get(ctx, terraform.ScopeCluster, "", name)
-	if err != nil || live == nil || live.Claimed() || live.IsPreview() {
-		return "", ignoreKindMissing(err)
+	switch {
+	case errors.Is(err, workspace.ErrKindMissing):
+		return nil, nil
+	case err != nil || live == nil || live.Claimed() || live.IsPreview():
+		return nil, err
 	}
 	if taken, err := g.belongsToAnother(ctx, apply, name); err != nil || taken {
-		return "", err
+		return nil, err
 	}
-	return name, nil
-}
-
-func ignoreKindMissing(err error) error {
-	if errors.Is(err, workspace.ErrKindMissing) {
-		return nil
-	}
-	return err
+	return g.blockFor(ctx, apply, name)
 }
 
 // template returns the template of an object; nil if it does not exist or does not allow the namespace.
 func (g *Gate) template(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplate, error) {
-	key, reader := apply.TemplateKey(), client.Reader(g.Client)
-	if g.Namespace != "" && key.Namespace != g.Namespace {
-		reader = g.Uncached
-	}
-	template, err := engine.Get(ctx, reader, key, &infrav1.WorkspaceTemplate{})
-	if err != nil || template == nil {
-		return nil, err
-	}
-	permitted, err := validation.PermitsNamespace(template, apply.Namespace, func() (labels.Set, error) { return engine.NamespaceLabels(ctx, g.Client, apply.Namespace) })
-	if err != nil || !permitted {
-		return nil, err
-	}
-	return template, nil
+	templates := workspacetemplate.Lookup{Cached: g.Client, Uncached: g.Uncached, Namespace: g.Namespace}
+	return templates.Permitted(ctx, apply.TemplateKey(), apply.Namespace)
 }
 
 // belongsToAnother reports whether another WorkspaceTemplateApply has, or may adopt, a Workspace without a claim. Of other namespaces, only what status

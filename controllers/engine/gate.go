@@ -34,6 +34,8 @@ type Gate interface {
 type Verdict struct {
 	// Block is why nothing of the object is created, changed or deleted; nil if it may be.
 	Block *Block
+	// BlockMissing returns the Block of an object whose cluster-wide Workspace does not exist; nil if that does not matter.
+	BlockMissing func(ctx context.Context) (*Block, error)
 	// BlockUnclaimed is the Block of an object that is being deleted, if its Workspace exists and was created for no object.
 	BlockUnclaimed *Block
 	// BlockFor returns the Block of a template with these users; nil if the users do not matter.

@@ -157,7 +157,10 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		f.NotRecreated = apply.Status.WorkspaceRef != nil && retained(apply)
 		f.LostState = lostState(apply, f)
 		f.StateUnknown = applies.IsStateUnknown(apply, f.Template)
-		return r.dismissRevision(ctx, apply, f)
+		if err = r.dismissRevision(ctx, apply, f); err == nil && f.clusterWide() && f.Verdict.BlockMissing != nil {
+			f.Block, err = f.Verdict.BlockMissing(ctx)
+		}
+		return err
 	}
 	r.observeLive(ctx, apply, f)
 	return nil

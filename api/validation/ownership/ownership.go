@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownership has the validation rules for which WorkspaceTemplateApply belongs to which owner. The evidence is in package adoption.
+// Package ownership has the validation rules for which WorkspaceTemplateApply belongs to which owner. The evidence is in package claim.
 package ownership
 
 import (
