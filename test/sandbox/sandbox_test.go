@@ -32,7 +32,9 @@ const (
 // start starts a sandbox that is stopped when the test ends.
 func start(t *testing.T, options sandbox.Options) *sandbox.Sandbox {
 	t.Helper()
-	options.Log = t.Output()
+	if options.Log == nil {
+		options.Log = t.Output()
+	}
 	return fixture.Start(t, options)
 }
 

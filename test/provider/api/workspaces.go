@@ -64,7 +64,12 @@ type (
 )
 
 var (
-	_ resource.LegacyManaged = &ClusterWorkspace{}
+	_ interface {
+		resource.Managed
+		resource.ConnectionSecretWriterTo
+		resource.ProviderConfigReferencer
+		resource.Orphanable
+	} = &ClusterWorkspace{}
 	_ resource.ModernManaged = &NamespacedWorkspace{}
 )
 

@@ -157,6 +157,11 @@ func (s Server) Start(ctx context.Context, version string) error {
 		return err
 	}
 	recorded.Version = wanted
+	return s.launch(ctx, sandbox, recorded)
+}
+
+// launch runs the server, on another port if another process uses the first one.
+func (s Server) launch(ctx context.Context, sandbox, recorded *state.State) error {
 	for attempt := 1; ; attempt++ {
 		err := s.run(ctx, sandbox, recorded)
 		// Once an endpoint was published, clients use it, so the port must not change.
