@@ -67,7 +67,7 @@ func (g *Gate) Check(ctx context.Context, obj engine.Object) (engine.Verdict, er
 	case *infrav1.CAPTCluster:
 		return g.checkCAPTCluster(ctx, obj)
 	case *controlplanev1.CAPTControlPlane:
-		return g.checkControlPlane(ctx, obj)
+		return subjectOf(obj).verdict(), nil
 	case *infrav1.WorkspaceTemplateApply:
 		return g.checkApply(ctx, obj)
 	case *infrav1.WorkspaceTemplate:

@@ -34,14 +34,18 @@ type Gate interface {
 type Verdict struct {
 	// Block is why nothing of the object is created, changed or deleted; nil if it may be.
 	Block *Block
-	// BlockMissing returns the Block of an object whose cluster-wide Workspace does not exist; nil if that does not matter.
-	BlockMissing func(ctx context.Context) (*Block, error)
+	// BlockMissing returns the Block of an object whose cluster-wide Workspace, or WorkspaceTemplateApply, does not exist; BlockConflict that of an
+	// owner whose WorkspaceTemplateApply belongs to another object. They are nil if that is no reason for a Block.
+	BlockMissing  func(ctx context.Context) (*Block, error)
+	BlockConflict func(conflict string) *Block
 	// BlockUnclaimed is the Block of an object that is being deleted, if its Workspace exists and was created for no object.
 	BlockUnclaimed *Block
 	// BlockFor returns the Block of a template with these users; nil if the users do not matter.
 	BlockFor func(users []*infrav1.WorkspaceTemplateApply) *Block
 	// Inherited is true if the controller of this version has not computed the status of the object.
 	Inherited bool
+	// Advice replaces the advice to recreate the object, whose cloud resources exist; empty if that is right.
+	Advice string
 	// Proof identifies the request to preview what would be written without Block; empty if there is none.
 	Proof string
 	// Finalizers are removed with that of the controller.

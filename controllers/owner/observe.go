@@ -59,6 +59,7 @@ type Reader struct {
 // Observe reads the WorkspaceTemplateApply that an owner refers to or, without a reference, those that may belong to it. It asks the API server
 // before one is deleted, and before one may be created, because none must be missed. An owner that waits for a decision sends no request.
 func (r Reader) Observe(ctx context.Context, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation) (Facts, error) {
+	want.Advice = r.Verdict.Advice
 	observe := func(reader client.Reader) (Facts, error) {
 		switch {
 		case r.Verdict.Block != nil:
@@ -113,6 +114,10 @@ func (r Reader) observeReferenced(ctx context.Context, reader client.Reader, obj
 	if err != nil {
 		return Facts{}, fmt.Errorf("reading WorkspaceTemplateApply %s: %w", ref.Name, err)
 	}
+	if apply == nil && r.Verdict.BlockMissing != nil {
+		block, err := r.Verdict.BlockMissing(ctx)
+		return Facts{Block: block, Held: block != nil}, err
+	}
 	if apply == nil {
 		return Facts{}, nil
 	}
@@ -123,6 +128,9 @@ func (r Reader) observeReferenced(ctx context.Context, reader client.Reader, obj
 // because it belongs to another owner, and each would overwrite or delete the Workspace of the other.
 func (r Reader) factsFor(object client.Object, want claim.Expectation, apply *infrav1.WorkspaceTemplateApply) Facts {
 	if conflict := claim.Conflict(object, want, apply); conflict != "" {
+		if r.Verdict.BlockConflict != nil {
+			return Facts{Block: r.Verdict.BlockConflict(conflict), Held: true}
+		}
 		return Facts{Conflict: conflict}
 	}
 	if !object.GetDeletionTimestamp().IsZero() && !want.MayDelete(object, apply) {
