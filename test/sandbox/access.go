@@ -51,6 +51,7 @@ func (s *Sandbox) writeEnvFile() error {
 		path += quote(filepath.Dir(s.Binary(program))) + ":"
 	}
 	script := "export KUBECONFIG=" + quote(s.Kubeconfig()) + "\n" +
+		"export KUBECACHEDIR=" + quote(filepath.Join(s.dir, "kube-cache")) + " # Another sandbox may have had the same address.\n" +
 		"export PATH=" + path + "\"$PATH\"\n" +
 		"export CLUSTERCTL_DISABLE_VERSIONCHECK=true # It would look for a newer release on the internet.\n"
 	return os.WriteFile(EnvFile(s.dir), []byte(script), 0o600)

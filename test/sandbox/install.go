@@ -30,10 +30,8 @@ func (s *Sandbox) installDefinitions(ctx context.Context) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	if s.options.ClusterAPI {
+	if s.options.ClusterAPI || s.options.ClusterAPIDefinitions {
 		group.Go(func() error { return s.installClusterAPI(ctx) })
-	} else if s.options.ClusterAPIDefinitions {
-		group.Go(func() error { return s.installClusterAPIDefinitions(ctx) })
 	}
 	if !s.options.NoCRDs {
 		group.Go(func() error { return s.installCAPT(ctx) })
@@ -91,25 +89,17 @@ func (s *Sandbox) installAdmission(ctx context.Context) error {
 	return manifests.Apply(ctx, s.client, objects...)
 }
 
-// installClusterAPI installs Cluster API's CRDs and access rules from the module that core is built from.
+// installClusterAPI installs Cluster API's CRDs and access rules from the module that core is built from. Without its controllers, it
+// installs only the CRDs, without the conversion webhook.
 func (s *Sandbox) installClusterAPI(ctx context.Context) error {
 	set, err := s.clusterAPIManifests(ctx)
+	if err == nil && !s.options.ClusterAPI {
+		set, err = manifests.Set{Definitions: set.Definitions}, manifests.WithoutConversion(set.Definitions)
+	}
 	if err != nil {
 		return err
 	}
 	return s.installSet(ctx, set)
-}
-
-// installClusterAPIDefinitions installs Cluster API's CRDs without its controllers and its conversion webhook.
-func (s *Sandbox) installClusterAPIDefinitions(ctx context.Context) error {
-	set, err := s.clusterAPIManifests(ctx)
-	if err != nil {
-		return err
-	}
-	if err := manifests.WithoutConversion(set.Definitions); err != nil {
-		return err
-	}
-	return s.installSet(ctx, manifests.Set{Definitions: set.Definitions})
 }
 
 // clusterAPISource is the directory of the source of Cluster API.

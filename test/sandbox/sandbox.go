@@ -37,7 +37,6 @@ type Sandbox struct {
 	guard     *state.Guard
 	config    *rest.Config
 	client    client.Client
-	crashes   chan error
 
 	// lock guards everything below.
 	lock        sync.Mutex
@@ -82,7 +81,6 @@ func newSandbox(options Options) (*Sandbox, error) {
 		options:     options,
 		root:        root,
 		dir:         dir,
-		crashes:     make(chan error, 64),
 		ports:       map[string]int{},
 		components:  map[string]*component{},
 		kubeconfigs: map[string]string{},

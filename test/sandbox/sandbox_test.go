@@ -25,14 +25,16 @@ import (
 
 // Deadline and interval of waits.
 const (
-	wait = 30 * time.Second
+	wait = 3 * time.Minute
 	tick = 50 * time.Millisecond
 )
 
 // start starts a sandbox that is stopped when the test ends.
 func start(t *testing.T, options sandbox.Options) *sandbox.Sandbox {
 	t.Helper()
-	options.Log = t.Output()
+	if options.Log == nil {
+		options.Log = t.Output()
+	}
 	return fixture.Start(t, options)
 }
 

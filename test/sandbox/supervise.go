@@ -14,10 +14,11 @@ import (
 )
 
 const (
-	// stopGrace is how long a component may take to end before it is killed.
-	stopGrace = 3 * time.Second
+	// stopGrace is how long a component may take to end before it is killed. The provider waits for the commands that it runs, and the API server for
+	// open watches, up to a minute.
+	stopGrace, apiServerGrace = 20 * time.Second, 3 * time.Second
 	// startTimeout limits waits for the components that have started.
-	startTimeout = 90 * time.Second
+	startTimeout = 3 * time.Minute
 	// portAttempts limits how often a component is started when another process takes its ports.
 	portAttempts = 5
 )
@@ -106,7 +107,7 @@ func (s *Sandbox) run(ctx context.Context, c *component) error {
 	return err
 }
 
-// watch reports a process that ended without being stopped.
+// watch reports a process that ended without being stopped, with its exit status and last log lines.
 func (s *Sandbox) watch(p *process.Process) {
 	<-p.Done()
 	s.lock.Lock()
@@ -116,14 +117,7 @@ func (s *Sandbox) watch(p *process.Process) {
 		return
 	}
 	fmt.Fprintf(s.logs(), "sandbox: %v\n", p.Err())
-	select {
-	case s.crashes <- p.Err():
-	default: // Without a receiver, the log has it.
-	}
 }
-
-// Crashes delivers an error for every component that crashed, with its name, exit status and last log lines.
-func (s *Sandbox) Crashes() <-chan error { return s.crashes }
 
 // running returns the process of a component that this process has started, or nil.
 func (s *Sandbox) running(name string) (*component, *process.Process) {
@@ -155,7 +149,12 @@ func (s *Sandbox) stop(name string, grace time.Duration) error {
 func (s *Sandbox) Kill(name string) error { return s.stop(name, 0) }
 
 // StopComponent terminates a component, and kills it after a grace period.
-func (s *Sandbox) StopComponent(_ context.Context, name string) error { return s.stop(name, stopGrace) }
+func (s *Sandbox) StopComponent(_ context.Context, name string) error {
+	if name == APIServer {
+		return s.stop(name, apiServerGrace)
+	}
+	return s.stop(name, stopGrace)
+}
 
 // StartComponent starts a component that was stopped, killed or crashed, and returns when it is ready. It has its former ports, unless another process has
 // taken one of them meanwhile.

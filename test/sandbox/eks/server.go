@@ -65,7 +65,7 @@ func (s Server) file(name string) string { return filepath.Join(s.Folder(), name
 func (s Server) Recorded() (*state.State, error) {
 	recorded, err := state.Load(s.Folder())
 	if errors.Is(err, fs.ErrNotExist) {
-		return &state.State{Processes: make([]state.Process, 1)}, nil
+		return &state.State{Processes: []state.Process{{Spec: process.Spec{Name: "cluster " + s.Name, Log: s.file("kube-apiserver.log"), Dir: s.Dir}}}}, nil
 	}
 	return recorded, err
 }
@@ -157,6 +157,11 @@ func (s Server) Start(ctx context.Context, version string) error {
 		return err
 	}
 	recorded.Version = wanted
+	return s.launch(ctx, sandbox, recorded)
+}
+
+// launch runs the server, on another port if another process uses the first one.
+func (s Server) launch(ctx context.Context, sandbox, recorded *state.State) error {
 	for attempt := 1; ; attempt++ {
 		err := s.run(ctx, sandbox, recorded)
 		// Once an endpoint was published, clients use it, so the port must not change.
@@ -183,7 +188,7 @@ func (s Server) check(ctx context.Context, version string) (sandbox *state.State
 	return sandbox, minor.String(), supported(ctx, sandbox.Binaries[binaries.KubeAPIServer], minor)
 }
 
-// run starts the server and returns when it is ready. The endpoint is written last: its file means that the cluster exists.
+// run starts the server and returns when it is ready. The file of the endpoint means that the cluster exists.
 func (s Server) run(ctx context.Context, sandbox, recorded *state.State) error {
 	if recorded.Ports == nil {
 		if err := s.create(recorded); err != nil {
@@ -194,16 +199,14 @@ func (s Server) run(ctx context.Context, sandbox, recorded *state.State) error {
 		Port: recorded.Ports[portName], EtcdEndpoint: sandbox.EtcdEndpoint, EtcdPrefix: recorded.EtcdPrefix, Dir: s.Folder(), EmulatedVersion: recorded.Version,
 	}
 	server := &recorded.Processes[0]
-	server.Spec = process.Spec{
-		Name: "cluster " + s.Name, Path: sandbox.Binaries[binaries.KubeAPIServer], Args: config.Args(), Dir: s.Dir, Log: s.file("kube-apiserver.log"),
-	}
+	server.Path, server.Args = sandbox.Binaries[binaries.KubeAPIServer], config.Args()
 	server.Health, server.CA = config.URL()+"/readyz", s.file("ca.crt")
 	save := func(*process.Process) error { return recorded.Save(s.Folder()) }
 	if _, err := server.Run(ctx, save); err != nil {
 		return err
 	}
 	recorded.Ready = true
-	return errors.Join(save(nil), state.WriteFile(s.file("endpoint"), []byte(config.URL())))
+	return errors.Join(state.WriteFile(s.file("endpoint"), []byte(config.URL())), save(nil))
 }
 
 const portName = "apiserver"

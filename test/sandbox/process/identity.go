@@ -81,8 +81,8 @@ func (id ID) Stop(grace time.Duration) error {
 	return nil
 }
 
-// killTimeout is how long a killed process may take to end: the kernel must release its memory and files.
-const killTimeout = 10 * time.Second
+// killTimeout is how long a killed process may take to end on a busy machine: the kernel must release its memory and files.
+const killTimeout = time.Minute
 
 func (id ID) gone(timeout time.Duration) bool {
 	for deadline := time.Now().Add(timeout); ; time.Sleep(20 * time.Millisecond) {

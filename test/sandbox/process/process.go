@@ -165,7 +165,7 @@ func WaitReady(ctx context.Context, client *http.Client, url string, p *Process)
 	defer ticker.Stop()
 	for {
 		last := Probe(ctx, client, url)
-		if last == nil {
+		if last == nil && !p.Ended() {
 			return nil
 		}
 		select {
@@ -184,7 +184,7 @@ func WaitReady(ctx context.Context, client *http.Client, url string, p *Process)
 
 // Probe checks the health once.
 func Probe(ctx context.Context, client *http.Client, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -226,36 +226,32 @@ func Tail(path string, lines int) string {
 }
 
 // The ports of a sandbox are below the ranges that Linux and macOS use for outgoing connections, so a component that is
-// restarted finds its port free. If two sandboxes choose the same port, one of them starts its component again on another
-// one (PortTaken).
+// restarted finds its port free.
 const (
 	firstPort = 20000
 	lastPort  = 31999
 )
 
-var (
-	handedOutLock sync.Mutex
-	handedOut     = map[int]bool{}
-)
+// reserved holds the reservations of FreePort until this process ends.
+var reserved sync.Map
 
-// FreePort returns a free loopback port that this process has not returned before.
+// FreePort returns a free loopback port that no process has got from this function and still runs: the UDP port of the same number is
+// the reservation. Otherwise two sandboxes that start at the same time could choose the same port, and one of them could take the health of the other's
+// component for that of its own.
 func FreePort() (int, error) {
-	handedOutLock.Lock()
-	defer handedOutLock.Unlock()
 	for range 1000 {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
-		if handedOut[port] {
+		reservation, err := net.ListenPacket("udp", Loopback(port))
+		if err != nil {
 			continue
 		}
 		listener, err := net.Listen("tcp", Loopback(port))
 		if err != nil {
+			_ = reservation.Close()
 			continue
 		}
-		if err := listener.Close(); err != nil {
-			return 0, err
-		}
-		handedOut[port] = true
-		return port, nil
+		reserved.Store(port, reservation)
+		return port, listener.Close()
 	}
 	return 0, fmt.Errorf("no free port between %d and %d", firstPort, lastPort)
 }

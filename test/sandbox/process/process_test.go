@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	wait = 10 * time.Second
+	wait = time.Minute
 	tick = 20 * time.Millisecond
 )
 

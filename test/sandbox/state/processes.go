@@ -27,7 +27,7 @@ import (
 
 const (
 	// startTimeout limits how long one process may take to become ready on a busy machine.
-	startTimeout = 90 * time.Second
+	startTimeout = 3 * time.Minute
 	// stopGrace is how long a client of the API server may take to end. The servers are killed at once: they have no clients any
 	// more, and their data is about to be removed.
 	stopGrace = 3 * time.Second

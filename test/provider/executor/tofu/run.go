@@ -1,10 +1,6 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build unix
-
-// SPDX-FileCopyrightText: The CAPT Authors
-// SPDX-License-Identifier: Apache-2.0
 package tofu
 
 import (

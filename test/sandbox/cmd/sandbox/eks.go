@@ -17,7 +17,7 @@ import (
 )
 
 // clusterTimeout limits how long a cluster may take to start or stop.
-const clusterTimeout = 2 * time.Minute
+const clusterTimeout = 5 * time.Minute
 
 // eksOptions are the options of eks start and eks stop.
 type eksOptions struct {
