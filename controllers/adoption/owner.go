@@ -40,9 +40,9 @@ func subjectOf(c *controlplanev1.CAPTControlPlane) subject {
 
 func (s subject) isLegacy() bool { return legacy.LegacyStatus(s.observed, s.GetConditions()) }
 
-func (g *Gate) checkCAPTCluster(ctx context.Context, captCluster *infrav1.CAPTCluster) (v engine.Verdict, err error) {
+func (g *Gate) checkCAPTCluster(ctx context.Context, captCluster *infrav1.CAPTCluster) (v engine.GateDecision, err error) {
 	s := subject{captCluster, captCluster.Spec.WorkspaceTemplateApplyRef, captCluster.Status.ObservedGeneration, claim.ExpectationOfCAPTCluster(captCluster, "").Recorded}
-	v = s.verdict()
+	v = s.decision()
 	if captCluster.Spec.VPC.Template.IsDefined() {
 		v.Correct, err = g.correctVPC(ctx, captCluster)
 	} else {
@@ -57,7 +57,7 @@ func (g *Gate) checkCAPTCluster(ctx context.Context, captCluster *infrav1.CAPTCl
 	return v, err
 }
 
-// verdict about an owner, which depends on the owner alone.
+// decision about an owner, which depends on the owner alone.
 //
 // Before adoption, the cloud resources are unchanged: the owner is as ready as CAPT v0.3 left it. An owner without a status has nothing to
 // keep. One that was adopted and rolled back stays Ready.
@@ -65,8 +65,8 @@ func (g *Gate) checkCAPTCluster(ctx context.Context, captCluster *infrav1.CAPTCl
 // After adoption, the owner may be reconciled before its WorkspaceTemplateApply. An adoption causes no Terraform run, so "Provisioning"
 // would be wrong, and every adopted cluster would be Degraded for a moment. The state is reported as soon as the WorkspaceTemplateApply
 // was observed in its current generation. A refused request, or a conflict with another owner, is reported at once.
-func (s subject) verdict() engine.Verdict {
-	v := engine.Verdict{Inherited: s.isLegacy()}
+func (s subject) decision() engine.GateDecision {
+	v := engine.GateDecision{Inherited: s.isLegacy()}
 	if v.Inherited {
 		v.Advice = legacy.CheckAdvice
 	}
@@ -121,7 +121,7 @@ func (g *Gate) blockOfExistingVPC(ctx context.Context, s subject) (*engine.Block
 	if controlPlane == nil {
 		return nil, nil
 	}
-	reader := owner.Reader{Cached: g.Client, Uncached: g.Uncached, Gate: g, Verdict: subjectOf(controlPlane).verdict()}
+	reader := owner.Reader{Cached: g.Client, Uncached: g.Uncached, Gate: g, GateDecision: subjectOf(controlPlane).decision()}
 	apply, err := reader.Observe(ctx, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, claim.ExpectationOfControlPlane(controlPlane, cluster.Name))
 	if err != nil || !apply.Held {
 		return nil, err

@@ -107,20 +107,20 @@ func TestAwaitsAdoption(t *testing.T) {
 				subject.SetConditions([]metav1.Condition{legacyVPC})
 			}
 			gate := &Gate{Client: c, Uncached: c}
-			v := subject.verdict()
-			f, err := owner.Reader{Gate: gate, Verdict: v, Cached: c, Uncached: c}.Observe(t.Context(), captCluster, row.ref, want)
+			v := subject.decision()
+			f, err := owner.Reader{Gate: gate, GateDecision: v, Cached: c, Uncached: c}.Observe(t.Context(), captCluster, row.ref, want)
 			require.NoError(t, err)
 			assert.Equal(t, row.awaits, f.Held)
 			assert.Equal(t, row.undecided, f.NeedsDecision())
 			assert.Equal(t, row.undecided, f.Decision().Status == metav1.ConditionTrue)
-			f, err = owner.Reader{Gate: gate, Verdict: v, Cached: c, Uncached: c, Confirm: true}.Observe(t.Context(), captCluster, row.ref, want)
+			f, err = owner.Reader{Gate: gate, GateDecision: v, Cached: c, Uncached: c, Confirm: true}.Observe(t.Context(), captCluster, row.ref, want)
 			require.NoError(t, err)
 			assert.Equal(t, row.awaits, f.Held, "the API server returns the same")
 		})
 	}
 	deleted := builder.CAPTCluster("demo", builder.Deleting())
 	deleted.SetConditions([]metav1.Condition{legacyVPC})
-	v := subject{deleted, refer("demo-vpc"), 0, "demo-vpc"}.verdict()
+	v := subject{deleted, refer("demo-vpc"), 0, "demo-vpc"}.decision()
 	assert.Nil(t, v.BlockMissing, "nothing holds up its deletion")
 }
 
