@@ -34,7 +34,7 @@ const fieldManager = naming.CAPTControlPlaneFieldManager
 // Facts are what a reconcile observed, and the results of its writes.
 type Facts struct {
 	Now time.Time
-	// GateDecision of the gate about the control plane.
+	// GateDecision is about the control plane.
 	GateDecision engine.GateDecision
 	// Cluster is nil until Cluster API has set the owner reference.
 	Cluster *clusterv1.Cluster

@@ -70,7 +70,7 @@ type Facts struct {
 	// Rendered is nil when the template is missing, or has RenderErrors.
 	Rendered     *render.Rendered
 	RenderErrors field.ErrorList
-	// GateDecision of the gate about the object, and Block why the object must not be written; nil if it may be.
+	// GateDecision is about the object, and Block why the object must not be written; nil if it may be.
 	GateDecision engine.GateDecision
 	Block        *engine.Block
 	// LookupError is why a template or dependency could not be read. Nothing is written then, and the reconcile is retried.
