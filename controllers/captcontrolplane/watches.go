@@ -52,7 +52,7 @@ const (
 // SetupWithManager registers the watches.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log, scheme, indexer := ctrl.LoggerFrom(ctx), mgr.GetScheme(), mgr.GetFieldIndexer()
-	if err := registerIndexes(ctx, indexer); err != nil {
+	if err := RegisterIndexes(ctx, indexer); err != nil {
 		return err
 	}
 	control := ctrl.NewControllerManagedBy(mgr)
@@ -87,7 +87,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return r.requests().Watch(control).Complete(r)
 }
 
-func registerIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+// RegisterIndexes adds the indexes of this controller to a cache.
+func RegisterIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return errors.Join(
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys),
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.TemplateIndex, templateKeys),
