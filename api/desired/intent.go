@@ -6,6 +6,7 @@
 package desired
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -39,10 +40,7 @@ func vpcVariables(captCluster *infrav1.CAPTCluster, cluster string) map[string]s
 	out := make(map[string]string, len(template.Variables)+3)
 	maps.Copy(out, template.Variables)
 	out[naming.ClusterVariable] = cluster
-	out[naming.VPCVariable] = template.Name
-	if template.Name == "" {
-		out[naming.VPCVariable] = naming.VPC(captCluster.Name)
-	}
+	out[naming.VPCVariable] = cmp.Or(template.Name, naming.VPC(captCluster.Name))
 	out[naming.RegionVariable] = captCluster.Spec.Region
 	return out
 }

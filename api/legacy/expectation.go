@@ -4,10 +4,11 @@
 package legacy
 
 import (
+	"cmp"
+
 	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 )
@@ -21,7 +22,7 @@ func ExpectationOfCAPTCluster(captCluster *infrav1.CAPTCluster, cluster string) 
 		Variables:  map[string]string{naming.ClusterVariable: cluster},
 	}
 	if template := captCluster.Spec.VPC.Template; template.IsDefined() {
-		want.Template, want.Variables = template.Ref, desired.VPCIntent(captCluster, cluster).Variables
+		want.Template, want.Variables[naming.VPCVariable] = template.Ref, cmp.Or(template.Name, naming.VPC(captCluster.Name))
 		if captCluster.Status.VPC.ID != "" {
 			want.ProvisionedField = "status.vpc.id"
 		}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/validation/consumption"
@@ -31,7 +32,7 @@ type Facts struct {
 	// Apply is the WorkspaceTemplateApply of the VPC.
 	Apply owner.Facts
 	// Template is the WorkspaceTemplate of the VPC.
-	Template owner.TemplateFacts
+	Template desired.TemplateFacts
 	// Running is how long Terraform has been creating or updating the VPC; zero when it is not.
 	Running time.Duration
 	// Clusters refer to the CAPTCluster.

@@ -24,9 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 	graphreader "github.com/capt-provider/capt/controllers/graph"
@@ -105,7 +105,7 @@ func (r *Reconciler) requests() owner.Requests {
 
 // vpcSecretKey is the Secret that describes a VPC.
 func vpcSecretKey(object client.Object) []string {
-	if name := owners.VPCSecret(object.(*infrav1.CAPTCluster)); name != "" {
+	if name := desired.VPCSecret(object.(*infrav1.CAPTCluster)); name != "" {
 		return []string{object.GetNamespace() + "/" + name}
 	}
 	return nil

@@ -26,7 +26,6 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/consumption"
-	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/migrate"
@@ -233,13 +232,13 @@ func (f *fleet) intent(o *owner) (desired.Intent, error) {
 		return desired.Intent{}, fmt.Errorf("spec.version: %w", err)
 	}
 	return desired.ControlPlaneIntent(o.controlPlane, desired.ControlPlaneInputs{
-		Cluster: o.cluster, EKSVersion: version.EKS, Region: owners.Region(o.controlPlane, o.captCluster), VPCID: f.vpcID(o.captCluster),
+		Cluster: o.cluster, EKSVersion: version.EKS, Region: desired.Region(o.controlPlane, o.captCluster), VPCID: f.vpcID(o.captCluster),
 	})
 }
 
 // vpcID returns the ID of the VPC that the manager will use for a control plane: from the CAPTCluster, or from the outputs of Terraform.
 func (f *fleet) vpcID(captCluster *infrav1.CAPTCluster) string {
-	if id := owners.VPCID(captCluster); captCluster == nil || id != "" {
+	if id := desired.VPCID(captCluster); captCluster == nil || id != "" {
 		return id
 	}
 	for _, o := range f.owners {

@@ -21,7 +21,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/ssa"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/api/validation/versions"
 )
 
@@ -132,7 +131,7 @@ func (f *clusterObjects) controlPlaneUnit() (u unit, err error) {
 	want := legacy.ExpectationOfControlPlane(c, f.cluster.Name)
 	version, invalid := versions.ParseKubernetesVersion(c.Spec.Version)
 	intent, err := desired.ControlPlaneIntent(c, desired.ControlPlaneInputs{
-		Cluster: f.cluster.Name, EKSVersion: version.EKS, Region: owners.Region(c, f.captCluster), VPCID: owners.VPCID(f.captCluster),
+		Cluster: f.cluster.Name, EKSVersion: version.EKS, Region: desired.Region(c, f.captCluster), VPCID: desired.VPCID(f.captCluster),
 	})
 	if err != nil {
 		return u, err
@@ -141,9 +140,9 @@ func (f *clusterObjects) controlPlaneUnit() (u unit, err error) {
 	if err != nil {
 		return u, err
 	}
-	errs := []error{invalid, owners.RegionChange(c, f.captCluster, u.live)}
+	errs := []error{invalid, desired.RegionChange(c, f.captCluster, u.live)}
 	if f.captCluster != nil {
-		errs = append(errs, owners.RegionConflict(c, f.captCluster, u.live))
+		errs = append(errs, desired.RegionConflict(c, f.captCluster, u.live))
 	}
 	if from := versions.CurrentVersions(c, u.live); invalid == nil && from.Requested != version.EKS {
 		_, step := versions.ValidateVersionChange(from, version.EKS)
@@ -177,8 +176,8 @@ func (f *clusterObjects) profiles(controlPlane *unit) (found []unit, err error) 
 			connection = ref.Name
 		}
 		intent, err := desired.FargateIntent(c, profile, desired.FargateInputs{
-			Cluster: f.cluster.Name, EKSName: variables[naming.ClusterVariable], Connection: connection, VPCSecret: owners.VPCSecret(f.captCluster),
-			Region: cmp.Or(variables[naming.RegionVariable], owners.Region(c, f.captCluster)),
+			Cluster: f.cluster.Name, EKSName: variables[naming.ClusterVariable], Connection: connection, VPCSecret: desired.VPCSecret(f.captCluster),
+			Region: cmp.Or(variables[naming.RegionVariable], desired.Region(c, f.captCluster)),
 		})
 		if err != nil {
 			return nil, err
