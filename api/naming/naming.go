@@ -179,3 +179,60 @@ func hash(n int, s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:n]
 }
+
+// CAPTClusterOf returns the name of the CAPTCluster whose VPC gets a WorkspaceTemplateApply of this name by the naming scheme; false if the
+// naming scheme does not give this name. A truncated name does not identify its owner.
+func CAPTClusterOf(apply string) (string, bool) {
+	return ownerOf(apply, vpcSuffix, VPCWorkspaceTemplateApply)
+}
+
+// CAPTControlPlaneOf returns the name of the CAPTControlPlane that gets a WorkspaceTemplateApply of this name by the naming scheme; false
+// if the naming scheme does not give this name. A truncated name does not identify its owner.
+func CAPTControlPlaneOf(apply string) (string, bool) {
+	return ownerOf(apply, controlPlaneApplySuffix, ControlPlaneWorkspaceTemplateApply)
+}
+
+// FargateClustersOf returns the names of the Clusters whose Fargate profiles may get a WorkspaceTemplateApply of this name by the naming
+// scheme. There may be several: both names may have dashes, and a hash may replace the name of the profile. The caller compares the
+// profiles of these Clusters.
+func FargateClustersOf(apply string) []string {
+	begin, found := strings.CutSuffix(apply, fargateApplySuffix)
+	if !found {
+		return nil
+	}
+	var clusters []string
+	for i, r := range begin {
+		if r == '-' && i > 0 {
+			clusters = append(clusters, begin[:i])
+		}
+	}
+	return clusters
+}
+
+// ownerOf returns a name without the suffix, and whether the naming scheme derives the name from the result. scheme derives it.
+func ownerOf(name, suffix string, scheme func(string) string) (string, bool) {
+	owner, found := strings.CutSuffix(name, suffix)
+	return owner, found && owner != "" && scheme(owner) == name
+}
+
+// ApplyWithSameWorkspace returns the name of the other WorkspaceTemplateApply whose Workspace gets the same name by the naming scheme:
+// x-apply for x, and x for x-apply.
+func ApplyWithSameWorkspace(apply string) string {
+	if base, found := strings.CutSuffix(apply, applySuffix); found && base != "" {
+		return base
+	}
+	return apply + applySuffix
+}
+
+// leaderElectionLease is the Lease of a manager that watches all namespaces and objects.
+const leaderElectionLease = "capt-manager-leader-election"
+
+// LeaderElectionLease returns the name of the Lease for leader election. Managers that watch another namespace or another value of the
+// watch label need different Leases: with one Lease, only one of them would reconcile. The label value may not be a valid name, so it is
+// hashed.
+func LeaderElectionLease(namespace, watchFilter string) string {
+	if namespace == "" && watchFilter == "" {
+		return leaderElectionLease
+	}
+	return leaderElectionLease + "-" + hash(12, namespace+"/"+watchFilter) // A namespace has no slash.
+}

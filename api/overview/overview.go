@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -267,4 +268,121 @@ func (o *Objects) List() (list []Object) {
 		list = append(list, found)
 	}
 	return list
+}
+
+// Condition of an object of a Cluster.
+type Condition struct {
+	Kind             string `json:"kind"` // Kind and Name of the object.
+	Name             string `json:"name"`
+	metav1.Condition `json:",inline"`
+}
+
+// Conditions returns those that a Ready Cluster at rest does not have, first those of objects that wait for none of the others. Of the Cluster
+// itself, only those that say more than the conditions of CAPT's objects.
+func (o *Objects) Conditions() (list []Condition) {
+	for _, object := range append(o.all(), o.Cluster) {
+		for _, condition := range object.GetConditions() {
+			if _, is := object.(*clusterv1.Cluster); is && condition.Type != clusterv1.ClusterRemoteConnectionProbeCondition {
+				continue
+			}
+			if (condition.Status == metav1.ConditionTrue) == isNegative(condition.Type) || explainsFailure(condition.Reason) {
+				list = append(list, Condition{graph.NodeOf(object).Kind, object.GetName(), condition})
+			}
+		}
+	}
+	return list
+}
+
+// isNegative reports whether the normal status of a condition is False.
+func isNegative(condition string) bool {
+	return slices.Contains([]string{
+		clusterv1.PausedCondition, infrav1.AdoptionRequiredCondition, infrav1.DeletingCondition, infrav1.CreateRecoverableCondition,
+		infrav1.WorkspaceConflictCondition, infrav1.VPCReplacedCondition, controlplanev1.CreatingCondition, controlplanev1.FailedCondition, controlplanev1.DegradedCondition,
+		controlplanev1.RecoveringCondition, controlplanev1.DependencyCycleCondition, controlplanev1.FargateProfileCreatingCondition,
+		controlplanev1.FargateProfileFailedCondition,
+	}, condition)
+}
+
+// explainsFailure reports whether a condition with its normal status explains why a failure is not repaired: recovery waits, or cannot help.
+func explainsFailure(reason string) bool {
+	switch reason {
+	case controlplanev1.RecoveryBlockedReason, controlplanev1.RecoveryExhaustedReason, controlplanev1.WaitingForRetryReason, infrav1.CreateNotRecoverableReason:
+		return true
+	}
+	return false
+}
+
+// Progress of an operation, as of now. Status changes only when a step is complete; between steps, the percentage grows with time.
+type Progress struct {
+	Operation controlplanev1.Operation `json:"operation"`
+	// PercentComplete is from 0 to 99: a complete operation is not in progress.
+	PercentComplete int32 `json:"percentComplete"`
+	// Started is when the operation started, and EstimatedCompletion when it is expected to complete; absent when unknown.
+	Started             *metav1.Time `json:"started,omitempty"`
+	EstimatedCompletion *metav1.Time `json:"estimatedCompletion,omitempty"`
+	Overdue             bool         `json:"overdue,omitempty"` // Overdue is true after EstimatedCompletion.
+}
+
+// mostPercent is the percentage of an operation that is not complete but takes longer than expected.
+const mostPercent = 99
+
+// progressOf returns the progress of the operation in progress; nil when none is.
+func progressOf(p *controlplanev1.Progress, now metav1.Time) *Progress {
+	if p == nil || p.CurrentOperation == "" {
+		return nil
+	}
+	progress := &Progress{Operation: p.CurrentOperation, PercentComplete: ptr.Deref(p.PercentComplete, 0), EstimatedCompletion: p.EstimatedCompletionTime}
+	if len(p.History) > 0 {
+		progress.Started = p.History[len(p.History)-1].StartTime
+	}
+	progress.PercentComplete = min(mostPercent, max(progress.PercentComplete, progress.elapsed(now)))
+	progress.Overdue = p.EstimatedCompletionTime != nil && p.EstimatedCompletionTime.Before(&now)
+	return progress
+}
+
+// stalled is the progress of an operation that does not continue without the user: time does not change it.
+func (p *Progress) stalled(reported *controlplanev1.Progress) *Progress {
+	return &Progress{Operation: p.Operation, Started: p.Started, PercentComplete: ptr.Deref(reported.PercentComplete, 0)}
+}
+
+// elapsed is the part of the expected duration that has passed, in percent.
+func (p *Progress) elapsed(now metav1.Time) int32 {
+	if p.Started == nil || p.EstimatedCompletion == nil {
+		return 0
+	}
+	passed, expected := now.Sub(p.Started.Time), p.EstimatedCompletion.Sub(p.Started.Time)
+	if passed <= 0 || expected <= 0 {
+		return 0
+	}
+	return int32(100 * min(1, passed.Seconds()/expected.Seconds()))
+}
+
+// Remaining is the time until the operation is expected to complete; zero when that is unknown or has passed.
+func (p *Progress) Remaining(now time.Time) time.Duration {
+	if p.EstimatedCompletion == nil {
+		return 0
+	}
+	return max(0, p.EstimatedCompletion.Sub(now))
+}
+
+// StateOf returns the state of an object of CAPT: Deleting, status.state of a CAPTControlPlane, or the state that the summary of another kind
+// corresponds to. It is never empty.
+func StateOf(object graph.Object) controlplanev1.State {
+	node := graph.NodeOf(object)
+	controlPlane, isControlPlane := object.(*controlplanev1.CAPTControlPlane)
+	switch {
+	case !object.GetDeletionTimestamp().IsZero():
+		return StateDeleting
+	case isControlPlane:
+		return cmp.Or(controlPlane.Status.State, controlplanev1.StatePending)
+	case node.Ready == metav1.ConditionTrue:
+		return controlplanev1.StateReady
+	case node.Reason == "":
+		return controlplanev1.StatePending
+	case node.Reason == infrav1.VPCReplacedReason: // Both VPCs may exist.
+		return controlplanev1.StateDegraded
+	case infrav1.RequiresUserAction(node.Reason):
+		return controlplanev1.StateFailed
+	}
+	return controlplanev1.StateProvisioning
 }

@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -123,4 +125,302 @@ func toMap(spec *terraform.WorkspaceSpec) (map[string]any, error) {
 	content := map[string]any{}
 	// utiljson decodes whole numbers as int64, as in objects of the API server: a float64 would always differ.
 	return content, utiljson.Unmarshal(data, &content)
+}
+
+// Ownership of a Workspace.
+type Ownership string
+
+const (
+	// Owned by the WorkspaceTemplateApply: it created or adopted it.
+	Owned Ownership = "Owned"
+	// Foreign: it belongs to another object, or does not have an owner.
+	Foreign Ownership = "Foreign"
+	// Undecided: it was created for a WorkspaceTemplateApply of this name, but an earlier one may have retained it on purpose. The user must
+	// confirm the UID of the Workspace.
+	Undecided Ownership = "Undecided"
+	// Replaced: another client recreated the recorded Workspace.
+	Replaced Ownership = "Replaced"
+)
+
+// OwnerOf reports whether a Workspace belongs to a WorkspaceTemplateApply. rendered is what its template renders to; it may be nil. The evidence
+// depends on the Workspace:
+//
+//   - With a claim annotation, and newer than the object: the claim.
+//   - With a claim annotation, and older than the object: the claim and, in addition, a record of its UID in status, an annotation from before
+//     a move or a restore that names its state, or the confirmation of its UID by the user.
+//   - Without a claim annotation, so that this version did not create it: a record of its UID in status, or equality with the rendered
+//     Workspace together with its name in status or a confirmation.
+func OwnerOf(workspace *unstructured.Unstructured, apply *infrav1.WorkspaceTemplateApply, rendered *Rendered) Ownership {
+	switch {
+	case naming.IsPreview(workspace):
+		return Foreign
+	case workspace.GetAnnotations()[naming.ClaimAnnotation] != "":
+		return claimedOwner(workspace, apply)
+	}
+	return unclaimedOwner(workspace, apply, rendered)
+}
+
+// claimedOwner decides for a Workspace that this version of CAPT created. A Workspace older than the WorkspaceTemplateApply may be one that an
+// earlier object of the same name retained.
+func claimedOwner(workspace *unstructured.Unstructured, apply *infrav1.WorkspaceTemplateApply) Ownership {
+	created := workspace.GetCreationTimestamp()
+	older := !created.IsZero() && created.Time.Before(apply.CreationTimestamp.Time)
+	switch {
+	case !IsClaimed(workspace, apply):
+		return Foreign
+	case IsRecorded(workspace, apply), isConfirmed(workspace, apply), !older:
+		return Owned
+	}
+	return Undecided
+}
+
+// unclaimedOwner decides for a Workspace that CAPT v0.3 or another client created: by what status records, and by whether the Workspace is as
+// rendered.
+func unclaimedOwner(workspace *unstructured.Unstructured, apply *infrav1.WorkspaceTemplateApply, rendered *Rendered) Ownership {
+	same := rendered != nil && !rendered.Differs(workspace)
+	switch {
+	case IsRecorded(workspace, apply), same && apply.Status.WorkspaceName == workspace.GetName():
+		return Owned
+	case same && equalsInNamespace(workspace, apply, rendered) && isConfirmed(workspace, apply):
+		return Owned
+	case same && equalsInNamespace(workspace, apply, rendered):
+		return Undecided
+	case apply.Status.WorkspaceRef != nil && apply.Status.WorkspaceRef.UID != "":
+		return Replaced
+	}
+	return Foreign
+}
+
+// IsClaimed reports whether a Workspace was created for a WorkspaceTemplateApply of that namespace and name.
+func IsClaimed(workspace *unstructured.Unstructured, apply *infrav1.WorkspaceTemplateApply) bool {
+	return workspace.GetAnnotations()[naming.ClaimAnnotation] == naming.Claim(types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name})
+}
+
+// IsRecorded reports whether status of a WorkspaceTemplateApply, which users cannot write, records the UID of a Workspace.
+func IsRecorded(workspace *unstructured.Unstructured, apply *infrav1.WorkspaceTemplateApply) bool {
+	ref := apply.Status.WorkspaceRef
+	return ref != nil && ref.UID != "" && ref.UID == workspace.GetUID()
+}
+
+// isConfirmed reports whether a user has confirmed the UID of the Workspace, or the object was moved or restored with the name of the state. Such
+// a name that the object itself recorded does not count: it is set before a Workspace is created, which may find a retained one.
+func isConfirmed(workspace *unstructured.Unstructured, apply *infrav1.WorkspaceTemplateApply) bool {
+	uid, state := apply.Annotations[naming.AdoptWorkspaceAnnotation], apply.Annotations[naming.ExternalNameAnnotation]
+	restored := state != "" && state == workspace.GetAnnotations()[ExternalNameAnnotation] && apply.Annotations[naming.ExternalNameUIDAnnotation] != string(apply.UID)
+	return restored || uid != "" && uid == string(workspace.GetUID())
+}
+
+// equalsInNamespace reports whether a Workspace without a claim is exactly as rendered, except for defaults, and of the same namespace. That
+// applying changes nothing does not prove ownership: the fewer fields a template has, the more Workspaces it matches. A user with access to one
+// namespace can name any cluster-wide Workspace in spec and render the same spec, but cannot make it write its outputs to that namespace.
+func equalsInNamespace(workspace *unstructured.Unstructured, apply *infrav1.WorkspaceTemplateApply, rendered *Rendered) bool {
+	namespace := workspace.GetNamespace()
+	if namespace == "" {
+		namespace, _, _ = unstructured.NestedString(workspace.Object, "spec", "writeConnectionSecretToRef", "namespace")
+	}
+	return namespace == apply.Namespace && len(Differences(workspace, rendered)) == 0
+}
+
+// defaultProviderConfig is the default of the CRDs of provider-terraform.
+const defaultProviderConfig = "default"
+
+// ProviderConfig returns the ProviderConfig of the rendered Workspace, in the form of ProviderConfigOf.
+func (r *Rendered) ProviderConfig() string { return ProviderConfigOf(r.Object) }
+
+// ProviderConfigOf returns the ProviderConfig of a Workspace, which determines AWS account and backend: the name for a cluster-scoped
+// Workspace, kind/name for a namespaced one. Without a reference it is the default of the CRD.
+func ProviderConfigOf(workspace *unstructured.Unstructured) string {
+	field := func(name, otherwise string) string {
+		value, _, _ := unstructured.NestedString(workspace.Object, "spec", "providerConfigRef", name)
+		return cmp.Or(value, otherwise)
+	}
+	name := field("name", defaultProviderConfig)
+	if workspace.GroupVersionKind() == terraform.ScopeCluster.GroupVersionKind() {
+		return name
+	}
+	return field("kind", DefaultProviderConfigKind) + "/" + name
+}
+
+// toNamespacedScope changes a spec to the spec of a namespaced Workspace. References must be in its namespace, and their field namespace is
+// removed. Fields of the cluster scope are converted or removed.
+func toNamespacedScope(spec *terraform.WorkspaceSpec, namespace string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, ref := range spec.References(path) {
+		if *ref.Namespace != "" && *ref.Namespace != namespace {
+			errs = append(errs, otherNamespaceError(ref, namespace))
+		}
+		*ref.Namespace = ""
+	}
+	if spec.DeletionPolicy == terraform.DeletionOrphan {
+		spec.ManagementPolicies = withoutDelete(spec.ManagementPolicies)
+	}
+	spec.DeletionPolicy = ""
+	spec.PublishConnectionDetailsTo = nil
+	if spec.ProviderConfigRef != nil {
+		spec.ProviderConfigRef.Policy = nil
+		if spec.ProviderConfigRef.Kind == "" {
+			spec.ProviderConfigRef.Kind = DefaultProviderConfigKind
+		}
+	}
+	return errs
+}
+
+// toClusterScope changes a spec to the spec of a cluster-scoped Workspace. Such a Workspace can read any namespace, so references must be
+// in the namespace of the WorkspaceTemplateApply, or in the namespace of the template if they have no placeholders. References that an
+// adopted Workspace already has are accepted.
+func toClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field.ErrorList {
+	literal := map[string]string{}
+	for _, ref := range in.Template.Spec.Template.Spec.DeepCopy().References(path) {
+		if *ref.Namespace == in.Template.Namespace {
+			literal[ref.Path.String()] = ref.Object
+		}
+	}
+	if in.Apply.Spec.WriteConnectionSecretToRef != nil {
+		// The WorkspaceTemplateApply overrides the template.
+		delete(literal, path.Child("writeConnectionSecretToRef").String())
+	}
+	var errs field.ErrorList
+	for _, ref := range spec.References(path) {
+		object, isLiteral := literal[ref.Path.String()]
+		switch *ref.Namespace {
+		case "":
+			*ref.Namespace = in.Apply.Namespace
+		case in.Apply.Namespace:
+		default:
+			ofTemplate := *ref.Namespace == in.Template.Namespace && isLiteral && object == ref.Object
+			if !ofTemplate && !isRecorded(ref, in.Recorded) {
+				errs = append(errs, otherNamespaceError(ref, in.Apply.Namespace))
+			}
+		}
+	}
+	if spec.ProviderConfigRef != nil {
+		spec.ProviderConfigRef.Kind = ""
+	}
+	return errs
+}
+
+// isRecorded reports whether the adopted Workspace already has the same reference.
+func isRecorded(ref terraform.Reference, recorded *terraform.WorkspaceSpec) bool {
+	return recorded != nil && slices.ContainsFunc(recorded.References(nil), func(has terraform.Reference) bool {
+		return has.Kind == ref.Kind && has.Connection == ref.Connection && has.Object == ref.Object && *has.Namespace == *ref.Namespace
+	})
+}
+
+// validateFluxSource applies the rule for references to the source of a Flux module, Kind::namespace/name.
+func validateFluxSource(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field.ErrorList {
+	if spec.ForProvider.Source != terraform.SourceFlux {
+		return nil
+	}
+	_, object, _ := strings.Cut(spec.ForProvider.Module, "::")
+	namespace, name, found := strings.Cut(object, "/")
+	literal := spec.ForProvider.Module == in.Template.Spec.Template.Spec.ForProvider.Module && namespace == in.Template.Namespace
+	recorded := in.Recorded != nil && in.Recorded.ForProvider.Source == terraform.SourceFlux && in.Recorded.ForProvider.Module == spec.ForProvider.Module
+	if recorded || found && !strings.Contains(name, "/") && (namespace == in.Apply.Namespace || literal) {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(path.Child("forProvider", "module"), fmt.Sprintf(
+		"must be Kind::%s/name, a source in the namespace of the WorkspaceTemplateApply, or a literal source in the namespace of the template", in.Apply.Namespace))}
+}
+
+// otherNamespaceError returns the error for a reference to a namespace that is not allowed.
+func otherNamespaceError(ref terraform.Reference, namespace string) *field.Error {
+	return field.Forbidden(ref.Path.Child("namespace"), fmt.Sprintf(
+		"must be %q, the namespace of the WorkspaceTemplateApply. Remove the field", namespace))
+}
+
+// withoutDelete removes Delete from managementPolicies, which retains the cloud resources of a deleted Workspace in the namespaced scope.
+func withoutDelete(actions []terraform.ManagementAction) []terraform.ManagementAction {
+	if len(actions) == 0 || slices.Contains(actions, terraform.ManageAll) {
+		return []terraform.ManagementAction{"Observe", "Create", "Update", "LateInitialize"}
+	}
+	return slices.DeleteFunc(slices.Clone(actions), func(action terraform.ManagementAction) bool {
+		return action == terraform.ManageDelete
+	})
+}
+
+// workspaceNameVariable is the placeholder for the name of the Workspace, the same as in CAPT v0.3.
+const workspaceNameVariable = modules.WorkspaceNameVariable
+
+// substituteSpec replaces ${name} in the strings of a template. It does not replace in serialized text, so a value cannot add or change
+// fields. Placeholders without a variable are kept: they are interpolations of Terraform.
+func substituteSpec(template *terraform.WorkspaceSpec, variables map[string]string, path *field.Path) (*terraform.WorkspaceSpec, field.ErrorList) {
+	data, err := json.Marshal(template)
+	if err != nil {
+		return nil, field.ErrorList{field.InternalError(path, err)}
+	}
+	var tree any
+	if err := utiljson.Unmarshal(data, &tree); err != nil { // Decodes whole numbers as int64, not float64.
+		return nil, field.ErrorList{field.InternalError(path, err)}
+	}
+	module := path.Child("forProvider", "module")
+	s := substitution{variables: variables, module: module.String()}
+	tree = s.walk(tree, path)
+	if len(s.errs) > 0 {
+		return nil, s.errs
+	}
+	if data, err = json.Marshal(tree); err != nil {
+		return nil, field.ErrorList{field.InternalError(path, err)}
+	}
+	spec := &terraform.WorkspaceSpec{}
+	if err := json.Unmarshal(data, spec); err != nil {
+		return nil, field.ErrorList{field.InternalError(path, err)}
+	}
+	if spec.ForProvider.Source == terraform.SourceRemote {
+		for _, name := range modules.UnsafeInSource(template.ForProvider.Module, variables) {
+			s.errs = append(s.errs, modules.UnsafeSourceError(module, name))
+		}
+	}
+	inModule := spec.ForProvider
+	inModule.Module = template.ForProvider.Module
+	if changing := modules.ChangingStructure(inModule, variables); len(changing) > 0 {
+		s.errs = append(s.errs, modules.StructureError(module, changing...))
+	}
+	return spec, s.errs
+}
+
+// substitution replaces the placeholders in all strings of a spec, and collects the errors.
+type substitution struct {
+	variables map[string]string
+	// module is the path of the field forProvider.module.
+	module string
+	errs   field.ErrorList
+}
+
+func (s *substitution) walk(node any, path *field.Path) any {
+	switch node := node.(type) {
+	case map[string]any:
+		for key, child := range node {
+			node[key] = s.walk(child, path.Child(key))
+		}
+	case []any:
+		for i, child := range node {
+			node[i] = s.walk(child, path.Index(i))
+		}
+	case string:
+		return s.replace(node, path)
+	}
+	return node
+}
+
+func (s *substitution) replace(text string, path *field.Path) string {
+	inModule := path.String() == s.module
+	var refused []string
+	out := terraform.Placeholder.ReplaceAllStringFunc(text, func(match string) string {
+		name := match[2 : len(match)-1]
+		value, ok := s.variables[name]
+		if !ok {
+			return match
+		}
+		if inModule && !modules.SafeInModule(value) {
+			if !slices.Contains(refused, name) {
+				refused = append(refused, name)
+			}
+			return match
+		}
+		return value
+	})
+	for _, name := range refused {
+		s.errs = append(s.errs, modules.UnsafeInModuleError(path, name))
+	}
+	return out
 }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package kubeconfig generates the kubeconfigs of a cluster, and validates their sources.
 package kubeconfig
 
 import (
@@ -9,12 +10,15 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"regexp"
 	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/clock"
 )
 
@@ -189,4 +193,140 @@ func redactError(err error) error {
 		return fmt.Errorf("%s: %s: %w", message, network.Op, network.Err)
 	}
 	return fmt.Errorf("%s: details omitted: they may contain credentials. Run \"aws sts get-caller-identity\" in the same environment to see them", message)
+}
+
+// Errors of Check for kubeconfigs that are valid but cannot be published.
+var (
+	// ErrUnsafe: the kubeconfig runs a command or reads files on the machine that uses it. Cluster API and this manager use it in their
+	// Pods, so it is never published.
+	ErrUnsafe = errors.New("a published kubeconfig must not run commands or read local files")
+	// ErrGetToken: the kubeconfig runs only "aws eks get-token", as ForExec writes it. Users can use it; Cluster API has neither that
+	// command nor AWS credentials.
+	ErrGetToken = errors.New("the kubeconfig runs \"aws eks get-token\", but Cluster API has no AWS CLI")
+	// ErrShortLived: the kubeconfig has an EKS token, for example of the Terraform data source aws_eks_cluster_auth. It expires 15 minutes
+	// after Terraform ran, see Expiry.
+	ErrShortLived = errors.New("the kubeconfig has an EKS token, which expires 15 minutes after Terraform created it")
+)
+
+// plainValue matches values that the AWS CLI does not interpret as an option, a file or an address.
+var plainValue = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
+
+// Check validates a kubeconfig for Cluster API: it must parse, its current context must name a cluster with a server, and it must be
+// self-contained. Any author of a Terraform module can provide it. The error never quotes the data; it is ErrUnsafe, ErrGetToken or
+// ErrShortLived where one of these applies.
+func Check(data []byte) error {
+	config, err := clientcmd.Load(data)
+	if err != nil {
+		return errors.New("the value is not a kubeconfig")
+	}
+	context, ok := config.Contexts[config.CurrentContext]
+	if !ok {
+		return errors.New("current-context of the kubeconfig does not exist")
+	}
+	cluster, ok := config.Clusters[context.Cluster]
+	if !ok || cluster.Server == "" {
+		return errors.New("the current context of the kubeconfig has no cluster with a server")
+	}
+	if err := selfContained(config); err != nil {
+		return err
+	}
+	user := config.AuthInfos[context.AuthInfo]
+	switch {
+	case user == nil:
+		return nil
+	case user.Exec != nil:
+		return ErrGetToken
+	}
+	if _, ok := parseToken(user.Token); ok {
+		return ErrShortLived
+	}
+	return nil
+}
+
+// selfContained checks all clusters and users, because another context can use them.
+func selfContained(config *clientcmdapi.Config) error {
+	for _, cluster := range config.Clusters {
+		if cluster.CertificateAuthority != "" {
+			return unsafeError("certificate-authority: use certificate-authority-data")
+		}
+	}
+	for _, user := range config.AuthInfos {
+		if problem := externalReference(user); problem != "" {
+			return unsafeError(problem)
+		}
+	}
+	return nil
+}
+
+func unsafeError(field string) error { return fmt.Errorf("%w: it has %s", ErrUnsafe, field) }
+
+// externalReference names the field of a user that refers to something outside of the kubeconfig; empty when there is none.
+func externalReference(user *clientcmdapi.AuthInfo) string {
+	switch {
+	case user.Exec != nil && !isGetToken(user.Exec):
+		return "exec: use a token or a client certificate"
+	case user.AuthProvider != nil:
+		return "auth-provider: use a token or a client certificate"
+	case user.TokenFile != "":
+		return "tokenFile: use token"
+	case user.ClientCertificate != "":
+		return "client-certificate: use client-certificate-data"
+	case user.ClientKey != "":
+		return "client-key: use client-key-data"
+	}
+	return ""
+}
+
+// isGetToken reports whether a command is "aws eks get-token" with only the options of ForExec, in any order. The environment must be
+// empty, because it determines which program runs and what it loads. Other options could, for example, assume a role with the
+// credentials of the user.
+func isGetToken(exec *clientcmdapi.ExecConfig) bool {
+	if exec.Command != "aws" || len(exec.Env) > 0 {
+		return false
+	}
+	words := []string{}
+	for i := 0; i < len(exec.Args); i++ {
+		switch arg := exec.Args[i]; arg {
+		case "--cluster-name", "--region", "--output":
+			i++
+			if i == len(exec.Args) || !plainValue.MatchString(exec.Args[i]) {
+				return false
+			}
+		default:
+			words = append(words, arg)
+		}
+	}
+	return slices.Equal(words, []string{"eks", "get-token"})
+}
+
+// ForExec returns a kubeconfig that gets its credentials from "aws eks get-token". ca is the certificate authority of EKS, base64 of PEM.
+func ForExec(clusterName, region, endpoint, ca string) ([]byte, error) {
+	if !clusterNamePattern.MatchString(clusterName) || !regionPattern.MatchString(region) {
+		return nil, errors.New("the name or the region of the EKS cluster is invalid; correct output cluster_name of the module, or spec.region") // The AWS CLI could, for example, read a file.
+	}
+	return encode(clusterName, endpoint, ca, &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
+		APIVersion:      "client.authentication.k8s.io/v1beta1",
+		Command:         "aws",
+		Args:            []string{"eks", "get-token", "--cluster-name", clusterName, "--region", region, "--output", "json"},
+		InstallHint:     "Install version 2 of the AWS CLI, and configure credentials with access to the EKS cluster.",
+		InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+	}})
+}
+
+// ForToken returns a kubeconfig with a bearer token. ca is the certificate authority of EKS. The result is deterministic.
+func ForToken(clusterName, endpoint, ca, token string) ([]byte, error) {
+	return encode(clusterName, endpoint, ca, &clientcmdapi.AuthInfo{Token: token})
+}
+
+func encode(clusterName, endpoint, ca string, user *clientcmdapi.AuthInfo) ([]byte, error) {
+	bundle, err := certificates(ca)
+	if err != nil {
+		return nil, err
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters[clusterName] = &clientcmdapi.Cluster{Server: endpoint, CertificateAuthorityData: bundle}
+	config.AuthInfos[clusterName] = user
+	config.Contexts[clusterName] = &clientcmdapi.Context{Cluster: clusterName, AuthInfo: clusterName}
+	config.CurrentContext = clusterName
+	return clientcmd.Write(*config)
 }

@@ -7,6 +7,7 @@ package kubeconfigsecret
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,10 +18,14 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/ssa"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/managedfields"
 )
@@ -206,4 +211,243 @@ func contractSecret(cluster Cluster, name string, data []byte) *corev1.Secret {
 		Type: clusterv1.ClusterSecretType,
 		Data: map[string][]byte{secret.KubeconfigDataName: data},
 	}
+}
+
+// EKSIndex finds the WorkspaceTemplateApplies of control planes by the EKS cluster that they create. It exists only where the manager
+// creates tokens.
+const EKSIndex = "eksCluster"
+
+// IndexEKS is the function of EKSIndex. A token is bound to the name of the EKS cluster alone: EKS accepts one that was signed for any
+// region.
+func IndexEKS(object client.Object) []string {
+	apply, ok := object.(*infrav1.WorkspaceTemplateApply)
+	if !ok {
+		return nil
+	}
+	if owner := metav1.GetControllerOf(apply); owner == nil || owner.Kind != "CAPTControlPlane" {
+		return nil
+	}
+	return []string{apply.Spec.Variables[naming.ClusterVariable]}
+}
+
+// NameConflict reports whether a control plane of another namespace had an EKS cluster of the same name first. Only WorkspaceTemplateApplies
+// that a control plane refers to count, because users can create others with any cluster_name. The older WorkspaceTemplateApply wins:
+// admission does not allow changes of its cluster_name once it has a Workspace. The age of the control plane does not count, because an old
+// one can get a new WorkspaceTemplateApply.
+func NameConflict(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
+	others, err := appliesOfEKSCluster(ctx, c, apply.Spec.Variables[naming.ClusterVariable])
+	if err != nil {
+		return false, fmt.Errorf("listing EKS clusters of the same name: %w", err)
+	}
+	for i := range others {
+		other := &others[i]
+		if other.Namespace == apply.Namespace || !hasWorkspace(other) || !engine.Older(other, apply) {
+			continue
+		}
+		if referred, err := isReferenced(ctx, c, other); err != nil || referred {
+			return referred, err
+		}
+	}
+	return false, nil
+}
+
+// isReferenced reports whether the control plane that controls a WorkspaceTemplateApply refers to it.
+func isReferenced(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
+	key := client.ObjectKey{Namespace: apply.Namespace, Name: metav1.GetControllerOf(apply).Name}
+	controlPlane, err := engine.Get(ctx, c, key, &controlplanev1.CAPTControlPlane{})
+	if err != nil {
+		return false, fmt.Errorf("reading the CAPTControlPlane of an EKS cluster of the same name: %w", err)
+	}
+	if controlPlane == nil || !metav1.IsControlledBy(apply, controlPlane) {
+		return false, nil
+	}
+	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
+	return ref.Name == apply.Name, nil
+}
+
+// hasWorkspace reports whether status, which users cannot write, records a Workspace.
+func hasWorkspace(apply *infrav1.WorkspaceTemplateApply) bool {
+	return apply.Status.WorkspaceRef != nil || apply.Status.WorkspaceName != ""
+}
+
+// appliesOfEKSCluster lists the WorkspaceTemplateApplies of control planes that create an EKS cluster of a name.
+func appliesOfEKSCluster(ctx context.Context, c client.Reader, name string) ([]infrav1.WorkspaceTemplateApply, error) {
+	var list infrav1.WorkspaceTemplateApplyList
+	err := c.List(ctx, &list, client.MatchingFields{EKSIndex: name})
+	return list.Items, err
+}
+
+// OfSameCluster returns the control planes with an EKS cluster of the same name: one may wait for the name to be free.
+func OfSameCluster(c client.Reader) handler.MapFunc {
+	return func(ctx context.Context, object client.Object) (requests []ctrl.Request) {
+		for _, name := range IndexEKS(object) {
+			others, err := appliesOfEKSCluster(ctx, c, name)
+			if err != nil {
+				ctrl.LoggerFrom(ctx).Error(err, "Cannot list the WorkspaceTemplateApplies of an EKS cluster name", "WorkspaceTemplateApply", klog.KObj(object), "name", name)
+				return nil
+			}
+			for i := range others {
+				owner := client.ObjectKey{Namespace: others[i].Namespace, Name: metav1.GetControllerOf(&others[i]).Name}
+				requests = append(requests, ctrl.Request{NamespacedName: owner})
+			}
+		}
+		return requests
+	}
+}
+
+// Cluster is the input from which kubeconfigs are created.
+type Cluster struct {
+	ControlPlane *controlplanev1.CAPTControlPlane
+	// Name of the Cluster.
+	Name string
+	// EKSName is the name of the EKS cluster that CAPT passed to Terraform.
+	EKSName string
+	// Region of the EKS cluster.
+	Region string
+	Outputs
+}
+
+// Outputs of Terraform.
+type Outputs struct {
+	// Published are those of status, which are not sensitive.
+	Published map[string]string
+	// Connection is the connection Secret; nil when it does not exist or was not read.
+	Connection *corev1.Secret
+}
+
+// Output returns the value of an output; empty when there is none.
+func (o Outputs) Output(name string) string {
+	if o.Published[name] != "" {
+		return o.Published[name]
+	}
+	return string(o.connectionValue(name))
+}
+
+func (o Outputs) connectionValue(name string) []byte {
+	if o.Connection == nil {
+		return nil
+	}
+	return o.Connection.Data[name]
+}
+
+// Endpoint of the API server; zero when there is no output, and an error when it cannot be parsed.
+func (o Outputs) Endpoint() (clusterv1.APIEndpoint, error) {
+	text := o.Output(terraform.OutputClusterEndpoint)
+	if text == "" {
+		return clusterv1.APIEndpoint{}, nil
+	}
+	host, port, err := terraform.ParseEndpoint(text)
+	return clusterv1.APIEndpoint{Host: host, Port: port}, err
+}
+
+// serverAndCA is the URL of the API server, and its certificate authority as Terraform returned it.
+func (o Outputs) serverAndCA() (address, ca string, err error) {
+	endpoint, err := o.Endpoint()
+	if err != nil || endpoint.IsZero() {
+		return "", "", errors.New("the endpoint of the API server is unknown; see condition EndpointAvailable")
+	}
+	if ca = o.Output(terraform.OutputClusterCA); ca == "" {
+		if o.Connection == nil {
+			return "", "", fmt.Errorf("the connection Secret with output %q does not exist; "+writtenAgain, terraform.OutputClusterCA)
+		}
+		return "", "", fmt.Errorf("the connection Secret has no output %q; add it to the module", terraform.OutputClusterCA)
+	}
+	return "https://" + endpoint.String(), ca, nil
+}
+
+// writtenAgain is the advice about a connection Secret that was deleted: no module needs a change.
+const writtenAgain = "provider-terraform writes it when it next observes the Workspace, within ten minutes by default. If it does not, check provider-terraform"
+
+// sources of kubeconfigs. Each returns a kubeconfig, or the reason and the error why there is none.
+type sources struct {
+	Plan
+	tokens kubeconfig.Tokens
+	// published is the kubeconfig of the contract as it is.
+	published []byte
+	// requeueAfter is when to determine the kubeconfigs again; zero is never.
+	requeueAfter time.Duration
+}
+
+// requeueWithin asks for another reconcile after a time at the latest.
+func (s *sources) requeueWithin(after time.Duration) {
+	if s.requeueAfter == 0 || after < s.requeueAfter {
+		s.requeueAfter = after
+	}
+}
+
+// contractKubeconfig is the kubeconfig of Cluster API's contract, from the source of spec.
+func (s *sources) contractKubeconfig(ctx context.Context) ([]byte, string, error) {
+	switch s.Cluster.ControlPlane.Spec.Kubeconfig.Source {
+	case controlplanev1.KubeconfigOutput:
+		return s.outputKubeconfig()
+	case controlplanev1.KubeconfigExec:
+		return s.execKubeconfig()
+	case controlplanev1.KubeconfigToken:
+		return s.tokenKubeconfig(ctx)
+	case controlplanev1.KubeconfigAuto:
+	}
+	return s.autoKubeconfig(ctx)
+}
+
+// autoKubeconfig prefers Terraform's kubeconfig if its credentials do not expire, then one with a token, then Terraform's until it expires, then
+// one for users.
+func (s *sources) autoKubeconfig(ctx context.Context) ([]byte, string, error) {
+	output := s.Cluster.connectionValue(terraform.OutputKubeconfig)
+	unusable := kubeconfig.Check(output)
+	if unusable == nil {
+		return output, "", nil
+	}
+	data, reason, noToken := s.tokenKubeconfig(ctx)
+	if data != nil || s.waitsForToken(noToken) {
+		return data, reason, noToken
+	}
+	if errors.Is(unusable, kubeconfig.ErrShortLived) {
+		if data, _, err := s.outputKubeconfig(); err == nil {
+			return data, "", nil
+		}
+	}
+	data, reason, err := s.execKubeconfig()
+	if err == nil && s.tokens != nil {
+		err = fmt.Errorf("the kubeconfig runs \"aws eks get-token\", because %w", noToken)
+	}
+	return data, reason, err
+}
+
+// outputKubeconfig is the kubeconfig of Terraform, if Cluster API or users can use it.
+func (s *sources) outputKubeconfig() ([]byte, string, error) {
+	const otherSource = "set spec.kubeconfig.source to Token or Exec"
+	output := s.Cluster.connectionValue(terraform.OutputKubeconfig)
+	unusable := kubeconfig.Check(output)
+	switch {
+	case s.Cluster.Connection == nil:
+		return nil, controlplanev1.KubeconfigMissingReason, fmt.Errorf("the connection Secret with output %q does not exist; "+writtenAgain, terraform.OutputKubeconfig)
+	case len(output) == 0:
+		return nil, controlplanev1.KubeconfigMissingReason, fmt.Errorf("the connection Secret has no output %q; add it to the module, or set spec.kubeconfig.source to Exec", terraform.OutputKubeconfig)
+	case errors.Is(unusable, kubeconfig.ErrShortLived):
+		expiry, _ := kubeconfig.Expiry(output)
+		if !s.Now.Before(expiry) {
+			return nil, controlplanev1.KubeconfigInvalidReason, fmt.Errorf("output %q has expired: %w; "+otherSource, terraform.OutputKubeconfig, unusable)
+		}
+		s.requeueWithin(expiry.Sub(s.Now))
+	case unusable != nil && !errors.Is(unusable, kubeconfig.ErrGetToken):
+		return nil, controlplanev1.KubeconfigInvalidReason, fmt.Errorf("output %q cannot be used: %w; correct it in the module, or "+otherSource, terraform.OutputKubeconfig, unusable)
+	}
+	return output, "", nil
+}
+
+// execKubeconfig is a kubeconfig that requests credentials from AWS wherever it is used.
+func (s *sources) execKubeconfig() ([]byte, string, error) {
+	server, ca, err := s.Cluster.serverAndCA()
+	if err != nil {
+		return nil, controlplanev1.KubeconfigMissingReason, err
+	}
+	name := s.Cluster.Output(terraform.OutputClusterName)
+	if name == "" {
+		name = s.Cluster.EKSName
+	}
+	data, err := kubeconfig.ForExec(name, s.Cluster.Region, server, ca)
+	if err != nil {
+		return nil, controlplanev1.KubeconfigInvalidReason, err
+	}
+	return data, "", nil
 }

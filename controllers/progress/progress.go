@@ -7,10 +7,15 @@ package progress
 
 import (
 	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/terraform/failure"
@@ -164,3 +169,127 @@ func (p *state) start(in *Observed) {
 
 // timeOf is a time as the API server stores it.
 func timeOf(t time.Time) *metav1.Time { return ptr.To(metav1.NewTime(t).Rfc3339Copy()) }
+
+const (
+	// shortest is the shortest duration that counts: Terraform applied nothing in a shorter one.
+	shortest = 10 * time.Second
+	// maxOthers limits how many control planes of a template are read. Any of them serve as a sample.
+	maxOthers = 100
+)
+
+// Durations are the durations of operations that succeeded.
+type Durations map[controlplanev1.Operation][]time.Duration
+
+// add adds the operations of a control plane.
+func (d Durations) add(p *controlplanev1.Progress) {
+	if p == nil {
+		return
+	}
+	for i := range p.History {
+		record := &p.History[i]
+		if record.Outcome != controlplanev1.OutcomeSucceeded || record.StartTime == nil || record.CompletionTime == nil {
+			continue
+		}
+		if took := record.CompletionTime.Sub(record.StartTime.Time); took >= shortest {
+			d[record.Name] = append(d[record.Name], took)
+		}
+	}
+}
+
+// estimate sets the expected completion: the median duration of this control plane's earlier operations of the kind or, without any, of those
+// of other control planes with its template, less what is complete. It is unknown without either.
+func (p *state) estimate(in *Observed) {
+	p.EstimatedCompletionTime, p.EstimatedSecondsRemaining = nil, nil
+	own := Durations{}
+	own.add(&p.Progress)
+	known := own[p.CurrentOperation]
+	if len(known) == 0 {
+		known = in.Earlier[p.CurrentOperation]
+	}
+	if len(known) == 0 {
+		return
+	}
+	remaining := median(known) * time.Duration(100-*p.PercentComplete) / 100
+	p.EstimatedCompletionTime = timeOf(in.Now.Add(remaining))
+	p.EstimatedSecondsRemaining = seconds(remaining)
+}
+
+// median tolerates operations that waited long for a user.
+func median(durations []time.Duration) time.Duration {
+	return slices.Sorted(slices.Values(durations))[len(durations)/2]
+}
+
+// seconds is a remaining time; zero when it is over.
+func seconds(remaining time.Duration) *int32 {
+	return ptr.To(int32(min(max(0, remaining.Seconds()), math.MaxInt32)))
+}
+
+// Earlier reads the operations of the control planes that a cache has and that use the same WorkspaceTemplate for the control plane. index is
+// the index by the keys of templates.
+func Earlier(ctx context.Context, cache client.Reader, index string, controlPlane *controlplanev1.CAPTControlPlane) (Durations, error) {
+	key, self := templateOf(controlPlane), client.ObjectKeyFromObject(controlPlane)
+	var others controlplanev1.CAPTControlPlaneList
+	if err := cache.List(ctx, &others, client.MatchingFields{index: key}, client.Limit(maxOthers), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the CAPTControlPlanes of WorkspaceTemplate %s: %w", key, err)
+	}
+	earlier := Durations{}
+	for i := range others.Items {
+		if other := &others.Items[i]; client.ObjectKeyFromObject(other) != self && templateOf(other) == key {
+			earlier.add(other.Status.Progress)
+		}
+	}
+	return earlier, nil
+}
+
+func templateOf(controlPlane *controlplanev1.CAPTControlPlane) string {
+	return controlPlane.Spec.WorkspaceTemplateRef.Key(controlPlane.Namespace).String()
+}
+
+// Step is a step of an operation.
+type Step string
+
+const (
+	// Validation: the Cluster, references, the version, the region and the template are checked.
+	Validation Step = "Validation"
+	// Infrastructure: the VPC is created.
+	Infrastructure Step = "Infrastructure"
+	// ControlPlane: Terraform applies the Workspace of the control plane.
+	ControlPlane Step = "ControlPlane"
+	// Endpoint: the endpoint is read from the outputs and published.
+	Endpoint Step = "Endpoint"
+	// Kubeconfig: the kubeconfig is written.
+	Kubeconfig Step = "Kubeconfig"
+	// FargateProfiles: Terraform applies the Workspaces of the Fargate profiles.
+	FargateProfiles Step = "FargateProfiles"
+	// APIServer: the API server answers for the first time, if spec.endpointProbe is Required.
+	APIServer Step = "APIServer"
+	// Done: all steps are complete.
+	Done Step = "Done"
+)
+
+// Steps returns the steps of all operations in order.
+func Steps() []Step {
+	return []Step{Validation, Infrastructure, ControlPlane, Endpoint, Kubeconfig, FargateProfiles, APIServer, Done}
+}
+
+// Weights returns the percentage of an operation that each step contributes, in the order of Steps; docs/status.md has the same table.
+func Weights() map[controlplanev1.Operation][]int32 {
+	apply := []int32{5, 0, 80, 3, 2, 10, 0}
+	return map[controlplanev1.Operation][]int32{
+		controlplanev1.OperationCreation:             {5, 20, 60, 3, 2, 8, 2},
+		controlplanev1.OperationUpdate:               apply,
+		controlplanev1.OperationRecreation:           apply,
+		controlplanev1.OperationFargateProfileUpdate: {5, 0, 0, 0, 0, 95, 0},
+	}
+}
+
+// percentAt returns the percentage of an operation that is complete when a step begins.
+func percentAt(operation controlplanev1.Operation, step Step) (percent int32) {
+	for i, weight := range Weights()[operation] {
+		if Steps()[i] == step {
+			break
+		}
+		percent += weight
+	}
+	return percent
+}

@@ -6,13 +6,16 @@ package admission
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +23,7 @@ import (
 
 	"github.com/capt-provider/capt/api/identity"
 	"github.com/capt-provider/capt/api/legacy"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/rules"
 	"github.com/capt-provider/capt/api/validation/schema"
@@ -182,4 +186,42 @@ func invalidError(ctx context.Context, object client.Object, errs field.ErrorLis
 // may be a reason to reject it.
 func lookupError(object client.Object, err error) error {
 	return apierrors.NewInternalError(fmt.Errorf("checking %s: %w", object.GetName(), err))
+}
+
+// reviewer reports whether the user of a request has a right.
+type reviewer func(ctx context.Context, request admission.Request) (bool, error)
+
+// rights asks the API server for the rights of users.
+type rights struct{ client.Client }
+
+// mayMigrate reports whether the user of a request has the verb migrate on guards.capt.cluster.x-k8s.io at cluster scope, as the policies check it.
+func (r rights) mayMigrate(ctx context.Context, request admission.Request) (bool, error) {
+	user := request.UserInfo
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: map[string]authorizationv1.ExtraValue{},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Group: naming.GuardGroup, Resource: naming.GuardResource, Verb: naming.GuardMigrateVerb},
+	}}
+	for key, value := range user.Extra {
+		review.Spec.Extra[key] = authorizationv1.ExtraValue(value)
+	}
+	if err := r.Create(ctx, review); err != nil {
+		return false, fmt.Errorf("checking the rights of %s: %w", user.Username, err)
+	}
+	return review.Status.Allowed, nil
+}
+
+// isFromMigration reports whether a request is from captctl migrate. Every client can use the name of its field manager, so the user must also have
+// the right.
+func isFromMigration(ctx context.Context, request admission.Request, mayMigrate reviewer) (bool, error) {
+	if !namesMigration(request) {
+		return false, nil
+	}
+	return mayMigrate(ctx, request)
+}
+
+// namesMigration reports whether a request has the field manager of captctl migrate, which writes only in the hub version. Patch requests have
+// UpdateOptions as well.
+func namesMigration(request admission.Request) bool {
+	var options metav1.UpdateOptions
+	return json.Unmarshal(request.Options.Raw, &options) == nil && options.FieldManager == naming.MigrationFieldManager && !isInOlderVersion(request)
 }

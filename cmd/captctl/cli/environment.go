@@ -5,21 +5,32 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
+	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -131,4 +142,140 @@ func (a *AllNamespaces) Only(access *cluster.Access) string {
 		return ""
 	}
 	return access.Only()
+}
+
+// explained adds to errors of the API server what to do about them. Only a migration has a list of the permissions that it needs.
+func explained(command *cobra.Command, err error) error {
+	var known *migrate.OutcomeError
+	var undiscovered *apiutil.ErrResourceDiscoveryFailed
+	switch {
+	case err == nil || errors.As(err, &known):
+		return err
+	case apierrors.IsUnauthorized(err):
+		return migrate.Failed.Errorf("the API server rejects the credentials of the kubeconfig: %w; log in again, or choose others with --context or --user", err)
+	case apierrors.IsForbidden(err):
+		return migrate.Failed.Errorf("%w; %s", err, adviceIfForbidden(command, err))
+	case meta.IsNoMatchError(err), errors.As(err, &undiscovered):
+		return migrate.Failed.Errorf("Cluster API or CAPT is not installed in the management cluster, or is older than captctl: %w. Check --context; captctl migrate check shows what is missing", err)
+	case utilnet.IsTimeout(err), utilnet.IsConnectionRefused(err), utilnet.IsConnectionReset(err):
+		return migrate.Failed.Errorf("%w; check that the API server runs, and --context", err)
+	}
+	return err
+}
+
+// adviceIfForbidden returns what to do if the user lacks a permission.
+func adviceIfForbidden(command *cobra.Command, err error) string {
+	switch {
+	case strings.Contains(command.CommandPath(), " migrate "):
+		return "captctl migrate check lists the missing permissions"
+	case isNamespaced(err) && strings.Contains(err.Error(), "at the cluster scope"):
+		return "to read one namespace, set --namespace"
+	case isNamespaced(err):
+		return "ask for a role in the namespace that grants this: CAPT's installation has the ClusterRoles capt-tenant, capt-view and capt-template-author"
+	}
+	return "ask for a role that grants this"
+}
+
+// isNamespaced reports whether an error of the API server is about Clusters or a kind of CAPT, which all have namespaces.
+func isNamespaced(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	group := status.Status().Details.Group
+	return group == clusterv1.GroupVersion.Group || group == infrav1.GroupVersion.Group || group == controlplanev1.GroupVersion.Group
+}
+
+// ListError is an error with several lines, which Line keeps.
+type ListError struct {
+	Title string
+	Items []string
+	// Next says what to do.
+	Next string
+}
+
+func (e *ListError) Error() string {
+	text := e.Title + ":\n  " + strings.Join(e.Items, "\n  ")
+	if e.Next != "" {
+		text += "\n" + e.Next
+	}
+	return text
+}
+
+// Line is an error as one line; a ListError keeps its lines.
+func Line(err error) string {
+	var list *ListError
+	if errors.As(err, &list) {
+		return err.Error()
+	}
+	var b strings.Builder
+	for line := range strings.FieldsFuncSeq(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }) {
+		switch written := b.String(); {
+		case written == "":
+		case strings.HasSuffix(written, ":"):
+			b.WriteString(" ")
+		default:
+			b.WriteString("; ")
+		}
+		b.WriteString(strings.TrimSpace(line))
+	}
+	return b.String()
+}
+
+// dryRunNone and dryRunServer are the values of --dry-run.
+const dryRunNone, dryRunServer = "none", "server"
+
+// Writes are the options of commands that write objects.
+type Writes struct {
+	dryRun string
+	yes    bool
+}
+
+// AddDryRun adds --dry-run.
+func (w *Writes) AddDryRun(command *cobra.Command) {
+	command.Flags().StringVar(&w.dryRun, "dry-run", dryRunNone, `"server": the API server validates each write, and persists none.`)
+	command.Flags().Lookup("dry-run").NoOptDefVal = dryRunServer
+	CompleteFlag(command, "dry-run", cobra.FixedCompletions([]cobra.Completion{dryRunNone, dryRunServer}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// AddYes adds --yes.
+func (w *Writes) AddYes(command *cobra.Command) {
+	command.Flags().BoolVarP(&w.yes, "yes", "y", false, "Do not ask for confirmation.")
+}
+
+// ValidateDryRun checks --dry-run; instead says what to use for --dry-run=client.
+func (w *Writes) ValidateDryRun(instead string) error {
+	switch w.dryRun {
+	case dryRunNone, dryRunServer:
+		return nil
+	case "client":
+		return errors.New("--dry-run=client is not supported. Use " + instead + "--dry-run=server")
+	}
+	return fmt.Errorf("--dry-run must be none or server, not %q", w.dryRun)
+}
+
+// DryRun reports whether nothing is persisted.
+func (w *Writes) DryRun() bool { return w.dryRun == dryRunServer }
+
+// Asks reports whether the user must confirm the writes.
+func (w *Writes) Asks() bool { return !w.yes && !w.DryRun() }
+
+// ErrNotInteractive is why a question cannot be asked.
+var ErrNotInteractive = errors.New("standard input is not a terminal, so the run cannot be confirmed: add --yes")
+
+// Confirm asks a question, as terraform does: only "yes" is accepted. It is asked on standard error, so that it is never part of the output.
+func (e *Environment) Confirm(question string) error {
+	if !e.Interactive {
+		return ErrNotInteractive
+	}
+	output.NewPrinter(e.ErrOut, output.Table, e.NoColor).Text("", output.Plain, "\n"+question)
+	fmt.Fprint(e.ErrOut, "  Only \"yes\" is accepted to confirm.\n\n  Enter a value: ")
+	answer, err := bufio.NewReader(e.In).ReadString('\n')
+	if strings.TrimSpace(answer) == "yes" {
+		return nil
+	}
+	if err != nil {
+		fmt.Fprintln(e.ErrOut) // The cursor is still behind the question.
+	}
+	return errors.New("canceled: nothing was written")
 }

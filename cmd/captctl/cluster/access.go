@@ -20,6 +20,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -226,4 +227,78 @@ func (a *Access) Only() string {
 		return ""
 	}
 	return *a.Namespace
+}
+
+// Selected is the object that an argument names.
+type Selected struct {
+	Of              *Access
+	Namespace, Name string
+	// Kind is how messages name it; empty for a Cluster.
+	Kind string
+}
+
+// Complete takes the argument. Without a namespace, that of --namespace or of the context is meant.
+func (s *Selected) Complete(args []string) (err error) {
+	namespace, name, qualified := strings.Cut(args[0], "/")
+	if s.Namespace, s.Name = namespace, name; !qualified {
+		s.Name = args[0]
+		s.Namespace, _, err = s.Of.ToRawKubeConfigLoader().Namespace()
+	}
+	return err
+}
+
+// Validate checks the argument.
+func (s *Selected) Validate() error {
+	if s.Namespace == "" || s.Name == "" || strings.Contains(s.Name, "/") {
+		kind := cmp.Or(s.Kind, "CLUSTER")
+		return fmt.Errorf("%q: must be %s or NAMESPACE/%[2]s", s.Namespace+"/"+s.Name, kind)
+	}
+	return nil
+}
+
+// Objects are all Clusters and the objects of CAPT that can belong to them.
+type Objects struct {
+	Clusters      []clusterv1.Cluster
+	CAPTClusters  map[types.NamespacedName]*infrav1.CAPTCluster
+	ControlPlanes map[types.NamespacedName]*controlplanev1.CAPTControlPlane
+	Applies       map[types.NamespacedName]*infrav1.WorkspaceTemplateApply
+}
+
+// ReadObjects lists each kind once, in a namespace, or in all if it is empty.
+func ReadObjects(ctx context.Context, reader client.Reader, namespace string) (*Objects, error) {
+	var (
+		clusters      clusterv1.ClusterList
+		captClusters  infrav1.CAPTClusterList
+		controlPlanes controlplanev1.CAPTControlPlaneList
+		applies       infrav1.WorkspaceTemplateApplyList
+	)
+	for _, list := range []client.ObjectList{&clusters, &captClusters, &controlPlanes, &applies} {
+		if err := reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return nil, err
+		}
+	}
+	return &Objects{clusters.Items, Indexed(captClusters.Items), Indexed(controlPlanes.Items), Indexed(applies.Items)}, nil
+}
+
+// Indexed returns objects by namespace and name.
+func Indexed[T any, P interface {
+	*T
+	client.Object
+}](items []T) map[types.NamespacedName]P {
+	found := make(map[types.NamespacedName]P, len(items))
+	for i := range items {
+		found[client.ObjectKeyFromObject(P(&items[i]))] = &items[i]
+	}
+	return found
+}
+
+// Of returns the objects of CAPT that a Cluster refers to; nil for one that does not exist or is not CAPT's.
+func (o *Objects) Of(c *clusterv1.Cluster) (captCluster *infrav1.CAPTCluster, controlPlane *controlplanev1.CAPTControlPlane) {
+	if ref := c.Spec.InfrastructureRef; ref.APIGroup == infrav1.GroupVersion.Group {
+		captCluster = o.CAPTClusters[types.NamespacedName{Namespace: c.Namespace, Name: ref.Name}]
+	}
+	if ref := c.Spec.ControlPlaneRef; ref.APIGroup == controlplanev1.GroupVersion.Group {
+		controlPlane = o.ControlPlanes[types.NamespacedName{Namespace: c.Namespace, Name: ref.Name}]
+	}
+	return captCluster, controlPlane
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/backup"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -184,4 +185,274 @@ func (r *runOptions) execute(ctx context.Context, do func(context.Context, *plan
 		err = migrate.NeedsDecision.Errorf("%s", left) // The messages of the units are in the table.
 	}
 	return errors.Join(err, printed)
+}
+
+// applyOptions are the options of apply.
+type applyOptions struct {
+	runOptions
+	backup string
+}
+
+func newApply(environment *cli.Environment) *cobra.Command {
+	o := &applyOptions{runOptions: runOptions{common: newCommon(environment)}}
+	command := &cobra.Command{
+		Use:   "apply PLAN|PLAN_ID",
+		Short: "Apply a plan (takes a backup first)",
+		Long: `Applies a plan, or the units of it that --cluster and --unit name, one after the other, while the
+manager runs. For each unit it renders the Workspaces again and stops if something changed, pauses
+the objects, writes the planned fields, resumes the objects, waits until the manager reports every
+Workspace up to date, and proves that no Workspace has changed. The first failure ends the run
+(--max-failures).
+
+With --prove, the manager first has provider-terraform plan each Workspace with what it would write.
+A unit for which a plan is not empty, or fails, is reverted (NotProven), and the others go on.
+
+Before the first write, a backup of the objects is written to --backup. Workspaces, ProviderConfigs
+and Secrets are never written, and nothing is deleted.
+
+Run the same command again after an interruption: what is written already is not written again. Only
+one run writes at a time. The management cluster keeps a copy of the plan, so that its ID is enough.
+
+Exit codes: 0 applied; 1 nothing was written, unless the message says so; 3 applied, except for
+units that need a decision, or whose proof failed; 4 partly applied.`,
+		Example: `  # One cluster first
+  captctl migrate apply plan.json --cluster team-a/demo
+
+  # The rest; --yes in scripts
+  captctl migrate apply plan.json --yes
+
+  # Only what Terraform is known not to change
+  captctl migrate apply plan.json --prove
+
+  # Would the API server accept every write?
+  captctl migrate apply plan.json --dry-run=server
+
+  # Resume on another machine
+  captctl migrate apply 0123456789ab`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: o.complete,
+		RunE:              cli.Run(o),
+	}
+	o.addFlags(command)
+	flags := command.Flags()
+	flags.StringVar(&o.backup, "backup", "", "File for the backup (default: capt-migrate-PLAN_ID.tar.gz).")
+	flags.BoolVar(&o.fixEndpoints, "fix-cluster-endpoints", false, "Also remove https:// from spec.controlPlaneEndpoint.host of Clusters.")
+	flags.BoolVar(&o.prove, "prove", false, "Adopt a unit only if Terraform would change nothing: the manager plans each Workspace first. Raises the default of --wait to 30m.")
+	cli.CompleteFlag(command, "backup", cli.Files("tar.gz"))
+	return command
+}
+
+// Run applies.
+func (o *applyOptions) Run(ctx context.Context) error {
+	p, err := o.load(ctx)
+	if err != nil {
+		return err
+	}
+	connected, err := o.Access.Client()
+	if err != nil {
+		return err
+	}
+	selected, err := o.unitsOf(p)
+	if err != nil {
+		return err
+	}
+	if err := o.requireDecided(p, selected); err != nil {
+		return err
+	}
+	fleet := o.readFleet(ctx, connected, p)
+	writes, summary := o.writes(fleet, p, selected, false)
+	question := fmt.Sprintf("Do you want to apply plan %s to %s: %s?", p.ID, o.Access.Describe(), summary)
+	last, err := o.startsStorageMigration(ctx, fleet, p, writes)
+	if err != nil {
+		return err
+	}
+	if err := o.confirm(func(to *output.Printer) {
+		view.PlanSummary(to, p, selected, fleet, writes)
+		view.NotUpToDate(to, fleet, selected)
+		if last {
+			to.Blank()
+			to.Linef("This run adopts the last units of the plan. When no object awaits adoption, the manager migrates stored versions, which cannot be reverted.")
+			to.Linef("To postpone that, see \"Stored versions\" in docs/migration.md before you continue.")
+		}
+	}, question); err != nil {
+		return err
+	}
+	options, err := o.options(connected, p, check.Apply)
+	if err != nil {
+		return err
+	}
+	options.Backup = backup.Writer(connected, cmp.Or(o.backup, backup.DefaultFile(p.ID)), p, o.Clock)
+	rest := slices.ContainsFunc(p.Units, func(unit plan.Unit) bool {
+		_, named := writes[unit.Name()]
+		return !named && unit.State == plan.Adoptable && (fleet == nil || fleet.RemainingWrites(p, &unit, status.Run{}) > 0)
+	})
+	name := o.name + map[bool]string{true: " --prove"}[o.prove]
+	return o.execute(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, result, name, o.flags(), rest) })
+}
+
+// startsStorageMigration reports whether the manager will migrate stored versions after a run.
+func (o *applyOptions) startsStorageMigration(ctx context.Context, fleet *status.Fleet, p *plan.Plan, writes map[string]int) (bool, error) {
+	if !o.adoptsLastUnits(fleet, p, writes) {
+		return false, nil
+	}
+	stored, err := o.readChecks(ctx, check.CheckStored)
+	return slices.ContainsFunc(stored, check.Check.StoresLegacyVersion), err
+}
+
+// adoptsLastUnits reports whether a run leaves nothing of a plan for the whole fleet to adopt, while stored versions may not be migrated yet. The writes are
+// those of the selected units.
+func (o *applyOptions) adoptsLastUnits(fleet *status.Fleet, p *plan.Plan, writes map[string]int) (adopts bool) {
+	if fleet == nil || p.Namespace != "" || o.DryRun() { // The checks report why it could not be read.
+		return false
+	}
+	for i := range p.Units {
+		name := p.Units[i].Name()
+		n, selected := writes[name]
+		switch state := cmp.Or(fleet.StatusOf(name).State, p.Units[i].State); {
+		case state == plan.NeedsDecision, state == plan.Blocked, state == plan.Adoptable && n == 0, state == plan.Interrupted && !selected:
+			return false
+		case state == plan.Adoptable, state == plan.Interrupted:
+			adopts = true
+		}
+	}
+	return adopts
+}
+
+// requireDecided fails if a unit that was named needs a decision.
+func (o *applyOptions) requireDecided(p *plan.Plan, selected []*plan.Unit) error {
+	for _, unit := range selected {
+		if len(o.selected()) > 0 && (unit.State == plan.NeedsDecision || unit.State == plan.Blocked) {
+			return migrate.NeedsDecision.Errorf("%s is %s in plan %s: captctl migrate show %s shows the finding. Decide, and create a new plan", unit.Name(), unit.State, p.ID, o.name)
+		}
+	}
+	return nil
+}
+
+// rollbackOptions are the options of rollback.
+type rollbackOptions struct {
+	runOptions
+}
+
+func newRollback(environment *cli.Environment) *cobra.Command {
+	o := &rollbackOptions{runOptions{common: newCommon(environment)}}
+	command := &cobra.Command{
+		Use:   "rollback [PLAN|PLAN_ID]",
+		Short: "Revert what a plan wrote, for one Cluster or all of them",
+		Long: `Gives every field that a plan wrote the value that it had before, for all units of the plan or for
+those that --cluster and --unit name. The manager may run: the Clusters await adoption again, and
+Terraform runs nothing. Without a plan, the plan that wrote the named units last is rolled back; if
+an earlier plan wrote them too, the command for it is printed (exit code 4).
+
+A field that was changed since it was written is left as it is, and listed (exit code 4). A
+WorkspaceTemplate that a pin created stays.
+
+Exit codes: 0 rolled back; 1 nothing was written, unless the message says so; 4 partly rolled back.`,
+		Example: `  # One cluster
+  captctl migrate rollback --cluster team-a/demo
+
+  # Everything that a plan wrote
+  captctl migrate rollback 0123456789ab`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: o.complete,
+		RunE:              cli.Run(o),
+	}
+	o.addFlags(command)
+	return command
+}
+
+// Validate checks the flags.
+func (o *rollbackOptions) Validate() error {
+	if o.name == "" && len(o.selected()) == 0 {
+		return errors.New("name a plan, or Clusters with --cluster; captctl migrate status lists both")
+	}
+	return o.runOptions.Validate()
+}
+
+// Run rolls back.
+func (o *rollbackOptions) Run(ctx context.Context) error {
+	connected, err := o.Access.Client()
+	if err != nil {
+		return err
+	}
+	p, err := o.plan(ctx, connected)
+	if err != nil {
+		return err
+	}
+	selected, err := o.unitsOf(p)
+	if err != nil {
+		return err
+	}
+	fleet := o.readFleet(ctx, connected, p)
+	writes, summary := o.writes(fleet, p, selected, true)
+	question := fmt.Sprintf("Do you want to roll back plan %s in %s: %s?", p.ID, o.Access.Describe(), summary)
+	if err := o.confirm(func(to *output.Printer) { view.RollbackSummary(to, p, selected, writes) }, question); err != nil {
+		return err
+	}
+	options, err := o.options(connected, p, check.Rollback)
+	if err != nil {
+		return err
+	}
+	var others map[string]string
+	err = o.execute(ctx, o.Rollback, p, options, func(to *output.Printer, result *apply.Result) {
+		others = o.otherPlans(ctx, connected, result)
+		view.AfterRollback(to, result, len(o.selected()) > 0, others)
+	})
+	if err == nil && len(others) > 0 && o.name == "" { // The user named Clusters, and they are not as they were.
+		return migrate.Partly.Errorf("%s partly rolled back: another plan wrote the rest", output.Count(len(others), "unit"))
+	}
+	return err
+}
+
+// otherPlans returns the units that another plan wrote and that were not rolled back since, with the ID of that plan.
+func (o *rollbackOptions) otherPlans(ctx context.Context, reader client.Reader, result *apply.Result) map[string]string {
+	if result.DryRun {
+		return nil
+	}
+	states, err := apply.States(ctx, reader, o.journal)
+	if err != nil {
+		return nil // The rollback is done; captctl migrate status reports the same.
+	}
+	states = slices.DeleteFunc(states, func(state apply.State) bool { return state.PlanID == result.PlanID })
+	adopted := map[string]string{}
+	for _, unit := range result.Units {
+		if id := lastApplied(states, unit.Unit); id != "" && (unit.Outcome == apply.RolledBack || unit.Outcome == apply.Unchanged) {
+			adopted[unit.Unit] = id
+		}
+	}
+	return adopted
+}
+
+// plan returns the plan to roll back: the named one, or the one that wrote the selected units last.
+func (o *rollbackOptions) plan(ctx context.Context, reader client.Reader) (*plan.Plan, error) {
+	if o.name != "" {
+		return o.load(ctx)
+	}
+	states, err := apply.States(ctx, reader, o.journal)
+	if err != nil {
+		return nil, err
+	}
+	first, last := "", ""
+	for i, unit := range o.selected() {
+		id := lastApplied(states, unit)
+		switch {
+		case id == "":
+			return nil, fmt.Errorf("no plan has written %s, or it is rolled back already; captctl migrate status lists the units of applied plans", unit)
+		case i > 0 && id != last:
+			return nil, fmt.Errorf("%s was written by plan %s, and %s by plan %s: roll them back separately", first, last, unit, id)
+		}
+		first, last = unit, id
+	}
+	return apply.LoadPlan(ctx, reader, o.journal, last)
+}
+
+// lastApplied returns the ID of the plan that wrote a unit last; empty if there is nothing to roll back.
+func lastApplied(states []apply.State, unit string) (id string) {
+	var last apply.UnitState
+	for i := range states {
+		state, found := states[i].Units[unit]
+		if found && state.Phase != apply.PhaseRolledBack && !state.Begun.Before(&last.Begun) {
+			id, last = states[i].PlanID, state
+		}
+	}
+	return id
 }

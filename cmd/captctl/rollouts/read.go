@@ -4,15 +4,19 @@
 package rollouts
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -203,4 +207,50 @@ func (s *staged) named(revision string) (*rollout.Revision, error) {
 		return nil, fmt.Errorf("%s has no revision %s, or more than one; captctl template status %s lists its revisions", s, revision, s.argument())
 	}
 	return found, nil
+}
+
+// gitOpsManagers are the field managers of GitOps tools.
+var gitOpsManagers = map[string]string{
+	"kustomize-controller": "Flux", "helm-controller": "Flux", "argocd-controller": "Argo CD", "argocd-application-controller": "Argo CD",
+}
+
+// gitOpsTool names the GitOps tool that applies an object, for a warning; empty if none is known.
+func gitOpsTool(object metav1.Object) string {
+	labels, annotations := object.GetLabels(), object.GetAnnotations()
+	for _, kind := range [][2]string{{"kustomize", "Kustomization"}, {"helm", "HelmRelease"}} {
+		prefix := kind[0] + ".toolkit.fluxcd.io/"
+		if name := labels[prefix+"name"]; name != "" {
+			return "Flux (" + kind[1] + " " + labels[prefix+"namespace"] + "/" + name + ")"
+		}
+	}
+	application, _, _ := strings.Cut(annotations["argocd.argoproj.io/tracking-id"], ":")
+	if application = cmp.Or(application, labels["argocd.argoproj.io/instance"]); application != "" {
+		return "Argo CD (Application " + application + ")"
+	}
+	for _, entry := range object.GetManagedFields() {
+		if tool := gitOpsManagers[entry.Manager]; tool != "" {
+			return tool
+		}
+	}
+	return ""
+}
+
+// isInGit reports whether a GitOps tool applies a field of an object, so that it reverts other values.
+func isInGit(object metav1.Object, path ...string) bool {
+	for _, entry := range object.GetManagedFields() {
+		if gitOpsManagers[entry.Manager] == "" || entry.FieldsV1 == nil {
+			continue
+		}
+		var fields map[string]any
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+			continue
+		}
+		for _, name := range path {
+			fields, _ = fields["f:"+name].(map[string]any)
+		}
+		if fields != nil {
+			return true
+		}
+	}
+	return false
 }

@@ -4,7 +4,9 @@
 package view
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -114,3 +116,162 @@ func showChecks(p *output.Printer, checks []check.Check) {
 		printLines(p, indent+"  ", one.Objects)
 	}
 }
+
+// order of findings: what the user has to do something about comes first.
+var order = []migrate.Severity{migrate.Ambiguous, migrate.Blocked, migrate.Warning, migrate.Skipped}
+
+// Findings shows each finding of a plan that needs a decision, with everything that is needed to decide, the others by reason, and the decisions
+// to make.
+func Findings(p *output.Printer, of *plan.Plan) {
+	showFindings(p, of.Findings)
+	if owners, workspaces := openDecisions(of.Findings); len(owners)+len(workspaces) > 0 {
+		printDecisions(p, of, "Decisions", "uncomment one line of each entry, save it", owners, workspaces)
+	}
+}
+
+func showFindings(p *output.Printer, findings []migrate.Finding) {
+	for _, severity := range order {
+		if severity == migrate.Warning || severity == migrate.Skipped {
+			showByReason(p, severity, findings)
+			continue
+		}
+		for _, equal := range withEqualDifferences(severity, findings) {
+			p.Blank()
+			showFinding(p, equal)
+		}
+	}
+}
+
+// withEqualDifferences groups the findings of a severity by reason and differences: an edited template causes the same finding for each user.
+func withEqualDifferences(severity migrate.Severity, findings []migrate.Finding) (groups [][]migrate.Finding) {
+	group := map[string]int{}
+	for _, finding := range findings {
+		differences, err := json.Marshal(finding.Differences)
+		key := finding.Reason + string(differences)
+		i, known := group[key]
+		switch comparable := err == nil && len(finding.Differences) > 0 && len(finding.Candidates) == 0; {
+		case finding.Severity != severity:
+		case comparable && known:
+			groups[i] = append(groups[i], finding)
+		default:
+			if comparable {
+				group[key] = len(groups)
+			}
+			groups = append(groups, []migrate.Finding{finding})
+		}
+	}
+	return groups
+}
+
+// showByReason shows the findings of a severity below their reasons. A text that several have is shown once, with their objects.
+func showByReason(p *output.Printer, severity migrate.Severity, findings []migrate.Finding) {
+	type text struct{ reason, message string }
+	var reasons []string
+	texts, about := map[string][]text{}, map[text][]string{}
+	for _, finding := range findings {
+		if finding.Severity != severity {
+			continue
+		}
+		if texts[finding.Reason] == nil {
+			reasons = append(reasons, finding.Reason)
+		}
+		of := text{finding.Reason, strings.ReplaceAll(finding.Message, "\n", "\n    ")}
+		if about[of] == nil {
+			texts[finding.Reason] = append(texts[finding.Reason], of)
+		}
+		about[of] = append(about[of], names(finding.Objects()))
+	}
+	for _, reason := range reasons {
+		var lines []string // Of findings with a text of their own.
+		count := 0
+		for _, of := range texts[reason] {
+			count += len(about[of])
+			if len(about[of]) == 1 {
+				lines = append(lines, about[of][0]+": "+of.message)
+			}
+		}
+		p.Blank()
+		title := p.Paint(output.Strong, fmt.Sprintf("%s (%d)", reason, count))
+		if reason != string(severity) {
+			title = p.Paint(style(string(severity)), string(severity)) + ": " + title
+		}
+		p.Linef("%s", title)
+		printLines(p, "  ", lines)
+		for _, of := range texts[reason] {
+			if len(about[of]) > 1 {
+				printLines(p, "  ", []string{of.message})
+				printLines(p, "    ", about[of])
+			}
+		}
+	}
+}
+
+// showFinding shows one finding, or several that differ in object and message only.
+func showFinding(p *output.Printer, equal []migrate.Finding) {
+	finding, lines := equal[0], []string{}
+	severity := p.Paint(style(string(finding.Severity)), string(finding.Severity))
+	if len(equal) == 1 {
+		p.Item(string(finding.Severity)+":", severity+":", "  ", output.Strong, fmt.Sprintf("%s (%s)", names(finding.Objects()), finding.Reason))
+		lines = append(lines, finding.Message)
+	} else {
+		p.Linef("%s: %s", severity, p.Paint(output.Strong, fmt.Sprintf("%s (%d), with the same differences", finding.Reason, len(equal))))
+	}
+	for i := range equal {
+		if len(equal) > 1 {
+			lines = append(lines, names(equal[i].Objects())+": "+equal[i].Message)
+		}
+	}
+	printLines(p, "  ", lines)
+	for i, candidate := range finding.Candidates {
+		if i == 0 {
+			p.Linef("  Candidates:")
+		}
+		whose := ""
+		if candidate.Owner != nil {
+			whose = " for " + candidate.Owner.String()
+		}
+		p.Text("    ", output.Plain, fmt.Sprintf("%s%s (UID %s)", candidate.Object, whose, candidate.Object.UID))
+		for _, evidence := range candidate.For {
+			p.Text("      ", output.Good, "for:     "+evidence)
+		}
+		for _, evidence := range candidate.Against {
+			p.Text("      ", output.Bad, "against: "+evidence)
+		}
+	}
+	if len(finding.Differences) > 0 {
+		p.Linef("  What the live Workspace has (-), and what would be written into it (+):")
+	}
+	for _, difference := range finding.Differences {
+		p.Change("    ", difference.Field, output.ValueOf(difference.Live), output.ValueOf(difference.Rendered))
+	}
+}
+
+func names(refs []migrate.ObjectRef) string {
+	all := make([]string, len(refs))
+	for i, ref := range refs {
+		all[i] = ref.String()
+	}
+	return strings.Join(all, ", ")
+}
+
+// Undecided is one line about the findings of a plan that need a decision. If the plan is saved, the rest of it can be applied.
+func Undecided(of *plan.Plan, saved bool) string {
+	text := output.Count(len(of.Undecided()), "conflict") + " to decide"
+	if rest := InState(of, plan.Adoptable); saved && rest > 0 {
+		text += fmt.Sprintf("; the other %s can be applied now", output.Count(rest, "unit"))
+	}
+	return text
+}
+
+// printLines prints a line per object; all of them only in the wide format.
+func printLines(p *output.Printer, indent string, lines []string) {
+	for i, line := range lines {
+		if i == shown && !p.Wide() {
+			p.Linef("  and %d more, which -o wide shows", len(lines)-shown)
+			return
+		}
+		p.Text(indent, output.Plain, line)
+	}
+}
+
+const shown = 20 // Lines about objects before the rest is counted.
