@@ -37,7 +37,8 @@ import (
 
 func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*Facts, error) {
 	f := &Facts{
-		Now: r.Clock.Now(), Unadopted: legacy.UnadoptedWorkspace(apply), Retained: retained(apply), Restored: legacy.Restored(apply),
+		apply: apply,
+		Now:   r.Clock.Now(), Unadopted: legacy.UnadoptedWorkspace(apply), Retained: retained(apply), Restored: legacy.Restored(apply),
 		ReconcileAt: apply.Annotations[naming.ReconcileAnnotation], Generation: apply.Generation, WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate, SpecHash: rollout.SpecHash(apply),
 	}
 	if err := r.observePause(ctx, apply, f); err != nil {
@@ -51,7 +52,6 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 			return nil, err
 		}
 	}
-	f.TemplateDeleting = f.Template != nil && !f.Template.DeletionTimestamp.IsZero() && f.Live == nil && apply.Status.WorkspaceRef == nil
 	f.Rejected, f.RetryAt = r.lastObserved(apply).Rejected(f.request(), f.Now)
 	return f, nil
 }
@@ -154,9 +154,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 	if f.Live == nil {
 		r.Unclaimed.Report(client.ObjectKeyFromObject(apply), 0)
 		r.lastObserved(apply).UnreconciledFor("", f.Now)
-		f.NotRecreated = apply.Status.WorkspaceRef != nil && retained(apply)
-		f.LostState = lostState(apply, f)
-		f.StateUnknown = applies.IsStateUnknown(apply, f.Template)
+		f.Findings = f.desired().Compare()
 		if err = r.dismissRevision(ctx, apply, f); err != nil {
 			return err
 		}
@@ -175,14 +173,13 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 		again.Recorded = f.Live.Spec()
 		f.Rendered, f.RenderErrors = render.Workspace(again)
 	}
-	f.ScopeChanged = f.Template != nil && f.Live.Scope() != f.Template.Spec.WorkspaceScope.OrDefault()
 	if f.Ownership = workspace.Foreign; f.OlderClaim == "" { // Whatever this object records, also during its deletion.
 		f.Ownership = f.Live.Owner(apply, f.Rendered)
 	}
 	if !apply.DeletionTimestamp.IsZero() && f.Ownership == workspace.Foreign && f.OlderClaim == "" && !f.Live.Claimed() && legacy.LegacyFinalizer(apply) {
 		f.Unadopted = f.Name // A user set spec.workspaceName: releasing the object would orphan the Workspace.
 	}
-	f.ProviderConfig = f.changedProviderConfig(apply.Annotations[naming.AllowProviderConfigAnnotation])
+	f.Findings = f.desired().Compare()
 	var unreconciled types.UID
 	if f.Live.Unreconciled() {
 		unreconciled = f.Live.UID()
@@ -294,7 +291,7 @@ func (r *Reconciler) findWorkspace(ctx context.Context, apply *infrav1.Workspace
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
 	live, err := r.Workspaces.Get(ctx, f.Template.Spec.WorkspaceScope, apply.Namespace, f.Name)
-	unexpectedlyAbsent := retained(apply) && apply.Status.WorkspaceRef != nil || lostState(apply, f) != "" || applies.IsStateUnknown(apply, f.Template)
+	unexpectedlyAbsent := retained(apply) && apply.Status.WorkspaceRef != nil || f.desired().Compare().LostState != "" || applies.IsStateUnknown(apply, f.Template)
 	if live == nil && err == nil && unexpectedlyAbsent { // Confirmed by the API server, and in the other scope, before it is reported.
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
@@ -310,16 +307,6 @@ func retained(apply *infrav1.WorkspaceTemplateApply) bool {
 func recordedInOtherScope(apply *infrav1.WorkspaceTemplateApply, scope terraform.Scope) bool {
 	ref := apply.Status.WorkspaceRef
 	return ref != nil && ref.APIVersion != scope.GroupVersionKind().GroupVersion().String()
-}
-
-// lostState returns the name of the Terraform state in the annotation of an object without status, if a new Workspace would have another state.
-// After a restore or a move without the Workspace, only the annotation records it.
-func lostState(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	recorded := apply.Annotations[naming.ExternalNameAnnotation]
-	if apply.Status.WorkspaceRef != nil || f.Rendered == nil || recorded == f.externalName() {
-		return ""
-	}
-	return recorded
 }
 
 // observeOwners reads the owners of an object for which no Workspace is recorded, also while it is paused: the garbage collector continues.
