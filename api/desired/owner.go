@@ -5,8 +5,10 @@ package desired
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -124,4 +126,46 @@ func Applied(apply *infrav1.WorkspaceTemplateApply, want *unstructured.Unstructu
 		}
 	}
 	return result, nil
+}
+
+// Find returns what an owner finds among the WorkspaceTemplateApplies of its namespace.
+func Find(owner metav1.Object, ref infrav1.WorkspaceTemplateApplyReference, want legacy.Expectation, all []infrav1.WorkspaceTemplateApply) Existing {
+	if !ref.IsDefined() {
+		if candidates := want.Candidates(owner, all); len(candidates) > 0 {
+			return Existing{Undecided: CandidatesMessage(candidates)}
+		}
+		if want.ProvisionedField != "" {
+			return Existing{Undecided: ProvisionedMessage(want.ProvisionedField)}
+		}
+		return Existing{}
+	}
+	i := slices.IndexFunc(all, func(apply infrav1.WorkspaceTemplateApply) bool { return apply.Name == ref.Name })
+	if i < 0 {
+		return Existing{}
+	}
+	if conflict := legacy.Conflict(owner, want, &all[i]); conflict != "" {
+		return Existing{Conflict: conflict}
+	}
+	return Existing{Apply: &all[i]}
+}
+
+// CandidatesMessage is why an owner without a reference waits for a decision about WorkspaceTemplateApplies that may belong to it; empty if there
+// are none.
+func CandidatesMessage(candidates []legacy.Candidate) string {
+	if len(candidates) == 0 {
+		return ""
+	}
+	names := make([]string, len(candidates))
+	for i, candidate := range candidates {
+		names[i] = candidate.String()
+	}
+	return fmt.Sprintf("spec.workspaceTemplateApplyRef is empty, but WorkspaceTemplateApply %s may belong to this object: nothing is created until this is resolved. Run captctl migrate check, which shows the evidence and how to adopt it",
+		strings.Join(names, ", "))
+}
+
+// ProvisionedMessage is why an owner without a reference waits for a decision although no WorkspaceTemplateApply may belong to it: a field shows that
+// its cloud resources exist.
+func ProvisionedMessage(field string) string {
+	return fmt.Sprintf("spec.workspaceTemplateApplyRef is empty and no WorkspaceTemplateApply matches, but %s is set, so the cloud resources may exist already: nothing is created. "+
+		"Set the reference to the WorkspaceTemplateApply that created them or, if none of them exist, to a new name", field)
 }

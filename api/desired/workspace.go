@@ -79,7 +79,7 @@ func (w *Workspace) Compare() (f Findings) {
 	return f
 }
 
-// Rules returns why the Workspace cannot be rendered, in the order in which that is reported.
+// renderRules returns why the Workspace cannot be rendered, in the order in which that is reported.
 func (w *Workspace) renderRules() []Rule[*Workspace] {
 	return []Rule[*Workspace]{
 		{infrav1.TemplateNotFoundReason, (*Workspace).templateNotFound},
@@ -88,6 +88,21 @@ func (w *Workspace) renderRules() []Rule[*Workspace] {
 		{infrav1.WaitingForRolloutReason, (*Workspace).revisionUnassigned},
 		{infrav1.TemplateInvalidReason, (*Workspace).invalid},
 	}
+}
+
+// Render renders the Workspace. A live Workspace that status records keeps its references to other namespaces.
+func (w *Workspace) Render(in render.Input) error {
+	in.Apply, in.Template, in.Name = w.Apply, w.Template, w.Name
+	w.Rendered, w.RenderErrors = render.Workspace(in)
+	if len(w.RenderErrors) == 0 || w.Live == nil || !render.IsRecorded(w.Live, w.Apply) {
+		return nil
+	}
+	var err error
+	if in.Recorded, err = render.SpecOf(w.Live); err != nil {
+		return err
+	}
+	w.Rendered, w.RenderErrors = render.Workspace(in)
+	return nil
 }
 
 // NotRendered returns why the Workspace cannot be rendered; nil if it can.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -138,8 +139,7 @@ func (f *Facts) AdoptionCondition(conditionType string) engine.Condition {
 func (f *Facts) AdoptionMessage() string {
 	switch {
 	case f.ProvisionedField != "":
-		return fmt.Sprintf("spec.workspaceTemplateApplyRef is empty and no WorkspaceTemplateApply matches, but %s is set, so the cloud resources may exist already: nothing is created. "+
-			"Set the reference to the WorkspaceTemplateApply that created them or, if none of them exist, to a new name", f.ProvisionedField)
+		return desired.ProvisionedMessage(f.ProvisionedField)
 	case f.Unadopted != "":
 		return f.unadoptedMessage()
 	case f.AwaitsAdoption && f.Conflict != "":
@@ -149,15 +149,8 @@ func (f *Facts) AdoptionMessage() string {
 			"Restore it from a backup, and adopt it with captctl migrate (see captctl migrate check). If none of its cloud resources are left, delete and recreate this object", f.Missing)
 	case f.AdoptedWith != "":
 		return fmt.Sprintf("%s of the same Cluster was created by CAPT v0.3 and has not been adopted: nothing is written. Adopt the cluster with captctl migrate (see captctl migrate check)", f.AdoptedWith)
-	case len(f.Candidates) == 0:
-		return ""
 	}
-	names := make([]string, len(f.Candidates))
-	for i, candidate := range f.Candidates {
-		names[i] = candidate.String()
-	}
-	return fmt.Sprintf("spec.workspaceTemplateApplyRef is empty, but WorkspaceTemplateApply %s may belong to this object: nothing is created until this is resolved. Run captctl migrate check, which shows the evidence and how to adopt it",
-		strings.Join(names, ", "))
+	return desired.CandidatesMessage(f.Candidates)
 }
 
 func (f *Facts) unadoptedMessage() string {

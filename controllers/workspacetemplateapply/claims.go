@@ -11,12 +11,12 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
@@ -38,39 +38,7 @@ func (r *Reconciler) olderClaim(ctx context.Context, apply *infrav1.WorkspaceTem
 	if err != nil {
 		return "", err
 	}
-	for i := range others {
-		other := &others[i]
-		if other.UID == apply.UID || !engine.Older(other, apply) || f.recordOutweighs(apply, other) {
-			continue
-		}
-		if other.Namespace == apply.Namespace {
-			return "WorkspaceTemplateApply " + other.Name, nil
-		}
-		if claimsClusterWide(other, f.Name) {
-			return "a WorkspaceTemplateApply of another namespace", nil // Its name is not disclosed.
-		}
-	}
-	return "", nil
-}
-
-// recordOutweighs reports whether status of an object records the Workspace, and that of another one does not.
-func (f *Facts) recordOutweighs(apply, other *infrav1.WorkspaceTemplateApply) bool {
-	return f.Live != nil && f.Live.RecordedFor(apply) && !f.Live.RecordedFor(other)
-}
-
-// claimsClusterWide reports whether a WorkspaceTemplateApply of another namespace has, or may create, a cluster-wide Workspace. Its user can write any
-// name into spec, which is not a claim.
-func claimsClusterWide(other *infrav1.WorkspaceTemplateApply, name string) bool {
-	mayCreate := other.Status.WorkspaceRef == nil && name == naming.Workspace(terraform.ScopeCluster, client.ObjectKeyFromObject(other))
-	return mayCreate || recordsClusterWide(other, name)
-}
-
-// recordsClusterWide reports whether status records a cluster-wide Workspace with a name; CAPT v0.3 recorded the name alone.
-func recordsClusterWide(apply *infrav1.WorkspaceTemplateApply, name string) bool {
-	if ref := apply.Status.WorkspaceRef; ref != nil {
-		return ref.Namespace == "" && ref.Name == name
-	}
-	return apply.Status.WorkspaceName == name
+	return f.desired().ClaimOf(others), nil
 }
 
 func hasNamespacedWorkspace(apply *infrav1.WorkspaceTemplateApply) bool {
@@ -135,7 +103,7 @@ func (r *Reconciler) belongsToAnother(ctx context.Context, apply *infrav1.Worksp
 		others, err := r.list(ctx, client.MatchingFields{field: name})
 		taken := slices.ContainsFunc(others, func(other infrav1.WorkspaceTemplateApply) bool {
 			if other.Namespace != apply.Namespace {
-				return recordsClusterWide(&other, name)
+				return desired.RecordsClusterWide(&other, name)
 			}
 			return other.Name != apply.Name && (other.Spec.WorkspaceName == name || legacy.UnadoptedWorkspace(&other) == name)
 		})

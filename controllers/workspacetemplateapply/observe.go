@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
@@ -107,20 +108,7 @@ func (r *Reconciler) observeRevision(ctx context.Context, templates workspacetem
 }
 
 func (r *Reconciler) renderInput(apply *infrav1.WorkspaceTemplateApply, f *Facts) render.Input {
-	return render.Input{Apply: apply, Template: f.Template, Name: f.Name, ExternalName: recordedExternalName(apply), StatePrefix: r.StatePrefix}
-}
-
-// recordedExternalName is the state that status records. For an adopted Workspace without an external name, the provider names the state
-// like the Workspace.
-func recordedExternalName(apply *infrav1.WorkspaceTemplateApply) string {
-	ref := apply.Status.WorkspaceRef
-	switch {
-	case ref == nil:
-		return ""
-	case ref.ExternalName == "" && ref.Namespace == "" && ref.Name != naming.Workspace(terraform.ScopeCluster, client.ObjectKeyFromObject(apply)):
-		return ref.Name
-	}
-	return ref.ExternalName
+	return render.Input{Apply: apply, Template: f.Template, Name: f.Name, ExternalName: desired.RecordedExternalName(apply), StatePrefix: r.StatePrefix}
 }
 
 // observeDeletion observes what may block the deletion of the object.

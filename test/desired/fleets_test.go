@@ -36,7 +36,9 @@ func stages(t *testing.T) (stages [][]client.Object) {
 	}
 	template := func(name string, consumed ...string) client.Object {
 		return builder.WorkspaceTemplate(name, builder.WithNamespace("platform"), builder.Consuming(consumed...),
-			builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"*"}} }))
+			builder.With(func(template *infrav1.WorkspaceTemplate) {
+				template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"*"}}
+			}))
 	}
 	ref := func(name string) infrav1.WorkspaceTemplateReference {
 		return infrav1.WorkspaceTemplateReference{Name: name, Namespace: "platform"}
@@ -205,7 +207,9 @@ func ofOwners() []func(*fleet) string {
 		edit("version", version), edit("version", version),
 		edit("region", func(f *fleet, o controlPlane) { o.Spec.Region = []string{builder.Region, "us-east-1"}[f.IntN(2)] }),
 		edit("variables", func(_ *fleet, o controlPlane) { o.Spec.Variables = map[string]string{"size": "2"} }),
-		edit("tags", func(_ *fleet, o controlPlane) { o.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": "a"} }),
+		edit("tags", func(_ *fleet, o controlPlane) {
+			o.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": "a"}
+		}),
 		edit("access", func(_ *fleet, o controlPlane) {
 			o.Spec.EndpointAccess = &controlplanev1.EndpointAccess{PublicCIDRs: []controlplanev1.CIDR{"10.0.0.0/8"}}
 		}),
@@ -215,7 +219,9 @@ func ofOwners() []func(*fleet) string {
 		edit("reference", func(f *fleet, o controlPlane) {
 			o.Spec.WorkspaceTemplateApplyRef.Name = []string{"", "addon", "a-vpc", "a-eks-controlplane-apply", "new"}[f.IntN(5)]
 		}),
-		edit("profile added", func(_ *fleet, o controlPlane) { o.Spec.FargateProfiles = append(o.Spec.FargateProfiles, profileOf("more")) }),
+		edit("profile added", func(_ *fleet, o controlPlane) {
+			o.Spec.FargateProfiles = append(o.Spec.FargateProfiles, profileOf("more"))
+		}),
 		edit("profiles removed", func(_ *fleet, o controlPlane) { o.Spec.FargateProfiles = nil }),
 		edit("profile changed", func(_ *fleet, o controlPlane) {
 			for i := range o.Spec.FargateProfiles {

@@ -126,7 +126,9 @@ func (m *manager) objects(t *testing.T) (all []client.Object) {
 	for _, scope := range terraform.Scopes() {
 		all = append(all, builder.WorkspaceDefinition(scope))
 	}
-	slices.SortFunc(all, func(a, b client.Object) int { return slices.Compare([]string{fmt.Sprintf("%T", a), key(a)}, []string{fmt.Sprintf("%T", b), key(b)}) })
+	slices.SortFunc(all, func(a, b client.Object) int {
+		return slices.Compare([]string{fmt.Sprintf("%T", a), key(a)}, []string{fmt.Sprintf("%T", b), key(b)})
+	})
 	for _, object := range all {
 		if object.GetUID() == "" { // A fake API server gives none.
 			object.SetUID(types.UID(fmt.Sprintf("%T/%s", object, key(object))))
