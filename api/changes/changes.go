@@ -6,6 +6,9 @@
 package changes
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -71,6 +74,9 @@ func (f *Fleet) Compare(u *Unit) (Workspace, error) {
 		w.Message = u.unadopted
 		return w, nil
 	}
+	if u.Live == nil && u.ownerDeleted() {
+		u.Blocked = &desired.Blocked{Reason: infrav1.DeletingReason, Message: "its owner is being deleted"}
+	}
 	if u.Live == nil && (u.Blocked != nil || u.Desired == nil) {
 		w.because(u.Blocked)
 		return w, nil
@@ -122,6 +128,9 @@ func (f *Fleet) compareContent(u *Unit, w *Workspace) error {
 		}
 	}
 	w.because(f.notNow(u, subject, w.Differs()))
+	if w.Differs() && w.Reason == "" {
+		w.Message = unreadSecrets(u, subject.Apply)
+	}
 	if w.Action == ActionNone && w.Message != "" && u.Blocked == nil {
 		w.Reason, w.Message = "", ""
 	}
@@ -140,7 +149,7 @@ func (f *Fleet) notNow(u *Unit, subject *desired.Workspace, changes bool) *desir
 	if !changes {
 		return u.Blocked
 	}
-	if missing := f.missing(subject.Apply, u.Live == nil || u.pending); missing != "" {
+	if missing := f.missing(subject.Apply); missing != "" {
 		return &desired.Blocked{Reason: infrav1.WaitingForDependenciesReason, Message: missing}
 	}
 	held := policy.HoldsChanges() && status.WorkspaceRef != nil && rollout.SpecHash(subject.Apply) != status.WrittenSpec
@@ -204,4 +213,18 @@ func (f *Fleet) workspace(u *Unit) (*desired.Workspace, error) {
 	}
 	w.Findings = w.Compare()
 	return w, nil
+}
+
+// unreadSecrets says on which Secrets a write depends whose values the manager has not reported; empty if there are none.
+func unreadSecrets(u *Unit, apply *infrav1.WorkspaceTemplateApply) string {
+	var names []string
+	for _, dependency := range apply.Spec.WaitForSecrets {
+		if u.Live == nil || !slices.ContainsFunc(u.Live.Spec.WaitForSecrets, func(d infrav1.SecretDependency) bool { return d.Name == dependency.Name }) {
+			names = append(names, dependency.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "written when these Secrets have their values, which captctl does not read: " + strings.Join(names, ", ")
 }

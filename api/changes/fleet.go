@@ -383,8 +383,8 @@ func orNil[T any, P interface {
 }
 
 // missing describes the dependencies that a WorkspaceTemplateApply waits for; empty if there are none. What its status records about Secrets counts:
-// they are not read. For a new one, the message names the Secrets.
-func (f *Fleet) missing(apply *infrav1.WorkspaceTemplateApply, isNew bool) string {
+// they are not read.
+func (f *Fleet) missing(apply *infrav1.WorkspaceTemplateApply) string {
 	var messages []string
 	for _, dependency := range apply.Spec.WaitForWorkspaces {
 		key, exists, ready := apply.DependencyKey(dependency), false, false
@@ -405,9 +405,6 @@ func (f *Fleet) missing(apply *infrav1.WorkspaceTemplateApply, isNew bool) strin
 			if missing.Kind == "Secret" && missing.Name == dependency.Name {
 				messages = append(messages, missing.Message)
 			}
-		}
-		if isNew {
-			messages = append(messages, fmt.Sprintf("written when Secret %s has its values, which captctl does not read", dependency.Name))
 		}
 	}
 	return strings.Join(messages, "; ")

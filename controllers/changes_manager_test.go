@@ -1,24 +1,29 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package desired tests that captctl diff shows what the manager does.
-package desired
+package controllers
 
 import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -51,12 +56,28 @@ type manager struct {
 // now is the time of the tests.
 var now = builder.Created.Add(24 * time.Hour)
 
+// smallScheme has only the kinds of these tests: a fake client looks at every kind of its scheme.
+var smallScheme = sync.OnceValue(func() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, appsv1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme, controlplanev1.AddToScheme, admissionregistrationv1.AddToScheme,
+	} {
+		utilruntime.Must(add(scheme))
+	}
+	for _, scope := range terraform.Scopes() {
+		kind := scope.GroupVersionKind()
+		scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
+		scheme.AddKnownTypeWithName(kind.GroupVersion().WithKind(kind.Kind+"List"), &unstructured.UnstructuredList{})
+	}
+	return scheme
+})
+
 func newManager(t *testing.T, objects []client.Object) *manager {
 	t.Helper()
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(terraform.ScopeNamespaced.GroupVersionKind(), meta.RESTScopeNamespace)
 	mapper.Add(terraform.ScopeCluster.GroupVersionKind(), meta.RESTScopeRoot)
-	clients := builder.Clients(objects...).WithRESTMapper(mapper).
+	clients := builder.Clients(objects...).WithScheme(smallScheme()).WithRESTMapper(mapper).
 		WithStatusSubresource(&infrav1.WorkspaceTemplateApply{}, &infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{})
 	indexes, ctx := builder.Indexes{ClientBuilder: clients}, t.Context()
 	require.NoError(t, index.Register(ctx, indexes))
