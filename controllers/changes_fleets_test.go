@@ -68,7 +68,10 @@ func stages(t *testing.T) (stages [][]client.Object) {
 		stages = append(stages, m.objects(t))
 		m.provide(t)
 	}
-	return append(stages, m.objects(t), m.objects(t), m.objects(t)) // At rest is the usual state.
+	for range len(stages) / 2 { // At rest is the usual state.
+		stages = append(stages, m.objects(t))
+	}
+	return stages
 }
 
 func profileOf(name string) controlplanev1.FargateProfile {

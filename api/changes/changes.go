@@ -6,9 +6,13 @@
 package changes
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -81,6 +85,13 @@ func (f *Fleet) Compare(u *Unit) (Workspace, error) {
 		w.because(u.Blocked)
 		return w, nil
 	}
+	if u.deleting() && u.Live.DeletionTimestamp.IsZero() { // The controller of the WorkspaceTemplateApply continues while its owner waits.
+		if held := cmp.Or(f.ownerHeld(u), f.ownerWaits(u)); held != nil {
+			u.Blocked, u.Desired, u.pending = held, nil, true
+			err := f.compareContent(u, &w)
+			return w, err
+		}
+	}
 	if u.deleting() {
 		err := f.compareDeletion(u, &w)
 		return w, err
@@ -134,7 +145,7 @@ func (f *Fleet) compareContent(u *Unit, w *Workspace) error {
 	if w.Action == ActionNone && w.Message != "" && u.Blocked == nil {
 		w.Reason, w.Message = "", ""
 	}
-	if w.Action == ActionNone && u.Blocked != nil && u.pending {
+	if waits := u.Blocked != nil && u.Blocked.Reason == controlplanev1.WaitingForWorkspaceReason; w.Action == ActionNone && u.Blocked != nil && (!waits || u.pending) {
 		w.Action = ActionBlocked
 	}
 	return nil
@@ -144,7 +155,7 @@ func (f *Fleet) compareContent(u *Unit, w *Workspace) error {
 func (f *Fleet) notNow(u *Unit, subject *desired.Workspace, changes bool) *desired.Blocked {
 	policy, status := f.policyOf(subject), &subject.Apply.Status
 	if paused := f.pausedBy(u); paused != "" {
-		return &desired.Blocked{Reason: "Paused", Message: "written when it is no longer paused: " + paused}
+		return &desired.Blocked{Reason: "Paused", Message: "written when it is no longer paused"}
 	}
 	if !changes {
 		return u.Blocked
@@ -157,7 +168,7 @@ func (f *Fleet) notNow(u *Unit, subject *desired.Workspace, changes bool) *desir
 		return &desired.Blocked{Reason: infrav1.WaitingForApprovalReason, Message: "written as the rollout policy of the template allows: after its preview, or when content " + subject.Rendered.Revision + " is approved"}
 	}
 	if u.Queued {
-		return &desired.Blocked{Reason: infrav1.QueuedReason, Message: "written when Terraform has changed the other Fargate profiles of the Cluster"}
+		return &desired.Blocked{Reason: controlplanev1.FargateProfileCreatingReason, Message: "written when Terraform has changed the other Fargate profiles of the Cluster"}
 	}
 	return nil
 }
@@ -179,7 +190,11 @@ func (f *Fleet) workspace(u *Unit) (*desired.Workspace, error) {
 	}
 	w := &desired.Workspace{Apply: apply, Template: template, Name: applies.WorkspaceName(apply, template)}
 	if template == nil {
-		return w, nil
+		w.Live, err = f.recorded(apply)
+		if w.Live != nil {
+			w.Ownership = render.OwnerOf(w.Live, apply, nil)
+		}
+		return w, err
 	}
 	w.Revision = rollout.HashOf(template)
 	if template.RolloutPolicy().IsStaged() {
@@ -190,11 +205,9 @@ func (f *Fleet) workspace(u *Unit) (*desired.Workspace, error) {
 	if w.Live, err = f.WorkspaceOf(template.Spec.WorkspaceScope.OrDefault(), apply.Namespace, w.Name); err != nil {
 		return nil, err
 	}
-	if ref := apply.Status.WorkspaceRef; w.Live == nil && ref != nil {
-		if scope, ok := ref.Scope(); ok && scope != template.Spec.WorkspaceScope.OrDefault() {
-			if w.Live, err = f.WorkspaceOf(scope, ref.Namespace, ref.Name); err != nil {
-				return nil, err
-			}
+	if recorded, ok := apply.Status.WorkspaceRef.Scope(); w.Live == nil && ok && (u.deleting() || recorded != template.Spec.WorkspaceScope.OrDefault()) {
+		if w.Live, err = f.recorded(apply); err != nil {
+			return nil, err
 		}
 	}
 	if !w.RevisionMissing {
@@ -209,7 +222,7 @@ func (f *Fleet) workspace(u *Unit) (*desired.Workspace, error) {
 		}
 	}
 	if apply.Status.WorkspaceRef == nil {
-		w.OwnerMissing = f.ownerMissing(u, apply)
+		w.OwnerMissing = f.ownerMissing(apply, maxOwners)
 	}
 	w.Findings = w.Compare()
 	return w, nil
@@ -219,7 +232,7 @@ func (f *Fleet) workspace(u *Unit) (*desired.Workspace, error) {
 func unreadSecrets(u *Unit, apply *infrav1.WorkspaceTemplateApply) string {
 	var names []string
 	for _, dependency := range apply.Spec.WaitForSecrets {
-		if u.Live == nil || !slices.ContainsFunc(u.Live.Spec.WaitForSecrets, func(d infrav1.SecretDependency) bool { return d.Name == dependency.Name }) {
+		if u.Live == nil || u.Live.Status.WorkspaceRef == nil || !slices.ContainsFunc(u.Live.Spec.WaitForSecrets, func(d infrav1.SecretDependency) bool { return d.Name == dependency.Name }) {
 			names = append(names, dependency.Name)
 		}
 	}
@@ -227,4 +240,14 @@ func unreadSecrets(u *Unit, apply *infrav1.WorkspaceTemplateApply) string {
 		return ""
 	}
 	return "written when these Secrets have their values, which captctl does not read: " + strings.Join(names, ", ")
+}
+
+// recorded returns the Workspace that status of a WorkspaceTemplateApply records; nil if it does not exist.
+func (f *Fleet) recorded(apply *infrav1.WorkspaceTemplateApply) (*unstructured.Unstructured, error) {
+	ref := apply.Status.WorkspaceRef
+	scope, ok := ref.Scope()
+	if !ok {
+		return nil, nil
+	}
+	return f.WorkspaceOf(scope, ref.Namespace, ref.Name)
 }

@@ -14,6 +14,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation/applies"
 	"github.com/capt-provider/capt/api/validation/ownership"
 )
@@ -52,6 +53,8 @@ func (f *Fleet) compareDeletion(u *Unit, w *Workspace) error {
 		w.Reason, w.Message = infrav1.DeletingReason, fmt.Sprintf("Workspace %s is kept: it is not recorded for this object", subject.Name)
 	case subject.Live.GetDeletionTimestamp() != nil:
 		w.Reason, w.Message = infrav1.WaitingForWorkspaceDeletionReason, "the Workspace is being deleted"
+	case f.dependents(u.Live) != nil:
+		w.because(f.dependents(u.Live))
 	default:
 		w.Action = ActionDestroy
 		switch {
@@ -114,8 +117,14 @@ func (f *Fleet) ownerWaits(u *Unit) *desired.Blocked {
 			return &desired.Blocked{Reason: infrav1.WaitingForControlPlaneDeletionReason, Message: fmt.Sprintf("waiting for the deletion of CAPTControlPlane %s, which uses the VPC", strings.Join(names, ", "))}
 		}
 	case *controlplanev1.CAPTControlPlane:
-		if !u.Obsolete && len(others) > 0 {
-			return &desired.Blocked{Reason: controlplanev1.FargateProfileDeletingReason, Message: "the control plane is deleted after its Fargate profiles"}
+		for i := range others {
+			switch {
+			case u.Obsolete:
+			case others[i].Labels[naming.SerializeLabel] == naming.FargateProfilesGroup:
+				return &desired.Blocked{Reason: controlplanev1.FargateProfileDeletingReason, Message: "the control plane is deleted after its Fargate profiles"}
+			default:
+				return &desired.Blocked{Reason: infrav1.WaitingForWorkspaceTemplateApplyDeletionReason, Message: fmt.Sprintf("waiting for WorkspaceTemplateApply %s to be deleted", others[i].Name)}
+			}
 		}
 	}
 	return nil
@@ -150,9 +159,11 @@ func (f *Fleet) applyHeld(u *Unit) *desired.Blocked {
 			return desired.DeletionProtected(controller.Kind + " " + controller.Name)
 		}
 	}
-	if retained := apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain; retained || apply.Spec.WorkspaceName == "" {
-		return nil
-	}
+	return nil
+}
+
+// dependents returns the WorkspaceTemplateApplies whose Workspaces are destroyed first, as a reason to wait.
+func (f *Fleet) dependents(apply *infrav1.WorkspaceTemplateApply) *desired.Blocked {
 	var dependents []string
 	for _, other := range f.Applies {
 		waits := slices.ContainsFunc(other.Spec.WaitForWorkspaces, func(d infrav1.WorkspaceDependency) bool {

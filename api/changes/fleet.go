@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -26,7 +27,6 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/consumption"
 	"github.com/capt-provider/capt/api/validation/ownership"
-	"github.com/capt-provider/capt/api/validation/versions"
 )
 
 // Source has the objects that are read when they are needed. A nil object does not exist.
@@ -197,11 +197,11 @@ func (f *Fleet) permitted(key types.NamespacedName, namespace string) (*infrav1.
 	return template, nil
 }
 
-func (f *Fleet) templateFacts(ref infrav1.WorkspaceTemplateReference, namespace string, fields []consumption.TypedField) (*desired.TemplateFacts, error) {
+func (f *Fleet) templateFacts(ref infrav1.WorkspaceTemplateReference, namespace string, fields []consumption.TypedField) *desired.TemplateFacts {
 	key := ref.Key(namespace)
 	template, err := f.permitted(key, namespace)
-	facts := desired.Template(key, template, nil, fields)
-	return &facts, err
+	facts := desired.Template(key, template, err, fields)
+	return &facts
 }
 
 // unit returns the unit of an owner. finder describes the WorkspaceTemplateApply that it expects.
@@ -210,7 +210,7 @@ func (f *Fleet) unit(cluster *clusterv1.Cluster, object validation.Owner, kind, 
 	if legacy.IsPending(object) {
 		u.unadopted = notAdopted
 	}
-	if u.Blocked != nil {
+	if waits := u.Blocked != nil && u.Blocked.Reason == controlplanev1.WaitingForWorkspaceReason; u.Blocked != nil && !waits {
 		return u, nil
 	}
 	want, err := owner.Want()
@@ -226,7 +226,9 @@ func (f *Fleet) unit(cluster *clusterv1.Cluster, object validation.Owner, kind, 
 		return u, err
 	}
 	u.pending = desired.Differs(existing.Apply, configuration, manager)
-	u.Desired, err = desired.Applied(existing.Apply, configuration, manager)
+	if u.Blocked == nil {
+		u.Desired, err = desired.Applied(existing.Apply, configuration, manager)
+	}
 	return u, err
 }
 
@@ -235,9 +237,7 @@ func (f *Fleet) vpcUnit(cluster *clusterv1.Cluster, c *infrav1.CAPTCluster) (u U
 	want := legacy.ExpectationOfCAPTCluster(c, validation.ClusterName(c))
 	vpc.Existing = desired.Find(c, c.Spec.WorkspaceTemplateApplyRef, want, f.in(c.Namespace))
 	template := c.Spec.VPC.Template
-	if vpc.Template, err = f.templateFacts(template.Ref, c.Namespace, consumption.VPCFields(&c.Spec.CAPTClusterTemplateResourceSpec, nil)); err != nil {
-		return u, err
-	}
+	vpc.Template = f.templateFacts(template.Ref, c.Namespace, consumption.VPCFields(&c.Spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
 	name := types.NamespacedName{Namespace: c.Namespace, Name: cmp.Or(c.Spec.WorkspaceTemplateApplyRef.Name, want.SchemeName)}
 	u, err = f.unit(cluster, c, "CAPTCluster", naming.CAPTClusterFieldManager, vpc.Existing, name, vpc)
 	u.template = template.Ref
@@ -245,27 +245,22 @@ func (f *Fleet) vpcUnit(cluster *clusterv1.Cluster, c *infrav1.CAPTCluster) (u U
 }
 
 // controlPlane returns a control plane with the facts about it.
-func (f *Fleet) controlPlane(c *controlplanev1.CAPTControlPlane) (*desired.ControlPlane, error) {
-	d := &desired.ControlPlane{ControlPlane: c, Cluster: f.cluster(c.Namespace, validation.OwnerCluster(c))}
-	d.Version, d.VersionError = versions.ParseKubernetesVersion(c.Spec.Version)
+func (f *Fleet) controlPlane(c *controlplanev1.CAPTControlPlane) *desired.ControlPlane {
+	d := desired.NewControlPlane(c, f.cluster(c.Namespace, validation.OwnerCluster(c)), nil)
 	if d.Cluster != nil && desired.HasCAPTCluster(d.Cluster) {
 		d.CAPTCluster = f.CAPTClusters[types.NamespacedName{Namespace: c.Namespace, Name: d.Cluster.Spec.InfrastructureRef.Name}]
 	}
 	d.Existing = desired.Find(c, c.Spec.WorkspaceTemplateApplyRef, legacy.ExpectationOfControlPlane(c, validation.ClusterName(c)), f.in(c.Namespace))
-	var err error
-	if d.Template, err = f.templateFacts(c.Spec.WorkspaceTemplateRef, c.Namespace, consumption.ControlPlaneFields(c)); err != nil || d.Cluster == nil || !c.DeletionTimestamp.IsZero() {
-		return d, err
+	d.Template = f.templateFacts(c.Spec.WorkspaceTemplateRef, c.Namespace, consumption.ControlPlaneFields(c))
+	if d.Cluster != nil && c.DeletionTimestamp.IsZero() {
+		objects := &graph.Objects{ControlPlane: c, Cluster: d.Cluster, CAPTCluster: d.CAPTCluster, Applies: sorted(f.Applies)}
+		d.Cycle, d.CycleBlocks = objects.Cycle()
 	}
-	objects := &graph.Objects{ControlPlane: c, Cluster: d.Cluster, CAPTCluster: d.CAPTCluster, Applies: sorted(f.Applies)}
-	d.Cycle, d.CycleBlocks = objects.Cycle()
-	return d, nil
+	return d
 }
 
 func (f *Fleet) controlPlaneUnits(cluster *clusterv1.Cluster, c *controlplanev1.CAPTControlPlane) (found []Unit, err error) {
-	d, err := f.controlPlane(c)
-	if err != nil {
-		return nil, err
-	}
+	d := f.controlPlane(c)
 	name := types.NamespacedName{Namespace: c.Namespace, Name: cmp.Or(c.Spec.WorkspaceTemplateApplyRef.Name, naming.ControlPlaneWorkspaceTemplateApply(c.Name))}
 	u, err := f.unit(cluster, c, "CAPTControlPlane", naming.CAPTControlPlaneFieldManager, d.Existing, name, d)
 	if err != nil {
@@ -349,10 +344,13 @@ func (f *Fleet) olderClaim(w *desired.Workspace) string {
 	return w.ClaimOf(others)
 }
 
-// ownerMissing describes an owner of a WorkspaceTemplateApply that does not exist.
-func (f *Fleet) ownerMissing(u *Unit, apply *infrav1.WorkspaceTemplateApply) string {
-	for _, ref := range apply.OwnerReferences {
-		key := types.NamespacedName{Namespace: apply.Namespace, Name: ref.Name}
+// maxOwners limits how many levels of owners are looked at: WorkspaceTemplateApply, CAPTCluster, Cluster.
+const maxOwners = 4
+
+// ownerMissing describes an owner of an object, or of its owners, that does not exist; empty if there is none.
+func (f *Fleet) ownerMissing(object metav1.Object, levels int) string {
+	for _, ref := range object.GetOwnerReferences() {
+		key := types.NamespacedName{Namespace: object.GetNamespace(), Name: ref.Name}
 		var owner metav1.Object
 		switch group, _, _ := strings.Cut(ref.APIVersion, "/"); group + "/" + ref.Kind {
 		case infrav1.GroupVersion.Group + "/CAPTCluster":
@@ -362,10 +360,13 @@ func (f *Fleet) ownerMissing(u *Unit, apply *infrav1.WorkspaceTemplateApply) str
 		case clusterv1.GroupVersion.Group + "/Cluster":
 			owner = orNil(f.cluster(key.Namespace, key.Name))
 		default:
-			continue // Unknown kinds are not read.
+			continue // Other kinds are not read.
 		}
 		if owner == nil || owner.GetUID() != ref.UID {
 			return fmt.Sprintf("owner %s %s (UID %s) does not exist", ref.Kind, ref.Name, ref.UID)
+		}
+		if missing := f.ownerMissing(owner, levels-1); levels > 1 && missing != "" {
+			return missing
 		}
 	}
 	return ""
@@ -382,6 +383,19 @@ func orNil[T any, P interface {
 	return object
 }
 
+// isApplied reports whether Terraform has applied a Workspace without a WorkspaceTemplateApply.
+func (f *Fleet) isApplied(key types.NamespacedName) bool {
+	for _, scope := range terraform.Scopes() {
+		live, err := f.WorkspaceOf(scope, key.Namespace, key.Name)
+		if err != nil || live == nil {
+			continue
+		}
+		conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
+		return !slices.ContainsFunc(conditions, func(c any) bool { return c.(map[string]any)["status"] != "True" }) && len(conditions) > 0
+	}
+	return false
+}
+
 // missing describes the dependencies that a WorkspaceTemplateApply waits for; empty if there are none. What its status records about Secrets counts:
 // they are not read.
 func (f *Fleet) missing(apply *infrav1.WorkspaceTemplateApply) string {
@@ -394,6 +408,7 @@ func (f *Fleet) missing(apply *infrav1.WorkspaceTemplateApply) string {
 			}
 		}
 		switch {
+		case !exists && f.isApplied(key):
 		case !exists:
 			messages = append(messages, fmt.Sprintf("Workspace %s does not exist", key.Name))
 		case !ready:

@@ -37,6 +37,21 @@ type ControlPlane struct {
 	CycleBlocks bool
 }
 
+// NewControlPlane returns a control plane with its version. Cluster and CAPTCluster may be nil.
+func NewControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster *clusterv1.Cluster, captCluster *infrav1.CAPTCluster) *ControlPlane {
+	c := &ControlPlane{ControlPlane: controlPlane, Cluster: cluster, CAPTCluster: captCluster}
+	c.Version, c.VersionError = versions.ParseKubernetesVersion(controlPlane.Spec.Version)
+	return c
+}
+
+// Intent returns what is written into the WorkspaceTemplateApply for the Cluster with a name and the VPC with an ID.
+func (c *ControlPlane) Intent(cluster, vpcID string) (Intent, error) {
+	if c.VersionError != nil {
+		return Intent{}, fmt.Errorf("spec.version: %w", c.VersionError)
+	}
+	return ControlPlaneIntent(c.ControlPlane, ControlPlaneInputs{Cluster: cluster, EKSVersion: c.Version.EKS, Region: c.region(), VPCID: vpcID})
+}
+
 // Blocked returns why the WorkspaceTemplateApply is not written.
 func (c *ControlPlane) Blocked() *Blocked {
 	return First(c, slices.Concat(
@@ -175,9 +190,7 @@ func (c *ControlPlane) versionStep() string {
 
 // Want describes the WorkspaceTemplateApply.
 func (c *ControlPlane) Want() (*Want, error) {
-	intent, err := ControlPlaneIntent(c.ControlPlane, ControlPlaneInputs{
-		Cluster: c.Cluster.Name, EKSVersion: c.Version.EKS, Region: c.region(), VPCID: VPCID(c.CAPTCluster),
-	})
+	intent, err := c.Intent(c.Cluster.Name, VPCID(c.CAPTCluster))
 	return &Want{
 		Expectation: legacy.ExpectationOfControlPlane(c.ControlPlane, c.Cluster.Name), Ref: c.ControlPlane.Spec.WorkspaceTemplateApplyRef,
 		ClusterName: c.Cluster.Name, Template: c.ControlPlane.Spec.WorkspaceTemplateRef,
