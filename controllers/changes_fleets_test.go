@@ -113,10 +113,8 @@ func edit[O client.Object](what string, change func(f *fleet, object O)) func(*f
 		if !ok {
 			return ""
 		}
-		before := object.DeepCopyObject()
 		change(f, object)
 		object.SetGeneration(object.GetGeneration() + 1)
-		_ = before
 		return fmt.Sprintf("%s of %s", what, key(object))
 	}
 }
@@ -304,7 +302,11 @@ func ofApplies() []func(*fleet) string {
 		edit("wait for a Workspace", func(f *fleet, o apply) {
 			o.Spec.WaitForWorkspaces = append(o.Spec.WaitForWorkspaces, infrav1.WorkspaceDependency{Name: []string{"a-vpc", "addon", "a-eks-controlplane", "missing"}[f.IntN(4)]})
 		}),
-		edit("Workspace", func(f *fleet, o apply) { o.Spec.WorkspaceName = []string{"a-vpc", "addon", "unknown"}[f.IntN(3)] }),
+		edit("Workspace", func(f *fleet, o apply) {
+			if o.Spec.WorkspaceName == "" { // It is immutable.
+				o.Spec.WorkspaceName = []string{"a-vpc", "addon", "unknown"}[f.IntN(3)]
+			}
+		}),
 		mark("younger", func(f *fleet, o apply) { o.CreationTimestamp = metav1.NewTime(now) }),
 		mark("lost status", func(f *fleet, o apply) { o.Status = infrav1.WorkspaceTemplateApplyStatus{} }),
 		mark("allowed ProviderConfig", func(f *fleet, o apply) {

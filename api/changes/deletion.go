@@ -24,7 +24,10 @@ func (u *Unit) deleting() bool {
 	return u.Live != nil && (u.Obsolete || !u.Live.DeletionTimestamp.IsZero() || u.ownerDeleted())
 }
 
-func (u *Unit) ownerDeleted() bool { return u.Owner != nil && u.Owner.GetDeletionTimestamp() != nil }
+// ownerDeleted reports whether the owner is being deleted, and deletes it then.
+func (u *Unit) ownerDeleted() bool {
+	return u.Owner != nil && u.Owner.GetDeletionTimestamp() != nil && (u.Live == nil || !u.kept)
+}
 
 // compareDeletion sets what happens to the Workspace of a WorkspaceTemplateApply that is being deleted, or that its owner deletes.
 func (f *Fleet) compareDeletion(u *Unit, w *Workspace) error {

@@ -61,6 +61,8 @@ type Unit struct {
 	Obsolete bool
 	// Queued is true while Terraform runs for another unit, after which this one is created.
 	Queued bool
+	// kept is true if the owner does not delete it, because it does not belong to the owner.
+	kept bool
 	// pending is true if the owner would change it.
 	pending   bool
 	unadopted string
@@ -206,7 +208,7 @@ func (f *Fleet) templateFacts(ref infrav1.WorkspaceTemplateReference, namespace 
 
 // unit returns the unit of an owner. finder describes the WorkspaceTemplateApply that it expects.
 func (f *Fleet) unit(cluster *clusterv1.Cluster, object validation.Owner, kind, manager string, existing desired.Existing, expected types.NamespacedName, owner desired.Owner) (Unit, error) {
-	u := Unit{Cluster: cluster, Owner: object, Live: f.Applies[expected], name: expected, Blocked: owner.Blocked()}
+	u := Unit{Cluster: cluster, Owner: object, Live: f.Applies[expected], name: expected, Blocked: owner.Blocked(), kept: existing.Apply == nil}
 	if legacy.IsPending(object) {
 		u.unadopted = notAdopted
 	}

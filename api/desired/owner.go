@@ -146,7 +146,15 @@ func Find(owner metav1.Object, ref infrav1.WorkspaceTemplateApplyReference, want
 	if conflict := legacy.Conflict(owner, want, &all[i]); conflict != "" {
 		return Existing{Conflict: conflict}
 	}
+	if owner.GetDeletionTimestamp() != nil && !want.MayDelete(owner, &all[i]) {
+		return Existing{Conflict: KeptMessage(ref.Name)}
+	}
 	return Existing{Apply: &all[i]}
+}
+
+// KeptMessage is why an owner that is being deleted keeps a WorkspaceTemplateApply that spec refers to.
+func KeptMessage(name string) string {
+	return fmt.Sprintf("WorkspaceTemplateApply %s is kept: it has no owner reference to this object, and the status of this object does not record it. To destroy its cloud resources, delete it", name)
 }
 
 // CandidatesMessage is why an owner without a reference waits for a decision about WorkspaceTemplateApplies that may belong to it; empty if there

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -136,7 +137,7 @@ func factsFor(object client.Object, want legacy.Expectation, apply *infrav1.Work
 		return Facts{Conflict: conflict}
 	}
 	if !object.GetDeletionTimestamp().IsZero() && !want.MayDelete(object, apply) {
-		return Facts{Conflict: fmt.Sprintf("WorkspaceTemplateApply %s is kept: it has no owner reference to this object, and the status of this object does not record it. To destroy its cloud resources, delete it", apply.Name)}
+		return Facts{Conflict: desired.KeptMessage(apply.Name)}
 	}
 	if workspace := legacy.UnadoptedWorkspace(apply); workspace != "" {
 		candidate := legacy.Candidate{Name: apply.Name, Evidence: []legacy.Evidence{legacy.Referred}}
