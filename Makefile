@@ -48,7 +48,10 @@ test-unit test-servers test-slow chaos: export GOGC := 400
 version_of = $(shell awk '$$1 == "$(2)" {print $$2} $$1 == "require" && $$2 == "$(2)" {print $$3}' tools/$(1)/go.mod)
 tool = bin/$(1)-$(call version_of,$(1),$(2))/$(1)
 CONTROLLER_GEN := $(call tool,controller-gen,sigs.k8s.io/controller-tools)
+CRD_REF_DOCS := $(call tool,crd-ref-docs,github.com/elastic/crd-ref-docs)
 KUSTOMIZE := $(call tool,kustomize,sigs.k8s.io/kustomize/kustomize/v5)
+ACTIONLINT := $(call tool,actionlint,github.com/rhysd/actionlint)
+GOVULNCHECK := $(call tool,govulncheck,golang.org/x/vuln)
 # kube-api-linter is built into golangci-lint, so the path has the versions of both.
 GOLANGCI_LINT := bin/golangci-lint-$(call version_of,golangci-lint,github.com/golangci/golangci-lint/v2)-kube-api-linter-$(call version_of,golangci-lint,sigs.k8s.io/kube-api-linter)/golangci-lint
 
@@ -67,13 +70,14 @@ bin/sandbox:
 	@$(GO_BUILD) -ldflags "$(LINK_FLAGS)" -o bin/ ./test/sandbox/cmd/sandbox
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, the ClusterRole, webhook configurations, the references of the API and of captctl and the list of messages from Go.
+generate: $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Generate deep copies, CRDs, the ClusterRole, webhook configurations and the references of the API and of captctl from Go.
 	@$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./api/...
 	@$(CONTROLLER_GEN) crd paths="./api/infrastructure/...;./api/controlplane/..." output:crd:dir=config/crd/bases
 	@$(CONTROLLER_GEN) rbac:roleName=capt-manager-role paths=./controllers/... output:rbac:dir=config/rbac
 	@$(CONTROLLER_GEN) webhook paths=./webhooks/... output:webhook:dir=config/webhook
+	@$(CRD_REF_DOCS) --log-level=ERROR --source-path=api --config=tools/crd-ref-docs/config.yaml --templates-dir=tools/crd-ref-docs/templates \
+	  --renderer=markdown --output-path=docs/api.md
 	@$(GO) run ./cmd/captctl/reference .
-	@$(GO) run ./tools/messages
 
 .PHONY: format
 format: $(GOLANGCI_LINT) ## Format the Go code and sort its imports.
@@ -88,7 +92,7 @@ test: sandbox-binaries verify-generated lint test-unit test-servers ## Run every
 .PHONY: verify-generated
 verify-generated: ## Check that generated files are up to date.
 	@echo "== generated files"
-	@files() { find api -name 'zz_generated.*.go'; find config/crd/bases config/rbac config/webhook -name '*.yaml'; ls docs/api.md docs/captctl.md docs/captctl-output.md docs/messages.md; }; \
+	@files() { find api -name 'zz_generated.*.go'; find config/crd/bases config/rbac config/webhook -name '*.yaml'; ls docs/api.md docs/captctl.md docs/captctl-output.md; }; \
 	sums() { files | sort | xargs cksum; }; \
 	before=$$(sums); \
 	$(MAKE) --no-print-directory generate; \
@@ -97,7 +101,7 @@ verify-generated: ## Check that generated files are up to date.
 	fi
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) ## Run the linters, and check formatting, go.mod and terms.
+lint: $(GOLANGCI_LINT) $(ACTIONLINT) ## Run the linters, and check formatting, go.mod, workflows and terms.
 	@echo "== golangci-lint"
 	@$(GOLANGCI_LINT) run ./...
 	@echo "== gofmt"
@@ -105,8 +109,14 @@ lint: $(GOLANGCI_LINT) ## Run the linters, and check formatting, go.mod and term
 	if [ -n "$$unformatted" ]; then echo "Not formatted (run make format):" >&2; echo "$$unformatted" >&2; exit 1; fi
 	@echo "== go mod tidy"
 	@$(GO) mod tidy -diff
+	@echo "== workflows"
+	@$(ACTIONLINT) -shellcheck= -pyflakes= .github/workflows/*.yml # Without programs that only some machines have.
 	@echo "== terms"
 	@$(GO) run ./tools/terms
+
+.PHONY: vulnerabilities
+vulnerabilities: $(GOVULNCHECK) ## Check the manager and captctl for known vulnerabilities (https://vuln.go.dev; GOVULNDB is another database).
+	@$(GOVULNCHECK) $(if $(GOVULNDB),-db $(GOVULNDB)) ./cmd/manager ./cmd/captctl
 
 .PHONY: terms
 terms: ## List words that tools/terms/terms.txt replaces. TERMS=-count counts them per directory.
@@ -211,11 +221,11 @@ bench: sandbox-binaries ## Run the benchmarks that match BENCH=<regular expressi
 
 .PHONY: quickstart
 quickstart: bin/sandbox ## Start a management cluster on this machine and create a cluster in it.
-	@bin/sandbox quickstart
+	@test/sandbox/quickstart.sh
 
 .PHONY: quickstart-down
 quickstart-down: bin/sandbox ## Destroy all clusters of the quickstart through Terraform and remove the sandbox.
-	@bin/sandbox quickstart-down
+	@test/sandbox/quickstart.sh down
 
 .PHONY: sandbox-up
 sandbox-up: bin/sandbox ## Start a management cluster on this machine and leave it running.
@@ -232,7 +242,7 @@ sandbox-binaries: bin/sandbox ## Build the programs of the sandbox that are miss
 	@bin/sandbox build
 
 .PHONY: tools
-tools: $(CONTROLLER_GEN) $(KUSTOMIZE) $(GOLANGCI_LINT) ## Build the pinned tools that are missing.
+tools: $(CONTROLLER_GEN) $(CRD_REF_DOCS) $(KUSTOMIZE) $(GOLANGCI_LINT) $(ACTIONLINT) $(GOVULNCHECK) ## Build the pinned tools that are missing.
 
 # build_tool builds to a temporary name first: an existing path means that the tool is complete.
 define build_tool
@@ -245,8 +255,17 @@ endef
 $(CONTROLLER_GEN):
 	$(call build_tool,sigs.k8s.io/controller-tools/cmd/controller-gen)
 
+$(CRD_REF_DOCS):
+	$(call build_tool,github.com/elastic/crd-ref-docs)
+
 $(KUSTOMIZE):
 	$(call build_tool,sigs.k8s.io/kustomize/kustomize/v5)
+
+$(ACTIONLINT):
+	$(call build_tool,github.com/rhysd/actionlint/cmd/actionlint)
+
+$(GOVULNCHECK):
+	$(call build_tool,golang.org/x/vuln/cmd/govulncheck)
 
 $(GOLANGCI_LINT):
 	$(call build_tool,.)

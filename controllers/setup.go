@@ -31,12 +31,12 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation/ownership"
+	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/captcluster"
 	"github.com/capt-provider/capt/controllers/captcontrolplane"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/metrics"
-	"github.com/capt-provider/capt/controllers/storedversions"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply"
@@ -126,11 +126,18 @@ func (o Options) watches(object client.Object) bool {
 // SetupWithManager adds all controllers to a manager, and their metrics to the registry of controller-runtime, which panics if they are
 // already there.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	workspaces := &workspace.Client{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader()}
+	gate, err := adoption.Setup(ctx, mgr, adoption.Options{
+		Workspaces: workspaces, Namespace: options.Namespace, SkipPhases: options.SkipCRDMigrationPhases, Metrics: ctrlmetrics.Registry,
+	})
+	if err != nil {
+		return err
+	}
 	reconciles := metrics.NewReconciles(ctrlmetrics.Registry)
 	engineFor := func(name string) engine.Engine {
 		return engine.Engine{
 			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder(name), State: &engine.StateCache{}, WatchFilterValue: options.WatchFilterValue,
-			Uncached: mgr.GetAPIReader(), Metrics: reconciles,
+			Uncached: mgr.GetAPIReader(), Gate: gate, Metrics: reconciles,
 		}
 	}
 	control := controller.Options{MaxConcurrentReconciles: options.Concurrency}
@@ -141,7 +148,6 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := setupTemplates(ctx, mgr, engineFor("workspacetemplate-controller"), options, control); err != nil {
 		return err
 	}
-	workspaces := &workspace.Client{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader()}
 	applies := &workspacetemplateapply.Reconciler{
 		Engine:     engineFor("workspacetemplateapply-controller"),
 		Workspaces: workspaces,
@@ -177,12 +183,6 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	if err := controlPlanes.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up CAPTControlPlanes: %w", err)
-	}
-	migration := storedversions.Options{
-		SkipPhases: options.SkipCRDMigrationPhases, Namespace: options.Namespace, Metrics: metrics.NewAdoption(ctrlmetrics.Registry),
-	}
-	if err := storedversions.SetupWithManager(ctx, mgr, migration); err != nil {
-		return fmt.Errorf("setting up the migration of stored versions: %w", err)
 	}
 	return nil
 }

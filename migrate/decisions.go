@@ -30,7 +30,9 @@ type OwnerDecision struct {
 	Take types.UID `json:"take,omitempty"` // Take is the UID of the WorkspaceTemplateApply that belongs to the owner.
 	Skip bool      `json:"skip,omitempty"` // Skip leaves the owner as it is: the manager reports AdoptionRequired, and writes nothing.
 	// Pin keeps a Workspace that differs from what is rendered: the plan creates a WorkspaceTemplate that reproduces it, for this owner alone.
-	Pin    bool   `json:"pin,omitempty"`
+	Pin bool `json:"pin,omitempty"`
+	// Permit adds the namespace of the owner to spec.allowedNamespaces of its template, although CAPT recorded no use of the template there.
+	Permit bool   `json:"permit,omitempty"`
 	Reason string `json:"reason,omitempty"` // Reason documents the decision.
 }
 
@@ -46,13 +48,13 @@ func ParseDecisions(data []byte) (*Decisions, error) {
 	decisions := &Decisions{}
 	if err := yaml.UnmarshalStrict(data, decisions); err != nil {
 		_, why, _ := strings.Cut(": "+err.Error(), "decoding JSON: json: ")
-		return nil, fmt.Errorf("%s. owners have uid, take, pin (true or false), skip (true or false) and reason; workspaces have uid, belongsTo and reason", cmp.Or(why, err.Error()))
+		return nil, fmt.Errorf("%s. owners have uid, take, pin, permit and skip (true or false) and reason; workspaces have uid, belongsTo and reason", cmp.Or(why, err.Error()))
 	}
 	if decisions.APIVersion != APIVersion || decisions.Kind != decisionsKind {
 		return nil, fmt.Errorf("apiVersion is %q and kind is %q, but must be %s and %s", decisions.APIVersion, decisions.Kind, APIVersion, decisionsKind)
 	}
 	// Entries with nothing but a UID have no decision yet: the user has uncommented none of their lines.
-	decisions.Owners = slices.DeleteFunc(decisions.Owners, func(d OwnerDecision) bool { return d.UID != "" && d.Take == "" && !d.Pin && !d.Skip })
+	decisions.Owners = slices.DeleteFunc(decisions.Owners, func(d OwnerDecision) bool { return d.UID != "" && d.Take == "" && !d.Pin && !d.Permit && !d.Skip })
 	decisions.Workspaces = slices.DeleteFunc(decisions.Workspaces, func(d WorkspaceDecision) bool { return d.UID != "" && d.BelongsTo == "" })
 	return decisions, decisions.validate()
 }
@@ -74,8 +76,8 @@ func (d *Decisions) validate() error {
 		switch {
 		case err != nil:
 			return err
-		case d.Skip && (d.Take != "" || d.Pin):
-			return fmt.Errorf("owners[%d]: set either skip, or take, pin or both for %s", i, d.UID)
+		case d.Skip && (d.Take != "" || d.Pin || d.Permit):
+			return fmt.Errorf("owners[%d]: set either skip, or any of take, pin and permit for %s", i, d.UID)
 		case taken.Has(d.Take) && d.Take != "":
 			return fmt.Errorf("owners[%d]: take %s has two entries, and a WorkspaceTemplateApply can belong to one owner only", i, d.Take)
 		}

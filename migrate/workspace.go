@@ -27,7 +27,8 @@ type WorkspaceRecord struct {
 // earlierHash is how many digits of a hash the plans of earlier versions have.
 const earlierHash = 16
 
-// IsUnchanged reports whether a Workspace is still as it was recorded.
+// IsUnchanged reports whether a Workspace is still as it was recorded. A plan of an earlier version has fewer digits, but a change of spec also increases
+// the generation (decision 38).
 func (r WorkspaceRecord) IsUnchanged(now WorkspaceRecord) bool {
 	if len(r.Hash) == earlierHash {
 		now.Hash = now.Hash[:earlierHash]

@@ -26,7 +26,11 @@ func TestAChangedWorkspaceIsRecognizedByItsWholeHash(t *testing.T) {
 	other.Hash = before.Hash[:16] + other.Hash[16:]
 	assert.False(t, before.IsUnchanged(other))
 
+	other = record("a")
+	other.Generation++
+	assert.False(t, before.IsUnchanged(other))
 	before.Hash = before.Hash[:16] // In a plan of an earlier version.
 	assert.True(t, before.IsUnchanged(record("a")))
 	assert.False(t, before.IsUnchanged(record("b")))
+	assert.False(t, before.IsUnchanged(other), "a change of spec with these digits")
 }

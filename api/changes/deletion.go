@@ -80,7 +80,7 @@ func (f *Fleet) ownerHeld(u *Unit) *desired.Blocked {
 	if isProtected(u.Owner) {
 		return desired.DeletionProtected("")
 	}
-	if desired.IsExempt(u.Owner) {
+	if desired.AllowsDelete(u.Owner) {
 		return nil
 	}
 	return desired.HeldByClusters(f.referring(u.Owner), "this object")

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	"github.com/capt-provider/capt/api/graph"
@@ -236,7 +237,7 @@ func (f *Fleet) unit(cluster *clusterv1.Cluster, object validation.Owner, kind, 
 
 func (f *Fleet) vpcUnit(cluster *clusterv1.Cluster, c *infrav1.CAPTCluster) (u Unit, err error) {
 	vpc := &desired.VPC{CAPTCluster: c, Cluster: f.cluster(c.Namespace, validation.OwnerCluster(c))}
-	want := legacy.ExpectationOfCAPTCluster(c, validation.ClusterName(c))
+	want := claim.ExpectationOfCAPTCluster(c, validation.ClusterName(c))
 	vpc.Existing = desired.Find(c, c.Spec.WorkspaceTemplateApplyRef, want, f.in(c.Namespace))
 	template := c.Spec.VPC.Template
 	vpc.Template = f.templateFacts(template.Ref, c.Namespace, consumption.VPCFields(&c.Spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
@@ -252,7 +253,7 @@ func (f *Fleet) controlPlane(c *controlplanev1.CAPTControlPlane) *desired.Contro
 	if d.Cluster != nil && desired.HasCAPTCluster(d.Cluster) {
 		d.CAPTCluster = f.CAPTClusters[types.NamespacedName{Namespace: c.Namespace, Name: d.Cluster.Spec.InfrastructureRef.Name}]
 	}
-	d.Existing = desired.Find(c, c.Spec.WorkspaceTemplateApplyRef, legacy.ExpectationOfControlPlane(c, validation.ClusterName(c)), f.in(c.Namespace))
+	d.Existing = desired.Find(c, c.Spec.WorkspaceTemplateApplyRef, claim.ExpectationOfControlPlane(c, validation.ClusterName(c)), f.in(c.Namespace))
 	d.Template = f.templateFacts(c.Spec.WorkspaceTemplateRef, c.Namespace, consumption.ControlPlaneFields(c))
 	if d.Cluster != nil && c.DeletionTimestamp.IsZero() {
 		objects := &graph.Objects{ControlPlane: c, Cluster: d.Cluster, CAPTCluster: d.CAPTCluster, Applies: sorted(f.Applies)}

@@ -6,6 +6,9 @@ package desired
 import (
 	"cmp"
 
+	"github.com/capt-provider/capt/api/claim"
+	"k8s.io/apimachinery/pkg/types"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -43,15 +46,7 @@ func (w *Workspace) recordOutweighs(other *infrav1.WorkspaceTemplateApply) bool 
 // name into spec, which is not a claim.
 func claimsClusterWide(other *infrav1.WorkspaceTemplateApply, name string) bool {
 	mayCreate := other.Status.WorkspaceRef == nil && name == naming.Workspace(terraform.ScopeCluster, validation.KeyOf(other))
-	return mayCreate || RecordsClusterWide(other, name)
-}
-
-// RecordsClusterWide reports whether status records a cluster-wide Workspace with a name; an earlier version recorded the name alone.
-func RecordsClusterWide(apply *infrav1.WorkspaceTemplateApply, name string) bool {
-	if ref := apply.Status.WorkspaceRef; ref != nil {
-		return ref.Namespace == "" && ref.Name == name
-	}
-	return apply.Status.WorkspaceName == name
+	return mayCreate || claim.RecordedWorkspace(other) == types.NamespacedName{Name: name}
 }
 
 // RecordedExternalName is the state that status records. For an adopted Workspace without an external name, the provider names the state

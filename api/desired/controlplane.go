@@ -12,9 +12,9 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/versions"
@@ -94,7 +94,7 @@ func (c *ControlPlane) waitingForOwner() string {
 
 // newTemplate returns the template if the control plane does not use it yet.
 func (c *ControlPlane) newTemplate() *TemplateFacts {
-	built := legacy.ExpectationOfControlPlane(c.ControlPlane, c.Cluster.Name).ProvisionedField != ""
+	built := claim.ExpectationOfControlPlane(c.ControlPlane, c.Cluster.Name).ProvisionedField != ""
 	if c.Template.inUse(c.Apply, built) {
 		return nil
 	}
@@ -192,7 +192,7 @@ func (c *ControlPlane) versionStep() string {
 func (c *ControlPlane) Want() (*Want, error) {
 	intent, err := c.Intent(c.Cluster.Name, VPCID(c.CAPTCluster))
 	return &Want{
-		Expectation: legacy.ExpectationOfControlPlane(c.ControlPlane, c.Cluster.Name), Ref: c.ControlPlane.Spec.WorkspaceTemplateApplyRef,
+		Expectation: claim.ExpectationOfControlPlane(c.ControlPlane, c.Cluster.Name), Ref: c.ControlPlane.Spec.WorkspaceTemplateApplyRef,
 		ClusterName: c.Cluster.Name, Template: c.ControlPlane.Spec.WorkspaceTemplateRef,
 		Intent: intent, WaitForWorkspaces: c.vpcWorkspace(), WaitForSecrets: c.vpcSecret(),
 	}, err

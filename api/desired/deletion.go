@@ -37,15 +37,10 @@ func Paused(cluster *clusterv1.Cluster, object metav1.Object) string {
 	return strings.Join(why, ", ")
 }
 
-// AllowsDelete reports whether a user allowed the deletion of an object by its annotation.
+// AllowsDelete reports whether a user allowed the deletion of an object by its annotation. That of clusterctl move allows none: a moved object is
+// paused, so nothing of it is destroyed, and clusterctl itself removes the finalizers.
 func AllowsDelete(object metav1.Object) bool {
 	return object.GetAnnotations()[naming.AllowDeleteAnnotation] == "true"
-}
-
-// IsExempt reports whether a user allowed the deletion of an object, or clusterctl move deletes it.
-func IsExempt(object metav1.Object) bool {
-	_, moved := object.GetAnnotations()[DeleteForMoveAnnotation]
-	return moved || AllowsDelete(object)
 }
 
 // HeldByClusters returns why an object is not destroyed although it is being deleted: Clusters that refer to it are not. name is how the message

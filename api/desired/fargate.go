@@ -7,9 +7,9 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 )
@@ -89,8 +89,8 @@ func (p *FargateProfile) waitingForControlPlane() string {
 // ExpectationOfFargateProfile returns what spec expects of the WorkspaceTemplateApply of a profile, and a reference to it. Without a reference in
 // spec, it has the name of the naming scheme, which is stable because the names of Cluster and profile are immutable. CAPT does not write the
 // reference into spec, because the list would then differ from the one in Git.
-func ExpectationOfFargateProfile(clusterName, eksName string, spec *controlplanev1.FargateProfile) (legacy.Expectation, infrav1.WorkspaceTemplateApplyReference) {
-	want, ref := legacy.ExpectationOfFargateProfile(clusterName, spec), spec.WorkspaceTemplateApplyRef
+func ExpectationOfFargateProfile(clusterName, eksName string, spec *controlplanev1.FargateProfile) (claim.Expectation, infrav1.WorkspaceTemplateApplyReference) {
+	want, ref := claim.ExpectationOfFargateProfile(clusterName, spec), spec.WorkspaceTemplateApplyRef
 	want.Variables[naming.ClusterVariable] = eksName
 	if !ref.IsDefined() {
 		ref = infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}

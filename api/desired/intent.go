@@ -6,7 +6,6 @@
 package desired
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -40,7 +40,7 @@ func vpcVariables(captCluster *infrav1.CAPTCluster, cluster string) map[string]s
 	out := make(map[string]string, len(template.Variables)+3)
 	maps.Copy(out, template.Variables)
 	out[naming.ClusterVariable] = cluster
-	out[naming.VPCVariable] = cmp.Or(template.Name, naming.VPC(captCluster.Name))
+	out[naming.VPCVariable] = claim.VPCName(captCluster)
 	out[naming.RegionVariable] = captCluster.Spec.Region
 	return out
 }

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/ssa"
 )
 
@@ -48,7 +48,7 @@ func existingRules[F any](get func(F) *Existing) []Rule[F] {
 
 // Want describes a WorkspaceTemplateApply as its owner wants it.
 type Want struct {
-	legacy.Expectation
+	claim.Expectation
 	// Ref is the reference in spec of the owner.
 	Ref         infrav1.WorkspaceTemplateApplyReference
 	ClusterName string
@@ -129,7 +129,7 @@ func Applied(apply *infrav1.WorkspaceTemplateApply, want *unstructured.Unstructu
 }
 
 // Find returns what an owner finds among the WorkspaceTemplateApplies of its namespace.
-func Find(owner metav1.Object, ref infrav1.WorkspaceTemplateApplyReference, want legacy.Expectation, all []infrav1.WorkspaceTemplateApply) Existing {
+func Find(owner metav1.Object, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation, all []infrav1.WorkspaceTemplateApply) Existing {
 	if !ref.IsDefined() {
 		if candidates := want.Candidates(owner, all); len(candidates) > 0 {
 			return Existing{Undecided: CandidatesMessage(candidates)}
@@ -143,7 +143,7 @@ func Find(owner metav1.Object, ref infrav1.WorkspaceTemplateApplyReference, want
 	if i < 0 {
 		return Existing{}
 	}
-	if conflict := legacy.Conflict(owner, want, &all[i]); conflict != "" {
+	if conflict := claim.Conflict(owner, want, &all[i]); conflict != "" {
 		return Existing{Conflict: conflict}
 	}
 	if owner.GetDeletionTimestamp() != nil && !want.MayDelete(owner, &all[i]) {
@@ -159,7 +159,7 @@ func KeptMessage(name string) string {
 
 // CandidatesMessage is why an owner without a reference waits for a decision about WorkspaceTemplateApplies that may belong to it; empty if there
 // are none.
-func CandidatesMessage(candidates []legacy.Candidate) string {
+func CandidatesMessage(candidates []claim.Candidate) string {
 	if len(candidates) == 0 {
 		return ""
 	}

@@ -6,8 +6,8 @@ package desired
 import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 )
 
 // VPC is the VPC of a CAPTCluster that has a template for it.
@@ -63,7 +63,7 @@ func (v *VPC) Want() (*Want, error) {
 		return nil, nil
 	}
 	return &Want{
-		Expectation: legacy.ExpectationOfCAPTCluster(v.CAPTCluster, cluster), Ref: v.CAPTCluster.Spec.WorkspaceTemplateApplyRef, ClusterName: cluster,
+		Expectation: claim.ExpectationOfCAPTCluster(v.CAPTCluster, cluster), Ref: v.CAPTCluster.Spec.WorkspaceTemplateApplyRef, ClusterName: cluster,
 		Template: template.Ref, Intent: VPCIntent(v.CAPTCluster, cluster), DeletionPolicy: template.DeletionPolicy,
 	}, nil
 }

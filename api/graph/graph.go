@@ -113,16 +113,7 @@ func (g *Graph) Nodes() []Node {
 	return nodes
 }
 
-// HasCycles reports whether objects depend on each other, and returns one cycle: the first edge of it begins where its last edge ends.
-func (g *Graph) HasCycles() (cycle []Edge, found bool) {
-	cycles := g.cycles()
-	if len(cycles) == 0 {
-		return nil, false
-	}
-	return cycles[0], true
-}
-
-// cycles returns one cycle for each group of objects that depend on each other.
+// cycles returns one cycle for each group of objects that depend on each other. The first edge of it begins where its last edge ends.
 func (g *Graph) cycles() (cycles [][]Edge) {
 	for _, loop := range g.loops {
 		cycles = append(cycles, []Edge{loop})
@@ -159,20 +150,6 @@ func (g *Graph) CycleThrough(key Key) (cycle []Edge) {
 	}
 	slices.Reverse(cycle)
 	return cycle
-}
-
-// ValidateAll returns every problem: missing objects, each with an object that depends on it, and cycles.
-func (g *Graph) ValidateAll() error {
-	var problems []error
-	for id := range g.nodes {
-		if dependents := sorted(g.directed.To(int64(id))); !g.exists[int64(id)] && len(dependents) > 0 {
-			problems = append(problems, fmt.Errorf("%s does not exist, and %s depends on it", g.nodes[id].Key, g.nodes[dependents[0].ID()].Key))
-		}
-	}
-	for _, cycle := range g.cycles() {
-		problems = append(problems, fmt.Errorf("objects depend on each other: %s", Path(cycle, Key.String)))
-	}
-	return errors.Join(problems...)
 }
 
 // Upstream returns what objects depend on, directly or not, sorted.

@@ -119,7 +119,6 @@ func TestTheDependenciesOfAReadyControlPlane(t *testing.T) {
 		"Downstream Secret demo-user-kubeconfig True",
 		"Downstream WorkspaceTemplateApply demo-default-fargate-apply True",
 	}, dependencies(objects()))
-	require.NoError(t, objects().Graph().ValidateAll())
 }
 
 func TestTheDependenciesOfANewControlPlane(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -34,7 +35,7 @@ func TestCandidates(t *testing.T) {
 		return *builder.WorkspaceTemplateApply(name, options...)
 	}
 	in := func(applies ...infrav1.WorkspaceTemplateApply) []infrav1.WorkspaceTemplateApply { return applies }
-	want := legacy.Expectation{SchemeName: "demo-vpc", Recorded: "recorded", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}}
+	want := claim.Expectation{SchemeName: "demo-vpc", Recorded: "recorded", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}}
 
 	for name, row := range map[string]struct {
 		applies []infrav1.WorkspaceTemplateApply
@@ -42,7 +43,7 @@ func TestCandidates(t *testing.T) {
 	}{
 		"nothing there": {nil, nil},
 		// The name is in use, so the user must decide what happens to the object.
-		"name of the naming scheme, of a Fargate profile": {in(*applyOf("demo-vpc", "vpc", "demo", "batch")), []string{"demo-vpc"}},
+		"name of the naming scheme, of a Fargate profile": {in(apply("demo-vpc", of(infrav1.WorkspaceTemplateReference{Name: "vpc"}), builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "batch"}))), []string{"demo-vpc"}},
 		"name of the naming scheme, any owner":            {in(apply("demo-vpc")), []string{"demo-vpc"}},
 		"name of the naming scheme, another template":     {in(apply("demo-vpc", eks, owned)), []string{"demo-vpc"}},
 		"recorded by the owner":                           {in(apply("recorded")), []string{"recorded"}},
@@ -80,13 +81,18 @@ func TestCandidates(t *testing.T) {
 		"several are sorted":                 {in(apply("z", owned), apply("demo-vpc"), apply("stranger"), apply("a", owned)), []string{"a", "demo-vpc", "z"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			candidates := want.Candidates(owner, row.applies)
+			candidates := claim.CandidatesBy(row.applies, func(apply *infrav1.WorkspaceTemplateApply) []claim.Evidence {
+				if found := want.EvidenceFor(owner, apply); len(found) > 0 {
+					return found
+				}
+				return legacy.Evidence(want, owner, apply)
+			})
 			var names []string
 			for _, candidate := range candidates {
 				assert.NotEmpty(t, candidate.Evidence, candidate.Name)
 				names = append(names, candidate.Name)
 			}
-			ownedNames := legacy.Names(candidates, legacy.Owned)
+			ownedNames := claim.Names(candidates, claim.Owned)
 			assert.Equal(t, row.want, names)
 			assert.ElementsMatch(t, slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 				return !slices.ContainsFunc(row.applies, func(a infrav1.WorkspaceTemplateApply) bool {
@@ -94,105 +100,6 @@ func TestCandidates(t *testing.T) {
 				})
 			}), ownedNames)
 		})
-	}
-}
-
-func TestOwnedAppliesAreCandidatesIfTheOwnerHasNoTemplate(t *testing.T) {
-	owner := builder.CAPTCluster("demo")
-	candidates := legacy.Expectation{SchemeName: "demo-vpc"}.Candidates(owner, []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("by-hand", eks, builder.OwnedBy(owner))})
-	assert.Equal(t, []legacy.Candidate{{Name: "by-hand", Evidence: []legacy.Evidence{legacy.Owned}}}, candidates)
-}
-
-func TestCandidateStringListsTheEvidence(t *testing.T) {
-	owner := builder.CAPTCluster("demo")
-	want := legacy.Expectation{SchemeName: "demo-vpc", Recorded: "demo-vpc"}
-	candidates := want.Candidates(owner, []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner))})
-	assert.Equal(t, "demo-vpc (status records it, this object owns it, its name follows the naming scheme)", candidates[0].String())
-}
-
-func TestConflict(t *testing.T) {
-	owner := builder.CAPTCluster("demo")
-	want := func(change func(*legacy.Expectation)) legacy.Expectation {
-		expectation := legacy.Expectation{
-			SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"},
-			Variables: map[string]string{"cluster_name": "demo", "vpc_name": "net", "region": "eu-west-1"},
-		}
-		if change != nil {
-			change(&expectation)
-		}
-		return expectation
-	}
-	apply := func(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
-		made := builder.WithVariables(map[string]string{"cluster_name": "demo", "vpc_name": "net"})
-		return builder.WorkspaceTemplateApply("demo-vpc", append([]builder.Option{made}, options...)...)
-	}
-	strange := builder.WithVariables(map[string]string{"cluster_name": "another"})
-	const anotherTemplate = "it refers to another WorkspaceTemplate"
-	owned, recorded := builder.OwnedBy(owner), func(e *legacy.Expectation) { e.Recorded = "demo-vpc" }
-	chosen := func(e *legacy.Expectation) { e.SchemeName = "x-vpc" }
-
-	for name, row := range map[string]struct {
-		want     legacy.Expectation
-		apply    *infrav1.WorkspaceTemplateApply
-		conflict string // Empty when there is no conflict.
-	}{
-		"its own, of whatever identity":                 {want(nil), apply(strange, owned), ""},
-		"its own, without an identity":                  {want(nil), apply(builder.WithVariables(nil), owned), ""},
-		"its own, of another template":                  {want(nil), apply(owned, eks), anotherTemplate},
-		"a helper of CAPT v0.3":                         {want(chosen), apply(owned, eks), anotherTemplate},
-		"its own, of another template, recorded":        {want(recorded), apply(owned, eks), ""},
-		"owned, unknown Cluster":                        {want(func(e *legacy.Expectation) { e.Variables["cluster_name"] = "" }), apply(owned), ""},
-		"another's":                                     {want(nil), apply(builder.OwnedBy(builder.CAPTCluster("other"))), "belongs to CAPTCluster other"},
-		"owned by an earlier object of the same name":   {want(nil), apply(builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("before")))), "belongs to CAPTCluster demo"},
-		"another's, though it was its own":              {want(recorded), apply(builder.OwnedBy(builder.CAPTCluster("other"))), "belongs to"},
-		"without owner, as it would be created":         {want(nil), apply(), ""},
-		"explicit namespace of the template":            {want(nil), apply(of(infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: builder.Namespace})), ""},
-		"another template":                              {want(nil), apply(eks), anotherTemplate},
-		"a template of another namespace":               {want(nil), apply(of(infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"})), anotherTemplate},
-		"another cluster":                               {want(nil), apply(strange), "it has another cluster_name"},
-		"no cluster":                                    {want(nil), apply(builder.WithVariables(nil)), "it has no cluster_name"},
-		"an empty name of the cluster":                  {want(nil), apply(builder.WithVariables(map[string]string{"cluster_name": ""})), "it has no cluster_name"},
-		"another VPC":                                   {want(nil), apply(builder.WithVariables(map[string]string{"cluster_name": "demo", "vpc_name": "other"})), "it has another vpc_name"},
-		"no name of the VPC":                            {want(nil), apply(builder.WithVariables(map[string]string{"cluster_name": "demo"})), ""},
-		"a VPC, which a control plane does not name":    {want(func(e *legacy.Expectation) { delete(e.Variables, "vpc_name") }), apply(), ""},
-		"unknown Cluster":                               {want(func(e *legacy.Expectation) { e.Variables["cluster_name"] = "" }), apply(), "before the Cluster of this object exists"},
-		"unknown Cluster, no cluster_name":              {want(func(e *legacy.Expectation) { e.Variables["cluster_name"] = "" }), apply(builder.WithVariables(nil)), "before the Cluster of this object exists"},
-		"a name that the user chose":                    {want(chosen), apply(), ""},
-		"a name that the user chose, another template":  {want(chosen), apply(eks), anotherTemplate},
-		"a name that the user chose, another cluster":   {want(chosen), apply(strange), "it has another cluster_name"},
-		"its own without owner reference":               {want(recorded), apply(strange), ""},
-		"its own without owner reference, and template": {want(recorded), apply(strange, eks), ""},
-		"recorded, unknown Cluster":                     {want(func(e *legacy.Expectation) { recorded(e); e.Variables["cluster_name"] = "" }), apply(), ""},
-		"another one than it had recorded":              {want(func(e *legacy.Expectation) { e.Recorded = "by-hand" }), apply(strange), "it has another cluster_name"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			assertConflict(t, row.conflict, legacy.Conflict(owner, row.want, row.apply))
-		})
-	}
-}
-
-// assertConflict compares a conflict with a part of its message, which is empty for none.
-func assertConflict(t *testing.T, want, got string) {
-	t.Helper()
-	if want == "" {
-		assert.Empty(t, got)
-		return
-	}
-	assert.Contains(t, got, want)
-	assert.Contains(t, got, "nothing is written")
-}
-
-func TestConflictMessages(t *testing.T) {
-	want := legacy.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"cluster_name": "demo"}}
-	secret := builder.WorkspaceTemplateApply("by-hand", builder.WithVariables(map[string]string{"cluster_name": "hunter2"}))
-	assert.Equal(t, "nothing is written: WorkspaceTemplateApply by-hand does not match what this object would create: it has another cluster_name. If another one is meant, correct the reference (if it is set already, recreate this object); if by-hand belongs to this object, first give both the same template and cluster_name",
-		legacy.Conflict(builder.CAPTCluster("demo"), want, secret))
-
-	want.Legacy = true // Recreating the object would destroy its cloud resources.
-	for _, apply := range []*infrav1.WorkspaceTemplateApply{secret, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("other")))} {
-		message := legacy.Conflict(builder.CAPTCluster("demo"), want, apply)
-		assert.Contains(t, message, "run captctl migrate check, which shows how to decide. Do not delete this object")
-		assert.NotContains(t, message, "ecreate this object")
 	}
 }
 

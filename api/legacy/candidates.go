@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 )
@@ -112,29 +113,29 @@ func (x *index) examine(claimant *Claimant, apply *infrav1.WorkspaceTemplateAppl
 		return MatchCandidate{}, false
 	}
 	candidate := MatchCandidate{Apply: apply, For: x.evidenceFor(claimant, apply, referred), Against: evidenceAgainst(claimant, apply)}
-	if len(candidate.For) == 0 || len(candidate.Against) > 0 && candidate.weight() < weightStrong && !candidate.has(Named) {
+	if len(candidate.For) == 0 || len(candidate.Against) > 0 && candidate.weight() < weightStrong && !candidate.has(claim.Named) {
 		return candidate, apply.UID == claimant.Decided
 	}
 	return candidate, true
 }
 
 // evidenceFor returns why a WorkspaceTemplateApply may belong to an owner. Referred is whether the owner's spec names it.
-func (x *index) evidenceFor(claimant *Claimant, apply *infrav1.WorkspaceTemplateApply, referred bool) (found []Evidence) {
+func (x *index) evidenceFor(claimant *Claimant, apply *infrav1.WorkspaceTemplateApply, referred bool) (found []claim.Evidence) {
 	want, ref := claimant.Want, apply.Spec.WriteConnectionSecretToRef
-	add := func(evidence Evidence, applies bool) {
+	add := func(evidence claim.Evidence, applies bool) {
 		if applies {
 			found = append(found, evidence)
 		}
 	}
 	add(Referred, referred)
 	add(SameOutputs, sharesOutput(claimant.Outputs, x.outputs[apply.UID]))
-	add(Recorded, want.Recorded != "" && want.Records(apply))
-	add(Owned, owns(claimant.Object, apply) && (want.sameTemplate(apply) || apply.Name == want.SchemeName))
-	add(Named, apply.Name == want.SchemeName)
+	add(claim.Recorded, want.Recorded != "" && want.Records(apply))
+	add(claim.Owned, claim.Owns(claimant.Object, apply) && (want.SameTemplate(apply) || apply.Name == want.SchemeName))
+	add(claim.Named, apply.Name == want.SchemeName)
 	add(SameSecret, ref != nil && claimant.ConnectionSecret != "" && ref.Name == claimant.ConnectionSecret)
-	add(SameTemplate, want.sameTemplate(apply))
-	add(SameCluster, want.hasClusterName(claimant.Object, apply))
-	add(LegacyNamed, apply.Name == naming.LegacyFixedApply && want.sameTemplate(apply))
+	add(SameTemplate, want.SameTemplate(apply))
+	add(SameCluster, want.HasClusterName(claimant.Object, apply))
+	add(LegacyNamed, apply.Name == naming.LegacyFixedApply && want.SameTemplate(apply))
 	return found
 }
 
@@ -150,13 +151,13 @@ func sharesOutput(want, reported map[string]string) bool {
 
 // evidenceAgainst returns why a WorkspaceTemplateApply may not belong to an owner, as texts for users.
 func evidenceAgainst(claimant *Claimant, apply *infrav1.WorkspaceTemplateApply) (found []string) {
-	if other := OtherController(claimant.Object, apply); other != nil {
+	if other := claim.OtherController(claimant.Object, apply); other != nil {
 		found = append(found, fmt.Sprintf("it belongs to %s %s", other.Kind, other.Name))
 	}
-	if !claimant.Want.sameTemplate(apply) {
+	if !claimant.Want.SameTemplate(apply) {
 		found = append(found, fmt.Sprintf("it uses WorkspaceTemplate %s, but spec refers to %s", apply.TemplateKey(), claimant.Want.Template.Key(apply.Namespace)))
 	}
-	if given := apply.Spec.Variables[naming.ClusterVariable]; given != "" && !claimant.Want.hasClusterName(claimant.Object, apply) {
+	if given := apply.Spec.Variables[naming.ClusterVariable]; given != "" && !claimant.Want.HasClusterName(claimant.Object, apply) {
 		found = append(found, fmt.Sprintf("its cluster_name is %s", given))
 	}
 	if !apply.DeletionTimestamp.IsZero() {

@@ -11,21 +11,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
 // Evidence that only MatchFleet uses, because it requires all objects of the fleet.
 const (
 	// LegacyNamed: it has the fixed name that CAPT before v0.3 gave to the WorkspaceTemplateApply of every control plane.
-	LegacyNamed Evidence = "it has the fixed name that CAPT before v0.3 used"
+	LegacyNamed claim.Evidence = "it has the fixed name that CAPT before v0.3 used"
 	// SameTemplate: it uses the template of the owner.
-	SameTemplate Evidence = "it uses the template that spec refers to"
+	SameTemplate claim.Evidence = "it uses the template that spec refers to"
 	// SameCluster: its variable cluster_name is the name of the Cluster or of the owner.
-	SameCluster Evidence = "its cluster_name is the name of the Cluster"
+	SameCluster claim.Evidence = "its cluster_name is the name of the Cluster"
 	// SameSecret: it writes the connection Secret that the owner reads.
-	SameSecret Evidence = "it writes the connection Secret of this object"
+	SameSecret claim.Evidence = "it writes the connection Secret of this object"
 	// SameOutputs: its Workspace reports the endpoint or VPC of the owner. Several clusters may share an endpoint or a VPC.
-	SameOutputs Evidence = "its Workspace reports the endpoint or VPC that this object has"
+	SameOutputs claim.Evidence = "its Workspace reports the endpoint or VPC that this object has"
 )
 
 // Claimant is an owner for which MatchFleet searches the WorkspaceTemplateApply.
@@ -33,7 +34,7 @@ type Claimant struct {
 	// Kind of the owner.
 	Kind   string
 	Object metav1.Object
-	Want   Expectation
+	Want   claim.Expectation
 	// Reference is the name in spec; empty when there is none.
 	Reference string
 	// ConnectionSecret is the name of the connection Secret of the owner.
@@ -48,7 +49,7 @@ type Claimant struct {
 type MatchCandidate struct {
 	Apply *infrav1.WorkspaceTemplateApply
 	// For is the evidence that it belongs to the owner.
-	For []Evidence
+	For []claim.Evidence
 	// Against are the reasons why it may not belong to the owner, as texts for users.
 	Against []string
 }
@@ -79,13 +80,13 @@ const (
 func (c *MatchCandidate) weight() int { return weightOf(c.For) }
 
 // weightOf returns the weight of the strongest evidence; 0 if there is none.
-func weightOf(found []Evidence) int {
+func weightOf(found []claim.Evidence) int {
 	weight := 0
 	for _, evidence := range found {
 		switch evidence {
-		case Referred, Recorded, SameOutputs:
+		case Referred, claim.Recorded, SameOutputs:
 			return weightCertain
-		case Owned:
+		case claim.Owned:
 			weight = weightStrong
 		default:
 			weight = max(weight, weightWeak)
@@ -100,19 +101,19 @@ func (c *MatchCandidate) conclusive() bool {
 	return len(c.Against) == 0 && (c.weight() >= weightStrong || c.has(SameTemplate) && c.has(SameCluster))
 }
 
-func (c *MatchCandidate) has(evidence Evidence) bool { return slices.Contains(c.For, evidence) }
+func (c *MatchCandidate) has(evidence claim.Evidence) bool { return slices.Contains(c.For, evidence) }
 
 // allEvidenceAgrees reports whether the owner reference, spec and status all confirm a candidate, and its Workspace does not report an
 // endpoint or VPC that differs from the owner's.
 func (x *index) allEvidenceAgrees(c *MatchCandidate) bool {
-	specAgrees := c.has(Referred) || c.has(SameTemplate) && (c.has(Named) || c.has(LegacyNamed) || c.has(SameCluster))
+	specAgrees := c.has(Referred) || c.has(SameTemplate) && (c.has(claim.Named) || c.has(LegacyNamed) || c.has(SameCluster))
 	sameOutputs := c.has(SameOutputs) || len(x.outputs[c.Apply.UID]) == 0
-	return len(c.Against) == 0 && c.has(Owned) && specAgrees && sameOutputs && c.Apply.Status.WorkspaceName != ""
+	return len(c.Against) == 0 && c.has(claim.Owned) && specAgrees && sameOutputs && c.Apply.Status.WorkspaceName != ""
 }
 
 // onlySharesOutputs reports whether an endpoint or VPC is the only strong evidence, and there is a reason against the candidate.
 func (c *MatchCandidate) onlySharesOutputs() bool {
-	others := slices.DeleteFunc(slices.Clone(c.For), func(evidence Evidence) bool { return evidence == SameOutputs })
+	others := slices.DeleteFunc(slices.Clone(c.For), func(evidence claim.Evidence) bool { return evidence == SameOutputs })
 	return c.has(SameOutputs) && len(c.Against) > 0 && weightOf(others) < weightStrong
 }
 
@@ -214,7 +215,7 @@ func (m *Match) chooseDecided() {
 	for i := range m.Candidates {
 		switch candidate := &m.Candidates[i]; {
 		case candidate.Apply.UID != m.Claimant.Decided:
-		case !candidate.Apply.DeletionTimestamp.IsZero(), OtherController(m.Claimant.Object, candidate.Apply) != nil:
+		case !candidate.Apply.DeletionTimestamp.IsZero(), claim.OtherController(m.Claimant.Object, candidate.Apply) != nil:
 			m.Problem = fmt.Sprintf("the decision names WorkspaceTemplateApply %s, but %s", candidate.Apply.Name, strings.Join(candidate.Against, ", "))
 			return
 		default:

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package legacy recognizes what CAPT v0.3 left: which objects are not adopted, and which WorkspaceTemplateApply belongs to which owner. To adopt means
+// to take over a WorkspaceTemplateApply, and with it cloud resources, that CAPT v0.3 created. The decisions are pure functions of the objects.
 package legacy
 
 import (

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
@@ -33,13 +34,7 @@ func IsPending(object metav1.Object) bool {
 // NeedsNoAdoption reports whether a helper needs no adoption: CAPT v0.3 recorded no Workspace for it, and its deletionPolicy is Retain, so
 // that no cloud resources of it are destroyed.
 func NeedsNoAdoption(apply *infrav1.WorkspaceTemplateApply) bool {
-	return !RecordsWorkspace(apply) && HelperRole(apply) != "" && apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
-}
-
-// RecordsWorkspace reports whether CAPT v0.3 or this version recorded a Workspace in a WorkspaceTemplateApply.
-func RecordsWorkspace(apply *infrav1.WorkspaceTemplateApply) bool {
-	s := &apply.Status
-	return apply.Spec.WorkspaceName != "" || s.WorkspaceName != "" || s.WorkspaceRef != nil || s.Applied == metav1.ConditionTrue
+	return apply.Spec.WorkspaceName == "" && !claim.RecordsWorkspace(apply) && HelperRole(apply) != "" && apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
 }
 
 // ownerIsPending reports whether the conditions of an owner require its adoption, or CAPT v0.3 wrote its status last.

@@ -48,7 +48,9 @@ func FuzzWorkspacesOfTheClusterScopeAreUnique(f *testing.F) {
 	fuzzUnique(f, func(apply types.NamespacedName) string { return naming.Workspace(terraform.ScopeCluster, apply) })
 }
 
-func FuzzWorkspacesNeverShareState(f *testing.F) { fuzzUnique(f, naming.ExternalName) }
+func FuzzWorkspacesNeverShareState(f *testing.F) {
+	fuzzUnique(f, func(apply types.NamespacedName) string { return naming.ExternalName("", apply) })
+}
 
 func FuzzWorkspaceNamesAreValid(f *testing.F) {
 	f.Add("team", "demo-vpc")
@@ -73,7 +75,7 @@ func FuzzWorkspaceNamesAreValid(f *testing.F) {
 				t.Errorf("the %s Workspace of %s is called %q", scope, apply, made)
 			}
 		}
-		if made := naming.ExternalName(apply); len(validation.IsDNS1123Label(made)) > 0 {
+		if made := naming.ExternalName("", apply); len(validation.IsDNS1123Label(made)) > 0 {
 			t.Errorf("the Terraform workspace of %s is called %q", apply, made)
 		}
 		for _, made := range []string{

@@ -150,13 +150,10 @@ func PreviewWorkspace(apply types.NamespacedName) string {
 	return join(maxName, LegacyWorkspace(apply.Name), "-preview-"+hash(longHashLength, "preview/"+apply.String()))
 }
 
-// ExternalName returns the name of the Terraform workspace (the state) of a new Workspace of either scope, without --state-prefix.
-func ExternalName(apply types.NamespacedName) string { return PrefixedExternalName("", apply) }
-
-// PrefixedExternalName returns the name of the Terraform workspace (the state) of a new Workspace of either scope. It is unique across
+// ExternalName returns the name of the Terraform workspace (the state) of a new Workspace of either scope. It is unique across
 // namespaces, and across installations with different prefixes, because Workspaces with the same backend and the same name share their
 // state. Backends derive names of Secrets and files from it, hence the limit of 63 characters.
-func PrefixedExternalName(prefix string, apply types.NamespacedName) string {
+func ExternalName(prefix string, apply types.NamespacedName) string {
 	stem, unique := apply.Namespace+"-"+strings.TrimSuffix(apply.Name, applySuffix), apply.String()
 	if prefix != "" {
 		stem, unique = prefix+"-"+stem, prefix+"/"+unique

@@ -39,8 +39,8 @@ func TestNamesFollowTheScheme(t *testing.T) {
 		"namespaced Workspace without the suffix":         {naming.Workspace(terraform.ScopeNamespaced, key("team", "demo-vpc")), "demo-vpc"},
 		"Workspace of the default scope":                  {naming.Workspace("", key("team", "demo-vpc")), "demo-vpc"},
 		"cluster-wide Workspace":                          {naming.Workspace(terraform.ScopeCluster, key("team", "demo-eks-controlplane-apply")), "team-demo-eks-controlplane-5csm7"},
-		"Terraform workspace":                             {naming.ExternalName(key("team", "demo-eks-controlplane-apply")), "team-demo-eks-controlplane-5csm7"},
-		"Terraform workspace of a dotted name":            {naming.ExternalName(key("team", "demo.vpc")), "team-demo-vpc-2j4i6"},
+		"Terraform workspace":                             {naming.ExternalName("", key("team", "demo-eks-controlplane-apply")), "team-demo-eks-controlplane-5csm7"},
+		"Terraform workspace of a dotted name":            {naming.ExternalName("", key("team", "demo.vpc")), "team-demo-vpc-2j4i6"},
 		"namespaced Workspace of an apply named apply":    {naming.Workspace(terraform.ScopeNamespaced, key("team", "apply")), "apply"},
 		"preview": {naming.PreviewWorkspace(key("team", "demo-vpc")), "demo-vpc-preview-6x5mz7qzwd"},
 		"claim":   {naming.Claim(key("team", "demo-vpc")), "team/demo-vpc"},
@@ -96,7 +96,7 @@ func TestTruncatedNamesKeepTheirSuffixAndRemainDifferent(t *testing.T) {
 
 	stem := strings.Repeat("n", 252)
 	assert.NotEqual(t, naming.VPCWorkspaceTemplateApply(stem+"a"), naming.VPCWorkspaceTemplateApply(stem+"b"))
-	assert.NotEqual(t, naming.ExternalName(key("team", stem+"a")), naming.ExternalName(key("team", stem+"b")))
+	assert.NotEqual(t, naming.ExternalName("", key("team", stem+"a")), naming.ExternalName("", key("team", stem+"b")))
 	assert.NotEqual(t, naming.Workspace(terraform.ScopeCluster, key("team", stem+"a")), naming.Workspace(terraform.ScopeCluster, key("team", stem+"b")))
 }
 
@@ -105,7 +105,7 @@ func TestTruncatedNamesKeepTheirSuffixAndRemainDifferent(t *testing.T) {
 func TestTerraformWorkspacesOfXAndXApplyDoNotShareState(t *testing.T) {
 	x, apply := key("team", "x"), key("team", "x-apply")
 	assert.Equal(t, naming.Workspace(terraform.ScopeNamespaced, x), naming.Workspace(terraform.ScopeNamespaced, apply))
-	assert.NotEqual(t, naming.ExternalName(x), naming.ExternalName(apply))
+	assert.NotEqual(t, naming.ExternalName("", x), naming.ExternalName("", apply))
 }
 
 // The pairs are similar: they have the same parts in another order, with and without "-apply", short and long.
@@ -123,7 +123,7 @@ func TestTenThousandSimilarPairsGetDifferentNames(t *testing.T) {
 			continue
 		}
 		require.NotEqual(t, naming.Workspace(terraform.ScopeCluster, one), naming.Workspace(terraform.ScopeCluster, other), "%s and %s", one, other)
-		require.NotEqual(t, naming.ExternalName(one), naming.ExternalName(other), "%s and %s", one, other)
+		require.NotEqual(t, naming.ExternalName("", one), naming.ExternalName("", other), "%s and %s", one, other)
 		if one.Name != other.Name {
 			require.NotEqual(t, naming.VPCWorkspaceTemplateApply(one.Name), naming.VPCWorkspaceTemplateApply(other.Name))
 			require.NotEqual(t, naming.ControlPlaneWorkspaceTemplateApply(one.Name), naming.ControlPlaneWorkspaceTemplateApply(other.Name))
@@ -137,16 +137,15 @@ func TestSafety12StatePrefixesKeepInstallationsApart(t *testing.T) {
 	states := map[string]bool{}
 	for _, prefix := range []string{"", "one", "two", "one-team", strings.Repeat("p", naming.MaxStatePrefixLength)} {
 		for _, name := range []string{"demo-vpc", strings.Repeat("n", 253)} {
-			state := naming.PrefixedExternalName(prefix, key("team", name))
+			state := naming.ExternalName(prefix, key("team", name))
 			assert.False(t, states[state], state)
 			assert.Empty(t, validation.IsDNS1123Label(state), state)
 			assert.True(t, strings.HasPrefix(state, prefix), state)
 			states[state] = true
 		}
 	}
-	assert.Equal(t, naming.ExternalName(apply), naming.PrefixedExternalName("", apply), "states that exist keep their names")
-	assert.NotEqual(t, naming.PrefixedExternalName("one", apply), naming.ExternalName(key("one-team", "demo-vpc")))
-	assert.NotEqual(t, naming.PrefixedExternalName("one", key("team-a", "x")), naming.PrefixedExternalName("one-team", key("a", "x")))
+	assert.NotEqual(t, naming.ExternalName("one", apply), naming.ExternalName("", key("one-team", "demo-vpc")))
+	assert.NotEqual(t, naming.ExternalName("one", key("team-a", "x")), naming.ExternalName("one-team", key("a", "x")))
 }
 
 func TestEachShardHasItsOwnLease(t *testing.T) {

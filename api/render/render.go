@@ -104,7 +104,7 @@ func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*
 		object.SetNamespace(in.Apply.Namespace)
 	}
 	object.SetAnnotations(map[string]string{
-		ExternalNameAnnotation: cmp.Or(in.ExternalName, naming.PrefixedExternalName(in.StatePrefix, key)),
+		ExternalNameAnnotation: cmp.Or(in.ExternalName, naming.ExternalName(in.StatePrefix, key)),
 		naming.ClaimAnnotation: naming.Claim(key),
 	})
 	return &Rendered{Object: object, Revision: revision}, nil
@@ -214,11 +214,17 @@ func isConfirmed(workspace *unstructured.Unstructured, apply *infrav1.WorkspaceT
 // applying changes nothing does not prove ownership: the fewer fields a template has, the more Workspaces it matches. A user with access to one
 // namespace can name any cluster-wide Workspace in spec and render the same spec, but cannot make it write its outputs to that namespace.
 func equalsInNamespace(workspace *unstructured.Unstructured, apply *infrav1.WorkspaceTemplateApply, rendered *Rendered) bool {
-	namespace := workspace.GetNamespace()
-	if namespace == "" {
-		namespace, _, _ = unstructured.NestedString(workspace.Object, "spec", "writeConnectionSecretToRef", "namespace")
+	return NamespaceOf(workspace) == apply.Namespace && len(Differences(workspace, rendered)) == 0
+}
+
+// NamespaceOf returns the namespace that a Workspace belongs to: that of the connection Secret for a cluster-wide one, which users with access to one
+// namespace cannot write; empty if that has none.
+func NamespaceOf(workspace *unstructured.Unstructured) string {
+	if namespace := workspace.GetNamespace(); namespace != "" {
+		return namespace
 	}
-	return namespace == apply.Namespace && len(Differences(workspace, rendered)) == 0
+	namespace, _, _ := unstructured.NestedString(workspace.Object, "spec", "writeConnectionSecretToRef", "namespace")
+	return namespace
 }
 
 // defaultProviderConfig is the default of the CRDs of provider-terraform.

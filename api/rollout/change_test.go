@@ -60,7 +60,7 @@ func TestTheMessageOfAChangeNamesTheCommand(t *testing.T) {
 		change := row.change
 		change.Revision = "b"
 		stale := ""
-		if change.Approve = cmp.Or(change.Approve, "b"); !change.IsApproved() {
+		if change.Approve = cmp.Or(change.Approve, "b"); !change.isApproved() {
 			stale = ". The annotation capt.cluster.x-k8s.io/approve is a, which is not the hash of this content, and has no effect"
 		}
 		assert.Equal(t, "the changed spec (content b) is not applied yet: "+want+stale+". To approve this content, run: command", change.Message("T", row.preview, "command"))

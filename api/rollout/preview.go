@@ -155,12 +155,12 @@ func SpecHash(apply *infrav1.WorkspaceTemplateApply) string {
 // IsPending reports whether there is a change.
 func (c Change) IsPending() bool { return c.Revision != "" }
 
-// IsApproved reports whether a user approved exactly this change.
-func (c Change) IsApproved() bool { return c.IsPending() && c.Approve == c.Revision }
+// isApproved reports whether a user approved exactly this change.
+func (c Change) isApproved() bool { return c.IsPending() && c.Approve == c.Revision }
 
 // NeedsPreview reports whether Terraform must plan the change before it can pass.
 func (c Change) NeedsPreview() bool {
-	return c.IsPending() && !c.IsApproved() && c.Policy.IsPreviewed()
+	return c.IsPending() && !c.isApproved() && c.Policy.IsPreviewed()
 }
 
 // HeldBy returns the reason why the change is held; empty if it passes. The result is the one of the preview of exactly this change; empty without
@@ -168,7 +168,7 @@ func (c Change) NeedsPreview() bool {
 func (c Change) HeldBy(result infrav1.PreviewResult) string {
 	required := c.Policy.Approval == infrav1.RolloutApprovalAlways || c.Policy.RequiresApproval() && result != infrav1.PreviewEmpty
 	switch {
-	case !c.IsPending(), c.IsApproved():
+	case !c.IsPending(), c.isApproved():
 		return ""
 	case c.Policy.IsPreviewed() && result == "":
 		return infrav1.PreviewingChangeReason
@@ -194,7 +194,7 @@ func (c Change) Message(template string, preview infrav1.RevisionPreview, approv
 	case preview.Result == infrav1.PreviewChanges && preview.Message != "":
 		reason += " (" + preview.Message + ")"
 	}
-	if c.Approve != "" && !c.IsApproved() {
+	if c.Approve != "" && !c.isApproved() {
 		reason += fmt.Sprintf(". The annotation %s is %s, which is not the hash of this content, and has no effect", naming.ApproveAnnotation, c.Approve)
 	}
 	return fmt.Sprintf("the changed spec (content %s) is not applied yet: %s. To approve this content, run: %s", terraform.ShortRevision(c.Revision), reason, approve)

@@ -285,9 +285,9 @@ func (r *Revision) hasShortName() bool {
 	return strings.HasSuffix(r.Name, naming.TemplateRevision("", terraform.ShortRevision(r.Hash)))
 }
 
-// Resolve returns the revision that a recorded value means. The first digits mean the only revision that has them, if an earlier version stored it: a later
+// resolve returns the revision that a recorded value means. The first digits mean the only revision that has them, if an earlier version stored it: a later
 // one may have been searched for. Otherwise the result is the value, which is then no revision of the template. The history must have the current content.
-func (h History) Resolve(recorded string) string {
+func (h History) resolve(recorded string) string {
 	if !terraform.IsShortRevision(recorded) {
 		return recorded
 	}
@@ -313,7 +313,7 @@ func (h History) resolved(apply *infrav1.WorkspaceTemplateApply) *infrav1.Worksp
 	for _, revision := range []*string{
 		&of.Spec.TemplateRevision, &of.Status.WrittenTemplateRevision, &of.Status.TemplateRevision, &of.Status.FailedTemplateRevision,
 	} {
-		*revision = h.Resolve(*revision)
+		*revision = h.resolve(*revision)
 	}
 	return &of
 }

@@ -77,11 +77,11 @@ func TestARecordOfAnEarlierVersionMeansTheOnlyRevisionThatThatVersionStored(t *t
 		}
 		return h
 	}
-	assert.Equal(t, HashOf(harmless), history(earlier).Resolve(recorded))
-	assert.Equal(t, HashOf(harmless), history(earlier).Resolve(HashOf(harmless)))
-	assert.Equal(t, recorded, history(earlier, second).Resolve(recorded), "it may mean either")
-	assert.Equal(t, recorded, history(first).Resolve(recorded), "this version records whole hashes only")
-	assert.Empty(t, history(earlier).Resolve(""))
+	assert.Equal(t, HashOf(harmless), history(earlier).resolve(recorded))
+	assert.Equal(t, HashOf(harmless), history(earlier).resolve(HashOf(harmless)))
+	assert.Equal(t, recorded, history(earlier, second).resolve(recorded), "it may mean either")
+	assert.Equal(t, recorded, history(first).resolve(recorded), "this version records whole hashes only")
+	assert.Empty(t, history(earlier).resolve(""))
 
 	apply := builder.WorkspaceTemplateApply("demo", builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRevision = recorded }))
 	staged := infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged}

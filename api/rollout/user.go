@@ -157,7 +157,7 @@ func ContentFor(apply *infrav1.WorkspaceTemplateApply, template *infrav1.Workspa
 			return nil, revision, err
 		}
 		history := HistoryOf(template, objects)
-		revision = history.With(history.Record(template)).Resolve(revision)
+		revision = history.With(history.Record(template)).resolve(revision)
 	}
 	if revision == "" || revision == current {
 		return template, revision, nil

@@ -34,9 +34,9 @@ import (
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/controllers"
+	"github.com/capt-provider/capt/controllers/adoption/storedversions"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/metrics"
-	"github.com/capt-provider/capt/controllers/storedversions"
 )
 
 // options are the flags of the manager, with the same names as in the managers of Cluster API.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -32,6 +33,19 @@ func TestNothingOfACAPTClusterIsDeletedWhileALiveClusterRefersToIt(t *testing.T)
 
 	update(env, env.get(), func(c *infrav1.CAPTCluster) { c.Annotations = map[string]string{naming.AllowDeleteAnnotation: "true"} })
 	assert.Contains(t, env.reconcile(), "delete demo-vpc")
+}
+
+// clusterctl move deletes objects while their Cluster exists, and removes their finalizers. The annotation pauses the object, so it needs no other right.
+func TestAMovedCAPTClusterIsPausedAndDestroysNothing(t *testing.T) {
+	captCluster := builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc"), held, builder.Deleting(),
+		builder.WithAnnotation(clusterctlv1.DeleteForMoveAnnotation, ""))
+	env := newEnvironment(t, builder.DeletedCluster("demo"), captCluster, builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(captCluster)))
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Contains(t, env.message(infrav1.DeletingCondition), "nothing is deleted while the object is paused: clusterctl move")
+	assert.Contains(t, env.get().Finalizers, infrav1.CAPTClusterFinalizer)
+
+	update(env, env.get(), func(c *infrav1.CAPTCluster) { c.Annotations = nil })
+	assert.Contains(t, env.reconcile(), "delete demo-vpc", "without it, the deletion goes on")
 }
 
 // The cache may not have a Cluster yet.

@@ -39,8 +39,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Plan:            plan,
 		Act:             engine.InOrder(r.reconcileVPC, r.await),
 		Status:          status,
+		Situation:       situation,
 		Details:         details,
-		EventConditions: []string{infrav1.ReadyCondition, infrav1.VPCReplacedCondition, infrav1.DeletingCondition, infrav1.AdoptionRequiredCondition, infrav1.FieldsConsumedCondition, infrav1.ClusterConflictCondition},
+		EventConditions: []string{infrav1.ReadyCondition, infrav1.VPCReplacedCondition, infrav1.DeletingCondition, engine.DecisionCondition, infrav1.FieldsConsumedCondition, infrav1.ClusterConflictCondition},
 		IsWarning:       func(condition metav1.Condition) bool { return infrav1.RequiresUserAction(condition.Reason) },
 		Events:          vpcEvents,
 	})

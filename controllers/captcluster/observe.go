@@ -13,10 +13,10 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/validation/consumption"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -44,7 +44,7 @@ type Facts struct {
 	KeepVPC bool
 }
 
-func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTCluster) (*Facts, error) {
+func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTCluster, v engine.Verdict) (*Facts, error) {
 	cluster, err := engine.OwnerCluster(ctx, r.Client, r.Uncached, captCluster.ObjectMeta)
 	if err != nil && !engine.Absent(err) {
 		return nil, fmt.Errorf("reading the Cluster: %w", err)
@@ -58,12 +58,11 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 			return nil, err
 		}
 	}
-	observe := r.observeControlPlane
+	f.Apply = owner.Facts{Block: v.Block, Held: v.Block != nil}
 	if captCluster.Spec.VPC.Template.IsDefined() {
-		observe = r.observeVPC
-	}
-	if err := observe(ctx, captCluster, f); err != nil {
-		return nil, err
+		if err := r.observeVPC(ctx, captCluster, v, f); err != nil {
+			return nil, err
+		}
 	}
 	if f.KeepVPC, err = r.observeReplacement(ctx, captCluster, f); err != nil {
 		return nil, err
@@ -71,20 +70,20 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 	if f.Apply.HeldBy, err = r.HeldByClusters(ctx, captCluster); err != nil {
 		return nil, err
 	}
-	return f, r.applyReader(f).ObserveDeletion(ctx, &f.Apply, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef)
+	return f, r.applyReader(v, f).ObserveDeletion(ctx, &f.Apply, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef)
 }
 
 // applyReader returns the reader of WorkspaceTemplateApplies. Only if a missing one may be created does it confirm with the API server that
 // it does not exist.
-func (r *Reconciler) applyReader(f *Facts) owner.Reader {
-	return owner.Reader{Cached: r.Client, Uncached: r.Uncached, Confirm: f.Cluster != nil && f.Paused == ""}
+func (r *Reconciler) applyReader(v engine.Verdict, f *Facts) owner.Reader {
+	return owner.Reader{Cached: r.Client, Uncached: r.Uncached, Gate: r.Gate, Verdict: v, Confirm: f.Cluster != nil && f.Paused == ""}
 }
 
 // observeVPC reads the WorkspaceTemplateApply and the template of the VPC.
-func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) (err error) {
+func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCluster, v engine.Verdict, f *Facts) (err error) {
 	template, spec := captCluster.Spec.VPC.Template, &captCluster.Spec
-	want := legacy.ExpectationOfCAPTCluster(captCluster, f.clusterName(captCluster))
-	f.Apply, err = r.applyReader(f).Observe(ctx, captCluster, spec.WorkspaceTemplateApplyRef, want)
+	want := claim.ExpectationOfCAPTCluster(captCluster, f.clusterName(captCluster))
+	f.Apply, err = r.applyReader(v, f).Observe(ctx, captCluster, spec.WorkspaceTemplateApplyRef, want)
 	f.Template = owner.ObserveTemplate(ctx, workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace},
 		template.Ref.Key(captCluster.Namespace), captCluster.Namespace, consumption.VPCFields(&spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
 	if f.Apply.Apply != nil && f.Apply.Apply.Status.StartedTime != nil {
@@ -93,31 +92,8 @@ func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCl
 	return err
 }
 
-// observeControlPlane reads the control plane with which a CAPTCluster with an existing VPC is adopted. Such a CAPTCluster has no
-// WorkspaceTemplateApply that could show whether the cluster was adopted.
-func (r *Reconciler) observeControlPlane(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) error {
-	if f.Cluster == nil || f.Cluster.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" || !captCluster.DeletionTimestamp.IsZero() ||
-		!legacy.LegacyStatus(captCluster.Status.ObservedGeneration, captCluster.Status.Conditions) {
-		return nil
-	}
-	key := client.ObjectKey{Namespace: captCluster.Namespace, Name: f.Cluster.Spec.ControlPlaneRef.Name}
-	controlPlane, err := engine.Get(ctx, r.Client, key, &controlplanev1.CAPTControlPlane{})
-	if err != nil {
-		return fmt.Errorf("reading CAPTControlPlane %s: %w", key.Name, err)
-	}
-	if controlPlane == nil {
-		return nil
-	}
-	reader := owner.Reader{Cached: r.Client, Uncached: r.Uncached}
-	apply, err := reader.Observe(ctx, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, legacy.ExpectationOfControlPlane(controlPlane, f.Cluster.Name))
-	if apply.AwaitsAdoption {
-		f.Apply.AdoptedWith, f.Apply.AwaitsAdoption = "CAPTControlPlane "+key.Name, true
-	}
-	return err
-}
-
-// observeReplacement reports whether a control plane was created in the VPC that status records, although Terraform reports another one. What CAPT
-// v0.3 recorded does not count.
+// observeReplacement reports whether a control plane was created in the VPC that status records, although Terraform reports another one. What
+// was recorded without a generation does not count.
 func (r *Reconciler) observeReplacement(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) (bool, error) {
 	status, id := &captCluster.Status, vpcID(captCluster, f)
 	replaced := status.ObservedGeneration != 0 && status.VPC.ID != "" && id != "" && id != status.VPC.ID
@@ -151,7 +127,7 @@ func (r *Reconciler) isCreated(ctx context.Context, key client.ObjectKey) (bool,
 	}
 	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
 	if !ref.IsDefined() {
-		return legacy.ExpectationOfControlPlane(controlPlane, "").ProvisionedField != "", nil
+		return claim.ExpectationOfControlPlane(controlPlane, "").ProvisionedField != "", nil
 	}
 	apply, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Namespace: key.Namespace, Name: ref.Name}, &infrav1.WorkspaceTemplateApply{})
 	return apply != nil, err

@@ -25,6 +25,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
@@ -41,7 +42,7 @@ func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 	api := builder.NewAPI(builder.Clients(objects...).WithStatusSubresource(&infrav1.CAPTCluster{}).
 		WithIndex(&infrav1.CAPTCluster{}, owner.ReferenceIndex, referenceKeys))
 	return &environment{T: t, API: api, Reconciler: &Reconciler{
-		Engine: engine.Engine{Client: api, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}}, Uncached: api,
+		Engine: engine.Engine{Client: api, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}, Gate: &adoption.Gate{Client: api, Uncached: api}}, Uncached: api,
 	}}
 }
 

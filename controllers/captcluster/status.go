@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -28,14 +27,7 @@ import (
 
 // status computes the status from facts and plan.
 func status(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) {
-	s, adoption := &captCluster.Status, f.Apply.AdoptionCondition(infrav1.AdoptionRequiredCondition)
-	if captCluster.DeletionTimestamp.IsZero() &&
-		(engine.IsMigrating(captCluster) || p.Apply.KeepsStatus(s.ObservedGeneration, s.Conditions, f.Paused)) {
-		engine.KeepStatus(captCluster, f.Paused, adoption)
-		reportLegacyReadiness(captCluster, f)
-		return
-	}
-	forgetLegacyVPC(captCluster, f)
+	s := &captCluster.Status
 	s.ObservedGeneration = captCluster.Generation
 	if f.Cluster != nil && f.Cluster.Spec.ControlPlaneEndpoint.IsValid() {
 		endpoint := owners.RepairEndpoint(f.Cluster.Spec.ControlPlaneEndpoint)
@@ -60,8 +52,12 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) {
 	}
 	replaced := owner.VPCReplaced(captCluster)
 	engine.Set(captCluster, vpc, ready(vpc, replaced, f))
-	engine.SetNegativePolarity(captCluster, adoption, replaced)
+	engine.SetNegativePolarity(captCluster, f.Apply.Decision(), replaced)
 	owner.ReportTemplates(captCluster, &f.Template)
+}
+
+func situation(_ *infrav1.CAPTCluster, f *Facts, p *Plan) engine.Situation {
+	return p.Apply.Situation(f.Paused)
 }
 
 // details restores what may be written later, because the next write that has another cause is certain: that Terraform has started.
@@ -70,21 +66,6 @@ func details(before, after *infrav1.CAPTCluster, _ *Facts) time.Duration {
 		owner.KeepStart(was, is)
 	}
 	return owner.StartDelay
-}
-
-// reportLegacyReadiness reports in the condition Ready what CAPT v0.3 reported in status.ready alone: kubectl get and Cluster API read
-// the condition.
-func reportLegacyReadiness(captCluster *infrav1.CAPTCluster, f *Facts) {
-	vpc := conditions.Get(captCluster, infrav1.VPCReadyCondition)
-	if !f.Apply.AwaitsAdoption || vpc == nil || conditions.Has(captCluster, infrav1.ReadyCondition) {
-		return
-	}
-	ready := engine.False(infrav1.ReadyCondition, vpc.Reason, vpc.Message)
-	if ptr.Deref(captCluster.Status.Initialization.Provisioned, false) {
-		ready = engine.True(infrav1.ReadyCondition, infrav1.ReadyReason, "")
-	}
-	ready.Since = vpc.LastTransitionTime.Time
-	engine.Set(captCluster, ready)
 }
 
 func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) engine.Condition {
@@ -126,14 +107,6 @@ func vpcID(captCluster *infrav1.CAPTCluster, f *Facts) string {
 		return ""
 	}
 	return f.Apply.Apply.Status.Outputs[terraform.OutputVPCID]
-}
-
-// forgetLegacyVPC replaces the ID that CAPT v0.3 recorded, which may be outdated, with the one that Terraform reports.
-func forgetLegacyVPC(captCluster *infrav1.CAPTCluster, f *Facts) {
-	s, id := &captCluster.Status, vpcID(captCluster, f)
-	if s.ObservedGeneration == 0 && s.VPC.ID != "" && id != "" && captCluster.Spec.VPC.Template.IsDefined() {
-		s.VPC.ID = id
-	}
 }
 
 // vpcStatus returns the VPC for status, once its ID is known.

@@ -4,6 +4,7 @@
 package captcluster
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -19,15 +20,13 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
@@ -44,7 +43,12 @@ func report(captCluster *infrav1.CAPTCluster, f *Facts) owner.Step {
 		panic(err)
 	}
 	p.Apply.Differs = false
-	status(captCluster, f, p)
+	api := builder.Only{Object: f.Apply.Apply}
+	verdict, err := (&adoption.Gate{Client: api, Uncached: api}).Check(context.Background(), captCluster)
+	if err != nil {
+		panic(err)
+	}
+	verdict.Report(captCluster, situation(captCluster, f, p), func() { status(captCluster, f, p) })
 	return p.Apply.Step
 }
 
@@ -79,7 +83,7 @@ func rows() (all []row) {
 	}
 	living := []row{
 		{"no WorkspaceTemplateApply", nil, with(owner.Facts{})},
-		{"the user must decide", nil, with(owner.Facts{Candidates: []legacy.Candidate{{Name: "by-hand"}}})},
+		{"the user must decide", nil, with(owner.Facts{Candidates: []claim.Candidate{{Name: "by-hand"}}})},
 		{"reference belongs to another owner", nil, with(owner.Facts{Conflict: "it belongs to CAPTCluster other"})},
 		{"refused by the API server", nil, with(owner.Facts{Refused: assert.AnError})},
 		{"not seen by its controller", nil, func() *Facts { return withApply() }},
@@ -234,7 +238,6 @@ func TestACAPTClusterWithAnExistingVPCIsAdoptedWithItsControlPlane(t *testing.T)
 	assert.Contains(t, env.message("AdoptionRequired"), "CAPTControlPlane demo of the same Cluster")
 	assert.Empty(t, env.get().Status.Endpoint)
 	assert.Zero(t, env.get().Status.ObservedGeneration)
-	assert.Equal(t, []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(captCluster)}}, env.adoptedInNamespace(t.Context(), legacyControlPlane()))
 
 	update(env, env.apply("demo-eks"), func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.WorkspaceName = "demo-eks" })
 	env.reconcile()
@@ -242,23 +245,6 @@ func TestACAPTClusterWithAnExistingVPCIsAdoptedWithItsControlPlane(t *testing.T)
 	assert.Equal(t, "False AdoptionNotRequired", env.conditionSummary()["AdoptionRequired"])
 	assert.Equal(t, []string{infrav1.CAPTClusterFinalizer}, env.get().Finalizers)
 	assert.Equal(t, int64(1), env.get().Status.ObservedGeneration)
-	assert.Empty(t, env.adoptedInNamespace(t.Context(), legacyControlPlane()))
-}
-
-func TestOnlyTheAdoptionOfAControlPlaneCausesAReconcile(t *testing.T) {
-	required := engine.True(controlplanev1.AdoptionRequiredCondition, controlplanev1.AdoptionRequiredReason, "")
-	legacy, adopted := legacyControlPlane(), legacyControlPlane()
-	engine.Set(legacy, required)
-	adopted.Status.ObservedGeneration = 1
-	rolledBack := adopted.DeepCopy()
-	engine.Set(rolledBack, required)
-	p := onAdoption()
-	for before, causes := range map[*controlplanev1.CAPTControlPlane]bool{legacyControlPlane(): true, rolledBack: true, legacy: true, adopted: false} {
-		assert.Equal(t, causes, p.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: adopted}))
-	}
-	assert.False(t, p.Update(event.UpdateEvent{ObjectOld: legacy, ObjectNew: legacy}))
-	assert.False(t, p.Create(event.CreateEvent{Object: adopted}))
-	assert.True(t, p.Delete(event.DeleteEvent{Object: legacy}), "nothing is left to adopt")
 }
 
 // The VPC was built once. To create what CAPT v0.3 recorded a second time would build another one.
@@ -289,7 +275,7 @@ func legacyVPC(status metav1.ConditionStatus, reason string) metav1.Condition {
 
 // unadopted are the facts before the adoption.
 func unadopted() *Facts {
-	return &Facts{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Candidates: []legacy.Candidate{{Name: "demo-vpc"}}, Unadopted: "demo-vpc", AwaitsAdoption: true}}
+	return &Facts{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Block: &engine.Block{Reason: engine.DecisionReason, Message: "demo-vpc"}, Held: true}}
 }
 
 // What CAPT v0.3 reported is what is so until the adoption. Only conditions are written, and those about adoption and pause alone, but
@@ -335,7 +321,7 @@ func TestAnEmptyStatusIsNotKept(t *testing.T) {
 		report(captCluster, facts)
 		assert.Equal(t, "False AdoptionRequired", builder.ConditionSummary(captCluster.Status.Conditions)["Ready"])
 	}
-	facts.Apply.Unadopted = "another"
+	facts.Apply.Block.Message = "another"
 	report(captCluster, facts)
 	assert.Contains(t, conditions.GetMessage(captCluster, "Ready"), "another")
 }

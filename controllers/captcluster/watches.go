@@ -7,17 +7,14 @@ import (
 	"context"
 	"errors"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -50,10 +47,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toInfrastructure),
 			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitions(scheme, log), owner.EndpointChanged(), owner.ReferenceChanged()))).
 		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.deletedInNamespace),
-			builder.WithPredicates(owner.Deleted())).
-		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.adoptedInNamespace),
-			builder.WithPredicates(onAdoption()))
-	return r.requests().Watch(control).Complete(r)
+			builder.WithPredicates(owner.Deleted()))
+	return r.requests().Watch(r.Gate.Watch(control, &infrav1.CAPTCluster{})).Complete(r)
 }
 
 // requests lists the CAPTClusters to reconcile.
@@ -84,26 +79,4 @@ func (r *Reconciler) deletedInNamespace(ctx context.Context, controlPlane client
 // isReplaced reports whether a CAPTCluster keeps the ID of its first VPC until no control plane uses that.
 func isReplaced(object client.Object) bool {
 	return object.(*infrav1.CAPTCluster).Status.VPC.ReplacedBy != ""
-}
-
-// onAdoption passes a control plane that was adopted, maybe before its first reconcile, or deleted.
-func onAdoption() predicate.Predicate { return predicate.Or(owner.Updated(adopted), owner.Deleted()) }
-
-func adopted(before, after client.Object) bool {
-	required := func(object client.Object) bool {
-		controlPlane := object.(*controlplanev1.CAPTControlPlane)
-		if condition := conditions.Get(controlPlane, controlplanev1.AdoptionRequiredCondition); condition != nil {
-			return condition.Status != metav1.ConditionFalse
-		}
-		return controlPlane.Status.ObservedGeneration == 0
-	}
-	return required(before) && !required(after)
-}
-
-// adoptedInNamespace reconciles the CAPTClusters that are adopted together with a control plane.
-func (r *Reconciler) adoptedInNamespace(ctx context.Context, controlPlane client.Object) []ctrl.Request {
-	return r.requests().Matching(ctx, func(object client.Object) bool {
-		c := object.(*infrav1.CAPTCluster)
-		return !c.Spec.VPC.Template.IsDefined() && conditions.IsTrue(c, infrav1.AdoptionRequiredCondition)
-	}, client.InNamespace(controlPlane.GetNamespace()))
 }

@@ -36,8 +36,8 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, controlPlane *cont
 }
 
 // publishEndpoint sets spec.controlPlaneEndpoint. It must run after the kubeconfigs are published: Cluster API connects as soon as it has the
-// endpoint, and waits 30 seconds if there is no kubeconfig then. An endpoint that is set is not changed, unless it has the invalid form of
-// CAPT v0.3, or the cluster was recreated.
+// endpoint, and waits 30 seconds if there is no kubeconfig then. An endpoint that is set is not changed, unless it has an invalid form,
+// or the cluster was recreated.
 func (r *Reconciler) publishEndpoint(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
 	if !p.PublishEndpoint {
 		return nil
@@ -68,7 +68,7 @@ func (r *Reconciler) reconcileProbes(_ context.Context, controlPlane *controlpla
 	switch {
 	case r.Probes == nil:
 		return nil
-	case !controlPlane.DeletionTimestamp.IsZero(), keepsStatus(controlPlane, f, p):
+	case !controlPlane.DeletionTimestamp.IsZero(), f.Verdict.KeepsStatus(controlPlane, situation(controlPlane, f, p)):
 		r.Probes.Forget(key)
 		return nil
 	case f.EndpointProbe == controlplanev1.EndpointProbeDisabled, f.Paused != "":

@@ -77,8 +77,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			),
 			r.awaitTimeouts,
 		),
-		Status:  status,
-		Details: details,
+		Status:    status,
+		Situation: situation,
+		Details:   details,
 		EventConditions: []string{
 			controlplanev1.InitializedCondition, controlplanev1.ReadyCondition, controlplanev1.DegradedCondition, controlplanev1.DependencyCycleCondition,
 			controlplanev1.RecoveringCondition, infrav1.VPCReplacedCondition, controlplanev1.DeletingCondition, infrav1.FieldsConsumedCondition, infrav1.ClusterConflictCondition,

@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/builder"
+	"github.com/capt-provider/capt/test/provider/failures"
 )
 
 // failingWith makes Terraform fail with an error of a class.
@@ -42,8 +43,9 @@ func TestErrorsThatFailANewControlPlane(t *testing.T) {
 		o.Running = Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning, Failing: failing}
 		return o.status().State
 	}
-	for _, class := range failure.Classes() {
-		t.Run(string(class), func(t *testing.T) {
+	for _, name := range failures.Classes() {
+		t.Run(name, func(t *testing.T) {
+			class := failure.Class(name)
 			after, listed := failureGracePeriods()[class]
 			line := fmt.Sprintf("\n| `%s` | immediately |", class)
 			if after > 0 {

@@ -26,7 +26,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
+	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
@@ -72,6 +72,7 @@ func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 			},
 		}),
 	}}
+	env.Gate = &adoption.Gate{Client: env.API, Uncached: env.API}
 	return env
 }
 
@@ -267,7 +268,7 @@ func adopted(t *testing.T) *observation {
 	return o
 }
 
-// What CAPT v0.3 reported is what is so until the adoption. Captcluster has the other cases of owner.KeepsStatus.
+// What CAPT v0.3 reported is what is so until the adoption. Captcluster has the other cases of engine.Verdict.
 func TestTheStatusIsKeptBeforeAdoption(t *testing.T) {
 	for name, observation := range map[string]func(t *testing.T) *observation{
 		"ready":       adopted,
@@ -275,7 +276,7 @@ func TestTheStatusIsKeptBeforeAdoption(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := observation(t).with(func(f *Facts) {
-				f.Apply = owner.Facts{Candidates: []legacy.Candidate{{Name: applyName}}, Unadopted: "demo-eks-controlplane", AwaitsAdoption: true}
+				f.Apply = owner.Facts{Block: &engine.Block{Reason: engine.DecisionReason, Message: applyName}, Held: true}
 			})
 			before := o.controlPlane.DeepCopy()
 			want := builder.ConditionSummary(before.Status.Conditions)

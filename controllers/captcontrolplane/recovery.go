@@ -40,7 +40,7 @@ func (r *Reconciler) observeHistory(ctx context.Context, controlPlane *controlpl
 	if !f.Recovers || strategy == nil || !slices.ContainsFunc(strategy.Actions, recreates) || failureOf(f.Apply.Apply).Class == "" {
 		return nil
 	}
-	f.History = &recovery.History{ControlPlane: controlPlane, Cluster: f.Cluster, CAPTCluster: f.Infrastructure, Apply: f.Apply.Apply}
+	f.History = &recovery.History{ControlPlane: controlPlane, Cluster: f.Cluster, CAPTCluster: f.Infrastructure, Apply: f.Apply.Apply, Origin: r.Gate.Origin}
 	return r.completeHistory(ctx, f.History)
 }
 
@@ -106,16 +106,17 @@ func (f *Facts) failing(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) 
 		return recovery.Failure{}
 	}
 	if inputs := apply.Status.FailureInputs; inputs != "" {
-		// Status has it from earlier versions with short revisions: another form would count as another input, for which Terraform runs again.
+		// Status has it from earlier versions with short revisions: another form would count as another input, for which Terraform runs again. It is compared
+		// with this record only, and equality only ends the attempts (decision 38).
 		found.Inputs = fmt.Sprintf("%s/%d/%s", terraform.ShortRevision(apply.Status.LastFailedRevision), controlPlane.Generation, inputs)
 	}
 	return found
 }
 
-// mayRecover reports whether recovery may act. Nothing is recovered while the control plane is paused, moved or deleted, not adopted, or blocked.
+// mayRecover reports whether recovery may act. Nothing is recovered while the control plane is paused, moved or deleted, or blocked.
 func (f *Facts) mayRecover(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) bool {
 	return f.Recovers && f.Paused == "" && controlPlane.DeletionTimestamp.IsZero() && f.Cluster != nil && p.Blocked == nil &&
-		f.Apply.Conflict == "" && !f.Apply.NeedsDecision() && !keepsStatus(controlPlane, f, p)
+		f.Apply.Conflict == "" && !f.Apply.NeedsDecision() && !f.Verdict.KeepsStatus(controlPlane, situation(controlPlane, f, p))
 }
 
 // recoveryPlan decides about recovery.
@@ -231,7 +232,7 @@ func (r *Reconciler) recreateControlPlane(ctx context.Context, controlPlane *con
 
 // currentHistory reads the objects of a control plane from the API server; those that do not exist are nil.
 func (r *Reconciler) currentHistory(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (*recovery.History, error) {
-	h := &recovery.History{}
+	h := &recovery.History{Origin: r.Gate.Origin}
 	var errs [4]error
 	h.ControlPlane, errs[0] = engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(controlPlane), &controlplanev1.CAPTControlPlane{})
 	h.Apply, errs[1] = engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(f.Apply.Apply), &infrav1.WorkspaceTemplateApply{})

@@ -90,6 +90,23 @@ func TestRecovery(t *testing.T) {
 	assert.Empty(t, env.reconcile())
 }
 
+func TestARecoveryIsTheStateAgainAfterItWasBlocked(t *testing.T) {
+	env := failingEnvironment(t, "Network")
+	env.reconcile()
+	env.clock.Pass(3 * time.Minute)
+	env.reconcile()
+	require.Equal(t, controlplanev1.StateRecovering, env.get().Status.State)
+
+	id := read(env, "demo", &infrav1.CAPTCluster{}).Status.VPC.ID
+	change(env, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "" })
+	env.reconcile()
+	require.Equal(t, controlplanev1.StateValidating, env.get().Status.State)
+	change(env, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = id })
+	env.reconcile()
+	assert.Equal(t, "True Recovering", env.recovering())
+	assert.Equal(t, controlplanev1.StateRecovering, env.get().Status.State)
+}
+
 func TestNothingIsRecovered(t *testing.T) {
 	for name, change := range map[string]func(*environment){
 		"while paused":                 func(env *environment) { env.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) }) },

@@ -24,11 +24,7 @@ import (
 
 // status computes the status from facts and plan.
 func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
-	s, adoption := &controlPlane.Status, f.Apply.AdoptionCondition(controlplanev1.AdoptionRequiredCondition)
-	if controlPlane.DeletionTimestamp.IsZero() && keepsStatus(controlPlane, f, p) {
-		engine.KeepStatus(controlPlane, f.Paused, adoption)
-		return
-	}
+	s := &controlPlane.Status
 	before := s.DeepCopy()
 	s.ObservedGeneration = controlPlane.Generation
 	s.ExternalManagedControlPlane = ptr.To(true)
@@ -40,7 +36,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 		deletionStatus(controlPlane, f, p)
 		return
 	}
-	if summary := summary(p); summary != nil { // An existing record is kept without a summary: it is evidence for an adoption.
+	if summary := summary(p); summary != nil { // An existing record is kept without a summary: it is evidence.
 		s.WorkspaceTemplateApply = summary
 	}
 	reportRecovery(controlPlane, f, p)
@@ -59,7 +55,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	s.Phase = phase(s.State, ptr.Deref(s.Initialization.ControlPlaneInitialized, false))
 
 	engine.Set(controlPlane, c.dependencies, c.workspace, c.endpoint, c.kubeconfig, initialized(s), available(s, f, c), ready(s.State, f, c, p.Recovery.Summary()))
-	engine.SetNegativePolarity(controlPlane, adoption, creating(s.Phase), degraded(s.State, f, c), failed(s.State, f, c), f.vpcReplaced())
+	engine.SetNegativePolarity(controlPlane, f.Apply.Decision(), creating(s.Phase), degraded(s.State, f, c), failed(s.State, f, c), f.vpcReplaced())
 	owner.ReportTemplates(controlPlane, f.templates()...)
 	if f.Graph != nil && f.Paused == "" {
 		engine.SetNegativePolarity(controlPlane, dependencyCycle(p.Cycle))
@@ -96,10 +92,8 @@ func dependencyCycle(message string) engine.Condition {
 	return engine.True(controlplanev1.DependencyCycleCondition, controlplanev1.DependencyCycleReason, message)
 }
 
-// keepsStatus reports whether the status of CAPT v0.3 is kept, because the object has not been adopted completely.
-func keepsStatus(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) bool {
-	s := &controlPlane.Status
-	return engine.IsMigrating(controlPlane) || p.Apply.KeepsStatus(s.ObservedGeneration, s.Conditions, f.Paused)
+func situation(_ *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) engine.Situation {
+	return p.Apply.Situation(f.Paused)
 }
 
 // templates of the control plane and its Fargate profiles.
@@ -262,52 +256,15 @@ func degraded(state controlplanev1.State, f *Facts, c conditionSet) engine.Condi
 	return condition
 }
 
-// transitions returns the states that can follow a state. Before a control plane is initialized, it can move between most states,
-// because each depends on objects that can change in any order. Once initialized, it is Provisioning only if the cluster is destroyed and
-// recreated, and any problem makes it Degraded, not Failed. A control plane that has endpoint and kubeconfig after a move or a restore is
-// initialized immediately, and Degraded if anything else is missing. docs/status.md has the same table.
-func transitions() map[controlplanev1.State][]controlplanev1.State {
-	return map[controlplanev1.State][]controlplanev1.State{
-		controlplanev1.StatePending: {
-			controlplanev1.StateValidating, controlplanev1.StateProvisioning, controlplanev1.StateConfiguring, controlplanev1.StateReady,
-			controlplanev1.StateDegraded, controlplanev1.StateFailed,
-		},
-		controlplanev1.StateValidating: {
-			controlplanev1.StatePending, controlplanev1.StateProvisioning, controlplanev1.StateConfiguring, controlplanev1.StateReady,
-			controlplanev1.StateDegraded, controlplanev1.StateFailed,
-		},
-		controlplanev1.StateProvisioning: {
-			controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateConfiguring, controlplanev1.StateReady,
-			controlplanev1.StateDegraded, controlplanev1.StateRecovering, controlplanev1.StateFailed,
-		},
-		controlplanev1.StateConfiguring: {
-			controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateProvisioning, controlplanev1.StateReady,
-			controlplanev1.StateDegraded, controlplanev1.StateRecovering, controlplanev1.StateFailed,
-		},
-		controlplanev1.StateReady: {
-			controlplanev1.StateProvisioning, controlplanev1.StateConfiguring, controlplanev1.StateDegraded, controlplanev1.StateRecovering,
-		},
-		controlplanev1.StateDegraded: {
-			controlplanev1.StateProvisioning, controlplanev1.StateConfiguring, controlplanev1.StateReady, controlplanev1.StateRecovering,
-		},
-		controlplanev1.StateRecovering: {
-			controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateProvisioning, controlplanev1.StateConfiguring, controlplanev1.StateReady,
-			controlplanev1.StateDegraded, controlplanev1.StateFailed,
-		},
-		controlplanev1.StateFailed: {
-			controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateProvisioning, controlplanev1.StateConfiguring,
-			controlplanev1.StateReady, controlplanev1.StateDegraded, controlplanev1.StateRecovering,
-		},
-	}
-}
-
-// nextState returns the next state if the table allows it, and else the current one. A control plane without a state is new, or has lost
-// its status, and may be in any.
+// nextState returns the next state if it can follow the current one, and else the current one. Before a control plane is initialized, it can move
+// between all states, because each depends on objects that can change in any order. From Ready and Degraded, it is Provisioning only if the
+// cluster is destroyed and recreated, and any problem makes it Degraded, not Failed. docs/status.md has the table of all transitions.
 func nextState(from, to controlplanev1.State) controlplanev1.State {
-	if from == "" || from == to || slices.Contains(transitions()[from], to) {
-		return to
+	before := []controlplanev1.State{controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateFailed}
+	if (from == controlplanev1.StateReady || from == controlplanev1.StateDegraded) && slices.Contains(before, to) {
+		return from
 	}
-	return from
+	return to
 }
 
 // observedProgress returns what the progress is computed from. It is called when the state is known.

@@ -4,6 +4,7 @@
 package captcontrolplane
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/api/validation/versions"
+	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -124,8 +126,19 @@ func (o *observation) plan() *Plan {
 func (o *observation) step() owner.Step { return o.plan().Apply.Step }
 
 func (o *observation) status() controlplanev1.CAPTControlPlaneStatus {
-	status(o.controlPlane, o.Facts, o.plan())
+	p := o.plan()
+	o.verdict().Report(o.controlPlane, situation(o.controlPlane, o.Facts, p), func() { status(o.controlPlane, o.Facts, p) })
 	return o.controlPlane.Status
+}
+
+// verdict of the gate.
+func (o *observation) verdict() engine.Verdict {
+	api := builder.Only{Object: o.Apply.Apply}
+	v, err := (&adoption.Gate{Client: api, Uncached: api}).Check(context.Background(), o.controlPlane)
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
 func (o *observation) summary() map[string]string {

@@ -168,7 +168,7 @@ func (f *Facts) secretMissingSince(controlPlane *controlplanev1.CAPTControlPlane
 	if f.Apply.UpToDate() {
 		ready := &meta.FindStatusCondition(f.Apply.Apply.Status.Conditions, infrav1.ReadyCondition).LastTransitionTime
 		if created := &controlPlane.CreationTimestamp; ready.Before(created) {
-			return created // The WorkspaceTemplateApply was adopted, or is older for another reason.
+			return created // The WorkspaceTemplateApply is older.
 		}
 		return ready
 	}

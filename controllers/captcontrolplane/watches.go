@@ -160,7 +160,7 @@ func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.
 	key := client.ObjectKeyFromObject(object).String()
 	requests := r.requests().Matching(ctx, nil, client.MatchingFields{secretIndex: key})
 	var applies infrav1.WorkspaceTemplateApplyList
-	// The connection Secret of an adopted control plane has the name that its WorkspaceTemplateApply gives it.
+	// The WorkspaceTemplateApply of a control plane may give the connection Secret another name.
 	if err := r.Client.List(ctx, &applies, client.MatchingFields{applyindex.ConnectionSecret: key}, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the WorkspaceTemplateApplies of a Secret", "Secret", klog.KObj(object))
 		return requests

@@ -5,7 +5,6 @@ package engine
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -108,15 +107,4 @@ func WithPause(condition Condition, paused string) Condition {
 		condition.Message = fmt.Sprintf("paused (%s): %s", paused, condition.Message)
 	}
 	return condition
-}
-
-// withoutPause returns a message without what WithPause added to it.
-func withoutPause(message string) string {
-	if strings.HasPrefix(message, "paused: ") {
-		return ""
-	}
-	if _, rest, paused := strings.Cut(message, "): "); paused && strings.HasPrefix(message, "paused (") {
-		return rest
-	}
-	return message
 }

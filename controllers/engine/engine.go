@@ -40,13 +40,15 @@ type Object interface {
 // Phases are the parts of a reconcile that differ between kinds. F are the facts that one reconcile observed, P is the plan made from them.
 type Phases[O Object, F, P any] struct {
 	// Observe reads from the API what the plan needs. It decides and writes nothing.
-	Observe func(ctx context.Context, obj O) (*F, error)
+	Observe func(ctx context.Context, obj O, v Verdict) (*F, error)
 	// Plan decides what to do. It is pure, and called once.
 	Plan func(obj O, facts *F) (P, error)
 	// Act carries the plan out, and adds the results of its writes to the facts. It may end with Wait.
 	Act Phase[O, F, P]
 	// Status computes the status of obj from facts and plan. It is pure.
 	Status func(obj O, facts *F, plan P)
+	// Situation decides whether a Verdict keeps the status. It is pure; nil for kinds whose status is always computed.
+	Situation func(obj O, facts *F, plan P) Situation
 	// Details restores in after, which is a copy, what may be written later, and returns how much later: a write that only changes such
 	// details waits for the next one for this long. It is pure; nil if nothing may wait.
 	Details func(before, after O, facts *F) time.Duration
@@ -117,6 +119,8 @@ type Engine struct {
 	State *StateCache
 	// Uncached reads from the API server what may forbid a deletion; nil in tests of one controller.
 	Uncached client.Reader
+	// Gate is asked before an object is observed.
+	Gate Gate
 	// Metrics of reconciles; nil records none.
 	Metrics *metrics.Reconciles
 }
@@ -165,7 +169,11 @@ func (e Engine) Watches(obj client.Object) bool {
 
 // runPhases observes, plans, acts, and writes the status.
 func runPhases[O Object, F, P any](ctx context.Context, e Engine, obj O, phases Phases[O, F, P]) error {
-	facts, err := phases.Observe(ctx, obj)
+	verdict, err := e.Gate.Check(ctx, obj)
+	var facts *F
+	if err == nil {
+		facts, err = phases.Observe(ctx, obj, verdict)
+	}
 	if err != nil {
 		err = fmt.Errorf("observing: %w", err)
 		reportFailure(ctx, e, obj, err, phases)
@@ -182,8 +190,12 @@ func runPhases[O Object, F, P any](ctx context.Context, e Engine, obj O, phases 
 		return actErr
 	}
 	before := obj.DeepCopyObject().(O)
-	phases.Status(obj, facts, plan)
-	reportRefusal(obj, cmp.Or(phases.SummaryCondition, infrav1.ReadyCondition), actErr)
+	situation := Situation{}
+	if phases.Situation != nil {
+		situation = phases.Situation(obj, facts, plan)
+	}
+	verdict.Report(obj, situation, func() { phases.Status(obj, facts, plan) })
+	e.reportRefusal(obj, cmp.Or(phases.SummaryCondition, infrav1.ReadyCondition), actErr)
 	if wait := delayOf(e, before, obj, facts, phases); wait > 0 {
 		if mayWait, outcome := whileDelayed(actErr, wait); mayWait {
 			return outcome
@@ -220,7 +232,7 @@ func delayOf[O Object, F, P any](e Engine, before, after O, facts *F, phases Pha
 // refusals are logged only once.
 func reportFailure[O Object, F, P any](ctx context.Context, e Engine, obj O, failed error, phases Phases[O, F, P]) {
 	before := obj.DeepCopyObject().(O)
-	reportRefusal(obj, cmp.Or(phases.SummaryCondition, infrav1.ReadyCondition), failed)
+	e.reportRefusal(obj, cmp.Or(phases.SummaryCondition, infrav1.ReadyCondition), failed)
 	if err := writeStatus(ctx, e, before, obj, phases); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot write the status")
 	}

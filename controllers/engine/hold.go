@@ -109,7 +109,7 @@ func (e Engine) HeldByClusters(ctx context.Context, obj Object) (*Hold, error) {
 // mayBeHeld reports whether the API server must confirm that no Cluster holds the deletion of an object: before anything of it is destroyed. The
 // caches of Clusters and of their objects are not synchronized.
 func mayBeHeld(obj Object) bool {
-	return !obj.GetDeletionTimestamp().IsZero() && !DeletionContinues(obj) && !desired.IsExempt(obj)
+	return !obj.GetDeletionTimestamp().IsZero() && !DeletionContinues(obj) && !desired.AllowsDelete(obj)
 }
 
 // DeletionContinues reports whether an object is being deleted and reports that nothing holds that. A paused object reports only the pause.
@@ -123,7 +123,7 @@ func DeletionContinues(obj Object) bool {
 
 // HeldByClusters is Engine.HeldByClusters for an object that another one controls, from the cache. name is how the message names the object.
 func HeldByClusters(ctx context.Context, cached client.Reader, object client.Object, name string) (*Hold, error) {
-	if object.GetDeletionTimestamp().IsZero() || desired.IsExempt(object) {
+	if object.GetDeletionTimestamp().IsZero() || desired.AllowsDelete(object) {
 		return nil, nil
 	}
 	clusters, err := ReferringClusters(ctx, cached, object)

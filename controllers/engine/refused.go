@@ -63,8 +63,8 @@ func endsByItself(err error) bool {
 }
 
 // reportRefusal reports a refused write: in the condition Deleting of an object that is being deleted, otherwise in the summary
-// condition, or in AdoptionRequired of an object that awaits adoption. A condition that quotes the API server's answer already is kept.
-func reportRefusal(obj Object, summary string, actErr error) {
+// condition, or in DecisionCondition if the gate keeps the summary. A condition that quotes the API server's answer already is kept.
+func (e Engine) reportRefusal(obj Object, summary string, actErr error) {
 	answer, err := firstRefusal(actErr)
 	if err == nil {
 		return
@@ -84,8 +84,8 @@ func reportRefusal(obj Object, summary string, actErr error) {
 	}
 	switch {
 	case slices.ContainsFunc(obj.GetConditions(), reported):
-	case keepsSummary(obj, summary):
-		Set(obj, Unknown(infrav1.AdoptionRequiredCondition, infrav1.WriteRefusedReason, message))
+	case e.Gate.KeepsSummary(obj, summary):
+		Set(obj, Unknown(DecisionCondition, infrav1.WriteRefusedReason, message))
 	case summary == infrav1.ReadyCondition:
 		Set(obj, False(summary, infrav1.WriteRefusedReason, message))
 	default:

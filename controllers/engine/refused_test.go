@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -96,58 +95,22 @@ func TestARepeatedRefusalKeepsTheTransitionTime(t *testing.T) {
 	assert.NotEqual(t, builder.Created.Unix(), conditions.Get(s.get(), "Ready").LastTransitionTime.Unix(), "the status changed")
 }
 
-// Before adoption nothing would restore the readiness that CAPT v0.3 left.
-func TestARefusalBeforeAdoptionKeepsReady(t *testing.T) {
-	legacy := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Available", LastTransitionTime: metav1.NewTime(builder.Created)}
-	for name, known := range map[string][]metav1.Condition{
-		"first look":  {legacy},
-		"later":       {legacy, {Type: "AdoptionRequired", Status: metav1.ConditionTrue, Reason: "AdoptionRequired", ObservedGeneration: 1}},
-		"rolled back": {{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", ObservedGeneration: 1}, {Type: "AdoptionRequired", Status: metav1.ConditionTrue, Reason: "AdoptionRequired"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			apply := builder.WorkspaceTemplateApply("demo")
-			apply.Status.Conditions = slices.Clone(known)
-			reportRefusal(apply, "Ready", forbidden("policy says no"))
-			assert.Equal(t, known[0], *conditions.Get(apply, "Ready"))
-			required := conditions.Get(apply, "AdoptionRequired")
-			assert.Equal(t, metav1.ConditionUnknown, required.Status)
-			assert.Contains(t, required.Message, "policy says no")
-		})
-	}
-	adopted := builder.WorkspaceTemplateApply("demo")
-	adopted.Status.Conditions = []metav1.Condition{legacy, {Type: "AdoptionRequired", Status: metav1.ConditionFalse, Reason: "AdoptionNotRequired"}}
-	reportRefusal(adopted, "Ready", forbidden("policy says no"))
-	assert.Equal(t, infrav1.WriteRefusedReason, conditions.GetReason(adopted, "Ready"))
-}
+// keeping is a gate that keeps every summary.
+type keeping struct{ OpenGate }
 
-func TestKeepStatusRemovesAnOutdatedRefusal(t *testing.T) {
-	apply := builder.WorkspaceTemplateApply("demo")
-	reportRefusal(apply, "Ready", forbidden("policy says no")) // It has no status, and looks like a new object.
-	KeepStatus(apply, "", True("AdoptionRequired", "AdoptionRequired", ""))
-	assert.Equal(t, map[string]string{"AdoptionRequired": "True AdoptionRequired"}, builder.ConditionSummary(apply.Status.Conditions))
-	KeepStatus(apply, "annotation", False("AdoptionRequired", "AdoptionNotRequired", ""))
-	KeepStatus(apply, "", False("AdoptionRequired", "AdoptionNotRequired", ""))
-	want := map[string]string{"AdoptionRequired": "True AdoptionRequired", "Paused": "False NotPaused"}
-	assert.Equal(t, want, builder.ConditionSummary(apply.Status.Conditions), "until the status is computed again")
-	apply.Status.Conditions = append(apply.Status.Conditions, metav1.Condition{Type: "Synced", Status: metav1.ConditionTrue, Reason: "ReconcileSuccess"})
-	KeepStatus(apply, "", False("AdoptionRequired", "AdoptionNotRequired", ""))
-	want["AdoptionRequired"], want["Synced"] = "False AdoptionNotRequired", "True ReconcileSuccess"
-	assert.Equal(t, want, builder.ConditionSummary(apply.Status.Conditions), "CAPT v0.3 left the status")
-}
+func (keeping) KeepsSummary(Object, string) bool { return true }
 
-// After a rollback, the last status of the adopted object remains.
-func TestKeepStatusRemovesAnOutdatedPause(t *testing.T) {
-	apply := builder.WorkspaceTemplateApply("demo")
-	for _, message := range []string{"", "waits for a Workspace (vpc): not ready"} {
-		Set(apply, WithPause(True("Ready", "UpToDate", message), "Cluster spec.paused is set to true"))
-		before := conditions.GetMessage(apply, "Ready")
-		KeepStatus(apply, "Cluster spec.paused is set to true", True("AdoptionRequired", "AdoptionRequired", ""))
-		assert.Equal(t, before, conditions.GetMessage(apply, "Ready"))
-		KeepStatus(apply, "", True("AdoptionRequired", "AdoptionRequired", ""))
-		assert.Equal(t, message, conditions.GetMessage(apply, "Ready"))
-		KeepStatus(apply, "", True("AdoptionRequired", "AdoptionRequired", ""))
-		assert.Equal(t, message, conditions.GetMessage(apply, "Ready"))
-	}
+func TestARefusalIsReportedInTheDecisionIfTheGateKeepsTheSummary(t *testing.T) {
+	s := newTestReconciler(t, builder.CAPTCluster("demo"))
+	s.engine.Gate = keeping{}
+	s.show(True("Ready", "Ready", ""))
+	s.ends(forbidden("policy says no"))
+	_, err := s.reconcile()
+	require.Error(t, err)
+	assert.Equal(t, "Ready", conditions.GetReason(s.get(), "Ready"))
+	decision := conditions.Get(s.get(), DecisionCondition)
+	assert.Equal(t, metav1.ConditionUnknown, decision.Status)
+	assert.Contains(t, decision.Message, "policy says no")
 }
 
 func TestARefusedWriteIsReportedWhileDeleting(t *testing.T) {
@@ -178,9 +141,9 @@ func TestARefusalIsReportedInTheSummaryOfTheKind(t *testing.T) {
 func TestARefusedReadIsReported(t *testing.T) {
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "clusters"}, "demo", nil)
 	for name, phases := range map[string]Phases[*infrav1.CAPTCluster, facts, struct{}]{
-		"while observing": {Observe: func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return nil, refused }},
+		"while observing": {Observe: func(context.Context, *infrav1.CAPTCluster, Verdict) (*facts, error) { return nil, refused }},
 		"while planning": {
-			Observe: func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return &facts{}, nil },
+			Observe: func(context.Context, *infrav1.CAPTCluster, Verdict) (*facts, error) { return &facts{}, nil },
 			Plan:    func(*infrav1.CAPTCluster, *facts) (struct{}, error) { return struct{}{}, refused },
 		},
 	} {

@@ -113,7 +113,7 @@ func (r Reader) ObserveOrphans(ctx context.Context, controlPlane *controlplanev1
 		if known || ref.Name == "" {
 			continue
 		}
-		apply, err := owner.Reader{Cached: r.Cached, Uncached: r.Uncached}.Observe(ctx, controlPlane, ref, want)
+		apply, err := owner.Reader{Cached: r.Cached, Uncached: r.Uncached, Gate: r.Gate}.Observe(ctx, controlPlane, ref, want)
 		if err != nil {
 			return fmt.Errorf("reading Fargate profile %s: %w", spec.Name, err)
 		}

@@ -89,6 +89,7 @@ func isDestroying(apply *infrav1.WorkspaceTemplateApply) bool {
 type Reader struct {
 	Cached   client.Client
 	Uncached client.Reader
+	Gate     engine.Gate
 }
 
 // ObserveSpec reads the profiles of spec once their EKS cluster is known, and adds them to the existing ones.
@@ -98,7 +99,7 @@ func (r Reader) ObserveSpec(ctx context.Context, controlPlane *controlplanev1.CA
 		spec := &controlPlane.Spec.FargateProfiles[i]
 		want, ref := desired.ExpectationOfFargateProfile(cluster.Name, cluster.EKSName, spec)
 		// Confirm with the API server only if the profile may be created: the cluster is up to date, and Terraform creates no other profile.
-		reader := owner.Reader{Cached: r.Cached, Uncached: r.Uncached, Confirm: cluster.UpToDate && !f.busy()}
+		reader := owner.Reader{Cached: r.Cached, Uncached: r.Uncached, Gate: r.Gate, Confirm: cluster.UpToDate && !f.busy()}
 		if f.Profiles[i].Apply, err = reader.Observe(ctx, controlPlane, ref, want); err != nil {
 			return fmt.Errorf("reading Fargate profile %s: %w", spec.Name, err)
 		}

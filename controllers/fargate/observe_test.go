@@ -63,7 +63,7 @@ func newEnvironment(t *testing.T, controlPlane *controlplanev1.CAPTControlPlane,
 	c := newClient(append(objects, controlPlane)...)
 	live := &controlplanev1.CAPTControlPlane{}
 	require.NoError(t, c.Get(ctx, client.ObjectKeyFromObject(controlPlane), live))
-	return &environment{T: t, Reader: Reader{Cached: c, Uncached: c}, controlPlane: live}
+	return &environment{T: t, Reader: Reader{Cached: c, Uncached: c, Gate: engine.OpenGate{}}, controlPlane: live}
 }
 
 func cluster() Cluster {

@@ -76,7 +76,7 @@ func (f *Facts) planProfile(controlPlane *controlplanev1.CAPTControlPlane, i int
 		facts = owner.Facts{Apply: profile.Existing}
 	}
 	of := owner.PlanInput{Owner: ownerOf(controlPlane, profile.Name), Paused: in.Paused != ""}
-	if f.Cluster != nil && !in.Blocked && facts.Conflict == "" && len(facts.Candidates) == 0 {
+	if f.Cluster != nil && !in.Blocked && facts.Conflict == "" && facts.Block == nil {
 		wanted := desired.FargateProfile{
 			ControlPlane: controlPlane, Profile: &controlPlane.Spec.FargateProfiles[i], Cluster: f.Cluster.EKSCluster, Existing: facts.Existing(), Owned: profile.Existing,
 		}

@@ -40,8 +40,8 @@ func (p *Plan) stateOf(profile *PlannedProfile) state {
 	switch {
 	case apply.Ready():
 		return state{stage: ready}
-	case len(apply.Candidates) > 0:
-		return state{failed, apply.AdoptionMessage()}
+	case apply.Block != nil:
+		return state{failed, apply.Block.Message}
 	case apply.Conflict != "", apply.Refused != nil:
 		return state{failed, apply.Condition("", "").Message}
 	case apply.Apply != nil && !apply.Apply.DeletionTimestamp.IsZero():

@@ -20,9 +20,8 @@ import (
 	"github.com/capt-provider/capt/api/validation/applies"
 )
 
-// ObserveDeletion reads what the deletion of an owner depends on. profiles are the WorkspaceTemplateApplies of its Fargate profiles. CAPT
-// v0.3 created helpers for its control planes (<name>-kubeconfig-apply waits for the EKS Workspace). This version creates none, so the
-// cache has them all. A helper that spec refers to by mistake is not deleted.
+// ObserveDeletion reads what the deletion of an owner depends on. profiles are the WorkspaceTemplateApplies of its Fargate profiles. CAPT creates no
+// helpers, so the cache has them all. A helper that spec refers to by mistake is not deleted.
 func (r Reader) ObserveDeletion(ctx context.Context, f *Facts, owner client.Object, ref infrav1.WorkspaceTemplateApplyReference, profiles ...*infrav1.WorkspaceTemplateApply) error {
 	if owner.GetDeletionTimestamp().IsZero() {
 		return nil

@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -39,11 +40,11 @@ func TestOnlyWhatTheOwnerControlsIsAHelper(t *testing.T) {
 		})),
 	)
 	f := &Facts{}
-	require.NoError(t, Reader{Cached: applies}.ObserveDeletion(ctx, f, owner, infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}))
+	require.NoError(t, Reader{Gate: engine.OpenGate{}, Cached: applies}.ObserveDeletion(ctx, f, owner, infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}))
 	assert.Empty(t, f.nextToDelete(), "the owner is not being deleted")
 
 	builder.Deleting()(owner)
-	require.NoError(t, Reader{Cached: applies}.ObserveDeletion(ctx, f, owner, infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}, builder.WorkspaceTemplateApply("demo-profile")))
+	require.NoError(t, Reader{Gate: engine.OpenGate{}, Cached: applies}.ObserveDeletion(ctx, f, owner, infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}, builder.WorkspaceTemplateApply("demo-profile")))
 	assert.Equal(t, []string{"demo-kubeconfig-apply", "demo-spot-role-check"}, names(f.nextToDelete()))
 }
 
@@ -88,100 +89,17 @@ func TestEveryDeletionIsReported(t *testing.T) {
 	assert.Contains(t, f.DeletingCondition("Deleting", "").Message, "WorkspaceTemplateApply by-hand has an owner reference to this object")
 }
 
-func TestAdoptionRequiredNamesTheCandidates(t *testing.T) {
-	condition := (&Facts{Candidates: []legacy.Candidate{
-		{Name: "a", Evidence: []legacy.Evidence{legacy.Named}}, {Name: "b", Evidence: []legacy.Evidence{legacy.Recorded, legacy.Owned}},
-	}}).AdoptionCondition("AdoptionRequired")
+func TestTheDecisionNamesTheCandidates(t *testing.T) {
+	condition := (&Facts{Candidates: []claim.Candidate{
+		{Name: "a", Evidence: []claim.Evidence{claim.Named}}, {Name: "b", Evidence: []claim.Evidence{claim.Recorded, claim.Owned}},
+	}}).Decision()
 	assert.Equal(t, metav1.ConditionTrue, condition.Status)
 	assert.Contains(t, condition.Message, "a (its name follows the naming scheme), b (status records it, this object owns it) may belong to this object: nothing is created until this is resolved. Run captctl migrate check, which shows")
-	assert.Equal(t, metav1.ConditionFalse, (&Facts{}).AdoptionCondition("AdoptionRequired").Status)
+	assert.Equal(t, metav1.ConditionFalse, (&Facts{}).Decision().Status)
 	for want, facts := range map[string]Facts{
-		"no WorkspaceTemplateApply matches, but status.vpc.id is set":                        {ProvisionedField: "status.vpc.id", AwaitsAdoption: true},
-		"has not been adopted: it is b's":                                                    {Conflict: "it is b's", AwaitsAdoption: true},
-		"WorkspaceTemplateApply demo-vpc, which CAPT v0.3 recorded and which does not exist": {Missing: "demo-vpc", AwaitsAdoption: true},
-		"CAPTControlPlane demo of the same Cluster":                                          {AdoptedWith: "CAPTControlPlane demo", AwaitsAdoption: true},
+		"no WorkspaceTemplateApply matches, but status.vpc.id is set": {ProvisionedField: "status.vpc.id"},
+		"blocked": {Block: &engine.Block{Message: "blocked"}},
 	} {
-		assert.Contains(t, facts.AdoptionMessage(), want)
+		assert.Contains(t, facts.DecisionMessage(), want)
 	}
-}
-
-// What CAPT v0.3 created is referred to by name, but not modified before its adoption.
-func TestAnUnadoptedOneIsNeitherWrittenNorReleased(t *testing.T) {
-	owner := builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"))
-	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer))
-	want := legacy.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}}
-	facts := factsFor(owner, want, apply)
-	assert.Nil(t, facts.Apply)
-	assert.Equal(t, []legacy.Candidate{{Name: "demo-vpc", Evidence: []legacy.Evidence{legacy.Referred}}}, facts.Candidates)
-	assert.Equal(t, []string{"demo-vpc"}, facts.OwnedCandidates, "the owner stays until it is adopted")
-	assert.Contains(t, facts.AdoptionCondition("AdoptionRequired").Message, "WorkspaceTemplateApply demo-vpc has Workspace demo-vpc, which was created by CAPT v0.3")
-	assert.Contains(t, facts.DeletingCondition("Deleting", "").Message, "captctl migrate")
-
-	apply.Spec.WorkspaceName = "demo-vpc"
-	assert.Equal(t, apply, factsFor(owner, want, apply).Apply, "it was adopted")
-}
-
-// What awaits adoption keeps its status, and nothing is created for it.
-func TestAwaitsAdoption(t *testing.T) {
-	owner := builder.CAPTCluster("demo")
-	legacy := builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
-	others := builder.OwnedBy(builder.CAPTCluster("another"))
-	made := func(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
-		return builder.WorkspaceTemplateApply("demo-vpc", options...)
-	}
-	none := infrav1.WorkspaceTemplateApplyReference{}
-	for name, row := range map[string]struct {
-		apply     *infrav1.WorkspaceTemplateApply
-		ref       infrav1.WorkspaceTemplateApplyReference
-		legacy    bool
-		recorded  string
-		awaits    bool
-		undecided bool
-	}{
-		"it refers to one of v0.3":                 {made(legacy), refer("demo-vpc"), false, "", true, true},
-		"it refers to an adopted one":              {made(legacy, builder.WithWorkspaceName("demo-vpc")), refer("demo-vpc"), true, "", false, false},
-		"it refers to a new one":                   {made(), refer("demo-vpc"), false, "", false, false},
-		"it refers to another's of v0.3":           {made(legacy, others), refer("demo-vpc"), false, "", false, false},
-		"v0.3 left it, and it refers to another's": {made(others), refer("demo-vpc"), true, "", true, false},
-		"it refers to another's":                   {made(others), refer("demo-vpc"), false, "", false, false},
-		"one of v0.3 may be its own":               {made(legacy), none, false, "", true, true},
-		"v0.3 left it, and one may be its own":     {made(), none, true, "", true, true},
-		"one may be its own":                       {made(), none, false, "", false, true},
-		"one of v0.3 of its cluster, of another template": {
-			made(legacy, builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
-				apply.Name, apply.Spec.TemplateRef.Name = "production", "vpc-v1"
-			})), none, false, "", true, true,
-		},
-		"one of v0.3 that it owns, of another template": {
-			made(legacy, builder.OwnedBy(owner), builder.WithVariables(nil), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
-				apply.Name, apply.Spec.TemplateRef.Name = "production", "vpc-v1"
-			})), none, false, "", true, true,
-		},
-		"v0.3 left it, and nothing may be its own":             {made(builder.WithNamespace("elsewhere")), none, true, "", false, false},
-		"what v0.3 recorded is gone":                           {made(builder.WithNamespace("elsewhere")), refer("demo-vpc"), true, "demo-vpc", true, true},
-		"what v0.3 recorded is gone, and it refers to a new":   {made(builder.WithNamespace("elsewhere")), refer("new-vpc"), true, "demo-vpc", false, false},
-		"v0.3 recorded nothing, and it refers to a new one":    {made(builder.WithNamespace("elsewhere")), refer("demo-vpc"), true, "", false, false},
-		"what this version recorded is gone and created again": {made(builder.WithNamespace("elsewhere")), refer("demo-vpc"), false, "demo-vpc", false, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			want := expected
-			want.Legacy, want.Recorded = row.legacy, row.recorded
-			c := newClient(row.apply)
-			f, err := Reader{Cached: c, Uncached: c}.Observe(ctx, owner, row.ref, want)
-			require.NoError(t, err)
-			assert.Equal(t, row.awaits, f.AwaitsAdoption)
-			assert.Equal(t, row.undecided, f.NeedsDecision())
-			status := f.AdoptionCondition("AdoptionRequired").Status
-			assert.Equal(t, row.awaits || row.undecided, status == metav1.ConditionTrue)
-			f, err = Reader{Cached: c, Uncached: c, Confirm: true}.Observe(ctx, owner, row.ref, want)
-			require.NoError(t, err)
-			assert.Equal(t, row.awaits, f.AwaitsAdoption, "the API server returns the same")
-		})
-	}
-	deleted := builder.CAPTCluster("demo", builder.Deleting())
-	want := expected
-	want.Legacy, want.Recorded = true, "demo-vpc"
-	f, err := Reader{Cached: newClient(), Uncached: newClient()}.Observe(ctx, deleted, refer("demo-vpc"), want)
-	require.NoError(t, err)
-	assert.False(t, f.NeedsDecision(), "nothing holds up its deletion")
 }

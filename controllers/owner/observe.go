@@ -8,14 +8,13 @@ package owner
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/claim"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
@@ -29,23 +28,17 @@ type Facts struct {
 	HeldBy *engine.Hold
 	// RetainConflict is why the deletion policies forbid to delete what the owner controls; read only while it is being deleted.
 	RetainConflict string
-	// Candidates are WorkspaceTemplateApplies that may belong to an owner without a reference, or the referenced one if it has not
-	// been adopted.
-	Candidates []legacy.Candidate
+	// Block is why the gate forbids to write the owner, or the WorkspaceTemplateApply that it refers to; nil if it does not.
+	Block *engine.Block
+	// Held is true if there is a Block, or the owner waits for a decision about something that is not released.
+	Held bool
+	// Candidates are WorkspaceTemplateApplies that may belong to an owner without a reference.
+	Candidates []claim.Candidate
 	// OwnedCandidates are those that the owner owns, so that they would be deleted with it.
 	OwnedCandidates []string
 	// ProvisionedField is the field that proves that cloud resources exist, when the owner has neither a reference nor a candidate: a new
 	// WorkspaceTemplateApply would create them a second time.
 	ProvisionedField string
-	// Missing is the referenced WorkspaceTemplateApply if CAPT v0.3 recorded it and it does not exist: a new one would create its cloud
-	// resources a second time.
-	Missing string
-	// AdoptedWith is the object with which the owner is adopted, if it has no WorkspaceTemplateApply; empty once that was adopted.
-	AdoptedWith string
-	// AwaitsAdoption is true while the owner, or what it refers to, is as CAPT v0.3 left it.
-	AwaitsAdoption bool
-	// Unadopted is the Workspace that CAPT v0.3 created for the referenced WorkspaceTemplateApply, while that is not adopted.
-	Unadopted string
 	// Conflict is why the referenced WorkspaceTemplateApply does not belong to the owner. It is neither written nor deleted.
 	Conflict string
 	// Refused is the error with which the API server refused the WorkspaceTemplateApply.
@@ -56,6 +49,9 @@ type Facts struct {
 type Reader struct {
 	Cached   client.Reader
 	Uncached client.Reader
+	// Gate is asked about each WorkspaceTemplateApply, and Verdict is its decision about the owner.
+	Gate    engine.Gate
+	Verdict engine.Verdict
 	// Confirm makes Observe ask the API server when the cache has neither the referenced one nor a candidate, which may have been created a
 	// moment ago.
 	Confirm bool
@@ -63,12 +59,15 @@ type Reader struct {
 
 // Observe reads the WorkspaceTemplateApply that an owner refers to or, without a reference, those that may belong to it. It asks the API server
 // before one is deleted, and before one may be created, because none must be missed. An owner that waits for a decision sends no request.
-func (r Reader) Observe(ctx context.Context, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want legacy.Expectation) (Facts, error) {
+func (r Reader) Observe(ctx context.Context, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation) (Facts, error) {
 	observe := func(reader client.Reader) (Facts, error) {
-		if !ref.IsDefined() {
-			return observeCandidates(ctx, reader, object, want)
+		switch {
+		case r.Verdict.Block != nil:
+			return Facts{Block: r.Verdict.Block, Held: true}, nil
+		case !ref.IsDefined():
+			return r.observeCandidates(ctx, reader, object, want)
 		}
-		return observeReferenced(ctx, reader, object, ref, want)
+		return r.observeReferenced(ctx, reader, object, ref, want)
 	}
 	if !object.GetDeletionTimestamp().IsZero() {
 		return observe(r.Uncached)
@@ -81,67 +80,57 @@ func (r Reader) Observe(ctx context.Context, object client.Object, ref infrav1.W
 }
 
 // observeCandidates looks for the WorkspaceTemplateApplies that may belong to an owner without a reference.
-func observeCandidates(ctx context.Context, reader client.Reader, object client.Object, want legacy.Expectation) (Facts, error) {
+func (r Reader) observeCandidates(ctx context.Context, reader client.Reader, object client.Object, want claim.Expectation) (Facts, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := reader.List(ctx, &applies, client.InNamespace(object.GetNamespace())); err != nil {
 		return Facts{}, fmt.Errorf("listing WorkspaceTemplateApplies: %w", err)
 	}
-	candidates := want.Candidates(object, applies.Items)
-	facts := Facts{Candidates: candidates, OwnedCandidates: legacy.Names(candidates, legacy.Owned)}
+	blocked := false
+	candidates := claim.CandidatesBy(applies.Items, func(apply *infrav1.WorkspaceTemplateApply) []claim.Evidence {
+		found := want.EvidenceFor(object, apply)
+		if len(found) == 0 {
+			found = r.Gate.Evidence(want, object, apply)
+		}
+		blocked = blocked || len(found) > 0 && r.Gate.BlockOf(apply) != nil
+		return found
+	})
+	facts := Facts{Candidates: candidates, OwnedCandidates: claim.Names(candidates, claim.Owned)}
 	if len(candidates) == 0 {
 		facts.ProvisionedField = want.ProvisionedField
 	}
-	facts.AwaitsAdoption = facts.NeedsDecision() && (want.Legacy || facts.anyUnadopted(applies.Items))
+	facts.Held = facts.NeedsDecision() && (r.Verdict.Inherited || blocked)
 	return facts, nil
 }
 
-// anyUnadopted reports whether one of the candidates was created by CAPT v0.3 and has not been adopted.
-func (f *Facts) anyUnadopted(applies []infrav1.WorkspaceTemplateApply) bool {
-	for i := range applies {
-		isCandidate := func(c legacy.Candidate) bool { return c.Name == applies[i].Name }
-		if legacy.UnadoptedWorkspace(&applies[i]) != "" && slices.ContainsFunc(f.Candidates, isCandidate) {
-			return true
-		}
-	}
-	return false
-}
-
-// NeedsDecision reports whether the user must decide which WorkspaceTemplateApply belongs to the owner. Nothing is created before.
+// NeedsDecision reports whether it must be decided which WorkspaceTemplateApply belongs to the owner. Nothing is created before.
 func (f *Facts) NeedsDecision() bool {
-	return len(f.Candidates) > 0 || f.ProvisionedField != "" || f.Missing != "" || f.AdoptedWith != ""
+	return f.Block != nil || len(f.Candidates) > 0 || f.ProvisionedField != ""
 }
 
 // observeReferenced reads the WorkspaceTemplateApply that an owner refers to.
-func observeReferenced(ctx context.Context, reader client.Reader, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want legacy.Expectation) (Facts, error) {
+func (r Reader) observeReferenced(ctx context.Context, reader client.Reader, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation) (Facts, error) {
 	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: ref.Name}
 	apply, err := engine.Get(ctx, reader, key, &infrav1.WorkspaceTemplateApply{})
 	if err != nil {
 		return Facts{}, fmt.Errorf("reading WorkspaceTemplateApply %s: %w", ref.Name, err)
 	}
 	if apply == nil {
-		// A reference that CAPT v0.3 did not record is for a new WorkspaceTemplateApply.
-		if want.Legacy && ref.Name == want.Recorded && object.GetDeletionTimestamp().IsZero() {
-			return Facts{Missing: ref.Name, AwaitsAdoption: true}, nil
-		}
 		return Facts{}, nil
 	}
-	facts := factsFor(object, want, apply)
-	facts.AwaitsAdoption = facts.Unadopted != "" || facts.Conflict != "" && want.Legacy
-	return facts, nil
+	return r.factsFor(object, want, apply), nil
 }
 
-// factsFor returns the facts for a WorkspaceTemplateApply, without the object itself if the owner must not write it: because it belongs to
-// another owner, and each would overwrite or delete the Workspace of the other, or because CAPT v0.3 created it and it has not been adopted.
-func factsFor(object client.Object, want legacy.Expectation, apply *infrav1.WorkspaceTemplateApply) Facts {
-	if conflict := legacy.Conflict(object, want, apply); conflict != "" {
+// factsFor returns the facts for a WorkspaceTemplateApply, without the object itself if the owner must not write it: because the gate blocks it, or
+// because it belongs to another owner, and each would overwrite or delete the Workspace of the other.
+func (r Reader) factsFor(object client.Object, want claim.Expectation, apply *infrav1.WorkspaceTemplateApply) Facts {
+	if conflict := claim.Conflict(object, want, apply); conflict != "" {
 		return Facts{Conflict: conflict}
 	}
 	if !object.GetDeletionTimestamp().IsZero() && !want.MayDelete(object, apply) {
 		return Facts{Conflict: desired.KeptMessage(apply.Name)}
 	}
-	if workspace := legacy.UnadoptedWorkspace(apply); workspace != "" {
-		candidate := legacy.Candidate{Name: apply.Name, Evidence: []legacy.Evidence{legacy.Referred}}
-		return Facts{Candidates: []legacy.Candidate{candidate}, OwnedCandidates: []string{apply.Name}, Unadopted: workspace}
+	if block := r.Gate.BlockOf(apply); block != nil {
+		return Facts{Block: block, Held: true}
 	}
 	return Facts{Apply: apply}
 }

@@ -17,11 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/capt-provider/capt/api/claim"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -40,7 +41,7 @@ func demoOwner(options ...builder.Option) Owner {
 
 func want() *desired.Want {
 	return &desired.Want{
-		Expectation: legacy.Expectation{SchemeName: "demo-vpc"}, ClusterName: "demo-cluster",
+		Expectation: claim.Expectation{SchemeName: "demo-vpc"}, ClusterName: "demo-cluster",
 		Template: infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"},
 		Intent: desired.Intent{
 			Variables:        map[string]string{naming.ClusterVariable: "demo-cluster", naming.VPCVariable: "demo-vpc", "region": "us-east-1", "size": "small"},
@@ -124,7 +125,7 @@ func TestSteps(t *testing.T) {
 		"deleted, only dependents left":            {Facts{}, PlanInput{Owner: deleted, BlockOwnDeletion: true}, Wait},
 		"deleted, deletion policies conflict":      {Facts{Apply: exists().Apply, RetainConflict: "conflict"}, PlanInput{Owner: deleted}, Wait},
 		"deleted, a candidate would be deleted":    {Facts{OwnedCandidates: []string{"by-hand"}}, PlanInput{Owner: deleted}, Wait},
-		"deleted, a candidate of another, no more": {Facts{Candidates: []legacy.Candidate{{Name: "x"}}}, PlanInput{Owner: deleted}, Release},
+		"deleted, a candidate of another, no more": {Facts{Candidates: []claim.Candidate{{Name: "x"}}}, PlanInput{Owner: deleted}, Release},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := row.facts.Plan(row.in)
@@ -139,7 +140,7 @@ func refer(name string) infrav1.WorkspaceTemplateApplyReference {
 }
 
 // expected is what the owner "demo" would make of the template that the builder gives to a WorkspaceTemplateApply.
-var expected = legacy.Expectation{
+var expected = claim.Expectation{
 	SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"},
 	Variables: map[string]string{naming.ClusterVariable: "demo"},
 }
@@ -151,20 +152,20 @@ func TestObserve(t *testing.T) {
 		builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(owner)),
 		builder.WorkspaceTemplateApply("elsewhere", builder.OwnedBy(owner), builder.WithNamespace("other")))
 
-	f, err := Reader{Cached: c, Uncached: c}.Observe(ctx, owner, refer("by-hand"), expected)
+	f, err := Reader{Gate: engine.OpenGate{}, Cached: c, Uncached: c}.Observe(ctx, owner, refer("by-hand"), expected)
 	require.NoError(t, err)
 	assert.Equal(t, "by-hand", f.Apply.Name)
 	assert.Empty(t, f.Candidates, "what is referred to is not asked about")
 
-	f, err = Reader{Cached: c, Uncached: c}.Observe(ctx, owner, refer("gone"), expected)
+	f, err = Reader{Gate: engine.OpenGate{}, Cached: c, Uncached: c}.Observe(ctx, owner, refer("gone"), expected)
 	require.NoError(t, err)
 	assert.Nil(t, f.Apply)
 
-	f, err = Reader{Cached: c, Uncached: c}.Observe(ctx, owner, infrav1.WorkspaceTemplateApplyReference{}, expected)
+	f, err = Reader{Gate: engine.OpenGate{}, Cached: c, Uncached: c}.Observe(ctx, owner, infrav1.WorkspaceTemplateApplyReference{}, expected)
 	require.NoError(t, err)
 	assert.Nil(t, f.Apply)
-	assert.Equal(t, []legacy.Candidate{
-		{Name: "by-hand", Evidence: []legacy.Evidence{legacy.Owned}}, {Name: "demo-vpc", Evidence: []legacy.Evidence{legacy.Named}},
+	assert.Equal(t, []claim.Candidate{
+		{Name: "by-hand", Evidence: []claim.Evidence{claim.Owned}}, {Name: "demo-vpc", Evidence: []claim.Evidence{claim.Named}},
 	}, f.Candidates)
 }
 
@@ -175,7 +176,7 @@ func TestAnOwnerWithoutAReferenceAsksTheAPIServerOnlyBeforeSomethingIsCreatedOrD
 	built.ProvisionedField = "status.vpc.id"
 	for name, row := range map[string]struct {
 		cached   []client.Object
-		want     legacy.Expectation
+		want     claim.Expectation
 		confirm  bool
 		owner    client.Object
 		requests int
@@ -194,7 +195,7 @@ func TestAnOwnerWithoutAReferenceAsksTheAPIServerOnlyBeforeSomethingIsCreatedOrD
 					return c.List(ctx, list, options...)
 				},
 			})
-			f, err := Reader{Cached: newClient(row.cached...), Uncached: live, Confirm: row.confirm}.Observe(ctx, row.owner, infrav1.WorkspaceTemplateApplyReference{}, row.want)
+			f, err := Reader{Gate: engine.OpenGate{}, Cached: newClient(row.cached...), Uncached: live, Confirm: row.confirm}.Observe(ctx, row.owner, infrav1.WorkspaceTemplateApplyReference{}, row.want)
 			require.NoError(t, err)
 			assert.Equal(t, row.requests, requests)
 			assert.Equal(t, row.cached != nil || row.requests > 0, len(f.Candidates) > 0, "what the API server has is found")
@@ -206,7 +207,7 @@ func TestAnOwnerWithoutAReferenceAsksTheAPIServerOnlyBeforeSomethingIsCreatedOrD
 func TestObserveConfirmsThatTheReferencedOneIsMissing(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
 	observe := func(live client.Reader, confirm bool) Facts {
-		f, err := Reader{Cached: newClient(), Uncached: live, Confirm: confirm}.Observe(ctx, owner, refer("demo-vpc"), expected)
+		f, err := Reader{Gate: engine.OpenGate{}, Cached: newClient(), Uncached: live, Confirm: confirm}.Observe(ctx, owner, refer("demo-vpc"), expected)
 		require.NoError(t, err)
 		return f
 	}
@@ -221,10 +222,10 @@ func TestObserveConfirmsThatTheReferencedOneIsMissing(t *testing.T) {
 	assert.Empty(t, f.Conflict)
 
 	cached := newClient(builder.WorkspaceTemplateApply("demo-vpc"))
-	_, err := Reader{Cached: cached, Uncached: down(), Confirm: true}.Observe(ctx, owner, refer("demo-vpc"), expected)
+	_, err := Reader{Gate: engine.OpenGate{}, Cached: cached, Uncached: down(), Confirm: true}.Observe(ctx, owner, refer("demo-vpc"), expected)
 	require.NoError(t, err, "one that exists need not be confirmed")
 
-	reader := Reader{Cached: newClient(), Uncached: down(), Confirm: true}
+	reader := Reader{Gate: engine.OpenGate{}, Cached: newClient(), Uncached: down(), Confirm: true}
 	for _, owner := range []client.Object{owner, builder.CAPTCluster("demo", builder.Deleting())} {
 		_, err := reader.Observe(ctx, owner, refer("demo-vpc"), expected)
 		require.ErrorContains(t, err, "no route to host", "a read error is not taken for missing")

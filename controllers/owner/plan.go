@@ -75,7 +75,7 @@ type Plan struct {
 
 // Existing returns what the rules of package desired need.
 func (f *Facts) Existing() desired.Existing {
-	return desired.Existing{Apply: f.Apply, Undecided: f.AdoptionMessage(), Conflict: f.Conflict}
+	return desired.Existing{Apply: f.Apply, Undecided: f.DecisionMessage(), Conflict: f.Conflict}
 }
 
 // Plan decides what to do. It is pure.
@@ -105,7 +105,7 @@ func (f *Facts) Plan(in PlanInput) (Plan, error) {
 
 func (p *Plan) deletionStep(in PlanInput) Step {
 	switch {
-	case len(p.OwnedCandidates) > 0:
+	case p.Block != nil, len(p.OwnedCandidates) > 0:
 		return Wait
 	case in.BlockDeletion && p.policyChanged():
 		return WritePolicy

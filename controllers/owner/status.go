@@ -8,13 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
@@ -127,35 +125,23 @@ func (f *Facts) ResourcesAbsent() bool {
 	return !f.Apply.DeletionTimestamp.IsZero() && f.Apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain
 }
 
-// AdoptionCondition reports whether the user must decide which WorkspaceTemplateApply belongs to the owner.
-func (f *Facts) AdoptionCondition(conditionType string) engine.Condition {
-	if message := f.AdoptionMessage(); message != "" {
-		return engine.True(conditionType, infrav1.AdoptionRequiredReason, message)
+// Decision reports whether the user must decide which WorkspaceTemplateApply belongs to the owner.
+func (f *Facts) Decision() engine.Condition {
+	if message := f.DecisionMessage(); message != "" {
+		return engine.Decision(&engine.Block{Reason: engine.DecisionReason, Message: message})
 	}
-	return engine.False(conditionType, infrav1.AdoptionNotRequiredReason, "")
+	return engine.Decision(nil)
 }
 
-// AdoptionMessage returns why the user must decide which WorkspaceTemplateApply belongs to the owner; empty if no decision is needed.
-func (f *Facts) AdoptionMessage() string {
+// DecisionMessage returns why the user must decide which WorkspaceTemplateApply belongs to the owner; empty if no decision is needed.
+func (f *Facts) DecisionMessage() string {
 	switch {
+	case f.Block != nil:
+		return f.Block.Message
 	case f.ProvisionedField != "":
 		return desired.ProvisionedMessage(f.ProvisionedField)
-	case f.Unadopted != "":
-		return f.unadoptedMessage()
-	case f.AwaitsAdoption && f.Conflict != "":
-		return "this object was created by CAPT v0.3 and has not been adopted: " + f.Conflict
-	case f.Missing != "":
-		return fmt.Sprintf("spec.workspaceTemplateApplyRef (workspaceTemplateApplyName in v1beta1) names WorkspaceTemplateApply %s, which CAPT v0.3 recorded and which does not exist: a new one would create the cloud resources a second time. "+
-			"Restore it from a backup, and adopt it with captctl migrate (see captctl migrate check). If none of its cloud resources are left, delete and recreate this object", f.Missing)
-	case f.AdoptedWith != "":
-		return fmt.Sprintf("%s of the same Cluster was created by CAPT v0.3 and has not been adopted: nothing is written. Adopt the cluster with captctl migrate (see captctl migrate check)", f.AdoptedWith)
 	}
 	return desired.CandidatesMessage(f.Candidates)
-}
-
-func (f *Facts) unadoptedMessage() string {
-	return fmt.Sprintf("WorkspaceTemplateApply %s has Workspace %s, which was created by CAPT v0.3 and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate (see captctl migrate check)",
-		f.Candidates[0].Name, f.Unadopted)
 }
 
 // DeletingCondition reports what the deletion of the owner waits for.
@@ -167,10 +153,10 @@ func (f *Facts) DeletingCondition(conditionType, paused string) engine.Condition
 		return engine.True(conditionType, f.HeldBy.Reason, f.HeldBy.Message)
 	case f.RetainConflict != "":
 		return engine.True(conditionType, infrav1.DeletionPolicyConflictReason, f.RetainConflict)
-	case f.Unadopted != "":
-		return engine.True(conditionType, infrav1.AdoptionRequiredReason, f.unadoptedMessage())
+	case f.Block != nil:
+		return engine.True(conditionType, f.Block.Reason, f.Block.Message)
 	case len(f.OwnedCandidates) > 0:
-		return engine.True(conditionType, infrav1.AdoptionRequiredReason, fmt.Sprintf(
+		return engine.True(conditionType, engine.DecisionReason, fmt.Sprintf(
 			"the deletion is blocked: WorkspaceTemplateApply %s has an owner reference to this object, but spec.workspaceTemplateApplyRef does not name it. To delete it too, set the reference; to keep it and its cloud resources, remove its owner reference",
 			strings.Join(f.OwnedCandidates, ", ")))
 	}
@@ -183,21 +169,15 @@ func (f *Facts) DeletingCondition(conditionType, paused string) engine.Condition
 // ReadyReason is the reason of the WorkspaceTemplateApply's Ready condition.
 func (f *Facts) ReadyReason() string { return conditions.GetReason(f.Apply, infrav1.ReadyCondition) }
 
-// KeepsStatus reports whether an owner keeps its status, except conditions about adoption and pause (engine.KeepStatus). observed is its
-// status.observedGeneration, known are its conditions.
-//
-// Before adoption, the cloud resources are unchanged: the owner is as ready as CAPT v0.3 left it. An owner without a status has nothing to
-// keep. One that was adopted and rolled back stays Ready.
-//
-// After adoption, the owner may be reconciled before its WorkspaceTemplateApply. An adoption causes no Terraform run, so "Provisioning"
-// would be wrong, and every adopted cluster would be Degraded for a moment. The state is reported as soon as the WorkspaceTemplateApply
-// was observed in its current generation. A refused request, or a conflict with another owner, is reported at once.
-func (p *Plan) KeepsStatus(observed int64, known []metav1.Condition, paused string) bool {
-	if p.AwaitsAdoption {
-		return legacy.LegacyStatus(observed, known) || meta.IsStatusConditionTrue(known, infrav1.ReadyCondition)
-	}
-	awaited := legacy.LegacyStatus(observed, known) || meta.IsStatusConditionTrue(known, infrav1.AdoptionRequiredCondition)
-	if !awaited || p.Apply == nil || !p.Apply.DeletionTimestamp.IsZero() || p.Refused != nil {
+// Situation of the owner, for the gate.
+func (p *Plan) Situation(paused string) engine.Situation {
+	return engine.Situation{Paused: paused, Held: p.Held, Settling: p.settling(paused), Decision: p.Decision()}
+}
+
+// settling reports whether the WorkspaceTemplateApply was not observed in its current generation, or not written because the owner is paused. A
+// deletion and a refused request are reported at once.
+func (p *Plan) settling(paused string) bool {
+	if p.Apply == nil || !p.Apply.DeletionTimestamp.IsZero() || p.Refused != nil {
 		return false
 	}
 	unobserved := p.Apply.Status.ObservedGeneration != p.Apply.Generation

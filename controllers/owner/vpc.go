@@ -17,7 +17,9 @@ func VPCReplaced(captCluster *infrav1.CAPTCluster) engine.Condition {
 		return engine.False(infrav1.VPCReplacedCondition, infrav1.VPCNotReplacedReason, "")
 	}
 	return engine.True(infrav1.VPCReplacedCondition, infrav1.VPCReplacedReason, fmt.Sprintf(
-		"Terraform replaced VPC %s of CAPTCluster %s by %s, but the control plane was created in the first one and cannot move. "+
-			"Revert the change that replaced it, so that Terraform has %s again, or recreate the control plane in the other one (docs/troubleshooting.md#a-replaced-vpc)",
-		vpc.ID, captCluster.Name, vpc.ReplacedBy, vpc.ID))
+		"Terraform reports VPC %[1]s for CAPTCluster %[2]s, but the control plane was created in %[3]s and cannot move. "+
+			"Check first whether %[3]s still exists: aws ec2 describe-vpcs --vpc-ids %[3]s. "+
+			"If it exists, import it into the Terraform state before you revert the change that replaced it. "+
+			"If it does not exist, revert nothing, because Terraform would create a third VPC: recreate the control plane in %[1]s (docs/troubleshooting.md#a-replaced-vpc)",
+		vpc.ReplacedBy, captCluster.Name, vpc.ID))
 }

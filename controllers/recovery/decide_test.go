@@ -15,6 +15,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/terraform/failure"
+	"github.com/capt-provider/capt/test/provider/failures"
 )
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -69,7 +70,7 @@ func TestClasses(t *testing.T) {
 			}
 		})
 	}
-	assert.Len(t, failure.Classes(), 9)
+	assert.Len(t, failures.Classes(), 9)
 }
 
 func TestAnInterruptedCreate(t *testing.T) {
@@ -190,6 +191,7 @@ func TestRecreateWorkspaceIsImpossibleOnceInitialized(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pick := func(n int) int { return random.IntN(n) }
 	ran := 0
+	classes := failures.Classes()
 	for range 20000 {
 		h, initialized := randomHistory(random)
 		strategy := &controlplanev1.RecoveryStrategy{MaxRetries: ptr.To(int32(pick(4)))}
@@ -201,7 +203,7 @@ func TestRecreateWorkspaceIsImpossibleOnceInitialized(t *testing.T) {
 			})
 		}
 		in := Input{
-			Strategy: strategy, Failure: Failure{Class: failure.Classes()[pick(9)], Inputs: []string{"", "1", "2"}[pick(3)], CreateInterrupted: pick(4) == 0},
+			Strategy: strategy, Failure: Failure{Class: failure.Class(classes[pick(9)]), Inputs: []string{"", "1", "2"}[pick(3)], CreateInterrupted: pick(4) == 0},
 			Retry: pick(5) == 0, History: h, Now: start.Add(time.Duration(pick(7200)) * time.Second), Seed: "uid",
 		}
 		if pick(3) > 0 { // Otherwise, status was lost.

@@ -8,9 +8,9 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 )
 
@@ -20,6 +20,8 @@ type History struct {
 	// Cluster and Apply are nil if they do not exist.
 	Cluster *clusterv1.Cluster
 	Apply   *infrav1.WorkspaceTemplateApply
+	// Origin is engine.Gate.Origin.
+	Origin func(*infrav1.WorkspaceTemplateApply) string
 	// CAPTCluster is nil if the Cluster has another infrastructure, or its CAPTCluster does not exist.
 	CAPTCluster *infrav1.CAPTCluster
 	// Workspace is what shows that the Workspace does not fail any more, or is not the recorded one; empty if nothing does.
@@ -45,7 +47,7 @@ func RefuseRecreation(action controlplanev1.RecoveryAction, h *History) string {
 	case h.Secret != "":
 		return "the control plane may have been initialized: Secret " + h.Secret + " exists"
 	}
-	for _, evidence := range []string{controlPlaneEvidence(h.ControlPlane), clusterEvidence(h.Cluster), applyEvidence(h.ControlPlane, h.Apply), h.Workspace} {
+	for _, evidence := range []string{controlPlaneEvidence(h.ControlPlane), clusterEvidence(h.Cluster), h.applyEvidence(), h.Workspace} {
 		if evidence != "" {
 			return "the control plane may have been initialized: " + evidence
 		}
@@ -93,10 +95,11 @@ func clusterEvidence(c *clusterv1.Cluster) string {
 	return ""
 }
 
-// applyEvidence also refuses WorkspaceTemplateApplies that were moved, restored, adopted, or are older than the control plane: their cloud
-// resources may be older than what the objects record.
-func applyEvidence(c *controlplanev1.CAPTControlPlane, a *infrav1.WorkspaceTemplateApply) string {
-	s, name := &a.Status, "WorkspaceTemplateApply "+a.Name
+// applyEvidence also refuses WorkspaceTemplateApplies that were moved or restored, have another origin, or are older than the control plane: their
+// cloud resources may be older than what the objects record.
+func (h *History) applyEvidence() string {
+	a := h.Apply
+	s, name, origin := &a.Status, "WorkspaceTemplateApply "+a.Name, h.Origin(a)
 	switch {
 	case s.Applied == metav1.ConditionTrue, s.LastAppliedRevision != "", s.LastAppliedTime != nil:
 		return name + " was applied"
@@ -104,11 +107,11 @@ func applyEvidence(c *controlplanev1.CAPTControlPlane, a *infrav1.WorkspaceTempl
 		return name + " has outputs"
 	case s.WorkspaceRef == nil:
 		return name + " has no status, so its history is unknown"
-	case a.Annotations[naming.ExternalNameUIDAnnotation] != string(a.UID), legacy.Restored(a):
+	case a.Annotations[naming.ExternalNameUIDAnnotation] != string(a.UID), claim.Restored(a):
 		return name + " was moved, restored or adopted"
-	case legacy.LegacyFinalizer(a):
-		return name + " was created by CAPT v0.3"
-	case a.CreationTimestamp.Before(&c.CreationTimestamp):
+	case origin != "":
+		return name + " was created by " + origin
+	case a.CreationTimestamp.Before(&h.ControlPlane.CreationTimestamp):
 		return name + " is older than the control plane"
 	}
 	return ""

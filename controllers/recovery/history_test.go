@@ -24,6 +24,7 @@ import (
 func neverInitialized() *History {
 	h := &History{
 		ControlPlane: &controlplanev1.CAPTControlPlane{}, Cluster: &clusterv1.Cluster{}, CAPTCluster: &infrav1.CAPTCluster{}, Apply: &infrav1.WorkspaceTemplateApply{},
+		Origin: func(*infrav1.WorkspaceTemplateApply) string { return "" },
 	}
 	h.ControlPlane.Status.ObservedGeneration = 1
 	h.ControlPlane.CreationTimestamp = metav1.NewTime(start)
@@ -51,9 +52,9 @@ func evidence() map[string]func(*History) {
 		"outputs":                 func(h *History) { h.Apply.Status.Outputs = map[string]string{"cluster_endpoint": "x"} },
 		"apply lost its status":   func(h *History) { h.Apply.Status = infrav1.WorkspaceTemplateApplyStatus{} },
 		"moved or restored":       func(h *History) { h.Apply.UID = "another" },
-		"adopted from CAPT v0.3":  func(h *History) { h.Apply.Annotations = nil },
+		"no record of its state":  func(h *History) { h.Apply.Annotations = nil },
 		"older than the owner":    func(h *History) { h.Apply.CreationTimestamp = metav1.NewTime(start.Add(-time.Hour)) },
-		"finalizer of CAPT v0.3":  func(h *History) { h.Apply.Finalizers = []string{infrav1.LegacyWorkspaceTemplateApplyFinalizer} },
+		"another origin":          func(h *History) { h.Origin = func(*infrav1.WorkspaceTemplateApply) string { return "another version" } },
 		"retained":                func(h *History) { h.Apply.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain },
 		"protected":               func(h *History) { h.ControlPlane.Spec.DeletionProtection = infrav1.DeletionProtectionEnabled },
 		"protected CAPTCluster":   func(h *History) { h.CAPTCluster.Spec.DeletionProtection = infrav1.DeletionProtectionEnabled },

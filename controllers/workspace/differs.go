@@ -16,8 +16,7 @@ func (l *Live) Differs(rendered *render.Rendered) bool {
 	return rendered.Differs(l.object)
 }
 
-// LostManagedFields reports whether the managedFields of a Workspace that CAPT created for the WorkspaceTemplateApply were lost. CAPT did not
-// write an adopted one, so it has none.
+// LostManagedFields reports whether the managedFields of a Workspace that CAPT created for the WorkspaceTemplateApply were lost.
 func (l *Live) LostManagedFields(apply *infrav1.WorkspaceTemplateApply) bool {
 	return l.ClaimedBy(apply) && managedfields.Lost(l.object, naming.WorkspaceTemplateApplyFieldManager)
 }

@@ -17,10 +17,10 @@ func (r *Reconciler) act(ctx context.Context, template *infrav1.WorkspaceTemplat
 		switch p.Action {
 		case Hold:
 			controllerutil.AddFinalizer(template, infrav1.WorkspaceTemplateFinalizer)
-			controllerutil.RemoveFinalizer(template, infrav1.LegacyWorkspaceTemplateFinalizer)
+			removeFinalizers(template, f.Finalizers)
 		case Release:
 			controllerutil.RemoveFinalizer(template, infrav1.WorkspaceTemplateFinalizer)
-			controllerutil.RemoveFinalizer(template, infrav1.LegacyWorkspaceTemplateFinalizer)
+			removeFinalizers(template, f.Finalizers)
 		case Observe:
 		}
 	})
@@ -28,4 +28,10 @@ func (r *Reconciler) act(ctx context.Context, template *infrav1.WorkspaceTemplat
 		return err
 	}
 	return r.rollOut(ctx, template, f, p)
+}
+
+func removeFinalizers(template *infrav1.WorkspaceTemplate, finalizers []string) {
+	for _, finalizer := range finalizers {
+		controllerutil.RemoveFinalizer(template, finalizer)
+	}
 }

@@ -19,6 +19,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -172,7 +173,7 @@ func TestUsersAreNotOutdatedBecauseOfAnUpgrade(t *testing.T) {
 	env := newEnvironment(t, builder.WorkspaceTemplateApply("a", builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 		apply.Status.TemplateRevision = builder.Short(rollout.HashOf(template))
 	})))
-	f, err := env.observe(t.Context(), template)
+	f, err := env.observe(t.Context(), template, engine.Verdict{})
 	require.NoError(t, err)
 	assert.Empty(t, f.Outdated)
 }

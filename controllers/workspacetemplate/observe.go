@@ -12,10 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
@@ -39,11 +38,12 @@ type Facts struct {
 	Errors field.ErrorList
 	// Policy is spec.rollout or, without it, the default of the manager.
 	Policy infrav1.WorkspaceTemplateRollout
-	// AwaitsAdoption is true while CAPT v0.3 wrote the template last.
-	AwaitsAdoption bool
+	// Block is why the template must not be written; nil if it may be. Finalizers are removed with that of this controller.
+	Block      *engine.Block
+	Finalizers []string
 }
 
-func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTemplate) (*Facts, error) {
+func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTemplate, v engine.Verdict) (*Facts, error) {
 	var users infrav1.WorkspaceTemplateApplyList
 	key := client.ObjectKeyFromObject(template).String()
 	// They are not changed, so the cache need not copy them.
@@ -52,6 +52,7 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 	}
 	f := &Facts{
 		Errors: templates.ValidateWorkspaceTemplate(template).Errors, Revision: rollout.HashOf(template), Policy: template.RolloutPolicyOr(r.DefaultRollout),
+		Finalizers: v.Finalizers,
 	}
 	var permitted []*infrav1.WorkspaceTemplateApply
 	for i := range users.Items {
@@ -65,7 +66,9 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 			permitted = append(permitted, &users.Items[i])
 		}
 	}
-	f.AwaitsAdoption = awaitsAdoption(template, permitted)
+	if v.BlockFor != nil {
+		f.Block = v.BlockFor(permitted)
+	}
 	if err := r.observeRollout(ctx, template, permitted, f); err != nil {
 		return nil, err
 	}
@@ -87,10 +90,10 @@ func (f *Facts) observeRevision(user *infrav1.WorkspaceTemplateApply) {
 	}
 }
 
-// blocksDeletion reports whether a user blocks the deletion of the template: one that may use it, or whose Workspace awaits adoption, as status
-// records: users of any namespace can set the marks of such an object. The adoption writes the permission before it requests a proof.
+// blocksDeletion reports whether a user blocks the deletion of the template: one that may use it, or that has a Workspace which only status records,
+// because users can write the rest.
 func (r *Reconciler) blocksDeletion(ctx context.Context, template *infrav1.WorkspaceTemplate, user *infrav1.WorkspaceTemplateApply) (bool, error) {
-	if legacy.UnadoptedWorkspace(user) != "" && !legacy.AwaitsProof(user) && legacy.RecordsWorkspace(user) {
+	if user.Spec.WorkspaceName == "" && claim.RecordsWorkspace(user) {
 		return true, nil
 	}
 	permitted, err := validation.PermitsNamespace(template, user.Namespace, func() (labels.Set, error) {
@@ -100,14 +103,4 @@ func (r *Reconciler) blocksDeletion(ctx context.Context, template *infrav1.Works
 		return false, fmt.Errorf("reading namespace %s: %w", user.Namespace, err)
 	}
 	return permitted, nil
-}
-
-// awaitsAdoption reports whether a template must stay as CAPT v0.3 wrote it, with its finalizer: while a user awaits adoption, or none was
-// adopted.
-func awaitsAdoption(template *infrav1.WorkspaceTemplate, users []*infrav1.WorkspaceTemplateApply) bool {
-	if !controllerutil.ContainsFinalizer(template, infrav1.LegacyWorkspaceTemplateFinalizer) ||
-		controllerutil.ContainsFinalizer(template, infrav1.WorkspaceTemplateFinalizer) || !template.DeletionTimestamp.IsZero() {
-		return false
-	}
-	return len(users) == 0 || slices.ContainsFunc(users, func(user *infrav1.WorkspaceTemplateApply) bool { return legacy.UnadoptedWorkspace(user) != "" })
 }

@@ -45,7 +45,7 @@ func plan(template *infrav1.WorkspaceTemplate, f *Facts) (Plan, error) {
 
 func action(template *infrav1.WorkspaceTemplate, f *Facts) Action {
 	switch {
-	case f.AwaitsAdoption:
+	case f.Block != nil:
 		return Observe
 	case template.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(template, infrav1.WorkspaceTemplateFinalizer):
 		return Hold

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/builder"
@@ -43,7 +42,7 @@ func TestActionAndStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			template := builder.WorkspaceTemplate("vpc", append(row.options, builder.WithGeneration(4))...)
-			f, err := newEnvironment(t).observe(t.Context(), template)
+			f, err := newEnvironment(t).observe(t.Context(), template, engine.Verdict{})
 			require.NoError(t, err)
 			f.Users = row.users
 			p := Plan{Action: action(template, f)}
@@ -63,44 +62,7 @@ func newEnvironment(t *testing.T, objects ...client.Object) *Reconciler {
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, UserIndex, func(object client.Object) []string {
 			return []string{object.(*infrav1.WorkspaceTemplateApply).TemplateKey().String()}
 		}).Build()
-	return &Reconciler{Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}}, Uncached: c, Clock: builder.NewClock()}
-}
-
-// The finalizer of CAPT v0.3 holds the template as well.
-func TestATemplateIsTakenOverWhenItsUsersAreAdopted(t *testing.T) {
-	legacy := builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
-	unadopted := builder.WorkspaceTemplateApply("demo-vpc", legacy)
-	env := newEnvironment(t, builder.WorkspaceTemplate("vpc", builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer)),
-		unadopted, builder.WorkspaceTemplateApply("other-vpc", legacy, builder.WithWorkspaceName("other-vpc")),
-		builder.WorkspaceTemplate("unused", builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer)))
-	reconcile := func(name string) *infrav1.WorkspaceTemplate {
-		t.Helper()
-		template, key := &infrav1.WorkspaceTemplate{}, client.ObjectKey{Namespace: builder.Namespace, Name: name}
-		_, err := env.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
-		require.NoError(t, err)
-		require.NoError(t, env.Client.Get(t.Context(), key, template))
-		return template
-	}
-	for name, summary := range map[string]string{"vpc": "True Used", "unused": "False NotUsed"} {
-		template := reconcile(name)
-		assert.Equal(t, []string{infrav1.LegacyWorkspaceTemplateFinalizer}, template.Finalizers)
-		assert.Equal(t, summary, builder.ConditionSummary(template.Status.Conditions)["InUse"])
-		template.Status.Conditions = nil
-		assert.Equal(t, infrav1.WorkspaceTemplateStatus{}, template.Status, "only conditions are written")
-	}
-
-	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKeyFromObject(unadopted), unadopted))
-	unadopted.Spec.WorkspaceName = "demo-vpc"
-	require.NoError(t, env.Client.Update(t.Context(), unadopted))
-	template := reconcile("vpc")
-	assert.Equal(t, []string{infrav1.WorkspaceTemplateFinalizer}, template.Finalizers)
-	assert.Equal(t, ptr.To(int32(2)), template.Status.Users)
-
-	unused := reconcile("unused")
-	require.NoError(t, env.Client.Delete(t.Context(), unused))
-	_, err := env.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(unused)})
-	require.NoError(t, err)
-	assert.True(t, engine.Absent(env.Client.Get(t.Context(), client.ObjectKeyFromObject(unused), unused)), "nothing keeps it")
+	return &Reconciler{Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}, Gate: engine.OpenGate{}}, Uncached: c, Clock: builder.NewClock()}
 }
 
 func TestATemplateStaysUntilItsLastUserIsGone(t *testing.T) {
@@ -111,7 +73,7 @@ func TestATemplateStaysUntilItsLastUserIsGone(t *testing.T) {
 	allowing := builder.With(func(template *infrav1.WorkspaceTemplate) {
 		template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"default"}}
 	})
-	env := newEnvironment(t, builder.WorkspaceTemplate("vpc", shared, allowing, builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer)),
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc", shared, allowing),
 		user, builder.WorkspaceTemplateApply("of-another-template"),
 		builder.WorkspaceTemplateApply("not-permitted", inShared, builder.WithNamespace("stranger")),
 		builder.WorkspaceTemplateApply("with-a-finalizer-of-v0.3", inShared, builder.WithNamespace("stranger"), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)))
@@ -125,7 +87,7 @@ func TestATemplateStaysUntilItsLastUserIsGone(t *testing.T) {
 
 	reconcile()
 	require.NoError(t, env.Client.Get(ctx, key, template))
-	assert.Equal(t, []string{infrav1.WorkspaceTemplateFinalizer}, template.Finalizers, "CAPT v0.3's is exchanged")
+	assert.Equal(t, []string{infrav1.WorkspaceTemplateFinalizer}, template.Finalizers)
 	assert.Equal(t, ptr.To(int32(1)), template.Status.Users)
 
 	require.NoError(t, env.Client.Delete(ctx, template))
@@ -137,37 +99,6 @@ func TestATemplateStaysUntilItsLastUserIsGone(t *testing.T) {
 	require.NoError(t, env.Client.Delete(ctx, user))
 	reconcile()
 	assert.True(t, engine.Absent(env.Client.Get(ctx, key, template)))
-}
-
-func TestTheMarksOfAnObjectThatAwaitsAdoptionKeepNoTemplateOfAnotherNamespace(t *testing.T) {
-	elsewhere := []builder.Option{builder.WithNamespace("stranger"), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
-		apply.Spec.TemplateRef.Namespace = builder.Namespace
-	})}
-	proving := builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
-		apply.Annotations = map[string]string{naming.ProveAnnotation: "1"}
-		apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = "own", &infrav1.WorkspaceReference{Name: "own", UID: "1"}
-	})
-	legacy := builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
-	of := func(name string, options ...builder.Option) client.Object {
-		return builder.WorkspaceTemplateApply(name, append(options, elsewhere...)...)
-	}
-	for name, row := range map[string]struct {
-		user  client.Object
-		users []string
-	}{
-		"a finalizer":              {of("a", legacy), nil},
-		"a request for a proof":    {of("a", proving), nil},
-		"a record of CAPT v0.3":    {of("a", legacy, builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.WorkspaceName = "a" })), []string{"stranger/a"}},
-		"the namespace of its own": {builder.WorkspaceTemplateApply("a", legacy), []string{"default/a"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			template := builder.WorkspaceTemplate("vpc", builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer))
-			f, err := newEnvironment(t, row.user, builder.WorkspaceTemplateApply("adopted", builder.WithWorkspaceName("adopted"))).observe(t.Context(), template)
-			require.NoError(t, err)
-			assert.ElementsMatch(t, append(row.users, "default/adopted"), f.Users)
-			assert.Equal(t, row.users != nil, f.AwaitsAdoption)
-		})
-	}
 }
 
 func TestUsersWithAnotherRevisionAreReported(t *testing.T) {
@@ -194,7 +125,7 @@ func TestUsersWithAnotherRevisionAreReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			template := template.DeepCopy()
-			f, err := newEnvironment(t, row.users...).observe(t.Context(), template)
+			f, err := newEnvironment(t, row.users...).observe(t.Context(), template, engine.Verdict{})
 			require.NoError(t, err)
 			status(template, f, Plan{})
 			assert.Equal(t, row.status, builder.ConditionSummary(template.Status.Conditions)["RollingOut"])

@@ -61,7 +61,7 @@ func (r *Reconciler) observeRollout(ctx context.Context, template *infrav1.Works
 			f.Assigned = append(f.Assigned, client.ObjectKeyFromObject(user))
 		}
 	}
-	if !f.Policy.IsStaged() || f.AwaitsAdoption || !template.DeletionTimestamp.IsZero() {
+	if !f.Policy.IsStaged() || f.Block != nil || !template.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	revisions, err := listRevisions(ctx, r.Client, template.Namespace)

@@ -19,7 +19,7 @@ import (
 
 // status computes the status from the facts.
 func status(template *infrav1.WorkspaceTemplate, f *Facts, p Plan) {
-	if s := &template.Status; !f.AwaitsAdoption {
+	if s := &template.Status; f.Block == nil {
 		s.ObservedGeneration = template.Generation
 		s.Users = ptr.To(int32(len(f.Users)))                             //nolint:gosec // No cluster holds 2^31 objects.
 		s.OutdatedUsers = ptr.To(int32(len(f.Failing) + len(f.Outdated))) //nolint:gosec // As above.

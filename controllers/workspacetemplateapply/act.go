@@ -51,7 +51,7 @@ func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 			return previewErr
 		}
 		err := r.carryOut(ctx, apply, f, p.Action)
-		if err == nil && f.LookupError != nil && p.Action == Observe && (f.Unadopted == "" || f.Preview.Proof != "") {
+		if err == nil && f.LookupError != nil && p.Action == Observe && (f.Block == nil || f.Preview.Proof != "") {
 			return f.LookupError // Status reports it, and the lookup is retried.
 		}
 		return err
@@ -238,8 +238,7 @@ func rejectionMessage(err error) string {
 	return "the API server rejected the Workspace: " + failure.OneLine(err.Error())
 }
 
-// protect sets the finalizer, spec.workspaceName and the annotations, in one patch. The finalizer of CAPT v0.3 stays until the object is
-// released: after a rollback it shows that the object has a Workspace.
+// protect sets the finalizer, spec.workspaceName and the annotations, in one patch.
 func (r *Reconciler) protect(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	return engine.Patch(ctx, r.Client, apply, func() {
 		controllerutil.AddFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
@@ -256,9 +255,9 @@ func (r *Reconciler) protect(ctx context.Context, apply *infrav1.WorkspaceTempla
 func (r *Reconciler) release(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	held := false
 	err := engine.Patch(ctx, r.Client, apply, func() {
-		current := controllerutil.RemoveFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
-		legacy := controllerutil.RemoveFinalizer(apply, infrav1.LegacyWorkspaceTemplateApplyFinalizer)
-		held = current || legacy
+		for _, finalizer := range append([]string{infrav1.WorkspaceTemplateApplyFinalizer}, f.Verdict.Finalizers...) {
+			held = controllerutil.RemoveFinalizer(apply, finalizer) || held
+		}
 	})
 	switch {
 	case err != nil:

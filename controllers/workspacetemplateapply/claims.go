@@ -5,19 +5,11 @@ package workspacetemplateapply
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
-	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
 )
@@ -43,75 +35,6 @@ func (r *Reconciler) olderClaim(ctx context.Context, apply *infrav1.WorkspaceTem
 
 func hasNamespacedWorkspace(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Status.WorkspaceRef != nil && apply.Status.WorkspaceRef.Namespace != ""
-}
-
-// unadopted is the Workspace that CAPT v0.3 created for the object. For an object that was restored from Git or a backup, without the
-// status of CAPT v0.3, it is the one with the name that CAPT v0.3 gave, without a claim and without another WorkspaceTemplateApply.
-func (r *Reconciler) unadopted(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (string, error) {
-	if f.Unadopted != "" || apply.Spec.WorkspaceName != "" || !f.clusterWide() {
-		return f.Unadopted, nil
-	}
-	name := naming.LegacyWorkspace(apply.Name)
-	live, err := r.Workspaces.Get(ctx, terraform.ScopeCluster, "", name)
-	switch {
-	case errors.Is(err, workspace.ErrKindMissing):
-		return "", nil
-	case err != nil || live == nil || live.Claimed(), live.IsPreview():
-		return "", err
-	}
-	if taken, err := r.belongsToAnother(ctx, apply, name); err != nil || taken {
-		return "", err
-	}
-	return name, nil
-}
-
-// observeAdopter finds out that the Workspace which CAPT v0.3 shared between objects of equal names was adopted for another one. Status, which
-// users cannot write, records that.
-func (r *Reconciler) observeAdopter(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-	if f.Unadopted == "" || legacy.AwaitsProof(apply) {
-		return nil
-	}
-	others, err := r.list(ctx, client.MatchingFields{index.WorkspaceName: f.Unadopted})
-	if err != nil {
-		return err
-	}
-	for i := range others {
-		other, ref := &others[i], others[i].Status.WorkspaceRef
-		if other.UID == apply.UID || ref == nil || ref.Namespace != "" || ref.Name != f.Unadopted {
-			continue
-		}
-		if f.AdoptedFor = "an object of another namespace"; other.Namespace == apply.Namespace { // Its name is not disclosed.
-			f.AdoptedFor = "WorkspaceTemplateApply " + other.Name
-			break // The order of the cache must not decide.
-		}
-	}
-	if f.AdoptedFor != "" {
-		scope := terraform.ScopeCluster
-		if f.Template != nil {
-			scope = f.Template.Spec.WorkspaceScope
-		}
-		f.BuildCommand = fmt.Sprintf(`kubectl -n %s patch workspacetemplateapply %s --type=merge -p '{"spec":{"workspaceName":%q}}'`,
-			apply.Namespace, apply.Name, naming.Workspace(scope, client.ObjectKeyFromObject(apply)))
-	}
-	return nil
-}
-
-// belongsToAnother reports whether another WorkspaceTemplateApply has, or may adopt, a Workspace without a claim. Of other namespaces, only what status
-// records counts: their users could let an object with a name in spec keep this one from its adoption, so that CAPT would create its resources again.
-func (r *Reconciler) belongsToAnother(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, name string) (bool, error) {
-	for _, field := range []string{index.WorkspaceName, index.DerivedName} {
-		others, err := r.list(ctx, client.MatchingFields{field: name})
-		taken := slices.ContainsFunc(others, func(other infrav1.WorkspaceTemplateApply) bool {
-			if other.Namespace != apply.Namespace {
-				return desired.RecordsClusterWide(&other, name)
-			}
-			return other.Name != apply.Name && (other.Spec.WorkspaceName == name || legacy.UnadoptedWorkspace(&other) == name)
-		})
-		if err != nil || taken {
-			return taken, err
-		}
-	}
-	return false, nil
 }
 
 // dismissRevision lets an object that never had a Workspace wait for its revision, unless the one in spec was rolled out or approved: only such a revision is

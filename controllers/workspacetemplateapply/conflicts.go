@@ -4,8 +4,6 @@
 package workspacetemplateapply
 
 import (
-	"fmt"
-
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -13,13 +11,16 @@ import (
 
 // firstConflict returns why the Workspace is not written although it can be rendered; nil when it may be.
 func firstConflict(f *Facts) *desired.Blocked {
-	if f.Unadopted != "" {
-		return &desired.Blocked{Reason: infrav1.AdoptionRequiredReason, Message: unadoptedMessage(f.apply, f)}
-	}
 	return f.desired().Conflict()
 }
 
+// mustNotBeWritten reports whether the gate or a rule forbids to write the Workspace.
+func (f *Facts) mustNotBeWritten() bool { return f.Block != nil || firstConflict(f) != nil }
+
 func conflict(f *Facts) engine.Condition {
+	if f.Block != nil {
+		return engine.True(infrav1.WorkspaceConflictCondition, f.Block.Reason, f.Block.Message)
+	}
 	if found := firstConflict(f); found != nil {
 		return engine.True(infrav1.WorkspaceConflictCondition, found.Reason, found.Message)
 	}
@@ -37,12 +38,3 @@ func (f *Facts) desired() *desired.Workspace {
 	}
 	return w
 }
-
-func unadoptedMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	if f.AdoptedFor != "" {
-		return fmt.Sprintf("Workspace %s belongs to %s, for which it was adopted: CAPT v0.3 created none for this object, and nothing is written or deleted. To create a Workspace with another name, and its cloud resources, run: %s", f.Unadopted, f.AdoptedFor, f.BuildCommand)
-	}
-	return fmt.Sprintf("Workspace %s was created by CAPT v0.3 for this object and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate (see captctl migrate check); if it belongs to another object, set spec.workspaceName to another name", f.Unadopted)
-}
-
-const leftAloneMessage = "this object is a helper of CAPT v0.3, which recorded no Workspace for it, and spec.deletionPolicy is Retain: nothing is written or deleted. No action is needed"

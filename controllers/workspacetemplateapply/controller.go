@@ -65,9 +65,9 @@ type Reconciler struct {
 // Reconcile one WorkspaceTemplateApply.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	return engine.Run(ctx, r.Engine, req, &infrav1.WorkspaceTemplateApply{}, engine.Phases[*infrav1.WorkspaceTemplateApply, Facts, Plan]{
-		Observe: r.observe, Plan: plan, Act: r.act, Status: status, OnDeleted: r.onDeleted,
+		Observe: r.observe, Plan: plan, Act: r.act, Status: status, Situation: situation, OnDeleted: r.onDeleted,
 		EventConditions: []string{
-			infrav1.ReadyCondition, infrav1.DeletingCondition, infrav1.AdoptionRequiredCondition, infrav1.WorkspaceConflictCondition,
+			infrav1.ReadyCondition, infrav1.DeletingCondition, engine.DecisionCondition, infrav1.WorkspaceConflictCondition,
 		},
 		IsWarning: func(condition metav1.Condition) bool { return infrav1.RequiresUserAction(condition.Reason) },
 	})

@@ -61,7 +61,7 @@ type Facts struct {
 	// Change is the change of spec that the policy of the template holds. SpecHash identifies the spec.
 	Change   rollout.Change
 	SpecHash string
-	// Preview has the facts about the preview of the adoption, of Change, or else of CurrentRevision.
+	// Preview has the facts about the preview of a proof, of Change, or else of CurrentRevision.
 	Preview previews.Facts
 	// RevisionMissing is true when Revision is not stored. MovedAsWritten is also true when the object was created by clusterctl move or from a backup,
 	// and its spec has not changed since: then the Workspace counts as written with Revision.
@@ -71,10 +71,9 @@ type Facts struct {
 	// Rendered is nil when the template is missing, or has RenderErrors.
 	Rendered     *render.Rendered
 	RenderErrors field.ErrorList
-	// Unadopted is the Workspace that CAPT v0.3 created for the object and that has not been adopted; empty when there is none.
-	Unadopted string
-	// AdoptedFor is the object that has Unadopted since its adoption, so that this one has no Workspace; BuildCommand creates one for it.
-	AdoptedFor, BuildCommand string
+	// Verdict of the gate about the object, and Block why the object must not be written; nil if it may be.
+	Verdict engine.Verdict
+	Block   *engine.Block
 	// LookupError is why a template or dependency could not be read. Nothing is written then, and the reconcile is retried.
 	LookupError error
 	// Missing lists the dependencies that are not ready.
@@ -181,11 +180,11 @@ func (f *Facts) written() bool {
 	return f.owned() && !f.Differs()
 }
 
-// observeProof returns what is to be previewed before an adoption: what CAPT would write. A plan of the same content is wanted as well: state, modules and
+// observeProof returns what is to be previewed as a proof: what CAPT would write without Block. A plan of the same content is wanted as well: state, modules and
 // cloud resources may have changed since the provider's last one.
 func (f *Facts) observeProof(apply *infrav1.WorkspaceTemplateApply) (wanted *render.Rendered) {
 	p, o := &f.Preview, f.observationAsWritten()
-	p.Revision, p.Proof = cmp.Or(f.Revision, f.CurrentRevision), apply.Annotations[naming.ProveAnnotation]
+	p.Revision, p.Proof = cmp.Or(f.Revision, f.CurrentRevision), f.Verdict.Proof
 	p.Assumed, p.Message = f.unprovable(apply, o)
 	if p.Ready = f.Paused == "" && f.LookupError == nil && o.UpToDate; p.Ready {
 		wanted = f.Rendered
@@ -195,13 +194,13 @@ func (f *Facts) observeProof(apply *infrav1.WorkspaceTemplateApply) (wanted *ren
 
 // unprovable returns a result that needs no preview, and why; empty when a preview is needed.
 func (f *Facts) unprovable(apply *infrav1.WorkspaceTemplateApply, o workspace.Observation) (infrav1.PreviewResult, string) {
-	conflict := f.desired().Conflict()
+	conflict := firstConflict(f)
 	switch {
 	case conflict != nil:
 		return infrav1.PreviewFailed, conflict.Message
 	case len(f.RenderErrors) > 0:
 		return infrav1.PreviewFailed, rendered(f).Message
-	case f.Template != nil && !f.hasRevision() && f.LookupError == nil: // A rollout assigns a revision only to objects that are adopted.
+	case f.Template != nil && !f.hasRevision() && f.LookupError == nil: // A rollout assigns no revision to a blocked object.
 		return infrav1.PreviewUnavailable, rendered(f).Message
 	case o.Failed && !o.Class.IsTransient():
 		return infrav1.PreviewFailed, o.Message
@@ -250,7 +249,7 @@ func (f *Facts) changeOf(apply *infrav1.WorkspaceTemplateApply) (c rollout.Chang
 	// A Workspace that no longer exists may have left its state, so that a new one would apply the change.
 	recreated := f.Live == nil && f.Rendered != nil && !f.KindMissing && apply.Status.WorkspaceRef != nil
 	held := f.Policy.HoldsChanges() && apply.DeletionTimestamp.IsZero() && (f.outdated() || recreated) && f.SpecHash != apply.Status.WrittenSpec
-	if !held || firstConflict(f) != nil { // A conflict is reported first.
+	if !held || f.mustNotBeWritten() { // A conflict is reported first.
 		return c
 	}
 	return rollout.Change{Policy: f.Policy, Revision: f.Rendered.Revision, Approve: apply.Annotations[naming.ApproveAnnotation]}
@@ -287,7 +286,7 @@ func (f *Facts) observation(differs bool) workspace.Observation {
 // canBePreviewed reports whether the Workspace is up to date, and may be changed. The state of the rollout does not concern a change of spec.
 func (f *Facts) canBePreviewed() bool {
 	running := f.Paused == "" && (f.Change.IsPending() || f.Policy.State != infrav1.RolloutPaused)
-	return running && f.observationForPreview().UpToDate && firstConflict(f) == nil && len(f.Missing) == 0 && f.LookupError == nil
+	return running && f.observationForPreview().UpToDate && !f.mustNotBeWritten() && len(f.Missing) == 0 && f.LookupError == nil
 }
 
 // refusedRevision returns the result for a revision that the Workspace cannot be written with, and why; empty if it can.

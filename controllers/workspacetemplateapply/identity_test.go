@@ -82,7 +82,7 @@ func restoredApply(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
 	key := types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"}
 	return builder.WorkspaceTemplateApply("demo-vpc", append([]builder.Option{
 		builder.WithWorkspaceName("demo-vpc"), builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer),
-		builder.WithAnnotation(naming.ExternalNameAnnotation, naming.ExternalName(key)), builder.WithAnnotation(naming.ExternalNameUIDAnnotation, "before"),
+		builder.WithAnnotation(naming.ExternalNameAnnotation, naming.ExternalName("", key)), builder.WithAnnotation(naming.ExternalNameUIDAnnotation, "before"),
 	}, options...)...)
 }
 
@@ -188,7 +188,7 @@ func TestSafety12AStatePrefixIsForNewStatesOnly(t *testing.T) {
 	env.reconciler.StatePrefix = "one"
 	env.mustReconcile("demo-vpc")
 	created := state(env)
-	assert.Equal(t, naming.PrefixedExternalName("one", types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"}), created)
+	assert.Equal(t, naming.ExternalName("one", types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"}), created)
 	env.provide("demo-vpc", builder.AtRest)
 	env.mustReconcile("demo-vpc")
 

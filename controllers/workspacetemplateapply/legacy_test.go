@@ -27,6 +27,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
@@ -69,6 +70,7 @@ func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 		}},
 		Uncached: env.API, Clock: clocktesting.NewFakePassiveClock(now), RateLimiter: serialize.NewRateLimiter(),
 	}
+	env.reconciler.Gate = &adoption.Gate{Client: env.API, Uncached: env.API, Workspaces: env.reconciler.Workspaces}
 	return env
 }
 

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/capt-provider/capt/api/claim"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/rollout"
@@ -36,10 +36,10 @@ import (
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 )
 
-func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*Facts, error) {
+func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, v engine.Verdict) (*Facts, error) {
 	f := &Facts{
 		apply: apply,
-		Now:   r.Clock.Now(), Unadopted: legacy.UnadoptedWorkspace(apply), Retained: retained(apply), Restored: legacy.Restored(apply),
+		Now:   r.Clock.Now(), Verdict: v, Block: v.Block, Retained: retained(apply), Restored: claim.Restored(apply),
 		ReconcileAt: apply.Annotations[naming.ReconcileAnnotation], Generation: apply.Generation, WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate, SpecHash: rollout.SpecHash(apply),
 	}
 	if err := r.observePause(ctx, apply, f); err != nil {
@@ -47,7 +47,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	}
 	r.observeTemplate(ctx, apply, f)
 	for _, observe := range []func(context.Context, *infrav1.WorkspaceTemplateApply, *Facts) error{
-		r.observeDeletion, r.observeWorkspace, r.observeAdopter, r.observeOwners, r.observeMove, r.observePreview,
+		r.observeDeletion, r.observeWorkspace, r.observeOwners, r.observeMove, r.observePreview,
 	} {
 		if err := observe(ctx, apply, f); err != nil {
 			return nil, err
@@ -143,10 +143,9 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		r.Unclaimed.Report(client.ObjectKeyFromObject(apply), 0)
 		r.lastObserved(apply).UnreconciledFor("", f.Now)
 		f.Findings = f.desired().Compare()
-		if err = r.dismissRevision(ctx, apply, f); err != nil {
-			return err
+		if err = r.dismissRevision(ctx, apply, f); err == nil && f.clusterWide() && f.Verdict.BlockMissing != nil {
+			f.Block, err = f.Verdict.BlockMissing(ctx)
 		}
-		f.Unadopted, err = r.unadopted(ctx, apply, f)
 		return err
 	}
 	r.observeLive(ctx, apply, f)
@@ -156,7 +155,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 // observeLive observes a Workspace that exists: whether this object owns it, and what it reports.
 func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	r.recognizeRevision(apply, f)
-	if len(f.RenderErrors) > 0 && f.Live.RecordedFor(apply) { // An adopted Workspace keeps its references to other namespaces.
+	if len(f.RenderErrors) > 0 && f.Live.RecordedFor(apply) { // A recorded Workspace keeps its references to other namespaces.
 		again := r.renderInput(apply, f)
 		again.Recorded = f.Live.Spec()
 		f.Rendered, f.RenderErrors = render.Workspace(again)
@@ -164,8 +163,8 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 	if f.Ownership = workspace.Foreign; f.OlderClaim == "" { // Whatever this object records, also during its deletion.
 		f.Ownership = f.Live.Owner(apply, f.Rendered)
 	}
-	if !apply.DeletionTimestamp.IsZero() && f.Ownership == workspace.Foreign && f.OlderClaim == "" && !f.Live.Claimed() && legacy.LegacyFinalizer(apply) {
-		f.Unadopted = f.Name // A user set spec.workspaceName: releasing the object would orphan the Workspace.
+	if f.Block == nil && f.Ownership == workspace.Foreign && f.OlderClaim == "" && !f.Live.Claimed() {
+		f.Block = f.Verdict.BlockUnclaimed
 	}
 	f.Findings = f.desired().Compare()
 	var unreconciled types.UID
@@ -180,8 +179,8 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 	r.observeInputs(ctx, apply, f)
 }
 
-// recognizeRevision finds out that the Workspace has the current content of the template, although no stored revision is assigned to the object: it
-// was adopted, or came from another template with this content. Nothing is written then.
+// recognizeRevision finds out that the Workspace has the current content of the template, although no stored revision is assigned to the object, for
+// example because it came from another template with this content. Nothing is written then.
 func (r *Reconciler) recognizeRevision(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	if f.Current == nil || f.hasRevision() || f.LookupError != nil || f.Live.Scope() != f.Current.Spec.WorkspaceScope.OrDefault() {
 		return
@@ -191,7 +190,7 @@ func (r *Reconciler) recognizeRevision(apply *infrav1.WorkspaceTemplateApply, f 
 	}
 }
 
-// observePreview reads the preview of the object, and finds out whether one is wanted: of an adoption, a change of spec, or the current revision.
+// observePreview reads the preview of the object, and finds out whether one is wanted: as a proof, of a change of spec, or the current revision.
 func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
 	p := &f.Preview
 	p.Now, f.Change = f.Now, f.changeOf(apply)
@@ -200,7 +199,7 @@ func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.Workspac
 	}
 	recorded, wanted := &apply.Status.Preview, (*render.Rendered)(nil)
 	switch {
-	case legacy.AwaitsProof(apply):
+	case f.Verdict.Proof != "":
 		wanted = f.observeProof(apply)
 	case f.Change.NeedsPreview():
 		recorded = f.recordedOfChange(apply)
@@ -299,7 +298,7 @@ func recordedInOtherScope(apply *infrav1.WorkspaceTemplateApply, scope terraform
 
 // observeOwners reads the owners of an object for which no Workspace is recorded, also while it is paused: the garbage collector continues.
 func (r *Reconciler) observeOwners(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
-	if apply.Status.WorkspaceRef != nil || !apply.DeletionTimestamp.IsZero() || f.Unadopted != "" {
+	if apply.Status.WorkspaceRef != nil || !apply.DeletionTimestamp.IsZero() || f.Block != nil {
 		return nil
 	}
 	// The manager may not be able to read owners of other controllers. Only a restored object waits for them, unless a user confirmed

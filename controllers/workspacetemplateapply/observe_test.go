@@ -38,7 +38,7 @@ func leftBehind(options ...builder.Option) *unstructured.Unstructured {
 	key := types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"}
 	return builder.Workspace("demo-vpc", builder.AtRest, append([]builder.Option{
 		builder.WithAnnotation(naming.ClaimAnnotation, naming.Claim(key)),
-		builder.WithAnnotation(render.ExternalNameAnnotation, naming.ExternalName(key)),
+		builder.WithAnnotation(render.ExternalNameAnnotation, naming.ExternalName("", key)),
 		builder.WithCreation(builder.Created.Add(-90 * 24 * time.Hour)),
 	}, options...)...)
 }

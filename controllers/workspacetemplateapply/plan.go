@@ -85,7 +85,7 @@ func planPaused(apply *infrav1.WorkspaceTemplateApply, f *Facts) (Action, string
 // normalAction is the action for an object that is neither paused nor deleted.
 func normalAction(apply *infrav1.WorkspaceTemplateApply, f *Facts, held bool) Action {
 	switch {
-	case f.Unadopted != "":
+	case f.Block != nil:
 		return Observe
 	case f.KindMissing:
 		return WaitForKind
@@ -125,7 +125,7 @@ func deletionAction(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 		return Observe
 	case retained(apply), f.Restored:
 		return Release
-	case f.Unadopted != "":
+	case f.Block != nil:
 		return Observe
 	case f.KindMissing:
 		return WaitForKind

@@ -14,7 +14,6 @@ import (
 
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
@@ -26,17 +25,6 @@ import (
 // status computes the status from facts and plan. Fields that depend on neither are kept.
 func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 	s := &apply.Status
-	// Objects without the status of CAPT v0.3, for example from Git, have no status to keep.
-	if apply.DeletionTimestamp.IsZero() && (legacy.UnadoptedWorkspace(apply) != "" || engine.IsMigrating(apply)) {
-		s.Preview = f.proof(p)
-		required := f.adoptionRequired(p)
-		if legacy.NeedsNoAdoption(apply) {
-			required = engine.False(infrav1.AdoptionRequiredCondition, infrav1.NotManagedReason, leftAloneMessage)
-			engine.SetNegativePolarity(apply, required)
-		}
-		engine.KeepStatus(apply, p.Paused, required)
-		return
-	}
 	s.ObservedGeneration = apply.Generation
 	observation := f.Observation()
 	engine.SetNegativePolarity(apply, engine.PausedCondition(p.Paused))
@@ -65,7 +53,7 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 	engine.Set(apply, rendered(f), dependenciesReady(f), synced(f, observation), ready(apply, f, p, observation))
 	reportInputs(apply, f)
 	engine.SetNegativePolarity(apply, conflict(f))
-	engine.SetNegativePolarity(apply, f.adoptionRequired(p))
+	engine.SetNegativePolarity(apply, engine.Decision(f.Block))
 	engine.SetNegativePolarity(apply, engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, ""))
 }
 
@@ -86,33 +74,20 @@ func reportInputs(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	}
 }
 
-// proof is the result of the requested proof; the zero value without one.
-func (f *Facts) proof(p Plan) (result infrav1.RevisionPreview) {
-	if f.Preview.Proof != "" {
-		result = ptr.Deref(p.Preview.Recorded(&f.Preview), result)
+// situation is pure.
+func situation(_ *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) engine.Situation {
+	s := engine.Situation{Paused: p.Paused, Held: f.Block != nil, Decision: engine.Decision(f.Block)}
+	if f.Preview.Proof == "" {
+		return s
 	}
-	return result
+	s.Preview = ptr.Deref(p.Preview.Recorded(&f.Preview), infrav1.RevisionPreview{})
+	if s.Preview.Result == "" {
+		s.WaitsFor = f.proofWaitsFor()
+	}
+	return s
 }
 
-func (f *Facts) adoptionRequired(p Plan) engine.Condition {
-	preview := f.proof(p)
-	switch {
-	case f.Unadopted == "":
-		return engine.False(infrav1.AdoptionRequiredCondition, infrav1.AdoptionNotRequiredReason, "")
-	case f.Preview.Proof == "":
-		return engine.True(infrav1.AdoptionRequiredCondition, infrav1.AdoptionRequiredReason, unadoptedMessage(nil, f))
-	case preview.Result == infrav1.PreviewEmpty:
-		return engine.True(infrav1.AdoptionRequiredCondition, infrav1.ProvenReason, fmt.Sprintf(
-			"Terraform would change nothing for Workspace %s: captctl migrate apply adopts it when that is so for all Workspaces of the Cluster", f.Name))
-	case preview.Result == "":
-		return engine.True(infrav1.AdoptionRequiredCondition, infrav1.WaitingForProofReason, fmt.Sprintf(
-			"Workspace %s is adopted when a plan shows that Terraform would change nothing: waiting for %s", f.Name, f.proofWaitsFor()))
-	}
-	return engine.True(infrav1.AdoptionRequiredCondition, infrav1.NotProvenReason, fmt.Sprintf(
-		"Workspace %s is not adopted: %s. Remove the cause, and run captctl migrate apply --prove again", f.Name, legacy.WhyNotProven(preview)))
-}
-
-// proofWaitsFor is what the proof of the adoption waits for.
+// proofWaitsFor is what the proof waits for.
 func (f *Facts) proofWaitsFor() string {
 	o := f.observationAsWritten()
 	switch {
@@ -300,8 +275,8 @@ func ready(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o workspace.
 
 // firstProblem is the first condition that keeps the object from being ready: the cause of the others comes first.
 func firstProblem(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o workspace.Observation) engine.Condition {
-	if f.Unadopted != "" {
-		return engine.False(infrav1.ReadyCondition, infrav1.AdoptionRequiredReason, unadoptedMessage(nil, f))
+	if f.Block != nil {
+		return engine.False(infrav1.ReadyCondition, f.Block.Reason, f.Block.Message)
 	}
 	for _, condition := range preconditions(f) {
 		if condition.Status != metav1.ConditionTrue {
@@ -336,9 +311,9 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 	case f.Retained:
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason,
 			fmt.Sprintf("Workspace %s and its cloud resources are kept. This object waits for its other finalizers", f.Name))
-	case f.Unadopted != "":
-		return engine.True(infrav1.DeletingCondition, infrav1.AdoptionRequiredReason,
-			unadoptedMessage(nil, f)+", or set spec.deletionPolicy to Retain to keep the cloud resources")
+	case f.Block != nil:
+		return engine.True(infrav1.DeletingCondition, f.Block.Reason,
+			f.Block.Message+", or set spec.deletionPolicy to Retain to keep the cloud resources")
 	case f.KindMissing:
 		return engine.True(infrav1.DeletingCondition, infrav1.WorkspaceKindMissingReason,
 			f.kindMissingMessage()+", or set spec.deletionPolicy to Retain to keep the cloud resources")

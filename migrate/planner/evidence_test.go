@@ -11,13 +11,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
+	"github.com/capt-provider/capt/test/builder"
 )
 
 // neverBuilt takes away what CAPT v0.3 writes once it has created a Workspace.
@@ -226,4 +229,124 @@ func TestAStandaloneOneThatWasNeverBuilt(t *testing.T) {
 	assert.Contains(t, summary(planFor(t, nil, s)), "Warning NeverBuilt WorkspaceTemplateApply bastion")
 	bastion.Status.WorkspaceName = "bastion"
 	assert.Contains(t, summary(planFor(t, nil, s)), "Warning WorkspaceNotFound WorkspaceTemplateApply bastion")
+}
+
+// forgedClaim is a WorkspaceTemplateApply of team-b that a user wrote so that exactly the Workspace of team-a's EKS cluster is rendered from it. All
+// objects of team-a but its templates are gone. more is what else the user wrote.
+func forgedClaim(t *testing.T, more func(s *fixture, forged *infrav1.WorkspaceTemplateApply)) (*fixture, *infrav1.WorkspaceTemplateApply) {
+	t.Helper()
+	s := newFixture("demo", "team-a").withWorkspaces(t)
+	forged := s.eks.DeepCopy()
+	forged.Namespace, forged.UID, forged.OwnerReferences, forged.Status = "team-b", "forged", nil, infrav1.WorkspaceTemplateApplyStatus{}
+	for _, object := range []client.Object{s.cluster, s.network, s.plane, s.vpc, s.eks} {
+		s.gone[object] = true
+	}
+	more(s, forged)
+	s.add(forged)
+	return s, forged
+}
+
+func TestTextThatAnyUserCanWriteIsNoEvidence(t *testing.T) {
+	const notRecorded = "Ambiguous WorkspaceNotRecorded "
+	for name, row := range map[string]struct {
+		write func(s *fixture, forged *infrav1.WorkspaceTemplateApply)
+		want  string
+	}{
+		"the name": {func(*fixture, *infrav1.WorkspaceTemplateApply) {}, notRecorded + "WorkspaceTemplateApply demo-eks-controlplane-apply"},
+		"spec": {func(_ *fixture, forged *infrav1.WorkspaceTemplateApply) {
+			forged.Name, forged.Spec.WorkspaceName = "another", "demo-eks-controlplane"
+		}, notRecorded + "WorkspaceTemplateApply another"},
+		"annotations": {func(_ *fixture, forged *infrav1.WorkspaceTemplateApply) {
+			forged.Annotations = map[string]string{
+				naming.AdoptWorkspaceAnnotation: "Workspace/demo-eks-controlplane", naming.ExternalNameAnnotation: "demo-eks-controlplane",
+			}
+		}, notRecorded + "WorkspaceTemplateApply demo-eks-controlplane-apply"},
+		"an owner with the endpoint": {func(s *fixture, forged *infrav1.WorkspaceTemplateApply) {
+			owner := s.plane.DeepCopy()
+			owner.Namespace, owner.UID, owner.OwnerReferences = "team-b", "owner", nil
+			owner.Spec.WorkspaceTemplateRef = infrav1.WorkspaceTemplateReference{Name: "eks", Namespace: "team-a"}
+			builder.OwnedBy(owner)(forged)
+			s.add(owner)
+		}, notRecorded + "CAPTControlPlane demo"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, forged := forgedClaim(t, row.write)
+			got := planFor(t, nil, s)
+			require.Equal(t, []string{row.want}, summary(got))
+			finding := got.Findings[0]
+			assert.Equal(t, "Workspace/demo-eks-controlplane", string(finding.Workspace.UID))
+			require.Len(t, finding.Candidates, 1)
+			assert.Equal(t, forged.UID, finding.Candidates[0].Object.UID)
+			assert.Contains(t, finding.Message, "team-b/"+forged.Name)
+		})
+	}
+}
+
+func TestWhatCAPTRecordedIsEvidence(t *testing.T) {
+	for name, record := range map[string]func(s *fixture, apply *infrav1.WorkspaceTemplateApply){
+		"the name in status": func(_ *fixture, apply *infrav1.WorkspaceTemplateApply) {
+			apply.Status.WorkspaceName = "demo-eks-controlplane"
+		},
+		"the reference in status": func(_ *fixture, apply *infrav1.WorkspaceTemplateApply) {
+			apply.Status.WorkspaceRef = &infrav1.WorkspaceReference{Name: "demo-eks-controlplane", UID: "Workspace/demo-eks-controlplane"}
+		},
+		"the namespace of the connection Secret": func(s *fixture, apply *infrav1.WorkspaceTemplateApply) {
+			ref := map[string]string{"name": "demo-eks-connection", "namespace": "team-b"}
+			require.NoError(t, unstructured.SetNestedStringMap(s.more[1].(*unstructured.Unstructured).Object, ref, "spec", "writeConnectionSecretToRef"))
+			apply.Spec.WriteConnectionSecretToRef.Namespace = "team-b"
+			s.eksTemplate.Spec.AllowedNamespaces.Names = []string{"team-b"}
+		},
+		"the claim of the Workspace": func(s *fixture, apply *infrav1.WorkspaceTemplateApply) {
+			s.more[1].SetAnnotations(map[string]string{naming.ClaimAnnotation: "team-b/" + apply.Name})
+			s.eksTemplate.Spec.AllowedNamespaces.Names = []string{"team-b"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, forged := forgedClaim(t, record)
+			assert.Equal(t, plan.Adoptable, unitOf(t, planFor(t, nil, s), "WorkspaceTemplateApply/team-b/"+forged.Name).State)
+		})
+	}
+}
+
+// Otherwise the manager would build a second cluster for the control plane that lost its WorkspaceTemplateApply.
+func TestAForgedClaimDoesNotShowThatNothingWasBuilt(t *testing.T) {
+	s, _ := forgedClaim(t, func(s *fixture, _ *infrav1.WorkspaceTemplateApply) {
+		delete(s.gone, s.plane)
+		s.plane.Spec.WorkspaceTemplateApplyRef, s.plane.Spec.ControlPlaneEndpoint.Host = infrav1.WorkspaceTemplateApplyReference{}, ""
+	})
+	assert.Contains(t, summary(planFor(t, nil, s)), "Blocked WorkspaceTemplateApplyNotFound CAPTControlPlane demo")
+}
+
+// A permission for another namespace is stated if CAPT v0.3 evidently used the template from there, and decided otherwise.
+func TestAPermissionThatV03DoesNotShowIsDecided(t *testing.T) {
+	s, forged := forgedClaim(t, func(*fixture, *infrav1.WorkspaceTemplateApply) {})
+	decisions := &migrate.Decisions{Workspaces: []migrate.WorkspaceDecision{{UID: "Workspace/demo-eks-controlplane", BelongsTo: forged.UID}}}
+	unit := "WorkspaceTemplateApply/team-b/" + forged.Name
+	got := planFor(t, decisions, s)
+	require.Equal(t, []string{"Ambiguous PermissionRequired WorkspaceTemplateApply " + forged.Name}, summary(got))
+	assert.Contains(t, got.Findings[0].Message, "team-a/eks")
+
+	decisions.Owners = []migrate.OwnerDecision{{UID: forged.UID, Permit: true}}
+	got = planFor(t, decisions, s)
+	require.Subset(t, summary(got), []string{"WorkspaceTemplate eks: /spec/allowedNamespaces/names", "Warning PermissionGranted WorkspaceTemplate eks"})
+	require.NoError(t, planner.Recheck(snapshot(t, s), decisions, unitOf(t, got, unit)), "with the decisions of the plan")
+
+	forged.Status.WorkspaceName = "demo-eks-controlplane"
+	got = planFor(t, nil, s)
+	assert.Subset(t, summary(got), []string{"WorkspaceTemplate eks: /spec/allowedNamespaces/names", "Warning PermissionGranted WorkspaceTemplate eks"})
+
+	s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# edited"
+	assert.Equal(t, []string{"Blocked WorkspaceDiffers WorkspaceTemplateApply " + forged.Name}, summary(planFor(t, nil, s)), "another content was not used")
+}
+
+// Who removed the permission of a namespace after the adoption gets no other plan that adds it again.
+func TestNoPermissionIsGrantedForWhatIsAdopted(t *testing.T) {
+	s := newFixture("demo", "team-a")
+	s.eksTemplate.Namespace, s.eks.Spec.TemplateRef.Namespace, s.plane.Spec.WorkspaceTemplateRef.Namespace = "shared", "shared", "shared"
+	s.withWorkspaces(t)
+	assert.Contains(t, summary(planFor(t, nil, s)), "WorkspaceTemplate eks: /spec/allowedNamespaces/names")
+	adopt(s.eks)
+	got := summary(planFor(t, nil, s))
+	assert.Contains(t, got, "CAPTControlPlane demo: /spec/controlPlaneEndpoint/host")
+	assert.NotContains(t, got, "WorkspaceTemplate eks: /spec/allowedNamespaces/names")
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
@@ -204,7 +205,7 @@ func (f *fleet) adoptedReference(o *owner, decided types.UID) *infrav1.Workspace
 		return nil
 	}
 	apply := f.applies[types.NamespacedName{Namespace: o.typed.GetNamespace(), Name: ref.Name}]
-	if apply == nil || decided != "" && decided != apply.UID || legacy.OtherController(o.typed, apply) != nil || !isAdopted(apply) && !createdByThisVersion(apply) {
+	if apply == nil || decided != "" && decided != apply.UID || claim.OtherController(o.typed, apply) != nil || !isAdopted(apply) && !createdByThisVersion(apply) {
 		return nil
 	}
 	return apply

@@ -205,7 +205,7 @@ func TestWhatATemplateCannotSayIsNamed(t *testing.T) {
 func TestADecisionIsOneOfThem(t *testing.T) {
 	const head = "apiVersion: " + migrate.APIVersion + "\nkind: Decisions\nowners:\n"
 	for owners, want := range map[string]string{
-		"{uid: a, pin: true}": "", "{uid: a, pin: true, take: x}": "", "{uid: a}": "", "{uid: a, skip: true, pin: true}": "set either skip, or take, pin or both",
+		"{uid: a, pin: true}": "", "{uid: a, pin: true, take: x}": "", "{uid: a}": "", "{uid: a, skip: true, pin: true}": "set either skip, or any of take, pin and permit",
 		"{uid: a, take: x}\n- {uid: b, take: x}": "take x has two entries", "{uid: a, pin: true}\n- {uid: a, skip: true}": "uid a has two entries", "{pin: true}": "owners[0].uid is required",
 	} {
 		_, err := migrate.ParseDecisions([]byte(head + "- " + owners + "\n"))

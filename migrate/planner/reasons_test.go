@@ -128,6 +128,26 @@ func situations() map[string]situation {
 			arrange: arrange(func(s *fixture) { s.gone[s.eks] = true }),
 			solve:   edit(func(s *fixture) { delete(s.gone, s.eks) }),
 		},
+		planner.ReasonWorkspaceNotRecorded: {
+			arrange: func(t *testing.T, s *fixture) {
+				s.vpcTemplate.Spec.Template.Spec.WriteConnectionSecretToRef = nil
+				s.more[0] = s.live(t, s.vpc, s.vpcTemplate, nil)
+				s.vpc.Status = infrav1.WorkspaceTemplateApplyStatus{}
+			},
+			solve: func(_ *testing.T, s *fixture) *migrate.Decisions {
+				return &migrate.Decisions{Workspaces: []migrate.WorkspaceDecision{{UID: "Workspace/demo-vpc", BelongsTo: s.vpc.UID}}}
+			},
+		},
+		planner.ReasonPermissionRequired: {
+			arrange: arrange(func(s *fixture) {
+				s.eksTemplate.Namespace = "shared"
+				s.eks.Spec.TemplateRef.Namespace, s.plane.Spec.WorkspaceTemplateRef.Namespace = "shared", "shared"
+				s.eks.Status = infrav1.WorkspaceTemplateApplyStatus{}
+			}),
+			solve: func(_ *testing.T, s *fixture) *migrate.Decisions {
+				return decideOwner(migrate.OwnerDecision{UID: s.plane.UID, Permit: true})
+			},
+		},
 		planner.ReasonWorkspaceNotFound: {
 			arrange: arrange(func(s *fixture) { s.gone[s.more[1]] = true }),
 			solve:   edit(func(s *fixture) { delete(s.gone, s.more[1]) }),

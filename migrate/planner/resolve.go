@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
@@ -53,7 +54,7 @@ func (f *fleet) checkOwner(o *owner) (blocked bool) {
 		return true
 	}
 	f.setMatch(o)
-	return !o.alreadyAdopted && (f.checkWorkspace(o) || o.live != nil && f.checkGate(o))
+	return !o.alreadyAdopted && (f.checkWorkspace(o) || o.live != nil && (f.checkGate(o) || f.checkPermission(o)))
 }
 
 func (f *fleet) setMatch(o *owner) {
@@ -183,7 +184,8 @@ func (f *fleet) wasBuilt(o *owner) bool {
 	if o.controlPlane != nil {
 		name = naming.ControlPlaneWorkspaceTemplateApply(o.typed.GetName())
 	}
-	if _, left := f.workspaces[types.NamespacedName{Name: naming.LegacyWorkspace(name)}]; left && len(f.claims[types.NamespacedName{Name: naming.LegacyWorkspace(name)}]) == 0 {
+	key := types.NamespacedName{Name: naming.LegacyWorkspace(name)}
+	if live := f.workspaces[key]; live != nil && !slices.ContainsFunc(f.claims[key], func(claim *infrav1.WorkspaceTemplateApply) bool { return isRecorded(claim, live) }) {
 		return true
 	}
 	return o.match.Claimant.Want.ProvisionedField != "" || o.referenceInSpec().IsDefined() && !o.isOfThisVersion()
@@ -301,7 +303,7 @@ func (f *fleet) belongsToProfile(o *owner) bool {
 			continue
 		}
 		for i := range other.controlPlane.Spec.FargateProfiles {
-			if legacy.OfFargateProfile(o.apply, other.cluster, &other.controlPlane.Spec.FargateProfiles[i]) {
+			if claim.OfFargateProfile(o.apply, other.cluster, &other.controlPlane.Spec.FargateProfiles[i]) {
 				return true
 			}
 		}

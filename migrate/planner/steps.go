@@ -121,22 +121,43 @@ func (f *fleet) permissionSteps(steps []plan.Step, o *owner) []plan.Step {
 	if template == nil {
 		return nil
 	}
-	namespace, ref := o.apply.Namespace, migrate.Ref(kindTemplate, template)
+	namespace, ref, why := o.apply.Namespace, migrate.Ref(kindTemplate, template), "namespace %s uses the template already"
+	if f.decided.owners[o.typed.GetUID()].Permit {
+		why = "namespace %s may use the template, as decided"
+	}
 	if slices.ContainsFunc(steps, func(s plan.Step) bool { return s.Object == ref }) {
 		return nil
 	}
 	var c change
-	c.write(plan.Field{Path: "/spec/allowedNamespaces/names", Element: true, After: encode(namespace)}, fmt.Sprintf("namespace %s uses the template already", namespace))
+	c.write(plan.Field{Path: "/spec/allowedNamespaces/names", Element: true, After: encode(namespace)}, fmt.Sprintf(why, namespace))
 	return stepsFor(kindTemplate, template, "", c)
 }
 
-// templateToPermit returns the template of an owner that must allow the namespace of the owner; nil if there is none.
+// checkPermission reports that the template of an owner does not permit its namespace, and that nothing shows that CAPT v0.3 used the template from
+// there: that status records a Workspace, and that this is exactly what the template renders, as the gate requires.
+func (f *fleet) checkPermission(o *owner) (blocked bool) {
+	template := f.unpermitted(o)
+	if template == nil || isRecorded(o.apply, o.live) || f.decided.owners[o.typed.GetUID()].Permit {
+		return false
+	}
+	o.markAmbiguous(ReasonPermissionRequired, fmt.Sprintf("%s does not permit namespace %s to use it, and status of WorkspaceTemplateApply %s does not record Workspace %s, which would show that CAPT v0.3 used the template there. "+
+		"To add the namespace to spec.allowedNamespaces, set permit: true in --decisions%s", migrate.Ref(kindTemplate, template), o.apply.Namespace, o.apply.Name, o.live.GetName(), orSkip), nil)
+	return true
+}
+
+// templateToPermit returns the template of an owner that must allow the namespace of the owner; nil if there is none. What is adopted has its
+// permission, or had it: a user removed it.
 func (f *fleet) templateToPermit(o *owner) *infrav1.WorkspaceTemplate {
-	if len(o.steps) == 0 || o.live == nil || o.pinned != nil {
+	if len(o.steps) == 0 || o.live == nil || o.alreadyAdopted {
 		return nil
 	}
+	return f.unpermitted(o)
+}
+
+// unpermitted returns the template of an owner if that does not allow the namespace of the owner; else nil. A pinned template is the owner's own.
+func (f *fleet) unpermitted(o *owner) *infrav1.WorkspaceTemplate {
 	template := f.templates[o.apply.TemplateKey()]
-	if template == nil || f.permits(template, o.apply.Namespace) {
+	if o.pinned != nil || template == nil || f.permits(template, o.apply.Namespace) {
 		return nil
 	}
 	return template
@@ -183,7 +204,7 @@ func grantedPermissions(units []plan.Unit) (findings []migrate.Finding) {
 	}
 	for template, users := range namespaces {
 		findings = append(findings, warning(ReasonPermissionGranted, template,
-			"other namespaces use it, and the plan adds them to spec.allowedNamespaces: %s", abbreviated(sets.List(sets.New(users...)))))
+			"CAPT v0.3 used it from other namespaces, or a decision permits that, and the plan adds them to spec.allowedNamespaces: %s", abbreviated(sets.List(sets.New(users...)))))
 	}
 	slices.SortFunc(findings, func(a, b migrate.Finding) int { return strings.Compare(a.Object.String(), b.Object.String()) })
 	return findings

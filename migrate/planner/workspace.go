@@ -13,9 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/migrate"
 )
 
@@ -53,7 +55,7 @@ func claimedByAnother(apply *infrav1.WorkspaceTemplateApply, live *unstructured.
 func (f *fleet) checkShared(o *owner, key types.NamespacedName) (blocked bool) {
 	claims, decided := f.claims[key], f.decided.workspaces[o.live.GetUID()].BelongsTo
 	if len(claims) < 2 && decided == "" {
-		return false
+		return f.checkRecorded(o, key)
 	}
 	problem := f.decisionProblem(o.live, key)
 	if problem == "" && decided == o.apply.UID {
@@ -72,6 +74,26 @@ func (f *fleet) checkShared(o *owner, key types.NamespacedName) (blocked bool) {
 	}
 	o.markAmbiguous(ReasonWorkspaceShared, problem, f.claimCandidates(key)).Workspace = o.Workspace
 	return true
+}
+
+// checkRecorded reports that nothing but text that users of any namespace can write (a name, spec, an annotation) connects a WorkspaceTemplateApply with
+// its Workspace. The one that CAPT v0.3 created the Workspace for may be gone.
+func (f *fleet) checkRecorded(o *owner, key types.NamespacedName) (blocked bool) {
+	if isRecorded(o.apply, o.live) || render.IsClaimed(o.live, o.apply) || render.NamespaceOf(o.live) == o.apply.Namespace {
+		return false
+	}
+	name := client.ObjectKeyFromObject(o.apply)
+	o.markAmbiguous(ReasonWorkspaceNotRecorded, fmt.Sprintf("status of WorkspaceTemplateApply %s does not record Workspace %s, which writes no connection Secret to namespace %s: only names connect them, which users of any namespace can write. "+
+		"If the Workspace was built for it, decide that with belongsTo: %s in --decisions. Otherwise restore the WorkspaceTemplateApply whose Workspace it is, and plan again%s",
+		name, key.Name, name.Namespace, o.apply.UID, orSkip), f.claimCandidates(key)).Workspace = o.Workspace
+	return true
+}
+
+// isRecorded reports whether status of a WorkspaceTemplateApply, which users cannot write, records a Workspace. CAPT v0.3 wrote the name when it had
+// created the Workspace, this version the reference.
+func isRecorded(apply *infrav1.WorkspaceTemplateApply, live *unstructured.Unstructured) bool {
+	ref := apply.Status.WorkspaceRef
+	return apply.Status.WorkspaceName == live.GetName() || ref != nil && ref.Namespace == live.GetNamespace() && ref.Name == live.GetName()
 }
 
 func indexOfClaim(claims []*infrav1.WorkspaceTemplateApply, uid types.UID) int {
@@ -168,9 +190,7 @@ func (f *fleet) reportSharedName(o *owner, holder *infrav1.WorkspaceTemplateAppl
 func (f *fleet) provenHolder(key types.NamespacedName) *infrav1.WorkspaceTemplateApply {
 	var holder *infrav1.WorkspaceTemplateApply
 	for _, claim := range f.claims[key] {
-		ref := claim.Status.WorkspaceRef
-		records := claim.Status.WorkspaceName == key.Name || ref != nil && ref.Namespace == key.Namespace && ref.Name == key.Name
-		switch {
+		switch records := isRecorded(claim, f.workspaces[key]); {
 		case records && holder == nil:
 			holder = claim
 		case records, legacy.UnadoptedWorkspace(claim) == "", f.ownerBuilt(claim):
@@ -198,6 +218,9 @@ func (f *fleet) claimCandidates(key types.NamespacedName) []migrate.Candidate {
 	candidates := make([]migrate.Candidate, len(f.claims[key]))
 	for i, apply := range f.claims[key] {
 		candidate := migrate.Candidate{Object: migrate.Ref(kindApply, apply), For: []string{"the name of the Workspace is derived from its name"}}
+		if apply.Spec.WorkspaceName != "" {
+			candidate.For = []string{"its spec names the Workspace"}
+		}
 		if apply.Status.WorkspaceName == key.Name {
 			candidate.For = []string{"its status names the Workspace"}
 		}
@@ -218,7 +241,7 @@ func (f *fleet) claimCandidates(key types.NamespacedName) []migrate.Candidate {
 // control plane of its Cluster, shows that a Workspace exists or existed.
 func (f *fleet) neverBuilt(o *owner) bool {
 	key := f.workspaceKey(o.apply)
-	if legacy.RecordsWorkspace(o.apply) || !legacy.LegacyFinalizer(o.apply) || f.workspaces[types.NamespacedName{Name: key.Name}] != nil {
+	if claim.RecordsWorkspace(o.apply) || o.apply.Spec.WorkspaceName != "" || !legacy.LegacyFinalizer(o.apply) || f.workspaces[types.NamespacedName{Name: key.Name}] != nil {
 		return false
 	}
 	return !slices.ContainsFunc(f.owners, func(other *owner) bool {

@@ -161,9 +161,7 @@ func cluster(name string) []string {
 // scrape returns the metrics of the manager.
 func scrape(b *testing.B, s *sandbox.Sandbox) metrics.Families {
 	b.Helper()
-	address, err := s.MetricsURL(sandbox.Manager)
-	require.NoError(b, err)
-	scraped, err := metrics.Read(b.Context(), address)
+	scraped, err := metrics.Read(b.Context(), s.MetricsURL(sandbox.Manager))
 	require.NoError(b, err)
 	return scraped
 }
@@ -173,9 +171,8 @@ func peakMemory(b *testing.B, s *sandbox.Sandbox) float64 {
 	b.Helper()
 	running, err := state.Load(s.Dir())
 	require.NoError(b, err)
-	index := slices.IndexFunc(running.Processes, func(p state.Process) bool { return p.Name == sandbox.Manager })
-	require.GreaterOrEqual(b, index, 0, "no manager runs")
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", running.Processes[index].PID))
+	require.NotNil(b, running.Process(sandbox.Manager), "no manager runs")
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", running.Process(sandbox.Manager).PID))
 	require.NoError(b, err)
 	match := regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`).FindSubmatch(status)
 	require.NotNil(b, match, "the kernel does not report it")

@@ -8,15 +8,8 @@
 package builder
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"sync"
 	"time"
 
@@ -32,6 +25,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/sandbox/pki"
 )
 
 const (
@@ -179,15 +173,9 @@ func ConditionSummary(conditions []metav1.Condition) map[string]string {
 
 // CA is a certificate authority as EKS gives it: base64 of PEM. It is the same within one run of a test.
 var CA = sync.OnceValue(func() string {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	authority, err := pki.NewAuthority("kubernetes")
 	must(err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "kubernetes"},
-		NotBefore: Created, NotAfter: Created.Add(10 * 365 * 24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	must(err)
-	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return base64.StdEncoding.EncodeToString(authority.Bundle())
 })
 
 // Clock is a clock for tests. Like that of a machine it has a time of day, which can be set, and a monotonic clock,

@@ -28,7 +28,6 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
-	"github.com/capt-provider/capt/test/sandbox/converter"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
 	"github.com/capt-provider/capt/webhooks/conversion"
 )
@@ -69,7 +68,7 @@ type environment struct {
 	sandbox   *sandbox.Sandbox
 	admin     client.Client
 	objects   dynamic.Interface
-	converter *converter.Server
+	converter *converter
 }
 
 func connect(s *sandbox.Sandbox) (*environment, error) {
@@ -83,13 +82,13 @@ func connect(s *sandbox.Sandbox) (*environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	converts, err := converter.Serve(s)
+	converts, err := serveConversion(s)
 	return &environment{sandbox: s, admin: admin, objects: objects, converter: converts}, err
 }
 
 // installDefinitions installs CAPT's own definitions, as users do, except that this process converts. It waits until every version is served.
 func (env *environment) installDefinitions(ctx context.Context) error {
-	definitions, err := env.converter.Definitions(filepath.Join(root, "config", "crd"))
+	definitions, err := env.converter.definitions(filepath.Join(root, "config", "crd"))
 	if err != nil {
 		return err
 	}

@@ -55,10 +55,8 @@ func newEnvironment(t *testing.T, s *server, scope terraform.Scope) *environment
 	c, err := client.New(s.Config(), client.Options{Scheme: controllers.Scheme()})
 	require.NoError(t, err)
 	namespace := fixture.NewNamespace(t, c)
-	metrics, err := s.MetricsURL(sandbox.Manager)
-	require.NoError(t, err)
 	return &environment{
-		T: t, Client: c, server: s, namespace: namespace, scope: scope, metrics: metrics,
+		T: t, Client: c, server: s, namespace: namespace, scope: scope, metrics: s.MetricsURL(sandbox.Manager),
 		observed: watchWorkspaces(t, s.Config(), namespace),
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -43,26 +42,22 @@ func TestACopyOfAClusterDestroysNothing(t *testing.T) {
 	env.User(env.Everything()...)
 	env.AwaitState(controlplanev1.StateReady, "")
 	untouched := untouchedSince(env, fixture.VPC, fixture.ControlPlane)
-	rejected := func(request func() error, parts ...string) {
+	rejected := func(request func(ctx context.Context) error, parts ...string) {
 		t.Helper()
-		var err error
-		env.Eventually(func() string { // The API server knows policies and their parameters a moment late.
-			err = request()
-			return fixture.Unless(apierrors.IsForbidden(err), "not rejected: %v", err)
-		})
+		err := fixture.EventuallyForbidden(t, request)
 		for _, part := range parts {
 			require.ErrorContains(t, err, part)
 		}
 	}
-	deletion := func(object client.Object, name string) func() error {
+	deletion := func(object client.Object, name string) func(ctx context.Context) error {
 		object.SetNamespace(env.Namespace)
 		object.SetName(name)
-		return func() error { return env.Delete(t.Context(), object, client.DryRunAll) }
+		return func(ctx context.Context) error { return env.Delete(ctx, object, client.DryRunAll) }
 	}
-	rejected(func() error { return env.Create(t.Context(), copyOf(env), client.DryRunAll) }, "Cluster copy refers to CAPT", "belongs to Cluster demo")
+	rejected(func(ctx context.Context) error { return env.Create(ctx, copyOf(env), client.DryRunAll) }, "Cluster copy refers to CAPT", "belongs to Cluster demo")
 
 	restore := suspendPolicies(env)
-	require.NoError(t, env.Create(t.Context(), copyOf(env)))
+	fixture.EventuallyAccepted(t, func(ctx context.Context) error { return env.Create(ctx, copyOf(env)) })
 	for _, object := range []engine.Object{&infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}} {
 		env.Await(object, fixture.Demo, infrav1.ClusterConflictCondition, metav1.ConditionTrue, infrav1.ClusterConflictReason, "Clusters copy, demo refer to this object")
 	}
@@ -116,13 +111,12 @@ func TestACopyOfAClusterIsRemovedWithoutItsObjects(t *testing.T) {
 	env.AwaitState(controlplanev1.StateReady, "")
 	untouched := untouchedSince(env, fixture.VPC, fixture.ControlPlane)
 	restore := suspendPolicies(env)
-	require.NoError(t, env.Create(t.Context(), copyOf(env)))
+	fixture.EventuallyAccepted(t, func(ctx context.Context) error { return env.Create(ctx, copyOf(env)) })
 	env.Await(&infrav1.CAPTCluster{}, fixture.Demo, infrav1.ClusterConflictCondition, metav1.ConditionTrue, infrav1.ClusterConflictReason)
 	restore()
 	env.Edit(&clusterv1.Cluster{}, copied, `{"spec":{"infrastructureRef":{"name":"none"},"controlPlaneRef":{"name":"none"}}}`)
-	env.Eventually(func() string { // The parameters of the policy are a moment late.
-		err := env.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: copied}})
-		return fixture.Unless(err == nil, "%v", err)
+	fixture.EventuallyAccepted(t, func(ctx context.Context) error {
+		return env.Delete(ctx, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: copied}})
 	})
 	env.AwaitGone(&clusterv1.Cluster{}, copied)
 	env.Await(&infrav1.CAPTCluster{}, fixture.Demo, infrav1.ClusterConflictCondition, metav1.ConditionFalse, infrav1.NoClusterConflictReason)
@@ -136,9 +130,9 @@ func suspendPolicies(env *fixture.Environment) (restore func()) {
 	bindings := &admissionv1.ValidatingAdmissionPolicyBindingList{}
 	require.NoError(env, env.API.List(env.Context(), bindings))
 	require.NotEmpty(env, bindings.Items)
-	known := func() error {
+	deletion := func(ctx context.Context) error {
 		object := &infrav1.CAPTCluster{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: fixture.Demo}}
-		return env.Delete(context.Background(), object, client.DryRunAll)
+		return env.Delete(ctx, object, client.DryRunAll)
 	}
 	restored := sync.OnceFunc(func() {
 		for i := range bindings.Items {
@@ -149,12 +143,9 @@ func suspendPolicies(env *fixture.Environment) (restore func()) {
 	})
 	env.Cleanup(restored)
 	require.NoError(env, env.API.DeleteAllOf(env.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{}))
-	env.Eventually(func() string {
-		err := known()
-		return fixture.Unless(err == nil, "the API server still knows a policy: %v", err)
-	})
+	fixture.EventuallyAccepted(env, deletion)
 	return func() {
 		restored()
-		env.Eventually(func() string { return fixture.Unless(known() != nil, "the API server does not know the policies yet") })
+		fixture.EventuallyForbidden(env, deletion)
 	}
 }

@@ -132,9 +132,7 @@ func (env *environment) awaitHealth(want controlplanev1.HealthState) {
 // reported returns capt_health_check of the only cluster, by check.
 func (env *environment) reported() map[string]float64 {
 	env.Helper()
-	address, err := env.MetricsURL(sandbox.Manager)
-	require.NoError(env, err)
-	families, err := metrics.Read(env.Context(), address)
+	families, err := metrics.Read(env.Context(), env.MetricsURL(sandbox.Manager))
 	require.NoError(env, err)
 	return families.By("capt_health_check", "check")
 }

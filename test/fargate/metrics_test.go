@@ -21,9 +21,7 @@ import (
 
 func (env *environment) measured() metrics.Families {
 	env.Helper()
-	url, err := env.MetricsURL(sandbox.Manager)
-	require.NoError(env, err)
-	families, err := metrics.Read(env.Context(), url)
+	families, err := metrics.Read(env.Context(), env.MetricsURL(sandbox.Manager))
 	require.NoError(env, err)
 	return families
 }

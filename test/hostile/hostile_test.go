@@ -137,9 +137,7 @@ func (r *run) step() {
 // health changes when the manager is restarted, or a reconcile panics.
 func (r *run) health() string {
 	r.Helper()
-	url, err := r.MetricsURL(sandbox.Manager)
-	require.NoError(r, err)
-	m, err := metrics.Read(r.Context(), url)
+	m, err := metrics.Read(r.Context(), r.MetricsURL(sandbox.Manager))
 	require.NoError(r, err)
 	return fmt.Sprintf("started at %.0f, %.0f panics", m.Sum("process_start_time_seconds"), m.Sum("controller_runtime_reconcile_panics_total"))
 }

@@ -4,12 +4,11 @@
 package installers_test
 
 import (
+	"context"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -92,11 +91,8 @@ func (env *environment) requireGuarded(cluster *fixture.Environment, i installed
 	env.Helper()
 	vpc := &infrav1.WorkspaceTemplateApply{}
 	require.True(env, cluster.Exists(vpc, fixture.VPC))
-	fixture.Eventually(env.T, 50*time.Millisecond, func() string {
-		err := env.API.Delete(env.Context(), vpc.DeepCopy(), client.DryRunAll)
-		return fixture.Unless(apierrors.IsForbidden(err), "not refused: %v", err)
-	})
-	require.ErrorContains(env, env.API.Delete(env.Context(), vpc.DeepCopy(), client.DryRunAll), "belongs to CAPTCluster demo")
+	refusal := fixture.EventuallyForbidden(env, func(ctx context.Context) error { return env.API.Delete(ctx, vpc.DeepCopy(), client.DryRunAll) })
+	require.ErrorContains(env, refusal, "belongs to CAPTCluster demo")
 	require.NoError(env, env.as(i.manager()).Delete(env.Context(), vpc.DeepCopy(), client.DryRunAll), "CAPT itself")
 }
 

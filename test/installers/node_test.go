@@ -32,7 +32,6 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 	"github.com/capt-provider/capt/test/sandbox/pki"
 	"github.com/capt-provider/capt/test/sandbox/process"
-	"github.com/capt-provider/capt/test/sandbox/reaper"
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
@@ -68,7 +67,7 @@ func startNode(t *testing.T, server *fixture.Server, network *network, image *im
 	n := &node{
 		Server: server, network: network, image: image, authority: authority, dir: t.TempDir(), pods: map[client.ObjectKey]*pod{}, injected: map[types.UID]string{},
 	}
-	guard, err := reaper.Start(server.Binary(binaries.Sandbox), n.dir, false)
+	guard, err := state.StartReaper(server.Binary(binaries.Sandbox), n.dir, false)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -118,7 +117,7 @@ func (n *node) reconcile(ctx context.Context) error {
 		}
 	}
 	for key, pod := range gone {
-		n.stop(ctx, key, pod)
+		n.stop(key, pod)
 	}
 	return nil
 }
@@ -142,7 +141,7 @@ func (n *node) deploy(ctx context.Context, d *appsv1.Deployment) error {
 	}
 	running := n.pods[key]
 	if running != nil && (running.spec != spec || *d.Spec.Replicas == 0) {
-		n.stop(ctx, key, running)
+		n.stop(key, running)
 		running = nil
 	}
 	if running == nil && *d.Spec.Replicas > 0 {
@@ -170,8 +169,8 @@ func (n *node) specOf(ctx context.Context, d *appsv1.Deployment) (string, *corev
 	return fmt.Sprint(d.UID, secret.UID, string(spec)), secret, err
 }
 
-func (n *node) stop(ctx context.Context, key client.ObjectKey, pod *pod) {
-	pod.Stop(ctx, 10*time.Second)
+func (n *node) stop(key client.ObjectKey, pod *pod) {
+	pod.Stop(10 * time.Second)
 	delete(n.pods, key)
 }
 
@@ -213,7 +212,7 @@ func (n *node) start(ctx context.Context, d *appsv1.Deployment, name string, cer
 	if err != nil {
 		return nil, err
 	}
-	n.started.Record(state.Process{ID: started.ID(), Name: run.Name, Log: run.Log, Path: run.Path, Args: run.Args, Env: run.Env})
+	n.started.Record(state.Process{ID: started.ID(), Spec: run.Spec})
 	return &pod{Process: started, health: "http://" + process.Loopback(run.health) + "/readyz"}, n.started.Save(n.dir)
 }
 

@@ -14,10 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/managedfields"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -142,7 +142,7 @@ func TestSafety24FieldsOfOtherManagersAreNotADifference(t *testing.T) {
 				Object: captCluster, Kind: infrav1.GroupVersion.WithKind("CAPTCluster"), Ref: &ref, FieldManager: "capt-test",
 			},
 			Want: &desired.Want{
-				Expectation: legacy.Expectation{SchemeName: "merged"}, ClusterName: fixture.Demo, Template: infrav1.WorkspaceTemplateReference{Name: "none"},
+				Expectation: claim.Expectation{SchemeName: "merged"}, ClusterName: fixture.Demo, Template: infrav1.WorkspaceTemplateReference{Name: "none"},
 				Intent:         desired.Intent{Variables: map[string]string{"ours": "x"}},
 				WaitForSecrets: []infrav1.SecretDependency{{Name: "connection", Namespace: env.Namespace, Keys: keys}},
 				DeletionPolicy: infrav1.DeletionPolicyDelete,

@@ -46,12 +46,12 @@ func (env environment) passedVPCID() string {
 func (env environment) awaitReplaced(old string) (replacedBy string) {
 	env.Helper()
 	captCluster, controlPlane := &infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}
-	env.Await(captCluster, fixture.Demo, infrav1.VPCReplacedCondition, metav1.ConditionTrue, infrav1.VPCReplacedReason, old, "Revert the change")
+	env.Await(captCluster, fixture.Demo, infrav1.VPCReplacedCondition, metav1.ConditionTrue, infrav1.VPCReplacedReason, old, "Check first whether "+old)
 	replacedBy = captCluster.Status.VPC.ReplacedBy
 	require.NotEmpty(env, replacedBy)
 	require.Equal(env, old, captCluster.Status.VPC.ID, "the VPC of the cluster is not overwritten")
 	env.Await(captCluster, fixture.Demo, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.VPCReplacedReason, old, replacedBy)
-	env.Await(controlPlane, fixture.Demo, infrav1.VPCReplacedCondition, metav1.ConditionTrue, infrav1.VPCReplacedReason, old, replacedBy, "Revert the change")
+	env.Await(controlPlane, fixture.Demo, infrav1.VPCReplacedCondition, metav1.ConditionTrue, infrav1.VPCReplacedReason, old, replacedBy, "Check first whether "+old)
 	env.Await(controlPlane, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionFalse, infrav1.VPCReplacedReason)
 	env.Await(controlPlane, fixture.Demo, controlplanev1.DegradedCondition, metav1.ConditionTrue, infrav1.VPCReplacedReason)
 	require.Equal(env, controlplanev1.StateDegraded, controlPlane.Status.State)
@@ -93,7 +93,7 @@ func TestAReplacedVPCIsReportedUntilItIsBack(t *testing.T) {
 	require.NotNil(t, described.Cause)
 	assert.Equal(t, infrav1.VPCReplacedReason, described.Cause.Reason)
 	assert.Contains(t, env.Captctl("describe", env.Namespace+"/demo"), replacedBy)
-	assert.Contains(t, env.Captctl("get", "-n", env.Namespace), "Terraform replaced VPC "+old)
+	assert.Contains(t, env.Captctl("get", "-n", env.Namespace), "Terraform reports VPC "+replacedBy)
 
 	env.User(env.VPCTemplate(fixture.VPCModule))
 	env.awaitSameVPC(old)

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,7 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/test/sandbox"
@@ -189,12 +192,7 @@ func owned(object, owner *unstructured.Unstructured, apiVersion string, controll
 	if controller {
 		ref.Controller, ref.BlockOwnerDeletion = &controller, &controller
 	}
-	for _, other := range object.GetOwnerReferences() {
-		if other.UID == ref.UID {
-			return
-		}
-	}
-	object.SetOwnerReferences(append(object.GetOwnerReferences(), ref))
+	object.SetOwnerReferences(util.EnsureOwnerRef(object.GetOwnerReferences(), ref))
 }
 
 // set a field of an object.
@@ -259,20 +257,10 @@ func (a *author) await(workspace *unstructured.Unstructured, of outcome) {
 		if err := a.client.Get(ctx, client.ObjectKeyFromObject(workspace), workspace); err != nil {
 			return false, err
 		}
+		reported, _ := conditions.UnstructuredGetAll(workspace) // It may have none yet.
 		if of != succeeded {
-			return conditionStatus(workspace, "Synced") == "False", nil
+			return apimeta.IsStatusConditionFalse(reported, "Synced"), nil
 		}
-		return conditionStatus(workspace, "Ready") == "True" && conditionStatus(workspace, "Synced") == "True", nil
+		return apimeta.IsStatusConditionTrue(reported, "Ready") && apimeta.IsStatusConditionTrue(reported, "Synced"), nil
 	}))
-}
-
-func conditionStatus(object *unstructured.Unstructured, conditionType string) string {
-	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	for _, c := range conditions {
-		if fields, ok := c.(map[string]any); ok && fields["type"] == conditionType {
-			status, _ := fields["status"].(string)
-			return status
-		}
-	}
-	return ""
 }

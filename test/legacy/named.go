@@ -4,18 +4,13 @@
 package legacy
 
 import (
-	"fmt"
 	"maps"
-	"path/filepath"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/test/sandbox"
-	"github.com/capt-provider/capt/test/sandbox/binaries"
-	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
 
 // one makes a fixture of a single cluster, called demo, from what is particular about it.
@@ -134,85 +129,11 @@ func (c *Cluster) inDefault(names Names) *Recipe {
 	return &recipe
 }
 
-// LiveVersion is one that the sandbox's EKS can run, and LiveUpgrade the next one.
-const (
-	LiveVersion = "1.35"
-	LiveUpgrade = "1.36"
-)
-
-// SandboxRecipe makes clusters that can be used: their control planes are those of the samples for the sandbox. They take a
-// provider with OpenTofu.
-func SandboxRecipe() (*Recipe, error) {
-	root, err := binaries.Root()
-	if err != nil {
-		return nil, err
-	}
-	samples, err := manifests.Load(filepath.Join(root, "config", "samples", "sandbox", "controlplane-template.yaml"))
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(samples, func(o *unstructured.Unstructured) bool { return o.GetName() == "sandbox-controlplane" })
-	if i < 0 {
-		return nil, fmt.Errorf("the samples have no template sandbox-controlplane")
-	}
-	recipe := plain
-	recipe.ProviderConfig = sandbox.ProviderConfigName
-	if recipe.ControlPlane, _, err = unstructured.NestedString(samples[i].Object, "spec", "template", "spec", "forProvider", "module"); err != nil {
-		return nil, err
-	}
-	return &recipe, nil
-}
-
 // PlainRecipe makes clusters without a server to connect to, for a provider with OpenTofu.
 func PlainRecipe() *Recipe {
 	recipe := plain
 	recipe.ProviderConfig = sandbox.ProviderConfigName
 	return &recipe
-}
-
-// Live is clusters that a provider has really run, with the state and outputs of OpenTofu. Environment must have been started with one.
-func Live(recipe *Recipe, names ...string) Fixture {
-	return Fixture{Clusters: func(of Names) []Cluster {
-		var clusters []Cluster
-		for _, name := range names {
-			clusters = append(clusters, Cluster{
-				Namespace: of.Namespace, Name: of.Prefix + name, Recipe: recipe, Version: LiveVersion, Unreferenced: true, Live: true,
-			})
-		}
-		return clusters
-	}}
-}
-
-// ReferenceNames are those of the reference fleet: it lives in the namespace default, and one cluster of it elsewhere.
-func ReferenceNames() Names {
-	return Names{Namespace: "default", Other: "team-a"}
-}
-
-// Reference is a fleet of the topology that CAPT v0.3.0 was measured with: every cluster has the helpers that it makes, and
-// some have what is special. A nil recipe is one that no provider runs; with a recipe for a provider the fleet is live.
-func Reference(recipe *Recipe) Fixture {
-	return Fixture{Clusters: func(names Names) []Cluster {
-		demo := Cluster{Name: "demo", Addons: []Addon{{Name: "karpenter", Waits: true}, {Name: "fargate", Secret: true}}}
-		prod := Cluster{Name: "prod-1", RetainVPC: true, Tags: map[string]string{"Environment": "prod"}}
-		old := Cluster{Name: "in-old-vpc", ExistingVPC: "vpc-0a1b2c3d4e5f60718", EndpointFailed: true}
-		broken := Cluster{Name: "broken", NeverReady: true}
-		apps := Cluster{Name: "apps", Namespace: names.Other}
-		clusters := []Cluster{demo, prod, old, broken, apps}
-		for i := range clusters {
-			c := &clusters[i]
-			if c.Namespace == "" {
-				c.Namespace = names.Namespace
-			}
-			if c.Name != demo.Name && c.Tags == nil {
-				c.Tags = map[string]string{"Environment": "dev"}
-			}
-			c.Name, c.Helpers = names.Prefix+c.Name, true
-			if recipe != nil {
-				c.Recipe, c.Live, c.Version = recipe, true, LiveVersion
-			}
-		}
-		return clusters
-	}}
 }
 
 // Addon is a WorkspaceTemplateApply that a user wrote for a cluster.

@@ -52,7 +52,7 @@ func versions(kind string) []schema.GroupVersion {
 func TestBeforeAdoptionTheManagerWritesOnlyConditions(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t, sandbox.Options{ClusterAPI: true, KubeControllerManager: true})
-	_, err := env.Create(t.Context(), legacy.Reference(nil), legacy.ReferenceNames())
+	_, err := env.Create(t.Context(), reference(nil), referenceNames())
 	require.NoError(t, err)
 	require.NoError(t, env.Upgrade(t.Context(), legacy.WebhooksOnly))
 	env.await(env.unsettled)

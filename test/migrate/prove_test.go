@@ -47,9 +47,9 @@ func TestAUnitIsAdoptedOnlyOnAnEmptyPlan(t *testing.T) {
 	dir := t.TempDir()
 	options := sandbox.Options{Provider: true, ProviderArgs: []string{"--executor=scripted", "--script-dir=" + dir}}
 	env := &proved{environment: newEnvironment(t, options), scripts: scripted.At(dir)}
-	live := legacy.Live(legacy.PlainRecipe(), "same", "drifted", "failing")
+	fleet := live(legacy.PlainRecipe(), "same", "drifted", "failing")
 	_, err := env.Create(t.Context(), legacy.Fixture{Clusters: func(names legacy.Names) []legacy.Cluster {
-		clusters := live.Clusters(names)
+		clusters := fleet.Clusters(names)
 		clusters[0].Helpers = true
 		return clusters
 	}}, legacy.Names{Namespace: "prove"})

@@ -16,7 +16,6 @@ import (
 
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
-	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/migrate/host"
 	"github.com/capt-provider/capt/test/sandbox"
 )
@@ -27,7 +26,7 @@ import (
 func TestReadOnlyCommandsWriteNothing(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t, sandbox.Options{})
-	_, err := env.Create(t.Context(), legacy.Reference(nil), legacy.ReferenceNames())
+	_, err := env.Create(t.Context(), reference(nil), referenceNames())
 	require.NoError(t, err)
 	requireFieldsOfTheReference(t, env.Environment)
 	// reader may do what the documentation lists for users who only look.

@@ -84,11 +84,11 @@ func TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted(t *testing.T) {
 
 func (env *whole) create() {
 	env.Helper()
-	_, err := env.Create(env.Context(), legacy.Reference(legacy.PlainRecipe()), legacy.ReferenceNames())
+	_, err := env.Create(env.Context(), reference(legacy.PlainRecipe()), referenceNames())
 	require.NoError(env, err)
-	recipe, err := legacy.SandboxRecipe()
+	recipe, err := sandboxRecipe()
 	require.NoError(env, err)
-	_, err = env.Create(env.Context(), legacy.Live(recipe, wholeLive.Name), legacy.Names{Namespace: wholeLive.Namespace})
+	_, err = env.Create(env.Context(), live(recipe, wholeLive.Name), legacy.Names{Namespace: wholeLive.Namespace})
 	require.NoError(env, err)
 }
 
@@ -211,7 +211,7 @@ func (env *whole) awaitReady(key types.NamespacedName) {
 // upgrades gives a cluster another version, which reaches Terraform.
 func (env *whole) upgrades(key types.NamespacedName) {
 	env.Helper()
-	const version = "v" + legacy.LiveUpgrade + ".0"
+	const version = "v" + liveUpgrade + ".0"
 	controlPlane := &controlplanev1.CAPTControlPlane{}
 	require.NoError(env, env.Admin.Get(env.Context(), key, controlPlane))
 	endpoint := controlPlane.Spec.ControlPlaneEndpoint
@@ -224,7 +224,7 @@ func (env *whole) upgrades(key types.NamespacedName) {
 	require.Equal(env, endpoint, controlPlane.Spec.ControlPlaneEndpoint)
 	outputs, _, err := unstructured.NestedMap(env.workspaces()[key.Name+"-eks-controlplane"].Object, "status", "atProvider", "outputs")
 	require.NoError(env, err)
-	require.Equal(env, legacy.LiveUpgrade, outputs["cluster_version"], "Terraform has applied it")
+	require.Equal(env, liveUpgrade, outputs["cluster_version"], "Terraform has applied it")
 }
 
 // deletesAll deletes every Cluster at once. What a user created on top of one is named, and is the user's to delete.

@@ -4,11 +4,11 @@
 package move_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,11 +36,7 @@ func (env *environment) requireProtected(on *side) {
 	} {
 		for _, object := range objects {
 			env.read(on, object, name)
-			var err error
-			fixture.EventuallyTrue(env, tick, func() bool {
-				err = on.Delete(env.Context(), object, client.DryRunAll)
-				return apierrors.IsForbidden(err)
-			}, "%T %s may be deleted: %v", object, name, err)
+			fixture.EventuallyForbidden(env, func(ctx context.Context) error { return on.Delete(ctx, object, client.DryRunAll) })
 		}
 	}
 	allowed := &infrav1.WorkspaceTemplateApply{}

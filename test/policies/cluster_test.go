@@ -154,9 +154,6 @@ func TestATemplateInUseIsNotDeleted(t *testing.T) {
 
 	env.Remove(&infrav1.WorkspaceTemplateApply{}, "first")
 	env.Remove(&infrav1.WorkspaceTemplateApply{}, "second")
-	env.Eventually(func() string {
-		err := env.Delete(t.Context(), template)
-		return fixture.Unless(err == nil, "%v", err)
-	})
+	fixture.EventuallyAccepted(t, func(ctx context.Context) error { return env.Delete(ctx, template) })
 	env.AwaitGone(template, fixture.VPCTemplate)
 }

@@ -92,10 +92,7 @@ func TestAdministratorsAreGuardedToo(t *testing.T) {
 	grant("shard", "test-shard", rbacv1.PolicyRule{APIGroups: []string{naming.GuardGroup}, Resources: []string{naming.GuardResource}, Verbs: []string{naming.GuardVerb}})
 
 	// The last grant has reached the API server when it lets this user through; the others were made before.
-	env.Eventually(func() string {
-		err := (probe{as(t, "shard"), vpc}).delete(t.Context())
-		return fixture.Unless(err == nil, "%v", err)
-	})
+	fixture.EventuallyAccepted(t, probe{as(t, "shard"), vpc}.delete)
 	for _, user := range []string{"gitops", "capt-admin"} {
 		err := probe{as(t, user), vpc}.delete(t.Context())
 		require.True(t, apierrors.IsForbidden(err), "%s: %v", user, err)

@@ -49,10 +49,7 @@ func TestSafety09NamespaceWithClustersIsNotDeleted(t *testing.T) {
 
 	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
 	env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
-	env.Eventually(func() string {
-		err := shared.API.Delete(t.Context(), namespace.DeepCopy(), client.DryRunAll)
-		return fixture.Unless(err == nil, "%v", err)
-	})
+	fixture.EventuallyAccepted(t, probe{shared.API, namespace}.delete)
 	output, err = kubectl(t, "delete", "namespace", env.Namespace)
 	require.NoError(t, err, "nothing of CAPT is left in it: %s", output)
 	env.RequireNothingLeft()
@@ -96,10 +93,7 @@ func TestANamespaceWithATemplateInUseIsNotDeleted(t *testing.T) {
 
 	tenant.Remove(&infrav1.WorkspaceTemplateApply{}, "user")
 	allow(t, namespace, "false")
-	tenant.Eventually(func() string {
-		err := shared.API.Delete(t.Context(), namespace.DeepCopy(), client.DryRunAll)
-		return fixture.Unless(err == nil, "%v", err)
-	})
+	fixture.EventuallyAccepted(t, probe{shared.API, namespace}.delete)
 }
 
 // A retained Workspace outlives its WorkspaceTemplateApply. One of others is none of CAPT's business.

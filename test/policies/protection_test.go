@@ -4,6 +4,7 @@
 package policies_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -86,10 +87,7 @@ func TestWhatEndsTheProtectionFromDeletion(t *testing.T) {
 	require.Contains(t, refused(t, probe{shared.API, cluster}.delete), "is protected from deletion")
 	env.Edit(controlPlane, fixture.Demo, unprotect)
 	require.ErrorContains(t, env.Delete(t.Context(), controlPlane, client.DryRunAll), inUse)
-	env.Eventually(func() string { // The parameters of the policy are a moment late.
-		err := env.Delete(t.Context(), cluster)
-		return fixture.Unless(err == nil, "%v", err)
-	})
+	fixture.EventuallyAccepted(t, func(ctx context.Context) error { return env.Delete(ctx, cluster) })
 	env.AwaitGone(cluster, fixture.Demo)
 }
 

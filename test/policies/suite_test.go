@@ -10,10 +10,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,16 +51,10 @@ func kubectl(t *testing.T, arguments ...string) (string, error) {
 	return shared.Kubectl(t.Context(), arguments...)
 }
 
-// refused waits until the API server refuses a request, and returns why: it learns of a policy, and of parameters, a moment after
-// they were written.
+// refused waits until the API server refuses a request, and returns why.
 func refused(t *testing.T, request func(ctx context.Context) error) string {
 	t.Helper()
-	var last error
-	fixture.Eventually(t, 50*time.Millisecond, func() string {
-		last = request(t.Context())
-		return fixture.Unless(apierrors.IsForbidden(last), "not refused: %v", last)
-	})
-	return last.Error()
+	return fixture.EventuallyForbidden(t, request).Error()
 }
 
 // allow gives an object the annotation that allows its deletion, with a value.

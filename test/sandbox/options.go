@@ -9,7 +9,6 @@ import (
 	"os"
 
 	"github.com/capt-provider/capt/test/sandbox/binaries"
-	"github.com/capt-provider/capt/test/sandbox/providerconfig"
 )
 
 // Options selects the components of a sandbox. The zero value is etcd and a kube-apiserver with the CRDs of CAPT and of
@@ -140,9 +139,6 @@ const (
 	Clusterctl = binaries.Clusterctl
 	Tofu       = binaries.Tofu
 )
-
-// ProviderConfigName is the name of the provider's configurations in both scopes.
-const ProviderConfigName = providerconfig.Name
 
 // Build builds the named programs that are missing (all programs if none is named) and reports its progress on out.
 func Build(ctx context.Context, out io.Writer, names ...string) error {

@@ -24,11 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/test/sandbox/binaries"
-	"github.com/capt-provider/capt/test/sandbox/eks"
 	"github.com/capt-provider/capt/test/sandbox/pki"
-	"github.com/capt-provider/capt/test/sandbox/reaper"
 	"github.com/capt-provider/capt/test/sandbox/state"
-	"github.com/capt-provider/capt/test/sandbox/teardown"
 )
 
 // Sandbox is a running control plane. Its methods may be called from several goroutines.
@@ -37,10 +34,9 @@ type Sandbox struct {
 	root      string
 	dir       string
 	authority *pki.Authority
-	guard     *reaper.Guard
+	guard     *state.Guard
 	config    *rest.Config
 	client    client.Client
-	crashes   chan error
 
 	// lock guards everything below.
 	lock        sync.Mutex
@@ -85,7 +81,6 @@ func newSandbox(options Options) (*Sandbox, error) {
 		options:     options,
 		root:        root,
 		dir:         dir,
-		crashes:     make(chan error, 64),
 		ports:       map[string]int{},
 		components:  map[string]*component{},
 		kubeconfigs: map[string]string{},
@@ -97,7 +92,10 @@ func newSandbox(options Options) (*Sandbox, error) {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
 	}
-	if s.guard, err = reaper.Start(s.Binary(binaries.Sandbox), dir, !keepDir()); err != nil {
+	if err := s.choosePorts(portNames()...); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if s.guard, err = state.StartReaper(s.Binary(binaries.Sandbox), dir, !keepDir()); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return s, nil
@@ -145,7 +143,8 @@ func (s *Sandbox) start(ctx context.Context) error {
 		fmt.Fprintf(s.options.Log, "sandbox: %s (%s)\n", step.name, time.Since(stepBegan).Round(time.Millisecond))
 	}
 	fmt.Fprintf(s.options.Log, "sandbox: ready in %s in %s\n", s.dir, time.Since(began).Round(time.Millisecond))
-	if err := errors.Join(s.writeEnvFile(), s.reportMissingManager()); err != nil {
+	s.reportMissingManager()
+	if err := s.writeEnvFile(); err != nil {
 		return err
 	}
 	s.lock.Lock()
@@ -157,7 +156,7 @@ func (s *Sandbox) start(ctx context.Context) error {
 
 // Stop stops everything, clients before servers, and removes the directory. It may be called twice. A sandbox of another
 // process (Attach) continues to run.
-func (s *Sandbox) Stop(ctx context.Context) error {
+func (s *Sandbox) Stop(context.Context) error {
 	s.lock.Lock()
 	if s.stopped || s.attached {
 		s.lock.Unlock()
@@ -166,19 +165,8 @@ func (s *Sandbox) Stop(ctx context.Context) error {
 	s.stopped = true
 	s.lock.Unlock()
 
-	s.stopTogether(ctx, Manager, Provider, ClusterAPI, KubeControllerManager)
-	failed := eks.StopAll(s.dir)
-	// They have no clients any more, and their data is about to be removed.
-	for _, name := range []string{APIServer, Etcd} {
-		if _, p, err := s.running(name); err == nil && p != nil {
-			p.Kill()
-		}
-	}
-	// Another process may have restarted a component (Attach).
-	failed = errors.Join(failed, teardown.Recorded(s.dir, io.Discard))
-	if failed != nil {
-		// The reaper tries again with the recorded processes.
-		return failed
+	if err := state.Stop(s.dir, io.Discard); err != nil {
+		return err // The reaper tries again.
 	}
 	err := s.guard.Release()
 	if !keepDir() {

@@ -25,14 +25,16 @@ import (
 
 // Deadline and interval of waits.
 const (
-	wait = 30 * time.Second
+	wait = 3 * time.Minute
 	tick = 50 * time.Millisecond
 )
 
 // start starts a sandbox that is stopped when the test ends.
 func start(t *testing.T, options sandbox.Options) *sandbox.Sandbox {
 	t.Helper()
-	options.Log = t.Output()
+	if options.Log == nil {
+		options.Log = t.Output()
+	}
 	return fixture.Start(t, options)
 }
 
@@ -140,7 +142,6 @@ func processOf(t *testing.T, s *sandbox.Sandbox, name string) state.Process {
 	t.Helper()
 	recorded, err := state.Load(s.Dir())
 	require.NoError(t, err)
-	index := slices.IndexFunc(recorded.Processes, func(p state.Process) bool { return p.Name == name })
-	require.GreaterOrEqual(t, index, 0, name)
-	return recorded.Processes[index]
+	require.NotNil(t, recorded.Process(name), name)
+	return *recorded.Process(name)
 }

@@ -6,36 +6,32 @@ package sandbox
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/capt-provider/capt/test/sandbox/process"
-	"github.com/capt-provider/capt/test/sandbox/restart"
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
 const (
-	// startTimeout limits how long one component may take to become ready on a busy machine.
-	startTimeout = 90 * time.Second
-	// stopGrace is how long a component may take to end before it is killed.
-	stopGrace = 3 * time.Second
+	// stopGrace is how long a component may take to end before it is killed. The provider waits for the commands that it runs, and the API server for
+	// open watches, up to a minute.
+	stopGrace, apiServerGrace = 20 * time.Second, 3 * time.Second
+	// startTimeout limits waits for the components that have started.
+	startTimeout = 3 * time.Minute
 	// portAttempts limits how often a component is started when another process takes its ports.
 	portAttempts = 5
 )
 
 // component is one program of the sandbox.
 type component struct {
-	name   string
-	binary string
-	// args are computed at each start, because ports may have changed.
-	args func() ([]string, error)
+	name, binary string
+	// args and health are computed at each start, because ports may have changed. health is the URL that returns 200 when the component is
+	// ready.
+	args   func() []string
+	health func() string
 	// env is added to the environment.
 	env []string
-	// health is the URL that returns 200 when the component is ready, and client the client for it.
-	health func() (string, error)
-	client *http.Client
 	// ports are the names, for Sandbox.port, of the ports it listens on.
 	ports []string
 	// moved is called after a port was changed, to update what refers to the old one.
@@ -44,26 +40,29 @@ type component struct {
 	process *process.Process
 }
 
-// port returns the port with that name. It is chosen at its first use.
-func (s *Sandbox) port(name string) (int, error) {
+// choosePorts chooses new ports.
+func (s *Sandbox) choosePorts(names ...string) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if port, ok := s.ports[name]; ok {
-		return port, nil
+	for _, name := range names {
+		port, err := process.FreePort()
+		if err != nil {
+			return err
+		}
+		s.ports[name] = port
 	}
-	port, err := process.FreePort()
-	if err != nil {
-		return 0, err
-	}
-	s.ports[name] = port
-	return port, nil
+	return nil
+}
+
+// port returns the port with that name.
+func (s *Sandbox) port(name string) int {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return s.ports[name]
 }
 
 // address is a port with the loopback address.
-func (s *Sandbox) address(name string) (string, error) {
-	port, err := s.port(name)
-	return process.Loopback(port), err
-}
+func (s *Sandbox) address(name string) string { return process.Loopback(s.port(name)) }
 
 // launch starts a component. If another process uses one of its ports, it gets new ones.
 func (s *Sandbox) launch(ctx context.Context, c *component) error {
@@ -75,11 +74,9 @@ func (s *Sandbox) launch(ctx context.Context, c *component) error {
 		if err == nil || attempt == portAttempts || !process.PortTaken(err) {
 			return err
 		}
-		s.lock.Lock()
-		for _, name := range c.ports {
-			delete(s.ports, name)
+		if err := s.choosePorts(c.ports...); err != nil {
+			return err
 		}
-		s.lock.Unlock()
 		if c.moved != nil {
 			if err := c.moved(ctx); err != nil {
 				return err
@@ -90,120 +87,86 @@ func (s *Sandbox) launch(ctx context.Context, c *component) error {
 
 // run starts a component and returns when it is ready.
 func (s *Sandbox) run(ctx context.Context, c *component) error {
-	args, err := c.args()
-	if err != nil {
-		return err
+	record := state.Process{
+		Spec:   process.Spec{Name: c.name, Path: s.Binary(c.binary), Args: c.args(), Env: c.env, Dir: s.dir, Log: s.logPath(c.name)},
+		Health: c.health(),
 	}
-	health, err := c.health()
-	if err != nil {
-		return err
+	if c.name == APIServer {
+		record.CA = filepath.Join(s.pkiDir(), "ca.crt")
 	}
-	log := s.logPath(c.name)
-	spec := process.Spec{Name: c.name, Path: s.Binary(c.binary), Args: args, Env: c.env, Dir: s.dir, Log: log}
-	p, err := process.Start(spec)
-	if err != nil {
-		return err
-	}
-	if err := s.record(c, p, state.Process{
-		ID: p.ID(), Name: c.name, Log: log, Path: spec.Path, Args: spec.Args, Env: spec.Env, Health: health,
-	}); err != nil {
-		p.Kill()
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	if err := process.WaitReady(ctx, c.client, health, p); err != nil {
-		p.Kill()
-		return err
-	}
-	go s.watch(p)
-	return nil
-}
-
-func (s *Sandbox) record(c *component, p *process.Process, record state.Process) error {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	c.process = p
-	s.state.Record(record)
-	return s.state.Save(s.dir)
-}
-
-// watch reports a process that ended without being stopped.
-func (s *Sandbox) watch(p *process.Process) {
-	<-p.Done()
-	if p.Expected() {
-		return
-	}
-	fmt.Fprintf(s.logs(), "sandbox: %v\n", p.Err())
-	select {
-	case s.crashes <- p.Err():
-	default: // Without a receiver, the log has it.
-	}
-}
-
-// Crashes delivers an error for every component that crashed, with its name, exit status and last log lines.
-func (s *Sandbox) Crashes() <-chan error { return s.crashes }
-
-// running returns the process of a component.
-func (s *Sandbox) running(name string) (*component, *process.Process, error) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	c, ok := s.components[name]
-	if !ok {
-		return nil, nil, fmt.Errorf("the sandbox has no component %s", name)
-	}
-	return c, c.process, nil
-}
-
-// Kill kills a component and its child processes (SIGKILL) and returns when they have ended.
-func (s *Sandbox) Kill(name string) error {
-	if s.attached {
-		return s.stopRecorded(name, 0)
-	}
-	_, p, err := s.running(name)
-	if err == nil && p != nil {
-		p.Kill()
+	started, err := record.Run(ctx, func(p *process.Process) error {
+		s.lock.Lock()
+		defer s.lock.Unlock()
+		c.process = p
+		s.state.Record(record)
+		return s.state.Save(s.dir)
+	})
+	if err == nil {
+		go s.watch(started)
 	}
 	return err
 }
 
-// stopRecorded stops a component of a sandbox of another process.
-func (s *Sandbox) stopRecorded(name string, grace time.Duration) error {
+// watch reports a process that ended without being stopped, with its exit status and last log lines.
+func (s *Sandbox) watch(p *process.Process) {
+	<-p.Done()
+	s.lock.Lock()
+	stopped := s.stopped
+	s.lock.Unlock()
+	if stopped || p.Expected() {
+		return
+	}
+	fmt.Fprintf(s.logs(), "sandbox: %v\n", p.Err())
+}
+
+// running returns the process of a component that this process has started, or nil.
+func (s *Sandbox) running(name string) (*component, *process.Process) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if c, ok := s.components[name]; ok {
+		return c, c.process
+	}
+	return nil, nil
+}
+
+// stop stops a component, which another process may have started (Attach).
+func (s *Sandbox) stop(name string, grace time.Duration) error {
+	if _, p := s.running(name); p != nil && !p.Ended() {
+		p.Stop(grace)
+		return nil
+	}
 	recorded, err := state.Load(s.dir)
 	if err != nil {
 		return err
 	}
-	for _, p := range recorded.Processes {
-		if p.Name == name {
-			return p.Stop(grace)
-		}
+	if p := recorded.Process(name); p != nil {
+		return p.Stop(grace)
 	}
 	return fmt.Errorf("the sandbox in %s has no component %s", s.dir, name)
 }
 
+// Kill kills a component and its child processes (SIGKILL) and returns when they have ended.
+func (s *Sandbox) Kill(name string) error { return s.stop(name, 0) }
+
 // StopComponent terminates a component, and kills it after a grace period.
-func (s *Sandbox) StopComponent(ctx context.Context, name string) error {
-	if s.attached {
-		return s.stopRecorded(name, stopGrace)
+func (s *Sandbox) StopComponent(_ context.Context, name string) error {
+	if name == APIServer {
+		return s.stop(name, apiServerGrace)
 	}
-	_, p, err := s.running(name)
-	if err == nil && p != nil {
-		p.Stop(ctx, stopGrace)
-	}
-	return err
+	return s.stop(name, stopGrace)
 }
 
 // StartComponent starts a component that was stopped, killed or crashed, and returns when it is ready. It has its former ports, unless another process has
 // taken one of them meanwhile.
 func (s *Sandbox) StartComponent(ctx context.Context, name string) error {
 	if s.attached {
-		return restart.Ended(ctx, s.dir, s.logs())
+		return state.Restart(ctx, s.dir, s.logs())
 	}
-	c, p, err := s.running(name)
-	if err != nil {
-		return err
-	}
-	if p != nil && !p.Ended() {
+	c, p := s.running(name)
+	switch {
+	case c == nil:
+		return fmt.Errorf("the sandbox has no component %s", name)
+	case p != nil && !p.Ended():
 		return fmt.Errorf("%s is already running", name)
 	}
 	return s.launch(ctx, c)
@@ -221,16 +184,3 @@ func (s *Sandbox) Restart(ctx context.Context, name string) error {
 func (s *Sandbox) Logs(name string, lines int) string { return process.Tail(s.logPath(name), lines) }
 
 func (s *Sandbox) logPath(name string) string { return filepath.Join(s.dir, "logs", name+".log") }
-
-// stopTogether stops those of the components that run, in parallel.
-func (s *Sandbox) stopTogether(ctx context.Context, names ...string) {
-	var group sync.WaitGroup
-	for _, name := range names {
-		_, p, err := s.running(name)
-		if err != nil || p == nil {
-			continue
-		}
-		group.Go(func() { p.Stop(ctx, stopGrace) })
-	}
-	group.Wait()
-}

@@ -68,9 +68,7 @@ func requireManagerWithinLimits(t *testing.T, started float64) {
 
 func scrape(t *testing.T) metrics.Families {
 	t.Helper()
-	url, err := shared.MetricsURL(sandbox.Manager)
-	require.NoError(t, err)
-	scraped, err := metrics.Read(t.Context(), url)
+	scraped, err := metrics.Read(t.Context(), shared.MetricsURL(sandbox.Manager))
 	require.NoError(t, err)
 	return scraped
 }

@@ -168,7 +168,7 @@ func TestSafety01StateOfAnotherNamespaceIsNeverUsed(t *testing.T) {
 			env := newEnvironment(t, terraform.ScopeNamespaced)
 			env.apply(env.b, echo("template", ""), uses("theirs", env.b, "template", says("hello")))
 			state := env.awaitReady(env.b, "theirs").Status.WorkspaceRef.ExternalName
-			require.Equal(t, naming.ExternalName(types.NamespacedName{Namespace: env.b, Name: "theirs"}), state)
+			require.Equal(t, naming.ExternalName("", types.NamespacedName{Namespace: env.b, Name: "theirs"}), state)
 
 			env.apply(env.a, echo("template", row.template))
 			thief := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: env.a, Name: "thief"}, Spec: infrav1.WorkspaceTemplateApplySpec{

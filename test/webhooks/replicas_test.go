@@ -19,7 +19,6 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 	"github.com/capt-provider/capt/test/sandbox/pki"
 	"github.com/capt-provider/capt/test/sandbox/process"
-	"github.com/capt-provider/capt/test/sandbox/reaper"
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
@@ -66,7 +65,7 @@ func newFleet(env *environment, size int) (*fleet, []*replica) {
 func emptyFleet(env *environment) *fleet {
 	env.Helper()
 	f := &fleet{environment: env, installation: installed(env.T), dir: env.TempDir()}
-	guard, err := reaper.Start(shared.Binary(binaries.Sandbox), f.dir, false)
+	guard, err := state.StartReaper(shared.Binary(binaries.Sandbox), f.dir, false)
 	require.NoError(env, err)
 	env.Cleanup(func() { require.NoError(env, guard.Release()) })
 	return f
@@ -116,7 +115,7 @@ func (f *fleet) start(args ...string) *replica {
 // record makes a process end with the test, whatever happens to it.
 func (f *fleet) record(name string, started *process.Process, log string) {
 	f.Helper()
-	f.recorded.Record(state.Process{ID: started.ID(), Name: name, Log: log})
+	f.recorded.Record(state.Process{ID: started.ID(), Spec: process.Spec{Name: name, Log: log}})
 	require.NoError(f, f.recorded.Save(f.dir))
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/validation"
@@ -41,11 +42,11 @@ func defaultVPCReference(ctx context.Context, reader validation.Reader, captClus
 //
 //   - A WorkspaceTemplateApply with that name exists: the user must decide whether it belongs to the owner (AdoptionRequired).
 //   - The namespace has a WorkspaceTemplateApply of CAPT v0.3 without a controller: it may belong to the owner. Only the controller can
-//     determine that, because it knows the Cluster (legacy.Expectation.Candidates).
+//     determine that, because it knows the Cluster (claim.Expectation.Candidates).
 //   - The status of the owner records cloud resources: the owner was restored from a backup, and its WorkspaceTemplateApply may be
 //     restored next, with any name.
 //   - The owner has only generateName.
-func newReference(ctx context.Context, reader validation.Reader, owner validation.Owner, want legacy.Expectation) (infrav1.WorkspaceTemplateApplyReference, error) {
+func newReference(ctx context.Context, reader validation.Reader, owner validation.Owner, want claim.Expectation) (infrav1.WorkspaceTemplateApplyReference, error) {
 	if owner.GetName() == "" || want.ProvisionedField != "" {
 		return infrav1.WorkspaceTemplateApplyReference{}, nil
 	}

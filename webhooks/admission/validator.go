@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/capt-provider/capt/api/claim"
 	"github.com/capt-provider/capt/api/identity"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/rules"
@@ -167,7 +167,7 @@ func (r validator[T]) ratchet(ctx context.Context, old T, errs field.ErrorList) 
 // write Workspaces.
 func isAllowedForMigration(err *field.Error) bool {
 	return err.Type == field.ErrorTypeForbidden && (slices.Contains([]string{"spec.templateRef", "spec.workspaceTemplateRef", "spec.vpc.template.ref"}, err.Field) ||
-		strings.HasSuffix(err.Field, "workspaceTemplateApplyRef.name") && strings.Contains(err.Detail, legacy.TemplateDiffers))
+		strings.HasSuffix(err.Field, "workspaceTemplateApplyRef.name") && strings.Contains(err.Detail, claim.TemplateDiffers))
 }
 
 // invalidError returns the errors of an object as a StatusError of reason Invalid, as the API server returns them.

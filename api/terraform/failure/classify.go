@@ -50,11 +50,6 @@ const (
 	ClassUnknown Class = "Unknown"
 )
 
-// Classes returns every class.
-func Classes() []Class {
-	return []Class{ClassAuth, ClassQuota, ClassThrottle, ClassLock, ClassTimeout, ClassConfig, ClassInterrupted, ClassNetwork, ClassUnknown}
-}
-
 // IsTransient reports whether errors of the class are expected to end by themselves, so that the retries of the provider help.
 func (c Class) IsTransient() bool {
 	switch c {
@@ -79,9 +74,9 @@ const (
 	noSummary  = "Summary: ." // The output has no line with an error.
 )
 
-// Classify returns the class of the message of condition Synced of a Workspace. The readable part is matched first, because it names
+// classify returns the class of the message of condition Synced of a Workspace. The readable part is matched first, because it names
 // the first error; then the errors in the packed output, in order, as far as the message was not truncated and within limits.
-func Classify(message string) Class {
+func classify(message string) Class {
 	readable, _, _ := strings.Cut(message, tailMark)
 	readable, _, _ = strings.Cut(readable, packedMark)
 	class, vague := classOf(readable[:min(len(readable), maxReadable)])
@@ -486,7 +481,7 @@ func Command(apply *infrav1.WorkspaceTemplateApply) string {
 // Explain explains the message of condition Synced of a Workspace. command shows the complete text.
 func Explain(message string, secrets Secrets, command string) Report {
 	readable := withoutTail(message)
-	class := Classify(message)
+	class := classify(message)
 	at := stageOf(readable)
 	advice := at.advice
 	switch {

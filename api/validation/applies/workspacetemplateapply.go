@@ -5,6 +5,7 @@
 package applies
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/capt-provider/capt/api/claim"
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
@@ -161,13 +163,7 @@ func validateWorkspaceName(apply *infrav1.WorkspaceTemplateApply, spec *field.Pa
 // RecordedWorkspace returns the name of the Workspace that status records, or that CAPT v0.3 created without recording it; empty when
 // there is none.
 func RecordedWorkspace(apply *infrav1.WorkspaceTemplateApply) string {
-	if ref := apply.Status.WorkspaceRef; ref != nil && ref.Name != "" {
-		return ref.Name
-	}
-	if apply.Status.WorkspaceName != "" {
-		return apply.Status.WorkspaceName
-	}
-	return legacy.UnadoptedWorkspace(apply)
+	return cmp.Or(claim.RecordedWorkspace(apply).Name, legacy.UnadoptedWorkspace(apply))
 }
 
 // validateClaim checks that no other WorkspaceTemplateApply has the same Workspace: in the namespace, and for cluster-scoped Workspaces in

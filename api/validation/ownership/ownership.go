@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownership has the validation rules for which WorkspaceTemplateApply belongs to which owner. The evidence is in package adoption.
+// Package ownership has the validation rules for which WorkspaceTemplateApply belongs to which owner. The evidence is in package claim.
 package ownership
 
 import (
@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
@@ -46,7 +47,7 @@ func ValidateApplyReference(ctx context.Context, reader validation.Reader, owner
 
 // validateReferredApply checks that an owner may have the WorkspaceTemplateApply that it refers to. It warns if that does not exist, unless
 // the reference has the name of the naming scheme, which CAPT gives to a new one.
-func validateReferredApply(ctx context.Context, reader validation.Reader, owner validation.Owner, ref infrav1.WorkspaceTemplateApplyReference, want legacy.Expectation, path *field.Path) (validation.Findings, error) {
+func validateReferredApply(ctx context.Context, reader validation.Reader, owner validation.Owner, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation, path *field.Path) (validation.Findings, error) {
 	var findings validation.Findings
 	if !ref.IsDefined() {
 		return findings, nil
@@ -67,7 +68,7 @@ func validateReferredApply(ctx context.Context, reader validation.Reader, owner 
 // unavailable reports whether a WorkspaceTemplateApply exists, and why an owner cannot have it: it has another owner, or it does not match.
 // reason is empty if the owner can have it. Otherwise the controller would never write it, and the reference could not be changed. advice
 // is added to the reason if the WorkspaceTemplateApply has another owner.
-func unavailable(ctx context.Context, reader validation.Reader, owner validation.Owner, name string, want legacy.Expectation, advice string) (exists bool, reason string, err error) {
+func unavailable(ctx context.Context, reader validation.Reader, owner validation.Owner, name string, want claim.Expectation, advice string) (exists bool, reason string, err error) {
 	key := types.NamespacedName{Namespace: owner.GetNamespace(), Name: name}
 	referrers, err := reader.ReferrersTo(ctx, key)
 	if err != nil {
@@ -80,7 +81,7 @@ func unavailable(ctx context.Context, reader validation.Reader, owner validation
 	if err != nil || apply == nil {
 		return false, "", err
 	}
-	if other := legacy.OtherController(owner, apply); other != nil {
+	if other := claim.OtherController(owner, apply); other != nil {
 		if existsAlready(owner, referrers, other.UID) {
 			return true, "", nil
 		}
@@ -102,14 +103,14 @@ func existsAlready(owner validation.Owner, referrers []validation.Owner, control
 
 // expectationOf returns what an owner expects of its WorkspaceTemplateApply, as its controller computes it. cluster is empty while the
 // Cluster is unknown.
-func expectationOf(owner validation.Owner, cluster string) legacy.Expectation {
+func expectationOf(owner validation.Owner, cluster string) claim.Expectation {
 	switch owner := owner.(type) {
 	case *infrav1.CAPTCluster:
 		return legacy.ExpectationOfCAPTCluster(owner, cluster)
 	case *controlplanev1.CAPTControlPlane:
 		return legacy.ExpectationOfControlPlane(owner, cluster)
 	}
-	return legacy.Expectation{Variables: map[string]string{naming.ClusterVariable: cluster}}
+	return claim.Expectation{Variables: map[string]string{naming.ClusterVariable: cluster}}
 }
 
 // otherOwners returns the kinds and names of the referrers other than the owner, sorted: webhooks recognize an error that existed before an
@@ -151,7 +152,7 @@ func ValidateApplyReferences(ctx context.Context, reader validation.Reader, cont
 // determines its name, once the name of the Cluster is known. Then a conflict is only a warning, because the user can delete the
 // WorkspaceTemplateApply.
 func validateApplyOfProfile(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster string, path *field.Path) (validation.Findings, error) {
-	want := legacy.ExpectationOfFargateProfile(cluster, profile)
+	want := claim.ExpectationOfFargateProfile(cluster, profile)
 	if profile.WorkspaceTemplateApplyRef.IsDefined() || want.SchemeName == "" {
 		path = path.Child("workspaceTemplateApplyRef")
 		findings, err := validateReferredApply(ctx, reader, controlPlane, profile.WorkspaceTemplateApplyRef, want, path)
@@ -170,7 +171,7 @@ func validateApplyOfProfile(ctx context.Context, reader validation.Reader, contr
 
 // validateAddedReference rejects a reference that is added to a Fargate profile which already has a WorkspaceTemplateApply of another name.
 // With the reference, CAPT would create the profile a second time, so it would stop writing; and a reference cannot be removed again.
-func validateAddedReference(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane, ref infrav1.WorkspaceTemplateApplyReference, want legacy.Expectation, path *field.Path, findings *validation.Findings) error {
+func validateAddedReference(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation, path *field.Path, findings *validation.Findings) error {
 	if !ref.IsDefined() || want.SchemeName == "" || ref.Name == want.SchemeName {
 		return nil
 	}
@@ -192,7 +193,7 @@ func validateDistinctApplies(controlPlane *controlplanev1.CAPTControlPlane, clus
 	}
 	for i := range spec.FargateProfiles {
 		profile, path := &spec.FargateProfiles[i], field.NewPath("spec", "fargateProfiles").Index(i)
-		name := legacy.ExpectationOfFargateProfile(cluster, profile).SchemeName
+		name := claim.ExpectationOfFargateProfile(cluster, profile).SchemeName
 		if profile.WorkspaceTemplateApplyRef.IsDefined() {
 			name = profile.WorkspaceTemplateApplyRef.Name
 		}
@@ -280,7 +281,7 @@ func ValidateNewWorkspaceTemplateApply(ctx context.Context, reader validation.Re
 type reservation struct {
 	owner validation.Owner
 	// want is what the owner expects of the WorkspaceTemplateApply with this name.
-	want legacy.Expectation
+	want claim.Expectation
 	// purpose and source are parts of messages: what the owner uses the name for, and the object that determines template and variables.
 	purpose, source string
 }
@@ -341,7 +342,7 @@ func reservedForProfile(ctx context.Context, reader validation.Reader, key types
 		}
 		for i := range controlPlane.Spec.FargateProfiles {
 			profile := &controlPlane.Spec.FargateProfiles[i]
-			want := legacy.ExpectationOfFargateProfile(cluster, profile)
+			want := claim.ExpectationOfFargateProfile(cluster, profile)
 			if ref := profile.WorkspaceTemplateApplyRef; ref.Name == key.Name || !ref.IsDefined() && want.SchemeName == key.Name {
 				purpose := "the WorkspaceTemplateApply of its Fargate profile " + profile.Name
 				return &reservation{owner: controlPlane, want: want, purpose: purpose, source: "profile"}, nil

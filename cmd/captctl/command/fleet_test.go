@@ -6,6 +6,7 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -133,6 +135,20 @@ team-a      growing   Configuring   v1.35.0->v1.36.0   Healthy   40% 12m    10m 
 	assert.Contains(t, out, "There are no Clusters of CAPT. Create one as described in docs/quickstart.md")
 }
 
+func TestDescribeAndLogsListNoNamespace(t *testing.T) {
+	for _, command := range []string{"describe", "logs"} {
+		env := aFleet()
+		var listed []string
+		env.funcs = interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			listed = append(listed, fmt.Sprintf("%T", list))
+			return c.List(ctx, list, options...)
+		}}
+		_, _, err := env.run(t, command, "team-a/broken")
+		require.NoError(t, err)
+		assert.Subset(t, []string{"*v1.EventList"}, listed, command)
+	}
+}
+
 func TestDescribeShowsTheCauseAndTheNextStep(t *testing.T) {
 	out, _, err := aFleet().run(t, "describe", "team-a/broken")
 	require.NoError(t, err)
@@ -215,7 +231,7 @@ func TestDescribeReadsAtMostOncePerSecondAndNoticesEvents(t *testing.T) {
 		env.clock = testclock.NewFakeClock(fleetNow)
 		var reads atomic.Int32
 		env.funcs.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			if _, is := list.(*clusterv1.ClusterList); is {
+			if _, is := list.(*eventsv1.EventList); is {
 				reads.Add(1)
 			}
 			return c.List(ctx, list, options...)

@@ -242,11 +242,11 @@ func TestLogsFollowsUntilTheClusterIsGone(t *testing.T) {
 		env := aFleet()
 		env.clock = testclock.NewFakeClock(fleetNow)
 		fails := false
-		env.funcs.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			if fails {
+		env.funcs.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if _, is := object.(*clusterv1.Cluster); is && fails {
 				return errors.New("the API server restarts")
 			}
-			return c.List(ctx, list, options...)
+			return c.Get(ctx, key, object, options...)
 		}
 		type result struct{ out, errOut string }
 		ended := make(chan result)

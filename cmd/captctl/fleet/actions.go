@@ -350,9 +350,8 @@ func failureOf(ctx context.Context, reader client.Reader, apply *infrav1.Workspa
 // read returns the WorkspaceTemplateApplies of the object; false if it does not exist.
 func (o *logsOptions) read(ctx context.Context, reader client.Reader) (applies []*infrav1.WorkspaceTemplateApply, found bool, err error) {
 	if o.kind == applyKind {
-		apply := &infrav1.WorkspaceTemplateApply{}
-		err = reader.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, apply)
-		return []*infrav1.WorkspaceTemplateApply{apply}, err == nil, client.IgnoreNotFound(err)
+		apply, err := named(ctx, reader, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, &infrav1.WorkspaceTemplateApply{})
+		return []*infrav1.WorkspaceTemplateApply{apply}, apply != nil, err
 	}
 	objects, err := o.find(ctx, reader)
 	if err != nil || objects == nil {

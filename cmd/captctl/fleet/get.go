@@ -284,15 +284,44 @@ func (s *selected) objects(ctx context.Context, reader client.Reader) (*overview
 
 // find returns the Cluster with its objects; nil if it does not exist.
 func (s *selected) find(ctx context.Context, reader client.Reader) (*overview.Objects, error) {
-	found, err := read(ctx, reader, s.Namespace)
-	if err != nil {
+	found, err := named(ctx, reader, client.ObjectKey{Namespace: s.Namespace, Name: s.Name}, &clusterv1.Cluster{})
+	if err != nil || found == nil || !isCAPT(found) {
 		return nil, err
 	}
-	index := slices.IndexFunc(found.clusters, func(objects *overview.Objects) bool { return objects.Cluster.Name == s.Name })
-	if index < 0 {
-		return nil, nil
+	o, key := &overview.Objects{Cluster: found}, client.ObjectKey{Namespace: s.Namespace}
+	if ref := found.Spec.InfrastructureRef; ref.APIGroup == infrav1.GroupVersion.Group {
+		key.Name = ref.Name
+		if o.CAPTCluster, err = named(ctx, reader, key, &infrav1.CAPTCluster{}); err != nil {
+			return nil, err
+		}
 	}
-	return found.clusters[index], nil
+	if ref := found.Spec.ControlPlaneRef; ref.APIGroup == controlplanev1.GroupVersion.Group {
+		key.Name = ref.Name
+		if o.ControlPlane, err = named(ctx, reader, key, &controlplanev1.CAPTControlPlane{}); err != nil {
+			return nil, err
+		}
+	}
+	for _, key.Name = range appliesOf(o) {
+		apply, err := named(ctx, reader, key, &infrav1.WorkspaceTemplateApply{})
+		if err != nil {
+			return nil, err
+		}
+		if apply != nil {
+			o.Applies = append(o.Applies, apply)
+		}
+	}
+	return o, nil
+}
+
+// named reads an object; nil if it does not exist.
+func named[O client.Object](ctx context.Context, reader client.Reader, key client.ObjectKey, object O) (none O, err error) {
+	if key.Name == "" {
+		return none, nil
+	}
+	if err := reader.Get(ctx, key, object); err != nil {
+		return none, client.IgnoreNotFound(err)
+	}
+	return object, nil
 }
 
 // watched are the kinds that all commands of the package read, and more.

@@ -34,7 +34,7 @@ var (
 	rows    = Rows{{"default", "Blocked", "UID", "demo"}, {"team-ü", "Ready", "", "a-longer-name"}}
 )
 
-func table(format Format, in colors) string {
+func printed(format Format, in colors) string {
 	var out bytes.Buffer
 	p := &Printer{Palette: Palette{in}, Format: format, to: &out}
 	p.Table(columns, rows)
@@ -42,8 +42,8 @@ func table(format Format, in colors) string {
 }
 
 func TestATableLooksLikeKubectls(t *testing.T) {
-	assert.Equal(t, "NAMESPACE   STATE     NAME\ndefault     Blocked   demo\nteam-ü      Ready     a-longer-name\n", table(Table, none))
-	assert.Equal(t, "NAMESPACE   STATE     EVIDENCE   NAME\ndefault     Blocked   UID        demo\nteam-ü      Ready     -          a-longer-name\n", table(Wide, none))
+	assert.Equal(t, "NAMESPACE   STATE     NAME\ndefault     Blocked   demo\nteam-ü      Ready     a-longer-name\n", printed(Table, none))
+	assert.Equal(t, "NAMESPACE   STATE     EVIDENCE   NAME\ndefault     Blocked   UID        demo\nteam-ü      Ready     -          a-longer-name\n", printed(Wide, none))
 }
 
 // narrow is a table on a terminal.
@@ -122,12 +122,12 @@ func TestTextIsBrokenBetweenWords(t *testing.T) {
 func TestColorsDoNotMoveColumns(t *testing.T) {
 	for in, bad := range map[colors]string{eight: "\x1b[31m", manyColors: "\x1b[38;5;196m"} {
 		for _, format := range []Format{Table, Wide} {
-			colored := table(format, in)
+			colored := printed(format, in)
 			assert.Contains(t, colored, bad+"Blocked\x1b[0m ")
 			for _, sequence := range []string{bad, "\x1b[1m", "\x1b[0m"} {
 				colored = strings.ReplaceAll(colored, sequence, "")
 			}
-			assert.Equal(t, table(format, none), colored)
+			assert.Equal(t, printed(format, none), colored)
 		}
 	}
 }

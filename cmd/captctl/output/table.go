@@ -4,15 +4,17 @@
 package output
 
 import (
-	"bytes"
-	"math"
+	"cmp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 	"k8s.io/cli-runtime/pkg/printers"
 )
+
+// Otherwise the width of ü and … would depend on the locale, which terminals ignore.
+func init() { text.OverrideRuneWidthEastAsianWidth(false) }
 
 // Column of a table.
 type Column struct {
@@ -28,6 +30,13 @@ type Column struct {
 	Style func(cell string) Style
 }
 
+func (c Column) style(cell string) Style {
+	if c.Style == nil {
+		return Plain
+	}
+	return c.Style(cell)
+}
+
 // Rows are the cells of a table, one for each column, wide ones included.
 type Rows [][]string
 
@@ -37,16 +46,38 @@ func (p *Printer) Table(columns []Column, rows Rows) {
 		return
 	}
 	columns, rows = p.shown(columns, rows)
-	var prose *prose
+	var below []string
 	if p.width > 0 {
-		columns, rows, prose = p.fit(columns, rows)
+		columns, below = p.fit(columns, rows)
 	}
-	text, err := printed(columns, rows)
-	if err != nil {
-		p.err = err
-		return
+	for i, line := range strings.Split(p.aligned(columns, rows), "\n") {
+		if p.width > 1 && columns[len(columns)-1].Prose == 0 { // Long words of prose can be copied.
+			line = text.Snip(line, p.width, "…") // Wrapped lines of a table cannot be read. -o wide shows all.
+		}
+		p.text(line + "\n")
+		if i > 0 && below != nil && below[i-1] != "" {
+			p.Text(proseIndent, Plain, below[i-1])
+		}
 	}
-	p.text(p.painted(text, columns, prose))
+}
+
+func (p *Printer) aligned(columns []Column, rows Rows) string {
+	writer := table.NewWriter()
+	writer.SetStyle(table.Style{Box: table.BoxStyle{PaddingRight: strings.Repeat(" ", padding)}})
+	writer.SuppressTrailingSpaces()
+	header := table.Row{}
+	for _, column := range columns {
+		header = append(header, p.Paint(Strong, strings.ToUpper(column.Name)))
+	}
+	writer.AppendHeader(header)
+	for _, row := range rows {
+		cells := table.Row{}
+		for j, column := range columns {
+			cells = append(cells, p.Paint(column.style(row[j]), row[j]))
+		}
+		writer.AppendRow(cells)
+	}
+	return writer.Render()
 }
 
 // shown are the columns that the format has. Empty cells get a dash.
@@ -58,79 +89,10 @@ func (p *Printer) shown(columns []Column, rows Rows) (some []Column, cells Rows)
 		}
 		some = append(some, column)
 		for i := range rows {
-			cell := rows[i][j]
-			if cell == "" {
-				cell = "-"
-			}
-			cells[i] = append(cells[i], cell)
+			cells[i] = append(cells[i], cmp.Or(rows[i][j], "-"))
 		}
 	}
 	return some, cells
-}
-
-// printed is a table without styles.
-func printed(columns []Column, rows Rows) (string, error) {
-	table := &metav1.Table{}
-	for _, column := range columns {
-		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: column.Name, Type: "string"})
-	}
-	for _, row := range rows {
-		cells := make([]any, 0, len(row))
-		for _, cell := range row {
-			cells = append(cells, cell)
-		}
-		table.Rows = append(table.Rows, metav1.TableRow{Cells: cells})
-	}
-	var buffer bytes.Buffer
-	err := printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(table, &buffer)
-	return buffer.String(), err
-}
-
-// painted adds the styles of cells to a table that is aligned already, because escape sequences would count as part of the widths. The first line,
-// which has the names of the columns, shows where each begins. Further lines of prose follow their row.
-func (p *Printer) painted(text string, columns []Column, more *prose) string {
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	starts := starts(lines[0], columns)
-	for i, line := range lines {
-		runes := p.cut([]rune(line))
-		var b strings.Builder
-		for j, column := range columns {
-			from, to := min(starts[j], len(runes)), min(starts[j+1], len(runes))
-			cell := strings.TrimRight(string(runes[from:to]), " ")
-			style := Plain
-			switch {
-			case i == 0:
-				style = Strong
-			case column.Style != nil:
-				style = column.Style(strings.TrimSpace(cell))
-			}
-			b.WriteString(p.Paint(style, cell) + strings.Repeat(" ", to-from-utf8.RuneCountInString(cell)))
-		}
-		lines[i] = strings.TrimRight(b.String(), " ")
-		if i > 0 && more != nil {
-			lines[i] += more.below(p, i-1, starts)
-		}
-	}
-	return strings.Join(lines, "\n") + "\n"
-}
-
-// cut shortens a line to the width of the terminal: wrapped lines of a table cannot be read. -o wide shows all.
-func (p *Printer) cut(line []rune) []rune {
-	if p.width < 2 || len(line) <= p.width {
-		return line
-	}
-	return append(line[:p.width-1:p.width-1], '…')
-}
-
-// starts returns the offset at which each column begins in the first line; after the last one, math.MaxInt.
-func starts(header string, columns []Column) (offsets []int) {
-	from := 0
-	for _, column := range columns {
-		from += strings.Index(header[from:], strings.ToUpper(column.Name))
-		offsets = append(offsets, from)
-		from += len(column.Name)
-	}
-	return append(offsets, math.MaxInt)
 }
 
 const (
@@ -142,64 +104,48 @@ const (
 	proseIndent = "    "
 )
 
-// prose has the lines that follow the rows of a table.
-type prose struct {
-	lines [][]string
-	// isLast is true if the prose continues the last column, and false if all of it is below its row.
-	isLast bool
-}
-
 // fit makes a table as narrow as the terminal: it leaves out optional columns, breaks prose into lines, in its column or, if that is too narrow, below
 // each row, and shortens the cells of the widest columns.
-func (p *Printer) fit(columns []Column, rows Rows) ([]Column, Rows, *prose) {
+func (p *Printer) fit(columns []Column, rows Rows) (_ []Column, below []string) {
 	all, last := widths(columns, rows), len(columns)-1
 	fixed := all
 	if columns[last].Prose > 0 {
 		fixed = all[:last]
 	}
-	if i := lastOptional(columns); i >= 0 && p.total(fixed) > p.width {
-		return p.fit(without(columns, rows, i))
+	if i := lastOptional(columns); i >= 0 && total(fixed) > p.width {
+		rows.drop(i)
+		return p.fit(slices.Delete(columns, i, i+1), rows)
 	}
+	space := p.width - total(fixed) - padding
 	switch {
-	case p.total(all) <= p.width:
-		return columns, rows, nil
-	case columns[last].Prose == 0:
+	case columns[last].Prose == 0 || total(all) <= p.width:
 		p.shorten(rows, all)
-		return columns, rows, nil
-	}
-	if space := p.width - p.total(fixed) - padding; space >= narrowestProse || all[last] <= 2*space && longestWord(rows, last) < space-len(" .") {
-		return columns, rows, p.inColumn(rows, space, columns[last].Prose)
-	}
-	more := &prose{}
-	for i, row := range rows {
-		var lines []string
-		if row[last] != "-" {
-			lines = p.proseLines(row[last], p.width-len(proseIndent), columns[last].Prose)
+		return columns, nil
+	case space >= narrowestProse || all[last] <= 2*space && longestWord(rows, last) < space-len(" ."):
+		for _, row := range rows {
+			row[last] = p.prose(row[last], space, columns[last].Prose)
 		}
-		more.lines, rows[i] = append(more.lines, lines), row[:last]
+		return columns, nil
+	}
+	for i, row := range rows {
+		below = append(below, "")
+		if row[last] != "-" {
+			below[i] = p.prose(row[last], p.width-len(proseIndent), columns[last].Prose)
+		}
+		rows[i] = row[:last]
 	}
 	p.shorten(rows, fixed)
-	return columns[:last], rows, more
+	return columns[:last], below
 }
 
-// inColumn breaks the cells of the last column into lines, and leaves the first one in its row.
-func (p *Printer) inColumn(rows Rows, width, most int) *prose {
-	more := &prose{isLast: true}
-	for _, row := range rows {
-		lines := p.proseLines(row[len(row)-1], width, most)
-		row[len(row)-1], more.lines = lines[0], append(more.lines, lines[1:])
-	}
-	return more
-}
-
-// proseLines breaks prose into at most so many lines.
-func (p *Printer) proseLines(text string, width, most int) []string {
+// prose breaks prose into at most so many lines.
+func (p *Printer) prose(text string, width, most int) string {
 	lines := strings.Split(p.wrapped(text, width-len(" .")), "\n")
 	if len(lines) > most {
 		last := []rune(lines[most-1]) // A word that is too long is not broken elsewhere, so that it can be copied.
 		lines = append(lines[:most-1], string(last[:min(len(last), max(width-len(" ."), 0))])+" …")
 	}
-	return lines
+	return strings.Join(lines, "\n")
 }
 
 // widths are those of columns with all of their text.
@@ -208,7 +154,7 @@ func widths(columns []Column, rows Rows) []int {
 	for j := range columns {
 		all[j] = len(columns[j].Name)
 		for i := range rows {
-			all[j] = max(all[j], utf8.RuneCountInString(printers.EscapeTerminal(rows[i][j])))
+			all[j] = max(all[j], text.StringWidth(printers.EscapeTerminal(rows[i][j])))
 		}
 	}
 	return all
@@ -217,7 +163,7 @@ func widths(columns []Column, rows Rows) []int {
 func longestWord(rows Rows, column int) (length int) {
 	for _, row := range rows {
 		for word := range strings.FieldsSeq(row[column]) {
-			length = max(length, utf8.RuneCountInString(word))
+			length = max(length, text.StringWidth(word))
 		}
 	}
 	return length
@@ -232,17 +178,14 @@ func lastOptional(columns []Column) int {
 	return -1
 }
 
-// without is a table without a column.
-func without(columns []Column, rows Rows, i int) ([]Column, Rows) {
-	fewer := make(Rows, len(rows))
-	for j, row := range rows {
-		fewer[j] = slices.Delete(slices.Clone(row), i, i+1)
+func (r Rows) drop(column int) {
+	for i := range r {
+		r[i] = slices.Delete(r[i], column, column+1)
 	}
-	return slices.Delete(slices.Clone(columns), i, i+1), fewer
 }
 
 // total is the width of a table.
-func (p *Printer) total(widths []int) (total int) {
+func total(widths []int) (total int) {
 	for _, width := range widths {
 		total += width
 	}
@@ -251,7 +194,7 @@ func (p *Printer) total(widths []int) (total int) {
 
 // shorten shortens the widest columns until the table fits.
 func (p *Printer) shorten(rows Rows, widths []int) {
-	for p.total(widths) > p.width && slices.Max(widths) > narrowestCell {
+	for total(widths) > p.width && slices.Max(widths) > narrowestCell {
 		widths[slices.Index(widths, slices.Max(widths))]--
 	}
 	for _, row := range rows {
@@ -259,17 +202,4 @@ func (p *Printer) shorten(rows Rows, widths []int) {
 			row[j] = shortened(row[j], widths[j])
 		}
 	}
-}
-
-// below are the lines that follow a row.
-func (m *prose) below(p *Printer, row int, starts []int) string {
-	indent := proseIndent
-	if m.isLast {
-		indent = strings.Repeat(" ", starts[len(starts)-2])
-	}
-	var b strings.Builder
-	for _, line := range m.lines[row] {
-		b.WriteString("\n" + indent + p.Paint(Plain, line))
-	}
-	return b.String()
 }

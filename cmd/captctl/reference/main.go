@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Reference writes the documents that are made from the help and types of captctl, docs/captctl.md and docs/captctl-output.md, from the
-// definitions of CAPT's kinds, docs/api.md, and from what captctl prints, docs/captctl.svg.
+// Reference writes the documents that are made from the help and types of captctl, docs/captctl.md and docs/captctl-output.md, and
+// from what captctl prints, docs/captctl.svg.
 package main
 
 import (
@@ -28,15 +28,11 @@ func documents(repository string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	api, err := apiDocument(repository)
-	if err != nil {
-		return nil, err
-	}
 	screen, err := screenDocument()
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{"docs/captctl.svg": screen, "docs/captctl.md": commandsDocument(), "docs/captctl-output.md": schema, "docs/api.md": api}, nil
+	return map[string]string{"docs/captctl.svg": screen, "docs/captctl.md": commandsDocument(), "docs/captctl-output.md": schema}, nil
 }
 
 func write(repository string) error {

@@ -4,11 +4,9 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	_ "embed" // For the objects and the template.
-	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -19,7 +17,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -36,7 +33,7 @@ import (
 // fleetObjects are three Clusters as CAPT reported them in a sandbox, without the fields that captctl does not read.
 //
 //go:embed fleet.yaml
-var fleetObjects []byte
+var fleetObjects string
 
 //go:embed screen.svg.tmpl
 var screenTemplate string
@@ -76,23 +73,16 @@ func screenDocument() (string, error) {
 }
 
 // objectsOf are the objects of a YAML file.
-func objectsOf(file []byte) (objects []client.Object, err error) {
-	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(file)))
+func objectsOf(file string) (objects []client.Object, err error) {
 	decoder := serializer.NewCodecFactory(cluster.Scheme()).UniversalDeserializer()
-	for {
-		document, err := reader.Read()
-		switch {
-		case errors.Is(err, io.EOF):
-			return objects, nil
-		case err != nil:
-			return nil, err
-		}
-		object, _, err := decoder.Decode(document, nil, nil)
+	for document := range strings.SplitSeq(file, "\n---\n") {
+		object, _, err := decoder.Decode([]byte(document), nil, nil)
 		if err != nil {
 			return nil, err
 		}
 		objects = append(objects, object.(client.Object)) //nolint:forcetypeassert // The file has no lists.
 	}
+	return objects, nil
 }
 
 // Measures of the picture in pixels. The width of a character is set for each text, so that all fonts align.

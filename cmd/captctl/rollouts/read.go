@@ -194,9 +194,8 @@ func (r *reader) namespaceLabels(ctx context.Context, known map[string]labels.Se
 	namespace := &corev1.Namespace{}
 	if err := r.Get(ctx, client.ObjectKey{Name: name}, namespace); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading namespace %s: %w", name, err)
-	} else if err == nil {
-		known[name] = labels.Merge(nil, namespace.Labels)
 	}
+	known[name] = namespace.Labels // Also if it does not exist.
 	return known[name], nil
 }
 

@@ -370,8 +370,9 @@ func showStep(p *output.Printer, step *plan.Step, condition string) {
 type choice struct{ line, meaning string }
 
 var (
-	pinIt  = choice{"pin: true", "keep the Workspace as it is, with a WorkspaceTemplate of its own"}
-	skipIt = choice{"skip: true", "leave it as it is; the manager reports AdoptionRequired and writes nothing"}
+	pinIt    = choice{"pin: true", "keep the Workspace as it is, with a WorkspaceTemplate of its own"}
+	permitIt = choice{"permit: true", "add its namespace to spec.allowedNamespaces of the WorkspaceTemplate"}
+	skipIt   = choice{"skip: true", "leave it as it is; the manager reports AdoptionRequired and writes nothing"}
 )
 
 // entry has the decision about an object, as lines, and the choices that the user has.
@@ -386,12 +387,15 @@ func openDecisions(findings []migrate.Finding) (owners, workspaces []entry) {
 	for _, finding := range findings {
 		switch {
 		case !finding.Undecided():
-		case finding.Reason == planner.ReasonWorkspaceShared && finding.Workspace != nil:
+		case (finding.Reason == planner.ReasonWorkspaceShared || finding.Reason == planner.ReasonWorkspaceNotRecorded) && finding.Workspace != nil:
 			var choices []choice
 			for _, candidate := range finding.Candidates {
 				choices = append(choices, choice{"belongsTo: " + string(candidate.Object.UID), candidate.Object.String()})
 			}
 			workspaces = addChoices(workspaces, *finding.Workspace, choices)
+			if finding.Reason == planner.ReasonWorkspaceNotRecorded { // The candidate may be another object than the one that it was built for.
+				owners = addChoices(owners, finding.Object, []choice{{skipIt.line, "instead of belongsTo below: " + skipIt.meaning}})
+			}
 		case isOwnerKind(finding.Object.Kind):
 			for _, owner := range finding.Objects() {
 				owners = addChoices(owners, owner, choicesFor(finding, owner))
@@ -439,7 +443,7 @@ func withDecided(of *plan.Plan, owners, workspaces []entry) (allOwners, allWorks
 	}
 	for _, d := range of.Decisions.Owners {
 		if object, found := needed[d.UID]; found {
-			owners = addDecision(owners, object, fieldLine("take", string(d.Take)), fieldLine("pin", d.Pin), fieldLine("skip", d.Skip), fieldLine("reason", d.Reason))
+			owners = addDecision(owners, object, fieldLine("take", string(d.Take)), fieldLine("pin", d.Pin), fieldLine("permit", d.Permit), fieldLine("skip", d.Skip), fieldLine("reason", d.Reason))
 		}
 	}
 	for _, d := range of.Decisions.Workspaces {
@@ -462,17 +466,19 @@ func fieldLine[T comparable](field string, value T) string {
 	return field + ": " + string(data)
 }
 
-// addDecision adds an earlier decision, unless the user has to decide about the object again. One case needs both: if the WorkspaceTemplateApply
-// that was chosen must be pinned now, take: is kept, and pin: is the new choice.
+// addDecision adds an earlier decision, unless the user has to decide about the object again. Some cases need both: if the WorkspaceTemplateApply
+// that was chosen must be pinned now, or needs a permission, take: is kept, and pin: or permit: is the new choice.
 func addDecision(entries []entry, object migrate.ObjectRef, lines ...string) []entry {
 	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 	i := slices.IndexFunc(entries, func(e entry) bool { return e.object.UID == object.UID })
 	if i < 0 {
 		return append(entries, entry{object: object, decided: lines})
 	}
-	if strings.HasPrefix(lines[0], "take: ") && slices.Contains(entries[i].choices, pinIt) {
-		entries[i].decided = lines[:1]
-		entries[i].choices = []choice{pinIt, {skipIt.line, "instead of take: " + skipIt.meaning}}
+	for _, added := range []choice{pinIt, permitIt} {
+		if strings.HasPrefix(lines[0], "take: ") && slices.Contains(entries[i].choices, added) {
+			entries[i].decided = lines[:1]
+			entries[i].choices = []choice{added, {skipIt.line, "instead of take: " + skipIt.meaning}}
+		}
 	}
 	return entries
 }
@@ -500,8 +506,10 @@ func choicesFor(finding migrate.Finding, owner migrate.ObjectRef) (choices []cho
 			}
 		}
 	}
-	if strings.Contains(finding.Message, "pin: true") {
-		choices = append(choices, pinIt)
+	for _, one := range []choice{pinIt, permitIt} {
+		if strings.Contains(finding.Message, one.line) {
+			choices = append(choices, one)
+		}
 	}
 	return append(choices, skipIt)
 }
@@ -542,7 +550,7 @@ func showDecisions(p *output.Printer, of *plan.Plan) {
 		for _, one := range []struct {
 			made bool
 			text string
-		}{{d.Take != "", "take " + name(d.Take)}, {d.Pin, "pin"}, {d.Skip, "skip"}} {
+		}{{d.Take != "", "take " + name(d.Take)}, {d.Pin, "pin"}, {d.Permit, "permit"}, {d.Skip, "skip"}} {
 			if one.made {
 				rows = append(rows, []string{name(d.UID), one.text, d.Reason})
 			}

@@ -256,22 +256,32 @@ func TestDecisionsToPasteContainEarlierOnes(t *testing.T) {
 		},
 		Findings: []migrate.Finding{{Severity: migrate.Blocked, Reason: planner.ReasonWorkspaceDiffers, Object: ref("taken"), Message: "set pin: true"}},
 	}
-	read := func() *migrate.Decisions {
+	read := func(line string) *migrate.Decisions {
 		found := view.NewCheck(&check.Report{}, &status.Fleet{Plan: of}, nil)
 		text := printed(t, output.Table, func(to *output.Printer) { view.ShowCheck(to, found) })
 		require.Equal(t, 1, strings.Count(text, "save"), text)
 		_, document, _ := strings.Cut(text, "--out plan.json\n")
 		document, _, _ = strings.Cut(document, "\n\nChecks")
-		decisions, err := migrate.ParseDecisions([]byte(strings.Replace(document, "  # pin: true", "  pin: true", 1)))
+		decisions, err := migrate.ParseDecisions([]byte(strings.Replace(document, "  # "+line, "  "+line, 1)))
 		require.NoError(t, err, document)
 		return decisions
 	}
-	decisions := read()
+	decisions := read("pin: true")
 	assert.Equal(t, []migrate.OwnerDecision{{UID: "taken", Take: "x", Pin: true}, of.Decisions.Owners[1]}, decisions.Owners)
 	assert.Equal(t, of.Decisions.Workspaces, decisions.Workspaces)
 
+	of.Findings[0] = migrate.Finding{Severity: migrate.Ambiguous, Reason: planner.ReasonPermissionRequired, Object: ref("taken"), Message: "set permit: true"}
+	assert.Equal(t, migrate.OwnerDecision{UID: "taken", Take: "x", Permit: true}, read("permit: true").Owners[0])
+
+	of.Findings[0] = migrate.Finding{
+		Severity: migrate.Ambiguous, Reason: planner.ReasonWorkspaceNotRecorded, Object: ref("taken"), Workspace: &migrate.ObjectRef{Kind: "Workspace", Name: "v", UID: "v"},
+		Candidates: []migrate.Candidate{{Object: ref("z")}},
+	}
+	assert.Contains(t, read("belongsTo: z").Workspaces, migrate.WorkspaceDecision{UID: "v", BelongsTo: "z"})
+	assert.Contains(t, read("skip: true").Owners, migrate.OwnerDecision{UID: "taken", Skip: true}, "it may be forged")
+
 	of.Findings, of.Units = nil, of.Units[:2]
-	assert.Equal(t, of.Decisions.Owners[1:2], read().Owners, "also when nothing is open")
+	assert.Equal(t, of.Decisions.Owners[1:2], read("pin: true").Owners, "also when nothing is open")
 	of.Units[1].State = plan.Skipped
 	assert.False(t, view.NeedsDecisionsAgain(of), "nothing is planned any more")
 }

@@ -183,23 +183,23 @@ func (r Reader) missingUnowned(ctx context.Context, namespace, name string) (str
 	return fmt.Sprintf("Workspace %s does not exist", name), nil
 }
 
-// belongsTo reports whether a Workspace belongs to a namespace. A cluster-wide one without a claim, as CAPT v0.3 created it, belongs to the
+// belongsTo reports whether a Workspace belongs to a namespace. A cluster-wide one without a claim belongs to the
 // namespace of the WorkspaceTemplateApply whose status, which users cannot write, records it, or else to that of its connection Secret.
 func (r Reader) belongsTo(ctx context.Context, namespace string, live *workspace.Live, name string) (bool, error) {
 	if live.Scope() != terraform.ScopeCluster || live.Claimed() {
 		return !live.ClaimedElsewhere(namespace), nil
 	}
-	adopted, err := r.listApplies(ctx, "", client.MatchingFields{index.WorkspaceName: name})
+	named, err := r.listApplies(ctx, "", client.MatchingFields{index.WorkspaceName: name})
 	if err != nil {
 		return false, err
 	}
-	for i := range adopted {
-		if live.RecordedFor(&adopted[i]) {
-			return adopted[i].Namespace == namespace, nil
+	for i := range named {
+		if live.RecordedFor(&named[i]) {
+			return named[i].Namespace == namespace, nil
 		}
 	}
-	unadopted, err := r.listApplies(ctx, namespace, client.MatchingFields{index.DerivedName: name})
-	if err != nil || slices.ContainsFunc(unadopted, func(apply infrav1.WorkspaceTemplateApply) bool { return apply.Status.WorkspaceName == name }) {
+	derived, err := r.listApplies(ctx, namespace, client.MatchingFields{index.DerivedName: name})
+	if err != nil || slices.ContainsFunc(derived, func(apply infrav1.WorkspaceTemplateApply) bool { return apply.Status.WorkspaceName == name }) {
 		return err == nil, err
 	}
 	ref := live.Spec().WriteConnectionSecretToRef

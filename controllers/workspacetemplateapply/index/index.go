@@ -19,8 +19,7 @@ import (
 const (
 	// WorkspaceName has the names of spec.workspaceName.
 	WorkspaceName = "spec.workspaceName"
-	// DerivedName has the names that the Workspace of an object without spec.workspaceName gets: by the naming scheme, in either scope, and from
-	// CAPT v0.3, which is the one in the namespaced scope.
+	// DerivedName has the names that the Workspace of an object without spec.workspaceName gets: by the naming scheme, in either scope.
 	DerivedName = "metadata.name.workspace"
 	// Controller has the UID of the controlling owner.
 	Controller = "metadata.controller"

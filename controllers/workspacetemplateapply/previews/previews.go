@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package previews runs the previews of staged rollouts, of changes of single objects, and of adoptions: a second Workspace with the state and the new content of the one of a
+// Package previews runs the previews of staged rollouts, of changes of single objects, and as proofs: a second Workspace with the state and the new content of the one of a
 // WorkspaceTemplateApply, which may only observe. It shows whether Terraform would change anything.
 package previews
 
@@ -18,8 +18,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
@@ -51,7 +51,7 @@ type Facts struct {
 	// Revision is the revision of the template to preview; empty when no preview is wanted. The preview of a change of spec has the revision that the
 	// object has.
 	Revision string
-	// Proof is the request for a proof that the preview answers; empty unless an object is adopted.
+	// Proof is the request for a proof that the preview answers; empty without one.
 	Proof string
 	// Assigned is true when the object already has the revision, and nothing else changes.
 	Assigned bool
@@ -146,7 +146,7 @@ func (f *Facts) noPlan() string {
 	return "provider-terraform did not plan it. Check that it runs, and what it is busy with (flag --max-reconcile-rate)"
 }
 
-// limit ends the wait for a result previewTimeout after it began. The wait for a proof ends with captctl, which reverts the adoption without one.
+// limit ends the wait for a result previewTimeout after it began. The wait for a proof ends with captctl, which withdraws the request.
 func (f *Facts) limit(d *Decision, since time.Time, why string) {
 	if f.Proof != "" {
 		return
@@ -240,7 +240,7 @@ func (r Runner) Live(ctx context.Context, apply *infrav1.WorkspaceTemplateApply,
 	case ok:
 	case of != nil:
 		scope = of.Scope()
-	case legacy.UnadoptedWorkspace(apply) != "": // CAPT v0.3 created cluster-wide Workspaces.
+	case claim.RecordsWorkspace(apply): // A record without a reference is of a cluster-wide Workspace.
 		scope = terraform.ScopeCluster
 	default:
 		return nil, nil

@@ -21,6 +21,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -276,21 +278,13 @@ func concerns(request *http.Request, resources []string) bool {
 	return slices.Contains(resources, name)
 }
 
+var requests = &apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+
 // resource is the resource of a path, such as "deployments/status".
 func resource(path string) string {
-	words := strings.Split(strings.Trim(path, "/"), "/")
-	if words[0] == "apis" {
-		words = words[1:] // The API group comes before the version.
-	}
-	words = words[min(2, len(words)):]
-	if len(words) > 2 && words[0] == "namespaces" && words[2] != "status" && words[2] != "finalize" {
-		words = words[2:]
-	}
-	switch len(words) {
-	case 0:
+	info, err := requests.NewRequestInfo(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}})
+	if err != nil {
 		return ""
-	case 1, 2:
-		return words[0]
 	}
-	return words[0] + "/" + words[2]
+	return strings.TrimSuffix(info.Resource+"/"+info.Subresource, "/")
 }

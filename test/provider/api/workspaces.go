@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 
 	xpv1 "github.com/crossplane/crossplane-runtime/v2/apis/common/v1"
-	xpv2 "github.com/crossplane/crossplane-runtime/v2/apis/common/v2"
 	"github.com/crossplane/crossplane-runtime/v2/pkg/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,73 +22,62 @@ var (
 // AddToScheme adds both kinds.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypeWithName(ClusterWorkspaceKind, &ClusterWorkspace{})
-	scheme.AddKnownTypeWithName(ClusterWorkspaceKind.GroupVersion().WithKind("WorkspaceList"), &ClusterWorkspaceList{})
+	scheme.AddKnownTypeWithName(ClusterWorkspaceKind.GroupVersion().WithKind("WorkspaceList"), &List[ClusterWorkspace]{})
 	metav1.AddToGroupVersion(scheme, ClusterWorkspaceKind.GroupVersion())
 	scheme.AddKnownTypeWithName(NamespacedWorkspaceKind, &NamespacedWorkspace{})
-	scheme.AddKnownTypeWithName(NamespacedWorkspaceKind.GroupVersion().WithKind("WorkspaceList"), &NamespacedWorkspaceList{})
+	scheme.AddKnownTypeWithName(NamespacedWorkspaceKind.GroupVersion().WithKind("WorkspaceList"), &List[NamespacedWorkspace]{})
 	metav1.AddToGroupVersion(scheme, NamespacedWorkspaceKind.GroupVersion())
 	return nil
 }
 
-// ClusterWorkspace is a Workspace of tf.upbound.io.
-type ClusterWorkspace struct {
+// Workspace is a Workspace of either scope. Scopes differ in the references to a ProviderConfig and to a Secret.
+type Workspace[ProviderConfig, Secret any] struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   ClusterWorkspaceSpec `json:"spec"`
-	Status Status               `json:"status,omitempty"`
+	Spec   Spec[ProviderConfig, Secret] `json:"spec"`
+	Status Status                       `json:"status,omitempty"`
 }
 
-// ClusterWorkspaceSpec is the desired state of a ClusterWorkspace.
-type ClusterWorkspaceSpec struct {
-	xpv1.ResourceSpec `json:",inline"`
-
-	ForProvider Parameters `json:"forProvider"`
+// Spec is the desired state of a Workspace. Those of a namespace have no DeletionPolicy.
+type Spec[ProviderConfig, Secret any] struct {
+	WriteConnectionSecretToReference *Secret                 `json:"writeConnectionSecretToRef,omitempty"`
+	ProviderConfigReference          *ProviderConfig         `json:"providerConfigRef,omitempty"`
+	ManagementPolicies               xpv1.ManagementPolicies `json:"managementPolicies,omitempty"`
+	DeletionPolicy                   xpv1.DeletionPolicy     `json:"deletionPolicy,omitempty"`
+	ForProvider                      Parameters              `json:"forProvider"`
 }
 
-// ClusterWorkspaceList is a list of ClusterWorkspaces.
-type ClusterWorkspaceList struct {
+// List is a list of Workspaces.
+type List[W any] struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 
-	Items []ClusterWorkspace `json:"items"`
+	Items []W `json:"items"`
 }
 
-// NamespacedWorkspace is a Workspace of tf.m.upbound.io.
-type NamespacedWorkspace struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+type (
+	// ClusterWorkspace is a Workspace of tf.upbound.io.
+	ClusterWorkspace = Workspace[xpv1.Reference, xpv1.SecretReference]
+	// NamespacedWorkspace is a Workspace of tf.m.upbound.io.
+	NamespacedWorkspace = Workspace[xpv1.ProviderConfigReference, xpv1.LocalSecretReference]
+)
 
-	Spec   NamespacedWorkspaceSpec `json:"spec"`
-	Status Status                  `json:"status,omitempty"`
-}
-
-// NamespacedWorkspaceSpec is the desired state of a NamespacedWorkspace.
-type NamespacedWorkspaceSpec struct {
-	xpv2.ManagedResourceSpec `json:",inline"`
-
-	ForProvider Parameters `json:"forProvider"`
-}
-
-// NamespacedWorkspaceList is a list of NamespacedWorkspaces.
-type NamespacedWorkspaceList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-
-	Items []NamespacedWorkspace `json:"items"`
-}
+var (
+	_ interface {
+		resource.Managed
+		resource.ConnectionSecretWriterTo
+		resource.ProviderConfigReferencer
+		resource.Orphanable
+	} = &ClusterWorkspace{}
+	_ resource.ModernManaged = &NamespacedWorkspace{}
+)
 
 // DeepCopyObject returns a deep copy.
-func (w *ClusterWorkspace) DeepCopyObject() runtime.Object { return deepCopy(w) }
+func (w *Workspace[P, S]) DeepCopyObject() runtime.Object { return deepCopy(w) }
 
 // DeepCopyObject returns a deep copy.
-func (l *ClusterWorkspaceList) DeepCopyObject() runtime.Object { return deepCopy(l) }
-
-// DeepCopyObject returns a deep copy.
-func (w *NamespacedWorkspace) DeepCopyObject() runtime.Object { return deepCopy(w) }
-
-// DeepCopyObject returns a deep copy.
-func (l *NamespacedWorkspaceList) DeepCopyObject() runtime.Object { return deepCopy(l) }
+func (l *List[W]) DeepCopyObject() runtime.Object { return deepCopy(l) }
 
 // deepCopy copies through JSON: everything in these types is stored in the API.
 func deepCopy[T any](in *T) *T {
@@ -104,106 +92,48 @@ func deepCopy[T any](in *T) *T {
 	return out
 }
 
-var (
-	_ interface {
-		resource.Managed
-		resource.ConnectionSecretWriterTo
-		resource.ProviderConfigReferencer
-		resource.Orphanable
-	} = &ClusterWorkspace{}
-	_ resource.ModernManaged = &NamespacedWorkspace{}
-)
-
 // Parameters of the module.
-func (w *ClusterWorkspace) Parameters() *Parameters { return &w.Spec.ForProvider }
+func (w *Workspace[P, S]) Parameters() *Parameters { return &w.Spec.ForProvider }
 
 // Observation is what the last look found.
-func (w *ClusterWorkspace) Observation() *Observation { return &w.Status.AtProvider }
+func (w *Workspace[P, S]) Observation() *Observation { return &w.Status.AtProvider }
 
 // GetCondition returns the condition of that type, with status Unknown if there is none.
-func (w *ClusterWorkspace) GetCondition(t xpv1.ConditionType) xpv1.Condition {
+func (w *Workspace[P, S]) GetCondition(t xpv1.ConditionType) xpv1.Condition {
 	return w.Status.GetCondition(t)
 }
 
 // SetConditions adds conditions, or replaces those of their types.
-func (w *ClusterWorkspace) SetConditions(c ...xpv1.Condition) { w.Status.SetConditions(c...) }
+func (w *Workspace[P, S]) SetConditions(c ...xpv1.Condition) { w.Status.SetConditions(c...) }
 
 // GetManagementPolicies returns what the provider may do.
-func (w *ClusterWorkspace) GetManagementPolicies() xpv1.ManagementPolicies {
+func (w *Workspace[P, S]) GetManagementPolicies() xpv1.ManagementPolicies {
 	return w.Spec.ManagementPolicies
 }
 
 // SetManagementPolicies sets what the provider may do.
-func (w *ClusterWorkspace) SetManagementPolicies(p xpv1.ManagementPolicies) {
+func (w *Workspace[P, S]) SetManagementPolicies(p xpv1.ManagementPolicies) {
 	w.Spec.ManagementPolicies = p
 }
 
 // GetProviderConfigReference returns the ProviderConfig.
-func (w *ClusterWorkspace) GetProviderConfigReference() *xpv1.Reference {
-	return w.Spec.ProviderConfigReference
-}
+func (w *Workspace[P, S]) GetProviderConfigReference() *P { return w.Spec.ProviderConfigReference }
 
 // SetProviderConfigReference sets the ProviderConfig.
-func (w *ClusterWorkspace) SetProviderConfigReference(r *xpv1.Reference) {
-	w.Spec.ProviderConfigReference = r
-}
+func (w *Workspace[P, S]) SetProviderConfigReference(r *P) { w.Spec.ProviderConfigReference = r }
 
 // GetWriteConnectionSecretToReference returns the Secret that gets all outputs.
-func (w *ClusterWorkspace) GetWriteConnectionSecretToReference() *xpv1.SecretReference {
+func (w *Workspace[P, S]) GetWriteConnectionSecretToReference() *S {
 	return w.Spec.WriteConnectionSecretToReference
 }
 
 // SetWriteConnectionSecretToReference sets the Secret that gets all outputs.
-func (w *ClusterWorkspace) SetWriteConnectionSecretToReference(r *xpv1.SecretReference) {
+func (w *Workspace[P, S]) SetWriteConnectionSecretToReference(r *S) {
 	w.Spec.WriteConnectionSecretToReference = r
 }
 
 // GetDeletionPolicy returns what becomes of the resources when the Workspace is deleted.
-func (w *ClusterWorkspace) GetDeletionPolicy() xpv1.DeletionPolicy { return w.Spec.DeletionPolicy }
+func (w *Workspace[P, S]) GetDeletionPolicy() xpv1.DeletionPolicy { return w.Spec.DeletionPolicy }
 
 // SetDeletionPolicy sets what becomes of the resources when the Workspace is deleted.
-func (w *ClusterWorkspace) SetDeletionPolicy(p xpv1.DeletionPolicy) { w.Spec.DeletionPolicy = p }
-
-// Parameters of the module.
-func (w *NamespacedWorkspace) Parameters() *Parameters { return &w.Spec.ForProvider }
-
-// Observation is what the last look found.
-func (w *NamespacedWorkspace) Observation() *Observation { return &w.Status.AtProvider }
-
-// GetCondition returns the condition of that type, with status Unknown if there is none.
-func (w *NamespacedWorkspace) GetCondition(t xpv1.ConditionType) xpv1.Condition {
-	return w.Status.GetCondition(t)
-}
-
-// SetConditions adds conditions, or replaces those of their types.
-func (w *NamespacedWorkspace) SetConditions(c ...xpv1.Condition) { w.Status.SetConditions(c...) }
-
-// GetManagementPolicies returns what the provider may do.
-func (w *NamespacedWorkspace) GetManagementPolicies() xpv1.ManagementPolicies {
-	return w.Spec.ManagementPolicies
-}
-
-// SetManagementPolicies sets what the provider may do.
-func (w *NamespacedWorkspace) SetManagementPolicies(p xpv1.ManagementPolicies) {
-	w.Spec.ManagementPolicies = p
-}
-
-// GetProviderConfigReference returns the ProviderConfig.
-func (w *NamespacedWorkspace) GetProviderConfigReference() *xpv1.ProviderConfigReference {
-	return w.Spec.ProviderConfigReference
-}
-
-// SetProviderConfigReference sets the ProviderConfig.
-func (w *NamespacedWorkspace) SetProviderConfigReference(r *xpv1.ProviderConfigReference) {
-	w.Spec.ProviderConfigReference = r
-}
-
-// GetWriteConnectionSecretToReference returns the Secret that gets all outputs.
-func (w *NamespacedWorkspace) GetWriteConnectionSecretToReference() *xpv1.LocalSecretReference {
-	return w.Spec.WriteConnectionSecretToReference
-}
-
-// SetWriteConnectionSecretToReference sets the Secret that gets all outputs.
-func (w *NamespacedWorkspace) SetWriteConnectionSecretToReference(r *xpv1.LocalSecretReference) {
-	w.Spec.WriteConnectionSecretToReference = r
-}
+func (w *Workspace[P, S]) SetDeletionPolicy(p xpv1.DeletionPolicy) { w.Spec.DeletionPolicy = p }

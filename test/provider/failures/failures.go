@@ -12,6 +12,7 @@ import (
 	"embed"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -32,6 +33,16 @@ type Sample struct {
 // NeedsDetail reports whether the summary line does not name the failure: only the whole output does.
 func (s Sample) NeedsDetail() bool {
 	return strings.HasSuffix(s.Name, "-explains")
+}
+
+// Classes returns the classes of all failures.
+func Classes() (classes []string) {
+	for _, sample := range Samples() {
+		if !slices.Contains(classes, sample.Class) {
+			classes = append(classes, sample.Class)
+		}
+	}
+	return classes
 }
 
 // Samples returns all failures, in the order of their classes and names.

@@ -5,9 +5,6 @@
 package apiserver
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -104,24 +101,4 @@ func (c Config) Args() []string {
 			"--audit-log-maxsize=4096")
 	}
 	return append(args, c.Extra...)
-}
-
-// ClientIn returns a Client for the sandbox in a directory.
-func ClientIn(dir string) (*http.Client, error) {
-	bundle, err := os.ReadFile(filepath.Join(dir, "pki", "ca.crt"))
-	if err != nil {
-		return nil, err
-	}
-	return Client(bundle), nil
-}
-
-// Client returns an HTTP client that trusts the server's authority. It has no client certificate: health endpoints need
-// none.
-func Client(bundle []byte) *http.Client {
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(bundle)
-	return &http.Client{Transport: &http.Transport{
-		TLSClientConfig:   &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
-		DisableKeepAlives: true,
-	}}
 }

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
@@ -47,9 +49,11 @@ func Build(ctx context.Context, out io.Writer, names ...string) error {
 		return err
 	}
 	steps := group(list)
-	progress := newProgress(out, steps)
-	for _, s := range steps {
-		if err := s.build(ctx, root, progress); err != nil {
+	if len(steps) > 0 && steps[0].pin() != "" {
+		fmt.Fprintln(out, "Building from source what is missing in bin/. Building everything takes about 8 minutes on two cores, and is done once.")
+	}
+	for i, s := range steps {
+		if err := s.build(ctx, root, out, fmt.Sprintf("[%d/%d]", i+1, len(steps))); err != nil {
 			return fmt.Errorf("building %s: %w", s.names(), err)
 		}
 	}
@@ -107,16 +111,16 @@ func (s step) names() string {
 	return strings.Join(names, ", ")
 }
 
-func (s step) build(ctx context.Context, root string, progress *progress) error {
+func (s step) build(ctx context.Context, root string, out io.Writer, label string) error {
 	if s.pin() == "" {
-		defer progress.begin("CAPT", s.names())()
+		defer s.report(out, label+" CAPT:")()
 		return s.goBuild(ctx, root, filepath.Join(root, "bin"), "")
 	}
 	version, err := s[0].version(root)
 	if err != nil {
 		return err
 	}
-	defer progress.begin(s.pin()+" "+version, s.names())()
+	defer s.report(out, label+" "+s.pin()+" "+version+":")()
 	target := filepath.Join(root, "bin", s.pin()+"-"+version)
 	// A binary gets its final name only when it is complete, because the existence of that file means that it is built.
 	part := filepath.Join(target, ".part")
@@ -170,66 +174,27 @@ func lock(ctx context.Context, root string, out io.Writer) (unlock func(), err e
 	return process.Lock(ctx, filepath.Join(root, "bin", ".lock"), announce)
 }
 
-// coldStart is how long it takes to build everything when no compiled package is cached.
-const coldStart = "about 8 minutes on two cores"
+// reportInterval is the time between two reports of the same step. The API server takes minutes to build.
+const reportInterval = 15 * time.Second
 
-const (
-	// reportInterval is the time between two reports of the same step. The API server takes minutes to build.
-	reportInterval = 15 * time.Second
-	// quietFor is how long CAPT's own programs are built without a report: they are usually up to date.
-	quietFor = 3 * time.Second
-)
-
-// progress reports which step of a build runs, for how long, and how many steps follow.
-type progress struct {
-	out     io.Writer
-	total   int
-	index   int
-	started time.Time
-	// quiet is set when nothing but CAPT's own programs is built.
-	quiet bool
-}
-
-func newProgress(out io.Writer, steps []step) *progress {
-	p := &progress{out: out, total: len(steps), started: time.Now(), quiet: len(steps) == 1 && steps[0].pin() == ""}
-	if !p.quiet && len(steps) > 0 {
-		fmt.Fprintf(out, "Building from source what is missing in bin/. Building everything takes %s, and is done once.\n", coldStart)
-	}
-	return p
-}
-
-// begin reports the start of a step, and regularly that it still runs. The returned function reports its end.
-func (p *progress) begin(what, names string) (done func()) {
-	p.index++
-	label := fmt.Sprintf("[%d/%d] %s: ", p.index, p.total, what)
-	began := time.Now()
-	announced := !p.quiet
-	if announced {
-		fmt.Fprintf(p.out, "%sbuilding %s\n", label, names)
-	}
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		next := reportInterval
-		if p.quiet {
-			next = quietFor
-		}
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(next):
-				fmt.Fprintf(p.out, "%sbuilding %s, %s so far\n", label, names, time.Since(began).Round(time.Second))
-				announced, next = true, reportInterval
-			}
-		}
-	}()
+// report prints that a step begins, regularly that it still runs, and with the returned function that it has ended. CAPT's own programs are
+// usually up to date, so they are reported only if they take long.
+func (s step) report(out io.Writer, label string) (done func()) {
+	began, announced := time.Now(), false
+	ctx, stop := context.WithCancel(context.Background())
+	var reporting sync.WaitGroup
+	reporting.Go(func() {
+		_ = wait.PollUntilContextCancel(ctx, reportInterval, s.pin() != "", func(context.Context) (bool, error) {
+			fmt.Fprintf(out, "%s building %s, %s so far\n", label, s.names(), time.Since(began).Round(time.Second))
+			announced = true
+			return false, nil
+		})
+	})
 	return func() {
-		close(stop)
-		<-stopped
+		stop()
+		reporting.Wait()
 		if announced {
-			fmt.Fprintf(p.out, "%sbuilt in %s (%s in total)\n", label,
-				time.Since(began).Round(time.Second), time.Since(p.started).Round(time.Second))
+			fmt.Fprintf(out, "%s built in %s\n", label, time.Since(began).Round(time.Second))
 		}
 	}
 }

@@ -48,7 +48,7 @@ func begin(t *testing.T, server eks.Server, name string, status eks.ProfileStatu
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- work(ctx) }()
-	require.Eventually(t, func() bool { return statuses(t, server)[name] == status }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return statuses(t, server)[name] == status }, time.Minute, 10*time.Millisecond)
 	return func() {
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)

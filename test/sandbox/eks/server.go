@@ -7,20 +7,23 @@
 package eks
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/capt-provider/capt/test/sandbox/apiserver"
+	"github.com/capt-provider/capt/test/sandbox/binaries"
+	"github.com/capt-provider/capt/test/sandbox/pki"
 	"github.com/capt-provider/capt/test/sandbox/process"
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
@@ -44,67 +47,41 @@ func (s Server) Validate() error {
 	return nil
 }
 
-func folder(dir string) string { return filepath.Join(dir, "eks") }
-
 // Folder is the directory of the server's files.
-func (s Server) Folder() string { return filepath.Join(folder(s.Dir), s.Name) }
-
-// Log is the server's log.
-func (s Server) Log() string { return s.file("kube-apiserver.log") }
+func (s Server) Folder() string { return filepath.Join(state.EKS(s.Dir), s.Name) }
 
 // Endpoint is the URL of the cluster. It is empty if the cluster does not exist.
-func (s Server) Endpoint() string { return s.read("endpoint") }
-
-// Version is the minor version the server was started with.
-func (s Server) Version() string { return s.read("version") }
-
-func (s Server) file(name string) string { return filepath.Join(s.Folder(), name) }
-
-func (s Server) read(name string) string {
-	data, err := os.ReadFile(s.file(name))
+func (s Server) Endpoint() string {
+	data, err := os.ReadFile(s.file("endpoint"))
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(string(data))
+	return string(data)
 }
 
-func (s Server) etcdPrefix() string { return "/eks/" + s.Name }
+func (s Server) file(name string) string { return filepath.Join(s.Folder(), name) }
 
-// port returns the former port of the server, because an endpoint never changes, or a free one.
-func (s Server) port() (int, error) {
-	if text := s.read("port"); text != "" {
-		return strconv.Atoi(text)
-	}
-	return process.FreePort()
-}
-
-// Process returns the ID of the server's process. Without a record it is the zero ID, which is not alive.
-func (s Server) Process() (process.ID, error) {
-	data, err := os.ReadFile(s.file("pid"))
+// Recorded returns the record of the server, with one process. Without a server, it is not alive.
+func (s Server) Recorded() (*state.State, error) {
+	recorded, err := state.Load(s.Folder())
 	if errors.Is(err, fs.ErrNotExist) {
-		return process.ID{}, nil
+		return &state.State{Processes: []state.Process{{Spec: process.Spec{Name: "cluster " + s.Name, Log: s.file("kube-apiserver.log"), Dir: s.Dir}}}}, nil
 	}
+	return recorded, err
+}
+
+// Process returns the ID of the server's process.
+func (s Server) Process() (process.ID, error) {
+	recorded, err := s.Recorded()
 	if err != nil {
 		return process.ID{}, err
 	}
-	id := process.ID{}
-	if err := json.Unmarshal(data, &id); err != nil {
-		return process.ID{}, fmt.Errorf("reading %s: %w", s.file("pid"), err)
-	}
-	return id, nil
-}
-
-func (s Server) record(id process.ID) error {
-	data, err := json.Marshal(id)
-	if err != nil {
-		return err
-	}
-	return state.WriteFile(s.file("pid"), data)
+	return recorded.Processes[0].ID, nil
 }
 
 // List returns the clusters of a sandbox.
 func List(dir string) ([]Server, error) {
-	entries, err := os.ReadDir(folder(dir))
+	entries, err := os.ReadDir(state.EKS(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -120,7 +97,7 @@ func List(dir string) ([]Server, error) {
 	return servers, nil
 }
 
-// Stop stops the cluster and removes its process, its keys in etcd and its directory. A missing cluster is not an error, so
+// Stop stops the cluster and removes its process and its directory. Its keys stay in etcd: another cluster has others. A missing cluster is not an error, so
 // that a destroy can be repeated. A cluster with Fargate profiles is not stopped.
 func (s Server) Stop(ctx context.Context) error {
 	if err := s.Validate(); err != nil {
@@ -144,58 +121,171 @@ func (s Server) Stop(ctx context.Context) error {
 	if err := id.Stop(stopGrace); err != nil {
 		return err
 	}
-	sandbox, err := state.Load(s.Dir)
-	if err != nil {
-		return fmt.Errorf("found no sandbox in %s: %w", s.Dir, err)
-	}
-	if err := deletePrefix(ctx, sandbox.EtcdEndpoint, s.etcdPrefix()+"/"); err != nil {
-		return err
-	}
 	// The lock file stays: removing it would let a third command lock a new file while a second waits on this one.
 	return os.RemoveAll(s.Folder())
 }
 
-// StopAll kills all servers of a sandbox that is being removed, without removing their data.
-func StopAll(dir string) error {
-	servers, err := List(dir)
+// stopGrace is how long a server may take to end before it is killed. Open watches would delay it for a minute.
+const stopGrace = 3 * time.Second
+
+// attempts limits how often a server is started when another process takes its port.
+const attempts = 5
+
+// Start ensures that the cluster runs with the given minor version. If the version differs, it restarts the server on the same
+// port with the same certificate authority.
+//
+// The version is emulated: the server has the APIs and feature gates of that version, and /version reports it in
+// emulationMajor and emulationMinor. The version of the binary is in gitVersion, major and minor.
+func (s Server) Start(ctx context.Context, version string) error {
+	sandbox, wanted, err := s.check(ctx, version)
 	if err != nil {
 		return err
 	}
-	var failed []error
-	for _, server := range servers {
-		id, err := server.Process()
-		if err == nil {
-			err = id.Stop(0)
-		}
-		if err != nil {
-			failed = append(failed, fmt.Errorf("cluster %s: %w", server.Name, err))
-		}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
 	}
-	return errors.Join(failed...)
+	defer unlock()
+	recorded, err := s.Recorded()
+	if err != nil {
+		return err
+	}
+	if recorded.Processes[0].Alive() && recorded.Ready && recorded.Version == wanted {
+		return nil
+	}
+	if err := recorded.Processes[0].Stop(stopGrace); err != nil {
+		return err
+	}
+	recorded.Version = wanted
+	return s.launch(ctx, sandbox, recorded)
 }
 
-// deletePrefix deletes all keys with a prefix through etcd's JSON gateway, which needs no client library.
-func deletePrefix(ctx context.Context, endpoint, prefix string) error {
-	// The end of the range is exclusive: the prefix with its last byte incremented.
-	end := []byte(prefix)
-	end[len(end)-1]++
-	body, err := json.Marshal(map[string][]byte{"key": []byte(prefix), "range_end": end})
+// launch runs the server, on another port if another process uses the first one.
+func (s Server) launch(ctx context.Context, sandbox, recorded *state.State) error {
+	for attempt := 1; ; attempt++ {
+		err := s.run(ctx, sandbox, recorded)
+		// Once an endpoint was published, clients use it, so the port must not change.
+		if err == nil || attempt == attempts || !process.PortTaken(err) || recorded.Ready {
+			return err
+		}
+		recorded.Ports = nil
+	}
+}
+
+// check loads the sandbox and validates the version before anything is changed.
+func (s Server) check(ctx context.Context, version string) (sandbox *state.State, wanted string, err error) {
+	if err := s.Validate(); err != nil {
+		return nil, "", err
+	}
+	minor, err := minorVersion(version)
+	if err != nil {
+		return nil, "", err
+	}
+	sandbox, err = state.Load(s.Dir)
+	if err != nil {
+		return nil, "", fmt.Errorf("found no sandbox in %s: %w", s.Dir, err)
+	}
+	return sandbox, minor.String(), supported(ctx, sandbox.Binaries[binaries.KubeAPIServer], minor)
+}
+
+// run starts the server and returns when it is ready. The file of the endpoint means that the cluster exists.
+func (s Server) run(ctx context.Context, sandbox, recorded *state.State) error {
+	if recorded.Ports == nil {
+		if err := s.create(recorded); err != nil {
+			return err
+		}
+	}
+	config := apiserver.Config{
+		Port: recorded.Ports[portName], EtcdEndpoint: sandbox.EtcdEndpoint, EtcdPrefix: recorded.EtcdPrefix, Dir: s.Folder(), EmulatedVersion: recorded.Version,
+	}
+	server := &recorded.Processes[0]
+	server.Path, server.Args = sandbox.Binaries[binaries.KubeAPIServer], config.Args()
+	server.Health, server.CA = config.URL()+"/readyz", s.file("ca.crt")
+	save := func(*process.Process) error { return recorded.Save(s.Folder()) }
+	if _, err := server.Run(ctx, save); err != nil {
+		return err
+	}
+	recorded.Ready = true
+	return errors.Join(state.WriteFile(s.file("endpoint"), []byte(config.URL())), save(nil))
+}
+
+const portName = "apiserver"
+
+// create chooses what never changes once the cluster exists, because its clients rely on it: the port, certificates, the kubeconfig, and the keys in etcd.
+func (s Server) create(recorded *state.State) error {
+	port, err := process.FreePort()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint+"/v3/kv/deleterange", bytes.NewReader(body))
+	recorded.Ports, recorded.EtcdPrefix = map[string]int{portName: port}, "/eks/"+s.Name+"/"+rand.Text()
+	authority, err := pki.NewAuthority("eks-" + s.Name)
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return fmt.Errorf("deleting %s from etcd: %w", prefix, err)
+	if err := apiserver.WritePKI(s.Folder(), authority); err != nil {
+		return err
 	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("deleting %s from etcd: %s", prefix, response.Status)
+	admin, err := authority.Client("admin", "system:masters")
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := pki.Kubeconfig(s.Name, apiserver.Config{Port: port}.URL(), authority.Bundle(), "admin", admin)
+	if err != nil {
+		return err
+	}
+	return state.WriteFile(s.file("kubeconfig"), kubeconfig)
+}
+
+// lock serializes commands for one cluster.
+func (s Server) lock(ctx context.Context) (unlock func(), err error) {
+	if err := os.MkdirAll(s.Folder(), 0o700); err != nil {
+		return nil, err
+	}
+	unlock, err = process.Lock(ctx, s.Folder()+".lock", nil)
+	if err != nil {
+		return nil, fmt.Errorf("waiting for another command on %s: %w", s.Name, err)
+	}
+	return unlock, nil
+}
+
+// A kube-apiserver can emulate the three minor versions before its own, but none before 1.31, which introduced
+// emulation.
+const (
+	emulatedMinors  = 3
+	firstEmulatable = 31
+)
+
+// minorVersion returns 1.35 for 1.35, v1.35, 1.35.2 and v1.35.2.
+func minorVersion(text string) (*version.Version, error) {
+	parsed, err := version.ParseGeneric(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a Kubernetes version: use one such as 1.35", text)
+	}
+	return version.MajorMinor(parsed.Major(), parsed.Minor()), nil
+}
+
+// supported rejects a version that the binary cannot emulate, before anything is started.
+func supported(ctx context.Context, binary string, wanted *version.Version) error {
+	output, err := exec.CommandContext(ctx, binary, "--version").Output()
+	if err != nil {
+		return fmt.Errorf("reading the version of %s: %w", binary, err)
+	}
+	own, err := version.ParseGeneric(strings.TrimPrefix(strings.TrimSpace(string(output)), "Kubernetes "))
+	if err != nil {
+		return fmt.Errorf("reading the version of %s: %w", binary, err)
+	}
+	newest := version.MajorMinor(own.Major(), own.Minor())
+	oldest := version.MajorMinor(own.Major(), oldestMinor(own.Minor()))
+	if wanted.LessThan(oldest) || newest.LessThan(wanted) {
+		return fmt.Errorf("kube-apiserver %s of the sandbox can run as Kubernetes %s to %s, but not %s",
+			own, oldest, newest, wanted)
 	}
 	return nil
+}
+
+func oldestMinor(own uint) uint {
+	if own < firstEmulatable {
+		return own
+	}
+	return max(own-emulatedMinors, firstEmulatable)
 }

@@ -6,72 +6,30 @@
 package manifests
 
 import (
-	"bufio"
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
+	"golang.org/x/mod/sumdb/dirhash"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
 // Load reads a file, a directory with a kustomization, or a directory of YAML files.
 func Load(path string) ([]*unstructured.Unstructured, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.IsDir() {
-		return loadFile(path)
-	}
+	options := resource.FilenameOptions{Filenames: []string{path}}
 	if _, err := os.Stat(filepath.Join(path, "kustomization.yaml")); err == nil {
-		return build(path)
+		options = resource.FilenameOptions{Kustomize: path}
 	}
-	files, err := filepath.Glob(filepath.Join(path, "*.yaml"))
-	if err != nil {
-		return nil, err
-	}
-	var objects []*unstructured.Unstructured
-	for _, file := range files {
-		loaded, err := loadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		objects = append(objects, loaded...)
-	}
-	return objects, nil
-}
-
-// build runs kustomize in a directory.
-func build(dir string) ([]*unstructured.Unstructured, error) {
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
-	if err != nil {
-		return nil, fmt.Errorf("kustomize build %s: %w", dir, err)
-	}
-	data, err := resources.AsYaml()
-	if err != nil {
-		return nil, err
-	}
-	return Decode(data)
-}
-
-func loadFile(path string) ([]*unstructured.Unstructured, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	objects, err := Decode(data)
+	objects, err := read(resource.NewLocalBuilder().Unstructured().FilenameParam(false, &options))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -80,95 +38,222 @@ func loadFile(path string) ([]*unstructured.Unstructured, error) {
 
 // Decode reads a stream of YAML documents and skips empty ones.
 func Decode(data []byte) ([]*unstructured.Unstructured, error) {
-	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	var objects []*unstructured.Unstructured
-	for {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return objects, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(document, &object.Object); err != nil {
-			return nil, err
-		}
-		if len(object.Object) > 0 {
-			objects = append(objects, object)
-		}
+	return read(resource.NewLocalBuilder().Unstructured().Stream(bytes.NewReader(data), "manifests"))
+}
+
+func read(builder *resource.Builder) (objects []*unstructured.Unstructured, err error) {
+	infos, err := builder.Flatten().Do().Infos()
+	for _, info := range infos {
+		objects = append(objects, info.Object.(*unstructured.Unstructured))
 	}
+	return objects, err
 }
 
 // cached is the content of a file of Cached.
 type cached struct {
 	// Sources is the checksum of the files that the objects were made of.
-	Sources string           `json:"sources"`
-	Objects []map[string]any `json:"objects"`
+	Sources string                       `json:"sources"`
+	Objects []*unstructured.Unstructured `json:"objects"`
 }
 
 // Cached is Load for a directory, except that it runs kustomize only when a file below the sources has changed: that takes seconds for large
 // definitions. It keeps the objects in a file.
 func Cached(file, dir string, sources ...string) ([]*unstructured.Unstructured, error) {
-	sum, err := checksum(sources)
-	if err != nil {
-		return nil, err
+	sum := ""
+	for _, source := range sources {
+		hash, err := dirhash.HashDir(source, source, dirhash.Hash1)
+		if err != nil {
+			return nil, err
+		}
+		sum += hash
 	}
-	if objects := readCached(file, sum); objects != nil {
-		return objects, nil
+	content := cached{}
+	if data, err := os.ReadFile(file); err == nil && json.Unmarshal(data, &content) == nil && content.Sources == sum {
+		return content.Objects, nil
 	}
 	objects, err := Load(dir)
 	if err != nil {
 		return nil, err
 	}
-	return objects, writeCached(file, sum, objects)
-}
-
-func checksum(sources []string) (string, error) {
-	hash := sha256.New()
-	for _, source := range sources {
-		err := filepath.WalkDir(source, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() {
-				return err
-			}
-			data, err := os.ReadFile(path)
-			fmt.Fprintf(hash, "%s %d\n%s", path, len(data), data)
-			return err
-		})
-		if err != nil {
-			return "", err
-		}
-	}
-	return hex.EncodeToString(hash.Sum(nil)), nil
-}
-
-// readCached returns nil if the file does not exist or was made of other sources.
-func readCached(file, sum string) (objects []*unstructured.Unstructured) {
-	data, err := os.ReadFile(file)
+	data, err := json.Marshal(cached{sum, objects})
 	if err != nil {
-		return nil
-	}
-	content := cached{}
-	if err := json.Unmarshal(data, &content); err != nil || content.Sources != sum {
-		return nil
-	}
-	for _, object := range content.Objects {
-		objects = append(objects, &unstructured.Unstructured{Object: object})
-	}
-	return objects
-}
-
-func writeCached(file, sum string, objects []*unstructured.Unstructured) error {
-	content := cached{Sources: sum}
-	for _, object := range objects {
-		content.Objects = append(content.Objects, object.Object)
-	}
-	data, err := json.Marshal(content)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
+		return nil, err
 	}
-	return state.WriteFile(file, data)
+	return objects, state.WriteFile(file, data)
+}
+
+// Set has the manifests of a component in the order of their installation: namespaces before the objects in them, and CRDs before objects
+// of their kind. Admission is last: until its webhook server responds, a webhook rejects all requests for its objects.
+type Set struct {
+	Namespaces  []*unstructured.Unstructured
+	Definitions []*unstructured.Unstructured
+	Access      []*unstructured.Unstructured
+	Admission   []*unstructured.Unstructured
+}
+
+// Sort returns the objects that the sandbox can use and drops those that need a cluster. An unknown kind is an error: a test
+// must not pass because something was not installed.
+func Sort(objects []*unstructured.Unstructured) (set Set, err error) {
+	for _, object := range objects {
+		switch object.GetKind() {
+		case "Namespace":
+			set.Namespaces = append(set.Namespaces, object)
+		case "CustomResourceDefinition":
+			set.Definitions = append(set.Definitions, object)
+		case "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount":
+			set.Access = append(set.Access, object)
+		case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+			"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding":
+			set.Admission = append(set.Admission, object)
+		// The sandbox runs processes instead of Pods, on loopback, and signs their certificates itself.
+		case "Deployment", "PodDisruptionBudget", "NetworkPolicy", "Service", "Issuer", "Certificate":
+		default:
+			return Set{}, fmt.Errorf("%s %s: add this kind to Sort of package manifests", object.GetKind(), object.GetName())
+		}
+	}
+	return set, nil
+}
+
+// Aggregate adds to every aggregated ClusterRole the rules of the ClusterRoles that it selects. In a cluster, a controller
+// does this, which many sandboxes do not run.
+func Aggregate(objects []*unstructured.Unstructured) {
+	for _, role := range objects {
+		selectors, found, _ := unstructured.NestedSlice(role.Object, "aggregationRule", "clusterRoleSelectors")
+		if !found || role.GetKind() != "ClusterRole" {
+			continue
+		}
+		var rules []any
+		for _, other := range objects {
+			if other.GetKind() != "ClusterRole" || other == role || !slices.ContainsFunc(selectors, selects(other)) {
+				continue
+			}
+			more, _, _ := unstructured.NestedSlice(other.Object, "rules")
+			rules = append(rules, more...)
+		}
+		delete(role.Object, "aggregationRule")
+		role.Object["rules"] = rules
+	}
+}
+
+func selects(object *unstructured.Unstructured) func(any) bool {
+	return func(item any) bool {
+		selector, ok := item.(map[string]any)
+		if !ok {
+			return false
+		}
+		wanted, _, _ := unstructured.NestedStringMap(selector, "matchLabels")
+		return len(wanted) > 0 && labels.SelectorFromSet(wanted).Matches(labels.Set(object.GetLabels()))
+	}
+}
+
+const rbac = "rbac.authorization.k8s.io"
+
+// ClusterRole has the rules of a role.
+func ClusterRole(name string, rules ...any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": rbac + "/v1", "kind": "ClusterRole", "metadata": map[string]any{"name": name}, "rules": rules,
+	}}
+}
+
+// ClusterRoleBinding gives a role to a user.
+func ClusterRoleBinding(name, role, user string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": rbac + "/v1", "kind": "ClusterRoleBinding", "metadata": map[string]any{"name": name},
+		"roleRef":  map[string]any{"apiGroup": rbac, "kind": "ClusterRole", "name": role},
+		"subjects": []any{map[string]any{"apiGroup": rbac, "kind": "User", "name": user}},
+	}}
+}
+
+// timeout is the longest that Kubernetes allows. With the five seconds of CAPT's manifests, requests fail on a machine that runs several control planes.
+const timeout = 30 * time.Second
+
+// WebhookServer is the address of a component's webhooks.
+type WebhookServer struct {
+	// Address is host and port on loopback.
+	Address string
+	// Bundle is the certificate authority, in PEM, that signed its certificate.
+	Bundle []byte
+}
+
+// Point makes the API server call webhooks directly. The manifests name a Service, which a control plane without nodes cannot
+// reach. Objects of other kinds are not changed.
+func (s WebhookServer) Point(objects []*unstructured.Unstructured) error {
+	for _, object := range objects {
+		if err := s.point(object); err != nil {
+			return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func (s WebhookServer) point(object *unstructured.Unstructured) error {
+	switch object.GetKind() {
+	case "CustomResourceDefinition":
+		config, found, err := unstructured.NestedMap(object.Object, "spec", "conversion", "webhook", "clientConfig")
+		if err != nil || !found {
+			return err
+		}
+		s.rewrite(config)
+		return unstructured.SetNestedMap(object.Object, config, "spec", "conversion", "webhook", "clientConfig")
+	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
+		webhooks, _, err := unstructured.NestedSlice(object.Object, "webhooks")
+		if err != nil {
+			return err
+		}
+		for _, item := range webhooks {
+			webhook, ok := item.(map[string]any)
+			if !ok {
+				return fmt.Errorf("a webhook is a %T", item)
+			}
+			config, ok := webhook["clientConfig"].(map[string]any)
+			if !ok {
+				return fmt.Errorf("webhook %v has no clientConfig", webhook["name"])
+			}
+			s.rewrite(config)
+			webhook["timeoutSeconds"] = int64(timeout / time.Second)
+		}
+		return unstructured.SetNestedSlice(object.Object, webhooks, "webhooks")
+	default:
+		return nil
+	}
+}
+
+func (s WebhookServer) rewrite(config map[string]any) {
+	if service, ok := config["service"].(map[string]any); ok {
+		path, _ := service["path"].(string)
+		config["url"] = "https://" + s.Address + path
+		delete(config, "service")
+	}
+	config["caBundle"] = base64.StdEncoding.EncodeToString(s.Bundle)
+}
+
+// WithoutConversion makes CRDs with a conversion webhook serve only the stored version. It is for a sandbox without that
+// webhook: the API server would only change apiVersion, and an object in another version would miss most of its fields.
+func WithoutConversion(definitions []*unstructured.Unstructured) error {
+	for _, object := range definitions {
+		strategy, _, err := unstructured.NestedString(object.Object, "spec", "conversion", "strategy")
+		if err != nil {
+			return fmt.Errorf("conversion of %s: %w", object.GetName(), err)
+		}
+		if strategy != "Webhook" {
+			continue
+		}
+		unstructured.RemoveNestedField(object.Object, "spec", "conversion")
+		versions, _, err := unstructured.NestedSlice(object.Object, "spec", "versions")
+		if err != nil {
+			return fmt.Errorf("versions of %s: %w", object.GetName(), err)
+		}
+		for _, item := range versions {
+			if version, ok := item.(map[string]any); ok && version["storage"] != true {
+				version["served"] = false
+			}
+		}
+		if err := unstructured.SetNestedSlice(object.Object, versions, "spec", "versions"); err != nil {
+			return err
+		}
+	}
+	return nil
 }

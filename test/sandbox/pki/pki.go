@@ -54,31 +54,6 @@ func (a *Authority) Renewed(name string) (*Authority, error) {
 	return &Authority{cert: cert, key: a.key}, nil
 }
 
-// LoadOrNewAuthority reads a certificate authority from ca.crt and ca.key in dir, or creates one there.
-func LoadOrNewAuthority(dir, name string) (*Authority, error) {
-	if cert, err := certutil.CertsFromFile(filepath.Join(dir, "ca.crt")); err == nil {
-		key, err := keyutil.PrivateKeyFromFile(filepath.Join(dir, "ca.key"))
-		if err != nil {
-			return nil, fmt.Errorf("reading the key of the certificate authority %s: %w", name, err)
-		}
-		signer, ok := key.(crypto.Signer)
-		if !ok {
-			return nil, fmt.Errorf("the key of the certificate authority %s cannot sign", name)
-		}
-		return &Authority{cert: cert[0], key: signer}, nil
-	}
-	authority, err := NewAuthority(name)
-	if err != nil {
-		return nil, err
-	}
-	key, err := keyutil.MarshalPrivateKeyToPEM(authority.key)
-	if err != nil {
-		return nil, err
-	}
-	pair := Pair{Cert: authority.Bundle(), Key: key}
-	return authority, pair.Write(dir, "ca")
-}
-
 // Bundle is the authority's own certificate in PEM.
 func (a *Authority) Bundle() []byte { return certs.EncodeCertPEM(a.cert) }
 

@@ -65,13 +65,12 @@ func (id ID) Signal(signal syscall.Signal) error {
 	return nil
 }
 
-// Stop terminates the process, and kills it after the grace period. It returns when the process has ended.
+// Stop terminates the process, and kills it after the grace period; without one, it is killed at once. It returns when the process has ended.
 func (id ID) Stop(grace time.Duration) error {
-	if err := id.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	if id.gone(grace) {
-		return nil
+	if grace > 0 {
+		if err := id.Signal(syscall.SIGTERM); err != nil || id.gone(grace) {
+			return err
+		}
 	}
 	if err := id.Signal(syscall.SIGKILL); err != nil {
 		return err
@@ -82,8 +81,8 @@ func (id ID) Stop(grace time.Duration) error {
 	return nil
 }
 
-// killTimeout is how long a killed process may take to end: the kernel must release its memory and files.
-const killTimeout = 10 * time.Second
+// killTimeout is how long a killed process may take to end on a busy machine: the kernel must release its memory and files.
+const killTimeout = time.Minute
 
 func (id ID) gone(timeout time.Duration) bool {
 	for deadline := time.Now().Add(timeout); ; time.Sleep(20 * time.Millisecond) {

@@ -8,11 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -45,15 +49,15 @@ func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 
 // Spec describes a program to run.
 type Spec struct {
-	Name string
-	Path string
-	Args []string
+	Name string   `json:"name"`
+	Path string   `json:"path,omitempty"`
+	Args []string `json:"args,omitempty"`
 	// Env is added to the environment of the caller.
-	Env []string
+	Env []string `json:"env,omitempty"`
 	// Dir is the working directory.
-	Dir string
+	Dir string `json:"dir,omitempty"`
 	// Log is the file that the output is appended to. It is not a pipe, because a detached process outlives this one.
-	Log string
+	Log string `json:"log"`
 }
 
 // Process is a child process.
@@ -136,27 +140,15 @@ func (p *Process) Err() error {
 // Expected reports whether Stop or Kill was called. Otherwise the process crashed.
 func (p *Process) Expected() bool { return p.expected.Load() }
 
-// Stop terminates the process, and kills it after the grace period or when the context is done.
-func (p *Process) Stop(ctx context.Context, grace time.Duration) {
+// Stop terminates the process, and kills it and its children after the grace period. It returns when the process has ended.
+func (p *Process) Stop(grace time.Duration) {
 	p.expected.Store(true)
-	_ = p.id.Signal(syscall.SIGTERM)
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case <-p.done:
-		return
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-	p.Kill()
-}
-
-// Kill kills the process and its children and returns when the process has ended.
-func (p *Process) Kill() {
-	p.expected.Store(true)
-	_ = p.id.Signal(syscall.SIGKILL)
+	_ = p.id.Stop(grace)
 	<-p.done
 }
+
+// Kill is Stop without a grace period.
+func (p *Process) Kill() { p.Stop(0) }
 
 func indent(text string) string {
 	return "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ")
@@ -173,7 +165,7 @@ func WaitReady(ctx context.Context, client *http.Client, url string, p *Process)
 	defer ticker.Stop()
 	for {
 		last := Probe(ctx, client, url)
-		if last == nil {
+		if last == nil && !p.Ended() {
 			return nil
 		}
 		select {
@@ -192,7 +184,7 @@ func WaitReady(ctx context.Context, client *http.Client, url string, p *Process)
 
 // Probe checks the health once.
 func Probe(ctx context.Context, client *http.Client, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -231,4 +223,47 @@ func Tail(path string, lines int) string {
 		all = all[len(all)-lines:]
 	}
 	return strings.Join(all, "\n")
+}
+
+// The ports of a sandbox are below the ranges that Linux and macOS use for outgoing connections, so a component that is
+// restarted finds its port free.
+const (
+	firstPort = 20000
+	lastPort  = 31999
+)
+
+// reserved holds the reservations of FreePort until this process ends.
+var reserved sync.Map
+
+// FreePort returns a free loopback port that no process has got from this function and still runs: the UDP port of the same number is
+// the reservation. Otherwise two sandboxes that start at the same time could choose the same port, and one of them could take the health of the other's
+// component for that of its own.
+func FreePort() (int, error) {
+	for range 1000 {
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		reservation, err := net.ListenPacket("udp", Loopback(port))
+		if err != nil {
+			continue
+		}
+		listener, err := net.Listen("tcp", Loopback(port))
+		if err != nil {
+			_ = reservation.Close()
+			continue
+		}
+		reserved.Store(port, reservation)
+		return port, listener.Close()
+	}
+	return 0, fmt.Errorf("no free port between %d and %d", firstPort, lastPort)
+}
+
+// Loopback is the address of a port on loopback.
+func Loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// PortTaken reports whether a process ended because another process used its port.
+func PortTaken(err error) bool {
+	if err == nil {
+		return false
+	}
+	text := err.Error()
+	return strings.Contains(text, "address already in use") || strings.Contains(text, "EADDRINUSE")
 }

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package state is the record that a sandbox keeps in its directory: which processes it started, where the API server and
-// etcd listen, and where the programs are. Other processes read it: later runs of the sandbox command, the reaper after
-// a crash, and the Terraform modules that start simulated EKS clusters.
+// etcd listen, and where the programs are. Other processes read it, and stop or restart what is recorded: later runs of the sandbox
+// command, the reaper after a crash, and the Terraform modules that start simulated EKS clusters, which have a record each.
 package state
 
 import (
@@ -31,6 +31,9 @@ type State struct {
 	Binaries map[string]string `json:"binaries,omitempty"`
 	// Ports are the ports that components listen on, by the names that the sandbox has for them.
 	Ports map[string]int `json:"ports,omitempty"`
+	// EtcdPrefix is what the keys of a simulated EKS cluster begin with, and Version its version of Kubernetes.
+	EtcdPrefix string `json:"etcdPrefix,omitempty"`
+	Version    string `json:"version,omitempty"`
 	// AuditLog is set when the API server logs requests.
 	AuditLog bool `json:"auditLog,omitempty"`
 	// Installation is the directory of the kustomization that installed CAPT, if it is not the default.
@@ -39,17 +42,14 @@ type State struct {
 	Processes []Process `json:"processes,omitempty"`
 }
 
-// Process is one recorded process.
+// Process is one recorded process, with all that is needed to stop it and to start it again.
 type Process struct {
 	process.ID
-	Name string `json:"name"`
-	Log  string `json:"log"`
-	// Path, Args and Env are what it was started with, so that it can be restarted.
-	Path string   `json:"path,omitempty"`
-	Args []string `json:"args,omitempty"`
-	Env  []string `json:"env,omitempty"`
+	process.Spec
 	// Health is the URL that returns 200 when the process is ready. It needs no client certificate.
 	Health string `json:"health,omitempty"`
+	// CA is the file of the certificate authority of Health, if it is https.
+	CA string `json:"ca,omitempty"`
 }
 
 // Load reads the state from a sandbox's directory. Without a sandbox, the error is fs.ErrNotExist.
@@ -90,24 +90,21 @@ func WriteFile(path string, data []byte) error {
 	return nil
 }
 
-// Forget removes the record of a process.
-func (s *State) Forget(name string) {
-	kept := s.Processes[:0]
-	for _, p := range s.Processes {
-		if p.Name != name {
-			kept = append(kept, p)
+// Process returns the record of a process, or nil.
+func (s *State) Process(name string) *Process {
+	for i := range s.Processes {
+		if s.Processes[i].Name == name {
+			return &s.Processes[i]
 		}
 	}
-	s.Processes = kept
+	return nil
 }
 
 // Record stores a process. It replaces an earlier process with the same name.
 func (s *State) Record(p Process) {
-	for i := range s.Processes {
-		if s.Processes[i].Name == p.Name {
-			s.Processes[i] = p
-			return
-		}
+	if recorded := s.Process(p.Name); recorded != nil {
+		*recorded = p
+		return
 	}
 	s.Processes = append(s.Processes, p)
 }

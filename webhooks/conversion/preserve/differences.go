@@ -125,7 +125,7 @@ func (s *shape) keys(list reflect.Value) (found []string, ok bool) {
 	found = make([]string, 0, list.Len())
 	known := make(map[string]struct{}, list.Len())
 	for i := range list.Len() {
-		k := s.keyOf(list.Index(i))
+		k := s.key(list.Index(i))
 		if _, again := known[k]; k == "" || again {
 			return nil, false
 		}
@@ -335,8 +335,8 @@ type shape struct {
 	members []member
 	// elem is the shape of the target of a pointer, or of the elements of a list; nil for all other types.
 	elem *shape
-	// key is the index path of the field that identifies an element of a list; nil when there is none.
-	key []int
+	// key returns what identifies an element of a list; empty when there is nothing.
+	key func(element reflect.Value) string
 }
 
 // member is a member of a struct, with its index.
@@ -367,7 +367,7 @@ func shapeOf(t reflect.Type) *shape {
 
 // newShape computes the shape of a type.
 func newShape(t reflect.Type) *shape {
-	s := &shape{}
+	s := &shape{key: func(reflect.Value) string { return "" }}
 	if _, leaf := leaves[t]; !leaf {
 		switch t.Kind() {
 		case reflect.Struct:
@@ -410,20 +410,12 @@ func nameOf(f reflect.StructField) string {
 	}
 }
 
-// keyOf returns the index path of the field that identifies elements of a type; nil when there is none.
-func keyOf(t reflect.Type) []int {
+// keyOf returns the function for the key of a struct: the field that identifies it in a list.
+func keyOf(t reflect.Type) func(element reflect.Value) string {
 	for _, candidate := range []string{"Type", "Name"} {
 		if f, ok := t.FieldByName(candidate); ok && f.Type.Kind() == reflect.String {
-			return f.Index
+			return func(element reflect.Value) string { return element.FieldByIndex(f.Index).String() }
 		}
 	}
-	return nil
-}
-
-// keyOf returns the key of an element of a list; empty when it has none.
-func (s *shape) keyOf(element reflect.Value) string {
-	if s.key == nil {
-		return ""
-	}
-	return element.FieldByIndex(s.key).String()
+	return func(reflect.Value) string { return "" }
 }

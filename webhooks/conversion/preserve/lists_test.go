@@ -4,9 +4,9 @@
 package preserve
 
 import (
+	"reflect"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -29,32 +29,43 @@ func unasked(in, out *cluster) {
 	}
 }
 
+// whole are rules that lose nothing.
+func whole(in, out *cluster) { in.DeepCopyInto(out) }
+
 // A user can write a list of 20,000 elements into one object, and an annotation with a field for each. A list of twice the length took four times as long.
-func TestTheTimeOfAConversionGrowsWithTheLengthOfListsOnly(t *testing.T) {
-	for name, rules := range map[string]func(in, out *cluster){"restored fields": forgetful, "removed elements": unasked} {
+func TestTheStepsOfAConversionGrowWithTheLengthOfListsOnly(t *testing.T) {
+	steps, condition := 0, shapeOf(reflect.TypeFor[metav1.Condition]())
+	key := condition.key
+	condition.key = func(element reflect.Value) string { steps++; return key(element) } // To find an element, its key is read.
+	defer func() { condition.key = key }()
+	for name, row := range map[string]struct{ there, reverse, back func(in, out *cluster) }{
+		"restored fields": {forgetful, forgetful, forgetful}, "removed elements": {unasked, whole, whole},
+	} {
 		t.Run(name, func(t *testing.T) {
-			const short, factor = 2_000, 10
-			roundTrip := func(elements int) time.Duration {
-				converter, object := New(rules, rules), long(elements)
-				fastest := time.Hour
-				for range 5 {
+			const short = 500
+			roundTrip := func(elements int) (visited, allocations float64) {
+				converter, reverse, object := New(row.there, row.reverse), New(row.back, row.there), long(elements)
+				steps = 0
+				allocations = testing.AllocsPerRun(1, func() { // It runs twice.
 					there, back := &cluster{}, &cluster{}
-					start := time.Now()
 					require.NoError(t, converter.Convert(object, there))
-					require.NoError(t, converter.Convert(there, back))
-					fastest = min(fastest, time.Since(start))
+					require.NoError(t, reverse.Convert(there, back))
 					require.NotEmpty(t, there.Status.ConversionData)
-				}
-				return fastest
+					require.Equal(t, elements, len(back.Status.Conditions)) // Not Len, which prints all of them.
+				})
+				return float64(steps), allocations
 			}
-			one := roundTrip(short)
-			assert.Less(t, roundTrip(factor*short), factor*factor*one/3, "%d elements take %s", short, one)
+			visited, allocations := roundTrip(short)
+			twiceVisited, twiceAllocations := roundTrip(2 * short)
+			assert.GreaterOrEqual(t, visited, float64(short))
+			assert.InDelta(t, 2*visited, twiceVisited, visited/10)
+			assert.InDelta(t, 2*allocations, twiceAllocations, allocations/2)
 		})
 	}
 }
 
 func TestRemovedElementsOfLists(t *testing.T) {
-	converter := New(func(in, out *cluster) { unasked(in, out) }, func(in, out *cluster) { in.DeepCopyInto(out) })
+	converter := New(unasked, whole)
 	object := &cluster{}
 	for _, kind := range []string{"A", "B", "C"} {
 		object.Status.Conditions = append(object.Status.Conditions, metav1.Condition{Type: kind})
@@ -63,7 +74,7 @@ func TestRemovedElementsOfLists(t *testing.T) {
 	require.NoError(t, converter.Convert(object, there))
 	require.Len(t, there.Status.Conditions, 6)
 	there.Status.Conditions[3].Reason = "Changed" // Another client changed an element that would be removed.
-	require.NoError(t, New(func(in, out *cluster) { in.DeepCopyInto(out) }, func(in, out *cluster) { in.DeepCopyInto(out) }).Convert(there, back))
+	require.NoError(t, New(whole, whole).Convert(there, back))
 	var kinds []string
 	for _, c := range back.Status.Conditions {
 		kinds = append(kinds, c.Type)

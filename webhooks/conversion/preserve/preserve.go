@@ -237,7 +237,7 @@ func (l *lists) indexOf(s *shape, list reflect.Value) *indexed {
 	}
 	found = &indexed{list: list, content: contentOf(list), positions: make(map[string]int, list.Len()), removed: map[int]bool{}}
 	for i := range list.Len() {
-		k := s.elem.keyOf(list.Index(i))
+		k := s.elem.key(list.Index(i))
 		if _, known := found.positions[k]; k != "" && !known {
 			found.positions[k] = i
 		}

@@ -26,7 +26,6 @@ import (
 
 	"github.com/capt-provider/capt/test/provider"
 	"github.com/capt-provider/capt/test/provider/api"
-	"github.com/capt-provider/capt/test/provider/executor"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/provider/executor/tofu"
 )
@@ -47,12 +46,11 @@ const (
 // options are the flags. The names and defaults of --poll, --timeout and --max-reconcile-rate are the real
 // provider's.
 type options struct {
-	kubeconfig, tofu, workDir string
-	executor, scriptDir       string
-	healthAddr, metricsAddr   string
-	poll, timeout             time.Duration
-	creationGrace             time.Duration
-	maxReconcileRate          int
+	provider.Options
+	tofu                    tofu.Options
+	kubeconfig              string
+	executor, scriptDir     string
+	healthAddr, metricsAddr string
 }
 
 func (o *options) parse(args []string) error {
@@ -61,14 +59,14 @@ func (o *options) parse(args []string) error {
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Path of a kubeconfig. Default: the Pod's service account.")
 	flags.StringVar(&o.executor, "executor", executorOpenTofu, "What carries Workspaces out: opentofu, or scripted, which only pretends to.")
 	flags.StringVar(&o.scriptDir, "script-dir", "", "Folder of the scripted executor: scripts, states and the pretended resources.")
-	flags.StringVar(&o.tofu, "tofu", "tofu", "Path of the OpenTofu binary.")
-	flags.StringVar(&o.workDir, "work-dir", "", "Folder for one working directory per Workspace; keep it when modules have no remote backend. Default: a folder for temporary files.")
+	flags.StringVar(&o.tofu.Binary, "tofu", "tofu", "Path of the OpenTofu binary.")
+	flags.StringVar(&o.tofu.WorkDir, "work-dir", "", "Folder for one working directory per Workspace; keep it when modules have no remote backend. Default: a folder for temporary files.")
 	flags.StringVar(&o.healthAddr, "health-addr", "0", "Where /healthz and /readyz are served, host:port; 0 for nowhere.")
 	flags.StringVar(&o.metricsAddr, "metrics-addr", "0", "Where /metrics is served, host:port; 0 for nowhere.")
-	flags.DurationVar(&o.poll, "poll", provider.DefaultPollInterval, "How often a Workspace at rest is planned again.")
-	flags.DurationVar(&o.timeout, "timeout", provider.DefaultTimeout, "How long the commands of one reconcile may take together.")
-	flags.DurationVar(&o.creationGrace, "creation-grace", 0, "How long after a create the absence of resources is not believed; the real provider has 30s.")
-	flags.IntVar(&o.maxReconcileRate, "max-reconcile-rate", 1, "How many Workspaces of each scope are worked on at a time.")
+	flags.DurationVar(&o.PollInterval, "poll", 10*time.Minute, "How often a Workspace at rest is planned again.")
+	flags.DurationVar(&o.Timeout, "timeout", 20*time.Minute, "How long the commands of one reconcile may take together.")
+	flags.DurationVar(&o.CreationGracePeriod, "creation-grace", 0, "How long after a create the absence of resources is not believed; the real provider has 30s.")
+	flags.IntVar(&o.MaxConcurrentReconciles, "max-reconcile-rate", 1, "How many Workspaces of each scope are worked on at a time.")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -81,13 +79,6 @@ func (o *options) parse(args []string) error {
 		return errors.New("--executor=scripted and --script-dir go together")
 	}
 	return nil
-}
-
-func (o *options) executors() (executor.Factory, error) {
-	if o.executor == executorScripted {
-		return scripted.New(o.scriptDir)
-	}
-	return tofu.New(tofu.Options{Binary: o.tofu, WorkDir: o.workDir}), nil
 }
 
 func run(ctx context.Context, args []string) error {
@@ -115,18 +106,13 @@ func run(ctx context.Context, args []string) error {
 	if err := addChecks(mgr); err != nil {
 		return err
 	}
-	executors, err := o.executors()
-	if err != nil {
-		return err
+	o.Executors = tofu.New(o.tofu)
+	if o.executor == executorScripted {
+		if o.Executors, err = scripted.New(o.scriptDir); err != nil {
+			return err
+		}
 	}
-	err = provider.SetupWithManager(mgr, provider.Options{
-		Executors:               executors,
-		PollInterval:            o.poll,
-		Timeout:                 o.timeout,
-		MaxConcurrentReconciles: o.maxReconcileRate,
-		CreationGracePeriod:     o.creationGrace,
-	})
-	if err != nil {
+	if err := provider.SetupWithManager(mgr, o.Options); err != nil {
 		return err
 	}
 	// Leaving waits for the reconciles that run, and those stop their commands first.

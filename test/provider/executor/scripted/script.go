@@ -4,7 +4,6 @@
 package scripted
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,45 +34,16 @@ type Script struct {
 
 // Step says how one operation goes.
 type Step struct {
-	// Delay is how long the operation takes. In JSON it is a string such as "1.5s".
-	Delay time.Duration
+	// Delay is how long the operation takes.
+	Delay time.Duration `json:"delay,omitempty"`
 	// Hang keeps the operation from ending until the script says otherwise.
-	Hang bool
+	Hang bool `json:"hang,omitempty"`
 	// Stderr makes the operation fail with this text.
-	Stderr string
+	Stderr string `json:"stderr,omitempty"`
 	// Times limits the failure to that many runs since the script was written; 0 means unlimited.
-	Times int
+	Times int `json:"times,omitempty"`
 	// Partial lets an apply that fails make the first half of its resources, and a destroy remove the first half.
-	Partial bool
-}
-
-// stepJSON is the form of a Step in a file.
-type stepJSON struct {
-	Delay   string `json:"delay,omitempty"`
-	Hang    bool   `json:"hang,omitempty"`
-	Stderr  string `json:"stderr,omitempty"`
-	Times   int    `json:"times,omitempty"`
-	Partial bool   `json:"partial,omitempty"`
-}
-
-// MarshalJSON implements json.Marshaler.
-func (s Step) MarshalJSON() ([]byte, error) {
-	return json.Marshal(stepJSON{s.Delay.String(), s.Hang, s.Stderr, s.Times, s.Partial})
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (s *Step) UnmarshalJSON(data []byte) error {
-	var form stepJSON
-	if err := json.Unmarshal(data, &form); err != nil {
-		return err
-	}
-	*s = Step{Hang: form.Hang, Stderr: form.Stderr, Times: form.Times, Partial: form.Partial}
-	if form.Delay == "" {
-		return nil
-	}
-	var err error
-	s.Delay, err = time.ParseDuration(form.Delay)
-	return err
+	Partial bool `json:"partial,omitempty"`
 }
 
 // failedError is a failure that a script asked for.
@@ -115,15 +85,6 @@ func (w *Store) SetScript(key types.NamespacedName, s Script) error {
 // SetDefaultScript gives a script to every Workspace that has none of its own.
 func (w *Store) SetDefaultScript(s Script) error { return w.writeScript(defaultScript, s) }
 
-// Forget takes the script of a Workspace away; the one for all is left.
-func (w *Store) Forget(key types.NamespacedName) error {
-	err := os.Remove(filepath.Join(w.scripts(), scriptName(key)))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
 const defaultScript = "default.json"
 
 func scriptName(key types.NamespacedName) string { return key.Namespace + "_" + key.Name + ".json" }
@@ -135,34 +96,23 @@ func (w *Store) writeScript(name string, s Script) error {
 	return write(filepath.Join(w.scripts(), name), scriptFile{Script: s, ID: string(uuid.NewUUID())})
 }
 
-// scriptFile is a script as it is written. The ID distinguishes two writes of the same content; a script that was written
-// by hand need not have one.
+// scriptFile is a script as it is written. The ID distinguishes two writes of the same content.
 type scriptFile struct {
 	Script
-	ID string `json:"id,omitempty"`
+	ID string `json:"id"`
 }
 
 // script reads a Workspace's script, and returns what distinguishes it from the same one written again.
 func (w *Store) script(key types.NamespacedName) (Script, string, error) {
 	for _, name := range []string{scriptName(key), defaultScript} {
 		var s scriptFile
-		path := filepath.Join(w.scripts(), name)
-		switch err := read(path, &s); {
+		switch err := read(filepath.Join(w.scripts(), name), &s); {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
 		case err != nil:
 			return s.Script, "", fmt.Errorf("cannot read the script %s: %w", name, err)
-		case s.ID != "":
-			return s.Script, s.ID, nil
 		}
-		info, err := os.Stat(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // It was taken away meanwhile.
-		}
-		if err != nil {
-			return s.Script, "", err
-		}
-		return s.Script, info.ModTime().String(), nil
+		return s.Script, s.ID, nil
 	}
 	return Script{}, "", nil
 }

@@ -45,7 +45,6 @@ func New(dir string) (executor.Factory, error) {
 	return factory{w}, nil
 }
 
-// Open implements executor.Factory.
 func (f factory) Open(_ context.Context, m executor.Module) (executor.Executor, error) {
 	return &simulation{store: f.environment, workspace: m}, nil
 }
@@ -56,7 +55,7 @@ func (f factory) Version0(key types.NamespacedName) bool {
 	return err == nil && script.Version0
 }
 
-// Forget implements executor.Factory. There are no working directories.
+// There are no working directories.
 func (factory) Forget(types.UID) error { return nil }
 
 // simulation is the Executor of one Workspace.
@@ -120,7 +119,6 @@ func (p *simulation) runStep(ctx context.Context, op Operation) error {
 
 const defaultWorkspace = "default"
 
-// Init implements executor.Executor.
 func (p *simulation) Init(ctx context.Context, _ []string) error {
 	return p.run(Init, func() error {
 		if _, err := parse(p.workspace); err != nil {
@@ -130,7 +128,7 @@ func (p *simulation) Init(ctx context.Context, _ []string) error {
 	})
 }
 
-// SelectWorkspace implements executor.Executor. The state is made by the first apply.
+// The state is made by the first apply.
 func (p *simulation) SelectWorkspace(_ context.Context, name string) error {
 	p.selected = name
 	return nil
@@ -149,7 +147,6 @@ func (p *simulation) desired(o executor.RunOptions) (*module, State, error) {
 	return m, state, err
 }
 
-// Plan implements executor.Executor.
 func (p *simulation) Plan(ctx context.Context, o executor.RunOptions) (differs bool, err error) {
 	err = p.run(Plan, func() error {
 		m, state, err := p.desired(o)
@@ -166,7 +163,7 @@ func (p *simulation) Plan(ctx context.Context, o executor.RunOptions) (differs b
 	return differs, err
 }
 
-// Apply implements executor.Executor. New resources are in the cloud from its beginning, and in the state only at its
+// New resources are in the cloud from its beginning, and in the state only at its
 // end: a provider that is killed in between leaves resources that no state knows.
 func (p *simulation) Apply(ctx context.Context, o executor.RunOptions) error {
 	return p.run(Apply, func() error {
@@ -232,7 +229,7 @@ func (p *simulation) breakOff(failure error, state State, made []Resource) error
 	return p.store.remove(made[kept:])
 }
 
-// Destroy implements executor.Executor. The outputs go first, so that one that fails or is stopped leaves none.
+// The outputs go first, so that one that fails or is stopped leaves none.
 func (p *simulation) Destroy(ctx context.Context, o executor.RunOptions) error {
 	return p.run(Destroy, func() error {
 		_, state, err := p.desired(o)
@@ -253,7 +250,6 @@ func (p *simulation) Destroy(ctx context.Context, o executor.RunOptions) error {
 	})
 }
 
-// Resources implements executor.Executor.
 func (p *simulation) Resources(context.Context) ([]string, error) {
 	state, err := p.store.state(p.selected)
 	addresses := make([]string, 0, len(state.Resources))
@@ -263,13 +259,11 @@ func (p *simulation) Resources(context.Context) ([]string, error) {
 	return addresses, err
 }
 
-// Outputs implements executor.Executor.
 func (p *simulation) Outputs(context.Context) ([]executor.Output, error) {
 	state, err := p.store.state(p.selected)
 	return state.Outputs, err
 }
 
-// DeleteWorkspace implements executor.Executor.
 func (p *simulation) DeleteWorkspace(context.Context) error {
 	name := p.selected
 	if name == defaultWorkspace {

@@ -5,8 +5,6 @@ package scripted_test
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -148,7 +146,7 @@ func TestAScriptMayChangeItsMind(t *testing.T) {
 	cloud, err := environment.Cloud()
 	require.NoError(t, err)
 	require.Empty(t, cloud, "what failed was not made")
-	require.NoError(t, environment.Forget(key))
+	require.NoError(t, environment.SetScript(key, scripted.Script{}))
 	require.NoError(t, e.Apply(t.Context(), none))
 }
 
@@ -171,18 +169,6 @@ func TestAFailureMayEndByItself(t *testing.T) {
 
 	require.NoError(t, scripted.At(dir).SetDefaultScript(script))
 	require.Error(t, open(t, dir, four).Init(t.Context(), nil), "a script that is written again restarts the count")
-}
-
-func TestAScriptMayBeWrittenByHand(t *testing.T) {
-	dir := t.TempDir()
-	e := open(t, dir, four)
-	script := []byte(`{"plan": {"delay": "30ms", "stderr": "\nError: by hand\n", "times": 1}}`)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "scripts", "ns_ws.json"), script, 0o600))
-	began := time.Now()
-	_, err := e.Plan(t.Context(), none)
-	require.ErrorContains(t, err, "Summary: by hand.")
-	require.GreaterOrEqual(t, time.Since(began), 30*time.Millisecond)
-	require.True(t, differs(t, e))
 }
 
 func TestAFailureMayComeHalfWay(t *testing.T) {

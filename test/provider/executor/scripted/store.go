@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/capt-provider/capt/test/provider/executor"
+	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
 // Store is the folder in which scripted Executors live. Several processes may use it.
@@ -163,8 +164,8 @@ func eachFile(dir string, visit func(path string) error) error {
 		return err
 	}
 	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), ".") {
-			continue
+		if filepath.Ext(entry.Name()) != ".json" {
+			continue // It is being written.
 		}
 		if err := visit(filepath.Join(dir, entry.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -181,24 +182,12 @@ func read(path string, into any) error {
 	return json.Unmarshal(data, into)
 }
 
-// write puts a file in its place in one step: readers and killed writers see the old one or the new one.
 func write(path string, content any) error {
 	data, err := json.Marshal(content)
 	if err != nil {
 		return err
 	}
-	part, err := os.CreateTemp(filepath.Dir(path), ".part-")
-	if err != nil {
-		return err
-	}
-	_, err = part.Write(data)
-	if err = errors.Join(err, part.Close()); err == nil {
-		err = os.Rename(part.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(part.Name()))
-	}
-	return nil
+	return state.WriteFile(path, data)
 }
 
 // Operation is what an Executor was asked for.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sort"
 	"strconv"
@@ -28,7 +29,6 @@ const (
 	varFilePrefix = "crossplane-provider-terraform-"
 )
 
-// Init implements executor.Executor.
 func (c *cli) Init(ctx context.Context, args []string) error {
 	select {
 	case c.inits <- struct{}{}:
@@ -40,7 +40,7 @@ func (c *cli) Init(ctx context.Context, args []string) error {
 	return err
 }
 
-// SelectWorkspace implements executor.Executor. That select fails is taken for "does not exist", as the CLI does not
+// That select fails is taken for "does not exist", as the CLI does not
 // tell the reasons apart; new then fails for all the other ones.
 func (c *cli) SelectWorkspace(ctx context.Context, name string) error {
 	if _, err := c.run(ctx, "workspace", "select", "-no-color", name); err == nil {
@@ -50,7 +50,7 @@ func (c *cli) SelectWorkspace(ctx context.Context, name string) error {
 	return err
 }
 
-// Plan implements executor.Executor. It takes no lock: nothing is written.
+// It takes no lock: nothing is written.
 func (c *cli) Plan(ctx context.Context, o executor.RunOptions) (bool, error) {
 	args, err := c.arguments(o, "plan", "-no-color", "-input=false", "-detailed-exitcode", "-lock=false")
 	if err != nil {
@@ -64,7 +64,6 @@ func (c *cli) Plan(ctx context.Context, o executor.RunOptions) (bool, error) {
 	return false, err
 }
 
-// Apply implements executor.Executor.
 func (c *cli) Apply(ctx context.Context, o executor.RunOptions) error {
 	args, err := c.arguments(o, "apply", "-no-color", "-auto-approve", "-input=false")
 	if err != nil {
@@ -74,7 +73,6 @@ func (c *cli) Apply(ctx context.Context, o executor.RunOptions) error {
 	return err
 }
 
-// Destroy implements executor.Executor.
 func (c *cli) Destroy(ctx context.Context, o executor.RunOptions) error {
 	args, err := c.arguments(o, "destroy", "-no-color", "-auto-approve", "-input=false")
 	if err != nil {
@@ -103,7 +101,6 @@ func (c *cli) arguments(o executor.RunOptions, args ...string) ([]string, error)
 	return append(args, o.Args...), nil
 }
 
-// Resources implements executor.Executor.
 func (c *cli) Resources(ctx context.Context) ([]string, error) {
 	out, err := c.run(ctx, "state", "list", "-no-color")
 	var exit *exitError
@@ -116,7 +113,6 @@ func (c *cli) Resources(ctx context.Context) ([]string, error) {
 	return strings.Fields(string(out)), nil
 }
 
-// Outputs implements executor.Executor.
 func (c *cli) Outputs(ctx context.Context) ([]executor.Output, error) {
 	out, err := c.run(ctx, "output", "-json", "-no-color")
 	if err != nil {
@@ -140,7 +136,6 @@ func (c *cli) Outputs(ctx context.Context) ([]executor.Output, error) {
 	return outputs, nil
 }
 
-// DeleteWorkspace implements executor.Executor.
 func (c *cli) DeleteWorkspace(ctx context.Context) error {
 	out, err := c.run(ctx, "workspace", "show", "-no-color")
 	if err != nil {
@@ -211,46 +206,11 @@ func fetch(ctx context.Context, c cli, address string) error {
 	if _, err := c.run(ctx, "init", "-input=false", "-no-color", "-backend=false", "-get=false", "-from-module="+address); err != nil {
 		return err
 	}
-	if err := removeModule(target); err != nil {
+	if err := errors.Join(removeModule(target), os.RemoveAll(filepath.Join(fresh, ".terraform")), os.RemoveAll(filepath.Join(fresh, ".git"))); err != nil {
 		return err
 	}
-	return copyModule(fresh, target)
-}
-
-// copyModule copies all regular files but the CLI's own and git's.
-func copyModule(from, to string) error {
-	return filepath.WalkDir(from, func(path string, d os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		switch {
-		case rel == ".terraform" || rel == ".git":
-			return filepath.SkipDir
-		case d.IsDir():
-			return os.MkdirAll(filepath.Join(to, rel), 0o700)
-		case d.Type().IsRegular():
-			return copyFile(path, filepath.Join(to, rel))
-		}
-		return nil
-	})
-}
-
-// copyFile copies content and the right to execute.
-func copyFile(from, to string) error {
-	info, err := os.Stat(from)
-	if err != nil {
-		return err
-	}
-	data, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(to, data, info.Mode().Perm()|0o600); err != nil {
-		return fmt.Errorf("cannot copy the module: %w", err)
+	if output, err := exec.CommandContext(ctx, "cp", "-R", fresh+"/.", target).CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot copy the module: %w: %s", err, output)
 	}
 	return nil
 }

@@ -56,7 +56,6 @@ func New(o Options) executor.Factory {
 	return &factory{options: o, inits: make(chan struct{}, 1)}
 }
 
-// Open implements executor.Factory.
 func (f *factory) Open(ctx context.Context, m executor.Module) (executor.Executor, error) {
 	if m.UID == "" {
 		return nil, errors.New("a Workspace without UID has no working directory")
@@ -96,7 +95,6 @@ func (f *factory) Open(ctx context.Context, m executor.Module) (executor.Executo
 	return c, writeFiles(c.dir, m.EntrypointFiles)
 }
 
-// Forget implements executor.Factory.
 func (f *factory) Forget(uid types.UID) error {
 	if uid == "" {
 		return nil

@@ -227,7 +227,7 @@ func TestRegistriesAreOutOfReach(t *testing.T) {
 	started := time.Now()
 	err = e.Init(t.Context(), nil)
 	require.ErrorContains(t, err, "Terraform encountered an error. Summary: Failed to query available provider packages")
-	require.Less(t, time.Since(started), 20*time.Second, "nothing on the network was waited for")
+	require.Less(t, time.Since(started), time.Minute, "nothing on the network was waited for")
 }
 
 // A canceled apply takes the commands of local-exec with it and leaves the state usable. What a module detached stays.

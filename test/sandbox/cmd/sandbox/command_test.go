@@ -12,7 +12,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/capt-provider/capt/test/sandbox"
-	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/cli"
 	"github.com/capt-provider/capt/test/sandbox/eks"
 	"github.com/capt-provider/capt/test/sandbox/process"
 	"github.com/capt-provider/capt/test/sandbox/state"
@@ -62,13 +61,13 @@ func TestSandboxIsStartedRestartedAndRemoved(t *testing.T) {
 	require.NoError(t, err)
 	require.Regexp(t, `Fargate profile default +ACTIVE`, output)
 	require.Regexp(t, `kube-apiserver +process \d+ +ready`, output)
-	require.Regexp(t, `cluster mine +process \d+ +running`, output)
+	require.Regexp(t, `cluster mine +process \d+ +ready`, output)
 
 	// A component that died is reported with its log and with the command that starts it again.
 	kill(t, recorded, sandbox.ClusterAPI)
 	restart := "restart --dir " + dir
 	output, err = run(t, "status", "--dir", dir)
-	require.ErrorIs(t, err, cli.ErrReported)
+	require.ErrorIs(t, err, errReported)
 	require.Regexp(t, `cluster-api +not running; last lines of .*cluster-api.log:\n    `, output)
 	require.Contains(t, output, restart)
 	_, err = run(t, "up", "--dir", dir)
@@ -103,7 +102,7 @@ func TestSandboxIsStartedRestartedAndRemoved(t *testing.T) {
 
 	// A sandbox of which only a part runs can be removed.
 	kill(t, recorded, sandbox.ClusterAPI)
-	output, err = run(t, "quickstart-down", "--dir", dir)
+	output, err = run(t, "down", "--dir", dir)
 	require.NoError(t, err)
 	require.Contains(t, output, "Removed the sandbox in")
 	require.NoDirExists(t, dir)
@@ -115,13 +114,7 @@ func TestSandboxIsStartedRestartedAndRemoved(t *testing.T) {
 
 func kill(t *testing.T, recorded *state.State, name string) {
 	t.Helper()
-	for _, p := range recorded.Processes {
-		if p.Name == name {
-			require.NoError(t, p.Stop(0))
-			return
-		}
-	}
-	t.Fatalf("no %s", name)
+	require.NoError(t, recorded.Process(name).Stop(0))
 }
 
 func TestWithNamesTheSharedControlPlanes(t *testing.T) {
@@ -135,13 +128,11 @@ func TestDownKeepsADirectoryThatIsNotASandbox(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "precious")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	for _, verb := range []string{"down", "quickstart-down"} {
-		output, err := run(t, verb, "--dir", dir)
-		require.NoError(t, err)
-		require.Contains(t, output, "Found no sandbox in")
-		require.FileExists(t, file)
-	}
-	_, err := run(t, "status", "--dir", dir)
+	output, err := run(t, "down", "--dir", dir)
+	require.NoError(t, err)
+	require.Contains(t, output, "Found no sandbox in")
+	require.FileExists(t, file)
+	_, err = run(t, "status", "--dir", dir)
 	require.ErrorContains(t, err, "found no sandbox in")
 	_, err = run(t, "up", "--dir", dir)
 	require.ErrorContains(t, err, "is not empty")
@@ -156,7 +147,7 @@ func TestDownStopsOnlyRecordedProcesses(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(other.Kill)
 	recorded := &state.State{Ready: true, Processes: []state.Process{
-		{Name: "etcd", ID: process.ID{PID: other.ID().PID, Started: "1"}},
+		{Spec: process.Spec{Name: "etcd"}, ID: process.ID{PID: other.ID().PID, Started: "1"}},
 	}}
 	require.NoError(t, recorded.Save(dir))
 

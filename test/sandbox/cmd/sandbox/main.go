@@ -10,18 +10,20 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
-
-	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/cli"
-	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/ekscommand"
-	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/lifecycle"
-	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/quickstart"
 )
+
+// errReported ends a command whose failure has already been printed.
+var errReported = errors.New("reported")
+
+// defaultDir is the directory of the sandbox that make quickstart and make sandbox-up start. Git ignores it.
+const defaultDir = ".sandbox"
 
 func main() {
 	// Without a logger, controller-runtime prints a stack trace after 30 seconds.
@@ -34,7 +36,7 @@ func main() {
 	switch {
 	case err == nil:
 		return
-	case errors.Is(err, cli.ErrReported):
+	case errors.Is(err, errReported):
 	case interrupted:
 		fmt.Fprintf(os.Stderr, "Interrupted (%v).\n", err)
 	default:
@@ -53,8 +55,51 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.SetIn(streams.In)
 	cmd.SetOut(streams.Out)
 	cmd.SetErr(streams.ErrOut)
-	cmd.AddCommand(lifecycle.NewCommands(streams)...)
-	cmd.AddCommand(quickstart.NewCommands(streams)...)
-	cmd.AddCommand(ekscommand.NewCommand(streams))
+	cmd.AddCommand(
+		newBuildCommand(streams), newUpCommand(streams), newStatusCommand(streams), newRestartCommand(streams),
+		newDownCommand(streams), newReapCommand(streams), newWithCommand(streams), newEKSCommand(streams),
+	)
 	return cmd
+}
+
+// newDirCommand returns a command without arguments for the sandbox in a directory. The directory becomes absolute before the steps run,
+// because processes outlive the working directory.
+func newDirCommand(verb, short string, dir *string, steps ...func(ctx context.Context) error) *cobra.Command {
+	cmd := &cobra.Command{Use: verb, Short: short, Args: cobra.NoArgs}
+	cmd.Flags().StringVar(dir, "dir", defaultDir, "directory of the sandbox")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		*dir, err = filepath.Abs(*dir)
+		for _, step := range steps {
+			if err == nil {
+				err = step(cmd.Context())
+			}
+		}
+		return err
+	}
+	return cmd
+}
+
+// relative shortens a path below the working directory.
+func relative(path string) string {
+	wd, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if short, err := filepath.Rel(wd, path); err == nil && len(short) < len(path) {
+		return short
+	}
+	return path
+}
+
+// commandLine is a command line of this program that can be pasted into the shell from which the program was called.
+func commandLine(verb, dir string) string {
+	program, err := os.Executable()
+	if err != nil {
+		program = "sandbox"
+	}
+	line := relative(program) + " " + verb
+	if dir := relative(dir); dir != defaultDir {
+		line += " --dir " + dir
+	}
+	return line
 }

@@ -1,0 +1,240 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package claim decides whether a WorkspaceTemplateApply belongs to an owner: a CAPTCluster, a CAPTControlPlane, or one of its Fargate
+// profiles. The decisions are pure functions of the objects.
+package claim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+)
+
+// Expectation is what an owner expects of the WorkspaceTemplateApply that its spec refers to.
+type Expectation struct {
+	// SchemeName is the name that package naming derives from the name of the owner.
+	SchemeName string
+	// Recorded is the name in the status of the owner: the WorkspaceTemplateApply that it has; empty without one.
+	Recorded string
+	// Template is the WorkspaceTemplate that the owner would refer to.
+	Template infrav1.WorkspaceTemplateReference
+	// Variables are the variables that the owner would set. The value is empty while the owner does not know it.
+	Variables map[string]string
+	// ProvisionedField is the path of the field of the owner that shows that its cloud resources were created, for example status.vpc.id;
+	// empty while no field shows it.
+	ProvisionedField string
+	// Advice replaces the advice to recreate the owner, where that would destroy cloud resources; empty otherwise.
+	Advice string
+	// profile is the name of the Fargate profile; empty for a VPC or a control plane.
+	profile string
+	// byScheme is true for a Fargate profile without a reference: its WorkspaceTemplateApply has the name of the naming scheme.
+	byScheme bool
+}
+
+// Candidate is a WorkspaceTemplateApply that may belong to an owner, and about which the user has to decide.
+type Candidate struct {
+	Name string
+	// Evidence for it; never empty.
+	Evidence []Evidence
+}
+
+// Evidence is why a WorkspaceTemplateApply may belong to an owner.
+type Evidence string
+
+const (
+	// Recorded: status of the owner names it.
+	Recorded Evidence = "status records it"
+	// Owned: it has an owner reference to the owner. Garbage collection deletes it with the owner, so the owner must not be deleted
+	// before the user has decided.
+	Owned Evidence = "this object owns it"
+	// Named: it has the name that the owner would give to a new one.
+	Named Evidence = "its name follows the naming scheme"
+)
+
+// String is the name and the evidence.
+func (c Candidate) String() string {
+	words := make([]string, len(c.Evidence))
+	for i, evidence := range c.Evidence {
+		words[i] = string(evidence)
+	}
+	return fmt.Sprintf("%s (%s)", c.Name, strings.Join(words, ", "))
+}
+
+// Candidates returns the WorkspaceTemplateApplies of a namespace that may belong to an owner whose spec refers to none, sorted by name: the one
+// with the name of the naming scheme, the one in the status of the owner, and those with an owner reference to the owner.
+//
+// While there is a candidate, the owner must not get a new WorkspaceTemplateApply: if the candidate belongs to the owner, the new
+// one would create a second EKS cluster, VPC or Fargate profile.
+func (want Expectation) Candidates(owner metav1.Object, applies []infrav1.WorkspaceTemplateApply) []Candidate {
+	return CandidatesBy(applies, func(apply *infrav1.WorkspaceTemplateApply) []Evidence { return want.EvidenceFor(owner, apply) })
+}
+
+// CandidatesBy returns the WorkspaceTemplateApplies for which there is evidence, sorted by name.
+func CandidatesBy(applies []infrav1.WorkspaceTemplateApply, evidenceFor func(*infrav1.WorkspaceTemplateApply) []Evidence) (candidates []Candidate) {
+	for i := range applies {
+		if evidence := evidenceFor(&applies[i]); len(evidence) > 0 {
+			candidates = append(candidates, Candidate{Name: applies[i].Name, Evidence: evidence})
+		}
+	}
+	slices.SortFunc(candidates, func(a, b Candidate) int { return strings.Compare(a.Name, b.Name) })
+	return candidates
+}
+
+// EvidenceFor returns why a WorkspaceTemplateApply may belong to an owner whose spec refers to none, the strongest evidence first.
+func (want Expectation) EvidenceFor(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) (found []Evidence) {
+	recorded, named := apply.Name == want.Recorded, apply.Name == want.SchemeName
+	if recorded {
+		found = append(found, Recorded)
+	}
+	if Owns(owner, apply) && (named || recorded || want.matchesTemplate(apply)) {
+		found = append(found, Owned)
+	}
+	if named {
+		found = append(found, Named)
+	}
+	return found
+}
+
+// HasClusterName reports whether cluster_name is the name of the Cluster or of the owner.
+func (want Expectation) HasClusterName(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
+	given := apply.Spec.Variables[naming.ClusterVariable]
+	return given != "" && (given == want.Variables[naming.ClusterVariable] || given == owner.GetName())
+}
+
+// matchesTemplate reports whether a WorkspaceTemplateApply has the template that the owner would refer to. A control plane also owns
+// WorkspaceTemplateApplies with other templates, such as those of its Fargate profiles. If it referred to one of these, Terraform would replace
+// its resources by an EKS cluster.
+func (want Expectation) matchesTemplate(apply *infrav1.WorkspaceTemplateApply) bool {
+	return want.profileDifference(apply) == "" && (want.Template.Name == "" || want.SameTemplate(apply))
+}
+
+// Names returns the names of the candidates that have a given evidence.
+func Names(candidates []Candidate, evidence Evidence) (names []string) {
+	for _, candidate := range candidates {
+		if slices.Contains(candidate.Evidence, evidence) {
+			names = append(names, candidate.Name)
+		}
+	}
+	return names
+}
+
+// Owns reports whether an object is an owner of a WorkspaceTemplateApply, its controller or not.
+func Owns(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
+	return slices.ContainsFunc(apply.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
+}
+
+// OtherController returns the controller of a WorkspaceTemplateApply; nil when that is the owner, or when there is none.
+func OtherController(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) *metav1.OwnerReference {
+	controller := metav1.GetControllerOf(apply)
+	if controller == nil || controller.UID == owner.GetUID() {
+		return nil
+	}
+	return controller
+}
+
+// Conflict returns, as a message for users, why an owner must not take over the WorkspaceTemplateApply that its spec refers to, or that the
+// naming scheme determines for a Fargate profile without a reference. It is empty when there is no conflict.
+//
+// An owner never takes over a WorkspaceTemplateApply of another controller. It takes over one without a controller if that matches
+// what the owner would create, or if the owner's status records it and only the owner reference was lost. Otherwise a wrong name in a
+// reference would write the template of an EKS cluster into the Workspace of other resources, and Terraform would destroy these.
+func Conflict(owner metav1.Object, want Expectation, apply *infrav1.WorkspaceTemplateApply) string {
+	if other := OtherController(owner, apply); other != nil {
+		return fmt.Sprintf("%s names WorkspaceTemplateApply %s, which belongs to %s %s: nothing is written. %s",
+			want.source(), apply.Name, other.Kind, other.Name, want.otherNameAdvice())
+	}
+	if differs := want.Mismatch(owner, apply); differs != "" {
+		return "nothing is written: " + want.MismatchMessage(apply, differs)
+	}
+	if want.Variables[naming.ClusterVariable] == "" && !want.Records(apply) && !metav1.IsControlledBy(apply, owner) {
+		return fmt.Sprintf("%s names WorkspaceTemplateApply %s, but the reference cannot be verified before the Cluster of this object exists: nothing is written. Create the Cluster that refers to this object",
+			want.source(), apply.Name)
+	}
+	return ""
+}
+
+// Mismatch returns why an owner must not take over a WorkspaceTemplateApply that has no other controller; empty when it matches.
+//
+//   - If the owner's status records it, it always matches: the template of the owner may have changed since.
+//   - If the owner controls it, it has the owner's identity variables, but its template must match: it may belong to a Fargate
+//     profile.
+//   - For a Fargate profile, the identity variables must always match, because a control plane controls the WorkspaceTemplateApplies of
+//     all its profiles. If the control plane controls it, its template may differ: the template of the profile may have changed.
+//   - In all other cases, template and identity variables must match.
+func (want Expectation) Mismatch(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) string {
+	controlled := metav1.IsControlledBy(apply, owner)
+	switch {
+	case want.profile != "" && controlled:
+		return want.IdentityDifference(apply)
+	case want.Records(apply):
+		return ""
+	case controlled && want.profileDifference(apply) != "":
+		return want.profileDifference(apply)
+	case controlled:
+		return want.templateDifference(apply)
+	}
+	return want.Difference(apply)
+}
+
+// MayDelete reports whether an owner that is being deleted may delete the WorkspaceTemplateApply that it refers to: the owner controls
+// it, or the owner's status records it. Neither is true of an owner that was restored from a backup and is garbage-collected because its
+// Cluster does not exist; such an owner must not delete anything. For a Fargate profile it always returns true, because status does not
+// prove that its WorkspaceTemplateApply was created.
+func (want Expectation) MayDelete(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
+	return want.profile != "" || metav1.IsControlledBy(apply, owner) || want.Records(apply)
+}
+
+// Records reports whether the owner's status records a WorkspaceTemplateApply: the owner had it before.
+func (want Expectation) Records(apply *infrav1.WorkspaceTemplateApply) bool {
+	return apply.Name == want.Recorded
+}
+
+// Difference returns, as a message for users, how a WorkspaceTemplateApply differs from what an owner would create: in its template, or in
+// an identity variable. It is empty when there is no difference. A value that the owner does not know yet is not a difference.
+func (want Expectation) Difference(apply *infrav1.WorkspaceTemplateApply) string {
+	if difference := want.templateDifference(apply); difference != "" {
+		return difference
+	}
+	return want.IdentityDifference(apply)
+}
+
+// IdentityDifference returns the first difference in the identity variables, as a message for users; empty when there is none. cluster_name
+// must be set, and profile_name must be set for Fargate profiles and unset for VPCs and control planes. vpc_name may be missing, because a
+// template need not use it and control planes do not set it.
+func (want Expectation) IdentityDifference(apply *infrav1.WorkspaceTemplateApply) string {
+	cluster, vpc := want.Variables[naming.ClusterVariable], want.Variables[naming.VPCVariable]
+	given, named := apply.Spec.Variables[naming.VPCVariable]
+	switch {
+	case cluster != "" && apply.Spec.Variables[naming.ClusterVariable] == "":
+		return "has no " + naming.ClusterVariable
+	case cluster != "" && apply.Spec.Variables[naming.ClusterVariable] != cluster:
+		return "has another " + naming.ClusterVariable
+	case want.profileDifference(apply) != "":
+		return want.profileDifference(apply)
+	case vpc != "" && named && given != vpc:
+		return "has another " + naming.VPCVariable
+	}
+	return ""
+}
+
+// TemplateDiffers is the message of Difference for another template.
+const TemplateDiffers = "refers to another WorkspaceTemplate"
+
+// templateDifference returns, as a text for users, that the WorkspaceTemplateApply has another template; else it is empty.
+func (want Expectation) templateDifference(apply *infrav1.WorkspaceTemplateApply) string {
+	if want.SameTemplate(apply) {
+		return ""
+	}
+	return TemplateDiffers
+}
+
+// SameTemplate reports whether a WorkspaceTemplateApply has the template that the owner would refer to.
+func (want Expectation) SameTemplate(apply *infrav1.WorkspaceTemplateApply) bool {
+	return want.Template.Key(apply.Namespace) == apply.TemplateKey()
+}

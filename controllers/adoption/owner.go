@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package adoption
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/capt-provider/capt/api/claim"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
+)
+
+// subject is an owner that is checked.
+type subject struct {
+	engine.Object
+	ref infrav1.WorkspaceTemplateApplyReference
+	// observed is status.observedGeneration.
+	observed int64
+	// want is what it expects of its WorkspaceTemplateApply if its Cluster has this name.
+	want func(cluster string) claim.Expectation
+}
+
+func subjectOf(controlPlane *controlplanev1.CAPTControlPlane) subject {
+	return subject{controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, controlPlane.Status.ObservedGeneration,
+		func(cluster string) claim.Expectation { return legacy.ExpectationOfControlPlane(controlPlane, cluster) }}
+}
+
+func (s subject) isLegacy() bool { return legacy.LegacyStatus(s.observed, s.GetConditions()) }
+
+func (g *Gate) checkControlPlane(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane) (engine.Verdict, error) {
+	return g.checkOwner(ctx, subjectOf(controlPlane))
+}
+
+func (g *Gate) checkCAPTCluster(ctx context.Context, captCluster *infrav1.CAPTCluster) (v engine.Verdict, err error) {
+	s := subject{captCluster, captCluster.Spec.WorkspaceTemplateApplyRef, captCluster.Status.ObservedGeneration,
+		func(cluster string) claim.Expectation { return legacy.ExpectationOfCAPTCluster(captCluster, cluster) }}
+	if captCluster.Spec.VPC.Template.IsDefined() {
+		if v, err = g.checkOwner(ctx, s); err == nil {
+			v.Correct, err = g.correctVPC(ctx, captCluster)
+		}
+	} else {
+		v = s.verdict()
+		v.Block, err = g.blockOfExistingVPC(ctx, s)
+	}
+	if keep := v.Keep; keep != nil {
+		v.Keep = func(obj engine.Object, s engine.Situation) {
+			keep(obj, s)
+			reportReadiness(captCluster, s)
+		}
+	}
+	return v, err
+}
+
+// checkOwner returns the verdict about an owner with a WorkspaceTemplateApply.
+func (g *Gate) checkOwner(ctx context.Context, s subject) (engine.Verdict, error) {
+	v := s.verdict()
+	if !v.Inherited || !s.GetDeletionTimestamp().IsZero() || !s.ref.IsDefined() {
+		return v, nil
+	}
+	cluster, err := g.clusterOf(ctx, s)
+	if err != nil {
+		return v, err
+	}
+	want := s.want(clusterName(s, cluster))
+	apply, err := g.apply(ctx, s.GetNamespace(), s.ref)
+	switch {
+	case err != nil:
+		return v, err
+	case apply != nil:
+		if conflict := claim.Conflict(s, want, apply); conflict != "" {
+			v.Block = required("this object was created by CAPT v0.3 and has not been adopted: %s", conflict)
+		}
+	case s.ref.Name == want.Recorded: // Another reference is for a new WorkspaceTemplateApply.
+		v.Block = required("spec.workspaceTemplateApplyRef (workspaceTemplateApplyName in v1beta1) names WorkspaceTemplateApply %s, which CAPT v0.3 recorded and which does not exist: a new one would create the cloud resources a second time. "+
+			"Restore it from a backup, and adopt it with captctl migrate (see captctl migrate check). If none of its cloud resources are left, delete and recreate this object", s.ref.Name)
+	}
+	return v, nil
+}
+
+// verdict is the part of the verdict that depends on the owner alone: whether it keeps its status.
+//
+// Before adoption, the cloud resources are unchanged: the owner is as ready as CAPT v0.3 left it. An owner without a status has nothing to
+// keep. One that was adopted and rolled back stays Ready.
+//
+// After adoption, the owner may be reconciled before its WorkspaceTemplateApply. An adoption causes no Terraform run, so "Provisioning"
+// would be wrong, and every adopted cluster would be Degraded for a moment. The state is reported as soon as the WorkspaceTemplateApply
+// was observed in its current generation. A refused request, or a conflict with another owner, is reported at once.
+func (s subject) verdict() engine.Verdict {
+	v := engine.Verdict{Inherited: s.isLegacy()}
+	if !s.GetDeletionTimestamp().IsZero() {
+		return v
+	}
+	v.Keeps = func(obj engine.Object, now engine.Situation) bool {
+		switch {
+		case isMigrating(obj):
+			return true
+		case now.Held:
+			return s.isLegacy() || conditions.IsTrue(obj, infrav1.ReadyCondition)
+		}
+		return now.Settling && (s.isLegacy() || conditions.IsTrue(obj, infrav1.AdoptionRequiredCondition))
+	}
+	v.Keep = func(obj engine.Object, now engine.Situation) { keepStatus(obj, now.Paused, now.Decision) }
+	return v
+}
+
+// blockOfExistingVPC returns the Block of a CAPTCluster with an existing VPC, which is adopted with the control plane of its Cluster: it has no
+// WorkspaceTemplateApply that could show whether the cluster was adopted.
+func (g *Gate) blockOfExistingVPC(ctx context.Context, s subject) (*engine.Block, error) {
+	if !s.isLegacy() || !s.GetDeletionTimestamp().IsZero() {
+		return nil, nil
+	}
+	cluster, err := g.clusterOf(ctx, s)
+	if err != nil || cluster == nil || cluster.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" {
+		return nil, err
+	}
+	key := client.ObjectKey{Namespace: s.GetNamespace(), Name: cluster.Spec.ControlPlaneRef.Name}
+	controlPlane, err := engine.Get(ctx, g.Client, key, &controlplanev1.CAPTControlPlane{})
+	if err != nil {
+		return nil, fmt.Errorf("reading CAPTControlPlane %s: %w", key.Name, err)
+	}
+	if controlPlane == nil {
+		return nil, nil
+	}
+	of := subjectOf(controlPlane)
+	v, err := g.checkOwner(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	reader := owner.Reader{Cached: g.Client, Uncached: g.Uncached, Gate: g, Verdict: v}
+	apply, err := reader.Observe(ctx, controlPlane, of.ref, of.want(cluster.Name))
+	if err != nil || !apply.Held {
+		return nil, err
+	}
+	return required("CAPTControlPlane %s of the same Cluster was created by CAPT v0.3 and has not been adopted: nothing is written. Adopt the cluster with captctl migrate (see captctl migrate check)", key.Name), nil
+}
+
+// clusterOf returns the Cluster of an owner; nil if it does not exist, or Cluster API has not set the owner reference.
+func (g *Gate) clusterOf(ctx context.Context, s subject) (*clusterv1.Cluster, error) {
+	cluster, err := engine.OwnerCluster(ctx, g.Client, g.Uncached, metav1.ObjectMeta{Namespace: s.GetNamespace(), OwnerReferences: s.GetOwnerReferences()})
+	if err != nil && !engine.Absent(err) {
+		return nil, fmt.Errorf("reading the Cluster: %w", err)
+	}
+	return cluster, nil
+}
+
+func clusterName(s subject, cluster *clusterv1.Cluster) string {
+	if cluster != nil {
+		return cluster.Name
+	}
+	return s.GetLabels()[clusterv1.ClusterNameLabel]
+}
+
+// correctVPC returns the function that replaces the ID that CAPT v0.3 recorded, which may be outdated, with the one that Terraform reports.
+func (g *Gate) correctVPC(ctx context.Context, captCluster *infrav1.CAPTCluster) (func(engine.Object), error) {
+	s, ref := &captCluster.Status, captCluster.Spec.WorkspaceTemplateApplyRef
+	if s.ObservedGeneration != 0 || s.VPC.ID == "" || !ref.IsDefined() {
+		return nil, nil
+	}
+	apply, err := g.apply(ctx, captCluster.Namespace, ref)
+	if err != nil || apply == nil || apply.Status.Outputs[terraform.OutputVPCID] == "" {
+		return nil, err
+	}
+	return func(engine.Object) { s.VPC.ID = apply.Status.Outputs[terraform.OutputVPCID] }, nil
+}
+
+// apply reads the WorkspaceTemplateApply that an owner refers to; nil if it does not exist.
+func (g *Gate) apply(ctx context.Context, namespace string, ref infrav1.WorkspaceTemplateApplyReference) (*infrav1.WorkspaceTemplateApply, error) {
+	found, err := engine.Get(ctx, g.Client, client.ObjectKey{Namespace: namespace, Name: ref.Name}, &infrav1.WorkspaceTemplateApply{})
+	if err != nil {
+		return nil, fmt.Errorf("reading WorkspaceTemplateApply %s: %w", ref.Name, err)
+	}
+	return found, nil
+}
+
+// reportReadiness reports in the condition Ready what CAPT v0.3 reported in status.ready alone: kubectl get and Cluster API read the condition.
+func reportReadiness(captCluster *infrav1.CAPTCluster, s engine.Situation) {
+	vpc := conditions.Get(captCluster, infrav1.VPCReadyCondition)
+	if !s.Held || vpc == nil || conditions.Has(captCluster, infrav1.ReadyCondition) {
+		return
+	}
+	ready := engine.False(infrav1.ReadyCondition, vpc.Reason, vpc.Message)
+	if ptr.Deref(captCluster.Status.Initialization.Provisioned, false) {
+		ready = engine.True(infrav1.ReadyCondition, infrav1.ReadyReason, "")
+	}
+	ready.Since = vpc.LastTransitionTime.Time
+	engine.Set(captCluster, ready)
+}
+
+// Watch implements engine.Gate: CAPTClusters with an existing VPC are adopted together with a control plane.
+func (g *Gate) Watch(b *builder.Builder, kind client.Object) *builder.Builder {
+	if _, ok := kind.(*infrav1.CAPTCluster); !ok {
+		return b
+	}
+	return b.Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(g.adoptedWith), builder.WithPredicates(onAdoption()))
+}
+
+// onAdoption passes a control plane that was adopted, maybe before its first reconcile, or deleted.
+func onAdoption() predicate.Predicate { return predicate.Or(owner.Updated(adopted), owner.Deleted()) }
+
+func adopted(before, after client.Object) bool {
+	required := func(object client.Object) bool {
+		controlPlane := object.(*controlplanev1.CAPTControlPlane)
+		if condition := conditions.Get(controlPlane, controlplanev1.AdoptionRequiredCondition); condition != nil {
+			return condition.Status != metav1.ConditionFalse
+		}
+		return controlPlane.Status.ObservedGeneration == 0
+	}
+	return required(before) && !required(after)
+}
+
+// adoptedWith returns the CAPTClusters that are adopted together with a control plane.
+func (g *Gate) adoptedWith(ctx context.Context, controlPlane client.Object) []ctrl.Request {
+	clusters := owner.Requests{Client: g.Client, List: &infrav1.CAPTClusterList{}}
+	return clusters.Matching(ctx, func(object client.Object) bool {
+		c := object.(*infrav1.CAPTCluster)
+		return !c.Spec.VPC.Template.IsDefined() && conditions.IsTrue(c, infrav1.AdoptionRequiredCondition)
+	}, client.InNamespace(controlPlane.GetNamespace()))
+}
