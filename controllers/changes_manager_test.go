@@ -88,7 +88,7 @@ func newManager(t *testing.T, objects []client.Object) *manager {
 	})
 	m := &manager{API: builder.NewAPI(clients)}
 	engineFor := func() engine.Engine {
-		return engine.Engine{Client: m.API, Recorder: &events.FakeRecorder{}, State: &engine.StateCache{}, Uncached: m.API}
+		return engine.Engine{Gate: engine.OpenGate{}, Client: m.API, Recorder: &events.FakeRecorder{}, State: &engine.StateCache{}, Uncached: m.API}
 	}
 	m.captClusters = &captcluster.Reconciler{Engine: engineFor(), Uncached: m.API}
 	m.controlPlanes = &captcontrolplane.Reconciler{Engine: engineFor(), Uncached: m.API, Cache: m.API, FargateMetrics: metrics.NewFargate(prometheus.NewRegistry())}
