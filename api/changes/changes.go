@@ -74,8 +74,7 @@ func (f *Fleet) Compare(u *Unit) (Workspace, error) {
 	if u.Cluster != nil {
 		w.Cluster = validation.KeyOf(u.Cluster).String()
 	}
-	if u.unadopted != "" {
-		w.Message = u.unadopted
+	if w.Message = f.heldBy(u); w.Message != "" {
 		return w, nil
 	}
 	if u.Live == nil && u.ownerDeleted() {
@@ -250,4 +249,16 @@ func (f *Fleet) recorded(apply *infrav1.WorkspaceTemplateApply) (*unstructured.U
 		return nil, nil
 	}
 	return f.WorkspaceOf(scope, ref.Namespace, ref.Name)
+}
+
+// heldBy returns why the manager writes nothing for a unit, whatever the rules say.
+func (f *Fleet) heldBy(u *Unit) string {
+	if f.Held == nil {
+		return ""
+	}
+	held := f.Held(u.Apply())
+	if u.Owner != nil {
+		held = cmp.Or(f.Held(u.Owner), held)
+	}
+	return held
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/capt-provider/capt/api/desired"
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
@@ -44,6 +43,8 @@ type Fleet struct {
 	CAPTClusters  map[types.NamespacedName]*infrav1.CAPTCluster
 	ControlPlanes map[types.NamespacedName]*controlplanev1.CAPTControlPlane
 	Applies       map[types.NamespacedName]*infrav1.WorkspaceTemplateApply
+	// Held returns why the manager writes nothing for an object, whatever its rules say; empty if they decide. It may be nil.
+	Held func(metav1.Object) string
 }
 
 // Unit is a WorkspaceTemplateApply as the manager would write it for its owner.
@@ -65,10 +66,9 @@ type Unit struct {
 	// kept is true if the owner does not delete it, because it does not belong to the owner.
 	kept bool
 	// pending is true if the owner would change it.
-	pending   bool
-	unadopted string
-	name      types.NamespacedName
-	template  infrav1.WorkspaceTemplateReference
+	pending  bool
+	name     types.NamespacedName
+	template infrav1.WorkspaceTemplateReference
 }
 
 // Apply returns the WorkspaceTemplateApply as the manager would leave it.
@@ -78,8 +78,6 @@ func (u *Unit) Apply() *infrav1.WorkspaceTemplateApply {
 	}
 	return cmp.Or(u.Desired, u.Live)
 }
-
-const notAdopted = "CAPT v0.3 created it, and it has not been adopted; captctl migrate plan shows what an adoption changes"
 
 // Units returns the WorkspaceTemplateApplies of the Cluster with a name, or all of them if it is empty. Those without a Cluster come last.
 func (f *Fleet) Units(cluster string) (found []Unit, err error) {
@@ -210,9 +208,6 @@ func (f *Fleet) templateFacts(ref infrav1.WorkspaceTemplateReference, namespace 
 // unit returns the unit of an owner. finder describes the WorkspaceTemplateApply that it expects.
 func (f *Fleet) unit(cluster *clusterv1.Cluster, object validation.Owner, kind, manager string, existing desired.Existing, expected types.NamespacedName, owner desired.Owner) (Unit, error) {
 	u := Unit{Cluster: cluster, Owner: object, Live: f.Applies[expected], name: expected, Blocked: owner.Blocked(), kept: existing.Apply == nil}
-	if legacy.IsPending(object) {
-		u.unadopted = notAdopted
-	}
 	if waits := u.Blocked != nil && u.Blocked.Reason == controlplanev1.WaitingForWorkspaceReason; u.Blocked != nil && !waits {
 		return u, nil
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/capt-provider/capt/api/changes"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/manifests"
@@ -122,7 +123,16 @@ func (s *source) workspace(ctx context.Context, scope terraform.Scope, namespace
 
 // fleet returns the objects as package changes needs them.
 func (s *source) fleet(ctx context.Context) *changes.Fleet {
-	return &changes.Fleet{Source: reads{ctx, s}, Clusters: s.clusters, CAPTClusters: s.captClusters, ControlPlanes: s.controlPlanes, Applies: s.applies}
+	return &changes.Fleet{Source: reads{ctx, s}, Clusters: s.clusters, CAPTClusters: s.captClusters, ControlPlanes: s.controlPlanes, Applies: s.applies, Held: notAdopted}
+}
+
+// notAdopted is why the manager writes nothing for an object that CAPT v0.3 created.
+func notAdopted(object metav1.Object) string {
+	apply, ok := object.(*infrav1.WorkspaceTemplateApply)
+	if ok && legacy.UnadoptedWorkspace(apply) == "" || !ok && !legacy.IsPending(object) {
+		return ""
+	}
+	return "CAPT v0.3 created it, and it has not been adopted; captctl migrate plan shows what an adoption changes"
 }
 
 // reads is the changes.Source of a source.
