@@ -13,6 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
@@ -281,6 +282,6 @@ func TestRemediesOfRegionConflicts(t *testing.T) {
 		builder.Region: ". Remove spec.region of the CAPTControlPlane",
 	} {
 		apply := builder.WorkspaceTemplateApply("x", builder.WithVariables(map[string]string{"region": handed}))
-		require.ErrorContains(t, owners.RegionConflict(controlPlane, network, apply), "is in region ap-northeast-1"+text)
+		require.ErrorContains(t, desired.RegionConflict(controlPlane, network, apply), "is in region ap-northeast-1"+text)
 	}
 }

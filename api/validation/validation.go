@@ -7,6 +7,7 @@
 package validation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -217,10 +218,15 @@ func KeyOf(object metav1.Object) types.NamespacedName {
 // ClusterName returns the name of the Cluster that an object belongs to: the Cluster that owns it or, without an owner, the one in its label; empty
 // if it names none.
 func ClusterName(object metav1.Object) string {
+	return cmp.Or(OwnerCluster(object), object.GetLabels()[clusterv1.ClusterNameLabel])
+}
+
+// OwnerCluster returns the name of the Cluster that owns an object; empty if none does.
+func OwnerCluster(object metav1.Object) string {
 	for _, ref := range object.GetOwnerReferences() {
 		if group, _, _ := strings.Cut(ref.APIVersion, "/"); ref.Kind == "Cluster" && group == clusterv1.GroupVersion.Group {
 			return ref.Name
 		}
 	}
-	return object.GetLabels()[clusterv1.ClusterNameLabel]
+	return ""
 }

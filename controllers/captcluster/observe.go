@@ -15,6 +15,7 @@ import (
 
 	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation/consumption"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -31,7 +32,7 @@ type Facts struct {
 	// Apply is the WorkspaceTemplateApply of the VPC.
 	Apply owner.Facts
 	// Template is the WorkspaceTemplate of the VPC.
-	Template owner.TemplateFacts
+	Template desired.TemplateFacts
 	// Running is how long Terraform has been creating or updating the VPC; zero when it is not.
 	Running time.Duration
 	// Clusters refer to the CAPTCluster.

@@ -17,15 +17,13 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 )
-
-// waitingForOwner is the message of an object without a Cluster.
-const waitingForOwner = "no Cluster owns this object. Create a Cluster whose spec.infrastructureRef names it; if it exists, check that it is not paused and that Cluster API runs"
 
 // status computes the status from facts and plan.
 func status(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) {
@@ -73,7 +71,7 @@ func details(before, after *infrav1.CAPTCluster, _ *Facts) time.Duration {
 func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) engine.Condition {
 	switch {
 	case f.Cluster == nil:
-		return engine.False(infrav1.VPCReadyCondition, infrav1.WaitingForOwnerReason, waitingForOwner)
+		return engine.False(infrav1.VPCReadyCondition, infrav1.WaitingForOwnerReason, desired.WaitingForCluster)
 	case !captCluster.Spec.VPC.Template.IsDefined():
 		return engine.True(infrav1.VPCReadyCondition, infrav1.ExistingVPCReason, "")
 	case p.Blocked != nil:

@@ -21,15 +21,19 @@ import (
 	"github.com/capt-provider/capt/controllers/owner"
 )
 
+// RegisterIndexes adds the indexes of this controller to a cache.
+func RegisterIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	return errors.Join(
+		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.ReferenceIndex, referenceKeys),
+		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.TemplateIndex, templateKey),
+	)
+}
+
 // SetupWithManager registers the watches.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := ctrl.LoggerFrom(ctx)
 	scheme := mgr.GetScheme()
-	indexer := mgr.GetFieldIndexer()
-	if err := errors.Join(
-		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.ReferenceIndex, referenceKeys),
-		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.TemplateIndex, templateKey),
-	); err != nil {
+	if err := RegisterIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	toInfrastructure := util.ClusterToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("CAPTCluster"), mgr.GetClient(), &infrav1.CAPTCluster{})

@@ -4,20 +4,18 @@
 package captcontrolplane
 
 import (
-	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
@@ -44,16 +42,14 @@ type Facts struct {
 	Clusters []*clusterv1.Cluster
 	// Infrastructure is the CAPTCluster of the Cluster; nil when it does not exist, or the Cluster uses another provider.
 	Infrastructure *infrav1.CAPTCluster
-	// Region is the region of the control plane, or that of its VPC if spec has none; empty when neither is known.
-	Region string
 	// Version is spec.version, parsed; VersionError is why it cannot be.
 	Version      versions.KubernetesVersion
 	VersionError error
 	// Apply is the WorkspaceTemplateApply of the control plane.
 	Apply owner.Facts
 	// Template is the WorkspaceTemplate of the control plane, ProfileTemplates are those of its Fargate profiles.
-	Template         owner.TemplateFacts
-	ProfileTemplates []owner.TemplateFacts
+	Template         desired.TemplateFacts
+	ProfileTemplates []desired.TemplateFacts
 	// Fargate are the Fargate profiles.
 	Fargate fargate.Facts
 	// Connection is the connection Secret; nil when it does not exist or is not needed.
@@ -109,20 +105,6 @@ func (f *Facts) requeueWithin(after time.Duration) {
 	}
 }
 
-// runningRegion is the region of the running cluster, which may differ from spec.
-func (f *Facts) runningRegion() string {
-	return cmp.Or(f.Apply.Apply.Spec.Variables[naming.RegionVariable], f.Region)
-}
-
-// infrastructureReady reports whether the VPC exists. For other providers, the status of the Cluster counts. A new control plane waits until the
-// CAPTCluster has recorded the VPC that replaced another one.
-func (f *Facts) infrastructureReady() bool {
-	if f.Cluster == nil || !ptr.Deref(f.Cluster.Status.Initialization.InfrastructureProvisioned, false) {
-		return false
-	}
-	return !f.hasCAPTCluster() || owners.VPCID(f.Infrastructure) != "" && (f.Apply.Apply != nil || f.Infrastructure.Status.VPC.ReplacedBy == "")
-}
-
 // vpcReplaced returns the condition that is True while Terraform reports another VPC than the one that the control plane was created in.
 func (f *Facts) vpcReplaced() engine.Condition {
 	if f.Infrastructure == nil || f.Apply.Apply == nil {
@@ -136,14 +118,9 @@ func (f *Facts) vpcReplaced() engine.Condition {
 func (f *Facts) infrastructureUnreported() bool {
 	unreported := f.Cluster != nil && f.Cluster.Status.Initialization.InfrastructureProvisioned == nil
 	if f.Infrastructure == nil {
-		return unreported && !f.hasCAPTCluster()
+		return unreported && !desired.HasCAPTCluster(f.Cluster)
 	}
 	return unreported && !infrav1.RequiresUserAction(conditions.GetReason(f.Infrastructure, infrav1.ReadyCondition))
-}
-
-func (f *Facts) hasCAPTCluster() bool {
-	ref := f.Cluster.Spec.InfrastructureRef
-	return ref.Kind == "CAPTCluster" && ref.APIGroup == infrav1.GroupVersion.Group
 }
 
 // outputs of Terraform.

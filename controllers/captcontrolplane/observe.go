@@ -16,11 +16,11 @@ import (
 
 	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation/consumption"
-	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
@@ -50,7 +50,6 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	if err := r.observeInfrastructure(ctx, f); err != nil {
 		return nil, err
 	}
-	f.Region = owners.Region(controlPlane, f.Infrastructure)
 	if err := r.observeApplies(ctx, controlPlane, f); err != nil || cluster == nil {
 		return f, err
 	}
@@ -105,7 +104,7 @@ func (r *Reconciler) graph() graphreader.Reader {
 // observeApplies reads the WorkspaceTemplateApplies of the control plane and of its Fargate profiles.
 func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
 	// Confirm with the API server that one is missing only if it may be created.
-	reader := owner.Reader{Cached: r.Client, Uncached: r.Uncached, Gate: r.Gate, GateDecision: f.GateDecision, Confirm: f.Paused == "" && f.infrastructureReady()}
+	reader := owner.Reader{Cached: r.Client, Uncached: r.Uncached, Gate: r.Gate, GateDecision: f.GateDecision, Confirm: f.Paused == "" && f.desired(controlPlane).InfrastructureReady()}
 	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
 	want := claim.ExpectationOfControlPlane(controlPlane, clusterName(controlPlane, f.Cluster))
 	if f.Apply, err = reader.Observe(ctx, controlPlane, ref, want); err != nil {
@@ -149,19 +148,13 @@ func (r *Reconciler) observeProfiles(ctx context.Context, controlPlane *controlp
 	if !controlPlane.DeletionTimestamp.IsZero() || apply == nil || apply.Spec.WorkspaceName == "" {
 		return nil
 	}
-	cluster := fargate.Cluster{
-		Name: f.Cluster.Name, EKSName: apply.Spec.Variables[naming.ClusterVariable], Region: f.runningRegion(), Workspace: apply.Spec.WorkspaceName, UpToDate: f.Apply.UpToDate(),
-		Connection: f.Connection, ConnectionName: naming.ControlPlaneConnectionSecret(controlPlane.Name), VPCSecretName: owners.VPCSecret(f.Infrastructure),
-	}
-	if ref := apply.Spec.WriteConnectionSecretToRef; ref != nil {
-		cluster.ConnectionName = ref.Name
-	}
+	cluster := fargate.Cluster{EKSCluster: f.desired(controlPlane).EKSCluster(), UpToDate: f.Apply.UpToDate(), Connection: f.Connection}
 	return r.fargate().ObserveSpec(ctx, controlPlane, cluster, &f.Fargate)
 }
 
 // observeInfrastructure reads the CAPTCluster of the Cluster; it stays nil if the Cluster has another kind of infrastructure.
 func (r *Reconciler) observeInfrastructure(ctx context.Context, f *Facts) (err error) {
-	if f.Cluster == nil || !f.hasCAPTCluster() {
+	if f.Cluster == nil || !desired.HasCAPTCluster(f.Cluster) {
 		return nil
 	}
 	key := client.ObjectKey{Namespace: f.Cluster.Namespace, Name: f.Cluster.Spec.InfrastructureRef.Name}

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
@@ -236,7 +237,7 @@ func (r *Reconciler) currentHistory(ctx context.Context, controlPlane *controlpl
 	h.ControlPlane, errs[0] = engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(controlPlane), &controlplanev1.CAPTControlPlane{})
 	h.Apply, errs[1] = engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(f.Apply.Apply), &infrav1.WorkspaceTemplateApply{})
 	h.Cluster, errs[2] = engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(f.Cluster), &clusterv1.Cluster{})
-	if f.hasCAPTCluster() {
+	if desired.HasCAPTCluster(f.Cluster) {
 		key := client.ObjectKey{Namespace: f.Cluster.Namespace, Name: f.Cluster.Spec.InfrastructureRef.Name}
 		h.CAPTCluster, errs[3] = engine.Get(ctx, r.Uncached, key, &infrav1.CAPTCluster{})
 	}

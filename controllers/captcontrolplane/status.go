@@ -14,6 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -96,8 +97,8 @@ func situation(_ *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) engine.Sit
 }
 
 // templates of the control plane and its Fargate profiles.
-func (f *Facts) templates() []*owner.TemplateFacts {
-	templates := []*owner.TemplateFacts{&f.Template}
+func (f *Facts) templates() []*desired.TemplateFacts {
+	templates := []*desired.TemplateFacts{&f.Template}
 	for i := range f.ProfileTemplates {
 		templates = append(templates, &f.ProfileTemplates[i])
 	}

@@ -19,6 +19,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/api/validation/versions"
@@ -70,7 +71,6 @@ func newObservation(t *testing.T, options ...builder.Option) *observation {
 		Apply:          owner.Facts{Apply: builder.WorkspaceTemplateApply(applyName, builder.UpToDate(outputs()))},
 		Connection:     connection(map[string]string{"cluster_certificate_authority_data": builder.CA()}),
 	}
-	o.Region = owners.Region(o.controlPlane, o.Infrastructure)
 	return o
 }
 
@@ -108,7 +108,6 @@ func onceReady(t *testing.T) *observation {
 // plan is the plan after the WorkspaceTemplateApply, if it exists, was written as desired.
 func (o *observation) plan() *Plan {
 	o.Helper()
-	o.Region = owners.Region(o.controlPlane, o.Infrastructure)
 	p, err := plan(o.controlPlane, o.Facts)
 	require.NoError(o, err)
 	if p.Apply.Desired == nil || o.Apply.Apply == nil || o.unwritten {
@@ -303,7 +302,7 @@ func TestTheIDOfTheVPCIsGivenWhenItIsKnown(t *testing.T) {
 	o := newObservation(t, builder.WithRegion("us-east-1")).with(foreignInfrastructure)
 	got := variablesOf(t, o)
 	assert.NotContains(t, got, "vpc_id")
-	assert.Nil(t, o.vpcWorkspaceDependency())
+	assert.Nil(t, wantOf(t, o).WaitForWorkspaces)
 	assert.Equal(t, "us-east-1", got["region"])
 
 	o = newObservation(t).with(func(f *Facts) { f.Infrastructure = builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-0")) })
@@ -312,11 +311,11 @@ func TestTheIDOfTheVPCIsGivenWhenItIsKnown(t *testing.T) {
 
 func TestTheControlPlaneWaitsForTheSecretOfAnExistingVPC(t *testing.T) {
 	o := newObservation(t)
-	assert.Nil(t, o.vpcSecretDependency())
-	assert.Nil(t, newObservation(t).with(foreignInfrastructure).vpcSecretDependency())
+	assert.Nil(t, wantOf(t, o).WaitForSecrets)
+	assert.Nil(t, wantOf(t, newObservation(t).with(foreignInfrastructure)).WaitForSecrets)
 	o.Infrastructure.Spec.VPC = infrav1.VPC{ExistingID: "vpc-1", ConnectionSecretRef: infrav1.LocalSecretReference{Name: "network"}}
 	o.Infrastructure.Status.WorkspaceTemplateApply = nil
-	assert.Equal(t, []infrav1.SecretDependency{{Name: "network", Namespace: "default", Keys: []string{"vpc_config"}}}, o.vpcSecretDependency())
+	assert.Equal(t, []infrav1.SecretDependency{{Name: "network", Namespace: "default", Keys: []string{"vpc_config"}}}, wantOf(t, o).WaitForSecrets)
 	spec := o.plan().Apply.Desired.Object["spec"]
 	assert.Contains(t, spec, "waitForSecrets")
 	assert.NotContains(t, spec, "waitForWorkspaces", "an existing VPC has none")
@@ -339,7 +338,12 @@ func TestTheApplyOfTheControlPlane(t *testing.T) {
 
 func variablesOf(t *testing.T, o *observation) map[string]string {
 	t.Helper()
-	want, err := o.wantedApply(o.controlPlane)
+	return wantOf(t, o).Intent.Variables
+}
+
+func wantOf(t *testing.T, o *observation) *desired.Want {
+	t.Helper()
+	want, err := o.desired(o.controlPlane).Want()
 	require.NoError(t, err)
-	return want.Intent.Variables
+	return want
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/fargate"
@@ -34,7 +35,7 @@ func of(profiles ...fargate.Profile) func(o *observation) {
 func resolved(profiles ...fargate.Profile) func(o *observation) {
 	return func(o *observation) {
 		of(profiles...)(o)
-		o.Fargate.Cluster = &fargate.Cluster{Connection: o.Connection, VPCSecretName: "demo-vpc-connection"}
+		o.Fargate.Cluster = &fargate.Cluster{EKSCluster: desired.EKSCluster{VPCSecretName: "demo-vpc-connection"}, Connection: o.Connection}
 		o.controlPlane.Spec.FargateProfiles = make([]controlplanev1.FargateProfile, len(profiles))
 	}
 }

@@ -64,7 +64,7 @@ func (r *Reconciler) observeTimeouts(controlPlane *controlplanev1.CAPTControlPla
 		return r.State.Elapsed(key, operation, started.Time, reportedDuration(controlPlane, reason, started.Time))
 	}
 	f.Running = Running{
-		VPC:          elapsed(vpcOperation, controlplanev1.VPCReadyTimeoutReason, f.vpcStarted()),
+		VPC:          elapsed(vpcOperation, controlplanev1.VPCReadyTimeoutReason, f.vpcStarted(controlPlane)),
 		ControlPlane: elapsed(controlPlaneOperation, controlplanev1.ControlPlaneTimeoutReason, f.controlPlaneStarted()),
 		Secret:       elapsed(secretOperation, controlplanev1.SecretTimeoutReason, f.secretMissingSince(controlPlane)),
 		Failing:      elapsed(failureOperation, f.failureReason(), f.failingSince()),
@@ -123,8 +123,8 @@ func newRetry(controlPlane *controlplanev1.CAPTControlPlane) string {
 }
 
 // vpcStarted returns when the creation of the VPC that the control plane waits for began; nil if it does not wait for a VPC that CAPT creates.
-func (f *Facts) vpcStarted() *metav1.Time {
-	if f.Cluster == nil || f.infrastructureReady() || f.Infrastructure == nil || f.Infrastructure.Status.WorkspaceTemplateApply == nil {
+func (f *Facts) vpcStarted(controlPlane *controlplanev1.CAPTControlPlane) *metav1.Time {
+	if f.Cluster == nil || f.desired(controlPlane).InfrastructureReady() || f.Infrastructure == nil || f.Infrastructure.Status.WorkspaceTemplateApply == nil {
 		return nil
 	}
 	return f.Infrastructure.Status.WorkspaceTemplateApply.StartedTime

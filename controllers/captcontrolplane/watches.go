@@ -24,9 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 	graphreader "github.com/capt-provider/capt/controllers/graph"
@@ -52,7 +52,7 @@ const (
 // SetupWithManager registers the watches.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log, scheme, indexer := ctrl.LoggerFrom(ctx), mgr.GetScheme(), mgr.GetFieldIndexer()
-	if err := registerIndexes(ctx, indexer); err != nil {
+	if err := RegisterIndexes(ctx, indexer); err != nil {
 		return err
 	}
 	control := ctrl.NewControllerManagedBy(mgr)
@@ -87,7 +87,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return r.requests().Watch(control).Complete(r)
 }
 
-func registerIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+// RegisterIndexes adds the indexes of this controller to a cache.
+func RegisterIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return errors.Join(
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys),
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.TemplateIndex, templateKeys),
@@ -104,7 +105,7 @@ func (r *Reconciler) requests() owner.Requests {
 
 // vpcSecretKey is the Secret that describes a VPC.
 func vpcSecretKey(object client.Object) []string {
-	if name := owners.VPCSecret(object.(*infrav1.CAPTCluster)); name != "" {
+	if name := desired.VPCSecret(object.(*infrav1.CAPTCluster)); name != "" {
 		return []string{object.GetNamespace() + "/" + name}
 	}
 	return nil

@@ -5,18 +5,15 @@ package engine
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
-	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/desired"
 	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
@@ -82,23 +79,9 @@ func keepTransitionTimes(before []metav1.Condition, after Object) {
 	after.SetConditions(kept)
 }
 
-// Paused explains why an object is paused, by its Cluster or by its own annotation; empty means that it is not. It follows Cluster
-// API's pause rule. Cluster API's helper (util/paused) writes the condition by itself, in a second status write.
-//
-// An object that clusterctl move deletes is paused, too, because its cloud resources are kept. clusterctl removes all other
-// annotations, including the one that paused it.
+// Paused is desired.Paused.
 func Paused(cluster *clusterv1.Cluster, obj client.Object) string {
-	var why []string
-	if cluster != nil && ptr.Deref(cluster.Spec.Paused, false) {
-		why = append(why, "Cluster spec.paused is set to true")
-	}
-	if annotations.HasPaused(obj) {
-		why = append(why, "the object has the cluster.x-k8s.io/paused annotation")
-	}
-	if _, ok := obj.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]; ok {
-		why = append(why, "clusterctl move is moving the object to another management cluster")
-	}
-	return strings.Join(why, ", ")
+	return desired.Paused(cluster, obj)
 }
 
 // PausedCondition is the condition of Cluster API's pause rule; why is the result of Paused.

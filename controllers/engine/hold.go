@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 )
@@ -47,19 +48,13 @@ func (e Engine) deletedDefinition(ctx context.Context, obj client.Object) (delet
 		}
 		switch {
 		case found == nil || found.DeletionTimestamp.IsZero():
-		case !allowsDelete(found):
+		case !desired.AllowsDelete(found):
 			return found, nil
 		default:
 			deleted = found
 		}
 	}
 	return deleted, nil
-}
-
-// allowsDelete reports whether a user allowed the deletion of an object by its annotation. That of clusterctl move allows none: a moved object is
-// paused, so nothing of it is destroyed, and clusterctl itself removes the finalizers.
-func allowsDelete(object metav1.Object) bool {
-	return object.GetAnnotations()[naming.AllowDeleteAnnotation] == "true"
 }
 
 // Hold is why the deletion of an object does not continue.
@@ -78,15 +73,16 @@ func (e Engine) deletionHeld(ctx context.Context, obj Object) (*Hold, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case definition != nil && !allowsDelete(definition):
+	case definition != nil && !desired.AllowsDelete(definition):
 		return &Hold{
 			Reason: infrav1.DefinitionDeletingReason,
 			Message: fmt.Sprintf("CustomResourceDefinition %s is being deleted, so nothing is destroyed. %s set the annotation %s of the definition to \"true\": %s",
-				definition.Name, howToKeep, naming.AllowDeleteAnnotation, deletionContinues),
+				definition.Name, desired.HowToKeep, naming.AllowDeleteAnnotation, desired.DeletionContinues),
 			outcome: Wait("the deletion of CustomResourceDefinition "+definition.Name+" to be allowed", definitionInterval),
 		}, nil
 	case IsDeletionProtected(obj):
-		return &Hold{Reason: infrav1.DeletionProtectedReason, Message: DeletionProtectedMessage("")}, nil
+		protected := desired.DeletionProtected("")
+		return &Hold{Reason: protected.Reason, Message: protected.Message}, nil
 	}
 	return nil, nil
 }
@@ -113,7 +109,7 @@ func (e Engine) HeldByClusters(ctx context.Context, obj Object) (*Hold, error) {
 // mayBeHeld reports whether the API server must confirm that no Cluster holds the deletion of an object: before anything of it is destroyed. The
 // caches of Clusters and of their objects are not synchronized.
 func mayBeHeld(obj Object) bool {
-	return !obj.GetDeletionTimestamp().IsZero() && !DeletionContinues(obj) && !allowsDelete(obj)
+	return !obj.GetDeletionTimestamp().IsZero() && !DeletionContinues(obj) && !desired.AllowsDelete(obj)
 }
 
 // DeletionContinues reports whether an object is being deleted and reports that nothing holds that. A paused object reports only the pause.
@@ -127,7 +123,7 @@ func DeletionContinues(obj Object) bool {
 
 // HeldByClusters is Engine.HeldByClusters for an object that another one controls, from the cache. name is how the message names the object.
 func HeldByClusters(ctx context.Context, cached client.Reader, object client.Object, name string) (*Hold, error) {
-	if object.GetDeletionTimestamp().IsZero() || allowsDelete(object) {
+	if object.GetDeletionTimestamp().IsZero() || desired.AllowsDelete(object) {
 		return nil, nil
 	}
 	clusters, err := ReferringClusters(ctx, cached, object)
@@ -148,43 +144,12 @@ func ClusterConflict(clusters []*clusterv1.Cluster) Condition {
 		strings.Join(names, ", ")))
 }
 
+// heldByClusters returns the hold of desired.HeldByClusters.
 func heldByClusters(clusters []*clusterv1.Cluster, name string) *Hold {
-	var live, deleted []string
-	for _, cluster := range clusters {
-		if cluster.DeletionTimestamp.IsZero() {
-			live = append(live, cluster.Name)
-		} else {
-			deleted = append(deleted, cluster.Name)
-		}
+	if held := desired.HeldByClusters(clusters, name); held != nil {
+		return &Hold{Reason: held.Reason, Message: held.Message}
 	}
-	if len(live) == 0 {
-		return nil
-	}
-	message := fmt.Sprintf("Cluster %s refers to %s and is not being deleted, so nothing is destroyed.", strings.Join(live, ", "), name)
-	if len(deleted) > 0 {
-		message += fmt.Sprintf(" Cluster %s refers to it too, and waits for its deletion. To let only that Cluster go, change the names in its spec.infrastructureRef and spec.controlPlaneRef.",
-			strings.Join(deleted, ", "))
-	}
-	return &Hold{Reason: infrav1.UsedByClusterReason, Message: fmt.Sprintf(
-		"%s The deletion of %s was accepted and cannot be reverted. To destroy its cloud resources, delete Cluster %s. %s set the annotation %s of %s to \"true\": %s, and it can be created again",
-		message, name, strings.Join(live, ", "), howToKeep, naming.AllowDeleteAnnotation, name, deletionContinues)}
-}
-
-// The parts of messages about the ways to continue.
-const (
-	howToKeep = "To keep the cloud resources, first set spec.vpc.template.deletionPolicy of the CAPTClusters and spec.deletionPolicy of the " +
-		"WorkspaceTemplateApplies to Retain. Then"
-	deletionContinues = "the deletion continues, and everything without Retain is destroyed"
-)
-
-// DeletionProtectedMessage is the message of an object that is being deleted although it is protected, by its own spec or by its controller.
-func DeletionProtectedMessage(controller string) string {
-	of := ""
-	if controller != "" {
-		of = " of " + controller + ", which controls this object,"
-	}
-	return fmt.Sprintf("spec.deletionProtection%s is Enabled, so nothing is destroyed. The deletion of this object was accepted and cannot be reverted. %s set spec.deletionProtection to Disabled: %s",
-		of, howToKeep, deletionContinues)
+	return nil
 }
 
 // IsDeletionProtected reports whether an object is protected from deletion by its spec.

@@ -96,9 +96,3 @@ func NamespaceLabels(ctx context.Context, reader client.Reader, name string) (la
 	}
 	return labels.Merge(nil, found.Labels), nil
 }
-
-// Older reports whether one object was created before another. Objects that were created in the same second are ordered by namespace and name.
-func Older(one, other client.Object) bool {
-	first, second := one.GetCreationTimestamp(), other.GetCreationTimestamp()
-	return cmp.Or(first.Compare(second.Time), cmp.Compare(one.GetNamespace(), other.GetNamespace()), cmp.Compare(one.GetName(), other.GetName())) < 0
-}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -107,7 +108,7 @@ func (r Reader) ObserveOrphans(ctx context.Context, controlPlane *controlplanev1
 	}
 	for i := range controlPlane.Spec.FargateProfiles {
 		spec := &controlPlane.Spec.FargateProfiles[i]
-		want, ref := expectationOf(controlPlane.Labels[clusterv1.ClusterNameLabel], eksName, spec)
+		want, ref := desired.ExpectationOfFargateProfile(controlPlane.Labels[clusterv1.ClusterNameLabel], eksName, spec)
 		known := slices.ContainsFunc(f.Obsolete, func(p Profile) bool { return p.Apply.Apply.Name == ref.Name })
 		if known || ref.Name == "" {
 			continue

@@ -16,32 +16,20 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 )
 
 // Cluster is the EKS cluster of the profiles.
 type Cluster struct {
-	// Name of the Cluster.
-	Name string
-	// EKSName is the name of the EKS cluster, as Terraform received it. It may differ from the name of the Cluster, which may be the name
-	// of another EKS cluster.
-	EKSName string
-	// Region of the EKS cluster.
-	Region string
-	// Workspace of the control plane.
-	Workspace string
+	desired.EKSCluster
 	// UpToDate is true when Terraform has applied the WorkspaceTemplateApply of the control plane.
 	UpToDate bool
-	// Connection is the connection Secret of the control plane with the name ConnectionName; nil when it does not exist.
-	Connection     *corev1.Secret
-	ConnectionName string
-	// VPCSecretName is the Secret that describes the VPC; empty when no object names one.
-	VPCSecretName string
+	// Connection is the connection Secret of the control plane; nil when it does not exist.
+	Connection *corev1.Secret
 }
 
 // Profile is a Fargate profile.
@@ -109,7 +97,7 @@ func (r Reader) ObserveSpec(ctx context.Context, controlPlane *controlplanev1.CA
 	f.Cluster = &cluster
 	for i := range f.Profiles {
 		spec := &controlPlane.Spec.FargateProfiles[i]
-		want, ref := expectationOf(cluster.Name, cluster.EKSName, spec)
+		want, ref := desired.ExpectationOfFargateProfile(cluster.Name, cluster.EKSName, spec)
 		// Confirm with the API server only if the profile may be created: the cluster is up to date, and Terraform creates no other profile.
 		reader := owner.Reader{Cached: r.Cached, Uncached: r.Uncached, Gate: r.Gate, Confirm: cluster.UpToDate && !f.busy()}
 		if f.Profiles[i].Apply, err = reader.Observe(ctx, controlPlane, ref, want); err != nil {
@@ -128,16 +116,4 @@ func (r Reader) ObserveSpec(ctx context.Context, controlPlane *controlplanev1.CA
 		return fmt.Errorf("reading Secret %s: %w", key.Name, err)
 	}
 	return nil
-}
-
-// expectationOf returns what spec expects of the WorkspaceTemplateApply of a profile, and a reference to it. Without a reference in spec, it
-// has the name of the naming scheme, which is stable because the names of Cluster and profile are immutable. CAPT does not write the reference
-// into spec, because the list would then differ from the one in Git.
-func expectationOf(clusterName, eksName string, spec *controlplanev1.FargateProfile) (claim.Expectation, infrav1.WorkspaceTemplateApplyReference) {
-	want, ref := claim.ExpectationOfFargateProfile(clusterName, spec), spec.WorkspaceTemplateApplyRef
-	want.Variables[naming.ClusterVariable] = eksName
-	if !ref.IsDefined() {
-		ref = infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}
-	}
-	return want, ref
 }

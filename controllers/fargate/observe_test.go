@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
@@ -67,8 +68,10 @@ func newEnvironment(t *testing.T, controlPlane *controlplanev1.CAPTControlPlane,
 
 func cluster() Cluster {
 	return Cluster{
-		Name: "demo", EKSName: "demo", Region: "eu-central-1", Workspace: "demo-eks-controlplane", UpToDate: true,
-		Connection: connection(), ConnectionName: "demo-eks-connection", VPCSecretName: "demo-vpc-connection",
+		EKSCluster: desired.EKSCluster{
+			Name: "demo", EKSName: "demo", Region: "eu-central-1", Workspace: "demo-eks-controlplane", ConnectionName: "demo-eks-connection", VPCSecretName: "demo-vpc-connection",
+		},
+		UpToDate: true, Connection: connection(),
 	}
 }
 

@@ -77,23 +77,19 @@ func (f *Facts) planProfile(controlPlane *controlplanev1.CAPTControlPlane, i int
 	}
 	of := owner.PlanInput{Owner: ownerOf(controlPlane, profile.Name), Paused: in.Paused != ""}
 	if f.Cluster != nil && !in.Blocked && facts.Conflict == "" && facts.Block == nil {
-		want, err := f.Cluster.want(controlPlane, &controlPlane.Spec.FargateProfiles[i])
-		if err != nil {
-			return PlannedProfile{}, err
+		wanted := desired.FargateProfile{
+			ControlPlane: controlPlane, Profile: &controlPlane.Spec.FargateProfiles[i], Cluster: f.Cluster.EKSCluster, Existing: facts.Existing(), Owned: profile.Existing,
 		}
-		of.Want = want
-		if profile.isElsewhere(&facts, want.SchemeName) {
-			of.Want, facts = nil, owner.Facts{Conflict: fmt.Sprintf("the profile exists with WorkspaceTemplateApply %s, and %s, which spec now selects, would create it a second time: nothing is written. "+
-				"To use the latter, remove the profile from spec, and add it again after its deletion", profile.Existing.Name, want.SchemeName)}
+		if conflict := wanted.Elsewhere(); conflict != "" {
+			facts = owner.Facts{Conflict: conflict}
+		} else if want, err := wanted.Want(); err != nil {
+			return PlannedProfile{}, err
+		} else {
+			of.Want = want
 		}
 	}
 	plan, err := facts.Plan(of)
 	return PlannedProfile{Name: profile.Name, Apply: plan}, err
-}
-
-// isElsewhere reports whether the profile exists under another name than the one that spec refers to, which does not exist.
-func (p *Profile) isElsewhere(facts *owner.Facts, name string) bool {
-	return facts.Apply == nil && p.Existing != nil && p.Existing.Name != name
 }
 
 // ownerOf is the owner of a profile's WorkspaceTemplateApply.
@@ -113,34 +109,6 @@ func (p *PlannedProfile) isPending(busy bool) bool {
 	return p.Apply.Differs && p.Apply.Apply.DeletionTimestamp.IsZero()
 }
 
-// want is the WorkspaceTemplateApply of a profile. Its Workspace waits for that of the control plane, so that the profile is destroyed
-// first when both are deleted.
-func (c *Cluster) want(controlPlane *controlplanev1.CAPTControlPlane, spec *controlplanev1.FargateProfile) (*owner.Want, error) {
-	intent, err := desired.FargateIntent(controlPlane, spec, desired.FargateInputs{
-		Cluster: c.Name, EKSName: c.EKSName, Region: c.Region, Connection: c.ConnectionName, VPCSecret: c.VPCSecretName,
-	})
-	if err != nil {
-		return nil, err
-	}
-	want, ref := expectationOf(c.Name, c.EKSName, spec)
-	want.SchemeName = ref.Name
-	return &owner.Want{
-		Expectation: want, ClusterName: c.Name, Template: spec.WorkspaceTemplateRef,
-		Labels:            map[string]string{naming.SerializeLabel: naming.FargateProfilesGroup},
-		Intent:            intent,
-		WaitForWorkspaces: []infrav1.WorkspaceDependency{{Name: c.Workspace, Namespace: controlPlane.Namespace}},
-		WaitForSecrets: []infrav1.SecretDependency{
-			{Name: c.ConnectionName, Namespace: controlPlane.Namespace, Keys: connectionKeys()},
-			{Name: c.VPCSecretName, Namespace: controlPlane.Namespace, Keys: []string{terraform.OutputVPCConfig}},
-		},
-	}, nil
-}
-
-// connectionKeys returns the keys of the connection Secret that must have a value before a profile is created.
-func connectionKeys() []string {
-	return []string{terraform.OutputClusterName, terraform.OutputClusterEndpoint, terraform.OutputClusterCA}
-}
-
 // missingDependencies describes what is missing or invalid in the connection Secret of the control plane and the Secret of the VPC; empty when
 // nothing is.
 func (f *Facts) missingDependencies() string {
@@ -152,7 +120,7 @@ func (c *Cluster) missingConnectionKeys() string {
 		return fmt.Sprintf("Secret %s does not exist. provider-terraform writes it; see the conditions of Workspace %s", c.ConnectionName, c.Workspace)
 	}
 	var keys []string
-	for _, key := range connectionKeys() {
+	for _, key := range desired.ConnectionKeys() {
 		if len(c.Connection.Data[key]) == 0 {
 			keys = append(keys, "key "+key)
 		}

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -61,7 +62,7 @@ func (p *Plan) blocked() *state {
 	case p.Paused != "":
 		return &state{waiting, engine.PausedMessage("created or updated", p.Paused)}
 	case !p.Ready:
-		return &state{waiting, "waiting for the control plane"}
+		return &state{waiting, desired.WaitingForControlPlane}
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/ssa"
@@ -241,7 +242,7 @@ func NameConflict(ctx context.Context, c client.Reader, apply *infrav1.Workspace
 	}
 	for i := range others {
 		other := &others[i]
-		if other.Namespace == apply.Namespace || !hasWorkspace(other) || !engine.Older(other, apply) {
+		if other.Namespace == apply.Namespace || !hasWorkspace(other) || !desired.Older(other, apply) {
 			continue
 		}
 		if referred, err := isReferenced(ctx, c, other); err != nil || referred {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/managedfields"
@@ -106,7 +107,7 @@ func (p *Plan) Write(ctx context.Context, c client.Client) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, p.Apply); err != nil {
 		return err
 	}
-	p.Differs = differs(p.Apply, p.Desired, p.Owner.FieldManager)
+	p.Differs = desired.Differs(p.Apply, p.Desired, p.Owner.FieldManager)
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/claim"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
 )
@@ -134,7 +135,7 @@ func (r Reader) factsFor(object client.Object, want claim.Expectation, apply *in
 		return Facts{Conflict: conflict}
 	}
 	if !object.GetDeletionTimestamp().IsZero() && !want.MayDelete(object, apply) {
-		return Facts{Conflict: fmt.Sprintf("WorkspaceTemplateApply %s is kept: it has no owner reference to this object, and the status of this object does not record it. To destroy its cloud resources, delete it", apply.Name)}
+		return Facts{Conflict: desired.KeptMessage(apply.Name)}
 	}
 	if block := r.Gate.BlockOf(apply); block != nil {
 		return Facts{Block: block, Held: true}

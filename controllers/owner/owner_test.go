@@ -39,8 +39,8 @@ func demoOwner(options ...builder.Option) Owner {
 	}
 }
 
-func want() *Want {
-	return &Want{
+func want() *desired.Want {
+	return &desired.Want{
 		Expectation: claim.Expectation{SchemeName: "demo-vpc"}, ClusterName: "demo-cluster",
 		Template: infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"},
 		Intent: desired.Intent{
@@ -52,7 +52,7 @@ func want() *Want {
 }
 
 // planned is the plan of an owner; want may be nil.
-func planned(t *testing.T, f *Facts, owner Owner, want *Want) *Plan {
+func planned(t *testing.T, f *Facts, owner Owner, want *desired.Want) *Plan {
 	t.Helper()
 	p, err := f.Plan(PlanInput{Owner: owner, Want: want})
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func planned(t *testing.T, f *Facts, owner Owner, want *Want) *Plan {
 }
 
 // rendered is what would be written, in types.
-func rendered(t *testing.T, f *Facts, owner Owner, want *Want) *infrav1.WorkspaceTemplateApply {
+func rendered(t *testing.T, f *Facts, owner Owner, want *desired.Want) *infrav1.WorkspaceTemplateApply {
 	t.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
 	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(planned(t, f, owner, want).Desired.Object, apply))
@@ -264,7 +264,7 @@ func TestWrite(t *testing.T) {
 }
 
 func TestReady(t *testing.T) {
-	ready := func(f *Facts, want *Want) bool { return planned(t, f, demoOwner(), want).Ready() }
+	ready := func(f *Facts, want *desired.Want) bool { return planned(t, f, demoOwner(), want).Ready() }
 	upToDate := func(options ...builder.Option) *Facts {
 		return &Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc", append(options, builder.UpToDate(nil))...)}
 	}

@@ -4,19 +4,14 @@
 package owner
 
 import (
-	"maps"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"github.com/capt-provider/capt/api/claim"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/ssa"
 )
 
 // Step is what a reconcile does about a WorkspaceTemplateApply.
@@ -54,34 +49,12 @@ type Owner struct {
 // deleting reports whether the owner is being deleted.
 func (o Owner) deleting() bool { return !o.GetDeletionTimestamp().IsZero() }
 
-// applyName returns the name of the WorkspaceTemplateApply: the one that the owner refers to, or that of the naming scheme.
-func (o Owner) applyName(want claim.Expectation) string {
-	if o.Ref.IsDefined() {
-		return o.Ref.Name
-	}
-	return want.SchemeName
-}
-
-// Want describes a WorkspaceTemplateApply as its owner wants it.
-type Want struct {
-	claim.Expectation
-	ClusterName string
-	Template    infrav1.WorkspaceTemplateReference
-	Intent      desired.Intent
-	// Labels are set in addition to those that every WorkspaceTemplateApply of an owner has.
-	Labels            map[string]string
-	WaitForWorkspaces []infrav1.WorkspaceDependency
-	WaitForSecrets    []infrav1.SecretDependency
-	// DeletionPolicy is empty when the owner does not set it.
-	DeletionPolicy infrav1.DeletionPolicy
-}
-
 // PlanInput is what the plan depends on in addition to the facts. The owner provides it in each reconcile.
 type PlanInput struct {
 	Owner  Owner
 	Paused bool
 	// Want is nil while something blocks the creation or change of the WorkspaceTemplateApply.
-	Want *Want
+	Want *desired.Want
 	// Hold adds the finalizer although there is no WorkspaceTemplateApply.
 	Hold bool
 	// BlockDeletion is true while dependents exist that need everything that the owner controls, BlockOwnDeletion while they need only
@@ -100,15 +73,20 @@ type Plan struct {
 	Differs bool
 }
 
+// Existing returns what the rules of package desired need.
+func (f *Facts) Existing() desired.Existing {
+	return desired.Existing{Apply: f.Apply, Undecided: f.DecisionMessage(), Conflict: f.Conflict}
+}
+
 // Plan decides what to do. It is pure.
 func (f *Facts) Plan(in PlanInput) (Plan, error) {
 	p := Plan{Facts: f, Owner: in.Owner}
 	if want := in.Want; want != nil {
-		desired, err := f.desired(in.Owner, want)
+		configuration, err := want.Configuration(in.Owner, metav1.NewControllerRef(in.Owner, in.Owner.Kind), f.Apply)
 		if err != nil {
 			return p, err
 		}
-		p.Desired, p.Differs = desired, differs(f.Apply, desired, in.Owner.FieldManager)
+		p.Desired, p.Differs = configuration, desired.Differs(f.Apply, configuration, in.Owner.FieldManager)
 	}
 	switch {
 	case in.Paused:
@@ -148,43 +126,6 @@ func (p *Plan) policyChanged() bool {
 	}
 	policy, isSet, _ := unstructured.NestedString(p.Desired.Object, "spec", "deletionPolicy")
 	return isSet && (policy == string(infrav1.DeletionPolicyRetain)) != (p.Apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain)
-}
-
-// desired is the apply configuration of the WorkspaceTemplateApply.
-func (f *Facts) desired(owner Owner, want *Want) (*unstructured.Unstructured, error) {
-	apply := &infrav1.WorkspaceTemplateApply{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: owner.GetNamespace(), Name: owner.applyName(want.Expectation),
-			Labels:          map[string]string{clusterv1.ClusterNameLabel: want.ClusterName},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.Kind)},
-		},
-		Spec: want.Intent.For(f.Apply).Spec(owner.GetNamespace(), want.Template),
-	}
-	apply.Spec.WaitForWorkspaces, apply.Spec.WaitForSecrets, apply.Spec.DeletionPolicy = want.WaitForWorkspaces, want.WaitForSecrets, want.DeletionPolicy
-	maps.Copy(apply.Labels, want.Labels)
-	if shard, ok := owner.GetLabels()[clusterv1.WatchLabel]; ok {
-		apply.Labels[clusterv1.WatchLabel] = shard // The manager that watches the owner must also watch its WorkspaceTemplateApply.
-	}
-	apply.SetGroupVersionKind(infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"))
-	return ssa.Unstructured(apply)
-}
-
-// mergedLists returns the lists of a WorkspaceTemplateApply that server-side apply merges; see ssa.Differs.
-func mergedLists() []string {
-	return []string{"ownerReferences", "waitForSecrets", "waitForWorkspaces", "keys"}
-}
-
-// differs reports whether a WorkspaceTemplateApply, which may not exist, differs from what the manager of its fields wants.
-func differs(apply *infrav1.WorkspaceTemplateApply, desired *unstructured.Unstructured, manager string) bool {
-	if apply == nil {
-		return true
-	}
-	live, err := ssa.Unstructured(apply)
-	if err != nil {
-		return true
-	}
-	live.SetGroupVersionKind(desired.GroupVersionKind()) // Typed objects from clients have none, those from caches do.
-	return ssa.Differs(live, desired, manager, mergedLists()...)
 }
 
 // Ready reports whether the WorkspaceTemplateApply is as the owner wants it, and Terraform has applied it.

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
 )
@@ -138,17 +139,9 @@ func (f *Facts) DecisionMessage() string {
 	case f.Block != nil:
 		return f.Block.Message
 	case f.ProvisionedField != "":
-		return fmt.Sprintf("spec.workspaceTemplateApplyRef is empty and no WorkspaceTemplateApply matches, but %s is set, so the cloud resources may exist already: nothing is created. "+
-			"Set the reference to the WorkspaceTemplateApply that created them or, if none of them exist, to a new name", f.ProvisionedField)
-	case len(f.Candidates) == 0:
-		return ""
+		return desired.ProvisionedMessage(f.ProvisionedField)
 	}
-	names := make([]string, len(f.Candidates))
-	for i, candidate := range f.Candidates {
-		names[i] = candidate.String()
-	}
-	return fmt.Sprintf("spec.workspaceTemplateApplyRef is empty, but WorkspaceTemplateApply %s may belong to this object: nothing is created until this is resolved. Run captctl migrate check, which shows the evidence and how to adopt it",
-		strings.Join(names, ", "))
+	return desired.CandidatesMessage(f.Candidates)
 }
 
 // DeletingCondition reports what the deletion of the owner waits for.

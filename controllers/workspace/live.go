@@ -45,6 +45,9 @@ func (l *Live) RecordedFor(apply *infrav1.WorkspaceTemplateApply) bool {
 // Spec of the Workspace. It must not be changed.
 func (l *Live) Spec() *terraform.WorkspaceSpec { return &l.typed.Spec }
 
+// Object is the Workspace as the API server returned it.
+func (l *Live) Object() *unstructured.Unstructured { return l.object }
+
 // UID of the Workspace.
 func (l *Live) UID() types.UID { return l.object.GetUID() }
 

@@ -6,15 +6,10 @@ package workspacetemplateapply
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
-	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
 )
@@ -35,31 +30,7 @@ func (r *Reconciler) olderClaim(ctx context.Context, apply *infrav1.WorkspaceTem
 	if err != nil {
 		return "", err
 	}
-	for i := range others {
-		other := &others[i]
-		if other.UID == apply.UID || !engine.Older(other, apply) || f.recordOutweighs(apply, other) {
-			continue
-		}
-		if other.Namespace == apply.Namespace {
-			return "WorkspaceTemplateApply " + other.Name, nil
-		}
-		if claimsClusterWide(other, f.Name) {
-			return "a WorkspaceTemplateApply of another namespace", nil // Its name is not disclosed.
-		}
-	}
-	return "", nil
-}
-
-// recordOutweighs reports whether status of an object records the Workspace, and that of another one does not.
-func (f *Facts) recordOutweighs(apply, other *infrav1.WorkspaceTemplateApply) bool {
-	return f.Live != nil && f.Live.RecordedFor(apply) && !f.Live.RecordedFor(other)
-}
-
-// claimsClusterWide reports whether a WorkspaceTemplateApply of another namespace has, or may create, a cluster-wide Workspace. Its user can write any
-// name into spec, which is not a claim.
-func claimsClusterWide(other *infrav1.WorkspaceTemplateApply, name string) bool {
-	mayCreate := other.Status.WorkspaceRef == nil && name == naming.Workspace(terraform.ScopeCluster, client.ObjectKeyFromObject(other))
-	return mayCreate || claim.RecordedWorkspace(other) == types.NamespacedName{Name: name}
+	return f.desired().ClaimOf(others), nil
 }
 
 func hasNamespacedWorkspace(apply *infrav1.WorkspaceTemplateApply) bool {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
@@ -27,6 +28,8 @@ import (
 // Facts are what a reconcile observed, and the results of its writes.
 type Facts struct {
 	Now time.Time
+	// apply is the object.
+	apply *infrav1.WorkspaceTemplateApply
 	// ReconcileAt is the annotation of captctl reconcile.
 	ReconcileAt string
 	// Paused is why the object is paused; empty when it is not.
@@ -65,8 +68,6 @@ type Facts struct {
 	RevisionMissing, MovedAsWritten bool
 	// Name is the name of the Workspace: spec.workspaceName, or the derived name.
 	Name string
-	// TemplateDeleting is true when the template is being deleted, and the object never had a Workspace.
-	TemplateDeleting bool
 	// Rendered is nil when the template is missing, or has RenderErrors.
 	Rendered     *render.Rendered
 	RenderErrors field.ErrorList
@@ -83,11 +84,6 @@ type Facts struct {
 	// Live is nil when the Workspace does not exist.
 	Live      *workspace.Live
 	Ownership workspace.Ownership
-	// LostState is the name of the Terraform state that the object had, if Workspace and status no longer exist, and a new Workspace would have
-	// another state.
-	LostState string
-	// StateUnknown is true when there is no Workspace, and nothing records which state a new one must have.
-	StateUnknown bool
 	// Restored is true when the object came from a backup or a move, and has not been recorded as the owner of its Workspace since.
 	Restored bool
 	// OwnerMissing describes an owner that does not exist, or cannot be read, while nothing is recorded for the object: the garbage
@@ -99,13 +95,7 @@ type Facts struct {
 	Failure failure.Report
 	// Inputs are what the failed run used; the zero value without a failure.
 	Inputs workspace.RunInputs
-	// NotRecreated is true when the Workspace no longer exists, and is not recreated because deletionPolicy is Retain.
-	NotRecreated bool
-	// ScopeChanged is true when the Workspace has another scope than the template.
-	ScopeChanged bool
-	// ProviderConfig is the ProviderConfig to which an update would change the Workspace without permission of the user; empty when it would
-	// not.
-	ProviderConfig string
+	desired.Findings
 	// Dependents are WorkspaceTemplateApplies whose Workspaces depend on this one; observed only during deletion.
 	Dependents []string
 	// UnreconciledFor is how long the Workspace has been observed without a condition or a finalizer of the provider.
@@ -182,18 +172,6 @@ func (f *Facts) clusterWide() bool {
 	return f.Template != nil && f.Template.Spec.WorkspaceScope == terraform.ScopeCluster
 }
 
-// changedProviderConfig returns the ProviderConfig to which an update would change the Workspace; empty if it would not, or if the new one is
-// allowed.
-func (f *Facts) changedProviderConfig(allowed string) string {
-	if !f.owned() || f.ScopeChanged || !f.Differs() {
-		return ""
-	}
-	if want := f.Rendered.ProviderConfig(); want != f.Live.ProviderConfig() && want != allowed {
-		return want
-	}
-	return ""
-}
-
 // written reports whether the Workspace is as spec requires. Without a template, the recorded generation decides.
 func (f *Facts) written() bool {
 	if f.Rendered == nil {
@@ -219,7 +197,7 @@ func (f *Facts) unprovable(apply *infrav1.WorkspaceTemplateApply, o workspace.Ob
 	conflict := firstConflict(f)
 	switch {
 	case conflict != nil:
-		return infrav1.PreviewFailed, conflict.message(apply, f)
+		return infrav1.PreviewFailed, conflict.Message
 	case len(f.RenderErrors) > 0:
 		return infrav1.PreviewFailed, rendered(f).Message
 	case f.Template != nil && !f.hasRevision() && f.LookupError == nil: // A rollout assigns no revision to a blocked object.

@@ -119,7 +119,7 @@ func (f *Facts) moveBlockedBy(apply *infrav1.WorkspaceTemplateApply) string {
 	case f.Live == nil:
 		return fmt.Sprintf("Workspace %s does not exist", ref.Name)
 	case f.Ownership != workspace.Owned:
-		return conflict(apply, f).Message
+		return conflict(f).Message
 	case f.MovePolicyMissing:
 		return "ValidatingAdmissionPolicyBinding capt-moved-workspaces, which protects moved Workspaces from provider-terraform, is not installed. Install all manifests of CAPT"
 	case f.MoveBlock == blockUntilManual:

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/capt-provider/capt/api/claim"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
@@ -37,7 +38,8 @@ import (
 
 func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, v engine.GateDecision) (*Facts, error) {
 	f := &Facts{
-		Now: r.Clock.Now(), GateDecision: v, Block: v.Block, Retained: retained(apply), Restored: claim.Restored(apply),
+		apply: apply,
+		Now:   r.Clock.Now(), GateDecision: v, Block: v.Block, Retained: retained(apply), Restored: claim.Restored(apply),
 		ReconcileAt: apply.Annotations[naming.ReconcileAnnotation], Generation: apply.Generation, WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate, SpecHash: rollout.SpecHash(apply),
 	}
 	if err := r.observePause(ctx, apply, f); err != nil {
@@ -51,7 +53,6 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 			return nil, err
 		}
 	}
-	f.TemplateDeleting = f.Template != nil && !f.Template.DeletionTimestamp.IsZero() && f.Live == nil && apply.Status.WorkspaceRef == nil
 	f.Rejected, f.RetryAt = r.lastObserved(apply).Rejected(f.request(), f.Now)
 	return f, nil
 }
@@ -107,20 +108,7 @@ func (r *Reconciler) observeRevision(ctx context.Context, templates workspacetem
 }
 
 func (r *Reconciler) renderInput(apply *infrav1.WorkspaceTemplateApply, f *Facts) render.Input {
-	return render.Input{Apply: apply, Template: f.Template, Name: f.Name, ExternalName: recordedExternalName(apply), StatePrefix: r.StatePrefix}
-}
-
-// recordedExternalName is the state that status records. For a Workspace with another name than CAPT gives and without an external name, the provider
-// names the state like the Workspace.
-func recordedExternalName(apply *infrav1.WorkspaceTemplateApply) string {
-	ref := apply.Status.WorkspaceRef
-	switch {
-	case ref == nil:
-		return ""
-	case ref.ExternalName == "" && ref.Namespace == "" && ref.Name != naming.Workspace(terraform.ScopeCluster, client.ObjectKeyFromObject(apply)):
-		return ref.Name
-	}
-	return ref.ExternalName
+	return render.Input{Apply: apply, Template: f.Template, Name: f.Name, ExternalName: desired.RecordedExternalName(apply), StatePrefix: r.StatePrefix}
 }
 
 // observeDeletion observes what may block the deletion of the object.
@@ -154,9 +142,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 	if f.Live == nil {
 		r.Unclaimed.Report(client.ObjectKeyFromObject(apply), 0)
 		r.lastObserved(apply).UnreconciledFor("", f.Now)
-		f.NotRecreated = apply.Status.WorkspaceRef != nil && retained(apply)
-		f.LostState = lostState(apply, f)
-		f.StateUnknown = applies.IsStateUnknown(apply, f.Template)
+		f.Findings = f.desired().Compare()
 		if err = r.dismissRevision(ctx, apply, f); err == nil && f.clusterWide() && f.GateDecision.BlockMissing != nil {
 			f.Block, err = f.GateDecision.BlockMissing(ctx)
 		}
@@ -174,14 +160,13 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 		again.Recorded = f.Live.Spec()
 		f.Rendered, f.RenderErrors = render.Workspace(again)
 	}
-	f.ScopeChanged = f.Template != nil && f.Live.Scope() != f.Template.Spec.WorkspaceScope.OrDefault()
 	if f.Ownership = workspace.Foreign; f.OlderClaim == "" { // Whatever this object records, also during its deletion.
 		f.Ownership = f.Live.Owner(apply, f.Rendered)
 	}
 	if f.Block == nil && f.Ownership == workspace.Foreign && f.OlderClaim == "" && !f.Live.Claimed() {
 		f.Block = f.GateDecision.BlockUnclaimed
 	}
-	f.ProviderConfig = f.changedProviderConfig(apply.Annotations[naming.AllowProviderConfigAnnotation])
+	f.Findings = f.desired().Compare()
 	var unreconciled types.UID
 	if f.Live.Unreconciled() {
 		unreconciled = f.Live.UID()
@@ -293,7 +278,7 @@ func (r *Reconciler) findWorkspace(ctx context.Context, apply *infrav1.Workspace
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
 	live, err := r.Workspaces.Get(ctx, f.Template.Spec.WorkspaceScope, apply.Namespace, f.Name)
-	unexpectedlyAbsent := retained(apply) && apply.Status.WorkspaceRef != nil || lostState(apply, f) != "" || applies.IsStateUnknown(apply, f.Template)
+	unexpectedlyAbsent := retained(apply) && apply.Status.WorkspaceRef != nil || f.desired().Compare().LostState != "" || applies.IsStateUnknown(apply, f.Template)
 	if live == nil && err == nil && unexpectedlyAbsent { // Confirmed by the API server, and in the other scope, before it is reported.
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
@@ -309,16 +294,6 @@ func retained(apply *infrav1.WorkspaceTemplateApply) bool {
 func recordedInOtherScope(apply *infrav1.WorkspaceTemplateApply, scope terraform.Scope) bool {
 	ref := apply.Status.WorkspaceRef
 	return ref != nil && ref.APIVersion != scope.GroupVersionKind().GroupVersion().String()
-}
-
-// lostState returns the name of the Terraform state in the annotation of an object without status, if a new Workspace would have another state.
-// After a restore or a move without the Workspace, only the annotation records it.
-func lostState(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	recorded := apply.Annotations[naming.ExternalNameAnnotation]
-	if apply.Status.WorkspaceRef != nil || f.Rendered == nil || recorded == f.externalName() {
-		return ""
-	}
-	return recorded
 }
 
 // observeOwners reads the owners of an object for which no Workspace is recorded, also while it is paused: the garbage collector continues.

@@ -93,7 +93,7 @@ func normalAction(apply *infrav1.WorkspaceTemplateApply, f *Facts, held bool) Ac
 		return Protect
 	case firstConflict(f) != nil:
 		return Observe
-	case f.Rendered == nil, len(f.Missing) > 0, f.LookupError != nil, f.NotRecreated, f.Rejected != "", f.TemplateDeleting:
+	case f.Rendered == nil, len(f.Missing) > 0, f.LookupError != nil, f.NotRecreated, f.Rejected != "", f.desired().NotRendered() != nil:
 		return Observe
 	case f.Live == nil && !held:
 		return Create

@@ -12,11 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
-	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/dependencies"
@@ -52,7 +52,7 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 
 	engine.Set(apply, rendered(f), dependenciesReady(f), synced(f, observation), ready(apply, f, p, observation))
 	reportInputs(apply, f)
-	engine.SetNegativePolarity(apply, conflict(apply, f))
+	engine.SetNegativePolarity(apply, conflict(f))
 	engine.SetNegativePolarity(apply, engine.Decision(f.Block))
 	engine.SetNegativePolarity(apply, engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, ""))
 }
@@ -186,20 +186,15 @@ func setRevisionsAsWritten(s *infrav1.WorkspaceTemplateApplyStatus, o workspace.
 }
 
 func rendered(f *Facts) engine.Condition {
-	switch {
+	switch blocked := f.desired().NotRendered(); {
 	case f.Template == nil && f.LookupError != nil:
 		return engine.Unknown(infrav1.RenderedCondition, infrav1.LookupFailedReason,
 			fmt.Sprintf("WorkspaceTemplate %s cannot be read: %s. CAPT retries", f.TemplateKey, failure.OneLine(f.LookupError.Error())))
-	case f.Template == nil:
-		return engine.False(infrav1.RenderedCondition, infrav1.TemplateNotFoundReason,
-			fmt.Sprintf("WorkspaceTemplate %s does not exist, or does not allow this namespace. Create it, or add the namespace to its spec.allowedNamespaces", f.TemplateKey))
-	case f.TemplateDeleting:
-		return engine.False(infrav1.RenderedCondition, infrav1.TemplateDeletingReason, validation.TemplateDeletingMessage(f.TemplateKey))
-	case !f.hasRevision():
-		return f.noRevision()
-	case len(f.RenderErrors) > 0:
-		return engine.False(infrav1.RenderedCondition, infrav1.TemplateInvalidReason,
-			fmt.Sprintf("WorkspaceTemplate %s/%s: %s", f.Template.Namespace, f.Template.Name, f.RenderErrors.ToAggregate()))
+	case f.Template != nil && !f.hasRevision() && f.LookupError != nil && blocked.Reason != infrav1.TemplateDeletingReason:
+		return engine.Unknown(infrav1.RenderedCondition, infrav1.LookupFailedReason,
+			fmt.Sprintf("revision %s of WorkspaceTemplate %s cannot be read: %s. CAPT retries", terraform.ShortRevision(f.Revision), f.TemplateKey, failure.OneLine(f.LookupError.Error())))
+	case blocked != nil:
+		return *engine.Blocking(infrav1.RenderedCondition, blocked)
 	case f.Rejected != "":
 		return engine.False(infrav1.RenderedCondition, infrav1.WorkspaceRejectedReason, f.rejectedMessage())
 	}
@@ -209,20 +204,6 @@ func rendered(f *Facts) engine.Condition {
 			terraform.ShortRevision(f.Revision), f.TemplateKey, terraform.ShortRevision(f.CurrentRevision)))
 	}
 	return engine.True(infrav1.RenderedCondition, infrav1.RenderedReason, "")
-}
-
-// noRevision reports that no content can be rendered. The Workspace is not changed.
-func (f *Facts) noRevision() engine.Condition {
-	switch {
-	case f.LookupError != nil:
-		return engine.Unknown(infrav1.RenderedCondition, infrav1.LookupFailedReason,
-			fmt.Sprintf("revision %s of WorkspaceTemplate %s cannot be read: %s. CAPT retries", terraform.ShortRevision(f.Revision), f.TemplateKey, failure.OneLine(f.LookupError.Error())))
-	case f.RevisionMissing:
-		return engine.False(infrav1.RenderedCondition, infrav1.RevisionMissingReason, fmt.Sprintf(
-			"revision %s of WorkspaceTemplate %s is not stored, so the Workspace is not changed until the rollout assigns another revision. To use the current one, approve its rollout. After clusterctl move, create the saved revisions (docs/move.md)", terraform.ShortRevision(f.Revision), f.TemplateKey))
-	}
-	return engine.False(infrav1.RenderedCondition, infrav1.WaitingForRolloutReason, fmt.Sprintf(
-		"no revision of WorkspaceTemplate %s is assigned yet: check condition RollingOut of the template", f.TemplateKey))
 }
 
 // rejectedMessage has the time of the next attempt.
@@ -256,8 +237,7 @@ func synced(f *Facts, o workspace.Observation) engine.Condition {
 		return engine.Unknown(infrav1.SyncedCondition, o.Reason, o.Message)
 	}
 	if f.NotRecreated {
-		return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotFoundReason,
-			"Workspace "+f.Name+" does not exist, and is not recreated because spec.deletionPolicy is Retain. To recreate it, set spec.deletionPolicy to Delete, and back to Retain when the Workspace exists")
+		return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotFoundReason, f.desired().NotRecreatedMessage())
 	}
 	return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotFoundReason, "Workspace "+f.Name+" does not exist")
 }
@@ -303,12 +283,12 @@ func firstProblem(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o wor
 			return engine.False(infrav1.ReadyCondition, condition.Reason, condition.Message)
 		}
 	}
-	if c := conflict(apply, f); c.Status == metav1.ConditionTrue {
+	if c := conflict(f); c.Status == metav1.ConditionTrue {
 		return engine.False(infrav1.ReadyCondition, c.Reason, c.Message)
 	}
 	if p.HeldBy != "" {
 		return engine.False(infrav1.ReadyCondition, p.HeldBy, f.Change.Message("WorkspaceTemplate "+f.TemplateKey.String(),
-			ptr.Deref(p.Preview.Result, infrav1.RevisionPreview{}), annotateCommand(apply, naming.ApproveAnnotation, f.Change.Revision)))
+			ptr.Deref(p.Preview.Result, infrav1.RevisionPreview{}), desired.AnnotateCommand(apply, naming.ApproveAnnotation, f.Change.Revision)))
 	}
 	if f.Queued != "" {
 		return engine.False(infrav1.ReadyCondition, infrav1.QueuedReason, f.Queued)

@@ -26,9 +26,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/consumption"
-	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/api/validation/templates"
-	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
@@ -228,18 +226,12 @@ func (f *fleet) intent(o *owner) (desired.Intent, error) {
 	if o.controlPlane == nil {
 		return desired.VPCIntent(o.captCluster, o.cluster), nil
 	}
-	version, err := versions.ParseKubernetesVersion(o.controlPlane.Spec.Version)
-	if err != nil {
-		return desired.Intent{}, fmt.Errorf("spec.version: %w", err)
-	}
-	return desired.ControlPlaneIntent(o.controlPlane, desired.ControlPlaneInputs{
-		Cluster: o.cluster, EKSVersion: version.EKS, Region: owners.Region(o.controlPlane, o.captCluster), VPCID: f.vpcID(o.captCluster),
-	})
+	return desired.NewControlPlane(o.controlPlane, nil, o.captCluster).Intent(o.cluster, f.vpcID(o.captCluster))
 }
 
 // vpcID returns the ID of the VPC that the manager will use for a control plane: from the CAPTCluster, or from the outputs of Terraform.
 func (f *fleet) vpcID(captCluster *infrav1.CAPTCluster) string {
-	if id := owners.VPCID(captCluster); captCluster == nil || id != "" {
+	if id := desired.VPCID(captCluster); captCluster == nil || id != "" {
 		return id
 	}
 	for _, o := range f.owners {

@@ -141,7 +141,7 @@ func TestSafety24FieldsOfOtherManagersAreNotADifference(t *testing.T) {
 			Owner: owner.Owner{
 				Object: captCluster, Kind: infrav1.GroupVersion.WithKind("CAPTCluster"), Ref: &ref, FieldManager: "capt-test",
 			},
-			Want: &owner.Want{
+			Want: &desired.Want{
 				Expectation: claim.Expectation{SchemeName: "merged"}, ClusterName: fixture.Demo, Template: infrav1.WorkspaceTemplateReference{Name: "none"},
 				Intent:         desired.Intent{Variables: map[string]string{"ours": "x"}},
 				WaitForSecrets: []infrav1.SecretDependency{{Name: "connection", Namespace: env.Namespace, Keys: keys}},

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/capt-provider/capt/api/changes"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -71,6 +72,8 @@ func templated(t *testing.T, names ...string) *environment {
 		cluster := &clusterv1.Cluster{ObjectMeta: named(name)}
 		cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "CAPTControlPlane", Name: name}
 		controlPlane := &controlplanev1.CAPTControlPlane{ObjectMeta: named(name)}
+		controlPlane.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: name, UID: cluster.UID}}
+		cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
 		controlPlane.Spec.Version, controlPlane.Spec.Region = "v1.35.0", "eu-central-1"
 		controlPlane.Spec.WorkspaceTemplateRef = infrav1.WorkspaceTemplateReference{Name: "eks", Namespace: "platform"}
 		controlPlane.Spec.WorkspaceTemplateApplyRef.Name = naming.ControlPlaneWorkspaceTemplateApply(name)
@@ -136,7 +139,7 @@ func TestDiffOfATemplateShowsWhichWorkspacesChange(t *testing.T) {
 	var document diff.Diff
 	require.NoError(t, json.Unmarshal([]byte(out), &document))
 	require.Len(t, document.Workspaces, 1)
-	assert.Equal(t, diff.ActionUpdate, document.Workspaces[0].Action)
+	assert.Equal(t, changes.ActionUpdate, document.Workspaces[0].Action)
 	assert.NotContains(t, out, "hunter")
 
 	out, _, err = env.run(t, "diff", "-f", written(t, eksTemplate), "--detailed-exitcode")
@@ -219,7 +222,7 @@ func TestDiffShowsThatTheManagerDoesNotWriteARetainedWorkspace(t *testing.T) {
 	}
 	out, _, err := env.run(t, "diff", "-f", written(t, strings.ReplaceAll(eksTemplate, "size = 1", "size = 2")))
 	require.NoError(t, err)
-	assert.Contains(t, out, "the Workspace does not belong to the WorkspaceTemplateApply")
+	assert.Contains(t, out, "exists and is not recorded for this object: an earlier object of this name may have retained it")
 	assert.Contains(t, out, "0 of 1 Workspace would change")
 }
 

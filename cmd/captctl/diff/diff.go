@@ -11,9 +11,10 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/changes"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/manifest"
@@ -53,45 +54,10 @@ const example = `  # What would an edit of a template change, and where?
 // Diff is what the manager would change.
 type Diff struct {
 	metav1.TypeMeta `json:",inline"`
-	Changed         int         `json:"changed"`              // Changed is how many Workspaces would be created, changed or destroyed.
-	Invalid         int         `json:"invalid"`              // Invalid is how many Workspaces cannot be rendered.
-	Unreadable      int         `json:"unreadable,omitempty"` // Unreadable is how many Workspaces cannot be compared because the user may not read what they need.
-	Workspaces      []Workspace `json:"workspaces"`           // Workspaces are those that were compared, sorted by Cluster.
-}
-
-// Workspace is a Workspace, and what would change in it.
-type Workspace struct {
-	Namespace string `json:"namespace,omitempty"` // Namespace is empty for a cluster-scoped Workspace.
-	Name      string `json:"name"`
-	Cluster   string `json:"cluster,omitempty"` // Cluster is namespace/name of its Cluster, if it has one.
-	// Apply and Template are namespace/name of its WorkspaceTemplateApply and of its WorkspaceTemplate.
-	Apply    string `json:"workspaceTemplateApply"`
-	Template string `json:"workspaceTemplate"`
-	Action   Action `json:"action"`
-	Message  string `json:"message,omitempty"` // Message is why the manager does not write, or not yet.
-	// Changes are the fields that would change.
-	Changes []render.Difference `json:"changes,omitempty"`
-	// revision is the hash of the rendered Workspace, by which its content is approved.
-	revision string
-}
-
-// Action is what the manager would do with a Workspace.
-type Action string
-
-// Actions.
-const (
-	ActionNone       Action = "None"       // Nothing would change.
-	ActionCreate     Action = "Create"     // The Workspace would be created.
-	ActionUpdate     Action = "Update"     // The Workspace would be changed, and Terraform would plan and apply.
-	ActionDestroy    Action = "Destroy"    // The Workspace would be deleted, and Terraform would destroy its resources.
-	ActionBlocked    Action = "Blocked"    // The manager writes nothing; the message has the reason.
-	ActionUnreadable Action = "Unreadable" // The user may not read the Workspace or its WorkspaceTemplate; the message has the error.
-	ActionInvalid    Action = "Invalid"    // The Workspace cannot be rendered, so the manager writes nothing; the message has the errors.
-)
-
-// changes reports whether a Workspace would change.
-func (w *Workspace) changes() bool {
-	return w.Action == ActionCreate || w.Action == ActionUpdate || w.Action == ActionDestroy
+	Changed         int                 `json:"changed"`              // Changed is how many Workspaces would be created, changed or destroyed.
+	Invalid         int                 `json:"invalid"`              // Invalid is how many Workspaces cannot be rendered.
+	Unreadable      int                 `json:"unreadable,omitempty"` // Unreadable is how many Workspaces cannot be compared because the user may not read what they need.
+	Workspaces      []changes.Workspace `json:"workspaces"`           // Workspaces are those that were compared, sorted by Cluster.
 }
 
 // options are the options of diff.
@@ -194,16 +160,22 @@ func (o *options) compare(ctx context.Context) (*Diff, error) {
 	if err != nil {
 		return nil, err
 	}
-	diff := &Diff{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Diff"}, Workspaces: []Workspace{}}
-	units, err := s.units(o.selected.Name)
+	diff := &Diff{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Diff"}, Workspaces: []changes.Workspace{}}
+	units, err := s.fleet(ctx).Units(o.selected.Name)
 	if err != nil {
 		return nil, err
+	}
+	if o.selected.Name != "" && len(units) == 0 {
+		return nil, fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; captctl get lists all Clusters", o.selected.Name, s.namespace)
 	}
 	for i := range units {
 		if len(o.paths) > 0 && !s.isAffected(&units[i]) {
 			continue
 		}
-		compared, err := s.compare(ctx, &units[i])
+		compared, err := s.fleet(ctx).Compare(&units[i])
+		if apierrors.IsForbidden(err) { // The user may read the rest.
+			compared.Action, compared.Reason, compared.Message, err = changes.ActionUnreadable, "", err.Error(), nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -230,14 +202,14 @@ func readable(files *manifest.Content) error {
 	return &cli.ListError{Title: "the files cannot be compared", Items: found, Next: "captctl validate checks all rules."}
 }
 
-func (d *Diff) add(w Workspace) {
-	if w.changes() {
+func (d *Diff) add(w changes.Workspace) {
+	if w.Differs() {
 		d.Changed++
 	}
 	switch w.Action {
-	case ActionInvalid:
+	case changes.ActionInvalid:
 		d.Invalid++
-	case ActionUnreadable:
+	case changes.ActionUnreadable:
 		d.Unreadable++
 	default:
 	}

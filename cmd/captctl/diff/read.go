@@ -6,6 +6,7 @@ package diff
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,8 +17,10 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/changes"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/manifests"
@@ -72,15 +75,6 @@ func (s *source) template(ctx context.Context, key types.NamespacedName) (*infra
 	return template, nil
 }
 
-// permitted returns the template that an object of a namespace refers to; nil if it does not exist or does not allow the namespace.
-func (s *source) permitted(ctx context.Context, key types.NamespacedName, namespace string) (*infrav1.WorkspaceTemplate, error) {
-	template, permitted, err := validation.PermittedTemplate(ctx, s.lookup(), key, namespace)
-	if err != nil || !permitted {
-		return nil, err
-	}
-	return template, nil
-}
-
 func (s *source) labelsOf(ctx context.Context, name string) (labels.Set, error) {
 	if known, ok := s.namespaces[name]; ok {
 		return known, nil
@@ -91,6 +85,8 @@ func (s *source) labelsOf(ctx context.Context, name string) (labels.Set, error) 
 		return nil, fmt.Errorf("reading namespace %s: %w", name, err)
 	} else if err == nil {
 		s.namespaces[name] = labels.Merge(nil, namespace.Labels)
+	} else {
+		s.namespaces[name] = nil
 	}
 	return s.namespaces[name], nil
 }
@@ -123,6 +119,50 @@ func (s *source) workspace(ctx context.Context, scope terraform.Scope, namespace
 		s.workspaces[scope] = cluster.Indexed(list.Items)
 	}
 	return s.workspaces[scope][key], s.unlistable[scope]
+}
+
+// fleet returns the objects as package changes needs them.
+func (s *source) fleet(ctx context.Context) *changes.Fleet {
+	return &changes.Fleet{Source: reads{ctx, s}, Clusters: s.clusters, CAPTClusters: s.captClusters, ControlPlanes: s.controlPlanes, Applies: s.applies, Held: notAdopted}
+}
+
+// notAdopted is why the manager writes nothing for an object that CAPT v0.3 created.
+func notAdopted(object metav1.Object) string {
+	apply, ok := object.(*infrav1.WorkspaceTemplateApply)
+	if ok && legacy.UnadoptedWorkspace(apply) == "" || !ok && !legacy.IsPending(object) {
+		return ""
+	}
+	return "CAPT v0.3 created it, and it has not been adopted; captctl migrate plan shows what an adoption changes"
+}
+
+// reads is the changes.Source of a source.
+type reads struct {
+	ctx context.Context //nolint:containedctx // The pure package has none.
+	*source
+}
+
+// TemplateOf implements changes.Source.
+func (r reads) TemplateOf(key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
+	return r.template(r.ctx, key)
+}
+
+// LabelsOf implements changes.Source.
+func (r reads) LabelsOf(namespace string) (labels.Set, error) { return r.labelsOf(r.ctx, namespace) }
+
+// WorkspaceOf implements changes.Source.
+func (r reads) WorkspaceOf(scope terraform.Scope, namespace, name string) (*unstructured.Unstructured, error) {
+	return r.workspace(r.ctx, scope, namespace, name)
+}
+
+// isAffected reports whether a file has the unit, its template, or one of its owners.
+func (s *source) isAffected(u *changes.Unit) bool {
+	apply := u.Apply()
+	template := infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: apply.TemplateKey().Namespace, Name: apply.TemplateKey().Name}}
+	objects := append([]validation.Owner{apply, &template}, u.Others...)
+	if u.Owner != nil {
+		objects = append(objects, u.Owner)
+	}
+	return slices.ContainsFunc(objects, func(object validation.Owner) bool { return s.edited[editKey(object)] })
 }
 
 // lookup is a validation.Reader of the objects, as they are edited.

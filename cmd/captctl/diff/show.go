@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/capt-provider/capt/api/changes"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
 
@@ -16,19 +17,19 @@ const mostNames = 5
 
 // show prints the Workspaces that would change or cannot, those with the same changes together.
 func show(p *output.Printer, diff *Diff) {
-	groups := map[string][]*Workspace{}
+	groups := map[string][]*changes.Workspace{}
 	var order []string
 	blocked := 0
 	for i := range diff.Workspaces {
 		w := &diff.Workspaces[i]
-		if w.Action == ActionBlocked {
+		if w.Action == changes.ActionBlocked {
 			blocked++
 		}
-		if w.Action == ActionNone {
+		if w.Action == changes.ActionNone {
 			continue
 		}
-		changes, _ := json.Marshal(w.Changes) // They were read from JSON.
-		key := fmt.Sprintf("%s\n%s\n%s", w.Action, w.Message, changes)
+		fields, _ := json.Marshal(w.Changes) // They were read from JSON.
+		key := fmt.Sprintf("%s\n%s\n%s", w.Action, w.Message, fields)
 		if groups[key] == nil {
 			order = append(order, key)
 		}
@@ -52,13 +53,13 @@ func show(p *output.Printer, diff *Diff) {
 }
 
 // showGroup prints Workspaces with the same changes.
-func showGroup(p *output.Printer, group []*Workspace) {
+func showGroup(p *output.Printer, group []*changes.Workspace) {
 	const indent = "    "
-	sign, style := map[Action]string{ActionCreate: "+", ActionUpdate: "~", ActionDestroy: "-"}[group[0].Action], output.Attention
+	sign, style := map[changes.Action]string{changes.ActionCreate: "+", changes.ActionUpdate: "~", changes.ActionDestroy: "-"}[group[0].Action], output.Attention
 	switch group[0].Action {
-	case ActionCreate:
+	case changes.ActionCreate:
 		style = output.Good
-	case ActionDestroy, ActionInvalid, ActionUnreadable:
+	case changes.ActionDestroy, changes.ActionInvalid, changes.ActionUnreadable:
 		style = output.Bad
 	default:
 	}
@@ -74,7 +75,7 @@ func showGroup(p *output.Printer, group []*Workspace) {
 		if w.Cluster != "" {
 			of = "of Cluster " + w.Cluster + " "
 		}
-		label := sign + " " + w.label()
+		label := sign + " " + label(w)
 		p.Item(label, p.Paint(style, label), indent, output.Plain, of+"(WorkspaceTemplate "+w.Template+")")
 	}
 	if w := group[0]; w.Message != "" {
@@ -90,7 +91,7 @@ func showGroup(p *output.Printer, group []*Workspace) {
 }
 
 // label is the kind and the name of the Workspace. While its template does not exist, only that of the WorkspaceTemplateApply is known.
-func (w *Workspace) label() string {
+func label(w *changes.Workspace) string {
 	switch {
 	case w.Name == "":
 		return "WorkspaceTemplateApply " + w.Apply

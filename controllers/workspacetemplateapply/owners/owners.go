@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -62,7 +63,8 @@ func (r Reader) HeldBy(ctx context.Context, apply *infrav1.WorkspaceTemplateAppl
 		own = c.Spec.WorkspaceTemplateApplyRef.Name
 	}
 	if engine.IsDeletionProtected(controller) && (!controller.GetDeletionTimestamp().IsZero() || own == apply.Name) {
-		return &engine.Hold{Reason: infrav1.DeletionProtectedReason, Message: engine.DeletionProtectedMessage(description(apply))}, nil
+		protected := desired.DeletionProtected(description(apply))
+		return &engine.Hold{Reason: protected.Reason, Message: protected.Message}, nil
 	}
 	if engine.DeletionContinues(controller) {
 		return nil, nil

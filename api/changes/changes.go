@@ -1,0 +1,264 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package changes computes what the manager would change in the Workspaces of a fleet. It is pure: the rules are those of package desired, which the
+// controllers call.
+package changes
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/applies"
+)
+
+// Workspace is a Workspace, and what would change in it.
+type Workspace struct {
+	Namespace string `json:"namespace,omitempty"` // Namespace is empty for a cluster-scoped Workspace.
+	Name      string `json:"name"`
+	Cluster   string `json:"cluster,omitempty"` // Cluster is namespace/name of its Cluster, if it has one.
+	// Apply and Template are namespace/name of its WorkspaceTemplateApply and of its WorkspaceTemplate.
+	Apply    string `json:"workspaceTemplateApply"`
+	Template string `json:"workspaceTemplate"`
+	Action   Action `json:"action"`
+	Message  string `json:"message,omitempty"` // Message is why the manager does not write, or not yet.
+	Reason   string `json:"reason,omitempty"`  // Reason is that of the condition that reports the message.
+	// Changes are the fields that would change.
+	Changes []render.Difference `json:"changes,omitempty"`
+}
+
+// Action is what the manager would do with a Workspace.
+type Action string
+
+// Actions.
+const (
+	ActionNone       Action = "None"       // Nothing would change.
+	ActionCreate     Action = "Create"     // The Workspace would be created.
+	ActionUpdate     Action = "Update"     // The Workspace would be changed, and Terraform would plan and apply.
+	ActionDestroy    Action = "Destroy"    // The Workspace would be deleted, and Terraform would destroy its resources.
+	ActionBlocked    Action = "Blocked"    // The manager writes nothing; the message has the reason.
+	ActionUnreadable Action = "Unreadable" // The user may not read the Workspace or its WorkspaceTemplate; the message has the error.
+	ActionInvalid    Action = "Invalid"    // The Workspace cannot be rendered, so the manager writes nothing; the message has the errors.
+)
+
+// Differs reports whether a Workspace would be created, changed or destroyed, now or later.
+func (w *Workspace) Differs() bool {
+	return w.Action == ActionCreate || w.Action == ActionUpdate || w.Action == ActionDestroy
+}
+
+// because sets why the manager does not write, or not yet.
+func (w *Workspace) because(blocked *desired.Blocked) {
+	if blocked != nil {
+		w.Reason, w.Message = blocked.Reason, blocked.Message
+	}
+}
+
+// Compare returns what the manager would do with the Workspace of a unit, if all others stay as they are.
+func (f *Fleet) Compare(u *Unit) (Workspace, error) {
+	apply := u.Apply()
+	w := Workspace{Name: applies.RecordedWorkspace(apply), Apply: validation.KeyOf(apply).String(), Template: apply.TemplateKey().String(), Action: ActionBlocked}
+	if ref := apply.Status.WorkspaceRef; ref != nil {
+		w.Namespace = ref.Namespace
+	}
+	if u.Cluster != nil {
+		w.Cluster = validation.KeyOf(u.Cluster).String()
+	}
+	if w.Message = f.heldBy(u); w.Message != "" {
+		return w, nil
+	}
+	if u.Live == nil && u.ownerDeleted() {
+		u.Blocked = &desired.Blocked{Reason: infrav1.DeletingReason, Message: "its owner is being deleted"}
+	}
+	if u.Live == nil && (u.Blocked != nil || u.Desired == nil) {
+		w.because(u.Blocked)
+		return w, nil
+	}
+	if u.deleting() && u.Live.DeletionTimestamp.IsZero() { // The controller of the WorkspaceTemplateApply continues while its owner waits.
+		if held := cmp.Or(f.ownerHeld(u), f.ownerWaits(u)); held != nil {
+			u.Blocked, u.Desired, u.pending = held, nil, true
+			err := f.compareContent(u, &w)
+			return w, err
+		}
+	}
+	if u.deleting() {
+		err := f.compareDeletion(u, &w)
+		return w, err
+	}
+	err := f.compareContent(u, &w)
+	return w, err
+}
+
+// compareContent compares the Workspace with what is rendered.
+func (f *Fleet) compareContent(u *Unit, w *Workspace) error {
+	subject, err := f.workspace(u)
+	if err != nil {
+		return err
+	}
+	if subject.Template != nil {
+		w.Name, w.Namespace = subject.Name, map[terraform.Scope]string{terraform.ScopeNamespaced: subject.Apply.Namespace}[subject.Template.Spec.WorkspaceScope.OrDefault()]
+	}
+	w.Template = subject.Apply.TemplateKey().String()
+	switch notRendered := subject.NotRendered(); {
+	case notRendered != nil:
+		w.because(notRendered)
+		if len(subject.RenderErrors) > 0 && notRendered.Reason == infrav1.TemplateInvalidReason {
+			w.Action = ActionInvalid
+		}
+		return nil
+	case subject.Live != nil && subject.Owned() && subject.Live.GetDeletionTimestamp() != nil:
+		w.Reason, w.Message = infrav1.WorkspaceDeletingReason, "the Workspace is being deleted"
+		return nil
+	}
+	if conflict := subject.Conflict(); conflict != nil {
+		w.because(conflict)
+		return nil
+	}
+	if subject.NotRecreated {
+		w.Reason, w.Message = infrav1.WorkspaceNotFoundReason, subject.NotRecreatedMessage()
+		return nil
+	}
+	switch {
+	case subject.Live == nil:
+		w.Action, w.Changes = ActionCreate, subject.Rendered.Content()
+	default:
+		w.Action, w.Changes = ActionUpdate, subject.Rendered.Changes(subject.Live)
+		if len(w.Changes) == 0 {
+			w.Action = ActionNone
+		}
+	}
+	w.because(f.notNow(u, subject, w.Differs()))
+	if w.Differs() && w.Reason == "" {
+		w.Message = unreadSecrets(u, subject.Apply)
+	}
+	if w.Action == ActionNone && w.Message != "" && u.Blocked == nil {
+		w.Reason, w.Message = "", ""
+	}
+	if waits := u.Blocked != nil && u.Blocked.Reason == controlplanev1.WaitingForWorkspaceReason; w.Action == ActionNone && u.Blocked != nil && (!waits || u.pending) {
+		w.Action = ActionBlocked
+	}
+	return nil
+}
+
+// notNow returns why a change is not written yet; nil if it is written at once.
+func (f *Fleet) notNow(u *Unit, subject *desired.Workspace, changes bool) *desired.Blocked {
+	policy, status := f.policyOf(subject), &subject.Apply.Status
+	if paused := f.pausedBy(u); paused != "" {
+		return &desired.Blocked{Reason: "Paused", Message: "written when it is no longer paused"}
+	}
+	if !changes {
+		return u.Blocked
+	}
+	if missing := f.missing(subject.Apply); missing != "" {
+		return &desired.Blocked{Reason: infrav1.WaitingForDependenciesReason, Message: missing}
+	}
+	held := policy.HoldsChanges() && status.WorkspaceRef != nil && rollout.SpecHash(subject.Apply) != status.WrittenSpec
+	if held && subject.Apply.Annotations[naming.ApproveAnnotation] != subject.Rendered.Revision {
+		return &desired.Blocked{Reason: infrav1.WaitingForApprovalReason, Message: "written as the rollout policy of the template allows: after its preview, or when content " + subject.Rendered.Revision + " is approved"}
+	}
+	if u.Queued {
+		return &desired.Blocked{Reason: controlplanev1.FargateProfileCreatingReason, Message: "written when Terraform has changed the other Fargate profiles of the Cluster"}
+	}
+	return nil
+}
+
+func (f *Fleet) policyOf(subject *desired.Workspace) infrav1.WorkspaceTemplateRollout {
+	return subject.Template.RolloutPolicy()
+}
+
+// workspace renders the Workspace of a unit, and compares it with the live one.
+func (f *Fleet) workspace(u *Unit) (*desired.Workspace, error) {
+	apply := u.Desired
+	if apply == nil || u.Blocked != nil {
+		apply = u.Live // The owner does not write it.
+	}
+	key := apply.TemplateKey()
+	template, err := f.permitted(key, apply.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	w := &desired.Workspace{Apply: apply, Template: template, Name: applies.WorkspaceName(apply, template)}
+	if template == nil {
+		w.Live, err = f.recorded(apply)
+		if w.Live != nil {
+			w.Ownership = render.OwnerOf(w.Live, apply, nil)
+		}
+		return w, err
+	}
+	w.Revision = rollout.HashOf(template)
+	if template.RolloutPolicy().IsStaged() {
+		if assigned := rollout.AssignedTo(apply); !terraform.IsRecordedAs(w.Revision, assigned) {
+			w.Revision, w.RevisionMissing = assigned, true // Only the rollout knows the content.
+		}
+	}
+	if w.Live, err = f.WorkspaceOf(template.Spec.WorkspaceScope.OrDefault(), apply.Namespace, w.Name); err != nil {
+		return nil, err
+	}
+	if recorded, ok := apply.Status.WorkspaceRef.Scope(); w.Live == nil && ok && (u.deleting() || recorded != template.Spec.WorkspaceScope.OrDefault()) {
+		if w.Live, err = f.recorded(apply); err != nil {
+			return nil, err
+		}
+	}
+	if !w.RevisionMissing {
+		if err := w.Render(render.Input{ExternalName: desired.RecordedExternalName(apply)}); err != nil {
+			return nil, err
+		}
+	}
+	w.OlderClaim = f.olderClaim(w)
+	if w.Live != nil {
+		if w.Ownership = render.Foreign; w.OlderClaim == "" {
+			w.Ownership = render.OwnerOf(w.Live, apply, w.Rendered)
+		}
+	}
+	if apply.Status.WorkspaceRef == nil {
+		w.OwnerMissing = f.ownerMissing(apply, maxOwners)
+	}
+	w.Findings = w.Compare()
+	return w, nil
+}
+
+// unreadSecrets says on which Secrets a write depends whose values the manager has not reported; empty if there are none.
+func unreadSecrets(u *Unit, apply *infrav1.WorkspaceTemplateApply) string {
+	var names []string
+	for _, dependency := range apply.Spec.WaitForSecrets {
+		if u.Live == nil || u.Live.Status.WorkspaceRef == nil || !slices.ContainsFunc(u.Live.Spec.WaitForSecrets, func(d infrav1.SecretDependency) bool { return d.Name == dependency.Name }) {
+			names = append(names, dependency.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "written when these Secrets have their values, which captctl does not read: " + strings.Join(names, ", ")
+}
+
+// recorded returns the Workspace that status of a WorkspaceTemplateApply records; nil if it does not exist.
+func (f *Fleet) recorded(apply *infrav1.WorkspaceTemplateApply) (*unstructured.Unstructured, error) {
+	ref := apply.Status.WorkspaceRef
+	scope, ok := ref.Scope()
+	if !ok {
+		return nil, nil
+	}
+	return f.WorkspaceOf(scope, ref.Namespace, ref.Name)
+}
+
+// heldBy returns why the manager writes nothing for a unit, whatever the rules say.
+func (f *Fleet) heldBy(u *Unit) string {
+	if f.Held == nil {
+		return ""
+	}
+	held := f.Held(u.Apply())
+	if u.Owner != nil {
+		held = cmp.Or(f.Held(u.Owner), held)
+	}
+	return held
+}

@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package changes
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation/applies"
+	"github.com/capt-provider/capt/api/validation/ownership"
+)
+
+// deleting reports whether the WorkspaceTemplateApply is being deleted, or its owner deletes it.
+func (u *Unit) deleting() bool {
+	return u.Live != nil && (u.Obsolete || !u.Live.DeletionTimestamp.IsZero() || u.ownerDeleted())
+}
+
+// ownerDeleted reports whether the owner is being deleted, and deletes it then.
+func (u *Unit) ownerDeleted() bool {
+	return u.Owner != nil && u.Owner.GetDeletionTimestamp() != nil && (u.Live == nil || !u.kept)
+}
+
+// compareDeletion sets what happens to the Workspace of a WorkspaceTemplateApply that is being deleted, or that its owner deletes.
+func (f *Fleet) compareDeletion(u *Unit, w *Workspace) error {
+	u.Blocked, u.Desired = nil, u.Live
+	if paused := f.pausedBy(u); paused != "" {
+		w.Reason, w.Message = "Paused", "deleted when it is no longer paused: "+paused
+		return nil
+	}
+	for _, held := range []func(*Unit) *desired.Blocked{f.ownerHeld, f.ownerWaits, f.applyHeld} {
+		if blocked := held(u); blocked != nil {
+			w.because(blocked)
+			return nil
+		}
+	}
+	if u.Live.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain {
+		w.Reason, w.Message = infrav1.DeletingReason, "deletionPolicy is Retain, so the Workspace and its resources are kept"
+		return nil
+	}
+	subject, err := f.workspace(u)
+	switch {
+	case err != nil:
+		return err
+	case subject.Live == nil:
+		w.Reason, w.Message = infrav1.DeletingReason, "the Workspace does not exist"
+	case !subject.Owned():
+		w.Reason, w.Message = infrav1.DeletingReason, fmt.Sprintf("Workspace %s is kept: it is not recorded for this object", subject.Name)
+	case subject.Live.GetDeletionTimestamp() != nil:
+		w.Reason, w.Message = infrav1.WaitingForWorkspaceDeletionReason, "the Workspace is being deleted"
+	case f.dependents(u.Live) != nil:
+		w.because(f.dependents(u.Live))
+	default:
+		w.Action = ActionDestroy
+		switch {
+		case u.Obsolete && !u.ownerDeleted():
+			w.Message = "spec of the CAPTControlPlane no longer has the Fargate profile"
+		case u.Live.DeletionTimestamp.IsZero():
+			w.Message = "its owner is being deleted"
+		default:
+			w.Message = "WorkspaceTemplateApply " + u.Live.Name + " is being deleted"
+		}
+	}
+	return nil
+}
+
+// ownerHeld returns why the owner, which is being deleted, deletes nothing.
+func (f *Fleet) ownerHeld(u *Unit) *desired.Blocked {
+	if !u.ownerDeleted() {
+		return nil
+	}
+	if isProtected(u.Owner) {
+		return desired.DeletionProtected("")
+	}
+	if desired.AllowsDelete(u.Owner) {
+		return nil
+	}
+	return desired.HeldByClusters(f.referring(u.Owner), "this object")
+}
+
+func isProtected(object any) bool {
+	owner, ok := object.(interface{ IsDeletionProtected() bool })
+	return ok && owner.IsDeletionProtected()
+}
+
+// referring returns the Clusters that refer to an object.
+func (f *Fleet) referring(object metav1.Object) (found []*clusterv1.Cluster) {
+	for i := range f.Clusters {
+		if ownership.RefersTo(&f.Clusters[i], object) {
+			found = append(found, &f.Clusters[i])
+		}
+	}
+	slices.SortFunc(found, func(a, b *clusterv1.Cluster) int { return strings.Compare(a.Name, b.Name) })
+	return found
+}
+
+// ownerWaits returns what the owner deletes before the WorkspaceTemplateApply: the control planes before the VPC, Fargate profiles before the
+// control plane.
+func (f *Fleet) ownerWaits(u *Unit) *desired.Blocked {
+	if !u.ownerDeleted() || !u.Live.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	var others []infrav1.WorkspaceTemplateApply
+	for _, apply := range f.in(u.Live.Namespace) {
+		if apply.Name != u.Live.Name && metav1.IsControlledBy(&apply, u.Owner) {
+			others = append(others, apply)
+		}
+	}
+	switch owner := u.Owner.(type) {
+	case *infrav1.CAPTCluster:
+		if names := f.controlPlanesOf(owner); len(names) > 0 {
+			return &desired.Blocked{Reason: infrav1.WaitingForControlPlaneDeletionReason, Message: fmt.Sprintf("waiting for the deletion of CAPTControlPlane %s, which uses the VPC", strings.Join(names, ", "))}
+		}
+	case *controlplanev1.CAPTControlPlane:
+		for i := range others {
+			switch {
+			case u.Obsolete:
+			case others[i].Labels[naming.SerializeLabel] == naming.FargateProfilesGroup:
+				return &desired.Blocked{Reason: controlplanev1.FargateProfileDeletingReason, Message: "the control plane is deleted after its Fargate profiles"}
+			default:
+				return &desired.Blocked{Reason: infrav1.WaitingForWorkspaceTemplateApplyDeletionReason, Message: fmt.Sprintf("waiting for WorkspaceTemplateApply %s to be deleted", others[i].Name)}
+			}
+		}
+	}
+	return nil
+}
+
+// controlPlanesOf returns the names of the CAPTControlPlanes of the Cluster of a CAPTCluster.
+func (f *Fleet) controlPlanesOf(c *infrav1.CAPTCluster) (names []string) {
+	label, referred := c.Labels[clusterv1.ClusterNameLabel], ""
+	for _, cluster := range f.referring(c) {
+		if cluster.Spec.ControlPlaneRef.Kind == "CAPTControlPlane" {
+			referred = cluster.Spec.ControlPlaneRef.Name
+		}
+	}
+	for _, controlPlane := range sorted(f.ControlPlanes) {
+		labeled := label != "" && controlPlane.Labels[clusterv1.ClusterNameLabel] == label
+		if controlPlane.Namespace == c.Namespace && (labeled || controlPlane.Name == referred) {
+			names = append(names, controlPlane.Name)
+		}
+	}
+	return names
+}
+
+// applyHeld returns why the deletion of the WorkspaceTemplateApply destroys nothing.
+func (f *Fleet) applyHeld(u *Unit) *desired.Blocked {
+	apply := u.Live
+	if conflict := applies.RetainConflict(apply, f.in(apply.Namespace)); conflict != "" {
+		return &desired.Blocked{Reason: infrav1.DeletionPolicyConflictReason, Message: conflict}
+	}
+	if own := u.Owner != nil && !u.Obsolete; own && isProtected(u.Owner) {
+		controller := metav1.GetControllerOf(apply)
+		if controller != nil && controller.UID == u.Owner.GetUID() {
+			return desired.DeletionProtected(controller.Kind + " " + controller.Name)
+		}
+	}
+	return nil
+}
+
+// dependents returns the WorkspaceTemplateApplies whose Workspaces are destroyed first, as a reason to wait.
+func (f *Fleet) dependents(apply *infrav1.WorkspaceTemplateApply) *desired.Blocked {
+	var dependents []string
+	for _, other := range f.Applies {
+		waits := slices.ContainsFunc(other.Spec.WaitForWorkspaces, func(d infrav1.WorkspaceDependency) bool {
+			key := other.DependencyKey(d)
+			return key.Namespace == apply.Namespace && key.Name == apply.Spec.WorkspaceName
+		})
+		mayHaveOne := other.Status.WorkspaceRef != nil || !other.DeletionTimestamp.IsZero() && slices.Contains(other.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
+		if waits && other.Namespace == apply.Namespace && other.UID != apply.UID && mayHaveOne {
+			dependents = append(dependents, other.Name)
+		}
+	}
+	if len(dependents) == 0 {
+		return nil
+	}
+	slices.Sort(dependents)
+	return &desired.Blocked{Reason: infrav1.WaitingForDependentsReason, Message: fmt.Sprintf(
+		"Workspace %s is destroyed after its dependents: waiting for the deletion of WorkspaceTemplateApply %s", apply.Spec.WorkspaceName, strings.Join(dependents, ", "))}
+}

@@ -1,0 +1,424 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package changes
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/capt-provider/capt/api/claim"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
+	"github.com/capt-provider/capt/api/graph"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/consumption"
+	"github.com/capt-provider/capt/api/validation/ownership"
+)
+
+// Source has the objects that are read when they are needed. A nil object does not exist.
+type Source interface {
+	TemplateOf(key types.NamespacedName) (*infrav1.WorkspaceTemplate, error)
+	LabelsOf(namespace string) (labels.Set, error)
+	WorkspaceOf(scope terraform.Scope, namespace, name string) (*unstructured.Unstructured, error)
+}
+
+// Fleet has the objects that determine Workspaces.
+type Fleet struct {
+	Source
+	Clusters      []clusterv1.Cluster
+	CAPTClusters  map[types.NamespacedName]*infrav1.CAPTCluster
+	ControlPlanes map[types.NamespacedName]*controlplanev1.CAPTControlPlane
+	Applies       map[types.NamespacedName]*infrav1.WorkspaceTemplateApply
+	// Held returns why the manager writes nothing for an object, whatever its rules say; empty if they decide. It may be nil.
+	Held func(metav1.Object) string
+}
+
+// Unit is a WorkspaceTemplateApply as the manager would write it for its owner.
+type Unit struct {
+	// Cluster that owns the owner; nil if there is none.
+	Cluster *clusterv1.Cluster
+	// Owner is the CAPTCluster or CAPTControlPlane that writes it; nil without one. Others are the objects that determine it in addition.
+	Owner  validation.Owner
+	Others []validation.Owner
+	Live   *infrav1.WorkspaceTemplateApply // Nil if it does not exist yet.
+	// Desired is as the owner writes it; nil while that is blocked, or if the owner deletes it.
+	Desired *infrav1.WorkspaceTemplateApply
+	// Blocked is why the owner does not write it; nil if it does.
+	Blocked *desired.Blocked
+	// Obsolete is true if the owner deletes it.
+	Obsolete bool
+	// Queued is true while Terraform runs for another unit, after which this one is created.
+	Queued bool
+	// kept is true if the owner does not delete it, because it does not belong to the owner.
+	kept bool
+	// pending is true if the owner would change it.
+	pending  bool
+	name     types.NamespacedName
+	template infrav1.WorkspaceTemplateReference
+}
+
+// Apply returns the WorkspaceTemplateApply as the manager would leave it.
+func (u *Unit) Apply() *infrav1.WorkspaceTemplateApply {
+	if u.Desired == nil && u.Live == nil {
+		return &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: u.name.Namespace, Name: u.name.Name}, Spec: infrav1.WorkspaceTemplateApplySpec{TemplateRef: u.template}}
+	}
+	return cmp.Or(u.Desired, u.Live)
+}
+
+// Units returns the WorkspaceTemplateApplies of the Cluster with a name, or all of them if it is empty. Those without a Cluster come last.
+func (f *Fleet) Units(cluster string) (found []Unit, err error) {
+	owned := map[types.NamespacedName]bool{}
+	add := func(units []Unit, err error) error {
+		for _, u := range units {
+			owned[validation.KeyOf(u.Apply())] = true
+		}
+		found = append(found, units...)
+		return err
+	}
+	for i := range f.Clusters {
+		if c := &f.Clusters[i]; cluster == "" || c.Name == cluster {
+			if err := add(f.unitsOf(c)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if cluster != "" {
+		return found, nil
+	}
+	if err := add(f.unitsOf(nil)); err != nil {
+		return nil, err
+	}
+	rest := len(found)
+	for key, apply := range f.Applies {
+		if !owned[key] {
+			found = append(found, Unit{Live: apply, Desired: apply, Cluster: f.labeledCluster(apply)})
+		}
+	}
+	slices.SortFunc(found[rest:], func(a, b Unit) int {
+		return cmp.Compare(validation.KeyOf(a.Live).String(), validation.KeyOf(b.Live).String())
+	})
+	return found, nil
+}
+
+// labeledCluster returns the Cluster that the label of an object names; nil if there is none.
+func (f *Fleet) labeledCluster(object metav1.Object) *clusterv1.Cluster {
+	return f.cluster(object.GetNamespace(), object.GetLabels()[clusterv1.ClusterNameLabel])
+}
+
+func (f *Fleet) cluster(namespace, name string) *clusterv1.Cluster {
+	i := slices.IndexFunc(f.Clusters, func(c clusterv1.Cluster) bool { return c.Namespace == namespace && c.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &f.Clusters[i]
+}
+
+// group returns the Cluster below which an owner is listed: the one that owns it, or that refers to it; nil without one.
+func (f *Fleet) group(owner validation.Owner) *clusterv1.Cluster {
+	if c := f.cluster(owner.GetNamespace(), validation.OwnerCluster(owner)); c != nil {
+		return c
+	}
+	if i := slices.IndexFunc(f.Clusters, func(c clusterv1.Cluster) bool { return ownership.RefersTo(&c, owner) }); i >= 0 {
+		return &f.Clusters[i]
+	}
+	return nil
+}
+
+// unitsOf returns the units of the owners below a Cluster, or of those below none: VPCs, control planes, Fargate profiles.
+func (f *Fleet) unitsOf(cluster *clusterv1.Cluster) (found []Unit, err error) {
+	for _, captCluster := range sorted(f.CAPTClusters) {
+		if f.group(captCluster) != cluster || !captCluster.Spec.VPC.Template.IsDefined() {
+			continue
+		}
+		u, err := f.vpcUnit(cluster, captCluster)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, u)
+	}
+	for _, controlPlane := range sorted(f.ControlPlanes) {
+		if f.group(controlPlane) != cluster {
+			continue
+		}
+		units, err := f.controlPlaneUnits(cluster, controlPlane)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, units...)
+	}
+	return found, nil
+}
+
+func sorted[O any](objects map[types.NamespacedName]O) (list []O) {
+	keys := make([]types.NamespacedName, 0, len(objects))
+	for key := range objects {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	for _, key := range keys {
+		list = append(list, objects[key])
+	}
+	return list
+}
+
+// in returns the WorkspaceTemplateApplies of a namespace.
+func (f *Fleet) in(namespace string) (found []infrav1.WorkspaceTemplateApply) {
+	for _, apply := range sorted(f.Applies) {
+		if apply.Namespace == namespace {
+			found = append(found, *apply)
+		}
+	}
+	return found
+}
+
+// permitted returns the template that an object of a namespace refers to; nil if it does not exist or does not allow the namespace.
+func (f *Fleet) permitted(key types.NamespacedName, namespace string) (*infrav1.WorkspaceTemplate, error) {
+	template, err := f.TemplateOf(key)
+	if err != nil || template == nil {
+		return nil, err
+	}
+	permitted, err := validation.PermitsNamespace(template, namespace, func() (labels.Set, error) { return f.LabelsOf(namespace) })
+	if err != nil || !permitted {
+		return nil, err
+	}
+	return template, nil
+}
+
+func (f *Fleet) templateFacts(ref infrav1.WorkspaceTemplateReference, namespace string, fields []consumption.TypedField) *desired.TemplateFacts {
+	key := ref.Key(namespace)
+	template, err := f.permitted(key, namespace)
+	facts := desired.Template(key, template, err, fields)
+	return &facts
+}
+
+// unit returns the unit of an owner. finder describes the WorkspaceTemplateApply that it expects.
+func (f *Fleet) unit(cluster *clusterv1.Cluster, object validation.Owner, kind, manager string, existing desired.Existing, expected types.NamespacedName, owner desired.Owner) (Unit, error) {
+	u := Unit{Cluster: cluster, Owner: object, Live: f.Applies[expected], name: expected, Blocked: owner.Blocked(), kept: existing.Apply == nil}
+	if waits := u.Blocked != nil && u.Blocked.Reason == controlplanev1.WaitingForWorkspaceReason; u.Blocked != nil && !waits {
+		return u, nil
+	}
+	want, err := owner.Want()
+	if err != nil || want == nil {
+		return u, err
+	}
+	gvk := infrav1.GroupVersion.WithKind(kind)
+	if kind == "CAPTControlPlane" {
+		gvk = controlplanev1.GroupVersion.WithKind(kind)
+	}
+	configuration, err := want.Configuration(object, metav1.NewControllerRef(object, gvk), existing.Apply)
+	if err != nil {
+		return u, err
+	}
+	u.pending = desired.Differs(existing.Apply, configuration, manager)
+	if u.Blocked == nil {
+		u.Desired, err = desired.Applied(existing.Apply, configuration, manager)
+	}
+	return u, err
+}
+
+func (f *Fleet) vpcUnit(cluster *clusterv1.Cluster, c *infrav1.CAPTCluster) (u Unit, err error) {
+	vpc := &desired.VPC{CAPTCluster: c, Cluster: f.cluster(c.Namespace, validation.OwnerCluster(c))}
+	want := claim.ExpectationOfCAPTCluster(c, validation.ClusterName(c))
+	vpc.Existing = desired.Find(c, c.Spec.WorkspaceTemplateApplyRef, want, f.in(c.Namespace))
+	template := c.Spec.VPC.Template
+	vpc.Template = f.templateFacts(template.Ref, c.Namespace, consumption.VPCFields(&c.Spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
+	name := types.NamespacedName{Namespace: c.Namespace, Name: cmp.Or(c.Spec.WorkspaceTemplateApplyRef.Name, want.SchemeName)}
+	u, err = f.unit(cluster, c, "CAPTCluster", naming.CAPTClusterFieldManager, vpc.Existing, name, vpc)
+	u.template = template.Ref
+	return u, err
+}
+
+// controlPlane returns a control plane with the facts about it.
+func (f *Fleet) controlPlane(c *controlplanev1.CAPTControlPlane) *desired.ControlPlane {
+	d := desired.NewControlPlane(c, f.cluster(c.Namespace, validation.OwnerCluster(c)), nil)
+	if d.Cluster != nil && desired.HasCAPTCluster(d.Cluster) {
+		d.CAPTCluster = f.CAPTClusters[types.NamespacedName{Namespace: c.Namespace, Name: d.Cluster.Spec.InfrastructureRef.Name}]
+	}
+	d.Existing = desired.Find(c, c.Spec.WorkspaceTemplateApplyRef, claim.ExpectationOfControlPlane(c, validation.ClusterName(c)), f.in(c.Namespace))
+	d.Template = f.templateFacts(c.Spec.WorkspaceTemplateRef, c.Namespace, consumption.ControlPlaneFields(c))
+	if d.Cluster != nil && c.DeletionTimestamp.IsZero() {
+		objects := &graph.Objects{ControlPlane: c, Cluster: d.Cluster, CAPTCluster: d.CAPTCluster, Applies: sorted(f.Applies)}
+		d.Cycle, d.CycleBlocks = objects.Cycle()
+	}
+	return d
+}
+
+func (f *Fleet) controlPlaneUnits(cluster *clusterv1.Cluster, c *controlplanev1.CAPTControlPlane) (found []Unit, err error) {
+	d := f.controlPlane(c)
+	name := types.NamespacedName{Namespace: c.Namespace, Name: cmp.Or(c.Spec.WorkspaceTemplateApplyRef.Name, naming.ControlPlaneWorkspaceTemplateApply(c.Name))}
+	u, err := f.unit(cluster, c, "CAPTControlPlane", naming.CAPTControlPlaneFieldManager, d.Existing, name, d)
+	if err != nil {
+		return nil, err
+	}
+	if u.template = c.Spec.WorkspaceTemplateRef; d.CAPTCluster != nil {
+		u.Others = append(u.Others, d.CAPTCluster)
+	}
+	profiles, err := f.profiles(d, &u)
+	return append([]Unit{u}, profiles...), err
+}
+
+// profiles returns the units of the Fargate profiles: those of spec, and those that spec no longer has. controlPlane is the unit of the control
+// plane, whose Workspace must exist before profiles are created.
+func (f *Fleet) profiles(d *desired.ControlPlane, controlPlane *Unit) (found []Unit, err error) {
+	c, names := d.ControlPlane, map[string]bool{}
+	all, owned := f.in(c.Namespace), map[string]*infrav1.WorkspaceTemplateApply{}
+	for i := range all {
+		if apply := &all[i]; apply.Labels[naming.SerializeLabel] == naming.FargateProfilesGroup && metav1.IsControlledBy(apply, c) {
+			owned[cmp.Or(apply.Spec.Variables[naming.ProfileVariable], apply.Name)] = apply
+		}
+	}
+	ready := controlPlane.Blocked == nil && !controlPlane.pending && isUpToDate(d.Apply)
+	busy := slices.ContainsFunc(all, func(apply infrav1.WorkspaceTemplateApply) bool {
+		return owned[cmp.Or(apply.Spec.Variables[naming.ProfileVariable], apply.Name)] != nil && !isUpToDate(&apply)
+	})
+	for i := range c.Spec.FargateProfiles {
+		profile := &c.Spec.FargateProfiles[i]
+		if d.Cluster == nil || !c.DeletionTimestamp.IsZero() || d.Apply == nil || d.Apply.Spec.WorkspaceName == "" {
+			continue
+		}
+		p := &desired.FargateProfile{ControlPlane: c, Profile: profile, Cluster: d.EKSCluster(), Owned: owned[profile.Name], Ready: ready}
+		want, ref := desired.ExpectationOfFargateProfile(p.Cluster.Name, p.Cluster.EKSName, profile)
+		p.Existing = desired.Find(c, ref, want, all)
+		u, err := f.unit(controlPlane.Cluster, c, "CAPTControlPlane", naming.CAPTControlPlaneFieldManager, p.Existing, types.NamespacedName{Namespace: c.Namespace, Name: ref.Name}, p)
+		if err != nil {
+			return nil, err
+		}
+		u.template, u.Others, u.Queued = profile.WorkspaceTemplateRef, controlPlane.Others, busy && u.Live == nil
+		busy = busy || u.Live == nil
+		names[ref.Name] = true
+		found = append(found, u)
+	}
+	for name, apply := range owned {
+		inSpec := slices.ContainsFunc(c.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool { return p.Name == name })
+		if !names[apply.Name] && (!inSpec || !c.DeletionTimestamp.IsZero()) {
+			found = append(found, Unit{Cluster: controlPlane.Cluster, Owner: c, Others: controlPlane.Others, Live: apply, Obsolete: true})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Unit) int { return cmp.Compare(a.Apply().Name, b.Apply().Name) })
+	return found, nil
+}
+
+// isUpToDate reports whether Terraform has applied a WorkspaceTemplateApply, which may not exist, as it is now.
+func isUpToDate(apply *infrav1.WorkspaceTemplateApply) bool {
+	return apply != nil && apply.DeletionTimestamp.IsZero() && apply.Status.ObservedGeneration == apply.Generation &&
+		meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.ReadyCondition)
+}
+
+// pausedBy returns why a unit is paused; empty if it is not.
+func (f *Fleet) pausedBy(u *Unit) string {
+	why := desired.Paused(u.Cluster, u.Apply())
+	if u.Owner != nil {
+		why = cmp.Or(why, desired.Paused(nil, u.Owner))
+	}
+	return why
+}
+
+// olderClaim returns the other WorkspaceTemplateApply with an older claim to the Workspace.
+func (f *Fleet) olderClaim(w *desired.Workspace) string {
+	if w.Name == "" || w.Live != nil && w.Live.GetAnnotations()[naming.ClaimAnnotation] == naming.Claim(validation.KeyOf(w.Apply)) {
+		return ""
+	}
+	clusterWide := w.Live != nil && w.Live.GetNamespace() == "" || w.Live == nil && w.Template != nil && w.Template.Spec.WorkspaceScope == terraform.ScopeCluster
+	var others []infrav1.WorkspaceTemplateApply
+	for _, other := range sorted(f.Applies) {
+		if other.Spec.WorkspaceName == w.Name && (clusterWide || other.Namespace == w.Apply.Namespace) && validation.KeyOf(other) != validation.KeyOf(w.Apply) {
+			others = append(others, *other)
+		}
+	}
+	return w.ClaimOf(others)
+}
+
+// maxOwners limits how many levels of owners are looked at: WorkspaceTemplateApply, CAPTCluster, Cluster.
+const maxOwners = 4
+
+// ownerMissing describes an owner of an object, or of its owners, that does not exist; empty if there is none.
+func (f *Fleet) ownerMissing(object metav1.Object, levels int) string {
+	for _, ref := range object.GetOwnerReferences() {
+		key := types.NamespacedName{Namespace: object.GetNamespace(), Name: ref.Name}
+		var owner metav1.Object
+		switch group, _, _ := strings.Cut(ref.APIVersion, "/"); group + "/" + ref.Kind {
+		case infrav1.GroupVersion.Group + "/CAPTCluster":
+			owner = orNil(f.CAPTClusters[key])
+		case controlplanev1.GroupVersion.Group + "/CAPTControlPlane":
+			owner = orNil(f.ControlPlanes[key])
+		case clusterv1.GroupVersion.Group + "/Cluster":
+			owner = orNil(f.cluster(key.Namespace, key.Name))
+		default:
+			continue // Other kinds are not read.
+		}
+		if owner == nil || owner.GetUID() != ref.UID {
+			return fmt.Sprintf("owner %s %s (UID %s) does not exist", ref.Kind, ref.Name, ref.UID)
+		}
+		if missing := f.ownerMissing(owner, levels-1); levels > 1 && missing != "" {
+			return missing
+		}
+	}
+	return ""
+}
+
+// orNil avoids an interface that is not nil but has a nil pointer.
+func orNil[T any, P interface {
+	*T
+	metav1.Object
+}](object P) metav1.Object {
+	if object == nil {
+		return nil
+	}
+	return object
+}
+
+// isApplied reports whether Terraform has applied a Workspace without a WorkspaceTemplateApply.
+func (f *Fleet) isApplied(key types.NamespacedName) bool {
+	for _, scope := range terraform.Scopes() {
+		live, err := f.WorkspaceOf(scope, key.Namespace, key.Name)
+		if err != nil || live == nil {
+			continue
+		}
+		conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
+		return !slices.ContainsFunc(conditions, func(c any) bool { return c.(map[string]any)["status"] != "True" }) && len(conditions) > 0
+	}
+	return false
+}
+
+// missing describes the dependencies that a WorkspaceTemplateApply waits for; empty if there are none. What its status records about Secrets counts:
+// they are not read.
+func (f *Fleet) missing(apply *infrav1.WorkspaceTemplateApply) string {
+	var messages []string
+	for _, dependency := range apply.Spec.WaitForWorkspaces {
+		key, exists, ready := apply.DependencyKey(dependency), false, false
+		for _, other := range f.Applies {
+			if other.Namespace == key.Namespace && other.Spec.WorkspaceName == key.Name {
+				exists, ready = true, ready || meta.IsStatusConditionTrue(other.Status.Conditions, infrav1.ReadyCondition) && other.Status.ObservedGeneration == other.Generation
+			}
+		}
+		switch {
+		case !exists && f.isApplied(key):
+		case !exists:
+			messages = append(messages, fmt.Sprintf("Workspace %s does not exist", key.Name))
+		case !ready:
+			messages = append(messages, fmt.Sprintf("Workspace %s is not up to date", key.Name))
+		}
+	}
+	for _, dependency := range apply.Spec.WaitForSecrets {
+		for _, missing := range apply.Status.MissingDependencies {
+			if missing.Kind == "Secret" && missing.Name == dependency.Name {
+				messages = append(messages, missing.Message)
+			}
+		}
+	}
+	return strings.Join(messages, "; ")
+}

@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package desired
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/capt-provider/capt/api/claim"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/versions"
+)
+
+// ControlPlane is an EKS control plane.
+type ControlPlane struct {
+	ControlPlane *controlplanev1.CAPTControlPlane
+	// Cluster is nil until Cluster API has set the owner reference.
+	Cluster *clusterv1.Cluster
+	// CAPTCluster of the Cluster; nil when it does not exist, or the Cluster uses another provider.
+	CAPTCluster *infrav1.CAPTCluster
+	Existing
+	Template *TemplateFacts
+	// Version is spec.version, parsed; VersionError is why it cannot be.
+	Version      versions.KubernetesVersion
+	VersionError error
+	// Cycle describes objects that depend on each other; CycleBlocks is true if the control plane depends on them.
+	Cycle       string
+	CycleBlocks bool
+}
+
+// NewControlPlane returns a control plane with its version. Cluster and CAPTCluster may be nil.
+func NewControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster *clusterv1.Cluster, captCluster *infrav1.CAPTCluster) *ControlPlane {
+	c := &ControlPlane{ControlPlane: controlPlane, Cluster: cluster, CAPTCluster: captCluster}
+	c.Version, c.VersionError = versions.ParseKubernetesVersion(controlPlane.Spec.Version)
+	return c
+}
+
+// Intent returns what is written into the WorkspaceTemplateApply for the Cluster with a name and the VPC with an ID.
+func (c *ControlPlane) Intent(cluster, vpcID string) (Intent, error) {
+	if c.VersionError != nil {
+		return Intent{}, fmt.Errorf("spec.version: %w", c.VersionError)
+	}
+	return ControlPlaneIntent(c.ControlPlane, ControlPlaneInputs{Cluster: cluster, EKSVersion: c.Version.EKS, Region: c.region(), VPCID: vpcID})
+}
+
+// Blocked returns why the WorkspaceTemplateApply is not written.
+func (c *ControlPlane) Blocked() *Blocked {
+	return First(c, slices.Concat(
+		[]Rule[*ControlPlane]{
+			{controlplanev1.WaitingForOwnerReason, (*ControlPlane).waitingForOwner},
+			{controlplanev1.InvalidVersionReason, func(c *ControlPlane) string { return errorMessage("spec.version: ", c.VersionError) }},
+		},
+		existingRules(func(c *ControlPlane) *Existing { return &c.Existing }),
+		templateRules((*ControlPlane).newTemplate),
+		[]Rule[*ControlPlane]{
+			{controlplanev1.RegionConflictReason, (*ControlPlane).regionConflict},
+			{controlplanev1.DependencyCycleReason, (*ControlPlane).dependencyCycle},
+			{controlplanev1.WaitingForInfrastructureReason, (*ControlPlane).waitingForInfrastructure},
+			{controlplanev1.RegionConflictReason, (*ControlPlane).regionMissing},
+			{controlplanev1.RegionConflictReason, (*ControlPlane).regionChanged},
+			{controlplanev1.InvalidVersionReason, (*ControlPlane).versionStep},
+		}))
+}
+
+// TemplateBlocks reports whether the template is among what blocks.
+func (c *ControlPlane) TemplateBlocks() bool {
+	return c.Cluster != nil && First(c, templateRules((*ControlPlane).newTemplate)) != nil
+}
+
+// errorMessage returns the prefix and the text of an error; empty without an error.
+func errorMessage(prefix string, err error) string {
+	if err == nil {
+		return ""
+	}
+	return prefix + err.Error()
+}
+
+// waitingForOwner blocks a control plane that no Cluster owns.
+func (c *ControlPlane) waitingForOwner() string {
+	if c.Cluster != nil {
+		return ""
+	}
+	return "no Cluster owns this object. Create a Cluster whose spec.controlPlaneRef names it; if it exists, check that it is not paused and that Cluster API runs"
+}
+
+// newTemplate returns the template if the control plane does not use it yet.
+func (c *ControlPlane) newTemplate() *TemplateFacts {
+	built := claim.ExpectationOfControlPlane(c.ControlPlane, c.Cluster.Name).ProvisionedField != ""
+	if c.Template.inUse(c.Apply, built) {
+		return nil
+	}
+	return c.Template
+}
+
+// Region is the region of the control plane; empty while it is not known.
+func (c *ControlPlane) region() string { return Region(c.ControlPlane, c.CAPTCluster) }
+
+// regionConflict blocks a control plane whose region is not that of its VPC.
+func (c *ControlPlane) regionConflict() string {
+	if c.CAPTCluster == nil {
+		return ""
+	}
+	return errorMessage("", RegionConflict(c.ControlPlane, c.CAPTCluster, c.Apply))
+}
+
+// dependencyCycle replaces a wait for the VPC that would never end.
+func (c *ControlPlane) dependencyCycle() string {
+	if !c.CycleBlocks || c.InfrastructureReady() {
+		return ""
+	}
+	return c.Cycle
+}
+
+// InfrastructureReady reports whether the VPC exists. For other providers, the status of the Cluster counts. A new control plane waits until the
+// CAPTCluster has recorded the VPC that replaced another one.
+func (c *ControlPlane) InfrastructureReady() bool {
+	if c.Cluster == nil || !ptr.Deref(c.Cluster.Status.Initialization.InfrastructureProvisioned, false) {
+		return false
+	}
+	return !HasCAPTCluster(c.Cluster) || VPCID(c.CAPTCluster) != "" && (c.Apply != nil || c.CAPTCluster.Status.VPC.ReplacedBy == "")
+}
+
+// HasCAPTCluster reports whether the infrastructure of a Cluster is a CAPTCluster.
+func HasCAPTCluster(cluster *clusterv1.Cluster) bool {
+	ref := cluster.Spec.InfrastructureRef
+	return ref.Kind == "CAPTCluster" && ref.APIGroup == infrav1.GroupVersion.Group
+}
+
+// waitingForInfrastructure includes the cause that the CAPTCluster reports.
+func (c *ControlPlane) waitingForInfrastructure() string {
+	if c.InfrastructureReady() {
+		return ""
+	}
+	if !HasCAPTCluster(c.Cluster) {
+		return fmt.Sprintf("waiting for Cluster API to report the infrastructure of Cluster %s as provisioned", c.Cluster.Name)
+	}
+	name := c.Cluster.Spec.InfrastructureRef.Name
+	if c.CAPTCluster == nil {
+		return fmt.Sprintf("waiting for CAPTCluster %s, which does not exist. Create it, or correct spec.infrastructureRef of the Cluster", name)
+	}
+	switch ready := meta.FindStatusCondition(c.CAPTCluster.Status.Conditions, infrav1.ReadyCondition); {
+	case c.vpcInProgress(ready):
+		return fmt.Sprintf("waiting for Terraform to create the VPC of CAPTCluster %s", name)
+	case ready != nil && ready.Status == metav1.ConditionTrue:
+		return fmt.Sprintf("CAPTCluster %s is Ready; waiting until Cluster API reports the infrastructure of Cluster %s as provisioned", name, c.Cluster.Name)
+	case ready != nil && ready.Message != "":
+		return fmt.Sprintf("waiting for CAPTCluster %s: %s", name, ready.Message)
+	}
+	return fmt.Sprintf("waiting for CAPTCluster %s to be provisioned", name)
+}
+
+// vpcInProgress reports whether Terraform creates the VPC, or is about to: the CAPTCluster may not have reported yet that the Cluster owns it.
+func (c *ControlPlane) vpcInProgress(ready *metav1.Condition) bool {
+	owned := validation.OwnerCluster(c.CAPTCluster) == c.Cluster.Name
+	started := ready == nil && owned || ready != nil && (ready.Reason == infrav1.ProvisioningReason || owned && ready.Reason == infrav1.WaitingForOwnerReason)
+	return started && c.CAPTCluster.Spec.VPC.Template.IsDefined() && !meta.IsStatusConditionTrue(c.CAPTCluster.Status.Conditions, clusterv1.PausedCondition)
+}
+
+// regionMissing blocks a control plane whose region is known neither from its spec nor from the infrastructure.
+func (c *ControlPlane) regionMissing() string {
+	if c.region() != "" {
+		return ""
+	}
+	return "spec.region is empty, and the infrastructure of the Cluster has no region. Set spec.region"
+}
+
+// regionChanged blocks a change of region, for which Terraform would replace the running cluster.
+func (c *ControlPlane) regionChanged() string {
+	return errorMessage("", RegionChange(c.ControlPlane, c.CAPTCluster, c.Apply))
+}
+
+// versionStep blocks an update that EKS would reject. A version that the WorkspaceTemplateApply already has is not an update.
+func (c *ControlPlane) versionStep() string {
+	from := versions.CurrentVersions(c.ControlPlane, c.Apply)
+	if from.Requested == c.Version.EKS {
+		return ""
+	}
+	_, err := versions.ValidateVersionChange(from, c.Version.EKS)
+	return errorMessage("spec.version: ", err)
+}
+
+// Want describes the WorkspaceTemplateApply.
+func (c *ControlPlane) Want() (*Want, error) {
+	intent, err := c.Intent(c.Cluster.Name, VPCID(c.CAPTCluster))
+	return &Want{
+		Expectation: claim.ExpectationOfControlPlane(c.ControlPlane, c.Cluster.Name), Ref: c.ControlPlane.Spec.WorkspaceTemplateApplyRef,
+		ClusterName: c.Cluster.Name, Template: c.ControlPlane.Spec.WorkspaceTemplateRef,
+		Intent: intent, WaitForWorkspaces: c.vpcWorkspace(), WaitForSecrets: c.vpcSecret(),
+	}, err
+}
+
+// vpcWorkspace returns the Workspace of the VPC, on which the Workspace of the control plane depends. It is known when the control plane is created,
+// because that waits for the VPC.
+func (c *ControlPlane) vpcWorkspace() []infrav1.WorkspaceDependency {
+	if c.CAPTCluster == nil {
+		return nil
+	}
+	summary := c.CAPTCluster.Status.WorkspaceTemplateApply
+	if summary == nil || summary.WorkspaceName == "" {
+		return nil
+	}
+	return []infrav1.WorkspaceDependency{{Name: summary.WorkspaceName, Namespace: c.CAPTCluster.Namespace}}
+}
+
+// vpcSecret returns the dependency on the Secret with the subnets of an existing VPC. The Secret may be created after the CAPTCluster, and
+// Terraform would fail without it.
+func (c *ControlPlane) vpcSecret() []infrav1.SecretDependency {
+	if c.CAPTCluster == nil || !c.CAPTCluster.Spec.VPC.ConnectionSecretRef.IsDefined() {
+		return nil
+	}
+	return []infrav1.SecretDependency{{
+		Name: c.CAPTCluster.Spec.VPC.ConnectionSecretRef.Name, Namespace: c.CAPTCluster.Namespace, Keys: []string{terraform.OutputVPCConfig},
+	}}
+}

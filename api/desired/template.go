@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package desired
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/consumption"
+)
+
+// TemplateFacts are what is known of the WorkspaceTemplate that an owner refers to.
+type TemplateFacts struct {
+	Key types.NamespacedName
+	// Template is nil when it does not exist, or does not allow the namespace of the owner.
+	Template *infrav1.WorkspaceTemplate
+	// Unreadable is why the template could not be read.
+	Unreadable error
+	// Restricted is true when fields of the owner restrict access.
+	Restricted bool
+	// Restricting are the fields that restrict access and have no effect with the template; Others are the other fields without effect.
+	Restricting, Others field.ErrorList
+}
+
+// Template returns the facts about a template, which is nil if the owner cannot use it, and which fields of the owner have no effect with it.
+func Template(key types.NamespacedName, template *infrav1.WorkspaceTemplate, unreadable error, fields []consumption.TypedField) TemplateFacts {
+	f := TemplateFacts{Key: key, Template: template, Unreadable: unreadable, Restricted: consumption.RestrictsAccess(fields)}
+	if template != nil {
+		f.Restricting, f.Others = consumption.Unconsumed(template, fields)
+	}
+	return f
+}
+
+// inUse reports whether an owner uses the template already: it has a WorkspaceTemplateApply with it or, without one, was created before.
+func (f *TemplateFacts) inUse(apply *infrav1.WorkspaceTemplateApply, built bool) bool {
+	if apply == nil {
+		return built
+	}
+	return apply.TemplateKey() == f.Key
+}
+
+// templateRules block the use of a template by an owner that does not use it yet. get returns the template, nil when it is in use already.
+func templateRules[F any](get func(F) *TemplateFacts) []Rule[F] {
+	rule := func(reason string, message func(*TemplateFacts) string) Rule[F] {
+		return Rule[F]{Reason: reason, Message: func(facts F) string {
+			if f := get(facts); f != nil {
+				return message(f)
+			}
+			return ""
+		}}
+	}
+	return []Rule[F]{
+		rule(infrav1.TemplateDeletingReason, (*TemplateFacts).deleting),
+		rule(infrav1.FieldNotConsumedReason, (*TemplateFacts).restrictionIgnored),
+		rule(infrav1.LookupFailedReason, (*TemplateFacts).restrictionUnchecked),
+		rule(infrav1.TemplateNotFoundReason, (*TemplateFacts).restrictionUnknown),
+	}
+}
+
+func (f *TemplateFacts) deleting() string {
+	if f.Template == nil || f.Template.DeletionTimestamp.IsZero() {
+		return ""
+	}
+	return validation.TemplateDeletingMessage(f.Key)
+}
+
+func (f *TemplateFacts) restrictionIgnored() string {
+	if len(f.Restricting) == 0 {
+		return ""
+	}
+	return "nothing is created: " + Messages(f.Restricting)
+}
+
+func (f *TemplateFacts) restrictionUnchecked() string {
+	if !f.Restricted || f.Unreadable == nil {
+		return ""
+	}
+	return fmt.Sprintf("nothing is created: spec restricts access to the API server, and WorkspaceTemplate %s cannot be read: %v. CAPT retries", f.Key, f.Unreadable)
+}
+
+func (f *TemplateFacts) restrictionUnknown() string {
+	if !f.Restricted || f.Template != nil || f.Unreadable != nil {
+		return ""
+	}
+	return fmt.Sprintf("nothing is created: spec restricts access to the API server, and CAPT cannot check that WorkspaceTemplate %s applies the restriction: it does not exist, or does not allow this namespace. "+
+		"Create it, or add the namespace to its spec.allowedNamespaces", f.Key)
+}
+
+// Messages returns the fields and details of errors, without values.
+func Messages(errs field.ErrorList) string {
+	list := make([]string, len(errs))
+	for i, e := range errs {
+		list[i] = e.Field + ": " + e.Detail
+	}
+	return strings.Join(list, "; ")
+}

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package desired
+
+import (
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/capt-provider/capt/api/claim"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// VPC is the VPC of a CAPTCluster that has a template for it.
+type VPC struct {
+	CAPTCluster *infrav1.CAPTCluster
+	// Cluster is nil until Cluster API has set the owner reference.
+	Cluster *clusterv1.Cluster
+	Existing
+	Template *TemplateFacts
+}
+
+// Blocked returns why the WorkspaceTemplateApply is not written.
+func (v *VPC) Blocked() *Blocked {
+	rules := []Rule[*VPC]{{infrav1.WaitingForOwnerReason, (*VPC).waitingForOwner}}
+	rules = append(rules, existingRules(func(v *VPC) *Existing { return &v.Existing })...)
+	return First(v, append(rules, templateRules((*VPC).newTemplate)...))
+}
+
+// TemplateBlocks reports whether the template is among what blocks.
+func (v *VPC) TemplateBlocks() bool { return First(v, templateRules((*VPC).newTemplate)) != nil }
+
+// WaitingForCluster is the message of a CAPTCluster that no Cluster owns.
+const WaitingForCluster = "no Cluster owns this object. Create a Cluster whose spec.infrastructureRef names it; if it exists, check that it is not paused and that Cluster API runs"
+
+// waitingForOwner does not block a deletion: the Cluster may no longer exist.
+func (v *VPC) waitingForOwner() string {
+	if v.Cluster != nil || !v.CAPTCluster.DeletionTimestamp.IsZero() {
+		return ""
+	}
+	return WaitingForCluster
+}
+
+// newTemplate returns the template if the CAPTCluster does not use it yet. A template blocks no deletion.
+func (v *VPC) newTemplate() *TemplateFacts {
+	if !v.CAPTCluster.DeletionTimestamp.IsZero() || v.Template.inUse(v.Apply, v.CAPTCluster.Status.VPC.ID != "") {
+		return nil
+	}
+	return v.Template
+}
+
+// clusterName returns the name of the Cluster; the value of the label if the Cluster no longer exists.
+func (v *VPC) clusterName() string {
+	if v.Cluster != nil {
+		return v.Cluster.Name
+	}
+	return v.CAPTCluster.Labels[clusterv1.ClusterNameLabel]
+}
+
+// Want describes the WorkspaceTemplateApply; nil while the name of the Cluster is not known.
+func (v *VPC) Want() (*Want, error) {
+	cluster, template := v.clusterName(), v.CAPTCluster.Spec.VPC.Template
+	if cluster == "" {
+		return nil, nil
+	}
+	return &Want{
+		Expectation: claim.ExpectationOfCAPTCluster(v.CAPTCluster, cluster), Ref: v.CAPTCluster.Spec.WorkspaceTemplateApplyRef, ClusterName: cluster,
+		Template: template.Ref, Intent: VPCIntent(v.CAPTCluster, cluster), DeletionPolicy: template.DeletionPolicy,
+	}, nil
+}

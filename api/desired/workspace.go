@@ -1,0 +1,314 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package desired
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/applies"
+)
+
+// Workspace is the Workspace of a WorkspaceTemplateApply.
+type Workspace struct {
+	Apply *infrav1.WorkspaceTemplateApply
+	// Name of the Workspace.
+	Name string
+	// Template is the one that the Workspace is rendered from; nil when it does not exist or does not allow the namespace.
+	Template *infrav1.WorkspaceTemplate
+	// Revision of the template; empty before a rollout assigns one. RevisionMissing is true when it is not stored.
+	Revision        string
+	RevisionMissing bool
+	// Rendered is nil when the template is missing, or has RenderErrors.
+	Rendered     *render.Rendered
+	RenderErrors field.ErrorList
+	// Live is nil when the Workspace does not exist; Ownership is whether it belongs to the WorkspaceTemplateApply.
+	Live      *unstructured.Unstructured
+	Ownership render.Ownership
+	// OlderClaim names another WorkspaceTemplateApply with an older claim to the same Workspace.
+	OlderClaim string
+	// OwnerMissing describes an owner that does not exist, while nothing is recorded for the WorkspaceTemplateApply.
+	OwnerMissing string
+	Findings
+}
+
+// Findings are what the comparison of a WorkspaceTemplateApply with its Workspace shows.
+type Findings struct {
+	// LostState is the name of the Terraform state that the object had, if Workspace and status no longer exist, and a new Workspace would have
+	// another state.
+	LostState string
+	// StateUnknown is true when there is no Workspace, and nothing records which state a new one must have.
+	StateUnknown bool
+	// NotRecreated is true when the Workspace no longer exists, and is not recreated because deletionPolicy is Retain.
+	NotRecreated bool
+	// ScopeChanged is true when the Workspace has another scope than the template.
+	ScopeChanged bool
+	// ProviderConfig is the ProviderConfig to which an update would change the Workspace without permission of the user; empty when it would
+	// not.
+	ProviderConfig string
+}
+
+// Compare returns the findings. It must be known whether the Workspace exists.
+func (w *Workspace) Compare() (f Findings) {
+	if w.Live == nil {
+		return Findings{
+			LostState: w.stateOfRecord(), StateUnknown: applies.IsStateUnknown(w.Apply, w.Template),
+			NotRecreated: w.Apply.Status.WorkspaceRef != nil && w.Apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain,
+		}
+	}
+	f.ScopeChanged = w.Template != nil && w.scope() != w.Template.Spec.WorkspaceScope.OrDefault()
+	if !w.Owned() || f.ScopeChanged || w.Rendered == nil || !w.Rendered.Differs(w.Live) {
+		return f
+	}
+	if want := w.Rendered.ProviderConfig(); want != render.ProviderConfigOf(w.Live) && want != w.Apply.Annotations[naming.AllowProviderConfigAnnotation] {
+		f.ProviderConfig = want
+	}
+	return f
+}
+
+// renderRules returns why the Workspace cannot be rendered, in the order in which that is reported.
+func (w *Workspace) renderRules() []Rule[*Workspace] {
+	return []Rule[*Workspace]{
+		{infrav1.TemplateNotFoundReason, (*Workspace).templateNotFound},
+		{infrav1.TemplateDeletingReason, (*Workspace).templateDeleting},
+		{infrav1.RevisionMissingReason, (*Workspace).revisionMissing},
+		{infrav1.WaitingForRolloutReason, (*Workspace).revisionUnassigned},
+		{infrav1.TemplateInvalidReason, (*Workspace).invalid},
+	}
+}
+
+// Render renders the Workspace. A live Workspace that status records keeps its references to other namespaces.
+func (w *Workspace) Render(in render.Input) error {
+	in.Apply, in.Template, in.Name = w.Apply, w.Template, w.Name
+	w.Rendered, w.RenderErrors = render.Workspace(in)
+	if len(w.RenderErrors) == 0 || w.Live == nil || !render.IsRecorded(w.Live, w.Apply) {
+		return nil
+	}
+	var err error
+	if in.Recorded, err = render.SpecOf(w.Live); err != nil {
+		return err
+	}
+	w.Rendered, w.RenderErrors = render.Workspace(in)
+	return nil
+}
+
+// NotRendered returns why the Workspace cannot be rendered; nil if it can.
+func (w *Workspace) NotRendered() *Blocked { return First(w, w.renderRules()) }
+
+// Conflict returns why the Workspace is not written although it can be rendered: it may belong to another object, or would lose its state.
+func (w *Workspace) Conflict() *Blocked {
+	return First(w, []Rule[*Workspace]{
+		{infrav1.WorkspaceConflictReason, (*Workspace).lostState},
+		{infrav1.WorkspaceConflictReason, (*Workspace).olderClaim},
+		{infrav1.WorkspaceConflictReason, (*Workspace).ownerMissing},
+		{infrav1.WorkspaceConflictReason, (*Workspace).stateUnknown},
+		{infrav1.WorkspaceScopeConflictReason, (*Workspace).otherScope},
+		{infrav1.ProviderConfigConflictReason, (*Workspace).otherProviderConfig},
+		{infrav1.WorkspaceReplacedReason, (*Workspace).replaced},
+		{infrav1.WorkspaceConflictReason, (*Workspace).undecided},
+		{infrav1.WorkspaceConflictReason, (*Workspace).foreign},
+	})
+}
+
+// Owned reports whether the Workspace exists and belongs to the WorkspaceTemplateApply.
+func (w *Workspace) Owned() bool {
+	return w.Live != nil && w.Ownership == render.Owned && w.OwnerMissing == ""
+}
+
+func (w *Workspace) templateKey() types.NamespacedName { return w.Apply.TemplateKey() }
+
+func (w *Workspace) templateNotFound() string {
+	if w.Template != nil {
+		return ""
+	}
+	return fmt.Sprintf("WorkspaceTemplate %s does not exist, or does not allow this namespace. Create it, or add the namespace to its spec.allowedNamespaces", w.templateKey())
+}
+
+// templateDeleting blocks only a WorkspaceTemplateApply that never had a Workspace.
+func (w *Workspace) templateDeleting() string {
+	if w.Template.DeletionTimestamp.IsZero() || w.Live != nil || w.Apply.Status.WorkspaceRef != nil {
+		return ""
+	}
+	return validation.TemplateDeletingMessage(w.templateKey())
+}
+
+func (w *Workspace) revisionMissing() string {
+	if !w.RevisionMissing || w.Revision == "" {
+		return ""
+	}
+	return fmt.Sprintf("revision %s of WorkspaceTemplate %s is not stored, so the Workspace is not changed until the rollout assigns another revision. To use the current one, approve its rollout. After clusterctl move, create the saved revisions (docs/move.md)",
+		terraform.ShortRevision(w.Revision), w.templateKey())
+}
+
+func (w *Workspace) revisionUnassigned() string {
+	if w.Revision != "" {
+		return ""
+	}
+	return fmt.Sprintf("no revision of WorkspaceTemplate %s is assigned yet: check condition RollingOut of the template", w.templateKey())
+}
+
+func (w *Workspace) invalid() string {
+	if len(w.RenderErrors) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("WorkspaceTemplate %s/%s: %s", w.Template.Namespace, w.Template.Name, w.RenderErrors.ToAggregate())
+}
+
+// externalName returns the external name of the live Workspace, or the one that a new Workspace would have.
+func (w *Workspace) externalName() string {
+	if w.Live != nil && w.Live.GetAnnotations()[render.ExternalNameAnnotation] != "" {
+		return w.Live.GetAnnotations()[render.ExternalNameAnnotation]
+	}
+	return cmp.Or(w.Rendered.Object.GetAnnotations()[render.ExternalNameAnnotation], w.Name)
+}
+
+// stateOfRecord returns the name of the Terraform state in the annotation of an object without status, if a new Workspace would have another state.
+// After a restore or a move without the Workspace, only the annotation records it.
+func (w *Workspace) stateOfRecord() string {
+	recorded := w.Apply.Annotations[naming.ExternalNameAnnotation]
+	if w.Apply.Status.WorkspaceRef != nil || w.Rendered == nil || recorded == w.externalName() {
+		return ""
+	}
+	return recorded
+}
+
+func (w *Workspace) lostState() string {
+	if w.LostState == "" {
+		return ""
+	}
+	return fmt.Sprintf("Workspace %s does not exist, and this object had one with Terraform state %s: a new Workspace would have another state and create all resources a second time. "+
+		"Restore the Workspace, or remove the annotation %s if none of its resources are left", w.Name, w.LostState, naming.ExternalNameAnnotation)
+}
+
+func (w *Workspace) olderClaim() string {
+	if w.OlderClaim == "" {
+		return ""
+	}
+	return fmt.Sprintf("Workspace %s belongs to %s, which is older. CAPT continues when that no longer exists. Otherwise %s", w.Name, w.OlderClaim, w.anotherName())
+}
+
+func (w *Workspace) ownerMissing() string {
+	if w.OwnerMissing == "" {
+		return ""
+	}
+	return w.OwnerMissing + ": the garbage collector may delete this object, so no Workspace is created or recorded for it. Remove the owner reference. After that, this object can also be deleted, and recreated when its owner exists"
+}
+
+func (w *Workspace) stateUnknown() string {
+	if !w.StateUnknown {
+		return ""
+	}
+	recreate := "recreate this object without spec.workspaceName"
+	if owner := w.owner(); owner != nil {
+		recreate = fmt.Sprintf("delete this object, with its annotation %s set to \"true\", and %s %s creates it without spec.workspaceName,", naming.AllowDeleteAnnotation, owner.Kind, owner.Name)
+	}
+	return fmt.Sprintf("Workspace %s of spec.workspaceName does not exist, and nothing records its Terraform state: a new Workspace would have another state and create all resources a second time. "+
+		"Restore the Workspace first, or %s if none of its resources are left", w.Name, recreate)
+}
+
+func (w *Workspace) scope() terraform.Scope {
+	if w.Live.GetNamespace() == "" {
+		return terraform.ScopeCluster
+	}
+	return terraform.ScopeNamespaced
+}
+
+func (w *Workspace) otherScope() string {
+	if !w.ScopeChanged || !w.Owned() {
+		return ""
+	}
+	return fmt.Sprintf("Workspace %s has scope %s, and WorkspaceTemplate %s has scope %s. Use a template with scope %s",
+		w.Name, w.scope(), w.templateKey(), w.Template.Spec.WorkspaceScope.OrDefault(), w.scope())
+}
+
+// otherProviderConfig blocks a change of the ProviderConfig that the user did not allow.
+func (w *Workspace) otherProviderConfig() string {
+	want := w.ProviderConfig
+	if want == "" {
+		return ""
+	}
+	harmless := "If both have the same account and backend"
+	if w.Apply.Status.LastAppliedRevision == "" {
+		harmless += ", or if Terraform has not created anything yet"
+	}
+	return fmt.Sprintf("Workspace %s uses ProviderConfig %s, and providerConfigRef of WorkspaceTemplate %s is now %s: with another account or backend, Terraform would create all resources a second time. "+
+		"Nothing is updated. Revert the template. %s, run: %s",
+		w.Name, render.ProviderConfigOf(w.Live), w.templateKey(), want, harmless, AnnotateCommand(w.Apply, naming.AllowProviderConfigAnnotation, want))
+}
+
+func (w *Workspace) is(ownership render.Ownership) bool {
+	return w.Live != nil && w.Ownership == ownership
+}
+
+func (w *Workspace) replaced() string {
+	if !w.is(render.Replaced) {
+		return ""
+	}
+	return fmt.Sprintf("Workspace %s was recreated by another client; CAPT does not modify it. Restore the original Workspace with its annotations, or delete this one if it has another Terraform state: "+
+		"CAPT then creates the original one again, with the state of before", w.Name)
+}
+
+func (w *Workspace) undecided() string {
+	if !w.is(render.Undecided) {
+		return ""
+	}
+	return fmt.Sprintf("Workspace %s (UID %s) exists and is not recorded for this object: an earlier object of this name may have retained it. CAPT does not modify it. "+
+		"To take it over with its cloud resources, run: %s. Otherwise %s",
+		w.Name, w.Live.GetUID(), AnnotateCommand(w.Apply, naming.AdoptWorkspaceAnnotation, string(w.Live.GetUID())), w.anotherName())
+}
+
+func (w *Workspace) foreign() string {
+	if !w.is(render.Foreign) {
+		return ""
+	}
+	message := fmt.Sprintf("Workspace %s exists and belongs to another object; CAPT does not modify it. CAPT continues when it no longer exists", w.Name)
+	if w.Apply.Status.WorkspaceRef != nil || w.Apply.Annotations[naming.ExternalNameAnnotation] != "" { // Its resources exist.
+		return message + ", with the Terraform state of before"
+	}
+	return message + ". Otherwise " + w.anotherName()
+}
+
+// anotherName is how an object that has no resources gets a Workspace of another name. One with an owner cannot be deleted alone: a policy rejects that,
+// and its owner would create it under the same name.
+func (w *Workspace) anotherName() string {
+	owner, profile := w.owner(), w.Apply.Spec.Variables[naming.ProfileVariable]
+	switch {
+	case owner == nil:
+		return "delete this object, or recreate it under another name"
+	case profile != "":
+		return fmt.Sprintf("rename Fargate profile %s in spec.fargateProfiles of %s %s", profile, owner.Kind, owner.Name)
+	}
+	return fmt.Sprintf("delete Cluster %s, and create it with a %s of another name", w.Apply.Labels[clusterv1.ClusterNameLabel], owner.Kind)
+}
+
+// owner is the CAPTCluster or CAPTControlPlane that controls the object; nil if there is none.
+func (w *Workspace) owner() *metav1.OwnerReference {
+	owner := metav1.GetControllerOf(w.Apply)
+	if owner == nil || !slices.Contains([]string{"CAPTCluster", "CAPTControlPlane"}, owner.Kind) {
+		return nil
+	}
+	return owner
+}
+
+// AnnotateCommand is the command that sets an annotation of a WorkspaceTemplateApply.
+func AnnotateCommand(apply *infrav1.WorkspaceTemplateApply, annotation, value string) string {
+	return fmt.Sprintf("kubectl -n %s annotate --overwrite workspacetemplateapply %s %s=%s", apply.Namespace, apply.Name, annotation, value)
+}
+
+// NotRecreatedMessage is the message of NotRecreated.
+func (w *Workspace) NotRecreatedMessage() string {
+	return "Workspace " + w.Name + " does not exist, and is not recreated because spec.deletionPolicy is Retain. To recreate it, set spec.deletionPolicy to Delete, and back to Retain when the Workspace exists"
+}

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package desired
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// The policies reject the deletion of an object with an owner, and its owner would create it again.
+func TestTheAdviceAboutAConflictCanBeFollowed(t *testing.T) {
+	owned := []builder.Option{builder.OwnedBy(builder.CAPTCluster("net")), builder.WithLabel(clusterv1.ClusterNameLabel, "demo")}
+	profile := []builder.Option{builder.OwnedBy(builder.CAPTControlPlane("plane")), builder.WithVariables(map[string]string{naming.ProfileVariable: "jobs"})}
+	recorded := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.WorkspaceRef = &infrav1.WorkspaceReference{UID: "1"} })
+	live := builder.Workspace("x", builder.AtRest)
+	older := Workspace{Name: "x", OlderClaim: "WorkspaceTemplateApply y"}
+	by := func(ownership render.Ownership) Workspace {
+		return Workspace{Name: "x", Live: live, Ownership: ownership}
+	}
+	foreign, undecided, replaced := by(render.Foreign), by(render.Undecided), by(render.Replaced)
+	lost := Workspace{Name: "x", Findings: Findings{StateUnknown: true}}
+	for name, row := range map[string]struct {
+		workspace Workspace
+		options   []builder.Option
+		want      string
+	}{
+		"older":                {older, nil, "CAPT continues when that no longer exists. Otherwise delete this object, or recreate it under another name"},
+		"older, owned":         {older, owned, "Otherwise delete Cluster demo, and create it with a CAPTCluster of another name"},
+		"foreign":              {foreign, nil, "CAPT continues when it no longer exists. Otherwise delete this object, or recreate it under another name"},
+		"foreign, owned":       {foreign, owned, "Otherwise delete Cluster demo, and create it with a CAPTCluster of another name"},
+		"foreign, a profile":   {foreign, profile, "Otherwise rename Fargate profile jobs in spec.fargateProfiles of CAPTControlPlane plane"},
+		"foreign, applied":     {foreign, append(owned, recorded), "CAPT continues when it no longer exists, with the Terraform state of before"},
+		"undecided":            {undecided, nil, ". Otherwise delete this object, or recreate it under another name"},
+		"undecided, owned":     {undecided, owned, ". Otherwise delete Cluster demo, and create it with a CAPTCluster of another name"},
+		"unknown state":        {lost, nil, "or recreate this object without spec.workspaceName if none of its resources are left"},
+		"unknown state, owned": {lost, owned, `or delete this object, with its annotation capt.cluster.x-k8s.io/allow-delete set to "true", and CAPTCluster net creates it without spec.workspaceName, if none of its resources are left`},
+		"replaced":             {replaced, append(owned, recorded), "Restore the original Workspace with its annotations, or delete this one if it has another Terraform state"},
+	} {
+		w := row.workspace
+		w.Apply = builder.WorkspaceTemplateApply("x", row.options...)
+		conflict := w.Conflict()
+		if assert.NotNil(t, conflict, name) {
+			assert.Contains(t, conflict.Message, row.want, name)
+		}
+	}
+}

@@ -1,0 +1,331 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// stages returns the objects of two Clusters in each state of their creation. Cluster a has a VPC from a template and a Fargate profile, Cluster b an
+// existing VPC; addon waits for the control plane of a.
+func stages(t *testing.T) (stages [][]client.Object) {
+	t.Helper()
+	a, b := builder.Cluster("a"), builder.Cluster("b")
+	owned := func(cluster *clusterv1.Cluster) builder.Option {
+		return func(object client.Object) {
+			object.SetLabels(map[string]string{clusterv1.ClusterNameLabel: cluster.Name})
+			object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: cluster.Name, UID: cluster.UID}})
+		}
+	}
+	template := func(name string, consumed ...string) client.Object {
+		return builder.WorkspaceTemplate(name, builder.WithNamespace("platform"), builder.Consuming(consumed...),
+			builder.With(func(template *infrav1.WorkspaceTemplate) {
+				template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"*"}}
+			}))
+	}
+	ref := func(name string) infrav1.WorkspaceTemplateReference {
+		return infrav1.WorkspaceTemplateReference{Name: name, Namespace: "platform"}
+	}
+	vpc := builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Ref = ref("vpc") })
+	eks := builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef = ref("eks") })
+	profile := builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{profileOf("default")}
+	})
+	addon := builder.WorkspaceTemplateApply("addon", builder.WaitingForWorkspace("a-eks-controlplane", ""), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Spec.TemplateRef = ref("vpc")
+	}))
+	objects := []client.Object{
+		a, b, template("vpc", "region", "vpc_name"), template("eks", "kubernetes_version", "region"), template("eks2", "kubernetes_version", "region"),
+		template("fargate", "profile_name", "selectors"), addon,
+		builder.CAPTCluster("a", owned(a), vpc), builder.CAPTControlPlane("a", owned(a), eks, profile),
+		builder.CAPTCluster("b", owned(b), builder.WithExistingVPC("vpc-2")), builder.CAPTControlPlane("b", owned(b), eks),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: builder.Namespace}},
+	}
+	for _, scope := range terraform.Scopes() {
+		objects = append(objects, builder.WorkspaceDefinition(scope))
+	}
+	m := newManager(t, objects)
+	for range 8 {
+		stages = append(stages, m.objects(t))
+		m.step(t)
+		stages = append(stages, m.objects(t))
+		m.provide(t)
+	}
+	for range len(stages) / 2 { // At rest is the usual state.
+		stages = append(stages, m.objects(t))
+	}
+	return stages
+}
+
+func profileOf(name string) controlplanev1.FargateProfile {
+	return controlplanev1.FargateProfile{
+		Name: name, WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate", Namespace: "platform"},
+		Selectors: []controlplanev1.FargateSelector{{Namespace: name}},
+	}
+}
+
+// fleet is a state of the management cluster.
+type fleet struct {
+	*rand.Rand
+	objects []client.Object
+	changes []string
+}
+
+// generate changes the objects of a stage at random.
+func generate(random *rand.Rand, stages [][]client.Object) *fleet {
+	f := &fleet{Rand: random}
+	stage := random.IntN(len(stages))
+	for _, object := range stages[stage] {
+		f.objects = append(f.objects, object.DeepCopyObject().(client.Object))
+	}
+	f.changes = append(f.changes, fmt.Sprintf("stage %d", stage))
+	all := mutations()
+	for range random.IntN(4) {
+		mutation := all[random.IntN(len(all))]
+		if changed := mutation(f); changed != "" {
+			f.changes = append(f.changes, changed)
+		}
+	}
+	return f
+}
+
+// edit changes a random object of a type.
+func edit[O client.Object](what string, change func(f *fleet, object O)) func(*fleet) string {
+	return func(f *fleet) string {
+		object, ok := pick[O](f)
+		if !ok {
+			return ""
+		}
+		change(f, object)
+		object.SetGeneration(object.GetGeneration() + 1)
+		return fmt.Sprintf("%s of %s", what, key(object))
+	}
+}
+
+// mark changes metadata or status of a random object of a type, so that its generation stays.
+func mark[O client.Object](what string, change func(f *fleet, object O)) func(*fleet) string {
+	return func(f *fleet) string {
+		object, ok := pick[O](f)
+		if !ok {
+			return ""
+		}
+		change(f, object)
+		return fmt.Sprintf("%s of %s", what, key(object))
+	}
+}
+
+func pick[O client.Object](f *fleet) (found O, ok bool) {
+	var all []O
+	for _, object := range f.objects {
+		if typed, is := object.(O); is {
+			all = append(all, typed)
+		}
+	}
+	if len(all) == 0 {
+		return found, false
+	}
+	return all[f.IntN(len(all))], true
+}
+
+func remove[O client.Object](f *fleet) string {
+	object, ok := pick[O](f)
+	if !ok {
+		return ""
+	}
+	f.objects = slices.DeleteFunc(f.objects, func(other client.Object) bool { return other == client.Object(object) })
+	return fmt.Sprintf("remove %T %s", object, key(object))
+}
+
+func deleting(f *fleet, object client.Object) {
+	object.SetDeletionTimestamp(ptr.To(metav1.NewTime(builder.Created)))
+	if len(object.GetFinalizers()) == 0 {
+		object.SetFinalizers([]string{"example.com/held"})
+	}
+}
+
+func annotate(name, value string) func(*fleet, client.Object) {
+	return func(_ *fleet, object client.Object) {
+		annotations := object.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[name] = value
+		object.SetAnnotations(annotations)
+	}
+}
+
+type (
+	captCluster  = *infrav1.CAPTCluster
+	controlPlane = *controlplanev1.CAPTControlPlane
+	apply        = *infrav1.WorkspaceTemplateApply
+	template     = *infrav1.WorkspaceTemplate
+)
+
+func mutations() []func(*fleet) string {
+	return slices.Concat(ofTemplates(), ofOwners(), ofClusters(), ofApplies(), ofWorkspaces())
+}
+
+func ofTemplates() []func(*fleet) string {
+	return []func(*fleet) string{
+		remove[template],
+		mark("deletion", func(f *fleet, o template) { deleting(f, o) }),
+		edit("allowed namespaces", func(_ *fleet, o template) { o.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{} }),
+		edit("module", func(_ *fleet, o template) { o.Spec.Template.Spec.ForProvider.Module += "# edited\n" }),
+		edit("module", func(_ *fleet, o template) { o.Spec.Template.Spec.ForProvider.Module += "# edited\n" }),
+		edit("unknown variable", func(_ *fleet, o template) {
+			o.Spec.Template.Spec.ForProvider.Vars = append(o.Spec.Template.Spec.ForProvider.Vars, terraform.Var{Key: "x", Value: "${unknown}"})
+		}),
+		edit("scope", func(_ *fleet, o template) { o.Spec.WorkspaceScope = terraform.ScopeCluster }),
+		edit("ProviderConfig", func(_ *fleet, o template) { o.Spec.Template.Spec.ProviderConfigRef.Name = "other" }),
+		edit("policy", func(f *fleet, o template) {
+			o.Spec.Rollout = infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalAlways}
+		}),
+	}
+}
+
+func ofOwners() []func(*fleet) string {
+	version := func(f *fleet, o controlPlane) {
+		o.Spec.Version = []string{"v1.31.0", "v1.32.0", "v1.33.0", "v1.30.0", "v1.29.0", "latest", "1.32"}[f.IntN(7)]
+	}
+	return []func(*fleet) string{
+		edit("version", version), edit("version", version),
+		edit("region", func(f *fleet, o controlPlane) { o.Spec.Region = []string{builder.Region, "us-east-1"}[f.IntN(2)] }),
+		edit("variables", func(_ *fleet, o controlPlane) { o.Spec.Variables = map[string]string{"size": "2"} }),
+		edit("tags", func(_ *fleet, o controlPlane) {
+			o.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": "a"}
+		}),
+		edit("access", func(_ *fleet, o controlPlane) {
+			o.Spec.EndpointAccess = &controlplanev1.EndpointAccess{PublicCIDRs: []controlplanev1.CIDR{"10.0.0.0/8"}}
+		}),
+		edit("template", func(f *fleet, o controlPlane) {
+			o.Spec.WorkspaceTemplateRef.Name = []string{"eks2", "missing"}[f.IntN(2)]
+		}),
+		edit("reference", func(f *fleet, o controlPlane) {
+			o.Spec.WorkspaceTemplateApplyRef.Name = []string{"", "addon", "a-vpc", "a-eks-controlplane-apply", "new"}[f.IntN(5)]
+		}),
+		edit("profile added", func(_ *fleet, o controlPlane) {
+			o.Spec.FargateProfiles = append(o.Spec.FargateProfiles, profileOf("more"))
+		}),
+		edit("profiles removed", func(_ *fleet, o controlPlane) { o.Spec.FargateProfiles = nil }),
+		edit("profile changed", func(_ *fleet, o controlPlane) {
+			for i := range o.Spec.FargateProfiles {
+				o.Spec.FargateProfiles[i].Selectors[0].Namespace = "other"
+			}
+		}),
+		edit("variables", func(_ *fleet, o captCluster) { o.Spec.VPC.Template.Variables = map[string]string{"size": "2"} }),
+		edit("name", func(_ *fleet, o captCluster) { o.Spec.VPC.Template.Name = "mine" }),
+		edit("policy", func(_ *fleet, o captCluster) { o.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyRetain }),
+		edit("template", func(f *fleet, o captCluster) {
+			if o.Spec.VPC.Template.IsDefined() {
+				o.Spec.VPC.Template.Ref.Name = []string{"eks2", "missing"}[f.IntN(2)]
+			}
+		}),
+		edit("reference", func(f *fleet, o captCluster) {
+			o.Spec.WorkspaceTemplateApplyRef.Name = []string{"", "addon", "b-eks-controlplane-apply", "new"}[f.IntN(4)]
+		}),
+		mark("replaced VPC", func(_ *fleet, o captCluster) { o.Status.VPC.ReplacedBy = "vpc-3" }),
+		mark("lost VPC", func(_ *fleet, o captCluster) { o.Status.VPC = infrav1.VPCStatus{} }),
+		mark("pause", func(f *fleet, o captCluster) { annotate(clusterv1.PausedAnnotation, "")(f, o) }),
+		mark("pause", func(f *fleet, o controlPlane) { annotate(clusterv1.PausedAnnotation, "")(f, o) }),
+		mark("deletion", func(f *fleet, o captCluster) { deleting(f, o) }),
+		mark("deletion", func(f *fleet, o controlPlane) { deleting(f, o) }),
+		edit("protection", func(_ *fleet, o captCluster) { o.Spec.DeletionProtection = infrav1.DeletionProtectionEnabled }),
+		edit("protection", func(_ *fleet, o controlPlane) { o.Spec.DeletionProtection = infrav1.DeletionProtectionEnabled }),
+		mark("owner", func(_ *fleet, o controlPlane) { o.OwnerReferences = nil }),
+		remove[captCluster], remove[controlPlane],
+	}
+}
+
+func ofClusters() []func(*fleet) string {
+	type cluster = *clusterv1.Cluster
+	deletion := func(f *fleet) string { // As Cluster API deletes a Cluster.
+		o, _ := pick[cluster](f)
+		if o == nil {
+			return ""
+		}
+		deleting(f, o)
+		for _, object := range f.objects {
+			switch object.(type) {
+			case captCluster, controlPlane:
+				if object.GetName() == o.Name {
+					deleting(f, object)
+				}
+			}
+		}
+		return "deletion of everything of " + o.Name
+	}
+	return []func(*fleet) string{
+		edit("pause", func(_ *fleet, o cluster) { o.Spec.Paused = ptr.To(true) }),
+		edit("pause", func(f *fleet, o cluster) { annotate(clusterv1.PausedAnnotation, "")(f, o) }),
+		mark("infrastructure", func(f *fleet, o cluster) { o.Status.Initialization.InfrastructureProvisioned = nil }),
+		edit("infrastructureRef", func(f *fleet, o cluster) { o.Spec.InfrastructureRef.Name = "missing" }),
+		edit("infrastructureRef", func(f *fleet, o cluster) { o.Spec.InfrastructureRef.Kind = "OtherCluster" }),
+		mark("deletion", func(f *fleet, o cluster) { deleting(f, o) }),
+		remove[cluster], deletion, deletion,
+	}
+}
+
+func ofApplies() []func(*fleet) string {
+	ready := func(f *fleet, o apply, status metav1.ConditionStatus, reason, message string) {
+		o.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: status, Reason: reason, Message: message, ObservedGeneration: o.Generation, LastTransitionTime: metav1.NewTime(builder.Created)}}
+	}
+	return []func(*fleet) string{
+		remove[apply],
+		mark("deletion", func(f *fleet, o apply) { deleting(f, o) }),
+		mark("deletion", func(f *fleet, o apply) { deleting(f, o) }),
+		mark("pause", func(f *fleet, o apply) { annotate(clusterv1.PausedAnnotation, "")(f, o) }),
+		mark("failure", func(f *fleet, o apply) { ready(f, o, metav1.ConditionFalse, infrav1.ApplyFailedReason, "no zones") }),
+		mark("other controller", func(f *fleet, o apply) {
+			o.OwnerReferences = []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion.String(), Kind: "CAPTCluster", Name: "b", UID: builder.UID("CAPTCluster", "b"), Controller: ptr.To(true)}}
+		}),
+		mark("no owner", func(f *fleet, o apply) { o.OwnerReferences = nil }),
+		edit("variables", func(f *fleet, o apply) { o.Spec.Variables["more"] = "1" }),
+		edit("cluster_name", func(f *fleet, o apply) { o.Spec.Variables["cluster_name"] = "other" }),
+		edit("policy", func(_ *fleet, o apply) { o.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain }),
+		edit("wait for a Workspace", func(f *fleet, o apply) {
+			o.Spec.WaitForWorkspaces = append(o.Spec.WaitForWorkspaces, infrav1.WorkspaceDependency{Name: []string{"a-vpc", "addon", "a-eks-controlplane", "missing"}[f.IntN(4)]})
+		}),
+		edit("Workspace", func(f *fleet, o apply) {
+			if o.Spec.WorkspaceName == "" { // It is immutable.
+				o.Spec.WorkspaceName = []string{"a-vpc", "addon", "unknown"}[f.IntN(3)]
+			}
+		}),
+		mark("younger", func(f *fleet, o apply) { o.CreationTimestamp = metav1.NewTime(now) }),
+		mark("lost status", func(f *fleet, o apply) { o.Status = infrav1.WorkspaceTemplateApplyStatus{} }),
+		mark("allowed ProviderConfig", func(f *fleet, o apply) {
+			annotate("capt.cluster.x-k8s.io/allow-provider-config", "other")(f, o)
+		}),
+	}
+}
+
+func ofWorkspaces() []func(*fleet) string {
+	type workspace = *unstructured.Unstructured
+	return []func(*fleet) string{
+		remove[workspace],
+		mark("deletion", func(f *fleet, o workspace) { deleting(f, o) }),
+		mark("recreation", func(f *fleet, o workspace) { o.SetUID("another"); o.SetAnnotations(nil) }),
+		edit("drift", func(f *fleet, o workspace) {
+			_ = unstructured.SetNestedField(o.Object, "# drifted", "spec", "forProvider", "module")
+		}),
+		remove[*corev1.Secret],
+	}
+}
+
+func (f *fleet) String() string { return strings.Join(f.changes, "; ") }
