@@ -24,7 +24,7 @@ func RecordsWorkspace(apply *infrav1.WorkspaceTemplateApply) bool {
 }
 
 // RecordedWorkspace returns namespace and name of the Workspace that status records; empty when there is none. A name alone is that of a
-// cluster-wide one. Users can write the name in spec, so it is no record.
+// cluster-wide one. Users can write the name in spec, so it does not count.
 func RecordedWorkspace(apply *infrav1.WorkspaceTemplateApply) types.NamespacedName {
 	if ref := apply.Status.WorkspaceRef; ref != nil && ref.Name != "" {
 		return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}

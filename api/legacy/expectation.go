@@ -12,14 +12,14 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// checkAdvice is what to do for an object of CAPT v0.3. Its cloud resources exist, so it must not be recreated.
-const checkAdvice = "Correct the reference if it can still be changed, or run captctl migrate check, which shows how to decide. Do not delete this object"
+// CheckAdvice is what to do for an object of CAPT v0.3. Its cloud resources exist, so it must not be recreated.
+const CheckAdvice = "Correct the reference if it can still be changed, or run captctl migrate check, which shows how to decide. Do not delete this object"
 
 // ExpectationOfCAPTCluster is that of package claim, with advice for an object of CAPT v0.3.
 func ExpectationOfCAPTCluster(captCluster *infrav1.CAPTCluster, cluster string) claim.Expectation {
 	want := claim.ExpectationOfCAPTCluster(captCluster, cluster)
 	if LegacyStatus(captCluster.Status.ObservedGeneration, captCluster.Status.Conditions) {
-		want.Advice = checkAdvice
+		want.Advice = CheckAdvice
 	}
 	return want
 }
@@ -28,7 +28,7 @@ func ExpectationOfCAPTCluster(captCluster *infrav1.CAPTCluster, cluster string) 
 func ExpectationOfControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster string) claim.Expectation {
 	want := claim.ExpectationOfControlPlane(controlPlane, cluster)
 	if LegacyStatus(controlPlane.Status.ObservedGeneration, controlPlane.Status.Conditions) {
-		want.Advice = checkAdvice
+		want.Advice = CheckAdvice
 	}
 	return want
 }

@@ -27,7 +27,7 @@ func has(object client.Object, finalizer string) bool {
 }
 
 // checkApply blocks a WorkspaceTemplateApply until the Workspace that CAPT v0.3 created for it is adopted.
-func (g *Gate) checkApply(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (v engine.Verdict, err error) {
+func (g *Gate) checkApply(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (v engine.GateDecision, err error) {
 	v.Finalizers = []string{infrav1.LegacyWorkspaceTemplateApplyFinalizer}
 	deleting := !apply.DeletionTimestamp.IsZero()
 	if legacy.AwaitsProof(apply) && !deleting {

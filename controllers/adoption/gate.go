@@ -62,18 +62,18 @@ type Gate struct {
 var _ engine.Gate = &Gate{}
 
 // Check implements engine.Gate.
-func (g *Gate) Check(ctx context.Context, obj engine.Object) (engine.Verdict, error) {
+func (g *Gate) Check(ctx context.Context, obj engine.Object) (engine.GateDecision, error) {
 	switch obj := obj.(type) {
 	case *infrav1.CAPTCluster:
 		return g.checkCAPTCluster(ctx, obj)
 	case *controlplanev1.CAPTControlPlane:
-		return g.checkControlPlane(ctx, obj)
+		return subjectOf(obj).decision(), nil
 	case *infrav1.WorkspaceTemplateApply:
 		return g.checkApply(ctx, obj)
 	case *infrav1.WorkspaceTemplate:
 		return checkTemplate(obj), nil
 	}
-	return engine.Verdict{}, nil
+	return engine.GateDecision{}, nil
 }
 
 // required is the Block of an object that has to be adopted.
@@ -122,8 +122,8 @@ func isMigrating(obj engine.Object) bool {
 }
 
 // checkTemplate lets a template stay as CAPT v0.3 wrote it, with its finalizer, while a user awaits adoption, or none was adopted.
-func checkTemplate(template *infrav1.WorkspaceTemplate) engine.Verdict {
-	v := engine.Verdict{Finalizers: []string{infrav1.LegacyWorkspaceTemplateFinalizer}}
+func checkTemplate(template *infrav1.WorkspaceTemplate) engine.GateDecision {
+	v := engine.GateDecision{Finalizers: []string{infrav1.LegacyWorkspaceTemplateFinalizer}}
 	if !has(template, infrav1.LegacyWorkspaceTemplateFinalizer) || has(template, infrav1.WorkspaceTemplateFinalizer) || !template.DeletionTimestamp.IsZero() {
 		return v
 	}

@@ -9,7 +9,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -30,32 +29,23 @@ import (
 type subject struct {
 	engine.Object
 	ref infrav1.WorkspaceTemplateApplyReference
-	// observed is status.observedGeneration.
+	// observed is status.observedGeneration, and recorded the name in status.workspaceTemplateApply.
 	observed int64
-	// want is what it expects of its WorkspaceTemplateApply if its Cluster has this name.
-	want func(cluster string) claim.Expectation
+	recorded string
 }
 
-func subjectOf(controlPlane *controlplanev1.CAPTControlPlane) subject {
-	return subject{controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, controlPlane.Status.ObservedGeneration,
-		func(cluster string) claim.Expectation { return legacy.ExpectationOfControlPlane(controlPlane, cluster) }}
+func subjectOf(c *controlplanev1.CAPTControlPlane) subject {
+	return subject{c, c.Spec.WorkspaceTemplateApplyRef, c.Status.ObservedGeneration, claim.ExpectationOfControlPlane(c, "").Recorded}
 }
 
 func (s subject) isLegacy() bool { return legacy.LegacyStatus(s.observed, s.GetConditions()) }
 
-func (g *Gate) checkControlPlane(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane) (engine.Verdict, error) {
-	return g.checkOwner(ctx, subjectOf(controlPlane))
-}
-
-func (g *Gate) checkCAPTCluster(ctx context.Context, captCluster *infrav1.CAPTCluster) (v engine.Verdict, err error) {
-	s := subject{captCluster, captCluster.Spec.WorkspaceTemplateApplyRef, captCluster.Status.ObservedGeneration,
-		func(cluster string) claim.Expectation { return legacy.ExpectationOfCAPTCluster(captCluster, cluster) }}
+func (g *Gate) checkCAPTCluster(ctx context.Context, captCluster *infrav1.CAPTCluster) (v engine.GateDecision, err error) {
+	s := subject{captCluster, captCluster.Spec.WorkspaceTemplateApplyRef, captCluster.Status.ObservedGeneration, claim.ExpectationOfCAPTCluster(captCluster, "").Recorded}
+	v = s.decision()
 	if captCluster.Spec.VPC.Template.IsDefined() {
-		if v, err = g.checkOwner(ctx, s); err == nil {
-			v.Correct, err = g.correctVPC(ctx, captCluster)
-		}
+		v.Correct, err = g.correctVPC(ctx, captCluster)
 	} else {
-		v = s.verdict()
 		v.Block, err = g.blockOfExistingVPC(ctx, s)
 	}
 	if keep := v.Keep; keep != nil {
@@ -67,33 +57,7 @@ func (g *Gate) checkCAPTCluster(ctx context.Context, captCluster *infrav1.CAPTCl
 	return v, err
 }
 
-// checkOwner returns the verdict about an owner with a WorkspaceTemplateApply.
-func (g *Gate) checkOwner(ctx context.Context, s subject) (engine.Verdict, error) {
-	v := s.verdict()
-	if !v.Inherited || !s.GetDeletionTimestamp().IsZero() || !s.ref.IsDefined() {
-		return v, nil
-	}
-	cluster, err := g.clusterOf(ctx, s)
-	if err != nil {
-		return v, err
-	}
-	want := s.want(clusterName(s, cluster))
-	apply, err := g.apply(ctx, s.GetNamespace(), s.ref)
-	switch {
-	case err != nil:
-		return v, err
-	case apply != nil:
-		if conflict := claim.Conflict(s, want, apply); conflict != "" {
-			v.Block = required("this object was created by CAPT v0.3 and has not been adopted: %s", conflict)
-		}
-	case s.ref.Name == want.Recorded: // Another reference is for a new WorkspaceTemplateApply.
-		v.Block = required("spec.workspaceTemplateApplyRef (workspaceTemplateApplyName in v1beta1) names WorkspaceTemplateApply %s, which CAPT v0.3 recorded and which does not exist: a new one would create the cloud resources a second time. "+
-			"Restore it from a backup, and adopt it with captctl migrate (see captctl migrate check). If none of its cloud resources are left, delete and recreate this object", s.ref.Name)
-	}
-	return v, nil
-}
-
-// verdict is the part of the verdict that depends on the owner alone: whether it keeps its status.
+// decision about an owner, which depends on the owner alone.
 //
 // Before adoption, the cloud resources are unchanged: the owner is as ready as CAPT v0.3 left it. An owner without a status has nothing to
 // keep. One that was adopted and rolled back stays Ready.
@@ -101,10 +65,18 @@ func (g *Gate) checkOwner(ctx context.Context, s subject) (engine.Verdict, error
 // After adoption, the owner may be reconciled before its WorkspaceTemplateApply. An adoption causes no Terraform run, so "Provisioning"
 // would be wrong, and every adopted cluster would be Degraded for a moment. The state is reported as soon as the WorkspaceTemplateApply
 // was observed in its current generation. A refused request, or a conflict with another owner, is reported at once.
-func (s subject) verdict() engine.Verdict {
-	v := engine.Verdict{Inherited: s.isLegacy()}
+func (s subject) decision() engine.GateDecision {
+	v := engine.GateDecision{Inherited: s.isLegacy()}
+	if v.Inherited {
+		v.Advice = legacy.CheckAdvice
+	}
 	if !s.GetDeletionTimestamp().IsZero() {
 		return v
+	}
+	if v.Inherited {
+		v.BlockMissing, v.BlockConflict = s.blockMissing, func(conflict string) *engine.Block {
+			return required("this object was created by CAPT v0.3 and has not been adopted: %s", conflict)
+		}
 	}
 	v.Keeps = func(obj engine.Object, now engine.Situation) bool {
 		switch {
@@ -119,15 +91,27 @@ func (s subject) verdict() engine.Verdict {
 	return v
 }
 
+// blockMissing returns the Block of an owner whose WorkspaceTemplateApply does not exist. A reference that CAPT v0.3 did not record is for a new one.
+func (s subject) blockMissing(context.Context) (*engine.Block, error) {
+	if s.recorded != s.ref.Name {
+		return nil, nil
+	}
+	return required("spec.workspaceTemplateApplyRef (workspaceTemplateApplyName in v1beta1) names WorkspaceTemplateApply %s, which CAPT v0.3 recorded and which does not exist: a new one would create the cloud resources a second time. "+
+		"Restore it from a backup, and adopt it with captctl migrate (see captctl migrate check). If none of its cloud resources are left, delete and recreate this object", s.ref.Name), nil
+}
+
 // blockOfExistingVPC returns the Block of a CAPTCluster with an existing VPC, which is adopted with the control plane of its Cluster: it has no
 // WorkspaceTemplateApply that could show whether the cluster was adopted.
 func (g *Gate) blockOfExistingVPC(ctx context.Context, s subject) (*engine.Block, error) {
 	if !s.isLegacy() || !s.GetDeletionTimestamp().IsZero() {
 		return nil, nil
 	}
-	cluster, err := g.clusterOf(ctx, s)
-	if err != nil || cluster == nil || cluster.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" {
-		return nil, err
+	cluster, err := engine.OwnerCluster(ctx, g.Client, g.Uncached, metav1.ObjectMeta{Namespace: s.GetNamespace(), OwnerReferences: s.GetOwnerReferences()})
+	if err != nil && !engine.Absent(err) {
+		return nil, fmt.Errorf("reading the Cluster: %w", err)
+	}
+	if cluster == nil || cluster.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" {
+		return nil, nil
 	}
 	key := client.ObjectKey{Namespace: s.GetNamespace(), Name: cluster.Spec.ControlPlaneRef.Name}
 	controlPlane, err := engine.Get(ctx, g.Client, key, &controlplanev1.CAPTControlPlane{})
@@ -137,33 +121,12 @@ func (g *Gate) blockOfExistingVPC(ctx context.Context, s subject) (*engine.Block
 	if controlPlane == nil {
 		return nil, nil
 	}
-	of := subjectOf(controlPlane)
-	v, err := g.checkOwner(ctx, of)
-	if err != nil {
-		return nil, err
-	}
-	reader := owner.Reader{Cached: g.Client, Uncached: g.Uncached, Gate: g, Verdict: v}
-	apply, err := reader.Observe(ctx, controlPlane, of.ref, of.want(cluster.Name))
+	reader := owner.Reader{Cached: g.Client, Uncached: g.Uncached, Gate: g, GateDecision: subjectOf(controlPlane).decision()}
+	apply, err := reader.Observe(ctx, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, claim.ExpectationOfControlPlane(controlPlane, cluster.Name))
 	if err != nil || !apply.Held {
 		return nil, err
 	}
 	return required("CAPTControlPlane %s of the same Cluster was created by CAPT v0.3 and has not been adopted: nothing is written. Adopt the cluster with captctl migrate (see captctl migrate check)", key.Name), nil
-}
-
-// clusterOf returns the Cluster of an owner; nil if it does not exist, or Cluster API has not set the owner reference.
-func (g *Gate) clusterOf(ctx context.Context, s subject) (*clusterv1.Cluster, error) {
-	cluster, err := engine.OwnerCluster(ctx, g.Client, g.Uncached, metav1.ObjectMeta{Namespace: s.GetNamespace(), OwnerReferences: s.GetOwnerReferences()})
-	if err != nil && !engine.Absent(err) {
-		return nil, fmt.Errorf("reading the Cluster: %w", err)
-	}
-	return cluster, nil
-}
-
-func clusterName(s subject, cluster *clusterv1.Cluster) string {
-	if cluster != nil {
-		return cluster.Name
-	}
-	return s.GetLabels()[clusterv1.ClusterNameLabel]
 }
 
 // correctVPC returns the function that replaces the ID that CAPT v0.3 recorded, which may be outdated, with the one that Terraform reports.
@@ -172,20 +135,11 @@ func (g *Gate) correctVPC(ctx context.Context, captCluster *infrav1.CAPTCluster)
 	if s.ObservedGeneration != 0 || s.VPC.ID == "" || !ref.IsDefined() {
 		return nil, nil
 	}
-	apply, err := g.apply(ctx, captCluster.Namespace, ref)
+	apply, err := engine.Get(ctx, g.Client, client.ObjectKey{Namespace: captCluster.Namespace, Name: ref.Name}, &infrav1.WorkspaceTemplateApply{})
 	if err != nil || apply == nil || apply.Status.Outputs[terraform.OutputVPCID] == "" {
 		return nil, err
 	}
 	return func(engine.Object) { s.VPC.ID = apply.Status.Outputs[terraform.OutputVPCID] }, nil
-}
-
-// apply reads the WorkspaceTemplateApply that an owner refers to; nil if it does not exist.
-func (g *Gate) apply(ctx context.Context, namespace string, ref infrav1.WorkspaceTemplateApplyReference) (*infrav1.WorkspaceTemplateApply, error) {
-	found, err := engine.Get(ctx, g.Client, client.ObjectKey{Namespace: namespace, Name: ref.Name}, &infrav1.WorkspaceTemplateApply{})
-	if err != nil {
-		return nil, fmt.Errorf("reading WorkspaceTemplateApply %s: %w", ref.Name, err)
-	}
-	return found, nil
 }
 
 // reportReadiness reports in the condition Ready what CAPT v0.3 reported in status.ready alone: kubectl get and Cluster API read the condition.

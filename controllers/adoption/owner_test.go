@@ -102,31 +102,26 @@ func TestAwaitsAdoption(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want, c := expected, newClient(row.apply)
 			want.Recorded = row.recorded
-			subject := subject{captCluster.DeepCopy(), row.ref, 0, func(string) claim.Expectation { return want }}
+			subject := subject{captCluster.DeepCopy(), row.ref, 0, row.recorded}
 			if row.legacy {
 				subject.SetConditions([]metav1.Condition{legacyVPC})
 			}
 			gate := &Gate{Client: c, Uncached: c}
-			v, err := gate.checkOwner(t.Context(), subject)
-			require.NoError(t, err)
-			f, err := owner.Reader{Gate: gate, Verdict: v, Cached: c, Uncached: c}.Observe(t.Context(), captCluster, row.ref, want)
+			v := subject.decision()
+			f, err := owner.Reader{Gate: gate, GateDecision: v, Cached: c, Uncached: c}.Observe(t.Context(), captCluster, row.ref, want)
 			require.NoError(t, err)
 			assert.Equal(t, row.awaits, f.Held)
 			assert.Equal(t, row.undecided, f.NeedsDecision())
 			assert.Equal(t, row.undecided, f.Decision().Status == metav1.ConditionTrue)
-			f, err = owner.Reader{Gate: gate, Verdict: v, Cached: c, Uncached: c, Confirm: true}.Observe(t.Context(), captCluster, row.ref, want)
+			f, err = owner.Reader{Gate: gate, GateDecision: v, Cached: c, Uncached: c, Confirm: true}.Observe(t.Context(), captCluster, row.ref, want)
 			require.NoError(t, err)
 			assert.Equal(t, row.awaits, f.Held, "the API server returns the same")
 		})
 	}
 	deleted := builder.CAPTCluster("demo", builder.Deleting())
 	deleted.SetConditions([]metav1.Condition{legacyVPC})
-	want := expected
-	want.Recorded = "demo-vpc"
-	gate := &Gate{Client: newClient(), Uncached: newClient()}
-	v, err := gate.checkOwner(t.Context(), subject{deleted, refer("demo-vpc"), 0, func(string) claim.Expectation { return want }})
-	require.NoError(t, err)
-	assert.Nil(t, v.Block, "nothing holds up its deletion")
+	v := subject{deleted, refer("demo-vpc"), 0, "demo-vpc"}.decision()
+	assert.Nil(t, v.BlockMissing, "nothing holds up its deletion")
 }
 
 // legacyControlPlane is as CAPT v0.3 left it.

@@ -44,7 +44,7 @@ type Facts struct {
 	KeepVPC bool
 }
 
-func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTCluster, v engine.Verdict) (*Facts, error) {
+func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTCluster, v engine.GateDecision) (*Facts, error) {
 	cluster, err := engine.OwnerCluster(ctx, r.Client, r.Uncached, captCluster.ObjectMeta)
 	if err != nil && !engine.Absent(err) {
 		return nil, fmt.Errorf("reading the Cluster: %w", err)
@@ -75,12 +75,12 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 
 // applyReader returns the reader of WorkspaceTemplateApplies. Only if a missing one may be created does it confirm with the API server that
 // it does not exist.
-func (r *Reconciler) applyReader(v engine.Verdict, f *Facts) owner.Reader {
-	return owner.Reader{Cached: r.Client, Uncached: r.Uncached, Gate: r.Gate, Verdict: v, Confirm: f.Cluster != nil && f.Paused == ""}
+func (r *Reconciler) applyReader(v engine.GateDecision, f *Facts) owner.Reader {
+	return owner.Reader{Cached: r.Client, Uncached: r.Uncached, Gate: r.Gate, GateDecision: v, Confirm: f.Cluster != nil && f.Paused == ""}
 }
 
 // observeVPC reads the WorkspaceTemplateApply and the template of the VPC.
-func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCluster, v engine.Verdict, f *Facts) (err error) {
+func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCluster, v engine.GateDecision, f *Facts) (err error) {
 	template, spec := captCluster.Spec.VPC.Template, &captCluster.Spec
 	want := claim.ExpectationOfCAPTCluster(captCluster, f.clusterName(captCluster))
 	f.Apply, err = r.applyReader(v, f).Observe(ctx, captCluster, spec.WorkspaceTemplateApplyRef, want)

@@ -44,11 +44,11 @@ func report(captCluster *infrav1.CAPTCluster, f *Facts) owner.Step {
 	}
 	p.Apply.Differs = false
 	api := builder.Only{Object: f.Apply.Apply}
-	verdict, err := (&adoption.Gate{Client: api, Uncached: api}).Check(context.Background(), captCluster)
+	decision, err := (&adoption.Gate{Client: api, Uncached: api}).Check(context.Background(), captCluster)
 	if err != nil {
 		panic(err)
 	}
-	verdict.Report(captCluster, situation(captCluster, f, p), func() { status(captCluster, f, p) })
+	decision.Report(captCluster, situation(captCluster, f, p), func() { status(captCluster, f, p) })
 	return p.Apply.Step
 }
 

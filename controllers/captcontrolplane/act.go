@@ -68,7 +68,7 @@ func (r *Reconciler) reconcileProbes(_ context.Context, controlPlane *controlpla
 	switch {
 	case r.Probes == nil:
 		return nil
-	case !controlPlane.DeletionTimestamp.IsZero(), f.Verdict.KeepsStatus(controlPlane, situation(controlPlane, f, p)):
+	case !controlPlane.DeletionTimestamp.IsZero(), f.GateDecision.KeepsStatus(controlPlane, situation(controlPlane, f, p)):
 		r.Probes.Forget(key)
 		return nil
 	case f.EndpointProbe == controlplanev1.EndpointProbeDisabled, f.Paused != "":

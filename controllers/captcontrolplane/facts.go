@@ -32,8 +32,8 @@ const fieldManager = naming.CAPTControlPlaneFieldManager
 // Facts are what a reconcile observed, and the results of its writes.
 type Facts struct {
 	Now time.Time
-	// Verdict of the gate about the control plane.
-	Verdict engine.Verdict
+	// GateDecision is about the control plane.
+	GateDecision engine.GateDecision
 	// Cluster is nil until Cluster API has set the owner reference.
 	Cluster *clusterv1.Cluster
 	// Paused is why the object is paused; empty when it is not.

@@ -31,13 +31,13 @@ import (
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 )
 
-func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, v engine.Verdict) (*Facts, error) {
+func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, v engine.GateDecision) (*Facts, error) {
 	cluster, err := engine.OwnerCluster(ctx, r.Client, r.Uncached, controlPlane.ObjectMeta)
 	if err != nil && !engine.Absent(err) {
 		return nil, fmt.Errorf("reading the Cluster: %w", err)
 	}
 	f := &Facts{
-		Now: r.State.Now(), Verdict: v, Cluster: cluster, Paused: engine.Paused(cluster, controlPlane), CreatesTokens: r.Tokens != nil, Recovers: r.Recovery != nil,
+		Now: r.State.Now(), GateDecision: v, Cluster: cluster, Paused: engine.Paused(cluster, controlPlane), CreatesTokens: r.Tokens != nil, Recovers: r.Recovery != nil,
 		Running: Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning, Failing: notRunning}, EndpointProbe: controlPlane.Spec.EndpointProbe,
 	}
 	if r.Probes == nil {
@@ -104,7 +104,7 @@ func (r *Reconciler) graph() graphreader.Reader {
 // observeApplies reads the WorkspaceTemplateApplies of the control plane and of its Fargate profiles.
 func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
 	// Confirm with the API server that one is missing only if it may be created.
-	reader := owner.Reader{Cached: r.Client, Uncached: r.Uncached, Gate: r.Gate, Verdict: f.Verdict, Confirm: f.Paused == "" && f.desired(controlPlane).InfrastructureReady()}
+	reader := owner.Reader{Cached: r.Client, Uncached: r.Uncached, Gate: r.Gate, GateDecision: f.GateDecision, Confirm: f.Paused == "" && f.desired(controlPlane).InfrastructureReady()}
 	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
 	want := claim.ExpectationOfControlPlane(controlPlane, clusterName(controlPlane, f.Cluster))
 	if f.Apply, err = reader.Observe(ctx, controlPlane, ref, want); err != nil {

@@ -268,7 +268,7 @@ func adopted(t *testing.T) *observation {
 	return o
 }
 
-// What CAPT v0.3 reported is what is so until the adoption. Captcluster has the other cases of engine.Verdict.
+// What CAPT v0.3 reported is what is so until the adoption. Captcluster has the other cases of engine.GateDecision.
 func TestTheStatusIsKeptBeforeAdoption(t *testing.T) {
 	for name, observation := range map[string]func(t *testing.T) *observation{
 		"ready":       adopted,

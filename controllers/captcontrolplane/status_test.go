@@ -127,12 +127,12 @@ func (o *observation) step() owner.Step { return o.plan().Apply.Step }
 
 func (o *observation) status() controlplanev1.CAPTControlPlaneStatus {
 	p := o.plan()
-	o.verdict().Report(o.controlPlane, situation(o.controlPlane, o.Facts, p), func() { status(o.controlPlane, o.Facts, p) })
+	o.decision().Report(o.controlPlane, situation(o.controlPlane, o.Facts, p), func() { status(o.controlPlane, o.Facts, p) })
 	return o.controlPlane.Status
 }
 
-// verdict of the gate.
-func (o *observation) verdict() engine.Verdict {
+// decision of the gate.
+func (o *observation) decision() engine.GateDecision {
 	api := builder.Only{Object: o.Apply.Apply}
 	v, err := (&adoption.Gate{Client: api, Uncached: api}).Check(context.Background(), o.controlPlane)
 	if err != nil {

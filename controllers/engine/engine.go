@@ -40,14 +40,14 @@ type Object interface {
 // Phases are the parts of a reconcile that differ between kinds. F are the facts that one reconcile observed, P is the plan made from them.
 type Phases[O Object, F, P any] struct {
 	// Observe reads from the API what the plan needs. It decides and writes nothing.
-	Observe func(ctx context.Context, obj O, v Verdict) (*F, error)
+	Observe func(ctx context.Context, obj O, v GateDecision) (*F, error)
 	// Plan decides what to do. It is pure, and called once.
 	Plan func(obj O, facts *F) (P, error)
 	// Act carries the plan out, and adds the results of its writes to the facts. It may end with Wait.
 	Act Phase[O, F, P]
 	// Status computes the status of obj from facts and plan. It is pure.
 	Status func(obj O, facts *F, plan P)
-	// Situation decides whether a Verdict keeps the status. It is pure; nil for kinds whose status is always computed.
+	// Situation decides whether a GateDecision keeps the status. It is pure; nil for kinds whose status is always computed.
 	Situation func(obj O, facts *F, plan P) Situation
 	// Details restores in after, which is a copy, what may be written later, and returns how much later: a write that only changes such
 	// details waits for the next one for this long. It is pure; nil if nothing may wait.
@@ -169,10 +169,10 @@ func (e Engine) Watches(obj client.Object) bool {
 
 // runPhases observes, plans, acts, and writes the status.
 func runPhases[O Object, F, P any](ctx context.Context, e Engine, obj O, phases Phases[O, F, P]) error {
-	verdict, err := e.Gate.Check(ctx, obj)
+	decision, err := e.Gate.Check(ctx, obj)
 	var facts *F
 	if err == nil {
-		facts, err = phases.Observe(ctx, obj, verdict)
+		facts, err = phases.Observe(ctx, obj, decision)
 	}
 	if err != nil {
 		err = fmt.Errorf("observing: %w", err)
@@ -194,7 +194,7 @@ func runPhases[O Object, F, P any](ctx context.Context, e Engine, obj O, phases 
 	if phases.Situation != nil {
 		situation = phases.Situation(obj, facts, plan)
 	}
-	verdict.Report(obj, situation, func() { phases.Status(obj, facts, plan) })
+	decision.Report(obj, situation, func() { phases.Status(obj, facts, plan) })
 	e.reportRefusal(obj, cmp.Or(phases.SummaryCondition, infrav1.ReadyCondition), actErr)
 	if wait := delayOf(e, before, obj, facts, phases); wait > 0 {
 		if mayWait, outcome := whileDelayed(actErr, wait); mayWait {

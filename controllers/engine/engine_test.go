@@ -55,7 +55,7 @@ func newTestReconciler(t *testing.T, objects ...client.Object) *testReconciler {
 	s.engine = Engine{Client: api, Recorder: s.recorder, State: &StateCache{}, Gate: OpenGate{}}
 	s.request = ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}}
 	s.phases = Phases[*infrav1.CAPTCluster, facts, struct{}]{
-		Observe: func(context.Context, *infrav1.CAPTCluster, Verdict) (*facts, error) { return &facts{}, nil },
+		Observe: func(context.Context, *infrav1.CAPTCluster, GateDecision) (*facts, error) { return &facts{}, nil },
 		Act: func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error {
 			s.acted++
 			return nil
@@ -69,7 +69,9 @@ func newTestReconciler(t *testing.T, objects ...client.Object) *testReconciler {
 
 // show makes the next reconciles set these conditions.
 func (s *testReconciler) show(conditions ...Condition) {
-	s.phases.Observe = func(context.Context, *infrav1.CAPTCluster, Verdict) (*facts, error) { return &facts{conditions}, nil }
+	s.phases.Observe = func(context.Context, *infrav1.CAPTCluster, GateDecision) (*facts, error) {
+		return &facts{conditions}, nil
+	}
 }
 
 // ends makes the next reconciles end with an error.
@@ -233,7 +235,7 @@ func TestHowAReconcileEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newTestReconciler(t, builder.CAPTCluster("demo"))
 			s.ends(row.act)
-			s.phases.Observe = func(context.Context, *infrav1.CAPTCluster, Verdict) (*facts, error) {
+			s.phases.Observe = func(context.Context, *infrav1.CAPTCluster, GateDecision) (*facts, error) {
 				return &facts{[]Condition{False("Ready", "Provisioning", "at work")}}, row.observe
 			}
 			s.phases.Events = func(*infrav1.CAPTCluster, *infrav1.CAPTCluster) []Event {

@@ -16,8 +16,8 @@ import (
 
 // Gate decides which objects may be written. It is asked before an object is observed, and about each WorkspaceTemplateApply that an owner finds.
 type Gate interface {
-	// Check returns the verdict about an object. It writes nothing.
-	Check(ctx context.Context, obj Object) (Verdict, error)
+	// Check returns the decision about an object. It writes nothing.
+	Check(ctx context.Context, obj Object) (GateDecision, error)
 	// BlockOf returns why the owner of a WorkspaceTemplateApply must not use it; nil if it may.
 	BlockOf(apply *infrav1.WorkspaceTemplateApply) *Block
 	// Evidence returns why a WorkspaceTemplateApply may belong to an owner, if the owner itself has no evidence.
@@ -30,18 +30,22 @@ type Gate interface {
 	Watch(b *builder.Builder, kind client.Object) *builder.Builder
 }
 
-// Verdict is the decision of a Gate about an object. The zero value is that of an object that may be written.
-type Verdict struct {
+// GateDecision is the decision of a Gate about an object. The zero value is that of an object that may be written.
+type GateDecision struct {
 	// Block is why nothing of the object is created, changed or deleted; nil if it may be.
 	Block *Block
-	// BlockMissing returns the Block of an object whose cluster-wide Workspace does not exist; nil if that does not matter.
-	BlockMissing func(ctx context.Context) (*Block, error)
+	// BlockMissing returns the Block of an object whose cluster-wide Workspace, or WorkspaceTemplateApply, does not exist; BlockConflict that of an
+	// owner whose WorkspaceTemplateApply belongs to another object. They are nil if that is no reason for a Block.
+	BlockMissing  func(ctx context.Context) (*Block, error)
+	BlockConflict func(conflict string) *Block
 	// BlockUnclaimed is the Block of an object that is being deleted, if its Workspace exists and was created for no object.
 	BlockUnclaimed *Block
 	// BlockFor returns the Block of a template with these users; nil if the users do not matter.
 	BlockFor func(users []*infrav1.WorkspaceTemplateApply) *Block
 	// Inherited is true if the controller of this version has not computed the status of the object.
 	Inherited bool
+	// Advice replaces the advice to recreate the object, whose cloud resources exist; empty if that is right.
+	Advice string
 	// Proof identifies the request to preview what would be written without Block; empty if there is none.
 	Proof string
 	// Finalizers are removed with that of the controller.
@@ -66,13 +70,15 @@ type Situation struct {
 	Settling bool
 	// Decision is DecisionCondition.
 	Decision Condition
-	// Preview is the result of Verdict.Proof, and WaitsFor what the proof waits for without a result.
+	// Preview is the result of GateDecision.Proof, and WaitsFor what the proof waits for without a result.
 	Preview  infrav1.RevisionPreview
 	WaitsFor string
 }
 
 // KeepsStatus reports whether the status of an object stays as it is.
-func (v Verdict) KeepsStatus(obj Object, s Situation) bool { return v.Keeps != nil && v.Keeps(obj, s) }
+func (v GateDecision) KeepsStatus(obj Object, s Situation) bool {
+	return v.Keeps != nil && v.Keeps(obj, s)
+}
 
 const (
 	// DecisionCondition is True while it is not decided what belongs to an object, so that the object is not written.
@@ -90,7 +96,7 @@ func Decision(block *Block) Condition {
 }
 
 // Report computes the status of an object with a function, or keeps it.
-func (v Verdict) Report(obj Object, s Situation, compute func()) {
+func (v GateDecision) Report(obj Object, s Situation, compute func()) {
 	switch {
 	case v.KeepsStatus(obj, s):
 		v.Keep(obj, s)
@@ -105,7 +111,7 @@ func (v Verdict) Report(obj Object, s Situation, compute func()) {
 type OpenGate struct{}
 
 // Check implements Gate.
-func (OpenGate) Check(context.Context, Object) (Verdict, error) { return Verdict{}, nil }
+func (OpenGate) Check(context.Context, Object) (GateDecision, error) { return GateDecision{}, nil }
 
 // BlockOf implements Gate.
 func (OpenGate) BlockOf(*infrav1.WorkspaceTemplateApply) *Block { return nil }

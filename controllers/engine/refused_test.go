@@ -141,9 +141,9 @@ func TestARefusalIsReportedInTheSummaryOfTheKind(t *testing.T) {
 func TestARefusedReadIsReported(t *testing.T) {
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "clusters"}, "demo", nil)
 	for name, phases := range map[string]Phases[*infrav1.CAPTCluster, facts, struct{}]{
-		"while observing": {Observe: func(context.Context, *infrav1.CAPTCluster, Verdict) (*facts, error) { return nil, refused }},
+		"while observing": {Observe: func(context.Context, *infrav1.CAPTCluster, GateDecision) (*facts, error) { return nil, refused }},
 		"while planning": {
-			Observe: func(context.Context, *infrav1.CAPTCluster, Verdict) (*facts, error) { return &facts{}, nil },
+			Observe: func(context.Context, *infrav1.CAPTCluster, GateDecision) (*facts, error) { return &facts{}, nil },
 			Plan:    func(*infrav1.CAPTCluster, *facts) (struct{}, error) { return struct{}{}, refused },
 		},
 	} {

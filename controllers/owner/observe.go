@@ -49,9 +49,9 @@ type Facts struct {
 type Reader struct {
 	Cached   client.Reader
 	Uncached client.Reader
-	// Gate is asked about each WorkspaceTemplateApply, and Verdict is its decision about the owner.
-	Gate    engine.Gate
-	Verdict engine.Verdict
+	// Gate is asked about each WorkspaceTemplateApply, and GateDecision is its decision about the owner.
+	Gate         engine.Gate
+	GateDecision engine.GateDecision
 	// Confirm makes Observe ask the API server when the cache has neither the referenced one nor a candidate, which may have been created a
 	// moment ago.
 	Confirm bool
@@ -60,10 +60,11 @@ type Reader struct {
 // Observe reads the WorkspaceTemplateApply that an owner refers to or, without a reference, those that may belong to it. It asks the API server
 // before one is deleted, and before one may be created, because none must be missed. An owner that waits for a decision sends no request.
 func (r Reader) Observe(ctx context.Context, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation) (Facts, error) {
+	want.Advice = r.GateDecision.Advice
 	observe := func(reader client.Reader) (Facts, error) {
 		switch {
-		case r.Verdict.Block != nil:
-			return Facts{Block: r.Verdict.Block, Held: true}, nil
+		case r.GateDecision.Block != nil:
+			return Facts{Block: r.GateDecision.Block, Held: true}, nil
 		case !ref.IsDefined():
 			return r.observeCandidates(ctx, reader, object, want)
 		}
@@ -98,7 +99,7 @@ func (r Reader) observeCandidates(ctx context.Context, reader client.Reader, obj
 	if len(candidates) == 0 {
 		facts.ProvisionedField = want.ProvisionedField
 	}
-	facts.Held = facts.NeedsDecision() && (r.Verdict.Inherited || blocked)
+	facts.Held = facts.NeedsDecision() && (r.GateDecision.Inherited || blocked)
 	return facts, nil
 }
 
@@ -114,6 +115,10 @@ func (r Reader) observeReferenced(ctx context.Context, reader client.Reader, obj
 	if err != nil {
 		return Facts{}, fmt.Errorf("reading WorkspaceTemplateApply %s: %w", ref.Name, err)
 	}
+	if apply == nil && r.GateDecision.BlockMissing != nil {
+		block, err := r.GateDecision.BlockMissing(ctx)
+		return Facts{Block: block, Held: block != nil}, err
+	}
 	if apply == nil {
 		return Facts{}, nil
 	}
@@ -124,6 +129,9 @@ func (r Reader) observeReferenced(ctx context.Context, reader client.Reader, obj
 // because it belongs to another owner, and each would overwrite or delete the Workspace of the other.
 func (r Reader) factsFor(object client.Object, want claim.Expectation, apply *infrav1.WorkspaceTemplateApply) Facts {
 	if conflict := claim.Conflict(object, want, apply); conflict != "" {
+		if r.GateDecision.BlockConflict != nil {
+			return Facts{Block: r.GateDecision.BlockConflict(conflict), Held: true}
+		}
 		return Facts{Conflict: conflict}
 	}
 	if !object.GetDeletionTimestamp().IsZero() && !want.MayDelete(object, apply) {

@@ -173,7 +173,7 @@ func TestUsersAreNotOutdatedBecauseOfAnUpgrade(t *testing.T) {
 	env := newEnvironment(t, builder.WorkspaceTemplateApply("a", builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 		apply.Status.TemplateRevision = builder.Short(rollout.HashOf(template))
 	})))
-	f, err := env.observe(t.Context(), template, engine.Verdict{})
+	f, err := env.observe(t.Context(), template, engine.GateDecision{})
 	require.NoError(t, err)
 	assert.Empty(t, f.Outdated)
 }

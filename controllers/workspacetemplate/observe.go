@@ -43,7 +43,7 @@ type Facts struct {
 	Finalizers []string
 }
 
-func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTemplate, v engine.Verdict) (*Facts, error) {
+func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTemplate, v engine.GateDecision) (*Facts, error) {
 	var users infrav1.WorkspaceTemplateApplyList
 	key := client.ObjectKeyFromObject(template).String()
 	// They are not changed, so the cache need not copy them.

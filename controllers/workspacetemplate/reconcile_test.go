@@ -42,7 +42,7 @@ func TestActionAndStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			template := builder.WorkspaceTemplate("vpc", append(row.options, builder.WithGeneration(4))...)
-			f, err := newEnvironment(t).observe(t.Context(), template, engine.Verdict{})
+			f, err := newEnvironment(t).observe(t.Context(), template, engine.GateDecision{})
 			require.NoError(t, err)
 			f.Users = row.users
 			p := Plan{Action: action(template, f)}
@@ -125,7 +125,7 @@ func TestUsersWithAnotherRevisionAreReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			template := template.DeepCopy()
-			f, err := newEnvironment(t, row.users...).observe(t.Context(), template, engine.Verdict{})
+			f, err := newEnvironment(t, row.users...).observe(t.Context(), template, engine.GateDecision{})
 			require.NoError(t, err)
 			status(template, f, Plan{})
 			assert.Equal(t, row.status, builder.ConditionSummary(template.Status.Conditions)["RollingOut"])

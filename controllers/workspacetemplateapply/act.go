@@ -255,7 +255,7 @@ func (r *Reconciler) protect(ctx context.Context, apply *infrav1.WorkspaceTempla
 func (r *Reconciler) release(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	held := false
 	err := engine.Patch(ctx, r.Client, apply, func() {
-		for _, finalizer := range append([]string{infrav1.WorkspaceTemplateApplyFinalizer}, f.Verdict.Finalizers...) {
+		for _, finalizer := range append([]string{infrav1.WorkspaceTemplateApplyFinalizer}, f.GateDecision.Finalizers...) {
 			held = controllerutil.RemoveFinalizer(apply, finalizer) || held
 		}
 	})

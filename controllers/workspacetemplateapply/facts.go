@@ -71,9 +71,9 @@ type Facts struct {
 	// Rendered is nil when the template is missing, or has RenderErrors.
 	Rendered     *render.Rendered
 	RenderErrors field.ErrorList
-	// Verdict of the gate about the object, and Block why the object must not be written; nil if it may be.
-	Verdict engine.Verdict
-	Block   *engine.Block
+	// GateDecision is about the object, and Block why the object must not be written; nil if it may be.
+	GateDecision engine.GateDecision
+	Block        *engine.Block
 	// LookupError is why a template or dependency could not be read. Nothing is written then, and the reconcile is retried.
 	LookupError error
 	// Missing lists the dependencies that are not ready.
@@ -184,7 +184,7 @@ func (f *Facts) written() bool {
 // cloud resources may have changed since the provider's last one.
 func (f *Facts) observeProof(apply *infrav1.WorkspaceTemplateApply) (wanted *render.Rendered) {
 	p, o := &f.Preview, f.observationAsWritten()
-	p.Revision, p.Proof = cmp.Or(f.Revision, f.CurrentRevision), f.Verdict.Proof
+	p.Revision, p.Proof = cmp.Or(f.Revision, f.CurrentRevision), f.GateDecision.Proof
 	p.Assumed, p.Message = f.unprovable(apply, o)
 	if p.Ready = f.Paused == "" && f.LookupError == nil && o.UpToDate; p.Ready {
 		wanted = f.Rendered

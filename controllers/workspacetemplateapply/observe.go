@@ -36,10 +36,10 @@ import (
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 )
 
-func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, v engine.Verdict) (*Facts, error) {
+func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, v engine.GateDecision) (*Facts, error) {
 	f := &Facts{
 		apply: apply,
-		Now:   r.Clock.Now(), Verdict: v, Block: v.Block, Retained: retained(apply), Restored: claim.Restored(apply),
+		Now:   r.Clock.Now(), GateDecision: v, Block: v.Block, Retained: retained(apply), Restored: claim.Restored(apply),
 		ReconcileAt: apply.Annotations[naming.ReconcileAnnotation], Generation: apply.Generation, WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate, SpecHash: rollout.SpecHash(apply),
 	}
 	if err := r.observePause(ctx, apply, f); err != nil {
@@ -143,8 +143,8 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		r.Unclaimed.Report(client.ObjectKeyFromObject(apply), 0)
 		r.lastObserved(apply).UnreconciledFor("", f.Now)
 		f.Findings = f.desired().Compare()
-		if err = r.dismissRevision(ctx, apply, f); err == nil && f.clusterWide() && f.Verdict.BlockMissing != nil {
-			f.Block, err = f.Verdict.BlockMissing(ctx)
+		if err = r.dismissRevision(ctx, apply, f); err == nil && f.clusterWide() && f.GateDecision.BlockMissing != nil {
+			f.Block, err = f.GateDecision.BlockMissing(ctx)
 		}
 		return err
 	}
@@ -164,7 +164,7 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 		f.Ownership = f.Live.Owner(apply, f.Rendered)
 	}
 	if f.Block == nil && f.Ownership == workspace.Foreign && f.OlderClaim == "" && !f.Live.Claimed() {
-		f.Block = f.Verdict.BlockUnclaimed
+		f.Block = f.GateDecision.BlockUnclaimed
 	}
 	f.Findings = f.desired().Compare()
 	var unreconciled types.UID
@@ -199,7 +199,7 @@ func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.Workspac
 	}
 	recorded, wanted := &apply.Status.Preview, (*render.Rendered)(nil)
 	switch {
-	case f.Verdict.Proof != "":
+	case f.GateDecision.Proof != "":
 		wanted = f.observeProof(apply)
 	case f.Change.NeedsPreview():
 		recorded = f.recordedOfChange(apply)
