@@ -73,7 +73,7 @@ var (
 )
 
 const (
-	maxProductLines = 57_600
+	maxProductLines = 58_300
 	maxSupportLines = 14_600
 )
 

@@ -141,7 +141,7 @@ func TestSafety24OlderClaimReadsOneNamespace(t *testing.T) {
 		},
 	})
 	apply := objects[500].(*infrav1.WorkspaceTemplateApply)
-	f := &Facts{Name: "demo-vpc", Template: builder.WorkspaceTemplate("vpc")}
+	f := &Facts{apply: apply, Name: "demo-vpc", Template: builder.WorkspaceTemplate("vpc")}
 	claim, err := env.reconciler.olderClaim(t.Context(), apply, f)
 	require.NoError(t, err)
 	assert.Empty(t, claim)
