@@ -153,7 +153,7 @@ func remove[O client.Object](f *fleet) string {
 	return fmt.Sprintf("remove %T %s", object, key(object))
 }
 
-func deleting(f *fleet, object client.Object) {
+func deleting(_ *fleet, object client.Object) {
 	object.SetDeletionTimestamp(ptr.To(metav1.NewTime(builder.Created)))
 	if len(object.GetFinalizers()) == 0 {
 		object.SetFinalizers([]string{"example.com/held"})
@@ -194,7 +194,7 @@ func ofTemplates() []func(*fleet) string {
 		}),
 		edit("scope", func(_ *fleet, o template) { o.Spec.WorkspaceScope = terraform.ScopeCluster }),
 		edit("ProviderConfig", func(_ *fleet, o template) { o.Spec.Template.Spec.ProviderConfigRef.Name = "other" }),
-		edit("policy", func(f *fleet, o template) {
+		edit("policy", func(_ *fleet, o template) {
 			o.Spec.Rollout = infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalAlways}
 		}),
 	}
@@ -274,16 +274,16 @@ func ofClusters() []func(*fleet) string {
 	return []func(*fleet) string{
 		edit("pause", func(_ *fleet, o cluster) { o.Spec.Paused = ptr.To(true) }),
 		edit("pause", func(f *fleet, o cluster) { annotate(clusterv1.PausedAnnotation, "")(f, o) }),
-		mark("infrastructure", func(f *fleet, o cluster) { o.Status.Initialization.InfrastructureProvisioned = nil }),
-		edit("infrastructureRef", func(f *fleet, o cluster) { o.Spec.InfrastructureRef.Name = "missing" }),
-		edit("infrastructureRef", func(f *fleet, o cluster) { o.Spec.InfrastructureRef.Kind = "OtherCluster" }),
+		mark("infrastructure", func(_ *fleet, o cluster) { o.Status.Initialization.InfrastructureProvisioned = nil }),
+		edit("infrastructureRef", func(_ *fleet, o cluster) { o.Spec.InfrastructureRef.Name = "missing" }),
+		edit("infrastructureRef", func(_ *fleet, o cluster) { o.Spec.InfrastructureRef.Kind = "OtherCluster" }),
 		mark("deletion", func(f *fleet, o cluster) { deleting(f, o) }),
 		remove[cluster], deletion, deletion,
 	}
 }
 
 func ofApplies() []func(*fleet) string {
-	ready := func(f *fleet, o apply, status metav1.ConditionStatus, reason, message string) {
+	ready := func(_ *fleet, o apply, status metav1.ConditionStatus, reason, message string) {
 		o.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: status, Reason: reason, Message: message, ObservedGeneration: o.Generation, LastTransitionTime: metav1.NewTime(builder.Created)}}
 	}
 	return []func(*fleet) string{
@@ -292,12 +292,12 @@ func ofApplies() []func(*fleet) string {
 		mark("deletion", func(f *fleet, o apply) { deleting(f, o) }),
 		mark("pause", func(f *fleet, o apply) { annotate(clusterv1.PausedAnnotation, "")(f, o) }),
 		mark("failure", func(f *fleet, o apply) { ready(f, o, metav1.ConditionFalse, infrav1.ApplyFailedReason, "no zones") }),
-		mark("other controller", func(f *fleet, o apply) {
+		mark("other controller", func(_ *fleet, o apply) {
 			o.OwnerReferences = []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion.String(), Kind: "CAPTCluster", Name: "b", UID: builder.UID("CAPTCluster", "b"), Controller: ptr.To(true)}}
 		}),
-		mark("no owner", func(f *fleet, o apply) { o.OwnerReferences = nil }),
-		edit("variables", func(f *fleet, o apply) { o.Spec.Variables["more"] = "1" }),
-		edit("cluster_name", func(f *fleet, o apply) { o.Spec.Variables["cluster_name"] = "other" }),
+		mark("no owner", func(_ *fleet, o apply) { o.OwnerReferences = nil }),
+		edit("variables", func(_ *fleet, o apply) { o.Spec.Variables["more"] = "1" }),
+		edit("cluster_name", func(_ *fleet, o apply) { o.Spec.Variables["cluster_name"] = "other" }),
 		edit("policy", func(_ *fleet, o apply) { o.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain }),
 		edit("wait for a Workspace", func(f *fleet, o apply) {
 			o.Spec.WaitForWorkspaces = append(o.Spec.WaitForWorkspaces, infrav1.WorkspaceDependency{Name: []string{"a-vpc", "addon", "a-eks-controlplane", "missing"}[f.IntN(4)]})
@@ -307,8 +307,8 @@ func ofApplies() []func(*fleet) string {
 				o.Spec.WorkspaceName = []string{"a-vpc", "addon", "unknown"}[f.IntN(3)]
 			}
 		}),
-		mark("younger", func(f *fleet, o apply) { o.CreationTimestamp = metav1.NewTime(now) }),
-		mark("lost status", func(f *fleet, o apply) { o.Status = infrav1.WorkspaceTemplateApplyStatus{} }),
+		mark("younger", func(_ *fleet, o apply) { o.CreationTimestamp = metav1.NewTime(now) }),
+		mark("lost status", func(_ *fleet, o apply) { o.Status = infrav1.WorkspaceTemplateApplyStatus{} }),
 		mark("allowed ProviderConfig", func(f *fleet, o apply) {
 			annotate("capt.cluster.x-k8s.io/allow-provider-config", "other")(f, o)
 		}),
@@ -320,8 +320,8 @@ func ofWorkspaces() []func(*fleet) string {
 	return []func(*fleet) string{
 		remove[workspace],
 		mark("deletion", func(f *fleet, o workspace) { deleting(f, o) }),
-		mark("recreation", func(f *fleet, o workspace) { o.SetUID("another"); o.SetAnnotations(nil) }),
-		edit("drift", func(f *fleet, o workspace) {
+		mark("recreation", func(_ *fleet, o workspace) { o.SetUID("another"); o.SetAnnotations(nil) }),
+		edit("drift", func(_ *fleet, o workspace) {
 			_ = unstructured.SetNestedField(o.Object, "# drifted", "spec", "forProvider", "module")
 		}),
 		remove[*corev1.Secret],

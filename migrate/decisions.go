@@ -72,11 +72,11 @@ func (d *Decisions) validate() error {
 		return nil
 	}
 	for i, d := range d.Owners {
-		err := once("owners", i, d.UID)
-		switch {
-		case err != nil:
+		if err := once("owners", i, d.UID); err != nil {
 			return err
-		case d.Skip && (d.Take != "" || d.Pin || d.Permit):
+		}
+		switch {
+		case d.Skip && d != (OwnerDecision{UID: d.UID, Skip: true, Reason: d.Reason}):
 			return fmt.Errorf("owners[%d]: set either skip, or any of take, pin and permit for %s", i, d.UID)
 		case taken.Has(d.Take) && d.Take != "":
 			return fmt.Errorf("owners[%d]: take %s has two entries, and a WorkspaceTemplateApply can belong to one owner only", i, d.Take)

@@ -64,8 +64,8 @@ func (w *Workspace) because(blocked *desired.Blocked) {
 	}
 }
 
-// Compare returns what the manager would do with the Workspace of a unit, if all others stay as they are.
-func (f *Fleet) Compare(u *Unit) (Workspace, error) {
+// newWorkspace returns the recorded Workspace of a unit.
+func newWorkspace(u *Unit) Workspace {
 	apply := u.Apply()
 	w := Workspace{Name: applies.RecordedWorkspace(apply), Apply: validation.KeyOf(apply).String(), Template: apply.TemplateKey().String(), Action: ActionBlocked}
 	if ref := apply.Status.WorkspaceRef; ref != nil {
@@ -74,6 +74,12 @@ func (f *Fleet) Compare(u *Unit) (Workspace, error) {
 	if u.Cluster != nil {
 		w.Cluster = validation.KeyOf(u.Cluster).String()
 	}
+	return w
+}
+
+// Compare returns what the manager would do with the Workspace of a unit, if all others stay as they are.
+func (f *Fleet) Compare(u *Unit) (Workspace, error) {
+	w := newWorkspace(u)
 	if w.Message = f.heldBy(u); w.Message != "" {
 		return w, nil
 	}
@@ -109,45 +115,53 @@ func (f *Fleet) compareContent(u *Unit, w *Workspace) error {
 		w.Name, w.Namespace = subject.Name, map[terraform.Scope]string{terraform.ScopeNamespaced: subject.Apply.Namespace}[subject.Template.Spec.WorkspaceScope.OrDefault()]
 	}
 	w.Template = subject.Apply.TemplateKey().String()
-	switch notRendered := subject.NotRendered(); {
-	case notRendered != nil:
-		w.because(notRendered)
-		if len(subject.RenderErrors) > 0 && notRendered.Reason == infrav1.TemplateInvalidReason {
+	if blocked := notWritten(subject); blocked != nil {
+		if w.because(blocked); len(subject.RenderErrors) > 0 && blocked.Reason == infrav1.TemplateInvalidReason {
 			w.Action = ActionInvalid
 		}
 		return nil
-	case subject.Live != nil && subject.Owned() && subject.Live.GetDeletionTimestamp() != nil:
-		w.Reason, w.Message = infrav1.WorkspaceDeletingReason, "the Workspace is being deleted"
-		return nil
 	}
-	if conflict := subject.Conflict(); conflict != nil {
-		w.because(conflict)
-		return nil
-	}
-	if subject.NotRecreated {
-		w.Reason, w.Message = infrav1.WorkspaceNotFoundReason, subject.NotRecreatedMessage()
-		return nil
-	}
-	switch {
-	case subject.Live == nil:
-		w.Action, w.Changes = ActionCreate, subject.Rendered.Content()
-	default:
+	w.Action, w.Changes = ActionCreate, subject.Rendered.Content()
+	if subject.Live != nil {
 		w.Action, w.Changes = ActionUpdate, subject.Rendered.Changes(subject.Live)
-		if len(w.Changes) == 0 {
-			w.Action = ActionNone
-		}
+	}
+	if subject.Live != nil && len(w.Changes) == 0 {
+		w.Action = ActionNone
 	}
 	w.because(f.notNow(u, subject, w.Differs()))
-	if w.Differs() && w.Reason == "" {
+	if w.Action == ActionNone {
+		w.nothingDiffers(u)
+	} else if w.Reason == "" {
 		w.Message = unreadSecrets(u, subject.Apply)
 	}
-	if w.Action == ActionNone && w.Message != "" && u.Blocked == nil {
-		w.Reason, w.Message = "", ""
+	return nil
+}
+
+// notWritten returns why the manager does not write a Workspace, whatever its content is; nil if it may.
+func notWritten(subject *desired.Workspace) *desired.Blocked {
+	if blocked := subject.NotRendered(); blocked != nil {
+		return blocked
 	}
-	if waits := u.Blocked != nil && u.Blocked.Reason == controlplanev1.WaitingForWorkspaceReason; w.Action == ActionNone && u.Blocked != nil && (!waits || u.pending) {
-		w.Action = ActionBlocked
+	if subject.Live != nil && subject.Owned() && subject.Live.GetDeletionTimestamp() != nil {
+		return &desired.Blocked{Reason: infrav1.WorkspaceDeletingReason, Message: "the Workspace is being deleted"}
+	}
+	if conflict := subject.Conflict(); conflict != nil {
+		return conflict
+	}
+	if subject.NotRecreated {
+		return &desired.Blocked{Reason: infrav1.WorkspaceNotFoundReason, Message: subject.NotRecreatedMessage()}
 	}
 	return nil
+}
+
+// nothingDiffers keeps a reason only if the owner is blocked, so that something may differ when it continues.
+func (w *Workspace) nothingDiffers(u *Unit) {
+	switch {
+	case u.Blocked == nil:
+		w.Reason, w.Message = "", ""
+	case u.pending, u.Blocked.Reason != controlplanev1.WaitingForWorkspaceReason:
+		w.Action = ActionBlocked
+	}
 }
 
 // notNow returns why a change is not written yet; nil if it is written at once.
@@ -188,25 +202,19 @@ func (f *Fleet) workspace(u *Unit) (*desired.Workspace, error) {
 		return nil, err
 	}
 	w := &desired.Workspace{Apply: apply, Template: template, Name: applies.WorkspaceName(apply, template)}
+	if w.Live, err = f.live(w, u.deleting()); err != nil {
+		return nil, err
+	}
 	if template == nil {
-		w.Live, err = f.recorded(apply)
 		if w.Live != nil {
 			w.Ownership = render.OwnerOf(w.Live, apply, nil)
 		}
-		return w, err
+		return w, nil
 	}
 	w.Revision = rollout.HashOf(template)
 	if template.RolloutPolicy().IsStaged() {
 		if assigned := rollout.AssignedTo(apply); !terraform.IsRecordedAs(w.Revision, assigned) {
 			w.Revision, w.RevisionMissing = assigned, true // Only the rollout knows the content.
-		}
-	}
-	if w.Live, err = f.WorkspaceOf(template.Spec.WorkspaceScope.OrDefault(), apply.Namespace, w.Name); err != nil {
-		return nil, err
-	}
-	if recorded, ok := apply.Status.WorkspaceRef.Scope(); w.Live == nil && ok && (u.deleting() || recorded != template.Spec.WorkspaceScope.OrDefault()) {
-		if w.Live, err = f.recorded(apply); err != nil {
-			return nil, err
 		}
 	}
 	if !w.RevisionMissing {
@@ -225,6 +233,19 @@ func (f *Fleet) workspace(u *Unit) (*desired.Workspace, error) {
 	}
 	w.Findings = w.Compare()
 	return w, nil
+}
+
+// live returns the Workspace of a WorkspaceTemplateApply: the one of the template's scope, or else the recorded one.
+func (f *Fleet) live(w *desired.Workspace, deleting bool) (*unstructured.Unstructured, error) {
+	if w.Template == nil {
+		return f.recorded(w.Apply)
+	}
+	scope := w.Template.Spec.WorkspaceScope.OrDefault()
+	found, err := f.WorkspaceOf(scope, w.Apply.Namespace, w.Name)
+	if recorded, ok := w.Apply.Status.WorkspaceRef.Scope(); err == nil && found == nil && ok && (deleting || recorded != scope) {
+		return f.recorded(w.Apply)
+	}
+	return found, err
 }
 
 // unreadSecrets says on which Secrets a write depends whose values the manager has not reported; empty if there are none.

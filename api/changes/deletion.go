@@ -59,17 +59,19 @@ func (f *Fleet) compareDeletion(u *Unit, w *Workspace) error {
 	case f.dependents(u.Live) != nil:
 		w.because(f.dependents(u.Live))
 	default:
-		w.Action = ActionDestroy
-		switch {
-		case u.Obsolete && !u.ownerDeleted():
-			w.Message = "spec of the CAPTControlPlane no longer has the Fargate profile"
-		case u.Live.DeletionTimestamp.IsZero():
-			w.Message = "its owner is being deleted"
-		default:
-			w.Message = "WorkspaceTemplateApply " + u.Live.Name + " is being deleted"
-		}
+		w.Action, w.Message = ActionDestroy, u.whyDeleted()
 	}
 	return nil
+}
+
+func (u *Unit) whyDeleted() string {
+	switch {
+	case u.Obsolete && !u.ownerDeleted():
+		return "spec of the CAPTControlPlane no longer has the Fargate profile"
+	case u.Live.DeletionTimestamp.IsZero():
+		return "its owner is being deleted"
+	}
+	return "WorkspaceTemplateApply " + u.Live.Name + " is being deleted"
 }
 
 // ownerHeld returns why the owner, which is being deleted, deletes nothing.

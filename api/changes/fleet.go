@@ -275,21 +275,15 @@ func (f *Fleet) controlPlaneUnits(cluster *clusterv1.Cluster, c *controlplanev1.
 // plane, whose Workspace must exist before profiles are created.
 func (f *Fleet) profiles(d *desired.ControlPlane, controlPlane *Unit) (found []Unit, err error) {
 	c, names := d.ControlPlane, map[string]bool{}
-	all, owned := f.in(c.Namespace), map[string]*infrav1.WorkspaceTemplateApply{}
-	for i := range all {
-		if apply := &all[i]; apply.Labels[naming.SerializeLabel] == naming.FargateProfilesGroup && metav1.IsControlledBy(apply, c) {
-			owned[cmp.Or(apply.Spec.Variables[naming.ProfileVariable], apply.Name)] = apply
-		}
-	}
+	all := f.in(c.Namespace)
+	owned, busy := profilesOf(c, all)
 	ready := controlPlane.Blocked == nil && !controlPlane.pending && isUpToDate(d.Apply)
-	busy := slices.ContainsFunc(all, func(apply infrav1.WorkspaceTemplateApply) bool {
-		return owned[cmp.Or(apply.Spec.Variables[naming.ProfileVariable], apply.Name)] != nil && !isUpToDate(&apply)
-	})
-	for i := range c.Spec.FargateProfiles {
-		profile := &c.Spec.FargateProfiles[i]
-		if d.Cluster == nil || !c.DeletionTimestamp.IsZero() || d.Apply == nil || d.Apply.Spec.WorkspaceName == "" {
-			continue
-		}
+	wanted := c.Spec.FargateProfiles
+	if d.Cluster == nil || !c.DeletionTimestamp.IsZero() || d.Apply == nil || d.Apply.Spec.WorkspaceName == "" {
+		wanted = nil
+	}
+	for i := range wanted {
+		profile := &wanted[i]
 		p := &desired.FargateProfile{ControlPlane: c, Profile: profile, Cluster: d.EKSCluster(), Owned: owned[profile.Name], Ready: ready}
 		want, ref := desired.ExpectationOfFargateProfile(p.Cluster.Name, p.Cluster.EKSName, profile)
 		p.Existing = desired.Find(c, ref, want, all)
@@ -312,6 +306,19 @@ func (f *Fleet) profiles(d *desired.ControlPlane, controlPlane *Unit) (found []U
 	return found, nil
 }
 
+// profilesOf returns the WorkspaceTemplateApplies of the Fargate profiles of a control plane, by the name of the profile, and whether Terraform
+// changes one of them.
+func profilesOf(c *controlplanev1.CAPTControlPlane, all []infrav1.WorkspaceTemplateApply) (owned map[string]*infrav1.WorkspaceTemplateApply, busy bool) {
+	owned = map[string]*infrav1.WorkspaceTemplateApply{}
+	for i := range all {
+		if apply := &all[i]; apply.Labels[naming.SerializeLabel] == naming.FargateProfilesGroup && metav1.IsControlledBy(apply, c) {
+			owned[cmp.Or(apply.Spec.Variables[naming.ProfileVariable], apply.Name)] = apply
+			busy = busy || !isUpToDate(apply)
+		}
+	}
+	return owned, busy
+}
+
 // isUpToDate reports whether Terraform has applied a WorkspaceTemplateApply, which may not exist, as it is now.
 func isUpToDate(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply != nil && apply.DeletionTimestamp.IsZero() && apply.Status.ObservedGeneration == apply.Generation &&
@@ -332,10 +339,14 @@ func (f *Fleet) olderClaim(w *desired.Workspace) string {
 	if w.Name == "" || w.Live != nil && w.Live.GetAnnotations()[naming.ClaimAnnotation] == naming.Claim(validation.KeyOf(w.Apply)) {
 		return ""
 	}
-	clusterWide := w.Live != nil && w.Live.GetNamespace() == "" || w.Live == nil && w.Template != nil && w.Template.Spec.WorkspaceScope == terraform.ScopeCluster
+	clusterWide := w.Template != nil && w.Template.Spec.WorkspaceScope == terraform.ScopeCluster
+	if w.Live != nil {
+		clusterWide = w.Live.GetNamespace() == ""
+	}
 	var others []infrav1.WorkspaceTemplateApply
 	for _, other := range sorted(f.Applies) {
-		if other.Spec.WorkspaceName == w.Name && (clusterWide || other.Namespace == w.Apply.Namespace) && validation.KeyOf(other) != validation.KeyOf(w.Apply) {
+		near := clusterWide || other.Namespace == w.Apply.Namespace
+		if near && other.Spec.WorkspaceName == w.Name && validation.KeyOf(other) != validation.KeyOf(w.Apply) {
 			others = append(others, *other)
 		}
 	}
@@ -399,18 +410,8 @@ func (f *Fleet) isApplied(key types.NamespacedName) bool {
 func (f *Fleet) missing(apply *infrav1.WorkspaceTemplateApply) string {
 	var messages []string
 	for _, dependency := range apply.Spec.WaitForWorkspaces {
-		key, exists, ready := apply.DependencyKey(dependency), false, false
-		for _, other := range f.Applies {
-			if other.Namespace == key.Namespace && other.Spec.WorkspaceName == key.Name {
-				exists, ready = true, ready || meta.IsStatusConditionTrue(other.Status.Conditions, infrav1.ReadyCondition) && other.Status.ObservedGeneration == other.Generation
-			}
-		}
-		switch {
-		case !exists && f.isApplied(key):
-		case !exists:
-			messages = append(messages, fmt.Sprintf("Workspace %s does not exist", key.Name))
-		case !ready:
-			messages = append(messages, fmt.Sprintf("Workspace %s is not up to date", key.Name))
+		if missing := f.missingWorkspace(apply.DependencyKey(dependency)); missing != "" {
+			messages = append(messages, missing)
 		}
 	}
 	for _, dependency := range apply.Spec.WaitForSecrets {
@@ -421,4 +422,21 @@ func (f *Fleet) missing(apply *infrav1.WorkspaceTemplateApply) string {
 		}
 	}
 	return strings.Join(messages, "; ")
+}
+
+// missingWorkspace describes why a dependency on a Workspace is not fulfilled; empty if it is.
+func (f *Fleet) missingWorkspace(key types.NamespacedName) string {
+	exists, ready := false, false
+	for _, other := range f.Applies {
+		if other.Namespace == key.Namespace && other.Spec.WorkspaceName == key.Name {
+			exists, ready = true, ready || meta.IsStatusConditionTrue(other.Status.Conditions, infrav1.ReadyCondition) && other.Status.ObservedGeneration == other.Generation
+		}
+	}
+	switch {
+	case !exists && !f.isApplied(key):
+		return fmt.Sprintf("Workspace %s does not exist", key.Name)
+	case exists && !ready:
+		return fmt.Sprintf("Workspace %s is not up to date", key.Name)
+	}
+	return ""
 }

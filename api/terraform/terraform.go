@@ -219,20 +219,20 @@ func LatestWrite(object metav1.Object, matches func(metav1.ManagedFieldsEntry) b
 // in the API server nor in CAPT.
 
 // UnmarshalJSON reads the known fields and keeps the others in Unknown.
-func (in *WorkspaceSpec) UnmarshalJSON(data []byte) error {
+func (s *WorkspaceSpec) UnmarshalJSON(data []byte) error {
 	type known WorkspaceSpec
-	if err := json.Unmarshal(data, (*known)(in)); err != nil {
+	if err := json.Unmarshal(data, (*known)(s)); err != nil {
 		return err
 	}
 	var err error
-	in.Unknown, err = unknownFields(data, in)
+	s.Unknown, err = unknownFields(data, s)
 	return err
 }
 
 // MarshalJSON writes the known fields and those in Unknown.
-func (in WorkspaceSpec) MarshalJSON() ([]byte, error) {
+func (s WorkspaceSpec) MarshalJSON() ([]byte, error) {
 	type known WorkspaceSpec
-	return withUnknown(known(in), in.Unknown)
+	return withUnknown(known(s), s.Unknown)
 }
 
 // UnmarshalJSON reads the known fields and keeps the others in Unknown.

@@ -185,7 +185,7 @@ func (f *Facts) written() bool {
 func (f *Facts) observeProof(apply *infrav1.WorkspaceTemplateApply) (wanted *render.Rendered) {
 	p, o := &f.Preview, f.observationAsWritten()
 	p.Revision, p.Proof = cmp.Or(f.Revision, f.CurrentRevision), f.GateDecision.Proof
-	p.Assumed, p.Message = f.unprovable(apply, o)
+	p.Assumed, p.Message = f.unprovable(o)
 	if p.Ready = f.Paused == "" && f.LookupError == nil && o.UpToDate; p.Ready {
 		wanted = f.Rendered
 	}
@@ -193,7 +193,7 @@ func (f *Facts) observeProof(apply *infrav1.WorkspaceTemplateApply) (wanted *ren
 }
 
 // unprovable returns a result that needs no preview, and why; empty when a preview is needed.
-func (f *Facts) unprovable(apply *infrav1.WorkspaceTemplateApply, o workspace.Observation) (infrav1.PreviewResult, string) {
+func (f *Facts) unprovable(o workspace.Observation) (infrav1.PreviewResult, string) {
 	conflict := firstConflict(f)
 	switch {
 	case conflict != nil:

@@ -146,6 +146,6 @@ func suspendPolicies(env *fixture.Environment) (restore func()) {
 	fixture.EventuallyAccepted(env, deletion)
 	return func() {
 		restored()
-		fixture.EventuallyForbidden(env, deletion)
+		_ = fixture.EventuallyForbidden(env, deletion)
 	}
 }

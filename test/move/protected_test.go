@@ -36,7 +36,7 @@ func (env *environment) requireProtected(on *side) {
 	} {
 		for _, object := range objects {
 			env.read(on, object, name)
-			fixture.EventuallyForbidden(env, func(ctx context.Context) error { return on.Delete(ctx, object, client.DryRunAll) })
+			_ = fixture.EventuallyForbidden(env, func(ctx context.Context) error { return on.Delete(ctx, object, client.DryRunAll) })
 		}
 	}
 	allowed := &infrav1.WorkspaceTemplateApply{}
