@@ -73,8 +73,8 @@ var (
 )
 
 const (
-	maxProductLines = 58_300
-	maxSupportLines = 14_600
+	maxProductLines = 58_400
+	maxSupportLines = 12_700
 )
 
 // pkg is what go list prints about a package.

@@ -211,16 +211,8 @@ func (f *Fleet) workspace(u *Unit) (*desired.Workspace, error) {
 		}
 		return w, nil
 	}
-	w.Revision = rollout.HashOf(template)
-	if template.RolloutPolicy().IsStaged() {
-		if assigned := rollout.AssignedTo(apply); !terraform.IsRecordedAs(w.Revision, assigned) {
-			w.Revision, w.RevisionMissing = assigned, true // Only the rollout knows the content.
-		}
-	}
-	if !w.RevisionMissing {
-		if err := w.Render(render.Input{ExternalName: desired.RecordedExternalName(apply)}); err != nil {
-			return nil, err
-		}
+	if err := renderAssigned(w); err != nil {
+		return nil, err
 	}
 	w.OlderClaim = f.olderClaim(w)
 	if w.Live != nil {
@@ -233,6 +225,16 @@ func (f *Fleet) workspace(u *Unit) (*desired.Workspace, error) {
 	}
 	w.Findings = w.Compare()
 	return w, nil
+}
+
+// renderAssigned renders the Workspace, unless the rollout has assigned a content that only the rollout knows.
+func renderAssigned(w *desired.Workspace) error {
+	w.Revision = rollout.HashOf(w.Template)
+	if assigned := rollout.AssignedTo(w.Apply); w.Template.RolloutPolicy().IsStaged() && !terraform.IsRecordedAs(w.Revision, assigned) {
+		w.Revision, w.RevisionMissing = assigned, true
+		return nil
+	}
+	return w.Render(render.Input{ExternalName: desired.RecordedExternalName(w.Apply)})
 }
 
 // live returns the Workspace of a WorkspaceTemplateApply: the one of the template's scope, or else the recorded one.

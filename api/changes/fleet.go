@@ -278,10 +278,7 @@ func (f *Fleet) profiles(d *desired.ControlPlane, controlPlane *Unit) (found []U
 	all := f.in(c.Namespace)
 	owned, busy := profilesOf(c, all)
 	ready := controlPlane.Blocked == nil && !controlPlane.pending && isUpToDate(d.Apply)
-	wanted := c.Spec.FargateProfiles
-	if d.Cluster == nil || !c.DeletionTimestamp.IsZero() || d.Apply == nil || d.Apply.Spec.WorkspaceName == "" {
-		wanted = nil
-	}
+	wanted := wantedProfiles(d)
 	for i := range wanted {
 		profile := &wanted[i]
 		p := &desired.FargateProfile{ControlPlane: c, Profile: profile, Cluster: d.EKSCluster(), Owned: owned[profile.Name], Ready: ready}
@@ -297,13 +294,26 @@ func (f *Fleet) profiles(d *desired.ControlPlane, controlPlane *Unit) (found []U
 		found = append(found, u)
 	}
 	for name, apply := range owned {
-		inSpec := slices.ContainsFunc(c.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool { return p.Name == name })
-		if !names[apply.Name] && (!inSpec || !c.DeletionTimestamp.IsZero()) {
+		if !names[apply.Name] && isObsolete(c, name) {
 			found = append(found, Unit{Cluster: controlPlane.Cluster, Owner: c, Others: controlPlane.Others, Live: apply, Obsolete: true})
 		}
 	}
 	slices.SortStableFunc(found, func(a, b Unit) int { return cmp.Compare(a.Apply().Name, b.Apply().Name) })
 	return found, nil
+}
+
+// wantedProfiles are the Fargate profiles that the control plane writes: none before its own WorkspaceTemplateApply, and none while it is deleted.
+func wantedProfiles(d *desired.ControlPlane) []controlplanev1.FargateProfile {
+	if d.Cluster == nil || !d.ControlPlane.DeletionTimestamp.IsZero() || d.Apply == nil || d.Apply.Spec.WorkspaceName == "" {
+		return nil
+	}
+	return d.ControlPlane.Spec.FargateProfiles
+}
+
+// isObsolete reports whether a control plane deletes a Fargate profile: spec no longer has it, or the control plane is being deleted.
+func isObsolete(c *controlplanev1.CAPTControlPlane, name string) bool {
+	inSpec := slices.ContainsFunc(c.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool { return p.Name == name })
+	return !inSpec || !c.DeletionTimestamp.IsZero()
 }
 
 // profilesOf returns the WorkspaceTemplateApplies of the Fargate profiles of a control plane, by the name of the profile, and whether Terraform

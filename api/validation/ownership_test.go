@@ -72,7 +72,7 @@ func TestFailedLookupsAreErrors(t *testing.T) {
 	}
 }
 
-// A CAPTCluster of Cluster "demo" refers to a WorkspaceTemplateApply "by-hand" without another owner. Further cases are tested in api/adoption;
+// A CAPTCluster of Cluster "demo" refers to a WorkspaceTemplateApply "by-hand" without another owner. Further cases are tested in api/claim and api/legacy;
 // these rows prove what is compared.
 func TestApplyReferencesOfCAPTClusters(t *testing.T) {
 	const path = "spec.workspaceTemplateApplyRef.name"

@@ -182,7 +182,7 @@ func (f *Facts) written() bool {
 
 // observeProof returns what is to be previewed as a proof: what CAPT would write without Block. A plan of the same content is wanted as well: state, modules and
 // cloud resources may have changed since the provider's last one.
-func (f *Facts) observeProof(apply *infrav1.WorkspaceTemplateApply) (wanted *render.Rendered) {
+func (f *Facts) observeProof() (wanted *render.Rendered) {
 	p, o := &f.Preview, f.observationAsWritten()
 	p.Revision, p.Proof = cmp.Or(f.Revision, f.CurrentRevision), f.GateDecision.Proof
 	p.Assumed, p.Message = f.unprovable(o)

@@ -200,7 +200,7 @@ func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.Workspac
 	recorded, wanted := &apply.Status.Preview, (*render.Rendered)(nil)
 	switch {
 	case f.GateDecision.Proof != "":
-		wanted = f.observeProof(apply)
+		wanted = f.observeProof()
 	case f.Change.NeedsPreview():
 		recorded = f.recordedOfChange(apply)
 		p.Revision, wanted = f.Revision, f.Rendered

@@ -19,9 +19,9 @@ var (
 	nameOfTest  = regexp.MustCompile(`(?:Test|Benchmark)\w+`)
 )
 
-// TestEveryInvariantIsTested checks that the tests in the table of doc.go exist.
+// TestEveryInvariantIsTested checks that the tests in the table of doc_test.go exist.
 func TestEveryInvariantIsTested(t *testing.T) {
-	doc, err := os.ReadFile("doc.go")
+	doc, err := os.ReadFile("doc_test.go")
 	require.NoError(t, err)
 	require.Len(t, regexp.MustCompile(`(?m)^//\t\d+ `).FindAll(doc, -1), 11)
 	lines := lineOfTests.FindAllSubmatch(doc, -1)
