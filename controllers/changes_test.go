@@ -84,8 +84,10 @@ func (f *fleet) check(t *testing.T, u *changes.Unit, w *changes.Workspace) strin
 			return "the owner cannot be reconciled: " + err.Error()
 		}
 	}
-	if err := m.reconcile(t.Context(), "WorkspaceTemplateApply", at); err != nil {
-		return "the WorkspaceTemplateApply cannot be reconciled: " + err.Error()
+	for range 2 { // A new object of an existing Workspace first gets its finalizer.
+		if err := m.reconcile(t.Context(), "WorkspaceTemplateApply", at); err != nil {
+			return "the WorkspaceTemplateApply cannot be reconciled: " + err.Error()
+		}
 	}
 	if after := (&infrav1.WorkspaceTemplateApply{}); u.Live != nil && m.Get(t.Context(), at, after) == nil && len(after.Spec.WaitForWorkspaces) < len(u.Live.Spec.WaitForWorkspaces) {
 		return "" // The fake API server replaces the list; a real one keeps the items of users.
