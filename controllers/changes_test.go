@@ -108,7 +108,7 @@ func (f *fleet) check(t *testing.T, u *changes.Unit, w *changes.Workspace) strin
 
 // checkReason reports whether the manager reports the reason that is shown.
 func (f *fleet) checkReason(w *changes.Workspace, reported string) string {
-	if w.Reason == "" || w.Reason == "Paused" || strings.Contains(reported, "Paused=True") || strings.Contains(reported, w.Reason+": "+w.Message) || strings.Contains(reported, w.Message) {
+	if w.Reason == "" || w.Reason == clusterv1.PausedReason || strings.Contains(reported, "Paused=True") || strings.Contains(reported, w.Reason+": "+w.Message) || strings.Contains(reported, w.Message) {
 		return ""
 	}
 	if strings.Contains(reported, w.Reason) || reported == "" && w.Reason == infrav1.DeletingReason {
@@ -174,7 +174,7 @@ func (m *manager) reported(t *testing.T, u *changes.Unit, at types.NamespacedNam
 // fleet returns the objects as captctl diff reads them.
 func (f *fleet) fleet() *changes.Fleet {
 	found := &changes.Fleet{
-		Source: f, CAPTClusters: map[types.NamespacedName]*infrav1.CAPTCluster{}, ControlPlanes: map[types.NamespacedName]*controlplanev1.CAPTControlPlane{},
+		Source: changes.Source{TemplateOf: f.templateOf, LabelsOf: f.labelsOf, WorkspaceOf: f.workspaceOf}, CAPTClusters: map[types.NamespacedName]*infrav1.CAPTCluster{}, ControlPlanes: map[types.NamespacedName]*controlplanev1.CAPTControlPlane{},
 		Applies: map[types.NamespacedName]*infrav1.WorkspaceTemplateApply{},
 	}
 	for _, object := range f.objects {
@@ -201,21 +201,18 @@ func find[O client.Object](f *fleet, is func(O) bool) (found O) {
 	return found
 }
 
-// TemplateOf implements changes.Source.
-func (f *fleet) TemplateOf(key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
+func (f *fleet) templateOf(key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
 	return find(f, func(o *infrav1.WorkspaceTemplate) bool { return client.ObjectKeyFromObject(o) == key }), nil
 }
 
-// LabelsOf implements changes.Source.
-func (f *fleet) LabelsOf(name string) (labels.Set, error) {
+func (f *fleet) labelsOf(name string) (labels.Set, error) {
 	if namespace := find(f, func(o *corev1.Namespace) bool { return o.Name == name }); namespace != nil {
 		return labels.Merge(nil, namespace.Labels), nil
 	}
 	return nil, nil
 }
 
-// WorkspaceOf implements changes.Source.
-func (f *fleet) WorkspaceOf(scope terraform.Scope, namespace, name string) (*unstructured.Unstructured, error) {
+func (f *fleet) workspaceOf(scope terraform.Scope, namespace, name string) (*unstructured.Unstructured, error) {
 	if scope == terraform.ScopeCluster {
 		namespace = ""
 	}

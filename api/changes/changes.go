@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
@@ -168,7 +169,7 @@ func (w *Workspace) nothingDiffers(u *Unit) {
 func (f *Fleet) notNow(u *Unit, subject *desired.Workspace, changes bool) *desired.Blocked {
 	policy, status := f.policyOf(subject), &subject.Apply.Status
 	if paused := f.pausedBy(u); paused != "" {
-		return &desired.Blocked{Reason: "Paused", Message: "written when it is no longer paused"}
+		return &desired.Blocked{Reason: clusterv1.PausedReason, Message: "written when it is no longer paused"}
 	}
 	if !changes {
 		return u.Blocked

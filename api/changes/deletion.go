@@ -33,7 +33,7 @@ func (u *Unit) ownerDeleted() bool {
 func (f *Fleet) compareDeletion(u *Unit, w *Workspace) error {
 	u.Blocked, u.Desired = nil, u.Live
 	if paused := f.pausedBy(u); paused != "" {
-		w.Reason, w.Message = "Paused", "deleted when it is no longer paused: "+paused
+		w.Reason, w.Message = clusterv1.PausedReason, "deleted when it is no longer paused: "+paused
 		return nil
 	}
 	for _, held := range []func(*Unit) *desired.Blocked{f.ownerHeld, f.ownerWaits, f.applyHeld} {

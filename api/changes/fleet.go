@@ -29,11 +29,11 @@ import (
 	"github.com/capt-provider/capt/api/validation/ownership"
 )
 
-// Source has the objects that are read when they are needed. A nil object does not exist.
-type Source interface {
-	TemplateOf(key types.NamespacedName) (*infrav1.WorkspaceTemplate, error)
-	LabelsOf(namespace string) (labels.Set, error)
-	WorkspaceOf(scope terraform.Scope, namespace, name string) (*unstructured.Unstructured, error)
+// Source reads the objects that are needed one by one. A nil object does not exist.
+type Source struct {
+	TemplateOf  func(key types.NamespacedName) (*infrav1.WorkspaceTemplate, error)
+	LabelsOf    func(namespace string) (labels.Set, error)
+	WorkspaceOf func(scope terraform.Scope, namespace, name string) (*unstructured.Unstructured, error)
 }
 
 // Fleet has the objects that determine Workspaces.
@@ -43,6 +43,8 @@ type Fleet struct {
 	CAPTClusters  map[types.NamespacedName]*infrav1.CAPTCluster
 	ControlPlanes map[types.NamespacedName]*controlplanev1.CAPTControlPlane
 	Applies       map[types.NamespacedName]*infrav1.WorkspaceTemplateApply
+	// Evidence returns why a WorkspaceTemplateApply may belong to an owner without a reference. If it is nil, Expectation.EvidenceFor decides.
+	Evidence func(want claim.Expectation, owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) []claim.Evidence
 	// Held returns why the manager writes nothing for an object, whatever its rules say; empty if they decide. It may be nil.
 	Held func(metav1.Object) string
 }
@@ -185,6 +187,15 @@ func (f *Fleet) in(namespace string) (found []infrav1.WorkspaceTemplateApply) {
 	return found
 }
 
+// find returns what an owner finds among the WorkspaceTemplateApplies of its namespace.
+func (f *Fleet) find(owner metav1.Object, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation) desired.Existing {
+	evidenceFor := f.Evidence
+	if evidenceFor == nil {
+		evidenceFor = claim.Expectation.EvidenceFor
+	}
+	return desired.Find(owner, ref, want, f.in(owner.GetNamespace()), evidenceFor)
+}
+
 // permitted returns the template that an object of a namespace refers to; nil if it does not exist or does not allow the namespace.
 func (f *Fleet) permitted(key types.NamespacedName, namespace string) (*infrav1.WorkspaceTemplate, error) {
 	template, err := f.TemplateOf(key)
@@ -233,7 +244,7 @@ func (f *Fleet) unit(cluster *clusterv1.Cluster, object validation.Owner, kind, 
 func (f *Fleet) vpcUnit(cluster *clusterv1.Cluster, c *infrav1.CAPTCluster) (u Unit, err error) {
 	vpc := &desired.VPC{CAPTCluster: c, Cluster: f.cluster(c.Namespace, validation.OwnerCluster(c))}
 	want := claim.ExpectationOfCAPTCluster(c, validation.ClusterName(c))
-	vpc.Existing = desired.Find(c, c.Spec.WorkspaceTemplateApplyRef, want, f.in(c.Namespace))
+	vpc.Existing = f.find(c, c.Spec.WorkspaceTemplateApplyRef, want)
 	template := c.Spec.VPC.Template
 	vpc.Template = f.templateFacts(template.Ref, c.Namespace, consumption.VPCFields(&c.Spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
 	name := types.NamespacedName{Namespace: c.Namespace, Name: cmp.Or(c.Spec.WorkspaceTemplateApplyRef.Name, want.SchemeName)}
@@ -248,7 +259,7 @@ func (f *Fleet) controlPlane(c *controlplanev1.CAPTControlPlane) *desired.Contro
 	if d.Cluster != nil && desired.HasCAPTCluster(d.Cluster) {
 		d.CAPTCluster = f.CAPTClusters[types.NamespacedName{Namespace: c.Namespace, Name: d.Cluster.Spec.InfrastructureRef.Name}]
 	}
-	d.Existing = desired.Find(c, c.Spec.WorkspaceTemplateApplyRef, claim.ExpectationOfControlPlane(c, validation.ClusterName(c)), f.in(c.Namespace))
+	d.Existing = f.find(c, c.Spec.WorkspaceTemplateApplyRef, claim.ExpectationOfControlPlane(c, validation.ClusterName(c)))
 	d.Template = f.templateFacts(c.Spec.WorkspaceTemplateRef, c.Namespace, consumption.ControlPlaneFields(c))
 	if d.Cluster != nil && c.DeletionTimestamp.IsZero() {
 		objects := &graph.Objects{ControlPlane: c, Cluster: d.Cluster, CAPTCluster: d.CAPTCluster, Applies: sorted(f.Applies)}
@@ -283,7 +294,7 @@ func (f *Fleet) profiles(d *desired.ControlPlane, controlPlane *Unit) (found []U
 		profile := &wanted[i]
 		p := &desired.FargateProfile{ControlPlane: c, Profile: profile, Cluster: d.EKSCluster(), Owned: owned[profile.Name], Ready: ready}
 		want, ref := desired.ExpectationOfFargateProfile(p.Cluster.Name, p.Cluster.EKSName, profile)
-		p.Existing = desired.Find(c, ref, want, all)
+		p.Existing = f.find(c, ref, want)
 		u, err := f.unit(controlPlane.Cluster, c, "CAPTControlPlane", naming.CAPTControlPlaneFieldManager, p.Existing, types.NamespacedName{Namespace: c.Namespace, Name: ref.Name}, p)
 		if err != nil {
 			return nil, err

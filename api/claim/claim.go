@@ -66,16 +66,11 @@ func (c Candidate) String() string {
 	return fmt.Sprintf("%s (%s)", c.Name, strings.Join(words, ", "))
 }
 
-// Candidates returns the WorkspaceTemplateApplies of a namespace that may belong to an owner whose spec refers to none, sorted by name: the one
-// with the name of the naming scheme, the one in the status of the owner, and those with an owner reference to the owner.
+// CandidatesBy returns the WorkspaceTemplateApplies of a namespace for which there is evidence that they belong to an owner whose spec refers to none,
+// sorted by name.
 //
 // While there is a candidate, the owner must not get a new WorkspaceTemplateApply: if the candidate belongs to the owner, the new
 // one would create a second EKS cluster, VPC or Fargate profile.
-func (want Expectation) Candidates(owner metav1.Object, applies []infrav1.WorkspaceTemplateApply) []Candidate {
-	return CandidatesBy(applies, func(apply *infrav1.WorkspaceTemplateApply) []Evidence { return want.EvidenceFor(owner, apply) })
-}
-
-// CandidatesBy returns the WorkspaceTemplateApplies for which there is evidence, sorted by name.
 func CandidatesBy(applies []infrav1.WorkspaceTemplateApply, evidenceFor func(*infrav1.WorkspaceTemplateApply) []Evidence) (candidates []Candidate) {
 	for i := range applies {
 		if evidence := evidenceFor(&applies[i]); len(evidence) > 0 {
@@ -86,7 +81,8 @@ func CandidatesBy(applies []infrav1.WorkspaceTemplateApply, evidenceFor func(*in
 	return candidates
 }
 
-// EvidenceFor returns why a WorkspaceTemplateApply may belong to an owner whose spec refers to none, the strongest evidence first.
+// EvidenceFor returns why a WorkspaceTemplateApply may belong to an owner whose spec refers to none, the strongest evidence first: it has the name of
+// the naming scheme or the one in the status of the owner, or an owner reference to the owner.
 func (want Expectation) EvidenceFor(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) (found []Evidence) {
 	recorded, named := apply.Name == want.Recorded, apply.Name == want.SchemeName
 	if recorded {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -21,14 +22,14 @@ var eks = of(infrav1.WorkspaceTemplateReference{Name: "eks"})
 
 func TestOwnedAppliesAreCandidatesIfTheOwnerHasNoTemplate(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
-	candidates := claim.Expectation{SchemeName: "demo-vpc"}.Candidates(owner, []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("by-hand", eks, builder.OwnedBy(owner))})
+	candidates := candidatesOf(claim.Expectation{SchemeName: "demo-vpc"}, owner, []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("by-hand", eks, builder.OwnedBy(owner))})
 	assert.Equal(t, []claim.Candidate{{Name: "by-hand", Evidence: []claim.Evidence{claim.Owned}}}, candidates)
 }
 
 func TestCandidateStringListsTheEvidence(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
 	want := claim.Expectation{SchemeName: "demo-vpc", Recorded: "demo-vpc"}
-	candidates := want.Candidates(owner, []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner))})
+	candidates := candidatesOf(want, owner, []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner))})
 	assert.Equal(t, "demo-vpc (status records it, this object owns it, its name follows the naming scheme)", candidates[0].String())
 }
 
@@ -116,4 +117,8 @@ func TestConflictMessages(t *testing.T) {
 		assert.Contains(t, message, want.Advice)
 		assert.NotContains(t, message, "ecreate this object")
 	}
+}
+
+func candidatesOf(want claim.Expectation, owner metav1.Object, applies []infrav1.WorkspaceTemplateApply) []claim.Candidate {
+	return claim.CandidatesBy(applies, func(apply *infrav1.WorkspaceTemplateApply) []claim.Evidence { return want.EvidenceFor(owner, apply) })
 }

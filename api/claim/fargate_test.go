@@ -95,10 +95,10 @@ func TestApplyOfAFargateProfileDoesNotMatchAControlPlaneOrVPC(t *testing.T) {
 			} {
 				assert.Equal(t, "nothing is written: WorkspaceTemplateApply x does not match what this object would create: it belongs to a Fargate profile. If another one is meant, correct the reference (if it is set already, recreate this object)",
 					claim.Conflict(builder.CAPTControlPlane("demo"), want, apply))
-				assert.Empty(t, want.Candidates(builder.CAPTControlPlane("demo"), []infrav1.WorkspaceTemplateApply{*apply}))
+				assert.Empty(t, candidatesOf(want, builder.CAPTControlPlane("demo"), []infrav1.WorkspaceTemplateApply{*apply}))
 			}
 			noTemplate := claim.Expectation{SchemeName: "demo-eks-controlplane-apply"}
-			assert.Empty(t, noTemplate.Candidates(builder.CAPTControlPlane("demo"), []infrav1.WorkspaceTemplateApply{*apply}), "of an owner without a template")
+			assert.Empty(t, candidatesOf(noTemplate, builder.CAPTControlPlane("demo"), []infrav1.WorkspaceTemplateApply{*apply}), "of an owner without a template")
 		})
 	}
 }

@@ -128,10 +128,14 @@ func Applied(apply *infrav1.WorkspaceTemplateApply, want *unstructured.Unstructu
 	return result, nil
 }
 
-// Find returns what an owner finds among the WorkspaceTemplateApplies of its namespace.
-func Find(owner metav1.Object, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation, all []infrav1.WorkspaceTemplateApply) Existing {
+// Find returns what an owner finds among the WorkspaceTemplateApplies of its namespace. evidenceFor returns why one may belong to an owner without a
+// reference.
+func Find(owner metav1.Object, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation, all []infrav1.WorkspaceTemplateApply,
+	evidenceFor func(claim.Expectation, metav1.Object, *infrav1.WorkspaceTemplateApply) []claim.Evidence,
+) Existing {
 	if !ref.IsDefined() {
-		if candidates := want.Candidates(owner, all); len(candidates) > 0 {
+		candidates := claim.CandidatesBy(all, func(apply *infrav1.WorkspaceTemplateApply) []claim.Evidence { return evidenceFor(want, owner, apply) })
+		if len(candidates) > 0 {
 			return Existing{Undecided: CandidatesMessage(candidates)}
 		}
 		if want.ProvisionedField != "" {

@@ -54,6 +54,14 @@ func Evidence(want claim.Expectation, owner metav1.Object, apply *infrav1.Worksp
 	return nil
 }
 
+// EvidenceFor returns why a WorkspaceTemplateApply, adopted or not, may belong to an owner whose spec refers to none.
+func EvidenceFor(want claim.Expectation, owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) []claim.Evidence {
+	if found := want.EvidenceFor(owner, apply); len(found) > 0 {
+		return found
+	}
+	return Evidence(want, owner, apply)
+}
+
 // evidenceOfUnowned returns the evidence for a WorkspaceTemplateApply that no controller owns: its template and its cluster_name, which CAPT v0.3
 // set to the name of the Cluster or of the owner.
 func evidenceOfUnowned(want claim.Expectation, owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) []claim.Evidence {

@@ -171,12 +171,7 @@ func (f *fleet) findCandidates(o *owner) bool {
 		if taken[apply.UID] || apply.Namespace != o.typed.GetNamespace() || o.referenceInSpec().IsDefined() {
 			continue
 		}
-		want := o.match.Claimant.Want
-		evidence := want.EvidenceFor(o.typed, apply)
-		if len(evidence) == 0 {
-			evidence = legacy.Evidence(want, o.typed, apply)
-		}
-		if len(evidence) > 0 {
+		if evidence := legacy.EvidenceFor(o.match.Claimant.Want, o.typed, apply); len(evidence) > 0 {
 			o.match.Candidates = append(o.match.Candidates, legacy.MatchCandidate{Apply: apply, For: evidence})
 		}
 	}

@@ -209,6 +209,18 @@ func TestDiffShowsWhatIsPendingInTheCluster(t *testing.T) {
 }
 
 // The requests must not grow with the fleet.
+func TestDiffCreatesNothingBesideWhatCAPTv03LeftForAnOwner(t *testing.T) {
+	env := templated(t, "a")
+	controlPlane, apply := env.objects[2].(*controlplanev1.CAPTControlPlane), env.objects[3].(*infrav1.WorkspaceTemplateApply)
+	controlPlane.Spec.WorkspaceTemplateApplyRef.Name = ""
+	apply.Name, apply.Finalizers = "production", []string{infrav1.LegacyWorkspaceTemplateApplyFinalizer}
+	apply.Spec.WorkspaceName, apply.Status = "", infrav1.WorkspaceTemplateApplyStatus{WorkspaceName: "production-workspace"}
+	out, _, err := env.run(t, "diff", "team-a/a")
+	require.NoError(t, err)
+	assert.Contains(t, out, "WorkspaceTemplateApply production (")
+	assert.Contains(t, out, "0 of 1 Workspace would change")
+}
+
 func TestDiffShowsThatTheManagerDoesNotWriteARetainedWorkspace(t *testing.T) {
 	env := templated(t, "a")
 	for _, object := range env.objects {

@@ -83,12 +83,9 @@ func (s *source) labelsOf(ctx context.Context, name string) (labels.Set, error) 
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := s.reader.Get(ctx, client.ObjectKey{Name: name}, namespace); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading namespace %s: %w", name, err)
-	} else if err == nil {
-		s.namespaces[name] = labels.Merge(nil, namespace.Labels)
-	} else {
-		s.namespaces[name] = nil
 	}
-	return s.namespaces[name], nil
+	s.namespaces[name] = namespace.Labels // Also if it does not exist.
+	return namespace.Labels, nil
 }
 
 // workspace returns a Workspace; nil if it does not exist.
@@ -123,7 +120,16 @@ func (s *source) workspace(ctx context.Context, scope terraform.Scope, namespace
 
 // fleet returns the objects as package changes needs them.
 func (s *source) fleet(ctx context.Context) *changes.Fleet {
-	return &changes.Fleet{Source: reads{ctx, s}, Clusters: s.clusters, CAPTClusters: s.captClusters, ControlPlanes: s.controlPlanes, Applies: s.applies, Held: notAdopted}
+	return &changes.Fleet{
+		Source: changes.Source{
+			TemplateOf: func(key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) { return s.template(ctx, key) },
+			LabelsOf:   func(namespace string) (labels.Set, error) { return s.labelsOf(ctx, namespace) },
+			WorkspaceOf: func(scope terraform.Scope, namespace, name string) (*unstructured.Unstructured, error) {
+				return s.workspace(ctx, scope, namespace, name)
+			},
+		},
+		Clusters: s.clusters, CAPTClusters: s.captClusters, ControlPlanes: s.controlPlanes, Applies: s.applies, Evidence: legacy.EvidenceFor, Held: notAdopted,
+	}
 }
 
 // notAdopted is why the manager writes nothing for an object that CAPT v0.3 created.
@@ -133,25 +139,6 @@ func notAdopted(object metav1.Object) string {
 		return ""
 	}
 	return "CAPT v0.3 created it, and it has not been adopted; captctl migrate plan shows what an adoption changes"
-}
-
-// reads is the changes.Source of a source.
-type reads struct {
-	ctx context.Context //nolint:containedctx // The pure package has none.
-	*source
-}
-
-// TemplateOf implements changes.Source.
-func (r reads) TemplateOf(key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
-	return r.template(r.ctx, key)
-}
-
-// LabelsOf implements changes.Source.
-func (r reads) LabelsOf(namespace string) (labels.Set, error) { return r.labelsOf(r.ctx, namespace) }
-
-// WorkspaceOf implements changes.Source.
-func (r reads) WorkspaceOf(scope terraform.Scope, namespace, name string) (*unstructured.Unstructured, error) {
-	return r.workspace(r.ctx, scope, namespace, name)
 }
 
 // isAffected reports whether a file has the unit, its template, or one of its owners.
