@@ -132,7 +132,7 @@ func TestTenThousandSimilarPairsGetDifferentNames(t *testing.T) {
 }
 
 // Two management clusters have the same backend, and objects with equal names.
-func TestSafety12StatePrefixesKeepInstallationsApart(t *testing.T) {
+func TestStatePrefixesKeepInstallationsApart(t *testing.T) {
 	apply := key("team", "demo-vpc")
 	states := map[string]bool{}
 	for _, prefix := range []string{"", "one", "two", "one-team", strings.Repeat("p", naming.MaxStatePrefixLength)} {

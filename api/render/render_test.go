@@ -232,7 +232,7 @@ func TestInvalidModulesAndParametersAreNotRendered(t *testing.T) {
 	}
 }
 
-func TestSafety15KeysThatBecomeEqualAreRejected(t *testing.T) {
+func TestKeysThatBecomeEqualAreRejected(t *testing.T) {
 	twice := rendering{apply: variables("a", "zones", "b", "zones"), template: params(func(p *terraform.WorkspaceParameters) {
 		p.Vars = []terraform.Var{{Key: "${a}", Value: "1"}, {Key: "${b}", Value: "2"}}
 		p.Env = []terraform.EnvVar{{Name: "A_${a}"}, {Name: "A_${b}"}}

@@ -42,7 +42,7 @@ func passing(options ...builder.Option) *infrav1.WorkspaceTemplate {
 	return builder.WorkspaceTemplate("eks", append([]builder.Option{builder.Consuming("kubernetes_version")}, options...)...)
 }
 
-func TestSafety14FieldsThatHaveNoEffect(t *testing.T) {
+func TestFieldsThatHaveNoEffect(t *testing.T) {
 	access := func(access controlplanev1.EndpointAccess) builder.Option {
 		return plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointAccess = &access })
 	}
@@ -110,7 +110,7 @@ func TestSafety14FieldsThatHaveNoEffect(t *testing.T) {
 }
 
 // An existing control plane can be moved, restored and changed in other fields, but a field without effect cannot be added.
-func TestSafety14FieldsOfExistingControlPlanes(t *testing.T) {
+func TestFieldsOfExistingControlPlanes(t *testing.T) {
 	running := builder.WithEndpoint("x.eks.amazonaws.com", 443)
 	recorded := builder.WithApplyRef("by-hand")
 	apply := builder.WorkspaceTemplateApply("by-hand", of("", "eks"), builder.OwnedBy(builder.CAPTControlPlane("demo")),
@@ -155,7 +155,7 @@ func TestSafety14FieldsOfExistingControlPlanes(t *testing.T) {
 	})
 }
 
-func TestSafety14OtherOwners(t *testing.T) {
+func TestOtherOwners(t *testing.T) {
 	vpc := builder.WorkspaceTemplate("vpc")
 	named := builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Name = "main" })
 	ofVPC := []string{"spec.region: has no effect", "spec.vpc.template.name: has no effect"}
@@ -168,7 +168,7 @@ func TestSafety14OtherOwners(t *testing.T) {
 		owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(passing(), builder.WorkspaceTemplate("fargate"), object), object))
 }
 
-func TestSafety14TemplatesThatDropAPlaceholder(t *testing.T) {
+func TestTemplatesThatDropAPlaceholder(t *testing.T) {
 	before, after := passing(builder.Consuming("endpoint_public_access_cidrs")), passing()
 	user := builder.CAPTControlPlane("office", restricted("203.0.113.0/24"))
 	existing := newFakeReader(user, builder.CAPTControlPlane("open"), builder.CAPTControlPlane("elsewhere", restricted("203.0.113.0/24"), builder.WithNamespace("team")))
@@ -182,7 +182,7 @@ func TestSafety14TemplatesThatDropAPlaceholder(t *testing.T) {
 	assert.Empty(t, warnings, "no new warning without a change")
 }
 
-func TestSafety13TemplatesThatAreBeingDeleted(t *testing.T) {
+func TestTemplatesThatAreBeingDeleted(t *testing.T) {
 	const text = "is being deleted and cannot be used by new objects"
 	eks := complete("eks", builder.Deleting())
 	object := builder.CAPTControlPlane("demo")
@@ -193,7 +193,7 @@ func TestSafety13TemplatesThatAreBeingDeleted(t *testing.T) {
 		owners.ValidateCAPTCluster(t.Context(), newFakeReader(complete("vpc", builder.Deleting())), builder.CAPTCluster("demo")))
 }
 
-func TestSafety15KeysThatAreSetTwice(t *testing.T) {
+func TestKeysThatAreSetTwice(t *testing.T) {
 	path := "spec.template.spec.forProvider."
 	twice := builder.WithParameters(func(params *terraform.WorkspaceParameters) {
 		params.Module += "variable \"a\" {}\n"
@@ -211,7 +211,7 @@ func TestSafety15KeysThatAreSetTwice(t *testing.T) {
 	assertWarned(t, got.Warnings, path+"varmap[cluster_name]: is also in vars")
 }
 
-func TestSafety16RecoveryParametersWithoutEffect(t *testing.T) {
+func TestRecoveryParametersWithoutEffect(t *testing.T) {
 	actions := func(actions ...controlplanev1.RecoveryAction) *controlplanev1.RecoveryStrategy {
 		return &controlplanev1.RecoveryStrategy{Actions: actions}
 	}

@@ -333,7 +333,7 @@ func applied(name string, options ...builder.Option) *infrav1.WorkspaceTemplateA
 }
 
 // A retained Workspace would depend on one that is destroyed.
-func TestSafety05RetainConflictCausesAWarning(t *testing.T) {
+func TestRetainConflictCausesAWarning(t *testing.T) {
 	retain := builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)
 	vpc := applied("vpc", builder.OwnedBy(builder.CAPTCluster("demo")))
 	roles := applied("roles", builder.WithDeletionPolicy(infrav1.DeletionPolicyDelete))

@@ -45,7 +45,7 @@ func TestTheVersionIsPrinted(t *testing.T) {
 	assert.Contains(t, output.String(), "revision=")
 }
 
-func TestSafety12AStatePrefixIsALabel(t *testing.T) {
+func TestAStatePrefixIsALabel(t *testing.T) {
 	for prefix, valid := range map[string]bool{
 		"": true, "prod": true, "eu-1": true, "12345678901234567890": true,
 		"123456789012345678901": false, "Prod": false, "a.b": false, "-a": false, "a-": false, "a/b": false,

@@ -192,7 +192,7 @@ func TestAReferencedApplyIsUsedOnlyIfItMatches(t *testing.T) {
 }
 
 // The policy reaches the WorkspaceTemplateApply before its deletion does, and the CAPTCluster is released after it.
-func TestDefect01RetainOfAVPCReachesItsWorkspaceTemplateApply(t *testing.T) {
+func TestRetainOfAVPCReachesItsWorkspaceTemplateApply(t *testing.T) {
 	env := newEnvironment(t, builder.DeletedCluster("demo"), builder.CAPTCluster("demo", owned))
 	env.reconcile()
 	update(env, env.get(), func(c *infrav1.CAPTCluster) { retain(c) })
@@ -205,7 +205,7 @@ func TestDefect01RetainOfAVPCReachesItsWorkspaceTemplateApply(t *testing.T) {
 	assert.Nil(t, env.get(), "it is released")
 }
 
-func TestDefect04TheVPCStaysUntilTheControlPlaneIsGone(t *testing.T) {
+func TestTheVPCStaysUntilTheControlPlaneIsGone(t *testing.T) {
 	label := builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
 	cluster := func(kind, name string) client.Object {
 		return builder.DeletedCluster("demo", builder.With(func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef.Kind, c.Spec.ControlPlaneRef.Name = kind, name }))
@@ -236,7 +236,7 @@ func TestDefect04TheVPCStaysUntilTheControlPlaneIsGone(t *testing.T) {
 }
 
 // What the CAPTCluster controls goes before the VPC, and is waited for.
-func TestSafety06WhatTheCAPTClusterControlsIsDeletedBeforeTheVPC(t *testing.T) {
+func TestWhatTheCAPTClusterControlsIsDeletedBeforeTheVPC(t *testing.T) {
 	holding := builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)
 	captCluster := builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc"), held, builder.Deleting())
 	env := newEnvironment(t, builder.DeletedCluster("demo"), captCluster,
@@ -264,7 +264,7 @@ func TestNothingOfAProtectedCAPTClusterIsDeleted(t *testing.T) {
 }
 
 // The control plane may wait for another policy of the VPC.
-func TestSafety05ThePolicyOfTheVPCIsWrittenWhileTheControlPlaneIsDeleted(t *testing.T) {
+func TestThePolicyOfTheVPCIsWrittenWhileTheControlPlaneIsDeleted(t *testing.T) {
 	captCluster := builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc"), held, builder.Deleting(), retain)
 	env := newEnvironment(t, builder.DeletedCluster("demo"), captCluster, builder.CAPTControlPlane("demo"),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(captCluster), builder.WithWorkspaceName("demo-vpc")))
@@ -274,7 +274,7 @@ func TestSafety05ThePolicyOfTheVPCIsWrittenWhileTheControlPlaneIsDeleted(t *test
 }
 
 // A restored CAPTCluster is garbage-collected when the UID of its Cluster is dead. It never had the WorkspaceTemplateApply.
-func TestSafety04ARestoredOwnerDeletesNothingThatItNeverHad(t *testing.T) {
+func TestARestoredOwnerDeletesNothingThatItNeverHad(t *testing.T) {
 	dead := builder.With(func(c *infrav1.CAPTCluster) {
 		c.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo", UID: "dead"}}
 	})
@@ -285,7 +285,7 @@ func TestSafety04ARestoredOwnerDeletesNothingThatItNeverHad(t *testing.T) {
 	}
 }
 
-func TestSafety14FieldsOfAVPCThatHaveNoEffectAreReported(t *testing.T) {
+func TestFieldsOfAVPCThatHaveNoEffectAreReported(t *testing.T) {
 	env := newEnvironment(t, builder.Cluster("demo"), builder.WorkspaceTemplate("vpc"), builder.CAPTCluster("demo", owned))
 	assert.Contains(t, env.reconcile(), "apply demo-vpc")
 	assert.Contains(t, env.message(infrav1.FieldsConsumedCondition), "spec.region: has no effect: WorkspaceTemplate default/vpc does not pass ${region} to its module")
@@ -295,7 +295,7 @@ func TestSafety14FieldsOfAVPCThatHaveNoEffectAreReported(t *testing.T) {
 	assert.NotContains(t, env.conditionSummary(), infrav1.FieldsConsumedCondition)
 }
 
-func TestSafety13ATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {
+func TestATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {
 	leaving := builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)
 	env := newEnvironment(t, builder.Cluster("demo"), builder.WorkspaceTemplate("vpc", builder.Deleting(), leaving), builder.CAPTCluster("demo", owned))
 	assert.Equal(t, []string{"status"}, env.reconcile())
@@ -323,7 +323,7 @@ func TestABlockingTemplateOfAnotherNamespaceIsReadAgain(t *testing.T) {
 }
 
 // The owner reference says that the Cluster exists. Nothing else would wake the CAPTCluster before the resync.
-func TestSafety18AClusterThatReachesTheCacheLateIsNotWaitedFor(t *testing.T) {
+func TestAClusterThatReachesTheCacheLateIsNotWaitedFor(t *testing.T) {
 	env := newEnvironment(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
 	absent := apierrors.NewNotFound(clusterv1.GroupVersion.WithResource("clusters").GroupResource(), "demo")
 	env.Client = builder.FailingGet[*clusterv1.Cluster](env.API, absent)
@@ -335,7 +335,7 @@ func TestSafety18AClusterThatReachesTheCacheLateIsNotWaitedFor(t *testing.T) {
 }
 
 // What is refused because of its contents is corrected by an edit, which no owner reference leads from.
-func TestSafety20AnEditOfAReferencedObjectEnqueuesTheOwner(t *testing.T) {
+func TestAnEditOfAReferencedObjectEnqueuesTheOwner(t *testing.T) {
 	env := newEnvironment(t, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand")), builder.CAPTCluster("other", builder.WithApplyRef("another")), builder.CAPTCluster("fresh"),
 		builder.CAPTCluster("elsewhere", builder.WithNamespace("elsewhere"), builder.WithApplyRef("by-hand")))
 	demo := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}}
@@ -344,7 +344,7 @@ func TestSafety20AnEditOfAReferencedObjectEnqueuesTheOwner(t *testing.T) {
 }
 
 // The API server and the cache list in any order; another order would be another message.
-func TestSafety23ControlPlanesAreNamedInOneOrder(t *testing.T) {
+func TestControlPlanesAreNamedInOneOrder(t *testing.T) {
 	labeled := builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
 	env := newEnvironment(t, builder.CAPTControlPlane("c", labeled), builder.CAPTControlPlane("b", labeled), builder.CAPTControlPlane("a"))
 	env.Uncached = interceptor.NewClient(env.API, interceptor.Funcs{

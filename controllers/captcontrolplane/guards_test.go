@@ -158,7 +158,7 @@ func TestStatusHasTheNormalizedEndpoint(t *testing.T) {
 }
 
 // Profiles and helpers go first, side by side: a helper may use a profile.
-func TestSafety06HelpersAreDeletedBeforeTheEKSCluster(t *testing.T) {
+func TestHelpersAreDeletedBeforeTheEKSCluster(t *testing.T) {
 	holding := builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)
 	controlPlane := builder.CAPTControlPlane("demo", builder.WithApplyRef(applyName), builder.Deleting(),
 		builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer, controlplanev1.FargateProfileFinalizer))
@@ -190,7 +190,7 @@ func TestSafety06HelpersAreDeletedBeforeTheEKSCluster(t *testing.T) {
 }
 
 // A contended ResourceQuota answers with a conflict, too, and no watch reports its end.
-func TestSafety21ASecretThatAResourceQuotaDelaysIsWrittenAgainSoon(t *testing.T) {
+func TestASecretThatAResourceQuotaDelaysIsWrittenAgainSoon(t *testing.T) {
 	env := newEnvironment(t, prepared()...)
 	env.reconcile()
 	env.terraformMade()
@@ -202,7 +202,7 @@ func TestSafety21ASecretThatAResourceQuotaDelaysIsWrittenAgainSoon(t *testing.T)
 }
 
 // Nothing is deleted while what is to be retained stands on what would be destroyed: neither the EKS cluster nor its profiles.
-func TestSafety05NothingOfARetainedControlPlaneIsDeletedBeforeTheConflictIsResolved(t *testing.T) {
+func TestNothingOfARetainedControlPlaneIsDeletedBeforeTheConflictIsResolved(t *testing.T) {
 	controlPlane := builder.CAPTControlPlane("demo", builder.WithApplyRef(applyName), builder.Deleting(),
 		builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer, controlplanev1.FargateProfileFinalizer))
 	recorded := func(name string) builder.Option {
@@ -235,7 +235,7 @@ func TestSafety05NothingOfARetainedControlPlaneIsDeletedBeforeTheConflictIsResol
 
 // What a user of another namespace can do does not end the tokens of a control plane that had the name of the EKS cluster first. Of two
 // control planes with the same name, the older one gets tokens.
-func TestSafety26OnlyTheReferredWorkspaceTemplateApplyTakesAClusterName(t *testing.T) {
+func TestOnlyTheReferredWorkspaceTemplateApplyTakesAClusterName(t *testing.T) {
 	const namespace = "a-secret-project"
 	of := func(uid types.UID) *controlplanev1.CAPTControlPlane {
 		return builder.CAPTControlPlane("theirs", builder.WithNamespace(namespace), builder.WithCreation(builder.Created.Add(-time.Hour)),

@@ -228,7 +228,7 @@ func TestGoldenTable(t *testing.T) {
 	assert.Equal(t, string(want), table.String())
 }
 
-func TestDefect20InitializedIsNeverRevoked(t *testing.T) {
+func TestInitializedIsNeverRevoked(t *testing.T) {
 	for _, fact := range slices.Concat(lacks(), applies(), results(), profiles()) {
 		got := row{fact.name, []func(o *observation){fact.is}}.observation(t, true).status()
 		assert.Equal(t, ptr.To(true), got.Initialization.ControlPlaneInitialized, fact.name)

@@ -163,7 +163,7 @@ func TestTheLifeOfAControlPlane(t *testing.T) {
 }
 
 // An empty reference next to a WorkspaceTemplateApply must not make a second EKS cluster.
-func TestDefect05NoSecondClusterIsCreatedNextToACandidate(t *testing.T) {
+func TestNoSecondClusterIsCreatedNextToACandidate(t *testing.T) {
 	env := newEnvironment(t, append(prepared(), builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("demo")), ofTemplate("eks")))...)
 	assert.Equal(t, []string{"status"}, env.reconcile())
 	assert.Equal(t, "True AdoptionRequired", env.summary()["AdoptionRequired"])
@@ -187,7 +187,7 @@ func TestSecretKeys(t *testing.T) {
 }
 
 // What is refused because of its contents is corrected by an edit, which no owner reference leads from.
-func TestSafety20AnEditOfAReferencedObjectEnqueuesTheOwner(t *testing.T) {
+func TestAnEditOfAReferencedObjectEnqueuesTheOwner(t *testing.T) {
 	profile := builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "default", WorkspaceTemplateApplyRef: infrav1.WorkspaceTemplateApplyReference{Name: "profile"}}, {Name: "other"}}
 	})
@@ -200,7 +200,7 @@ func TestSafety20AnEditOfAReferencedObjectEnqueuesTheOwner(t *testing.T) {
 }
 
 // An adopted control plane keeps the connection Secret that CAPT v0.3 gave it.
-func TestSafety22TheConnectionSecretIsWatchedUnderItsOwnName(t *testing.T) {
+func TestTheConnectionSecretIsWatchedUnderItsOwnName(t *testing.T) {
 	env := newEnvironment(t, builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand")),
 		builder.WorkspaceTemplateApply("by-hand", builder.WithConnectionSecret("legacy-outputs", builder.Namespace)))
 	assert.Equal(t, demo(), env.ofSecret(t.Context(), builder.SecretWith("legacy-outputs", nil)))
@@ -209,7 +209,7 @@ func TestSafety22TheConnectionSecretIsWatchedUnderItsOwnName(t *testing.T) {
 }
 
 // All of a tenant's objects have the names that those of the other one have.
-func TestDefect18EachTenantReceivesItsOwnKubeconfig(t *testing.T) {
+func TestEachTenantReceivesItsOwnKubeconfig(t *testing.T) {
 	env := newEnvironment(t)
 	for _, tenant := range []string{"tenant-a", "tenant-b"} {
 		in := []builder.Option{builder.WithNamespace(tenant)}

@@ -85,7 +85,7 @@ func (env *environment) spec(do func(*controlplanev1.CAPTControlPlane)) {
 	change(env, "demo", &controlplanev1.CAPTControlPlane{}, do)
 }
 
-func TestDefect19ATokenIsRenewedIndependentlyOfTerraform(t *testing.T) {
+func TestATokenIsRenewedIndependentlyOfTerraform(t *testing.T) {
 	for name, happens := range map[string]func(env *environment){
 		"at rest":              func(*environment) {},
 		"an update runs":       func(env *environment) { env.terraform(working) },

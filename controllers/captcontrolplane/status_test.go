@@ -268,7 +268,7 @@ func TestVariablesByDefault(t *testing.T) {
 }
 
 // Whatever the spec says reaches the template; so does the VPC, which is fault 14.
-func TestDefect16VariablesOfEverythingInTheSpec(t *testing.T) {
+func TestVariablesOfEverythingInTheSpec(t *testing.T) {
 	o := newObservation(t, builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.Version = "1.32.1"
 		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{

@@ -156,7 +156,7 @@ func (env *environment) message(condition string) string {
 }
 
 // A template may lose the placeholder, and a control plane of CAPT v0.3 never had one: it is reported, and nothing is held up.
-func TestSafety14ARunningControlPlaneIsReportedOnly(t *testing.T) {
+func TestARunningControlPlaneIsReportedOnly(t *testing.T) {
 	env := newEnvironment(t, append(prepared(restricted), builder.WorkspaceTemplate("eks", versioned, closing))...)
 	env.reconcile()
 	env.terraformMade()
@@ -188,7 +188,7 @@ func TestSafety14ARunningControlPlaneIsReportedOnly(t *testing.T) {
 	assert.NotContains(t, env.summary(), "FieldsConsumed")
 }
 
-func TestSafety14ATemplateThatOpensTheAPIServerIsNotSwitchedTo(t *testing.T) {
+func TestATemplateThatOpensTheAPIServerIsNotSwitchedTo(t *testing.T) {
 	env := newEnvironment(t, append(prepared(restricted), builder.WorkspaceTemplate("eks", versioned, closing), builder.WorkspaceTemplate("open", versioned))...)
 	env.reconcile()
 	env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "open" })
@@ -202,7 +202,7 @@ func TestSafety14ATemplateThatOpensTheAPIServerIsNotSwitchedTo(t *testing.T) {
 	assert.Nil(t, read(env, applyName, &infrav1.WorkspaceTemplateApply{}), "it does not hold up the deletion")
 }
 
-func TestSafety14OtherFieldsAreReportedOnly(t *testing.T) {
+func TestOtherFieldsAreReportedOnly(t *testing.T) {
 	tagged := builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": "a"}
 		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "batch", Selectors: []controlplanev1.FargateSelector{{Namespace: "batch"}},
@@ -214,14 +214,14 @@ func TestSafety14OtherFieldsAreReportedOnly(t *testing.T) {
 	assert.Contains(t, env.message("FieldsConsumed"), "; spec.fargateProfiles[0].selectors: has no effect")
 }
 
-func TestSafety13ATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {
+func TestATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {
 	env := newEnvironment(t, append(prepared(), builder.WorkspaceTemplate("eks", append(leaving, versioned)...))...)
 	assert.Equal(t, []string{"status"}, env.reconcile())
 	assert.Equal(t, "False TemplateDeleting", env.summary()["DependenciesReady"])
 	assert.Contains(t, env.message("Ready"), "WorkspaceTemplate default/eks is being deleted and cannot be used by new objects")
 }
 
-func TestSafety13UsersOfATemplateThatLeavesGoOn(t *testing.T) {
+func TestUsersOfATemplateThatLeavesGoOn(t *testing.T) {
 	env := newEnvironment(t, append(prepared(), builder.WorkspaceTemplate("eks", versioned, builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)))...)
 	env.reconcile()
 	require.NoError(t, env.Client.Delete(t.Context(), builder.WorkspaceTemplate("eks")))

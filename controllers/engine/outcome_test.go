@@ -54,7 +54,7 @@ func TestOutcomesThatEndWithoutAnError(t *testing.T) {
 }
 
 // No watch reports when what these conflicts are about is over.
-func TestSafety21OnlyAConflictOnTheReconciledObjectIsNotRetried(t *testing.T) {
+func TestOnlyAConflictOnTheReconciledObjectIsNotRetried(t *testing.T) {
 	quota := apierrors.NewConflict(schema.GroupResource{Resource: "resourcequotas"}, "compute", errors.New("the object has been modified"))
 	for name, err := range map[string]error{
 		"on a Secret":                        fmt.Errorf("writing Secret demo: %w", conflict),
@@ -126,7 +126,7 @@ func TestPaused(t *testing.T) {
 }
 
 // Clusters and their objects reach the cache independently of each other.
-func TestSafety18AClusterThatIsNotInTheCacheYetIsThere(t *testing.T) {
+func TestAClusterThatIsNotInTheCacheYetIsThere(t *testing.T) {
 	var empty, full client.Client = builder.Clients().Build(), builder.Clients(builder.Cluster("demo")).Build()
 	object := builder.CAPTCluster("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithLabel(clusterv1.ClusterNameLabel, "demo")).ObjectMeta
 	for name, look := range map[string]func(context.Context, client.Client, client.Reader, metav1.ObjectMeta) (*clusterv1.Cluster, error){
@@ -159,7 +159,7 @@ func (s *testReconciler) behind(old *infrav1.CAPTCluster) {
 	})
 }
 
-func TestSafety24ACacheThatLagsBehindOurOwnWriteIsLookedAtAgain(t *testing.T) {
+func TestACacheThatLagsBehindOurOwnWriteIsLookedAtAgain(t *testing.T) {
 	s := newTestReconciler(t, builder.CAPTCluster("demo"))
 	old := s.get()
 	s.show(False("Ready", "Provisioning", "Terraform is at work"))
@@ -213,7 +213,7 @@ func TestADeletedObjectIsForgotten(t *testing.T) {
 }
 
 // The work queue logs what it is given as an error, and retries it soon.
-func TestSafety24ARefusalIsAnErrorOnce(t *testing.T) {
+func TestARefusalIsAnErrorOnce(t *testing.T) {
 	s, clock := newTestReconciler(t, builder.CAPTCluster("demo")), builder.NewClock()
 	s.engine.State.Clock = clock
 	act := func(err error) (ctrl.Result, error) {

@@ -227,7 +227,7 @@ func TestAKubeconfigThatRunsGetTokenIsRecognized(t *testing.T) {
 	}
 }
 
-// Defect 19: such a token was published, and renewed only when Terraform happened to run.
+// Such a token was published, and renewed only when Terraform happened to run.
 func TestAKubeconfigWithATokenOfEKSIsRecognized(t *testing.T) {
 	require.ErrorIs(t, kubeconfig.Check([]byte(with("", "token: "+token(t, "demo", "us-east-1")))), kubeconfig.ErrShortLived)
 }

@@ -85,7 +85,7 @@ func liveSecret(data []byte, owner *metav1.OwnerReference) *corev1.Secret {
 	return secret
 }
 
-// Defect 18: one tenant never receives what is another's.
+// One tenant never receives what is another's.
 func TestTheSecretOfAnotherOwnerIsNotOverwritten(t *testing.T) {
 	identity := tokens.With(clocktesting.NewFakePassiveClock(builder.Created))
 	theirs := metav1.NewControllerRef(builder.CAPTControlPlane("other"), controlplanev1.GroupVersion.WithKind("CAPTControlPlane"))
@@ -351,7 +351,7 @@ func TestNothingIsCreatedWithoutEndpointAndCertificateAuthority(t *testing.T) {
 }
 
 // What is encoded twice, or not at all, is refused.
-func TestDefect17CAIsDecodedOnce(t *testing.T) {
+func TestCAIsDecodedOnce(t *testing.T) {
 	authority, err := base64.StdEncoding.DecodeString(builder.CA())
 	require.NoError(t, err)
 	for _, ca := range []string{base64.StdEncoding.EncodeToString([]byte(builder.CA())), string(authority)} {

@@ -36,7 +36,7 @@ const (
 	remaining = `{"f:spec":{"f:variables":{"f:theirs":{}},"f:waitForSecrets":{"k:{\"name\":\"s\"}":{"f:theirs":{}}}}}`
 )
 
-func TestSafety27LostManagedFieldsAreRecognised(t *testing.T) {
+func TestLostManagedFieldsAreRecognised(t *testing.T) {
 	for name, row := range map[string]struct {
 		entries []metav1.ManagedFieldsEntry
 		lost    bool
@@ -58,7 +58,7 @@ func TestSafety27LostManagedFieldsAreRecognised(t *testing.T) {
 	}
 }
 
-func TestSafety27OnlyOwnFieldsAreRestored(t *testing.T) {
+func TestOnlyOwnFieldsAreRestored(t *testing.T) {
 	var patches []string
 	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(_ context.Context, _ client.WithWatch, obj client.Object, patch client.Patch, _ ...client.PatchOption) error {

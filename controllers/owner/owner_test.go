@@ -250,7 +250,7 @@ func TestWrite(t *testing.T) {
 	require.NoError(t, planned(t, &Facts{}, demoOwner(), nil).Write(ctx, api), "an owner that is blocked writes nothing")
 	assert.Equal(t, []string{"apply demo-vpc"}, api.Writes)
 
-	// Defect 6: what another client added stays.
+	// What another client added stays.
 	f.Apply.Spec.Variables["environment"] = "production"
 	f.Apply.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "mine"}}
 	f.Apply.Labels["mine"] = "too"

@@ -29,7 +29,7 @@ import (
 )
 
 // The name of the Workspace could be the state of another namespace, or that of an adopted Workspace whose object lost its status.
-func TestSafety01NoStateIsGuessedFromTheNameOfTheWorkspace(t *testing.T) {
+func TestNoStateIsGuessedFromTheNameOfTheWorkspace(t *testing.T) {
 	for _, scope := range terraform.Scopes() {
 		t.Run(string(scope), func(t *testing.T) {
 			env := newEnvironment(t, builder.WorkspaceTemplate("vpc", builder.WithScope(scope)),
@@ -41,7 +41,7 @@ func TestSafety01NoStateIsGuessedFromTheNameOfTheWorkspace(t *testing.T) {
 	}
 }
 
-func TestSafety03RetainedWorkspaceIsNotTakenOver(t *testing.T) {
+func TestRetainedWorkspaceIsNotTakenOver(t *testing.T) {
 	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)))
 	env.mustReconcile("demo-vpc")
@@ -86,7 +86,7 @@ func restoredApply(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
 	}, options...)...)
 }
 
-func TestSafety04ARestoredCopyThatIsDeletedDestroysNothing(t *testing.T) {
+func TestARestoredCopyThatIsDeletedDestroysNothing(t *testing.T) {
 	later := builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"), builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer))
 	for message, apply := range map[string]*infrav1.WorkspaceTemplateApply{
 		" and its cloud resources (Terraform state ":   restoredApply(),
@@ -102,7 +102,7 @@ func TestSafety04ARestoredCopyThatIsDeletedDestroysNothing(t *testing.T) {
 }
 
 // The garbage collector comes a moment after the controller. What is recorded by then would be destroyed.
-func TestSafety04NothingIsRecordedWhileOwnersAreMissing(t *testing.T) {
+func TestNothingIsRecordedWhileOwnersAreMissing(t *testing.T) {
 	cluster := builder.Cluster("demo")
 	cluster.UID = "cluster"
 	network := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
@@ -161,7 +161,7 @@ func TestSafety04NothingIsRecordedWhileOwnersAreMissing(t *testing.T) {
 }
 
 // A backup is often restored with its Clusters paused, and the garbage collector does not wait for the end of the pause.
-func TestSafety04ARestoredCopyIsNotRecordedWhilePaused(t *testing.T) {
+func TestARestoredCopyIsNotRecordedWhilePaused(t *testing.T) {
 	cluster := builder.Cluster("demo")
 	cluster.Spec.Paused = ptr.To(true)
 	apply := restoredApply(builder.WithLabel(clusterv1.ClusterNameLabel, "demo"), builder.With(func(a *infrav1.WorkspaceTemplateApply) {
@@ -180,7 +180,7 @@ func TestSafety04ARestoredCopyIsNotRecordedWhilePaused(t *testing.T) {
 	assert.True(t, env.workspace("demo-vpc").GetDeletionTimestamp().IsZero())
 }
 
-func TestSafety12AStatePrefixIsForNewStatesOnly(t *testing.T) {
+func TestAStatePrefixIsForNewStatesOnly(t *testing.T) {
 	state := func(env *environment) string {
 		return env.workspace("demo-vpc").GetAnnotations()[render.ExternalNameAnnotation]
 	}
@@ -199,7 +199,7 @@ func TestSafety12AStatePrefixIsForNewStatesOnly(t *testing.T) {
 	assert.Equal(t, created, state(env), "status records it")
 }
 
-func TestSafety12ARestoredObjectOfAnotherPrefixCreatesNothing(t *testing.T) {
+func TestARestoredObjectOfAnotherPrefixCreatesNothing(t *testing.T) {
 	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), restoredApply())
 	env.reconciler.StatePrefix = "two"
 	env.mustReconcile("demo-vpc")
@@ -218,7 +218,7 @@ func inNoAccount() builder.Option {
 }
 
 // Another ProviderConfig is another account or backend: Terraform would find an empty state there, and create everything again.
-func TestSafety02ProviderConfigOfALiveWorkspaceIsNeverChanged(t *testing.T) {
+func TestProviderConfigOfALiveWorkspaceIsNeverChanged(t *testing.T) {
 	edit := func(options ...builder.Option) func(env *environment) {
 		return func(env *environment) { env.template(options...) }
 	}

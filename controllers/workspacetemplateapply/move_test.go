@@ -93,7 +93,7 @@ func TestADefinitionReconcilesAffectedObjects(t *testing.T) {
 }
 
 // The owner writes nothing while it is paused; an edit of the template and the garbage collector reach what it controls all the same.
-func TestSafety17ThePauseOfTheControllerPausesTheObject(t *testing.T) {
+func TestThePauseOfTheControllerPausesTheObject(t *testing.T) {
 	ctx := t.Context()
 	for name, owner := range map[string]client.Object{"CAPTCluster": builder.CAPTCluster("demo"), "CAPTControlPlane": builder.CAPTControlPlane("demo")} {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestTheProtectionOfTheControllerKeepsTheWorkspace(t *testing.T) {
 }
 
 // An object of the same name that does not control it, such as one that was recreated, pauses nothing.
-func TestSafety17OnlyTheControllerPauses(t *testing.T) {
+func TestOnlyTheControllerPauses(t *testing.T) {
 	owner := builder.CAPTCluster("demo", builder.WithUID("another"), builder.Paused())
 	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), owner, builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("demo"))))
 	env.mustReconcile("demo-vpc")
@@ -172,7 +172,7 @@ func TestSafety17OnlyTheControllerPauses(t *testing.T) {
 }
 
 // The cache lists in any order; another order would be another message, and another status write.
-func TestSafety23DependentsAreNamedInOneOrder(t *testing.T) {
+func TestDependentsAreNamedInOneOrder(t *testing.T) {
 	ctx := t.Context()
 	onTop := func(name string) client.Object {
 		return builder.WorkspaceTemplateApply(name, builder.WaitingForWorkspace("demo-vpc", ""), builder.WithRecordedWorkspace(builder.Workspace(name, builder.AtRest)))

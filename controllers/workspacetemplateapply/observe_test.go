@@ -121,7 +121,7 @@ func TestAnErrorWithoutATemplateStartsNow(t *testing.T) {
 }
 
 // Each of a fleet looks at those that may have its Workspace, and not at the fleet.
-func TestSafety24OlderClaimReadsOneNamespace(t *testing.T) {
+func TestOlderClaimReadsOneNamespace(t *testing.T) {
 	objects := []client.Object{builder.WorkspaceTemplate("vpc")}
 	for i := range 1000 {
 		objects = append(objects, builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace(fmt.Sprintf("team-%d", i)),
@@ -159,7 +159,7 @@ func TestSafety24OlderClaimReadsOneNamespace(t *testing.T) {
 }
 
 // The namespace of the reference counts, here and everywhere.
-func TestDefect13ATemplateOfAnotherNamespaceMustAllowTheNamespace(t *testing.T) {
+func TestATemplateOfAnotherNamespaceMustAllowTheNamespace(t *testing.T) {
 	labels := func(key, value string) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
 	}
@@ -186,7 +186,7 @@ func TestDefect13ATemplateOfAnotherNamespaceMustAllowTheNamespace(t *testing.T) 
 	}
 }
 
-// Defect 11: provider-terraform creates connection Secrets before it fills them.
+// provider-terraform creates connection Secrets before it fills them.
 func TestWaitingForDependencies(t *testing.T) {
 	some, all := builder.WaitingForSecret("s"), builder.WaitingForSecret("s", "a", "b")
 	elsewhere := builder.SecretWith("s", map[string]string{"a": "x"})

@@ -165,7 +165,7 @@ func TestADependentCreatedDuringDeletionIsWaitedFor(t *testing.T) {
 	assert.NotNil(t, env.workspace("eks").GetDeletionTimestamp(), "now nothing stands on it")
 }
 
-func TestSafety13NoWorkspaceIsCreatedFromADeletedTemplate(t *testing.T) {
+func TestNoWorkspaceIsCreatedFromADeletedTemplate(t *testing.T) {
 	held := builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)
 	env := newEnvironment(t, builder.WorkspaceTemplate("vpc", builder.Deleting(), held), builder.WorkspaceTemplateApply("demo-vpc"))
 	env.mustReconcile("demo-vpc")
@@ -189,7 +189,7 @@ func TestSafety13NoWorkspaceIsCreatedFromADeletedTemplate(t *testing.T) {
 }
 
 // A template that was stored before the rule: nothing is made from it, and what was made is reported and destroyed.
-func TestSafety15DuplicateKeys(t *testing.T) {
+func TestDuplicateKeys(t *testing.T) {
 	twice := builder.WithParameters(func(params *terraform.WorkspaceParameters) { params.Vars = append(params.Vars, params.Vars[0]) })
 	const message = "False TemplateInvalid: WorkspaceTemplate default/vpc: spec.template.spec.forProvider.vars[1].key: Duplicate value"
 	env := newEnvironment(t, builder.WorkspaceTemplate("vpc", twice), builder.WorkspaceTemplateApply("demo-vpc"))

@@ -149,7 +149,7 @@ func TestAForbiddenDependencyBlocksNeitherStatusNorDeletion(t *testing.T) {
 }
 
 // Nothing wakes the object when a definition or a policy of the API server changes.
-func TestSafety19ARejectedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
+func TestARejectedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
 	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	clock := clocktesting.NewFakePassiveClock(now)
 	env.reconciler.Clock = clock
@@ -190,7 +190,7 @@ func TestSafety19ARejectedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
 }
 
 // Chains that users build themselves have no owner who could hold the deletion.
-func TestSafety05ARetainedWorkspaceKeepsItsDependencies(t *testing.T) {
+func TestARetainedWorkspaceKeepsItsDependencies(t *testing.T) {
 	ctx := t.Context()
 	onTop := builder.WorkspaceTemplateApply("eks", builder.WaitingForWorkspace("demo-vpc", ""), builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain))
 	for name, allow := range map[string]func(env *environment){

@@ -19,7 +19,7 @@ import (
 )
 
 // What has no template is not rendered: it is reported.
-func TestSafety11WhatCannotBeRenderedIsReported(t *testing.T) {
+func TestWhatCannotBeRenderedIsReported(t *testing.T) {
 	s := newFixture("demo", "team-a").withWorkspaces(t)
 	helper, template, _ := withKubeconfigHelper(t, s)
 	adopt(s.vpc, s.eks, helper)
@@ -43,7 +43,7 @@ func adopt(applies ...*infrav1.WorkspaceTemplateApply) {
 }
 
 // Starting the manager would run Terraform for what was edited while it was off. Adoption compared only what was there before.
-func TestSafety11AnEditAfterAdoptionIsReported(t *testing.T) {
+func TestAnEditAfterAdoptionIsReported(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edit   func(h *helped)
 		want   []string

@@ -25,7 +25,7 @@ const theirs = "example.com/theirs"
 
 // A finalizer was added to what was being deleted already, which the API server refuses; and all kinds had the same. Whether
 // the controllers are done can be seen only while no other test keeps them busy, so this test runs alone.
-func TestDefect24NothingIsHeldThatIsBeingDeleted(t *testing.T) {
+func TestNothingIsHeldThatIsBeingDeleted(t *testing.T) {
 	env := shared.Exclusive(t).NewEnvironment(t, terraform.ScopeNamespaced)
 	template := env.VPCTemplate(fixture.VPCModule)
 	documents := map[string]client.Object{
@@ -76,7 +76,7 @@ func TestDefect24NothingIsHeldThatIsBeingDeleted(t *testing.T) {
 }
 
 // A controller that removes its own finalizer must keep the one of another kind's controller.
-func TestDefect24EachKindHasItsOwnFinalizer(t *testing.T) {
+func TestEachKindHasItsOwnFinalizer(t *testing.T) {
 	t.Parallel()
 	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
 	env.User(env.Everything()...)

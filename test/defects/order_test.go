@@ -23,7 +23,7 @@ import (
 
 // The control plane of a CAPTCluster was looked up by its own name. One of another name was not found, and the VPC destroyed
 // under a live EKS.
-func TestDefect04VPCOutlivesAControlPlaneOfAnotherName(t *testing.T) {
+func TestVPCOutlivesAControlPlaneOfAnotherName(t *testing.T) {
 	t.Parallel()
 	const vpc, controlPlane = "net-vpc", "plane-eks-controlplane-apply"
 	shared.InEitherScope(t, func(env *fixture.Environment) {
@@ -45,7 +45,7 @@ func TestDefect04VPCOutlivesAControlPlaneOfAnotherName(t *testing.T) {
 }
 
 // The dependency on the VPC was there only if its WorkspaceTemplateApply was. GitOps applies everything at once, in any order.
-func TestDefect15ControlPlaneWaitsForTheVPCInAnyOrder(t *testing.T) {
+func TestControlPlaneWaitsForTheVPCInAnyOrder(t *testing.T) {
 	t.Parallel()
 	objects := map[string]func(env *fixture.Environment) []string{
 		"Templates":        (*fixture.Environment).Templates,
@@ -79,7 +79,7 @@ func TestDefect15ControlPlaneWaitsForTheVPCInAnyOrder(t *testing.T) {
 }
 
 // A VPC marked "retain" was destroyed by garbage collection, since its WorkspaceTemplateApply did not know of the mark.
-func TestDefect01RetainedVPCSurvivesGarbageCollection(t *testing.T) {
+func TestRetainedVPCSurvivesGarbageCollection(t *testing.T) {
 	t.Parallel()
 	for _, way := range []struct {
 		name   string
@@ -141,7 +141,7 @@ func eventLines(env *fixture.Environment, kind string) []string {
 
 // What "kubectl describe" shows at 3 a.m. is what happened to the object, in order and without noise. CAPT v0.3 sent an event
 // every ten seconds (defect 23).
-func TestDefect23EventsReportTransitionsInOrder(t *testing.T) {
+func TestEventsReportTransitionsInOrder(t *testing.T) {
 	t.Parallel()
 	shared.InEitherScope(t, func(env *fixture.Environment) {
 		env.SetScript(fixture.VPC, hangs)

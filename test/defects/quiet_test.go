@@ -40,7 +40,7 @@ const (
 // A Ready cluster at rest cost about 25 writes per second: spec and status of the Cluster were fought over with Cluster API.
 // Here it costs none, and changes of other objects cause no reconcile. No other test may keep the controllers busy meanwhile, so this
 // test runs alone. That no Cluster is ever written, in any test, is looked up when all of them are done.
-func TestDefect21AFleetAtRestIsLeftAlone(t *testing.T) {
+func TestAFleetAtRestIsLeftAlone(t *testing.T) {
 	server := shared.Exclusive(t)
 	environments := make([]*fixture.Environment, fleet)
 	for i := range environments {

@@ -60,7 +60,7 @@ func (h *history) all() []*controlplanev1.CAPTControlPlane {
 }
 
 // Ready was written, and then Failed, in one reconcile; and a control plane that had been initialized was so no more.
-func TestDefect20StatusIsNeverTwoThingsAtOnce(t *testing.T) {
+func TestStatusIsNeverTwoThingsAtOnce(t *testing.T) {
 	t.Parallel()
 	shared.InEitherScope(t, func(env *fixture.Environment) {
 		h := follow(env)
@@ -94,7 +94,7 @@ func TestDefect20StatusIsNeverTwoThingsAtOnce(t *testing.T) {
 }
 
 // An error that heals by itself was a terminal failure, and stayed one.
-func TestDefect22FailureIsClearedWhenItIsHealed(t *testing.T) {
+func TestFailureIsClearedWhenItIsHealed(t *testing.T) {
 	t.Parallel()
 	shared.InEitherScope(t, func(env *fixture.Environment) {
 		env.SetScript(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
@@ -115,7 +115,7 @@ func TestDefect22FailureIsClearedWhenItIsHealed(t *testing.T) {
 }
 
 // Waiting was an error, so that each look at what was not there yet made the next one later.
-func TestDefect22WaitingIsNotAnError(t *testing.T) {
+func TestWaitingIsNotAnError(t *testing.T) {
 	env := shared.Exclusive(t).NewEnvironment(t, terraform.ScopeNamespaced)
 	before := env.AwaitRest()
 	env.SetScript(fixture.VPC, scripted.Script{Apply: scripted.Step{Hang: true}})
@@ -141,7 +141,7 @@ func TestDefect22WaitingIsNotAnError(t *testing.T) {
 }
 
 // A pause was ignored.
-func TestDefect23PauseIsHonoured(t *testing.T) {
+func TestPauseIsHonoured(t *testing.T) {
 	t.Parallel()
 	shared.InEitherScope(t, func(env *fixture.Environment) {
 		env.User(env.Everything()...)
@@ -173,7 +173,7 @@ func TestDefect23PauseIsHonoured(t *testing.T) {
 
 // The time of the last transition was that of the last reconcile, and an event came with each. Reconciles of other
 // objects would be counted, too.
-func TestDefect23ReconcilesMoveNoTimesAndSendNoEvents(t *testing.T) {
+func TestReconcilesMoveNoTimesAndSendNoEvents(t *testing.T) {
 	env := shared.Exclusive(t).NewEnvironment(t, terraform.ScopeNamespaced)
 	env.User(env.Everything()...)
 	before := env.AwaitState(controlplanev1.StateReady, "")

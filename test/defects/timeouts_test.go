@@ -41,7 +41,7 @@ func failed(env *fixture.Environment, condition, reason, field string) {
 
 // Timeouts were accepted and went nowhere. These are the shortest that the API allows, so each row takes as long; they pass beside
 // everything else.
-func TestDefect16TimeoutsAreHonoured(t *testing.T) {
+func TestTimeoutsAreHonoured(t *testing.T) {
 	t.Parallel()
 	beside := func(name string, test func(env *fixture.Environment)) {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestDefect16TimeoutsAreHonoured(t *testing.T) {
 }
 
 // The template's namespace was that of the owner in one place, and that of the reference in another.
-func TestDefect13TheNamespaceOfTheReferenceCounts(t *testing.T) {
+func TestTheNamespaceOfTheReferenceCounts(t *testing.T) {
 	t.Parallel()
 	shared.InEitherScope(t, func(env *fixture.Environment) {
 		shelf := shared.NewEnvironment(env.T, env.Scope)
@@ -119,7 +119,7 @@ func TestDefect13TheNamespaceOfTheReferenceCounts(t *testing.T) {
 
 // The environment was always "production", the region was ignored, and the id of a VPC that exists never reached the control
 // plane.
-func TestDefect14RegionAndExistingVPCReachTheControlPlane(t *testing.T) {
+func TestRegionAndExistingVPCReachTheControlPlane(t *testing.T) {
 	t.Parallel()
 	shared.InEitherScope(t, func(env *fixture.Environment) {
 		env.User(echo(env, "region", "vpc_id"), fixture.Cluster(), strings.NewReplacer(
@@ -135,7 +135,7 @@ func TestDefect14RegionAndExistingVPCReachTheControlPlane(t *testing.T) {
 }
 
 // The ranges and addons of the spec were accepted without effect, and the regions of AWS GovCloud were refused.
-func TestDefect16RangesAddonsAndGovernmentRegionsReachTerraform(t *testing.T) {
+func TestRangesAddonsAndGovernmentRegionsReachTerraform(t *testing.T) {
 	t.Parallel()
 	shared.InEitherScope(t, func(env *fixture.Environment) {
 		env.User(env.VPCTemplate(fixture.VPCModule), echo(env, "region", "endpoint_public_access", "endpoint_private_access", "endpoint_public_access_cidrs", "addons"),

@@ -88,7 +88,7 @@ func requireAllGone(env *fixture.Environment) {
 }
 
 // The helper for the kubeconfig waits for the EKS Workspace, whose deletion waits for the helper.
-func TestSafety06HelpersOfAnAdoptedControlPlaneAreDeletedFirst(t *testing.T) {
+func TestHelpersOfAnAdoptedControlPlaneAreDeletedFirst(t *testing.T) {
 	t.Parallel()
 	for _, deletion := range fixture.Sample(0, 2, []struct {
 		name   string
@@ -118,7 +118,7 @@ func TestSafety06HelpersOfAnAdoptedControlPlaneAreDeletedFirst(t *testing.T) {
 }
 
 // What a user created on top of the control plane is not deleted with it.
-func TestSafety06WhatAUserCreatedOnTopStillBlocks(t *testing.T) {
+func TestWhatAUserCreatedOnTopStillBlocks(t *testing.T) {
 	t.Parallel()
 	env := adopted(t, terraform.ScopeNamespaced)
 	env.User(helper("karpenter", "helper", nil, fmt.Sprintf("waitForWorkspaces: [{name: %s}]", env.WorkspaceKey(fixture.ControlPlane).Name)))
@@ -133,7 +133,7 @@ func TestSafety06WhatAUserCreatedOnTopStillBlocks(t *testing.T) {
 }
 
 // A helper that is paused holds the deletion up, and the control plane reports which one.
-func TestSafety06APausedHelperIsReported(t *testing.T) {
+func TestAPausedHelperIsReported(t *testing.T) {
 	t.Parallel()
 	env := adopted(t, terraform.ScopeNamespaced)
 	env.Edit(&infrav1.WorkspaceTemplateApply{}, kubeconfigHelper, pause)

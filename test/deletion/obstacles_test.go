@@ -172,7 +172,7 @@ func resumeObjects(c *cell) {
 }
 
 // An edited template, and a foreground deletion, reached what a paused owner controls.
-func TestSafety17NothingOfAPausedOwnerIsChangedOrDestroyed(t *testing.T) {
+func TestNothingOfAPausedOwnerIsChangedOrDestroyed(t *testing.T) {
 	t.Parallel()
 	env := shared.NewEnvironment(t, terraform.ScopeCluster)
 	env.User(env.Everything()...)
@@ -202,7 +202,7 @@ func TestSafety17NothingOfAPausedOwnerIsChangedOrDestroyed(t *testing.T) {
 }
 
 // The EKS cluster was released, and then its VPC destroyed.
-func TestSafety05AVPCIsNotDestroyedUnderARetainedControlPlane(t *testing.T) {
+func TestAVPCIsNotDestroyedUnderARetainedControlPlane(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string][]client.DeleteOption{
 		"Background": nil,

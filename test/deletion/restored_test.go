@@ -60,7 +60,7 @@ func (c *cell) restore(b backup) {
 
 // A management cluster is lost and its objects are restored from manifests. Their owners have other UIDs now, so that the garbage
 // collector deletes them. What Terraform created must outlive that.
-func TestSafety04CollectedCopiesDestroyNothing(t *testing.T) {
+func TestCollectedCopiesDestroyNothing(t *testing.T) {
 	t.Parallel()
 	c := newCell(t, shared, rows[4], column{name: "restored with the UIDs of owners that are gone"})
 	c.build()

@@ -26,7 +26,7 @@ import (
 	"github.com/capt-provider/capt/test/fixture"
 )
 
-func TestDefect05CandidateIsNotDoubled(t *testing.T) {
+func TestCandidateIsNotDoubled(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t)
 	env.User(append(env.Templates(), document("WorkspaceTemplateApply", fixture.ControlPlane, `{templateRef: {name: eks}, variables: {cluster_name: demo, tags: a}}`))...)
@@ -90,7 +90,7 @@ output "networks" { value = var.endpoint_public_access_cidrs }
 }
 
 // The template comes after the control plane, as with GitOps, so that admission cannot refuse it.
-func TestSafety14ARestrictedAPIServerIsNotReplacedByAnOpenOne(t *testing.T) {
+func TestARestrictedAPIServerIsNotReplacedByAnOpenOne(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t)
 	const restricted = `endpointAccess: {publicCIDRs: [203.0.113.0/24]}`
@@ -121,7 +121,7 @@ func TestSafety14ARestrictedAPIServerIsNotReplacedByAnOpenOne(t *testing.T) {
 	env.refuses(plane(`endpointAccess: {publicCIDRs: [203.0.113.0/24, 198.51.100.0/24]}`), "spec.endpointAccess.publicCIDRs", "does not pass ${endpoint_public_access_cidrs}")
 }
 
-func TestSafety13ATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {
+func TestATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t)
 	env.User(env.VPCTemplate(fixture.VPCModule), applied("user", `variables: {vpc_name: a}`))

@@ -66,7 +66,7 @@ func (env environment) wiped(object client.Object, name, manager string) {
 }
 
 // Lost managedFields cost one repair, and no field stays that CAPT no longer wants.
-func TestSafety27LostManagedFieldsAreRestored(t *testing.T) {
+func TestLostManagedFieldsAreRestored(t *testing.T) {
 	t.Parallel()
 	env := ready(t)
 	const apply = fixture.ControlPlane
@@ -101,7 +101,7 @@ func TestSafety27LostManagedFieldsAreRestored(t *testing.T) {
 }
 
 // CAPT did not create an adopted Workspace: any write would make Terraform plan, so there is nothing to restore.
-func TestSafety27AnAdoptedWorkspaceIsNotWrittenWhenManagedFieldsAreLost(t *testing.T) {
+func TestAnAdoptedWorkspaceIsNotWrittenWhenManagedFieldsAreLost(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t)
 	env.User(env.VPCTemplate(fixture.VPCModule), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo))
@@ -128,7 +128,7 @@ func TestSafety27AnAdoptedWorkspaceIsNotWrittenWhenManagedFieldsAreLost(t *testi
 }
 
 // What others add to merged maps and lists is theirs: CAPT neither writes because of it nor removes it.
-func TestSafety24FieldsOfOtherManagersAreNotADifference(t *testing.T) {
+func TestFieldsOfOtherManagersAreNotADifference(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t)
 	env.User(fixture.CAPTCluster(fixture.Demo))

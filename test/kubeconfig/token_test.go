@@ -30,9 +30,9 @@ import (
 
 const name = "demo-kubeconfig"
 
-// TestSafety26TheLifeOfAKubeconfigWithAToken: it is made once, kept by the next manager, renewed with one write when it is due,
+// TestTheLifeOfAKubeconfigWithAToken: it is made once, kept by the next manager, renewed with one write when it is due,
 // whatever another namespace claims, and no other control plane gets one for the same EKS cluster.
-func TestSafety26TheLifeOfAKubeconfigWithAToken(t *testing.T) {
+func TestTheLifeOfAKubeconfigWithAToken(t *testing.T) {
 	first, second, attacker := newEnvironment(t), newEnvironment(t), newEnvironment(t)
 	attacker.User(controlPlane("Token")) // It has no Cluster, and is older than all others.
 	first.User(first.documents()...)

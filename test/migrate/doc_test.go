@@ -6,12 +6,12 @@
 // A migration has invariants. Each is tested, mostly by these tests:
 //
 //	1 captctl never writes Workspaces, ProviderConfigs or Secrets
-//	    test/migrate: TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted, TestARollbackRestoresEveryObject
+//	    test/migrate: TestWholeFleetIsAdoptedUpgradedAndDeleted, TestARollbackRestoresEveryObject
 //	    test/migrate/crash: TestARunThatIsKilledIsResumed
 //	2 The provider runs nothing because of a migration
-//	    test/migrate: TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted
+//	    test/migrate: TestWholeFleetIsAdoptedUpgradedAndDeleted
 //	3 WorkspaceTemplateApplies keep their UIDs; captctl sends no DELETE
-//	    test/migrate: TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted, TestARollbackRestoresEveryObject
+//	    test/migrate: TestWholeFleetIsAdoptedUpgradedAndDeleted, TestARollbackRestoresEveryObject
 //	    test/migrate/crash: TestARunThatIsKilledIsResumed
 //	4 A run that was killed, or that lost an answer, is resumed anywhere with the same end
 //	    test/migrate/crash: TestARunThatIsKilledIsResumed
@@ -28,7 +28,7 @@
 //	9 Memory is bounded and the rate limited
 //	    test/bench: BenchmarkMigrate
 //	10 The reference fleet needs no decision, and is adopted, upgraded and deleted
-//	    test/migrate: TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted
+//	    test/migrate: TestWholeFleetIsAdoptedUpgradedAndDeleted
 //	11 With --prove, a unit is adopted only if the plan of each Workspace is empty
 //	    test/migrate: TestAUnitIsAdoptedOnlyOnAnEmptyPlan
 //

@@ -38,16 +38,16 @@ var (
 	wholeLive = types.NamespacedName{Namespace: "live", Name: "live"}
 )
 
-// whole is the fleet of TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted.
+// whole is the fleet of TestWholeFleetIsAdoptedUpgradedAndDeleted.
 type whole struct {
 	*environment
 	before  *untouched
 	history *history
 }
 
-// TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted takes a fleet of the topology that CAPT v0.3.0 was measured with through all of its life, with
+// TestWholeFleetIsAdoptedUpgradedAndDeleted takes a fleet of the topology that CAPT v0.3.0 was measured with through all of its life, with
 // Terraform, Cluster API and the manager running, and no decision. One more cluster has a control plane that answers.
-func TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted(t *testing.T) {
+func TestWholeFleetIsAdoptedUpgradedAndDeleted(t *testing.T) {
 	t.Parallel()
 	env := &whole{environment: newEnvironment(t, sandbox.Options{ClusterAPI: true, KubeControllerManager: true, Provider: true})}
 	env.create()

@@ -72,7 +72,7 @@ func TestWhatAnOwnerHasIsNotDeletedByHand(t *testing.T) {
 	env.AwaitGone(apply, "owned")
 }
 
-func TestSafety25ShardsLeadAtTheSameTime(t *testing.T) {
+func TestShardsLeadAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
 	shards := map[string][]string{

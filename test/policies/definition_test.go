@@ -52,7 +52,7 @@ func definitions(t *testing.T) (found []*apiextensionsv1.CustomResourceDefinitio
 	return found
 }
 
-func TestSafety07DefinitionsAreNotDeleted(t *testing.T) {
+func TestDefinitionsAreNotDeleted(t *testing.T) {
 	t.Parallel()
 	for _, definition := range definitions(t) {
 		message := refused(t, func(ctx context.Context) error {
@@ -91,7 +91,7 @@ func TestSafety07DefinitionsAreNotDeleted(t *testing.T) {
 
 // Workspaces go with the definitions of provider-terraform, and Clusters with that of Cluster API. Deleting a collection names no
 // definition.
-func TestSafety07DefinitionsThatClustersStandOnAreNotDeleted(t *testing.T) {
+func TestDefinitionsThatClustersStandOnAreNotDeleted(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"workspaces.tf.upbound.io", "workspaces.tf.m.upbound.io", "clusters.cluster.x-k8s.io"} {
 		definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}

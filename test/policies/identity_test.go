@@ -44,7 +44,7 @@ type probe struct {
 }
 
 // The manager's account has another name and another namespace than in config/default.
-func TestSafety10PoliciesFollowTheInstallation(t *testing.T) {
+func TestPoliciesFollowTheInstallation(t *testing.T) {
 	t.Parallel()
 	manager, err := shared.InstalledManagerUser()
 	require.NoError(t, err)

@@ -33,7 +33,7 @@ func kubectlRefused(t *testing.T, namespace string) string {
 	return output
 }
 
-func TestSafety09NamespaceWithClustersIsNotDeleted(t *testing.T) {
+func TestNamespaceWithClustersIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	env := build(t, terraform.ScopeNamespaced)
 	output := kubectlRefused(t, env.Namespace)
@@ -109,7 +109,7 @@ func TestAWorkspaceWithAClaimKeepsItsNamespace(t *testing.T) {
 	require.NoError(t, err, output)
 }
 
-func TestSafety08WorkspaceWithAClaimIsNotDeletedByHand(t *testing.T) {
+func TestWorkspaceWithAClaimIsNotDeletedByHand(t *testing.T) {
 	t.Parallel()
 	for _, scope := range terraform.Scopes() {
 		t.Run(string(scope), func(t *testing.T) {

@@ -70,7 +70,7 @@ func asManager(env *fixture.Environment, request func(c client.Client) error) fu
 const why = "the platform team says no"
 
 // Each refused write is reported in a condition with the reason for the refusal, and succeeds once it is allowed again.
-func TestSafety10RefusedWriteIsReported(t *testing.T) {
+func TestRefusedWriteIsReported(t *testing.T) {
 	t.Parallel()
 	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
 	env.User(env.Templates()...)

@@ -146,7 +146,7 @@ func TestANameIsNotHeldByAnObjectOfAnotherNamespaceThatMakesNothing(t *testing.T
 
 // In a shared backend the external name of a Workspace says where its state is. A tenant who could choose it would plan against
 // the VPC of another namespace, and destroy that VPC with its own object.
-func TestSafety01StateOfAnotherNamespaceIsNeverUsed(t *testing.T) {
+func TestStateOfAnotherNamespaceIsNeverUsed(t *testing.T) {
 	for name, row := range map[string]struct {
 		template string
 		forge    func(apply *infrav1.WorkspaceTemplateApply, state string)

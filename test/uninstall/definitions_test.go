@@ -37,7 +37,7 @@ var definitions = []string{
 
 // The policy that keeps the definitions can be gone: deleting the manifests of CAPT a second time finds it deleted by the first.
 // Then the definitions go, and with them every object, while the manager runs or is installed again.
-func TestSafety07DeletedDefinitionsDestroyNothing(t *testing.T) {
+func TestDeletedDefinitionsDestroyNothing(t *testing.T) {
 	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
 	env.User(env.Everything()...)
 	env.AwaitState(controlplanev1.StateReady, "")

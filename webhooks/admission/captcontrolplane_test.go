@@ -175,7 +175,7 @@ func TestDefaultingAddsNoEmptyFields(t *testing.T) {
 }
 
 // An object that was stored before the rule existed can be changed in other fields; an update cannot add a field without effect.
-func TestSafety14UpdatesOfFieldsThatHaveNoEffect(t *testing.T) {
+func TestUpdatesOfFieldsThatHaveNoEffect(t *testing.T) {
 	closed := func(cidrs ...controlplanev1.CIDR) builder.Option {
 		return builder.With(func(c *controlplanev1.CAPTControlPlane) {
 			c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{PublicCIDRs: cidrs}

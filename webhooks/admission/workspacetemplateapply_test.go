@@ -30,7 +30,7 @@ import (
 )
 
 // The Workspaces would get an empty state in another account. The warning has their number.
-func TestSafety02ATemplateInUseWarnsAboutAnotherProviderConfig(t *testing.T) {
+func TestATemplateInUseWarnsAboutAnotherProviderConfig(t *testing.T) {
 	in := func(name string) *infrav1.WorkspaceTemplate {
 		return builder.WorkspaceTemplate("vpc", builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
 			spec.ProviderConfigRef = &terraform.ProviderConfigReference{Name: name}
@@ -67,7 +67,7 @@ func TestAnEditOfATemplateWarnsHowManyUseIt(t *testing.T) {
 	assert.Empty(t, validated(t, workspaceTemplateValidator(users), before, shared).Warnings, "the rendered Workspaces do not change")
 }
 
-func TestSafety14ATemplateThatLosesAPlaceholderIsAdmittedWithAWarning(t *testing.T) {
+func TestATemplateThatLosesAPlaceholderIsAdmittedWithAWarning(t *testing.T) {
 	restricted := builder.CAPTControlPlane("office", builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{PublicCIDRs: []controlplanev1.CIDR{"203.0.113.0/24"}}
 	}))

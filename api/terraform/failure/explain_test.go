@@ -192,7 +192,7 @@ Error: deleting EC2 Internet Gateway (igw-0ccccccccccccccc3): detaching EC2 Inte
 Error: deleting Security Group (sg-0ddddddddddddddd4): api error InvalidGroup.InUse: it is in use
 `
 
-func TestSafety28LeftoversAreReported(t *testing.T) {
+func TestLeftoversAreReported(t *testing.T) {
 	for name, secrets := range map[string]Secrets{"secrets are known": {}, "secrets cannot be read": unknown} {
 		t.Run(name, func(t *testing.T) {
 			got := Explain(failed(destroyFailed, leftovers), secrets, "")
@@ -206,7 +206,7 @@ func TestSafety28LeftoversAreReported(t *testing.T) {
 	}
 }
 
-func TestSafety28OnlyLeftoversGetThisAdvice(t *testing.T) {
+func TestOnlyLeftoversGetThisAdvice(t *testing.T) {
 	const advice = "not in the Terraform state"
 	violation := "Error: deleting EC2 VPC: DependencyViolation: it has dependencies\n"
 	assert.Contains(t, Explain(failed(destroyFailed, violation), Secrets{}, "").Message, "still use it, usually", "no IDs in the error")

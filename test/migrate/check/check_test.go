@@ -112,7 +112,7 @@ func requireNoWrites(t *testing.T, user string, since time.Time) {
 	}
 }
 
-func TestSafety07InstallersOfDefinitionsAreFound(t *testing.T) {
+func TestInstallersOfDefinitionsAreFound(t *testing.T) {
 	const name = "captclusters.infrastructure.cluster.x-k8s.io"
 	for tool, row := range map[string]struct {
 		installed string
