@@ -72,7 +72,7 @@ var outsideSeam = map[string]int{
 	"api/validation/modules":     1,
 	"api/validation/owners":      1,
 	"api/validation/ownership":   3,
-	"cmd/captctl/cluster":        1,
+	"cmd/captctl/cli":            1,
 	"cmd/captctl/diff":           11,
 	"cmd/captctl/fleet":          1,
 	"cmd/captctl/manifest":       1,
