@@ -52,7 +52,18 @@ type Revision struct {
 }
 
 // Approval is who approved a revision, and when, as the webhooks recorded it.
-type Approval struct{ By, At string }
+type Approval struct {
+	By string `json:"by,omitempty"`
+	At string `json:"at,omitempty"` // At is a time, RFC 3339.
+}
+
+// orNil returns nil for the zero value.
+func (a Approval) orNil() *Approval {
+	if a == (Approval{}) {
+		return nil
+	}
+	return &a
+}
 
 // approvalIn returns the approval that annotations record.
 func approvalIn(annotations map[string]string) Approval {

@@ -19,8 +19,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/validation/manifests"
 	"github.com/capt-provider/capt/cmd/captctl/command"
-	"github.com/capt-provider/capt/cmd/captctl/validate"
 	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/test/fixture"
 )
@@ -166,10 +166,10 @@ func (env environment) refusesWithoutCluster(row request) {
 	in := strings.NewReader(strings.Join(append(append([]string{env.VPCTemplate(fixture.VPCModule)}, row.given...), row.document), "\n---\n"))
 	streams := genericiooptions.IOStreams{In: in, Out: &out, ErrOut: io.Discard}
 	require.Error(env, command.New("captctl", []string{"validate", "-", "-o", "json", "--namespace", env.Namespace}, streams).ExecuteContext(env.Context()))
-	var report validate.Report
+	var report manifests.Report
 	require.NoError(env, json.Unmarshal([]byte(out.String()), &report))
-	require.True(env, slices.ContainsFunc(report.Findings, func(f validate.Finding) bool {
-		return f.Level == validate.LevelError && f.Field == row.field && strings.Contains(f.Message, row.text)
+	require.True(env, slices.ContainsFunc(report.Findings, func(f manifests.Finding) bool {
+		return f.Level == manifests.LevelError && f.Field == row.field && strings.Contains(f.Message, row.text)
 	}), "%+v", report.Findings)
 }
 

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	goruntime "runtime"
 	"runtime/debug"
@@ -25,6 +26,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -229,39 +231,7 @@ func exists(file string) bool {
 
 // Only is the namespace of --namespace; empty for all namespaces. The namespace of the kubeconfig's context is not used: a fleet is migrated as
 // a whole unless the user limits it.
-func (a *Access) Only() string {
-	if a.Namespace == nil {
-		return ""
-	}
-	return *a.Namespace
-}
-
-// Selected is the object that an argument names.
-type Selected struct {
-	Of              *Access
-	Namespace, Name string
-	// Kind is how messages name it; empty for a Cluster.
-	Kind string
-}
-
-// Complete takes the argument. Without a namespace, that of --namespace or of the context is meant.
-func (s *Selected) Complete(args []string) (err error) {
-	namespace, name, qualified := strings.Cut(args[0], "/")
-	if s.Namespace, s.Name = namespace, name; !qualified {
-		s.Name = args[0]
-		s.Namespace, _, err = s.Of.ToRawKubeConfigLoader().Namespace()
-	}
-	return err
-}
-
-// Validate checks the argument.
-func (s *Selected) Validate() error {
-	if s.Namespace == "" || s.Name == "" || strings.Contains(s.Name, "/") {
-		kind := cmp.Or(s.Kind, "CLUSTER")
-		return fmt.Errorf("%q: must be %s or NAMESPACE/%[2]s", s.Namespace+"/"+s.Name, kind)
-	}
-	return nil
-}
+func (a *Access) Only() string { return ptr.Deref(a.Namespace, "") }
 
 // Objects are all Clusters and the objects of CAPT that can belong to them.
 type Objects struct {
@@ -299,6 +269,23 @@ func Indexed[T any, P interface {
 	return found
 }
 
+// NamespaceLabels returns a function that reads the labels of namespaces, each once. They are nil if the namespace does not exist.
+func NamespaceLabels(ctx context.Context, reader client.Reader) func(name string) (labels.Set, error) {
+	known := map[string]labels.Set{}
+	return func(name string) (labels.Set, error) {
+		if found, ok := known[name]; ok {
+			return found, nil
+		}
+		namespace := &metav1.PartialObjectMetadata{}
+		namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+		if err := reader.Get(ctx, client.ObjectKey{Name: name}, namespace); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading namespace %s: %w", name, err)
+		}
+		known[name] = namespace.Labels
+		return known[name], nil
+	}
+}
+
 // Of returns the objects of CAPT that a Cluster refers to; nil for one that does not exist or is not CAPT's.
 func (o *Objects) Of(c *clusterv1.Cluster) (captCluster *infrav1.CAPTCluster, controlPlane *controlplanev1.CAPTControlPlane) {
 	if ref := c.Spec.InfrastructureRef; ref.APIGroup == infrav1.GroupVersion.Group {
@@ -321,87 +308,62 @@ func (a *Access) Patience(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeout(ctx, patience)
 }
 
-// Complete lists objects and completes with their names. If the cluster does not respond, it completes nothing, because a shell cannot show errors.
-func (a *Access) Complete(list client.ObjectList, names func() []string, options ...client.ListOption) cobra.CompletionFunc {
-	return func(command *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// completed are the objects of a list, with a prefix for each name.
+type completed struct {
+	prefix string
+	list   client.ObjectList
+}
+
+// complete completes with NAMESPACE/NAME of objects. If the cluster does not respond, it completes nothing, because a shell cannot show errors.
+func (a *Access) complete(all ...completed) cobra.CompletionFunc {
+	return func(command *cobra.Command, _ []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 		ctx, cancel := a.Patience(command.Context())
 		defer cancel()
 		connected, err := a.Client()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+		for _, one := range all {
+			if err != nil || connected.List(ctx, one.list) != nil {
+				break
+			}
+			_ = meta.EachListItem(one.list, func(object runtime.Object) error { // The function returns no error.
+				names = append(names, one.prefix+strings.TrimPrefix(client.ObjectKeyFromObject(object.(client.Object)).String(), "/"))
+				return nil
+			})
 		}
-		if err := connected.List(ctx, list, options...); err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return names(), cobra.ShellCompDirectiveNoFileComp
+		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // CompleteNamespaces with the namespaces of the cluster.
 func (a *Access) CompleteNamespaces() cobra.CompletionFunc {
-	list := &corev1.NamespaceList{}
-	return a.Complete(list, func() (names []string) {
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
-		}
-		return names
-	})
+	return a.complete(completed{"", &corev1.NamespaceList{}})
 }
 
 // CompleteClusters with NAMESPACE/NAME of the Clusters.
 func (a *Access) CompleteClusters() cobra.CompletionFunc {
-	return a.completeObjects(&clusterv1.ClusterList{})
+	return a.complete(completed{"", &clusterv1.ClusterList{}})
 }
 
 // CompleteTemplates with NAMESPACE/NAME of the WorkspaceTemplates.
 func (a *Access) CompleteTemplates() cobra.CompletionFunc {
-	return a.completeObjects(&infrav1.WorkspaceTemplateList{})
+	return a.complete(completed{"", &infrav1.WorkspaceTemplateList{}})
 }
 
 // CompleteApplies with NAMESPACE/NAME of the WorkspaceTemplateApplies.
 func (a *Access) CompleteApplies() cobra.CompletionFunc {
-	return a.completeObjects(&infrav1.WorkspaceTemplateApplyList{})
+	return a.complete(completed{"", &infrav1.WorkspaceTemplateApplyList{}})
 }
 
 // CompleteFailing with NAMESPACE/NAME of the Clusters, and with KIND/NAMESPACE/NAME of the WorkspaceTemplateApplies.
 func (a *Access) CompleteFailing() cobra.CompletionFunc {
-	return func(command *cobra.Command, args []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		found, directive := a.CompleteClusters()(command, args, text)
-		applies, _ := a.CompleteApplies()(command, args, text)
-		for _, name := range applies {
-			found = append(found, "workspacetemplateapply/"+name)
-		}
-		return found, directive
-	}
+	return a.complete(completed{"", &clusterv1.ClusterList{}}, completed{"workspacetemplateapply/", &infrav1.WorkspaceTemplateApplyList{}})
 }
 
 // CompleteImpact with KIND/NAMESPACE/NAME of the objects of CAPT.
 func (a *Access) CompleteImpact() cobra.CompletionFunc {
-	return func(command *cobra.Command, args []string, text string) (found []cobra.Completion, directive cobra.ShellCompDirective) {
-		for _, kind := range []struct {
-			name     string
-			complete cobra.CompletionFunc
-		}{
-			{"WorkspaceTemplate", a.CompleteTemplates()}, {"WorkspaceTemplateApply", a.CompleteApplies()}, {"Cluster", a.CompleteClusters()},
-		} {
-			names, _ := kind.complete(command, args, text)
-			for _, name := range names {
-				found = append(found, kind.name+"/"+name)
-			}
-		}
-		return found, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// completeObjects completes with NAMESPACE/NAME.
-func (a *Access) completeObjects(list client.ObjectList) cobra.CompletionFunc {
-	return a.Complete(list, func() (names []string) {
-		_ = meta.EachListItem(list, func(object runtime.Object) error { // The function returns no error.
-			names = append(names, client.ObjectKeyFromObject(object.(client.Object)).String())
-			return nil
-		})
-		return names
-	})
+	return a.complete(
+		completed{"WorkspaceTemplate/", &infrav1.WorkspaceTemplateList{}}, completed{"WorkspaceTemplateApply/", &infrav1.WorkspaceTemplateApplyList{}},
+		completed{"Cluster/", &clusterv1.ClusterList{}},
+	)
 }
 
 // CompleteContexts with those of the kubeconfig.
@@ -410,12 +372,7 @@ func (a *Access) CompleteContexts(*cobra.Command, []string, string) ([]cobra.Com
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	names := make([]cobra.Completion, 0, len(config.Contexts))
-	for name := range config.Contexts {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return slices.Sorted(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp
 }
 
 // Watched are kinds of objects, in a namespace or in all if it is empty.

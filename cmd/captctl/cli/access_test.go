@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -107,4 +108,12 @@ func TestAWarningNamesTheObjectThatIsWritten(t *testing.T) {
 		"Warning: spec.region is deprecated (not repeated for other objects)\n", printed.String())
 	write("fourth")
 	assert.Equal(t, 3, strings.Count(printed.String(), "\n"))
+}
+
+func TestAFormatThatIsNotThereIsRefused(t *testing.T) {
+	o, command := &Options{}, &cobra.Command{}
+	o.AddOutput(command)
+	require.NoError(t, o.Validate())
+	o.format = "mermaid"
+	assert.EqualError(t, o.Validate(), `there is no output format "mermaid"; use one of table, wide, json, yaml`)
 }

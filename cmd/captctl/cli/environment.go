@@ -7,10 +7,12 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/utils/clock"
@@ -47,6 +50,7 @@ type Environment struct {
 	// Interactive is true if questions can be asked: standard input and standard error are terminals.
 	Interactive bool
 	Migration
+	warned sets.Set[string]
 }
 
 // Migration has the functions that need a real API server and a running manager. Tests of commands replace them.
@@ -70,42 +74,157 @@ func isTerminal(in io.Reader) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
+// TypeMeta is that of a document of a kind.
+func TypeMeta(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: kind}
+}
+
 // Now is the time of a document.
 func (e *Environment) Now() metav1.Time { return metav1.NewTime(e.Clock.Now()) }
 
-// Printer prints to standard output.
-func (e *Environment) Printer(format output.Format) *output.Printer {
-	return output.NewPrinter(e.Out, format, e.NoColor)
+// Warn prints a warning once, also if --watch reads often.
+func (e *Environment) Warn(format string, args ...any) {
+	text := fmt.Sprintf("Warning: "+format+"\n", args...)
+	if e.warned == nil {
+		e.warned = sets.New[string]()
+	}
+	if !e.warned.Has(text) {
+		e.warned.Insert(text)
+		fmt.Fprint(e.ErrOut, text)
+	}
 }
+
+// Options are those that several commands have. A command embeds them, and adds flags and arguments with their functions.
+type Options struct {
+	*Environment
+	// Namespace and Name are those of the object that the argument names.
+	Namespace, Name string
+	// Paths are the manifests, and Recursive is true if they include subdirectories.
+	Paths     []string
+	Recursive bool
+	// Hint follows the error about a wrong name of the argument.
+	Hint string
+
+	kind          string // kind is how messages name the object of the argument; empty without one.
+	format        output.Format
+	formats       []output.Format
+	pathsRequired bool
+	watch, all    bool
+}
+
+// AddOutput adds --output, for the usual formats and more.
+func (o *Options) AddOutput(command *cobra.Command, more ...output.Format) {
+	o.AddFormats(command, append([]output.Format{output.Table, output.Wide, output.JSON, output.YAML}, more...)...)
+}
+
+// AddFormats adds --output to a command that has formats of its own only; the first is the default.
+func (o *Options) AddFormats(command *cobra.Command, formats ...output.Format) {
+	o.formats = formats
+	command.Flags().StringVarP((*string)(&o.format), "output", "o", string(formats[0]), "Output format: "+o.formatNames()+".")
+	CompleteFlag(command, "output", cobra.FixedCompletions(strings.Split(o.formatNames(), ", "), cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (o *Options) formatNames() string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(o.formats), " ", ", "), "[]")
+}
+
+// AddView adds --watch and --output.
+func (o *Options) AddView(command *cobra.Command, more ...output.Format) {
+	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "Print the output again whenever it changes.")
+	o.AddOutput(command, more...)
+}
+
+// AddAllNamespaces adds --all-namespaces, for users of kubectl: commands that have it read all namespaces without it, too.
+func (o *Options) AddAllNamespaces(command *cobra.Command) {
+	command.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "All namespaces, as without --namespace.")
+}
+
+// Only is the namespace that is read; empty for all.
+func (o *Options) Only() string {
+	if o.all {
+		return ""
+	}
+	return o.Access.Only()
+}
+
+// AddFiles adds --filename and --recursive.
+func (o *Options) AddFiles(command *cobra.Command, required bool) {
+	command.Flags().StringArrayVarP(&o.Paths, "filename", "f", nil, `File or directory with manifests, or "-" for standard input. Can be repeated.`)
+	command.Flags().BoolVarP(&o.Recursive, "recursive", "R", false, "Also read subdirectories.")
+	CompleteFlag(command, "filename", Files("yaml", "yml", "json"))
+	o.pathsRequired = required
+}
+
+// Takes lets a command take the name of an object. It is required, unless the command has other rules for its arguments.
+func (o *Options) Takes(command *cobra.Command, kind string, complete cobra.CompletionFunc) {
+	if o.kind, command.ValidArgsFunction = kind, complete; command.Args == nil {
+		command.Args = cobra.ExactArgs(1)
+	}
+}
+
+// Complete takes the argument. Without a namespace, that of --namespace or of the context is meant.
+func (o *Options) Complete(args []string) (err error) {
+	if len(args) == 0 || o.kind == "" {
+		o.kind = ""
+		return nil
+	}
+	namespace, name, qualified := strings.Cut(args[0], "/")
+	if o.Namespace, o.Name = namespace, name; !qualified {
+		o.Name = args[0]
+		o.Namespace, _, err = o.Access.ToRawKubeConfigLoader().Namespace()
+	}
+	return err
+}
+
+// Validate checks the argument and the flags.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.kind != "" && (o.Namespace == "" || o.Name == "" || strings.Contains(o.Name, "/")) {
+		errs = append(errs, fmt.Errorf("%q: must be %s or NAMESPACE/%[2]s%s", o.Namespace+"/"+o.Name, o.kind, o.Hint))
+	}
+	if o.pathsRequired && len(o.Paths) == 0 {
+		errs = append(errs, errors.New("--filename is required: it names the manifests"))
+	}
+	if o.formats != nil && !slices.Contains(o.formats, o.format) {
+		errs = append(errs, fmt.Errorf("there is no output format %q; use one of %s", o.format, o.formatNames()))
+	}
+	return errors.Join(errs...)
+}
+
+// Format is that of --output; a table without it.
+func (o *Options) Format() output.Format { return cmp.Or(o.format, output.Table) }
+
+// Printer prints to standard output.
+func (o *Options) Printer() *output.Printer { return output.NewPrinter(o.Out, o.Format(), o.NoColor) }
 
 // clearScreen moves the cursor to the upper left corner of a terminal and clears it.
 const clearScreen = "\x1b[H\x1b[2J\x1b[3J"
 
 // Redraw prints a new version of the same output: on a terminal over the previous one, elsewhere below it. Text output also has the time.
-func (e *Environment) Redraw(format output.Format, draw func(*output.Printer) error) error {
+func (o *Options) Redraw(draw func(*output.Printer) error) error {
 	var text bytes.Buffer
-	if err := draw(e.Printer(format).To(&text)); err != nil {
+	if err := draw(o.Printer().To(&text)); err != nil {
 		return err
 	}
 	switch {
-	case printers.IsTerminal(e.Out):
-		fmt.Fprint(e.Out, clearScreen)
-	case format == output.YAML:
-		fmt.Fprintln(e.Out, "---")
+	case printers.IsTerminal(o.Out):
+		fmt.Fprint(o.Out, clearScreen)
+	case o.Format() == output.YAML:
+		fmt.Fprintln(o.Out, "---")
 	}
-	if !format.ForMachines() {
-		fmt.Fprintf(e.Out, "%s\n\n", e.Clock.Now().UTC().Format(time.RFC3339))
+	if !o.Format().ForMachines() {
+		fmt.Fprintf(o.Out, "%s\n\n", o.Clock.Now().UTC().Format(time.RFC3339))
 	}
-	_, err := e.Out.Write(text.Bytes())
+	_, err := o.Out.Write(text.Bytes())
 	return err
 }
 
 // Progress is shown on standard error, so that it is never part of the output. With an output for machines it is shown on a terminal only.
-func (e *Environment) Progress(format output.Format) *output.Progress {
-	if format.ForMachines() && !printers.IsTerminal(e.ErrOut) {
-		return output.NewProgress(nil, e.Clock)
+func (o *Options) Progress() *output.Progress {
+	if o.Format().ForMachines() && !printers.IsTerminal(o.ErrOut) {
+		return output.NewProgress(nil, o.Clock)
 	}
-	return output.NewProgress(e.ErrOut, e.Clock)
+	return output.NewProgress(o.ErrOut, o.Clock)
 }
 
 // Command is the life cycle of every command: fill in what was not given, check the flags, run.
@@ -115,8 +234,7 @@ type Command interface {
 	Run(ctx context.Context) error
 }
 
-// Run is the RunE of a command.
-func Run(options Command) func(*cobra.Command, []string) error {
+func run(options Command) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, args []string) error {
 		if err := options.Complete(args); err != nil {
 			return err
@@ -128,20 +246,22 @@ func Run(options Command) func(*cobra.Command, []string) error {
 	}
 }
 
-// AllNamespaces is the flag --all-namespaces, for users of kubectl: commands that have it read all namespaces without it, too.
-type AllNamespaces struct{ all bool }
-
-// AddFlags adds the flag.
-func (a *AllNamespaces) AddFlags(command *cobra.Command) {
-	command.Flags().BoolVarP(&a.all, "all-namespaces", "A", false, "All namespaces, as without --namespace.")
+// New completes a command: it runs the options and, unless it has others, takes no arguments.
+func New(command *cobra.Command, options Command) *cobra.Command {
+	if command.Args == nil {
+		command.Args, command.ValidArgsFunction = cobra.NoArgs, cobra.NoFileCompletions
+	}
+	command.RunE = run(options)
+	return command
 }
 
-// Only is the namespace that is read; empty for all.
-func (a *AllNamespaces) Only(access *Access) string {
-	if a.all {
-		return ""
+// NewGroup completes a command that only has subcommands.
+func NewGroup(environment *Environment, command *cobra.Command, subcommands ...func(*Environment) *cobra.Command) *cobra.Command {
+	command.Args, command.RunE = cobra.NoArgs, func(command *cobra.Command, _ []string) error { return command.Help() }
+	for _, add := range subcommands {
+		command.AddCommand(add(environment))
 	}
-	return access.Only()
+	return command
 }
 
 // explained adds to errors of the API server what to do about them. Only a migration has a list of the permissions that it needs.
@@ -287,27 +407,6 @@ const (
 	readInterval = time.Second
 )
 
-// View are the options of commands that print what they read, once or whenever it changes.
-type View struct {
-	*Environment
-	Output *output.Flag
-	watch  bool
-}
-
-// NewView returns the options for the usual formats and more.
-func NewView(environment *Environment, more ...output.Format) View {
-	return View{Environment: environment, Output: output.NewFlag(more...)}
-}
-
-// AddFlags adds --watch and --output.
-func (v *View) AddFlags(command *cobra.Command) {
-	command.Flags().BoolVarP(&v.watch, "watch", "w", false, "Print the output again whenever it changes.")
-	v.Output.Add(command)
-}
-
-// Validate checks the flags.
-func (v *View) Validate() error { return v.Output.Validate() }
-
 // spaced sends signals on, each at least readInterval after the one before.
 func spaced(ctx context.Context, c clock.Clock, changed <-chan struct{}) <-chan struct{} {
 	due := make(chan struct{})
@@ -334,25 +433,25 @@ func spaced(ctx context.Context, c clock.Clock, changed <-chan struct{}) <-chan 
 }
 
 // Show reads and prints. With --watch it reads when an object has changed, and prints when that, or the time, changes what is printed.
-func Show[T any](ctx context.Context, v *View, reader client.WithWatch, watched Watched, read func(context.Context) (T, error), draw func(*output.Printer, T) error) error {
+func Show[T any](ctx context.Context, o *Options, reader client.WithWatch, watched Watched, read func(context.Context) (T, error), draw func(*output.Printer, T) error) error {
 	found, err := read(ctx)
-	if err != nil || !v.watch {
+	if err != nil || !o.watch {
 		if err == nil {
-			err = draw(v.Printer(v.Output.Format()), found)
+			err = draw(o.Printer(), found)
 		}
 		return err
 	}
-	ticker := v.Clock.NewTicker(refresh)
+	ticker := o.Clock.NewTicker(refresh)
 	defer ticker.Stop()
-	changed := spaced(ctx, v.Clock, Changes(ctx, reader, refresh, watched))
+	changed := spaced(ctx, o.Clock, Changes(ctx, reader, refresh, watched))
 	for last := ""; ; {
 		var text bytes.Buffer
-		if err := draw(v.Printer(v.Output.Format()).To(&text), found); err != nil {
+		if err := draw(o.Printer().To(&text), found); err != nil {
 			return err
 		}
 		if text.String() != last {
 			last = text.String()
-			if err := v.Redraw(v.Output.Format(), func(to *output.Printer) error { return draw(to, found) }); err != nil {
+			if err := o.Redraw(func(to *output.Printer) error { return draw(to, found) }); err != nil {
 				return err
 			}
 		}
@@ -363,7 +462,7 @@ func Show[T any](ctx context.Context, v *View, reader client.WithWatch, watched 
 		case <-changed:
 			next, err := read(ctx)
 			if err != nil { // The API server may restart. What was read last is still shown.
-				fmt.Fprintf(v.ErrOut, "Warning: %v\n", err)
+				fmt.Fprintf(o.ErrOut, "Warning: %v\n", err)
 				continue
 			}
 			found = next
@@ -373,10 +472,10 @@ func Show[T any](ctx context.Context, v *View, reader client.WithWatch, watched 
 
 // Follow calls a function when an object may have changed, until it returns that it is done, or the context is canceled. Its errors are warnings:
 // the API server may restart.
-func Follow(ctx context.Context, e *Environment, reader client.WithWatch, watched Watched, changed func(context.Context) (done bool, err error)) error {
+func (o *Options) Follow(ctx context.Context, reader client.WithWatch, watched Watched, changed func(context.Context) (done bool, err error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	due := spaced(ctx, e.Clock, Changes(ctx, reader, refresh, watched))
+	due := spaced(ctx, o.Clock, Changes(ctx, reader, refresh, watched))
 	for {
 		select {
 		case <-ctx.Done():
@@ -386,7 +485,7 @@ func Follow(ctx context.Context, e *Environment, reader client.WithWatch, watche
 			case done:
 				return nil
 			case err != nil && ctx.Err() == nil:
-				fmt.Fprintf(e.ErrOut, "Warning: %v\n", err)
+				fmt.Fprintf(o.ErrOut, "Warning: %v\n", err)
 			}
 		}
 	}

@@ -4,44 +4,36 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
+
+	"github.com/capt-provider/capt/api/validation/manifests"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/convert"
 )
 
 // Stdin is the name of standard input.
 const Stdin = "-"
 
-// AddFileFlags adds --filename and --recursive.
-func AddFileFlags(command *cobra.Command, paths *[]string, recursive *bool) {
-	command.Flags().StringArrayVarP(paths, "filename", "f", nil, `File or directory with manifests, or "-" for standard input. Can be repeated.`)
-	command.Flags().BoolVarP(recursive, "recursive", "R", false, "Also read subdirectories.")
-	CompleteFlag(command, "filename", Files("yaml", "yml", "json"))
-}
-
-// ValidatePaths requires a path.
-func ValidatePaths(paths []string) error {
-	if len(paths) == 0 {
-		return errors.New("--filename is required: it names the manifests")
-	}
-	return nil
-}
-
-// ExpandPaths returns the names of the files at the paths, as kubectl finds them.
-func ExpandPaths(paths []string, recursive bool) ([]string, error) {
-	var files []string
-	for _, path := range paths {
+// Expand returns the names of the files at the paths, as kubectl finds them.
+func (o *Options) Expand() (files []string, err error) {
+	for _, path := range o.Paths {
 		if path == Stdin {
 			files = append(files, Stdin)
 			continue
 		}
-		visitors, err := resource.ExpandPathsToFileVisitors(nil, path, recursive, resource.FileExtensions, nil)
+		visitors, err := resource.ExpandPathsToFileVisitors(nil, path, o.Recursive, resource.FileExtensions, nil)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, fmt.Errorf("the path %q does not exist", path)
@@ -61,6 +53,50 @@ func (e *Environment) ReadFile(file string) ([]byte, error) {
 		return io.ReadAll(e.In)
 	}
 	return os.ReadFile(file) //nolint:gosec // Users name the files.
+}
+
+// Manifests reads the objects of the files. Those without a namespace get that of the kubeconfig or of --namespace.
+func (o *Options) Manifests(ctx context.Context) (*manifests.Content, error) {
+	converter, err := convert.New()
+	if err != nil {
+		return nil, err
+	}
+	namespace, _, err := o.Access.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		namespace = metav1.NamespaceDefault // Without a cluster, a kubeconfig that cannot be read does not matter.
+	}
+	decoder := &manifests.Decoder{Scheme: Scheme(), Schemas: converter.Schemas, Parse: convert.Parse, Namespace: namespace, Hub: func(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		if object.GetKind() == "Cluster" {
+			return migrate.ClusterToHub(object)
+		}
+		return converter.Hub(ctx, object)
+	}}
+	files, err := o.Expand()
+	content := &manifests.Content{Files: len(files)}
+	for _, file := range files {
+		data, err := o.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		line := 1
+		for _, part := range convert.Split(string(data)) {
+			decoder.Read(ctx, content, file, line, part)
+			line += strings.Count(part, "\n")
+		}
+	}
+	return content, err
+}
+
+// ValidManifests is Manifests for commands that cannot use what kubectl apply would reject. The error says so, and what to do next.
+func (o *Options) ValidManifests(ctx context.Context, title, next string) (*manifests.Content, error) {
+	content, err := o.Manifests(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if rejected := content.Rejected(); len(rejected) > 0 {
+		return nil, &ListError{Title: title, Items: rejected, Next: next}
+	}
+	return content, nil
 }
 
 // Save writes a file: completely or not at all. An existing file is replaced: it keeps its mode, and a link to it stays a link. Nothing

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/cmd/captctl/impact"
 )
 
 // sharedFleet has two Clusters in two namespaces whose control planes use one template. A WorkspaceTemplateApply without a Cluster uses another one.
@@ -122,7 +122,7 @@ func TestTreeShowsTheImpactOfWhatWorkspacesReferTo(t *testing.T) {
 		}
 		out, _, err := sharedFleet().run(t, "tree", "--impact", row.object, "-o", "json", "-n", namespace)
 		require.NoError(t, err, row.object)
-		var found impact.Impact
+		var found graph.Impact
 		require.NoError(t, json.Unmarshal([]byte(out), &found))
 		assert.Equal(t, row.clusters, found.Clusters, row.object)
 		assert.Equal(t, row.workspaces, found.Workspaces, row.object)

@@ -23,7 +23,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
-	"github.com/capt-provider/capt/cmd/captctl/rollouts"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -189,12 +188,12 @@ func TestTemplateStatusShowsFailuresAndHowToContinue(t *testing.T) {
 
 	out, _, err = s.run(t, "template", "status", "team-a/vpc", "-o", "json")
 	require.NoError(t, err)
-	var status rollouts.Status
+	var status rollout.Status
 	require.NoError(t, json.Unmarshal([]byte(out), &status))
 	assert.Equal(t, infrav1.RolloutCanary, status.Stage)
 	assert.Equal(t, infrav1.RolloutStoppedReason, status.Reason)
 	assert.Equal(t, map[rollout.UserState]int{rollout.UserFailed: 1, rollout.UserWaiting: 2}, status.Counts)
-	assert.Equal(t, &rollouts.Approval{By: "alice", At: "2026-10-22T09:00:00Z"}, status.Approval)
+	assert.Equal(t, &rollout.Approval{By: "alice", At: "2026-10-22T09:00:00Z"}, status.Approval)
 	assert.True(t, status.Revisions[0].Target)
 	assert.Equal(t, s.two, status.Users[0].Assigned)
 }
@@ -239,7 +238,7 @@ func TestTemplateStatusShowsUsersThatAreBeingDeleted(t *testing.T) {
 	assert.Regexp(t, `Users: +3 being deleted \(team-a/a, team-a/b, team-b/c\)\n`, out)
 	out, _, err = s.run(t, "template", "status", "team-a/vpc", "-o", "json")
 	require.NoError(t, err)
-	var status rollouts.Status
+	var status rollout.Status
 	require.NoError(t, json.Unmarshal([]byte(out), &status))
 	assert.Equal(t, []string{"team-a/a", "team-a/b", "team-b/c"}, status.Deleting)
 	assert.Empty(t, status.Users)

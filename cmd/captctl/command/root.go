@@ -5,6 +5,7 @@
 package command
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/diff"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
 	"github.com/capt-provider/capt/cmd/captctl/migration"
+	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/template"
 	"github.com/capt-provider/capt/cmd/captctl/validate"
 )
@@ -64,7 +66,7 @@ Flags:
 `
 
 func newRoot(environment *cli.Environment) *cobra.Command {
-	root := &cobra.Command{
+	root := cli.NewGroup(environment, &cobra.Command{
 		Use:   name,
 		Short: "Manage CAPT clusters",
 		Long: `captctl manages the clusters of CAPT, the Cluster API provider that creates Amazon EKS clusters with
@@ -92,12 +94,13 @@ plugin: kubectl capt.`,
 
   # Show the version
   captctl version`,
-		Args:              cobra.NoArgs,
-		RunE:              func(command *cobra.Command, _ []string) error { return command.Help() },
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		DisableAutoGenTag: true,
-	}
+	},
+		fleet.NewGet, fleet.NewDescribe, fleet.NewTree, fleet.NewReport, fleet.NewLogs, fleet.NewPause, fleet.NewResume, fleet.NewRetry, fleet.NewReconcile,
+		diff.New, validate.New, template.New, migration.New, convert.New, newVersion,
+	)
 	root.SetIn(environment.In)
 	root.SetOut(environment.Out)
 	root.SetErr(environment.ErrOut)
@@ -106,13 +109,6 @@ plugin: kubectl capt.`,
 		return fmt.Errorf("%w; %s --help shows the flags", err, command.CommandPath())
 	})
 	addFlags(root, environment)
-	for _, add := range []func(*cli.Environment) *cobra.Command{
-		fleet.NewGet, fleet.NewDescribe, fleet.NewTree, fleet.NewReport, fleet.NewLogs, fleet.NewPause, fleet.NewResume, fleet.NewRetry, fleet.NewReconcile,
-		diff.New, validate.New, template.New, migration.New, convert.New,
-		newVersion,
-	} {
-		root.AddCommand(add(environment))
-	}
 	completeCompletion(root)
 	explainArguments(root)
 	return root
@@ -154,6 +150,34 @@ func addFlags(root *cobra.Command, environment *cli.Environment) {
 	flags.Lookup("cache-dir").DefValue = "$HOME/.kube/cache" // Help is the same on all machines.
 	cli.CompleteFlag(root, "namespace", environment.Access.CompleteNamespaces())
 	cli.CompleteFlag(root, "context", environment.Access.CompleteContexts)
+}
+
+type versionOptions struct{ cli.Options }
+
+func newVersion(environment *cli.Environment) *cobra.Command {
+	o := &versionOptions{cli.Options{Environment: environment}}
+	command := &cobra.Command{
+		Use:   "version",
+		Short: "Show the version of captctl",
+		Long: `Shows the version of captctl, the commit that it was built from, and the version of the plans that
+it writes and reads. It does not connect to a cluster.`,
+		Example: `  captctl version
+  captctl version -o json`,
+	}
+	o.AddOutput(command)
+	return cli.New(command, o)
+}
+
+// Run prints.
+func (o *versionOptions) Run(context.Context) error {
+	v := cli.BuildVersion()
+	return o.Printer().Document(v, func(p *output.Printer) {
+		p.Linef("captctl %s (%s, %s)", v.Version, v.GoVersion, v.Platform)
+		if p.Wide() {
+			p.Linef("commit %s of %s, modified: %t", v.Commit, v.CommitTime, v.Modified)
+			p.Linef("plans of %s", v.PlanVersion)
+		}
+	})
 }
 
 // callAs changes the name of the program in all help texts.

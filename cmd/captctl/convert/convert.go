@@ -57,11 +57,10 @@ const example = `  # Print a manifest as v1beta2
   # Convert the files, with what the migration wrote into the objects in the cluster
   captctl convert -f manifests/ -R --from-cluster --write`
 
-// Options are the options of convert.
-type Options struct {
-	*cli.Environment
-	paths                                          []string
-	recursive, write, detailedExitCode, useCluster bool
+// options are the options of convert.
+type options struct {
+	cli.Options
+	write, detailedExitCode, useCluster bool
 
 	converter *convert.Converter
 	// asDiff prints diffs instead of converted manifests.
@@ -70,49 +69,42 @@ type Options struct {
 
 // New is the command convert.
 func New(environment *cli.Environment) *cobra.Command {
-	o := &Options{Environment: environment}
+	o := &options{Options: cli.Options{Environment: environment}}
 	command := &cobra.Command{
-		Use:               "convert -f FILENAME",
-		Short:             "Convert manifests from v1beta1 to v1beta2",
-		Long:              long,
-		Example:           example,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              cli.Run(o),
+		Use:     "convert -f FILENAME",
+		Short:   "Convert manifests from v1beta1 to v1beta2",
+		Long:    long,
+		Example: example,
 	}
-	cli.AddFileFlags(command, &o.paths, &o.recursive)
+	o.AddFiles(command, true)
 	flags := command.Flags()
 	flags.BoolVar(&o.write, "write", false, "Write the converted files in place.")
 	flags.BoolVar(&o.useCluster, "from-cluster", false, "Add what captctl migrate apply wrote into the objects in the cluster.")
 	flags.BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with code 2 if files would change and --write is not set.")
-	return command
+	return cli.New(command, o)
 }
 
 // Complete decides what is printed.
-func (o *Options) Complete([]string) (err error) {
-	if o.converter, err = convert.New(); err != nil {
-		return err
-	}
-	o.asDiff = len(o.paths) > 1
-	for _, path := range o.paths {
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			o.asDiff = true
-		}
-	}
-	return nil
+func (o *options) Complete([]string) (err error) {
+	o.asDiff = len(o.Paths) > 1 || slices.ContainsFunc(o.Paths, func(path string) bool {
+		info, err := os.Stat(path)
+		return err == nil && info.IsDir()
+	})
+	o.converter, err = convert.New()
+	return err
 }
 
 // Validate checks the flags.
-func (o *Options) Validate() error {
-	if o.write && slices.Contains(o.paths, cli.Stdin) {
+func (o *options) Validate() error {
+	if o.write && slices.Contains(o.Paths, cli.Stdin) {
 		return errors.New("--write cannot be combined with standard input; without --write the result is printed")
 	}
-	return cli.ValidatePaths(o.paths)
+	return o.Options.Validate()
 }
 
 // Run converts and prints or writes.
-func (o *Options) Run(ctx context.Context) error {
-	files, err := cli.ExpandPaths(o.paths, o.recursive)
+func (o *options) Run(ctx context.Context) error {
+	files, err := o.Expand()
 	if err != nil {
 		return err
 	}
@@ -152,7 +144,7 @@ func (o *Options) Run(ctx context.Context) error {
 }
 
 // put writes or prints a file. Writing keeps its mode, and follows links.
-func (o *Options) put(file string, result *convert.Result) error {
+func (o *options) put(file string, result *convert.Result) error {
 	switch {
 	case o.write && result.Changed():
 		return cli.Save(file, func(out io.Writer) error {
@@ -179,7 +171,7 @@ func lines(data []byte) []string {
 	return lines
 }
 
-func (o *Options) summary(files, changed, failed int) error {
+func (o *options) summary(files, changed, failed int) error {
 	switch {
 	case o.write:
 		fmt.Fprintf(o.ErrOut, "%d of %d files converted\n", changed, files)
@@ -196,7 +188,7 @@ func (o *Options) summary(files, changed, failed int) error {
 }
 
 // live reads objects of the cluster, and never writes one.
-func (o *Options) live() (func(context.Context, schema.GroupVersionKind, string, string) (*unstructured.Unstructured, error), error) {
+func (o *options) live() (func(context.Context, schema.GroupVersionKind, string, string) (*unstructured.Unstructured, error), error) {
 	reader, err := o.Access.Client()
 	if err != nil {
 		return nil, err

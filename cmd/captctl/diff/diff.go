@@ -7,7 +7,6 @@ package diff
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -15,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capt-provider/capt/api/changes"
+	"github.com/capt-provider/capt/api/validation/manifests"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/manifest"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
 )
@@ -59,49 +58,27 @@ type Diff struct {
 	Workspaces      []changes.Workspace `json:"workspaces"`           // Workspaces are those that were compared, sorted by Cluster.
 }
 
-// options are the options of diff.
+// options are the options of diff. The name of the Cluster is empty if there is no argument.
 type options struct {
-	*cli.Environment
-	// selected is the Cluster that the argument names; its name is empty if there is no argument.
-	selected         cli.Selected
-	output           *output.Flag
-	paths            []string
-	recursive        bool
+	cli.Options
 	detailedExitCode bool
 }
 
 // New returns captctl diff.
 func New(environment *cli.Environment) *cobra.Command {
-	o := &options{Environment: environment, selected: cli.Selected{Of: environment.Access}, output: output.NewFlag()}
+	o := &options{Options: cli.Options{Environment: environment}}
 	command := &cobra.Command{
-		Use:               "diff [[NAMESPACE/]CLUSTER]",
-		Short:             "Show what the manager would change in Workspaces",
-		Long:              long,
-		Example:           example,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: environment.Access.CompleteClusters(),
-		RunE:              cli.Run(o),
+		Use:     "diff [[NAMESPACE/]CLUSTER]",
+		Short:   "Show what the manager would change in Workspaces",
+		Long:    long,
+		Example: example,
+		Args:    cobra.MaximumNArgs(1),
 	}
-	cli.AddFileFlags(command, &o.paths, &o.recursive)
+	o.Takes(command, "CLUSTER", environment.Access.CompleteClusters())
+	o.AddFiles(command, false)
 	command.Flags().BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with code 2 if Workspaces would change.")
-	o.output.Add(command)
-	return command
-}
-
-// Complete takes the argument.
-func (o *options) Complete(args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return o.selected.Complete(args)
-}
-
-// Validate checks the argument and the flags.
-func (o *options) Validate() error {
-	if o.selected != (cli.Selected{Of: o.Access}) {
-		return errors.Join(o.selected.Validate(), o.output.Validate())
-	}
-	return o.output.Validate()
+	o.AddOutput(command)
+	return cli.New(command, o)
 }
 
 // Run compares and prints.
@@ -110,8 +87,7 @@ func (o *options) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p := o.Printer(o.output.Format())
-	if err := p.Document(diff, func(p *output.Printer) { show(p, diff) }); err != nil {
+	if err := o.Printer().Document(diff, func(p *output.Printer) { show(p, diff) }); err != nil {
 		return err
 	}
 	switch {
@@ -128,13 +104,10 @@ func (o *options) Run(ctx context.Context) error {
 
 // source returns the objects of the cluster, with those of the files in their place.
 func (o *options) source(ctx context.Context) (*source, error) {
-	files := &manifest.Content{}
-	if len(o.paths) > 0 {
+	files := &manifests.Content{}
+	if len(o.Paths) > 0 {
 		var err error
-		if files, err = manifest.Read(ctx, o.Environment, o.paths, o.recursive); err != nil {
-			return nil, err
-		}
-		if err := readable(files); err != nil {
+		if files, err = o.ValidManifests(ctx, "the files cannot be compared", "captctl validate checks all rules."); err != nil {
 			return nil, err
 		}
 	}
@@ -142,15 +115,11 @@ func (o *options) source(ctx context.Context) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	namespace := o.Access.Only()
-	if o.selected.Name != "" {
-		namespace = o.selected.Namespace
-	}
-	s, err := read(ctx, reader, namespace)
+	s, err := read(ctx, reader, cmp.Or(o.Options.Namespace, o.Only()))
 	if err != nil {
 		return nil, err
 	}
-	s.one = o.selected.Name != ""
+	s.one = o.Name != ""
 	return s, s.edit(ctx, files, o.ErrOut)
 }
 
@@ -159,19 +128,20 @@ func (o *options) compare(ctx context.Context) (*Diff, error) {
 	if err != nil {
 		return nil, err
 	}
-	diff := &Diff{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Diff"}, Workspaces: []changes.Workspace{}}
-	units, err := s.fleet(ctx).Units(o.selected.Name)
+	diff := &Diff{TypeMeta: cli.TypeMeta("Diff"), Workspaces: []changes.Workspace{}}
+	fleet := s.fleet(ctx)
+	units, err := fleet.Units(o.Name)
 	if err != nil {
 		return nil, err
 	}
-	if o.selected.Name != "" && len(units) == 0 {
-		return nil, fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; captctl get lists all Clusters", o.selected.Name, s.namespace)
+	if o.Name != "" && len(units) == 0 {
+		return nil, fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; captctl get lists all Clusters", o.Name, s.namespace)
 	}
 	for i := range units {
-		if len(o.paths) > 0 && !s.isAffected(&units[i]) {
+		if len(o.Paths) > 0 && !s.isAffected(&units[i]) {
 			continue
 		}
-		compared, err := s.fleet(ctx).Compare(&units[i])
+		compared, err := fleet.Compare(&units[i])
 		if apierrors.IsForbidden(err) { // The user may read the rest.
 			compared.Action, compared.Reason, compared.Message, err = changes.ActionUnreadable, "", err.Error(), nil
 		}
@@ -181,24 +151,6 @@ func (o *options) compare(ctx context.Context) (*Diff, error) {
 		diff.add(compared)
 	}
 	return diff, nil
-}
-
-// readable returns the errors of files that kubectl apply would report.
-func readable(files *manifest.Content) error {
-	var found []string
-	for _, object := range files.Objects {
-		for _, err := range object.Errors {
-			line, column := object.Position(err.Field, err.Detail)
-			found = append(found, fmt.Sprintf("%s:%d:%d: %s: %s: %s", object.File, line, column, object, err.Field, cmp.Or(err.Detail, err.Type.String())))
-		}
-	}
-	for _, problem := range files.Problems {
-		found = append(found, problem.String())
-	}
-	if len(found) == 0 {
-		return nil
-	}
-	return &cli.ListError{Title: "the files cannot be compared", Items: found, Next: "captctl validate checks all rules."}
 }
 
 func (d *Diff) add(w changes.Workspace) {

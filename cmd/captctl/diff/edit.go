@@ -17,16 +17,16 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/kept"
+	"github.com/capt-provider/capt/api/validation/manifests"
 	"github.com/capt-provider/capt/api/validation/rules"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/manifest"
 	"github.com/capt-provider/capt/migrate"
 )
 
 // edit puts the objects of files in place of those of the cluster, as applying them would. It fails if one of them would be rejected.
-func (s *source) edit(ctx context.Context, files *manifest.Content, warnings io.Writer) error {
-	before := map[*manifest.Object]field.ErrorList{}
-	var edited []*manifest.Object
+func (s *source) edit(ctx context.Context, files *manifests.Content, warnings io.Writer) error {
+	before := map[*manifests.Object]field.ErrorList{}
+	var edited []*manifests.Object
 	for _, object := range files.Objects {
 		if !object.IsCAPT() {
 			continue
@@ -57,7 +57,7 @@ func (s *source) edit(ctx context.Context, files *manifest.Content, warnings io.
 
 // live returns the object of the cluster that an object of a file replaces; nil if there is none. A new template replaces none, but objects of the
 // cluster may refer to it already.
-func (s *source) live(ctx context.Context, object *manifest.Object) (validation.Owner, error) {
+func (s *source) live(ctx context.Context, object *manifests.Object) (validation.Owner, error) {
 	key := validation.KeyOf(object.Typed)
 	switch typed := object.Typed.(type) {
 	case *infrav1.WorkspaceTemplate:
@@ -67,11 +67,11 @@ func (s *source) live(ctx context.Context, object *manifest.Object) (validation.
 		}
 		return template, err
 	case *infrav1.WorkspaceTemplateApply:
-		return orNil(s.applies[key]), nil
+		return orNil(s.Applies[key]), nil
 	case *infrav1.CAPTCluster:
-		return orNil(s.captClusters[key]), nil
+		return orNil(s.CAPTClusters[key]), nil
 	case *controlplanev1.CAPTControlPlane:
-		return orNil(s.controlPlanes[key]), nil
+		return orNil(s.ControlPlanes[key]), nil
 	}
 	return nil, nil // A template for a ClusterClass: Cluster API creates objects from it, and does not update them.
 }
@@ -88,7 +88,7 @@ func orNil[T any, P interface {
 }
 
 // replace puts an object of a file in place of that of the cluster. Status and fields that CAPT sets are kept, as the webhooks keep them.
-func (s *source) replace(ctx context.Context, object *manifest.Object) (err error) {
+func (s *source) replace(ctx context.Context, object *manifests.Object) (err error) {
 	key := validation.KeyOf(object.Typed)
 	older := object.Kind.Version == migrate.LegacyVersion
 	switch edited := object.Typed.(type) {
@@ -99,20 +99,20 @@ func (s *source) replace(ctx context.Context, object *manifest.Object) (err erro
 		}
 		s.templates[key] = edited
 	case *infrav1.WorkspaceTemplateApply:
-		live := s.applies[key]
+		live := s.Applies[key]
 		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
 		err = keep(ctx, s.lookup(), older, live, edited, kept.ApplyHubFields)
-		s.applies[key] = edited
+		s.Applies[key] = edited
 	case *infrav1.CAPTCluster:
-		live := s.captClusters[key]
+		live := s.CAPTClusters[key]
 		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
 		err = keep(ctx, s.lookup(), older, live, edited, kept.ClusterHubFields)
-		s.captClusters[key] = edited
+		s.CAPTClusters[key] = edited
 	case *controlplanev1.CAPTControlPlane:
-		live := s.controlPlanes[key]
+		live := s.ControlPlanes[key]
 		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
 		err = keep(ctx, s.lookup(), older, live, edited, kept.ControlPlaneHubFields)
-		s.controlPlanes[key] = edited
+		s.ControlPlanes[key] = edited
 	}
 	s.edited[editKey(object.Typed)] = true
 	return err
@@ -142,7 +142,7 @@ func merged(live, edited metav1.ObjectMeta) metav1.ObjectMeta {
 }
 
 // rejected returns an error with what the webhooks would reject in edited objects, except for what the objects of the cluster have already.
-func (s *source) rejected(ctx context.Context, edited []*manifest.Object, before map[*manifest.Object]field.ErrorList) error {
+func (s *source) rejected(ctx context.Context, edited []*manifests.Object, before map[*manifests.Object]field.ErrorList) error {
 	var errs []string
 	reader := s.lookup()
 	for _, object := range edited {
@@ -152,8 +152,7 @@ func (s *source) rejected(ctx context.Context, edited []*manifest.Object, before
 		}
 		for _, found := range findings.Errors {
 			if s.isNew(found, before[object], object.Typed) {
-				line, column := object.Position(found.Field, found.Detail)
-				errs = append(errs, fmt.Sprintf("%s:%d:%d: %s: %s: %s", object.File, line, column, object, found.Field, found.Detail))
+				errs = append(errs, object.Located(found.Field, found.Detail))
 			}
 		}
 	}

@@ -8,17 +8,14 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/changes"
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/terraform"
@@ -33,14 +30,11 @@ type source struct {
 	namespace string // Namespace to which all is limited; empty for all.
 	one       bool   // One Cluster is compared, so that its Workspaces are read one by one: a list of cluster-scoped ones would have the whole fleet.
 
-	clusters      []clusterv1.Cluster
-	captClusters  map[types.NamespacedName]*infrav1.CAPTCluster
-	controlPlanes map[types.NamespacedName]*controlplanev1.CAPTControlPlane
-	applies       map[types.NamespacedName]*infrav1.WorkspaceTemplateApply
-	templates     map[types.NamespacedName]*infrav1.WorkspaceTemplate // Nil if it does not exist.
-	namespaces    map[string]labels.Set                               // Nil if it does not exist.
-	workspaces    map[terraform.Scope]map[types.NamespacedName]*unstructured.Unstructured
-	unlistable    map[terraform.Scope]error // Why the Workspaces of a scope could not be listed, so that this is not tried again.
+	*cli.Objects
+	templates  map[types.NamespacedName]*infrav1.WorkspaceTemplate // Nil if it does not exist.
+	labelsOf   func(namespace string) (labels.Set, error)
+	workspaces map[terraform.Scope]map[types.NamespacedName]*unstructured.Unstructured
+	unlistable map[terraform.Scope]error // Why the Workspaces of a scope could not be listed, so that this is not tried again.
 	// edited are the objects of files, by kind and key.
 	edited map[string]bool
 }
@@ -51,9 +45,7 @@ func read(ctx context.Context, reader client.Reader, namespace string) (*source,
 		return nil, err
 	}
 	return &source{
-		reader: reader, namespace: namespace,
-		clusters: all.Clusters, captClusters: all.CAPTClusters, controlPlanes: all.ControlPlanes, applies: all.Applies,
-		templates: map[types.NamespacedName]*infrav1.WorkspaceTemplate{}, namespaces: map[string]labels.Set{},
+		reader: reader, namespace: namespace, Objects: all, templates: map[types.NamespacedName]*infrav1.WorkspaceTemplate{}, labelsOf: cli.NamespaceLabels(ctx, reader),
 		workspaces: map[terraform.Scope]map[types.NamespacedName]*unstructured.Unstructured{}, unlistable: map[terraform.Scope]error{}, edited: map[string]bool{},
 	}, nil
 }
@@ -73,19 +65,6 @@ func (s *source) template(ctx context.Context, key types.NamespacedName) (*infra
 	}
 	s.templates[key] = template
 	return template, nil
-}
-
-func (s *source) labelsOf(ctx context.Context, name string) (labels.Set, error) {
-	if known, ok := s.namespaces[name]; ok {
-		return known, nil
-	}
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := s.reader.Get(ctx, client.ObjectKey{Name: name}, namespace); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading namespace %s: %w", name, err)
-	}
-	s.namespaces[name] = namespace.Labels // Also if it does not exist.
-	return namespace.Labels, nil
 }
 
 // workspace returns a Workspace; nil if it does not exist.
@@ -123,12 +102,12 @@ func (s *source) fleet(ctx context.Context) *changes.Fleet {
 	return &changes.Fleet{
 		Source: changes.Source{
 			TemplateOf: func(key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) { return s.template(ctx, key) },
-			LabelsOf:   func(namespace string) (labels.Set, error) { return s.labelsOf(ctx, namespace) },
+			LabelsOf:   s.labelsOf,
 			WorkspaceOf: func(scope terraform.Scope, namespace, name string) (*unstructured.Unstructured, error) {
 				return s.workspace(ctx, scope, namespace, name)
 			},
 		},
-		Clusters: s.clusters, CAPTClusters: s.captClusters, ControlPlanes: s.controlPlanes, Applies: s.applies, Evidence: legacy.EvidenceFor, Held: notAdopted,
+		Clusters: s.Clusters, CAPTClusters: s.CAPTClusters, ControlPlanes: s.ControlPlanes, Applies: s.Applies, Evidence: legacy.EvidenceFor, Held: notAdopted,
 	}
 }
 
@@ -160,16 +139,16 @@ type lookup struct {
 
 func (s *source) lookup() validation.Reader {
 	found := lookup{source: s}
-	for i := range s.clusters {
-		found.Objects = append(found.Objects, &s.clusters[i])
+	for i := range s.Clusters {
+		found.Objects = append(found.Objects, &s.Clusters[i])
 	}
-	for _, object := range s.captClusters {
+	for _, object := range s.CAPTClusters {
 		found.Objects = append(found.Objects, object)
 	}
-	for _, object := range s.controlPlanes {
+	for _, object := range s.ControlPlanes {
 		found.Objects = append(found.Objects, object)
 	}
-	for _, object := range s.applies {
+	for _, object := range s.Applies {
 		found.Objects = append(found.Objects, object)
 	}
 	return found
@@ -181,6 +160,6 @@ func (l lookup) WorkspaceTemplate(ctx context.Context, key types.NamespacedName)
 }
 
 // NamespaceLabels implements validation.Reader.
-func (l lookup) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
-	return l.source.labelsOf(ctx, name)
+func (l lookup) NamespaceLabels(_ context.Context, name string) (labels.Set, error) {
+	return l.source.labelsOf(name)
 }

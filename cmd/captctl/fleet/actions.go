@@ -32,13 +32,11 @@ import (
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
-	"github.com/capt-provider/capt/migrate"
 )
 
 // actionOptions are the options of a command that changes a Cluster.
 type actionOptions struct {
-	*cli.Environment
-	selected
+	cli.Options
 	change func(o *overview.Objects, now time.Time) (change, error)
 }
 
@@ -152,9 +150,9 @@ func setPaused(o *overview.Objects, paused bool) (change, error) {
 func newAction(environment *cli.Environment, command *cobra.Command,
 	change func(*overview.Objects, time.Time) (change, error),
 ) *cobra.Command {
-	o := &actionOptions{Environment: environment, selected: selected{cli.Selected{Of: environment.Access}}, change: change}
-	command.Args, command.ValidArgsFunction, command.RunE = cobra.ExactArgs(1), environment.Access.CompleteClusters(), cli.Run(o)
-	return command
+	o := &actionOptions{cli.Options{Environment: environment}, change}
+	o.Takes(command, "CLUSTER", environment.Access.CompleteClusters())
+	return cli.New(command, o)
 }
 
 // Run changes the Cluster, and prints what was done.
@@ -163,7 +161,7 @@ func (o *actionOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	objects, err := o.objects(ctx, connected)
+	objects, err := objectsOf(ctx, &o.Options, connected)
 	if err != nil {
 		return err
 	}
@@ -180,7 +178,7 @@ func (o *actionOptions) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	o.Printer(output.Table).Text("", output.Plain, fmt.Sprintf("Cluster %s/%s: %s", o.Namespace, o.Name, change.done))
+	o.Printer().Text("", output.Plain, fmt.Sprintf("Cluster %s/%s: %s", o.Namespace, o.Name, change.done))
 	return nil
 }
 
@@ -192,19 +190,16 @@ const (
 
 // logsOptions are the options of logs.
 type logsOptions struct {
-	*cli.Environment
-	selected
-	output *output.Flag
+	cli.Options
 	follow bool
 	kind   string // kind of the object; empty if the argument does not have it.
 }
 
 // NewLogs returns captctl logs.
 func NewLogs(environment *cli.Environment) *cobra.Command {
-	o := &logsOptions{
-		Environment: environment, output: output.NewFlag(),
-		selected: selected{cli.Selected{Of: environment.Access}},
-	}
+	o := &logsOptions{Options: cli.Options{
+		Environment: environment, Hint: "; a WorkspaceTemplateApply is named workspacetemplateapply/NAME or workspacetemplateapply/NAMESPACE/NAME",
+	}}
 	command := &cobra.Command{
 		Use:   "logs ([NAMESPACE/]CLUSTER | workspacetemplateapply/[NAMESPACE/]NAME)",
 		Short: "Show the last errors of Terraform for a Cluster or a WorkspaceTemplateApply",
@@ -230,13 +225,11 @@ until it is interrupted or the object is gone. An error that Terraform repeats i
 
   # The classes of the errors, for a program
   captctl logs team-a/demo -o json | jq -r '.errors[].class'`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: environment.Access.CompleteFailing(),
-		RunE:              cli.Run(o),
 	}
+	o.Takes(command, "CLUSTER", environment.Access.CompleteFailing())
 	command.Flags().BoolVarP(&o.follow, "follow", "f", false, "Print further errors until interrupted, or until the object is gone.")
-	o.output.Add(command)
-	return command
+	o.AddOutput(command)
+	return cli.New(command, o)
 }
 
 // Complete takes the argument, which may begin with a kind, as those of kubectl do.
@@ -249,16 +242,7 @@ func (o *logsOptions) Complete(args []string) error {
 	if o.kind = kinds[strings.ToLower(first)]; o.kind == "" || name == "" {
 		o.kind, name = "", args[0]
 	}
-	return o.selected.Complete([]string{name})
-}
-
-// Validate checks the argument and the flags.
-func (o *logsOptions) Validate() error {
-	err := o.selected.Validate()
-	if err != nil {
-		err = fmt.Errorf("%w; a WorkspaceTemplateApply is named workspacetemplateapply/NAME or workspacetemplateapply/NAMESPACE/NAME", err)
-	}
-	return errors.Join(err, o.output.Validate())
+	return o.Options.Complete([]string{name})
 }
 
 // TerraformErrors are the last errors of Terraform for a Cluster or for one WorkspaceTemplateApply.
@@ -352,7 +336,7 @@ func (o *logsOptions) read(ctx context.Context, reader client.Reader) (applies [
 		apply, err := named(ctx, reader, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, &infrav1.WorkspaceTemplateApply{})
 		return []*infrav1.WorkspaceTemplateApply{apply}, apply != nil, err
 	}
-	objects, err := o.find(ctx, reader)
+	objects, err := find(ctx, &o.Options, reader)
 	if err != nil || objects == nil {
 		return nil, false, err
 	}
@@ -409,8 +393,8 @@ func (o *logsOptions) Run(ctx context.Context) error {
 
 // show prints errors.
 func (o *logsOptions) show(list []TerraformError) error {
-	document := &TerraformErrors{metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "TerraformErrors"}, o.Namespace, list}
-	return o.Printer(o.output.Format()).Document(document, func(p *output.Printer) {
+	document := &TerraformErrors{cli.TypeMeta("TerraformErrors"), o.Namespace, list}
+	return o.Printer().Document(document, func(p *output.Printer) {
 		for i, one := range list {
 			if i > 0 || one.Observed != nil {
 				p.Blank()
@@ -434,13 +418,13 @@ func (o *logsOptions) show(list []TerraformError) error {
 
 // followErrors prints each error that was not there before. An error that has ended and comes back is printed again.
 func (o *logsOptions) followErrors(ctx context.Context, reader client.WithWatch, before []TerraformError) error {
-	return cli.Follow(ctx, o.Environment, reader, watched(o.Namespace), func(ctx context.Context) (done bool, err error) {
+	return o.Follow(ctx, reader, watched(o.Namespace), func(ctx context.Context) (done bool, err error) {
 		applies, found, err := o.read(ctx, reader)
 		if err != nil {
 			return false, err
 		}
 		if !found {
-			if !o.output.Format().ForMachines() {
+			if !o.Format().ForMachines() {
 				fmt.Fprintf(o.Out, "\n%s %s %s is gone.\n", output.Moment(o.Clock.Now()), o.kind, o.Name)
 			}
 			return true, nil
@@ -452,7 +436,7 @@ func (o *logsOptions) followErrors(ctx context.Context, reader client.WithWatch,
 			}
 			observed := o.Now()
 			one.Observed = &observed
-			if o.output.Format() == output.YAML {
+			if o.Format() == output.YAML {
 				fmt.Fprintln(o.Out, "---")
 			}
 			if err := o.show([]TerraformError{one}); err != nil {

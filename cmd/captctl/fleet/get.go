@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,20 +25,14 @@ import (
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
-	"github.com/capt-provider/capt/cmd/captctl/page"
-	"github.com/capt-provider/capt/cmd/captctl/picture"
-	"github.com/capt-provider/capt/migrate"
 )
 
 // getOptions are the options of get.
-type getOptions struct {
-	cli.View
-	cli.AllNamespaces
-}
+type getOptions struct{ cli.Options }
 
 // NewGet returns captctl get.
 func NewGet(environment *cli.Environment) *cobra.Command {
-	o := &getOptions{View: cli.NewView(environment)}
+	o := &getOptions{cli.Options{Environment: environment}}
 	command := &cobra.Command{
 		Use:   "get",
 		Short: "List the Clusters, their state, and what they wait for",
@@ -56,17 +49,11 @@ PROGRESS is an estimate between two steps, based on the duration of earlier oper
 
   # The Clusters that are not Ready, for a program
   captctl get -o json | jq '.clusters[] | select(.cause) | {namespace, name, cause}'`,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              cli.Run(o),
 	}
-	o.View.AddFlags(command)
-	o.AllNamespaces.AddFlags(command)
-	return command
+	o.AddView(command)
+	o.AddAllNamespaces(command)
+	return cli.New(command, o)
 }
-
-// Complete has nothing to fill in.
-func (o *getOptions) Complete([]string) error { return nil }
 
 // Run reads and prints, once or until it is interrupted.
 func (o *getOptions) Run(ctx context.Context) error {
@@ -74,10 +61,10 @@ func (o *getOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return cli.Show(ctx, &o.View, reader, watched(o.Only(o.Access)), func(ctx context.Context) (*fleet, error) {
-		return read(ctx, reader, o.Only(o.Access))
+	return cli.Show(ctx, &o.Options, reader, watched(o.Only()), func(ctx context.Context) (*fleet, error) {
+		return read(ctx, reader, o.Only())
 	}, func(p *output.Printer, found *fleet) error {
-		list := &ClusterList{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "ClusterList"}, Clusters: []overview.Cluster{}}
+		list := &ClusterList{TypeMeta: cli.TypeMeta("ClusterList"), Clusters: []overview.Cluster{}}
 		for _, objects := range found.clusters {
 			list.Clusters = append(list.Clusters, overview.Of(objects, o.Now()))
 		}
@@ -93,7 +80,7 @@ func (o *getOptions) Run(ctx context.Context) error {
 
 // none says where there are no Clusters, and that a namespace does not exist if the user may read it.
 func (o *getOptions) none(ctx context.Context, reader client.Reader) string {
-	namespace := o.Only(o.Access)
+	namespace := o.Only()
 	switch {
 	case namespace == "":
 		return "There are no Clusters of CAPT. Create one as described in docs/quickstart.md, or choose another management cluster with --context."
@@ -116,7 +103,7 @@ func showClusters(p *output.Printer, list *ClusterList, now time.Time) {
 		c := &list.Clusters[i]
 		counts[stateText(c)]++
 		rows = append(rows, []string{
-			c.Namespace, c.Name, stateText(c), versionText(c), string(c.Health), progressText(c.Progress, now), since(now, c.LastApplied), since(now, &c.Created), c.Endpoint, output.OneLine(causeText(c)),
+			c.Namespace, c.Name, stateText(c), versionText(c), string(c.Health), progressText(c.Progress, now), output.Age(now, c.LastApplied), output.Age(now, &c.Created), c.Endpoint, causeText(c),
 		})
 	}
 	p.Table([]output.Column{
@@ -154,7 +141,8 @@ func stateStyle(state string) output.Style {
 	switch state {
 	case string(controlplanev1.StateReady), string(controlplanev1.HealthHealthy), string(metav1.ConditionTrue):
 		return output.Good
-	case string(controlplanev1.StateFailed), string(controlplanev1.StateDegraded), string(controlplanev1.HealthUnhealthy):
+	case string(controlplanev1.StateFailed), string(controlplanev1.StateDegraded), string(controlplanev1.HealthUnhealthy),
+		string(controlplanev1.FargateProfileStateDependencyMissing):
 		return output.Bad
 	case string(controlplanev1.StateRecovering), string(overview.StateDeleting), string(metav1.ConditionFalse): // The reason has the color of a failure.
 		return output.Attention
@@ -211,14 +199,6 @@ func causeText(c *overview.Cluster) string {
 	return strings.Join(parts, ": ")
 }
 
-// since is an age as kubectl prints it; empty if the time is unknown.
-func since(now time.Time, at *metav1.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return duration.HumanDuration(now.Sub(at.Time))
-}
-
 // fleet has the objects of the Clusters of CAPT, sorted by namespace and name, and all WorkspaceTemplateApplies of their namespaces.
 type fleet struct {
 	clusters []*overview.Objects
@@ -268,25 +248,22 @@ func appliesOf(o *overview.Objects) (names []string) {
 	return names
 }
 
-// selected is the Cluster that an argument names.
-type selected struct{ cli.Selected }
-
-// objects returns the Cluster with its objects.
-func (s *selected) objects(ctx context.Context, reader client.Reader) (*overview.Objects, error) {
-	found, err := s.find(ctx, reader)
+// objectsOf returns the Cluster that the argument names, with its objects.
+func objectsOf(ctx context.Context, o *cli.Options, reader client.Reader) (*overview.Objects, error) {
+	found, err := find(ctx, o, reader)
 	if err == nil && found == nil {
-		err = fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; %s", s.Name, s.Namespace, elsewhere(ctx, reader, s.Name))
+		err = fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; %s", o.Name, o.Namespace, elsewhere(ctx, reader, o.Name))
 	}
 	return found, err
 }
 
-// find returns the Cluster with its objects; nil if it does not exist.
-func (s *selected) find(ctx context.Context, reader client.Reader) (*overview.Objects, error) {
-	found, err := named(ctx, reader, client.ObjectKey{Namespace: s.Namespace, Name: s.Name}, &clusterv1.Cluster{})
+// find returns the Cluster that the argument names, with its objects; nil if it does not exist.
+func find(ctx context.Context, options *cli.Options, reader client.Reader) (*overview.Objects, error) {
+	found, err := named(ctx, reader, client.ObjectKey{Namespace: options.Namespace, Name: options.Name}, &clusterv1.Cluster{})
 	if err != nil || found == nil || !isCAPT(found) {
 		return nil, err
 	}
-	o, key := &overview.Objects{Cluster: found}, client.ObjectKey{Namespace: s.Namespace}
+	o, key := &overview.Objects{Cluster: found}, client.ObjectKey{Namespace: options.Namespace}
 	if ref := found.Spec.InfrastructureRef; ref.APIGroup == infrav1.GroupVersion.Group {
 		key.Name = ref.Name
 		if o.CAPTCluster, err = named(ctx, reader, key, &infrav1.CAPTCluster{}); err != nil {
@@ -345,186 +322,4 @@ func elsewhere(ctx context.Context, reader client.Reader, name string) string {
 		return "captctl get lists all Clusters"
 	}
 	return "did you mean " + strings.Join(names, " or ") + "?"
-}
-
-// html is the only format of captctl report.
-const html output.Format = "html"
-
-// reportOptions are the options of report.
-type reportOptions struct {
-	*cli.Environment
-	cli.AllNamespaces
-	output *output.Flag
-}
-
-// NewReport returns captctl report.
-func NewReport(environment *cli.Environment) *cobra.Command {
-	o := &reportOptions{Environment: environment, output: output.NewFlagOf(html)}
-	command := &cobra.Command{
-		Use:   "report",
-		Short: "Write a page that shows the Clusters, their causes and graphs",
-		Long: `Writes one HTML page to standard output: the number of Clusters in each state, a table, and for
-each Cluster the cause and the next step, conditions, objects, health checks, Fargate profiles and a
-picture of what it depends on.
-
-The page loads nothing: it can be mailed, attached to a ticket or opened without a network. Its only
-script sorts and filters the table. It has no values of Secrets, which captctl does not read here;
-the state of Secrets and templates is the one in status.dependencies of the control plane.`,
-		Example: `  # The whole fleet
-  captctl report > fleet.html
-
-  # One namespace
-  captctl report -n team-a -o html > team-a.html`,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              cli.Run(o),
-	}
-	o.AddFlags(command)
-	o.output.Add(command)
-	return command
-}
-
-// Complete has nothing to fill in.
-func (o *reportOptions) Complete([]string) error { return nil }
-
-// Validate checks the flags.
-func (o *reportOptions) Validate() error { return o.output.Validate() }
-
-// Run reads and writes the page.
-func (o *reportOptions) Run(ctx context.Context) error {
-	reader, err := o.Access.Client()
-	if err != nil {
-		return err
-	}
-	found, err := read(ctx, reader, o.Only(o.Access))
-	if err != nil {
-		return err
-	}
-	report := found.page(o.Clock.Now())
-	report.From, report.Version, report.Scope = o.Access.Describe(), cli.BuildVersion().Version, "all namespaces"
-	if only := o.Only(o.Access); only != "" {
-		report.Scope = "namespace " + only
-	}
-	return report.Write(o.Out)
-}
-
-// page is the fleet as of a time.
-func (f *fleet) page(now time.Time) *page.Page {
-	report, counts := &page.Page{Generated: page.Time{Text: output.Moment(now), At: now}}, map[string]int{}
-	for _, objects := range f.clusters {
-		d := newDescription(objects, nil, metav1.NewTime(now))
-		counts[stateText(&d.Cluster)]++
-		shown := newSection(d, now)
-		if tree := f.reportedTree(objects); tree != nil {
-			shown.Graph = picture.New(tree.Graph, tree.Root)
-		}
-		shown.Tables = tables(d, objects.Conditions(), shown.Graph != nil, now)
-		report.Clusters = append(report.Clusters, shown)
-	}
-	rank := func(c page.Cluster) int { return slices.Index(states, c.State.Text) }
-	slices.SortStableFunc(report.Clusters, func(a, b page.Cluster) int { return cmp.Compare(rank(a), rank(b)) })
-	for _, state := range states {
-		if counts[state] > 0 {
-			report.Counts = append(report.Counts, page.Count{State: stateOf(state), Clusters: counts[state]})
-		}
-	}
-	return report
-}
-
-// mostSummary is how many characters of a cause the table shows.
-const mostSummary = 160
-
-func newSection(d *Description, now time.Time) page.Cluster {
-	c := page.Cluster{
-		Name: d.Namespace + "/" + d.Name, State: stateOf(stateText(&d.Cluster)), Paused: d.Paused, Health: stateOf(string(d.Health)),
-		Version: versionText(&d.Cluster), Endpoint: d.Endpoint, Age: age(now, &d.Created), Applied: age(now, d.LastApplied),
-	}
-	if d.Cause != nil {
-		c.Summary = d.Cause.Reason
-		if text := []rune(output.OneLine(d.Cause.Message)); len(text) > mostSummary {
-			c.Summary += ": " + string(text[:mostSummary]) + "…"
-		} else if len(text) > 0 {
-			c.Summary += ": " + string(text)
-		}
-		c.Cause = &page.Cause{
-			Object: d.Cause.Kind + " " + d.Cause.Name, Reason: d.Cause.Reason, Message: d.Cause.Message,
-			Since: page.Time{Text: output.Ago(now, d.Cause.Since.Time), At: d.Cause.Since.Time},
-		}
-	}
-	if d.NextStep != nil {
-		c.Next, c.Commands = d.NextStep.Step, d.NextStep.Commands
-	}
-	if d.Progress != nil {
-		c.Progress = &page.Progress{Percent: d.Progress.PercentComplete, Text: progressDetails(d.Progress, now)}
-	}
-	return c
-}
-
-// tables are those of a section that have rows.
-func tables(d *Description, conditions []overview.Condition, drawn bool, now time.Time) (list []page.Table) {
-	add := func(caption string, columns []string, rows [][]page.State) {
-		if len(rows) > 0 {
-			list = append(list, page.Table{Caption: caption, Columns: columns, Rows: rows})
-		}
-	}
-	var rows [][]page.State
-	for _, condition := range conditions {
-		if d.Cause != nil && d.Cause.Kind == condition.Kind && d.Cause.Name == condition.Name && d.Cause.Condition == condition.Type {
-			continue // It is shown above.
-		}
-		rows = append(rows, []page.State{
-			text(condition.Kind + " " + condition.Name), text(condition.Type + " " + string(condition.Status)), text(condition.Reason),
-			{Text: since(now, &condition.LastTransitionTime), Class: "since"}, text(messageOf(condition.Message, d.Cause)),
-		})
-	}
-	add("Other conditions", []string{"Object", "Condition", "Reason", "Since", "Message"}, rows)
-	rows = nil
-	for _, check := range d.Checks {
-		rows = append(rows, []page.State{text(check.Name), stateOf(string(check.Status)), {Text: since(now, check.LastTransitionTime), Class: "since"}, text(check.Message)})
-	}
-	add("Health checks", []string{"Check", "Status", "Since", "Message"}, rows)
-	rows = nil
-	for _, profile := range d.FargateProfiles {
-		rows = append(rows, []page.State{
-			text(profile.Name), stateOf(string(profile.State)), {Text: since(now, profile.LastTransitionTime), Class: "since"}, text(cmp.Or(profile.FailureMessage, profile.FailureReason)),
-		})
-	}
-	add("Fargate profiles", []string{"Profile", "State", "Since", "Message"}, rows)
-	if !drawn { // There is no graph that has them.
-		rows = nil
-		for _, object := range d.Objects {
-			rows = append(rows, []page.State{text(object.Kind + " " + object.Name), stateOf(string(object.Ready)), {Text: since(now, &object.Created), Class: "age"}, {Text: object.Reason, Class: classOf(reasonStyle(object.Reason))}})
-		}
-		add("Objects", []string{"Object", "Ready", "Age", "Reason"}, rows)
-	}
-	return list
-}
-
-// messageOf is the message of a condition, an event or an operation. That of the cause, which many repeat, is shown once.
-func messageOf(message string, cause *overview.Cause) string {
-	if cause != nil && cause.Message != "" && strings.HasSuffix(message, cause.Message) {
-		return strings.TrimSuffix(message, cause.Message) + "see the cause"
-	}
-	return message
-}
-
-func text(of string) page.State { return page.State{Text: of} }
-
-// stateOf is a state with what its color means.
-func stateOf(state string) page.State {
-	if state == string(controlplanev1.FargateProfileStateDependencyMissing) {
-		return page.State{Text: state, Class: "bad"}
-	}
-	return page.State{Text: state, Class: classOf(stateStyle(state))}
-}
-
-func classOf(style output.Style) page.Class {
-	return map[output.Style]page.Class{output.Good: "good", output.Bad: "bad", output.Attention: "attention", output.Plain: "plain"}[style]
-}
-
-func age(now time.Time, at *metav1.Time) page.Time {
-	if at.IsZero() {
-		return page.Time{}
-	}
-	return page.Time{Text: since(now, at), At: at.Time}
 }

@@ -28,10 +28,8 @@ import (
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/impact"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/picture"
-	"github.com/capt-provider/capt/migrate"
 )
 
 // Formats of captctl tree that other commands do not have.
@@ -50,15 +48,14 @@ type Tree struct {
 
 // treeOptions are the options of tree.
 type treeOptions struct {
-	cli.View
-	selected
+	cli.Options
 	impact string
-	object impact.Object // Object is that of --impact.
+	object graph.Key // Object is that of --impact.
 }
 
 // NewTree returns captctl tree.
 func NewTree(environment *cli.Environment) *cobra.Command {
-	o := &treeOptions{View: cli.NewView(environment, svg, dot, mermaid), selected: selected{cli.Selected{Of: environment.Access}}}
+	o := &treeOptions{Options: cli.Options{Environment: environment}}
 	command := &cobra.Command{
 		Use:   "tree ([NAMESPACE/]CLUSTER | --impact KIND/[NAMESPACE/]NAME)",
 		Short: "Show what a Cluster depends on, and what depends on it",
@@ -88,33 +85,24 @@ refer to is included: Secrets, ConfigMaps, ProviderConfigs and their credentials
 			}
 			return cobra.ExactArgs(1)(command, args)
 		},
-		ValidArgsFunction: environment.Access.CompleteClusters(),
-		RunE:              cli.Run(o),
 	}
-	o.AddFlags(command)
+	o.Takes(command, "CLUSTER", environment.Access.CompleteClusters())
+	o.AddView(command, svg, dot, mermaid)
 	command.Flags().StringVar(&o.impact, "impact", "", "Show what depends on this object (KIND/NAME or KIND/NAMESPACE/NAME) instead.")
 	cli.CompleteFlag(command, "impact", environment.Access.CompleteImpact())
-	return command
+	return cli.New(command, o)
 }
 
 // Complete takes the argument. The object of --impact is in the same default namespace.
 func (o *treeOptions) Complete(args []string) (err error) {
-	if o.impact == "" {
-		return o.selected.Complete(args)
+	if err := o.Options.Complete(args); o.impact == "" || err != nil {
+		return err
 	}
-	if o.object, err = impact.Parse(o.impact); err != nil {
+	if o.object, err = graph.ParseKey(o.impact); err != nil {
 		return err
 	}
 	o.Namespace, _, err = o.Access.ToRawKubeConfigLoader().Namespace()
 	return err
-}
-
-// Validate checks the argument and the flags.
-func (o *treeOptions) Validate() error {
-	if o.impact != "" {
-		return o.View.Validate()
-	}
-	return errors.Join(o.selected.Validate(), o.View.Validate())
 }
 
 // Run reads and prints, once or until it is interrupted.
@@ -125,25 +113,21 @@ func (o *treeOptions) Run(ctx context.Context) error {
 	}
 	templates := infrav1.GroupVersion.WithKind("WorkspaceTemplate")
 	if o.impact != "" {
-		all := &impact.Reader{Reader: reader, Namespace: o.Namespace, Warnings: o.ErrOut}
-		return cli.Show(ctx, &o.View, reader, watched("", templates), func(ctx context.Context) (*impact.Impact, error) {
-			return all.Read(ctx, o.object)
+		return cli.Show(ctx, &o.Options, reader, watched("", templates), func(ctx context.Context) (*graph.Impact, error) {
+			return readImpact(ctx, o, reader)
 		}, showImpact)
 	}
-	read := func(ctx context.Context) (*Tree, error) {
-		found, err := o.objects(ctx, reader)
+	return cli.Show(ctx, &o.Options, reader, watched(o.Namespace, templates), func(ctx context.Context) (*Tree, error) {
+		found, err := objectsOf(ctx, &o.Options, reader)
 		if err != nil {
 			return nil, err
 		}
 		return readTree(ctx, reader, found)
-	}
-	return cli.Show(ctx, &o.View, reader, watched(o.Namespace, templates), read, func(p *output.Printer, tree *Tree) error {
-		return tree.show(p, tree, tree.text)
-	})
+	}, func(p *output.Printer, tree *Tree) error { return tree.show(p, tree, tree.text) })
 }
 
 // showImpact prints the tree of what depends on an object, and how much that is.
-func showImpact(p *output.Printer, found *impact.Impact) error {
+func showImpact(p *output.Printer, found *graph.Impact) error {
 	tree := &Tree{Root: found.Root, Graph: found.Graph}
 	return tree.show(p, found, func(p *output.Printer) {
 		p.Table(readyColumns("Object"), tree.rows(tree.Root, sets.New[string]()))
@@ -157,7 +141,10 @@ func showImpact(p *output.Printer, found *impact.Impact) error {
 
 // show prints a document in the format of the user.
 func (t *Tree) show(p *output.Printer, document any, text func(*output.Printer)) error {
-	drawn, err := t.picture(p.Format)
+	drawn, err := "", error(nil)
+	if p.Format == svg {
+		drawn, err = picture.New(t.Graph, t.Root).SVG()
+	}
 	return errors.Join(err, p.Document(document, func(p *output.Printer) {
 		switch p.Format {
 		case svg:
@@ -172,14 +159,6 @@ func (t *Tree) show(p *output.Printer, document any, text func(*output.Printer))
 	}))
 }
 
-// picture is the graph as SVG; empty for other formats.
-func (t *Tree) picture(format output.Format) (string, error) {
-	if format != svg {
-		return "", nil
-	}
-	return picture.New(t.Graph, t.Root).SVG()
-}
-
 // text prints the tree of the Cluster, then trees of what depends on it.
 func (t *Tree) text(p *output.Printer) {
 	shown := sets.New[string]()
@@ -190,7 +169,7 @@ func (t *Tree) text(p *output.Printer) {
 			rows = append(rows, t.rows(name, shown)...)
 		}
 	}
-	section(p, readyColumns("Dependent"), rows)
+	p.Section(readyColumns("Dependent"), rows)
 }
 
 // rows are the lines of a tree, with the state of their objects.
@@ -282,7 +261,7 @@ func graphObjects(found *overview.Objects, applies []*infrav1.WorkspaceTemplateA
 // newTree returns the part of a graph that belongs to a Cluster.
 func newTree(g *graph.Graph, found *overview.Objects) *Tree {
 	root := graph.NodeOf(found.Cluster).String()
-	return &Tree{metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Tree"}, root, g.Document(relatives(g, found).Has)}
+	return &Tree{cli.TypeMeta("Tree"), root, g.Document(relatives(g, found).Has)}
 }
 
 // relatives are what the control plane depends on, and what depends on it or on its WorkspaceTemplateApply.
@@ -385,7 +364,7 @@ func withoutControlPlane(found *overview.Objects) *Tree {
 			}
 		}
 	}
-	return &Tree{metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Tree"}, cluster.String(), g.Document(func(graph.Key) bool { return true })}
+	return &Tree{cli.TypeMeta("Tree"), cluster.String(), g.Document(func(graph.Key) bool { return true })}
 }
 
 // readNode reads a template, or the metadata of a Secret of the Cluster's namespace.

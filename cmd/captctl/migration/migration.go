@@ -19,9 +19,9 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
-	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/check"
@@ -56,18 +56,8 @@ const example = `  # What every Cluster will become, what blocks it, and the com
 
 // New returns the command migrate with its subcommands.
 func New(environment *cli.Environment) *cobra.Command {
-	command := &cobra.Command{
-		Use:     "migrate",
-		Short:   "Adopt clusters that CAPT v0.3 built",
-		Long:    long,
-		Example: example,
-		Args:    cobra.NoArgs,
-		RunE:    func(command *cobra.Command, _ []string) error { return command.Help() },
-	}
-	command.AddCommand(
-		newCheck(environment), newPlan(environment), newShow(environment), newApply(environment), newStatus(environment), newRollback(environment),
-	)
-	return command
+	return cli.NewGroup(environment, &cobra.Command{Use: "migrate", Short: "Adopt clusters that CAPT v0.3 built", Long: long, Example: example},
+		newCheck, newPlan, newShow, newApply, newStatus, newRollback)
 }
 
 // defaultJournalNamespace is the namespace of the Lease and the journal.
@@ -77,8 +67,7 @@ var planID = regexp.MustCompile("^[0-9a-f]{12}$")
 
 // common are the options of all subcommands.
 type common struct {
-	*cli.Environment
-	output   *output.Flag
+	cli.Options
 	name     string        // Of the plan: a file or an ID.
 	clusters []string      // NAMESPACE/NAME of the Clusters of --cluster; all if it is empty.
 	journal  string        // The namespace of the Lease and the journal.
@@ -86,7 +75,7 @@ type common struct {
 }
 
 func newCommon(environment *cli.Environment) common {
-	return common{Environment: environment, output: output.NewFlag()}
+	return common{Options: cli.Options{Environment: environment}}
 }
 
 func (c *common) addFlags(command *cobra.Command) {
@@ -96,7 +85,7 @@ func (c *common) addFlags(command *cobra.Command) {
 	// Tests cannot wait after each fixture.
 	flags.DurationVar(&c.quiet, "quiet", time.Minute, "How long CAPT v0.3 must not have written anything to count as stopped.")
 	flags.Lookup("quiet").Hidden = true
-	c.output.Add(command)
+	c.AddOutput(command)
 	c.Access.AddRateFlags(flags)
 	cli.CompleteFlag(command, "cluster", c.Access.CompleteClusters())
 	cli.CompleteFlag(command, "journal-namespace", c.Access.CompleteNamespaces())
@@ -112,7 +101,7 @@ func (c *common) Complete(args []string) error {
 
 // Validate checks the flags.
 func (c *common) Validate() error {
-	if err := c.output.Validate(); err != nil {
+	if err := c.Options.Validate(); err != nil {
 		return err
 	}
 	for _, cluster := range c.clusters {
@@ -234,7 +223,7 @@ var preparation = []struct{ check, step string }{
 	{check.CheckManager, "Start the manager."},
 }
 
-var install = view.Next{Step: "Install this version completely, in a clone of https://github.com/capt-provider/capt with the image that docs/install.md builds. " +
+var install = overview.Next{Step: "Install this version completely, in a clone of https://github.com/capt-provider/capt with the image that docs/install.md builds. " +
 	"It does not modify objects of CAPT v0.3 before their adoption. From now on, every write to an object of CAPT requires its webhooks.", Commands: []string{
 	`(cd config/manager && kustomize edit set image "capt-manager=${IMAGE:?set it to REGISTRY/capt-manager:TAG}") &&`,
 	"kubectl apply --server-side --force-conflicts -k config/default &&",
@@ -242,14 +231,14 @@ var install = view.Next{Step: "Install this version completely, in a clone of ht
 }}
 
 // nextSteps are the steps from what was found to the end of the migration, in order. The fleet is nil if it could not be read.
-func (c *common) nextSteps(report *check.Report, fleet *status.Fleet) []view.Next {
+func (c *common) nextSteps(report *check.Report, fleet *status.Fleet) []overview.Next {
 	steps := prepare(report)
 	if fleet == nil || len(report.Failed()) > 0 {
-		return append(steps, view.Next{Step: "Resolve the failed checks, and run the check again.", Commands: []string{"captctl migrate check"}})
+		return append(steps, overview.Next{Step: "Resolve the failed checks, and run the check again.", Commands: []string{"captctl migrate check"}})
 	}
-	left, repairs := view.InState(fleet.Plan, plan.Adoptable, plan.NeedsDecision, plan.Blocked), view.Repairs(fleet.Plan)
-	if left+view.InState(fleet.Plan, plan.Adopted) == 0 {
-		return append(steps, view.Next{Step: "There is nothing to adopt."})
+	left, repairs := inState(fleet.Plan, plan.Adoptable, plan.NeedsDecision, plan.Blocked), repairsOf(fleet.Plan)
+	if left+inState(fleet.Plan, plan.Adopted) == 0 {
+		return append(steps, overview.Next{Step: "There is nothing to adopt."})
 	}
 	if left+repairs > 0 && report.Stage == check.Untouched {
 		steps = append(steps, install)
@@ -258,16 +247,16 @@ func (c *common) nextSteps(report *check.Report, fleet *status.Fleet) []view.Nex
 	case left > 0:
 		return append(steps, c.adopt(fleet)...)
 	case repairs > 0:
-		steps = append(steps, c.planning(fleet), view.Next{Step: "Repair the endpoints of Clusters, see InvalidClusterEndpoint.", Commands: view.ApplyCommands(fleet, "plan.json")})
+		steps = append(steps, c.planning(fleet), overview.Next{Step: "Repair the endpoints of Clusters, see InvalidClusterEndpoint.", Commands: applyCommands(fleet, "plan.json")})
 	}
 	return append(steps,
-		view.Next{Step: "Nothing is left to adopt, except what decisions skip. Convert the manifests in Git, and resume the tools that apply them.", Commands: []string{"captctl convert -f manifests/ -R --from-cluster --write"}},
-		view.Next{Step: "Check the status again later.", Commands: []string{"captctl migrate status"}},
+		overview.Next{Step: "Nothing is left to adopt, except what decisions skip. Convert the manifests in Git, and resume the tools that apply them.", Commands: []string{"captctl convert -f manifests/ -R --from-cluster --write"}},
+		overview.Next{Step: "Check the status again later.", Commands: []string{"captctl migrate status"}},
 	)
 }
 
 // prepare returns the steps for which the checks have commands. They concern all namespaces.
-func prepare(report *check.Report) (steps []view.Next) {
+func prepare(report *check.Report) (steps []overview.Next) {
 	for _, known := range preparation {
 		var commands []string
 		for _, c := range report.Checks {
@@ -276,39 +265,39 @@ func prepare(report *check.Report) (steps []view.Next) {
 			}
 		}
 		if len(commands) > 0 {
-			steps = append(steps, view.Next{Step: known.step, Commands: commands})
+			steps = append(steps, overview.Next{Step: known.step, Commands: commands})
 		}
 	}
 	return steps
 }
 
 // adopt returns the steps from a plan to the end of the migration.
-func (c *common) adopt(fleet *status.Fleet) (steps []view.Next) {
+func (c *common) adopt(fleet *status.Fleet) (steps []overview.Next) {
 	rest := fleet.NotYetApplied()
 	if len(rest) > 0 {
-		steps = append(steps, view.Next{
+		steps = append(steps, overview.Next{
 			Step:     fmt.Sprintf("Plan %s is partly applied: %s left. Apply the rest.", fleet.Last.ID, output.Count(len(rest), "unit")),
 			Commands: []string{"captctl migrate apply " + fleet.Last.ID, "captctl migrate status"},
 		})
-		if len(rest) == view.InState(fleet.Plan, plan.Adoptable) && len(fleet.Undecided()) == 0 {
+		if len(rest) == inState(fleet.Plan, plan.Adoptable) && len(fleet.Undecided()) == 0 {
 			return steps
 		}
 	}
 	steps = append(steps, c.planning(fleet))
-	commands := view.ApplyCommands(fleet, "plan.json")
+	commands := applyCommands(fleet, "plan.json")
 	if len(commands) > 1 {
-		steps = append(steps, view.Next{Step: "Adopt one Cluster. A backup is taken first.", Commands: commands[:1]})
+		steps = append(steps, overview.Next{Step: "Adopt one Cluster. A backup is taken first.", Commands: commands[:1]})
 	}
-	return append(steps, view.Next{Step: "Adopt the rest.", Commands: []string{commands[len(commands)-1], "captctl migrate status"}})
+	return append(steps, overview.Next{Step: "Adopt the rest.", Commands: []string{commands[len(commands)-1], "captctl migrate status"}})
 }
 
 // planning is the step that creates a plan. It needs the decisions that were made for earlier plans, too.
-func (c *common) planning(fleet *status.Fleet) view.Next {
+func (c *common) planning(fleet *status.Fleet) overview.Next {
 	step, decisions := "Create a plan, and review what it will write.", ""
-	if len(fleet.Undecided()) > 0 || view.NeedsDecisionsAgain(fleet.Plan) {
+	if len(fleet.Undecided()) > 0 || needsDecisionsAgain(fleet.Plan) {
 		step, decisions = "Save the decisions above as decisions.yaml, and create a plan. Without the file, only units that need no decision are planned.", "decisions.yaml"
 	}
-	return view.Next{Step: step, Commands: []string{c.planCommand(decisions) + " --out plan.json"}}
+	return overview.Next{Step: step, Commands: []string{c.planCommand(decisions) + " --out plan.json"}}
 }
 
 // planCommand is the command that plans the same, with the file of decisions.
@@ -322,7 +311,7 @@ func (c *common) planCommand(decisions string) string {
 		}
 	}
 	for _, cluster := range c.clusters {
-		command += view.Selection(cluster)
+		command += selection(cluster)
 	}
 	return command
 }

@@ -17,7 +17,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
-	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -59,9 +58,6 @@ only); 3 something needs a decision. The plan is saved in each case.`,
 
   # Is there anything left to adopt? Exit code 2 means yes
   captctl migrate plan --detailed-exitcode`,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              cli.Run(o),
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.out, "out", "", "File to save the plan in. An existing file is replaced.")
@@ -70,7 +66,7 @@ only); 3 something needs a decision. The plan is saved in each case.`,
 	o.addFlags(command)
 	cli.CompleteFlag(command, "out", cli.Files("json"))
 	cli.CompleteFlag(command, "decisions", cli.Files("yaml", "yml", "json"))
-	return command
+	return cli.New(command, o)
 }
 
 // Complete reads the decisions.
@@ -85,7 +81,7 @@ func (o *planOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	progress := o.Progress(o.output.Format())
+	progress := o.Progress()
 	defer progress.Stop()
 	survey := o.survey(reader)
 	survey.Decisions, survey.Progress = o.decisions, progress
@@ -100,16 +96,16 @@ func (o *planOptions) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := o.Printer(o.output.Format()).Document(p, func(to *output.Printer) {
-		view.Plan(to, p, fleet)
-		view.AfterPlan(to, fleet, o.out, o.planCommand(o.decisionsFile), installed(reader))
+	if err := o.Printer().Document(p, func(to *output.Printer) {
+		showPlan(to, p, fleet)
+		afterPlan(to, fleet, o.out, o.planCommand(o.decisionsFile), installed(reader))
 	}); err != nil {
 		return err
 	}
 	switch {
 	case len(p.Undecided()) > 0:
-		return migrate.NeedsDecision.Errorf("%s", view.Undecided(p, o.out != ""))
-	case o.detailedExitCode && (view.Writes(p) > 0 || len(view.Resume(fleet.Statuses)) > 0):
+		return migrate.NeedsDecision.Errorf("%s", undecidedText(p, o.out != ""))
+	case o.detailedExitCode && (writesOf(p) > 0 || len(resumeCommands(fleet.Statuses)) > 0):
 		return migrate.Pending.Errorf("there are changes to apply")
 	}
 	return nil
@@ -154,12 +150,9 @@ Exit codes: 0 ready, or nothing to do; 1 a check failed; 3 something needs a dec
 
   # The Clusters that need a decision, for a program
   captctl migrate check -o json | jq -r '.units[] | select(.state == "NeedsDecision").unit'`,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              cli.Run(o),
 	}
 	o.addFlags(command)
-	return command
+	return cli.New(command, o)
 }
 
 // Run checks and prints. The report is printed also if the fleet cannot be read: it says why.
@@ -172,7 +165,7 @@ func (o *checkOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	progress := o.Progress(o.output.Format())
+	progress := o.Progress()
 	defer progress.Stop()
 	survey := o.survey(reader)
 	survey.UseEarlierDecisions, survey.NoJournal, survey.Progress = true, true, progress // The checks report missing rights.
@@ -193,8 +186,8 @@ func (o *checkOptions) Run(ctx context.Context) error {
 	if errors.Is(err, plan.ErrUnknownUnit) {
 		return err
 	}
-	found := view.NewCheck(report, fleet, o.nextSteps(report, fleet))
-	printed := o.Printer(o.output.Format()).Document(found, func(p *output.Printer) { view.ShowCheck(p, found) })
+	found := newCheckDocument(report, fleet, o.nextSteps(report, fleet))
+	printed := o.Printer().Document(found, func(p *output.Printer) { showCheck(p, found) })
 	switch {
 	case len(report.Failed()) > 0:
 		return migrate.Failed.Errorf("%s failed", output.Count(len(report.Failed()), "check")) // What they found is above.
@@ -203,7 +196,7 @@ func (o *checkOptions) Run(ctx context.Context) error {
 	case printed != nil:
 		return printed
 	case len(fleet.Undecided()) > 0:
-		return migrate.NeedsDecision.Errorf("%s", view.Undecided(fleet.Plan, false))
+		return migrate.NeedsDecision.Errorf("%s", undecidedText(fleet.Plan, false))
 	}
 	return nil
 }
@@ -211,7 +204,7 @@ func (o *checkOptions) Run(ctx context.Context) error {
 // interrupted returns a failed check if a run was interrupted while it wrote units, which must be completed or rolled back first; else none.
 func interrupted(fleet *status.Fleet) []check.Check {
 	found := check.Check{
-		Name: checkInterrupted, Status: check.Failed, Commands: view.Resume(fleet.Statuses),
+		Name: checkInterrupted, Status: check.Failed, Commands: resumeCommands(fleet.Statuses),
 		Message: "a run was interrupted while it wrote these units, and the manager does not reconcile paused objects. Resume them, or roll them back",
 	}
 	for _, unit := range fleet.Statuses {
@@ -261,14 +254,11 @@ decision.`,
 
   # The Workspaces that the manager would change
   captctl migrate status -o json | jq -r '.units[] | select(.pendingChange) | .unit, .pendingChange'`,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              cli.Run(o),
 	}
 	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "Show the status again whenever it changes.")
 	command.Flags().BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with code 2 if something is left to do, and with code 3 if something needs a decision.")
 	o.addFlags(command)
-	return command
+	return cli.New(command, o)
 }
 
 // Validate checks the flags.
@@ -300,14 +290,14 @@ func (o *statusOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := o.print(o.Printer(o.output.Format()), found); err != nil || !o.detailedExitCode {
+	if err := o.print(o.Printer(), found); err != nil || !o.detailedExitCode {
 		return err
 	}
 	return leftToDo(found)
 }
 
 func (o *statusOptions) print(to *output.Printer, found *status.Status) error {
-	return to.Document(found, func(p *output.Printer) { view.Status(p, found, o.Clock.Now()) })
+	return to.Document(found, func(p *output.Printer) { showStatus(p, found, o.Clock.Now()) })
 }
 
 // follow prints the status whenever it changes. While a run is in progress it reads every refresh, since the Lease is not watched; otherwise
@@ -326,7 +316,7 @@ func (o *statusOptions) follow(ctx context.Context, read func() (*status.Status,
 		}
 		if !same(last, found) {
 			last = found
-			if err := o.Redraw(o.output.Format(), func(to *output.Printer) error { return o.print(to, found) }); err != nil {
+			if err := o.Redraw(func(to *output.Printer) error { return o.print(to, found) }); err != nil {
 				return err
 			}
 		}
@@ -362,7 +352,7 @@ func same(last, found *status.Status) bool {
 
 // leftToDo is the exit code for --detailed-exitcode.
 func leftToDo(found *status.Status) error {
-	undecided, left := view.Left(found)
+	undecided, left := countLeft(found)
 	switch {
 	case undecided > 0:
 		return migrate.NeedsDecision.Errorf("%s to decide. captctl migrate check shows the findings", output.Count(undecided, "unit"))
@@ -402,11 +392,10 @@ which apply accepts.`,
   captctl migrate show 0123456789ab -o json > plan.json`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: o.complete,
-		RunE:              cli.Run(o),
 	}
 	command.Flags().BoolVar(&o.diff, "diff", false, "Show every field before and after.")
 	o.addFlags(command)
-	return command
+	return cli.New(command, o)
 }
 
 // Run reads and prints.
@@ -415,17 +404,17 @@ func (o *showOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(o.clusters) > 0 && o.output.Format().ForMachines() {
+	if len(o.clusters) > 0 && o.Format().ForMachines() {
 		return errors.New("--cluster cannot be combined with -o json or -o yaml, because apply only accepts a complete plan")
 	}
 	if err := p.Only(o.clusters); err != nil {
 		return err
 	}
-	return o.Printer(o.output.Format()).Document(p, func(to *output.Printer) {
+	return o.Printer().Document(p, func(to *output.Printer) {
 		if o.diff {
-			view.Diff(to, p)
+			showDiff(to, p)
 			return
 		}
-		view.Plan(to, p, nil)
+		showPlan(to, p, nil)
 	})
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
-	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/backup"
@@ -86,7 +85,7 @@ func (r *runOptions) selected() []string { return slices.Concat(r.clusters, r.un
 // flags are --cluster and --unit as they were given.
 func (r *runOptions) flags() (flags string) {
 	for _, name := range r.selected() {
-		flags += view.Selection(name)
+		flags += selection(name)
 	}
 	return flags
 }
@@ -130,8 +129,8 @@ func (r *runOptions) unitsOf(p *plan.Plan) (units []*plan.Unit, err error) {
 // confirm shows what is about to be done, and asks whether to do it.
 func (r *runOptions) confirm(summary func(*output.Printer), question string) error {
 	switch {
-	case !r.output.Format().ForMachines():
-		summary(r.Printer(r.output.Format()))
+	case !r.Format().ForMachines():
+		summary(r.Printer())
 	case r.Asks():
 		summary(output.NewPrinter(r.ErrOut, output.Table, r.NoColor))
 	}
@@ -155,7 +154,7 @@ func (r *runOptions) options(connected client.Client, p *plan.Plan, before check
 	}
 	return apply.Options{
 		Client: connected, Reader: connected, Namespace: r.journal, Units: r.selected(), Concurrency: r.concurrency, MaxFailures: r.maxFailures,
-		DryRun: r.DryRun(), Wait: wait, LeaseDuration: r.lease, Clock: r.Clock, Progress: r.Progress(r.output.Format()),
+		DryRun: r.DryRun(), Wait: wait, LeaseDuration: r.lease, Clock: r.Clock, Progress: r.Progress(),
 		FixClusterEndpoints: r.fixEndpoints, Prove: r.prove,
 		Check: func(ctx context.Context) error {
 			report, err := r.Migration.Check(ctx, checks)
@@ -177,11 +176,11 @@ func (r *runOptions) execute(ctx context.Context, do func(context.Context, *plan
 	if result == nil {
 		return err
 	}
-	printed := r.Printer(r.output.Format()).Document(result, func(to *output.Printer) {
-		view.Result(to, result)
+	printed := r.Printer().Document(result, func(to *output.Printer) {
+		showResult(to, result)
 		next(to, result)
 	})
-	if left := view.LeftOut(result); left != "" && migrate.OutcomeOf(err) == migrate.NeedsDecision {
+	if left := leftOut(result); left != "" && migrate.OutcomeOf(err) == migrate.NeedsDecision {
 		err = migrate.NeedsDecision.Errorf("%s", left) // The messages of the units are in the table.
 	}
 	return errors.Join(err, printed)
@@ -231,7 +230,6 @@ units that need a decision, or whose proof failed; 4 partly applied.`,
   captctl migrate apply 0123456789ab`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: o.complete,
-		RunE:              cli.Run(o),
 	}
 	o.addFlags(command)
 	flags := command.Flags()
@@ -239,7 +237,7 @@ units that need a decision, or whose proof failed; 4 partly applied.`,
 	flags.BoolVar(&o.fixEndpoints, "fix-cluster-endpoints", false, "Also remove https:// from spec.controlPlaneEndpoint.host of Clusters.")
 	flags.BoolVar(&o.prove, "prove", false, "Adopt a unit only if Terraform would change nothing: the manager plans each Workspace first. Raises the default of --wait to 30m.")
 	cli.CompleteFlag(command, "backup", cli.Files("tar.gz"))
-	return command
+	return cli.New(command, o)
 }
 
 // Run applies.
@@ -267,8 +265,8 @@ func (o *applyOptions) Run(ctx context.Context) error {
 		return err
 	}
 	if err := o.confirm(func(to *output.Printer) {
-		view.PlanSummary(to, p, selected, fleet, writes)
-		view.NotUpToDate(to, fleet, selected)
+		showPlanSummary(to, p, selected, fleet, writes)
+		showNotUpToDate(to, fleet, selected)
 		if last {
 			to.Blank()
 			to.Linef("This run adopts the last units of the plan. When no object awaits adoption, the manager migrates stored versions, which cannot be reverted.")
@@ -287,7 +285,7 @@ func (o *applyOptions) Run(ctx context.Context) error {
 		return !named && unit.State == plan.Adoptable && (fleet == nil || fleet.RemainingWrites(p, &unit, status.Run{}) > 0)
 	})
 	name := o.name + map[bool]string{true: " --prove"}[o.prove]
-	return o.execute(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, result, name, o.flags(), rest) })
+	return o.execute(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { afterApply(to, result, name, o.flags(), rest) })
 }
 
 // startsStorageMigration reports whether the manager will migrate stored versions after a run.
@@ -354,10 +352,9 @@ Exit codes: 0 rolled back; 1 nothing was written, unless the message says so; 4 
   captctl migrate rollback 0123456789ab`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: o.complete,
-		RunE:              cli.Run(o),
 	}
 	o.addFlags(command)
-	return command
+	return cli.New(command, o)
 }
 
 // Validate checks the flags.
@@ -385,7 +382,7 @@ func (o *rollbackOptions) Run(ctx context.Context) error {
 	fleet := o.readFleet(ctx, connected, p)
 	writes, summary := o.writes(fleet, p, selected, true)
 	question := fmt.Sprintf("Do you want to roll back plan %s in %s: %s?", p.ID, o.Access.Describe(), summary)
-	if err := o.confirm(func(to *output.Printer) { view.RollbackSummary(to, p, selected, writes) }, question); err != nil {
+	if err := o.confirm(func(to *output.Printer) { showRollbackSummary(to, p, selected, writes) }, question); err != nil {
 		return err
 	}
 	options, err := o.options(connected, p, check.Rollback)
@@ -395,7 +392,7 @@ func (o *rollbackOptions) Run(ctx context.Context) error {
 	var others map[string]string
 	err = o.execute(ctx, o.Rollback, p, options, func(to *output.Printer, result *apply.Result) {
 		others = o.otherPlans(ctx, connected, result)
-		view.AfterRollback(to, result, len(o.selected()) > 0, others)
+		afterRollback(to, result, len(o.selected()) > 0, others)
 	})
 	if err == nil && len(others) > 0 && o.name == "" { // The user named Clusters, and they are not as they were.
 		return migrate.Partly.Errorf("%s partly rolled back: another plan wrote the rest", output.Count(len(others), "unit"))

@@ -206,13 +206,6 @@ func TestAnErrorOfTheWriterIsReported(t *testing.T) {
 	}
 }
 
-func TestAFormatThatIsNotThereIsRefused(t *testing.T) {
-	flag := NewFlag()
-	require.NoError(t, flag.Validate())
-	flag.value = "mermaid"
-	assert.EqualError(t, flag.Validate(), `there is no output format "mermaid"; use one of table, wide, json, yaml`)
-}
-
 func TestInAPipeProgressIsALineForEachTenth(t *testing.T) {
 	var out bytes.Buffer
 	clock := testclock.NewFakePassiveClock(time.Unix(0, 0))

@@ -61,6 +61,14 @@ func (p *Printer) Table(columns []Column, rows Rows) {
 	}
 }
 
+// Section prints a table after an empty line; nothing if it has no rows.
+func (p *Printer) Section(columns []Column, rows Rows) {
+	if len(rows) > 0 {
+		p.Blank()
+		p.Table(columns, rows)
+	}
+}
+
 func (p *Printer) aligned(columns []Column, rows Rows) string {
 	writer := table.NewWriter()
 	writer.SetStyle(table.Style{Box: table.BoxStyle{PaddingRight: strings.Repeat(" ", padding)}})
@@ -80,7 +88,7 @@ func (p *Printer) aligned(columns []Column, rows Rows) string {
 	return writer.Render()
 }
 
-// shown are the columns that the format has. Empty cells get a dash.
+// shown are the columns that the format has. Empty cells get a dash, and prose is on one line.
 func (p *Printer) shown(columns []Column, rows Rows) (some []Column, cells Rows) {
 	cells = make(Rows, len(rows))
 	for j, column := range columns {
@@ -89,7 +97,11 @@ func (p *Printer) shown(columns []Column, rows Rows) (some []Column, cells Rows)
 		}
 		some = append(some, column)
 		for i := range rows {
-			cells[i] = append(cells[i], cmp.Or(rows[i][j], "-"))
+			cell := rows[i][j]
+			if column.Prose > 0 {
+				cell = OneLine(cell)
+			}
+			cells[i] = append(cells[i], cmp.Or(cell, "-"))
 		}
 	}
 	return some, cells

@@ -14,14 +14,14 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/capt-provider/capt/api/graph"
+	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/validation/manifests"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/diff"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
-	"github.com/capt-provider/capt/cmd/captctl/impact"
-	"github.com/capt-provider/capt/cmd/captctl/rollouts"
+	"github.com/capt-provider/capt/cmd/captctl/migration"
 	"github.com/capt-provider/capt/cmd/captctl/template"
-	"github.com/capt-provider/capt/cmd/captctl/validate"
-	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -40,13 +40,13 @@ var kinds = []struct {
 	{"ClusterList", reflect.TypeFor[fleet.ClusterList](), "`captctl get` prints it; with `--watch`, one document after another."},
 	{"ClusterDescription", reflect.TypeFor[fleet.Description](), "`captctl describe` prints it; with `--watch`, one document after another."},
 	{"Tree", reflect.TypeFor[fleet.Tree](), "`captctl tree` prints it; with `--watch`, one document after another."},
-	{"Impact", reflect.TypeFor[impact.Impact](), "`captctl tree --impact` prints it; with `--watch`, one document after another."},
+	{"Impact", reflect.TypeFor[graph.Impact](), "`captctl tree --impact` prints it; with `--watch`, one document after another."},
 	{"TerraformErrors", reflect.TypeFor[fleet.TerraformErrors](), "`captctl logs` prints it; with `--follow`, one document after another: the first one, and one for each further error."},
 	{"Diff", reflect.TypeFor[diff.Diff](), "`captctl diff` prints it."},
-	{"ValidationReport", reflect.TypeFor[validate.Report](), "`captctl validate` prints it."},
+	{"ValidationReport", reflect.TypeFor[manifests.Report](), "`captctl validate` prints it."},
 	{"TemplateTest", reflect.TypeFor[template.Test](), "`captctl template test` prints it."},
-	{"TemplateStatus", reflect.TypeFor[rollouts.Status](), "`captctl template status` prints it; with `--watch`, one document after another."},
-	{"Check", reflect.TypeFor[view.Check](), "`captctl migrate check` prints it."},
+	{"TemplateStatus", reflect.TypeFor[rollout.Status](), "`captctl template status` prints it; with `--watch`, one document after another."},
+	{"Check", reflect.TypeFor[migration.Check](), "`captctl migrate check` prints it."},
 	{"Plan", reflect.TypeFor[plan.Plan](), "`captctl migrate plan --out` writes it, `plan` and `show` print it, `apply` and `rollback` read it."},
 	{"Decisions", reflect.TypeFor[migrate.Decisions](), "Users write it, in YAML or JSON, for `captctl migrate plan --decisions`."},
 	{"Result", reflect.TypeFor[apply.Result](), "`captctl migrate apply` and `rollback` print it."},

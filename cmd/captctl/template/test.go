@@ -5,7 +5,6 @@ package template
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -24,23 +22,18 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/redact"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation/manifests"
 	"github.com/capt-provider/capt/api/validation/modules"
-	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/manifest"
 	"github.com/capt-provider/capt/cmd/captctl/output"
-	"github.com/capt-provider/capt/cmd/captctl/validate"
-	"github.com/capt-provider/capt/migrate"
 )
 
 // Test is the result of captctl template test.
 type Test struct {
 	metav1.TypeMeta `json:",inline"`
 	Templates       int                `json:"templates"`   // Templates is how many templates were tested.
-	Findings        []validate.Finding `json:"findings"`    // Findings are sorted by file and line.
+	Findings        manifests.Findings `json:"findings"`    // Findings are sorted by file and line.
 	Validations     []Validation       `json:"validations"` // Validations has what was done with tofu or terraform, by template.
-
-	configuration string
 }
 
 // Validation is what was done with tofu or terraform for a template.
@@ -65,12 +58,12 @@ const (
 
 // testOptions are the options of template test.
 type testOptions struct {
-	files
+	cli.Options
 	providerConfiguration string
 }
 
 func newTest(environment *cli.Environment) *cobra.Command {
-	o := &testOptions{files: newFiles(environment)}
+	o := &testOptions{Options: cli.Options{Environment: environment}}
 	command := &cobra.Command{
 		Use:   "test -f FILENAME",
 		Short: "Check the modules of templates for what Terraform would reject",
@@ -88,18 +81,16 @@ network, validate is not run, which is no error. The output shows what was run.
 Exit codes: 0 no errors; 1 errors, or a file cannot be read.`,
 		Example: `  captctl template test -f vpc.yaml
   captctl template test -f templates/ -R -o json`,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              cli.Run(o),
 	}
 	command.Flags().StringVar(&o.providerConfiguration, "provider-configuration", "", "File with the Terraform code of the ProviderConfig (its spec.configuration), which modules can refer to.")
-	o.addFlags(command)
-	return command
+	o.AddFiles(command, true)
+	o.AddOutput(command)
+	return cli.New(command, o)
 }
 
 // Run tests and prints.
 func (o *testOptions) Run(ctx context.Context) error {
-	content, err := o.read(ctx)
+	content, err := readFiles(ctx, &o.Options)
 	if err != nil {
 		return err
 	}
@@ -119,61 +110,31 @@ func (o *testOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	test := &Test{
-		configuration: configuration,
-		TypeMeta:      metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "TemplateTest"},
-		Templates:     len(found), Findings: []validate.Finding{}, Validations: []Validation{},
-	}
-	for i := range found {
-		test.check(found[i])
-		if err := test.validate(ctx, tool, found[i]); err != nil {
+	test := &Test{TypeMeta: cli.TypeMeta("TemplateTest"), Templates: len(found), Findings: manifests.Findings{}, Validations: []Validation{}}
+	for _, template := range found {
+		test.Findings.CheckTemplate(template.Object, template.typed, configuration)
+		if err := test.validate(ctx, tool, template, configuration); err != nil {
 			return err
 		}
 	}
-	slices.SortStableFunc(test.Findings, func(a, b validate.Finding) int {
-		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-	if err := o.Printer(o.output.Format()).Document(test, test.show); err != nil {
+	test.Findings.Sort()
+	if err := o.Printer().Document(test, test.show); err != nil {
 		return err
 	}
-	if failed := validate.Errors(test.Findings); failed > 0 {
+	if failed := test.Findings.Errors(); failed > 0 {
 		return fmt.Errorf("%s found", output.Count(failed, "error"))
 	}
 	return nil
 }
 
-// ofModule matches the fields whose warnings are what Terraform rejects.
-var ofModule = regexp.MustCompile(`^(spec\.publishOutputs|spec\.template\.spec\.forProvider\.(module|vars|varmap))\b`)
-
-// check applies the rules. Warnings about the module are errors, unless values of variables decide.
-func (t *Test) check(template source[*infrav1.WorkspaceTemplate]) {
-	configuration := modules.ParseTemplate(terraform.WorkspaceParameters{Source: terraform.SourceInline, Module: t.configuration})
-	findings := templates.ValidateWorkspaceTemplate(template.typed, configuration)
-	for _, err := range findings.Errors {
-		t.add(template.Object, validate.LevelError, err.Field, err.Detail)
-	}
-	for _, warning := range findings.Warnings {
-		path, message, _ := strings.Cut(warning, ": ")
-		level := validate.LevelWarning
-		if ofModule.MatchString(path) && !strings.HasSuffix(message, modules.PlaceholderNote) {
-			level = validate.LevelError
-		}
-		t.add(template.Object, level, path, message)
-	}
-}
-
-func (t *Test) add(object *manifest.Object, level validate.Level, path, message string) {
-	t.Findings = append(t.Findings, validate.NewFinding(object, level, path, message))
-}
-
 // show prints the findings, and what was run.
 func (t *Test) show(p *output.Printer) {
-	validate.Show(p, t.Findings)
+	p.Findings(t.Findings)
 	for _, v := range t.Validations {
 		text := map[Result]string{ResultPassed: v.Tool + " validate found no errors", ResultFailed: v.Tool + " validate found errors", ResultNotRun: "tofu or terraform validate was not run: " + v.Message}[v.Result]
 		p.Text("", output.Plain, v.Template+": "+output.OneLine(text))
 	}
-	if slices.ContainsFunc(t.Findings, func(f validate.Finding) bool { return strings.Contains(f.Message, modules.NotDeclaredNote) }) {
+	if slices.ContainsFunc(t.Findings, func(f manifests.Finding) bool { return strings.Contains(f.Message, modules.NotDeclaredNote) }) {
 		p.Text("", output.Plain, "If the ProviderConfig declares what a module refers to, name its Terraform code: --provider-configuration FILE")
 	}
 	p.Linef("%s tested: %s", output.Count(t.Templates, "template"), output.Count(len(t.Findings), "finding"))
@@ -223,7 +184,7 @@ func (t *tool) run(ctx context.Context, directory string, arguments ...string) (
 }
 
 // validate runs init and validate for the module of a template, and adds what was done.
-func (t *Test) validate(ctx context.Context, tool *tool, template source[*infrav1.WorkspaceTemplate]) error {
+func (t *Test) validate(ctx context.Context, tool *tool, template source[*infrav1.WorkspaceTemplate], configuration string) error {
 	v := Validation{Template: template.String(), Result: ResultNotRun}
 	params := template.typed.Spec.Template.Spec.ForProvider
 	module := modules.ParseTemplate(params)
@@ -236,33 +197,23 @@ func (t *Test) validate(ctx context.Context, tool *tool, template source[*infrav
 		v.Message = "the module has syntax errors"
 	default:
 		v.Tool = tool.title
-		diagnostics, message, err := tool.diagnose(ctx, params, module.Text(), t.configuration)
+		diagnostics, message, err := tool.diagnose(ctx, params, module.Text(), configuration)
 		if err != nil {
 			return err
 		}
 		if v.Message = message; message == "" {
-			v.Result = t.addDiagnostics(template, module, diagnostics)
+			v.Result = ResultPassed
+			if t.Findings.AddDiagnostics(template.Object, module, diagnostics) {
+				v.Result = ResultFailed
+			}
 		}
 	}
 	t.Validations = append(t.Validations, v)
 	return nil
 }
 
-// diagnostic of validate -json: https://developer.hashicorp.com/terraform/cli/commands/validate#json-output-format.
-type diagnostic struct {
-	Severity string `json:"severity"`
-	Summary  string `json:"summary"`
-	Detail   string `json:"detail"`
-	Range    struct {
-		Start struct {
-			Line   int `json:"line"`
-			Column int `json:"column"`
-		} `json:"start"`
-	} `json:"range"`
-}
-
 // diagnose returns the diagnostics of a module. message is why validate was not run; empty if it was.
-func (t *tool) diagnose(ctx context.Context, params terraform.WorkspaceParameters, text, configuration string) (found []diagnostic, message string, err error) {
+func (t *tool) diagnose(ctx context.Context, params terraform.WorkspaceParameters, text, configuration string) (found []manifests.Diagnostic, message string, err error) {
 	directory, err := os.MkdirTemp("", "captctl-template-")
 	if err != nil {
 		return nil, "", err
@@ -282,36 +233,10 @@ func (t *tool) diagnose(ctx context.Context, params terraform.WorkspaceParameter
 	}
 	data, err := t.run(ctx, directory, "validate", "-json", "-no-color")
 	var result struct {
-		Diagnostics []diagnostic `json:"diagnostics"`
+		Diagnostics []manifests.Diagnostic `json:"diagnostics"`
 	}
 	if broken := json.Unmarshal(data[max(0, bytes.IndexByte(data, '{')):], &result); broken != nil {
 		return nil, "", fmt.Errorf("running %s validate: %w", t.title, errors.Join(err, broken))
 	}
 	return result.Diagnostics, "", nil
-}
-
-// addDiagnostics adds findings, except for those at places that have a finding already. An error in a line with a placeholder is a warning: the
-// value of the variable decides.
-func (t *Test) addDiagnostics(template source[*infrav1.WorkspaceTemplate], module *modules.Parsed, diagnostics []diagnostic) Result {
-	result := ResultPassed
-	for _, d := range diagnostics {
-		start, level := d.Range.Start, validate.LevelError
-		if d.Severity != "error" || module.HasPlaceholder(start.Line) {
-			level = validate.LevelWarning
-		} else {
-			result = ResultFailed
-		}
-		message := redact.Text(output.OneLine(d.Summary+": "+d.Detail), nil)
-		if start.Line > 0 {
-			message = fmt.Sprintf("line %d, column %d: %s", start.Line, start.Column, message)
-		}
-		finding := validate.NewFinding(template.Object, level, modulePath, message)
-		known := func(other validate.Finding) bool {
-			return other.File == finding.File && other.Line == finding.Line && other.Column == finding.Column && start.Line > 0
-		}
-		if !slices.ContainsFunc(t.Findings, known) {
-			t.Findings = append(t.Findings, finding)
-		}
-	}
-	return result
 }

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rollouts has the commands of captctl template that show and control staged rollouts. Their rules are in api/rollout.
-package rollouts
+package template
 
 import (
 	"cmp"
@@ -28,31 +27,25 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
 
-// New returns the commands.
-func New(environment *cli.Environment) []*cobra.Command {
-	return []*cobra.Command{newStatus(environment), newApprove(environment), newApproveChange(environment), newPause(environment), newResume(environment), newRollback(environment)}
-}
-
-func newSelected(environment *cli.Environment) cli.Selected {
-	return cli.Selected{Of: environment.Access, Kind: "NAME"}
-}
-
 // changeOptions are the options of a command that changes a WorkspaceTemplate or one of its users.
 type changeOptions struct {
-	*cli.Environment
-	cli.Selected
+	cli.Options
 	cli.Writes
 	// revision is a number or a hash, which may be required.
 	revision string
 	required bool
 	// confirms is true if the command always asks.
 	confirms bool
+	// ofApply is true if the command is about a WorkspaceTemplateApply.
+	ofApply bool
 	// decide returns what to change.
-	decide func(o *changeOptions, s *staged) (*change, error)
+	decide func(context.Context, *changeOptions, client.Client) (*change, error)
 }
 
 // change is a change of an object.
 type change struct {
+	object client.Object
+	title  string // title is how texts name the object.
 	// summary shows what the change means. It may be nil.
 	summary func(*output.Printer)
 	// question is what to confirm; empty if nothing is to be confirmed.
@@ -63,11 +56,39 @@ type change struct {
 	done string
 }
 
-func newChange(environment *cli.Environment, command *cobra.Command, decide func(*changeOptions, *staged) (*change, error)) (*cobra.Command, *changeOptions) {
-	o := &changeOptions{Environment: environment, Selected: newSelected(environment), decide: decide}
-	command.Args, command.ValidArgsFunction, command.RunE = cobra.ExactArgs(1), environment.Access.CompleteTemplates(), cli.Run(o)
+func newChange(environment *cli.Environment, command *cobra.Command, decide func(*changeOptions, *rollout.Template) (*change, error)) (*cobra.Command, *changeOptions) {
+	o := &changeOptions{Options: cli.Options{Environment: environment}}
+	o.decide = func(ctx context.Context, o *changeOptions, connected client.Client) (*change, error) {
+		t, err := read(ctx, &o.Options, connected)
+		if err == nil {
+			err = usable(t)
+		}
+		if err != nil {
+			return nil, err
+		}
+		c, err := decide(o, t)
+		if err != nil {
+			return nil, err
+		}
+		c.object, c.title = t.WorkspaceTemplate, t.String()
+		return c, nil
+	}
+	o.Takes(command, "NAME", environment.Access.CompleteTemplates())
 	o.AddDryRun(command)
-	return command, o
+	return cli.New(command, o), o
+}
+
+// usable returns an error if the template has no rollout that can be changed.
+func usable(t *rollout.Template) error {
+	switch {
+	case t.Unreadable != nil:
+		return t.Unreadable
+	case !t.DeletionTimestamp.IsZero():
+		return fmt.Errorf("%s is being deleted", t)
+	case !t.Policy.IsStaged():
+		return fmt.Errorf("%s: spec.rollout.strategy is not Staged: edits reach all users at once, and there is no rollout to change", t)
+	}
+	return nil
 }
 
 // addRevision adds the flag that names a revision.
@@ -80,17 +101,10 @@ func (o *changeOptions) addRevision(command *cobra.Command, flag, usage string) 
 func (o *changeOptions) completeRevisions(command *cobra.Command, args []string, _ string) (numbers []cobra.Completion, _ cobra.ShellCompDirective) {
 	ctx, cancel := o.Access.Patience(command.Context())
 	defer cancel()
-	if len(args) == 0 || o.Complete(args) != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	connected, err := o.Access.Client()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	s := &staged{template: &infrav1.WorkspaceTemplate{}}
-	if s.readRevisions(ctx, connected, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}) == nil { // A shell shows no errors.
-		for i := range s.history {
-			numbers = append(numbers, cobra.CompletionWithDesc(strconv.FormatInt(s.history[i].Number, 10), terraform.ShortRevision(s.history[i].Hash)))
+	if connected, err := o.Access.Client(); err == nil && len(args) > 0 && o.Complete(args) == nil {
+		t, _ := readRevisions(ctx, &o.Options, connected) // A shell shows no errors.
+		for i := range t.History {
+			numbers = append(numbers, cobra.CompletionWithDesc(strconv.FormatInt(t.History[i].Number, 10), terraform.ShortRevision(t.History[i].Hash)))
 		}
 	}
 	return numbers, cobra.ShellCompDirectiveNoFileComp
@@ -98,10 +112,12 @@ func (o *changeOptions) completeRevisions(command *cobra.Command, args []string,
 
 // Validate checks the argument and the flags.
 func (o *changeOptions) Validate() error {
-	if err := errors.Join(o.Selected.Validate(), o.ValidateDryRun("")); err != nil {
+	if err := errors.Join(o.Options.Validate(), o.ValidateDryRun("")); err != nil {
 		return err
 	}
 	switch {
+	case o.ofApply && o.revision == "" && !o.Asks() && !o.DryRun():
+		return errors.New("--yes requires --revision: without a question, it must be known which content is approved. The condition Ready of the object names it")
 	case o.required && o.revision == "":
 		return errors.New("--revision is required: it names the revision by number or hash; captctl template status lists the revisions")
 	case o.confirms && o.revision != "" && o.namesPartOfHash():
@@ -118,39 +134,26 @@ func (o *changeOptions) namesPartOfHash() bool {
 	return isPart && !o.Asks() && !o.DryRun()
 }
 
-// Run reads the template, and changes it.
+// Run decides, asks, writes, and prints what was done.
 func (o *changeOptions) Run(ctx context.Context) error {
 	connected, err := o.Access.Client()
 	if err != nil {
 		return err
 	}
-	reader := &reader{Reader: connected, warnings: o.ErrOut}
-	s, err := reader.read(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.Name})
+	c, err := o.decide(ctx, o, connected)
 	if err != nil {
 		return err
 	}
-	if err := s.usable(); err != nil {
-		return err
-	}
-	c, err := o.decide(o, s)
-	if err != nil {
-		return err
-	}
-	return o.perform(ctx, connected, s.template, s.String(), c)
-}
-
-// perform asks, writes, and prints what was done.
-func (o *changeOptions) perform(ctx context.Context, connected client.Client, object client.Object, title string, c *change) error {
-	p := o.Printer(output.Table)
+	p := o.Printer()
 	if c.patch == nil {
-		p.Text("", output.Plain, title+": unchanged: "+c.done)
+		p.Text("", output.Plain, c.title+": unchanged: "+c.done)
 		return nil
 	}
 	if c.summary != nil {
 		c.summary(p)
 	}
 	if c.question != "" && o.Asks() {
-		if err := o.Confirm(fmt.Sprintf("Do you want to %s of %s in %s?", c.question, title, o.Access.Describe())); err != nil {
+		if err := o.Confirm(fmt.Sprintf("Do you want to %s of %s in %s?", c.question, c.title, o.Access.Describe())); err != nil {
 			return err
 		}
 	}
@@ -158,10 +161,10 @@ func (o *changeOptions) perform(ctx context.Context, connected client.Client, ob
 	if o.DryRun() {
 		options, c.done = append(options, client.DryRunAll), c.done+" (dry run: nothing was written)"
 	}
-	if err := connected.Patch(ctx, object, c.patch, options...); err != nil {
-		return fmt.Errorf("writing %s: %w", title, err)
+	if err := connected.Patch(ctx, c.object, c.patch, options...); err != nil {
+		return fmt.Errorf("writing %s: %w", c.title, err)
 	}
-	p.Text("", output.Plain, title+": "+c.done)
+	p.Text("", output.Plain, c.title+": "+c.done)
 	return nil
 }
 
@@ -174,6 +177,15 @@ func merge(fields map[string]any) (client.Patch, error) {
 // name is how texts name a revision.
 func name(r *rollout.Revision) string {
 	return fmt.Sprintf("revision %d (%s)", r.Number, terraform.ShortRevision(r.Hash))
+}
+
+// named returns a revision of a template by its number or hash.
+func named(t *rollout.Template, revision string) (*rollout.Revision, error) {
+	found := t.History.Named(revision)
+	if found == nil {
+		return nil, fmt.Errorf("%s has no revision %s, or more than one; captctl template status %s lists its revisions", t, revision, t.Argument())
+	}
+	return found, nil
 }
 
 func newApprove(environment *cli.Environment) *cobra.Command {
@@ -203,36 +215,36 @@ The webhooks record who approved the revision, and when.`,
 }
 
 // decideApproval returns the approval of the current revision.
-func decideApproval(o *changeOptions, s *staged) (*change, error) {
-	revision, err := s.named(o.revision)
+func decideApproval(o *changeOptions, t *rollout.Template) (*change, error) {
+	revision, err := named(t, o.revision)
 	if err != nil {
 		return nil, err
 	}
-	target := s.target()
-	decision := rollout.Next(rollout.FactsOf(s.template, s.policy, s.history, s.users, o.Clock.Now()))
+	target := t.Target()
+	decision := t.Next(o.Clock.Now())
 	switch {
 	case revision.Hash != target.Hash:
 		return nil, fmt.Errorf("%s: %s is not the current content, which is %s. Only that can be approved. captctl template rollback %s --to-revision %d returns to %[2]s",
-			s, name(revision), name(target), s.argument(), revision.Number)
-	case !s.policy.RequiresApproval():
-		return nil, fmt.Errorf("%s: spec.rollout.approval is None, so no revision needs an approval", s)
-	case s.template.Annotations[naming.ApproveAnnotation] == target.Hash:
+			t, name(revision), name(target), t.Argument(), revision.Number)
+	case !t.Policy.RequiresApproval():
+		return nil, fmt.Errorf("%s: spec.rollout.approval is None, so no revision needs an approval", t)
+	case t.Annotations[naming.ApproveAnnotation] == target.Hash:
 		return &change{done: name(target) + " is approved already" + by(target.Approval)}, nil
-	case s.reported().Stage == infrav1.RolloutComplete:
+	case t.Reported().Stage == infrav1.RolloutComplete:
 		return &change{done: name(target) + " has been rolled out already"}, nil
 	}
 	patch, err := approval(target.Hash)
 	if err != nil {
 		return nil, err
 	}
-	before := s.history.Previous(target.Hash)
+	before := t.History.Previous(target.Hash)
 	changes, err := differences(before, target)
 	return &change{
 		summary: func(p *output.Printer) {
-			p.Text("", output.Strong, fmt.Sprintf("%s: %s", s, name(target)))
+			p.Text("", output.Strong, fmt.Sprintf("%s: %s", t, name(target)))
 			showChanges(p, before, changes)
 			p.Text("", output.Plain, fmt.Sprintf("Users that get it: %d, %s", len(decision.Waiting), first(decision.Canaries)))
-			warnOfApproval(p, s.template, "revision")
+			warnOfApproval(p, t.WorkspaceTemplate, "revision")
 		},
 		question: "approve " + name(target), patch: patch, done: name(target) + " is approved",
 	}, err
@@ -293,11 +305,8 @@ func showChanges(p *output.Printer, before *rollout.Revision, changes []render.D
 	}
 }
 
-// approveChangeOptions are the options of template approve-change.
-type approveChangeOptions struct{ changeOptions }
-
 func newApproveChange(environment *cli.Environment) *cobra.Command {
-	o := &approveChangeOptions{changeOptions{Environment: environment, Selected: newSelected(environment), confirms: true}}
+	o := &changeOptions{Options: cli.Options{Environment: environment}, confirms: true, ofApply: true, decide: decideChangeApproval}
 	command := &cobra.Command{
 		Use:   "approve-change [NAMESPACE/]NAME [--revision HASH]",
 		Short: "Approve a change of one WorkspaceTemplateApply, such as its version",
@@ -313,44 +322,31 @@ captctl diff shows what changes in the Workspace. The webhooks record who approv
 
   # In a pipeline: exactly the content that was reviewed, by its whole hash
   captctl template approve-change team-a/demo-controlplane --revision "$HASH" --yes`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: environment.Access.CompleteApplies(),
-		RunE:              cli.Run(o),
 	}
+	o.Takes(command, "NAME", environment.Access.CompleteApplies())
 	o.AddDryRun(command)
 	o.AddYes(command)
 	command.Flags().StringVar(&o.revision, "revision", "", "Hash of the content to approve: at least its first twelve digits. With --yes, the whole hash is required.")
 	cli.CompleteFlag(command, "revision", cobra.NoFileCompletions)
-	return command
+	return cli.New(command, o)
 }
 
-// Validate checks the argument and the flags.
-func (o *approveChangeOptions) Validate() error {
-	if !o.Asks() && !o.DryRun() && o.revision == "" {
-		return errors.New("--yes requires --revision: without a question, it must be known which content is approved. The condition Ready of the object names it")
-	}
-	return o.changeOptions.Validate()
-}
-
-// Run reads the WorkspaceTemplateApply, and approves its change.
-func (o *approveChangeOptions) Run(ctx context.Context) error {
-	connected, err := o.Access.Client()
-	if err != nil {
-		return err
-	}
+// decideChangeApproval returns the approval of the change of a WorkspaceTemplateApply.
+func decideChangeApproval(ctx context.Context, o *changeOptions, connected client.Client) (c *change, err error) {
 	apply := &infrav1.WorkspaceTemplateApply{}
 	if err := connected.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, apply); err != nil {
-		return err
+		return nil, err
 	}
-	title, waiting, c := fmt.Sprintf("WorkspaceTemplateApply %s/%s", o.Namespace, o.Name), apply.Status.Change.Revision, &change{}
+	title, waiting := fmt.Sprintf("WorkspaceTemplateApply %s/%s", o.Namespace, o.Name), apply.Status.Change.Revision
+	c = &change{object: apply, title: title}
 	shown := terraform.ShortRevision(waiting)
 	switch {
 	case o.revision != "" && apply.Annotations[naming.ApproveAnnotation] == o.revision:
 		c.done = fmt.Sprintf("content %s is approved already%s", terraform.ShortRevision(o.revision), by(rollout.ApprovalOf(apply)))
 	case waiting == "" || apply.Status.ObservedGeneration != apply.Generation:
-		return fmt.Errorf("%s: no change waits for an approval, or the manager has not observed the current spec yet", title)
+		return nil, fmt.Errorf("%s: no change waits for an approval, or the manager has not observed the current spec yet", title)
 	case o.revision != "" && (len(o.revision) < len(shown) || !strings.HasPrefix(waiting, o.revision)):
-		return fmt.Errorf("%s: content %s is not the one that waits, which is %s", title, o.revision, waiting)
+		return nil, fmt.Errorf("%s: content %s is not the one that waits, which is %s", title, o.revision, waiting)
 	default:
 		c.summary = func(p *output.Printer) {
 			p.Text("", output.Strong, title+": content "+shown)
@@ -360,10 +356,7 @@ func (o *approveChangeOptions) Run(ctx context.Context) error {
 		c.question, c.done = "approve content "+shown, "content "+shown+" is approved"
 		c.patch, err = approval(waiting)
 	}
-	if err != nil {
-		return err
-	}
-	return o.perform(ctx, connected, apply, title, c)
+	return c, err
 }
 
 func newRollback(environment *cli.Environment) *cobra.Command {
@@ -391,58 +384,58 @@ A GitOps tool reverts a rollback to what is in Git: revert the commit as well.`,
 }
 
 // decideRollback returns the edit that restores a revision.
-func decideRollback(o *changeOptions, s *staged) (*change, error) {
-	target := s.target()
-	revision := s.history.Previous(target.Hash)
+func decideRollback(o *changeOptions, t *rollout.Template) (*change, error) {
+	target := t.Target()
+	revision := t.History.Previous(target.Hash)
 	if o.revision != "" {
 		var err error
-		if revision, err = s.named(o.revision); err != nil {
+		if revision, err = named(t, o.revision); err != nil {
 			return nil, err
 		}
 	}
 	switch {
 	case revision == nil:
-		return nil, fmt.Errorf("%s has no other revision than %s: there is nothing to return to", s, name(target))
+		return nil, fmt.Errorf("%s has no other revision than %s: there is nothing to return to", t, name(target))
 	case revision.Hash == target.Hash:
 		return &change{done: name(target) + " is the current content already"}, nil
 	case revision.Content.Scope != target.Content.Scope:
-		return nil, fmt.Errorf("%s: %s is for Workspaces of scope %s, and the template has scope %s: a Workspace cannot change its scope", s, name(revision), revision.Content.Scope, target.Content.Scope)
+		return nil, fmt.Errorf("%s: %s is for Workspaces of scope %s, and the template has scope %s: a Workspace cannot change its scope", t, name(revision), revision.Content.Scope, target.Content.Scope)
 	}
-	after := revision.At(s.template)
+	after := revision.At(t.WorkspaceTemplate)
 	if hash := rollout.HashOf(after); hash != revision.Hash {
-		return nil, fmt.Errorf("%s: the restored content would have hash %s instead of %s. Edit the template instead", s, terraform.ShortRevision(hash), terraform.ShortRevision(revision.Hash))
+		return nil, fmt.Errorf("%s: the restored content would have hash %s instead of %s. Edit the template instead", t, terraform.ShortRevision(hash), terraform.ShortRevision(revision.Hash))
 	}
 	changes, err := differences(target, revision)
 	c := &change{
 		summary: func(p *output.Printer) {
-			p.Text("", output.Strong, fmt.Sprintf("%s: back from %s to the content of %s", s, name(target), name(revision)))
+			p.Text("", output.Strong, fmt.Sprintf("%s: back from %s to the content of %s", t, name(target), name(revision)))
 			showChanges(p, target, changes)
-			s.showReturning(p, revision)
+			showReturning(p, t, revision)
 		},
 		question: "restore " + name(revision), done: "the content is that of " + name(revision) + " again",
 		// Between reading and writing, another client may have edited the template: its edit must not be lost.
-		patch: client.MergeFromWithOptions(s.template.DeepCopy(), client.MergeFromWithOptimisticLock{}),
+		patch: client.MergeFromWithOptions(t.DeepCopy(), client.MergeFromWithOptimisticLock{}),
 	}
-	if s.policy.RequiresApproval() {
-		c.done += fmt.Sprintf("; to approve it, run captctl template approve %s --revision %s", s.argument(), revision.Hash)
+	if t.Policy.RequiresApproval() {
+		c.done += fmt.Sprintf("; to approve it, run captctl template approve %s --revision %s", t.Argument(), revision.Hash)
 	}
-	s.template = after
+	t.WorkspaceTemplate = after
 	return c, err
 }
 
 // showReturning shows how users return to a revision, and what can prevent that.
-func (s *staged) showReturning(p *output.Printer, revision *rollout.Revision) {
+func showReturning(p *output.Printer, t *rollout.Template, revision *rollout.Revision) {
 	returning := 0
-	for i := range s.users {
-		if user := &s.users[i]; user.Created && user.Assigned != revision.Hash {
+	for i := range t.Users {
+		if user := &t.Users[i]; user.Created && user.Assigned != revision.Hash {
 			returning++
 		}
 	}
-	p.Linef("Users that return to it: %d. Users that have it: %d.", returning, len(s.users)-returning)
-	if s.policy.State == infrav1.RolloutPaused {
-		p.Text("", output.Attention, "The rollout is paused: captctl template resume "+s.argument()+" starts it")
+	p.Linef("Users that return to it: %d. Users that have it: %d.", returning, len(t.Users)-returning)
+	if t.Policy.State == infrav1.RolloutPaused {
+		p.Text("", output.Attention, "The rollout is paused: captctl template resume "+t.Argument()+" starts it")
 	}
-	if tool := gitOpsTool(s.template); tool != "" {
+	if tool := gitOpsTool(t.WorkspaceTemplate); tool != "" {
 		p.Text("", output.Attention, tool+" applies this template, and reverts the rollback unless the content is changed in Git as well")
 	}
 }
@@ -477,18 +470,18 @@ or do not finish are skipped, and users that cannot be previewed are left behind
 	return command
 }
 
-func decidePause(_ *changeOptions, s *staged) (*change, error) {
-	if s.policy.State == infrav1.RolloutPaused {
+func decidePause(_ *changeOptions, t *rollout.Template) (*change, error) {
+	if t.Policy.State == infrav1.RolloutPaused {
 		return &change{done: "the rollout is paused already"}, nil
 	}
 	fields := stateIs(infrav1.RolloutPaused)
-	if s.byDefault { // With a state alone, the template would have another policy.
-		policy := s.policy
+	if t.Spec.Rollout.Strategy == "" && t.Status.Rollout.DefaultPolicy.Strategy != "" { // With a state alone, the template would have another policy.
+		policy := t.Policy
 		policy.State = infrav1.RolloutPaused
 		fields = map[string]any{"rollout": policy}
 	}
 	patch, err := merge(map[string]any{"spec": fields})
-	return &change{summary: s.warnOfState, patch: patch, done: "the rollout is paused; users that Terraform is updating finish"}, err
+	return &change{summary: warnOfState(t), patch: patch, done: "the rollout is paused; users that Terraform is updating finish"}, err
 }
 
 func stateIs(state infrav1.RolloutState) map[string]any {
@@ -496,30 +489,32 @@ func stateIs(state infrav1.RolloutState) map[string]any {
 }
 
 // warnOfState warns if the change of spec.rollout.state will be reverted.
-func (s *staged) warnOfState(p *output.Printer) {
-	if isInGit(s.template, "spec", "rollout", "state") {
-		p.Text("", output.Attention, gitOpsTool(s.template)+" applies spec.rollout.state, and reverts it unless it is changed in Git as well")
+func warnOfState(t *rollout.Template) func(*output.Printer) {
+	return func(p *output.Printer) {
+		if isInGit(t, "spec", "rollout", "state") {
+			p.Text("", output.Attention, gitOpsTool(t)+" applies spec.rollout.state, and reverts it unless it is changed in Git as well")
+		}
 	}
 }
 
-func decideResume(o *changeOptions, s *staged) (*change, error) {
-	decision := rollout.Next(rollout.FactsOf(s.template, s.policy, s.history, s.users, o.Clock.Now()))
-	paused, stopped := s.policy.State == infrav1.RolloutPaused, s.isStopped(decision)
+func decideResume(o *changeOptions, t *rollout.Template) (*change, error) {
+	decision := t.Next(o.Clock.Now())
+	paused, stopped := t.Policy.State == infrav1.RolloutPaused, t.IsStopped(decision)
 	if !paused && !stopped {
 		return &change{done: "the rollout is neither paused nor stopped"}, nil
 	}
 	fields := map[string]any{}
-	c := &change{summary: s.warnOfState, done: "the rollout is not paused"}
+	c := &change{summary: warnOfState(t), done: "the rollout is not paused"}
 	if paused {
 		fields["spec"] = stateIs(infrav1.RolloutRunning)
 	}
-	if target := s.target(); stopped {
+	if target := t.Target(); stopped {
 		fields["metadata"] = map[string]any{"annotations": map[string]any{naming.ResumeAnnotation: target.Hash}}
 		c.summary = func(p *output.Printer) {
-			p.Text("", output.Bad, fmt.Sprintf("%s: %s", s, s.whyStopped(decision)))
+			p.Text("", output.Bad, fmt.Sprintf("%s: %s", t, whyStopped(t, decision)))
 			p.Linef("If it continues, no failure of this revision stops it. Waiting: %s.", output.Count(len(decision.Waiting), "user"))
 			if paused {
-				s.warnOfState(p)
+				warnOfState(t)(p)
 			}
 		}
 		c.question, c.done = "continue the rollout of "+name(target)+" "+despite(decision), "the rollout of "+name(target)+" continues, whatever fails"
@@ -533,11 +528,11 @@ func decideResume(o *changeOptions, s *staged) (*change, error) {
 func fails(decision rollout.Decision) bool { return len(decision.Failed) > 0 || !decision.Resumable }
 
 // whyStopped is why the rollout does not continue without a resume.
-func (s *staged) whyStopped(decision rollout.Decision) string {
+func whyStopped(t *rollout.Template, decision rollout.Decision) string {
 	if !fails(decision) {
 		return decision.Message
 	}
-	return fmt.Sprintf("%s fails for %s", name(s.target()), cmp.Or(rollout.Names(decision.Failed), "users that you may not read"))
+	return fmt.Sprintf("%s fails for %s", name(t.Target()), cmp.Or(rollout.Names(decision.Failed), "users that you may not read"))
 }
 
 // despite is what a resume ignores.

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package impact
+package fleet
 
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,28 +26,24 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 )
 
-// Reader reads the fleet.
-type Reader struct {
+// impactReader reads the fleet.
+type impactReader struct {
 	client.Reader
-	// Namespace is the one of objects that are named without one, and the only one that is read if the user may not read all.
-	Namespace string
-	// Warnings gets once what the user may not read.
-	Warnings io.Writer
+	warn func(format string, args ...any)
 
-	warned sets.Set[string]
-	graph  *graph.Graph
-	only   string // Only is the namespace that is read; empty for all.
+	graph *graph.Graph
+	only  string // Only is the namespace that is read; empty for all.
 	// configs are the ProviderConfigs that were read.
 	configs sets.Set[graph.Key]
 }
 
-// Read returns the impact of an object.
-func (r *Reader) Read(ctx context.Context, object Object) (*Impact, error) {
-	r.only, r.configs = "", sets.New[graph.Key]()
+// readImpact returns the impact of the object of --impact, in all namespaces that the user may read.
+func readImpact(ctx context.Context, o *treeOptions, reader client.Reader) (*graph.Impact, error) {
+	r := &impactReader{Reader: reader, warn: o.Warn, configs: sets.New[graph.Key]()}
 	all, err := cli.ReadObjects(ctx, r, "")
 	if apierrors.IsForbidden(err) {
-		r.warn(fmt.Sprintf("only namespace %s is read: %v", r.Namespace, err))
-		r.only = r.Namespace
+		r.warn("only namespace %s is read: %v", o.Namespace, err)
+		r.only = o.Namespace
 		all, err = cli.ReadObjects(ctx, r, r.only)
 	}
 	if err != nil {
@@ -57,40 +53,25 @@ func (r *Reader) Read(ctx context.Context, object Object) (*Impact, error) {
 	if err := r.List(ctx, &templates, client.InNamespace(r.only)); err != nil {
 		return nil, err
 	}
-	var applies []*infrav1.WorkspaceTemplateApply
-	for _, apply := range all.Applies {
-		applies = append(applies, apply)
-	}
+	applies := slices.Collect(maps.Values(all.Applies))
 	r.build(all, applies, templates.Items)
 	for _, scope := range terraform.Scopes() {
 		if err := r.addWorkspaces(ctx, scope, applies); err != nil {
 			return nil, err
 		}
 	}
-	root, err := object.find(r.graph, r.Namespace)
+	root, err := r.graph.Find(o.object, o.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	return of(r.graph, root, applies), nil
-}
-
-// warn prints a warning once, also if --watch reads often.
-func (r *Reader) warn(text string) {
-	if r.warned == nil {
-		r.warned = sets.New[string]()
-	}
-	if !r.warned.Has(text) {
-		r.warned.Insert(text)
-		fmt.Fprintln(r.Warnings, "Warning: "+text)
-	}
+	impact := r.graph.ImpactOf(root, applies)
+	impact.TypeMeta = cli.TypeMeta("Impact")
+	return impact, nil
 }
 
 // build builds the graph of the objects of CAPT.
-func (r *Reader) build(all *cli.Objects, applies []*infrav1.WorkspaceTemplateApply, templates []infrav1.WorkspaceTemplate) {
-	known := map[types.NamespacedName]*infrav1.WorkspaceTemplate{}
-	for key, template := range cli.Indexed(templates) {
-		known[key] = template
-	}
+func (r *impactReader) build(all *cli.Objects, applies []*infrav1.WorkspaceTemplateApply, templates []infrav1.WorkspaceTemplate) {
+	known := map[types.NamespacedName]*infrav1.WorkspaceTemplate(cli.Indexed(templates))
 	byNamespace := map[string][]*infrav1.WorkspaceTemplateApply{}
 	for _, apply := range applies {
 		byNamespace[apply.Namespace] = append(byNamespace[apply.Namespace], apply)
@@ -125,7 +106,7 @@ func (r *Reader) build(all *cli.Objects, applies []*infrav1.WorkspaceTemplateApp
 	}
 }
 
-func (r *Reader) addCAPTCluster(of graph.Key, captCluster *infrav1.CAPTCluster) {
+func (r *impactReader) addCAPTCluster(of graph.Key, captCluster *infrav1.CAPTCluster) {
 	node := graph.NodeOf(captCluster)
 	r.graph.AddNode(node)
 	r.graph.AddEdge(graph.Edge{From: of, To: node.Key})
@@ -135,7 +116,7 @@ func (r *Reader) addCAPTCluster(of graph.Key, captCluster *infrav1.CAPTCluster) 
 }
 
 // addWorkspaces adds what the Workspaces of a scope refer to: WorkspaceTemplateApplies depend on it.
-func (r *Reader) addWorkspaces(ctx context.Context, scope terraform.Scope, applies []*infrav1.WorkspaceTemplateApply) error {
+func (r *impactReader) addWorkspaces(ctx context.Context, scope terraform.Scope, applies []*infrav1.WorkspaceTemplateApply) error {
 	owners := map[graph.Key]graph.Key{}
 	for _, apply := range applies {
 		if key, named := graph.WorkspaceOf(apply); named {
@@ -152,7 +133,7 @@ func (r *Reader) addWorkspaces(ctx context.Context, scope terraform.Scope, appli
 	case meta.IsNoMatchError(err):
 		return nil
 	case apierrors.IsForbidden(err):
-		r.warn(fmt.Sprintf("what Workspaces refer to (Secrets, ConfigMaps, ProviderConfigs) is not shown: %v", err))
+		r.warn("what Workspaces refer to (Secrets, ConfigMaps, ProviderConfigs) is not shown: %v", err)
 		return nil
 	case err != nil:
 		return err
@@ -174,7 +155,7 @@ func (r *Reader) addWorkspaces(ctx context.Context, scope terraform.Scope, appli
 }
 
 // addReferences adds the Secrets and ConfigMaps that a Workspace reads.
-func (r *Reader) addReferences(owner graph.Key, workspace *unstructured.Unstructured) error {
+func (r *impactReader) addReferences(owner graph.Key, workspace *unstructured.Unstructured) error {
 	spec, err := render.SpecOf(workspace)
 	if err != nil {
 		return err
@@ -189,13 +170,13 @@ func (r *Reader) addReferences(owner graph.Key, workspace *unstructured.Unstruct
 }
 
 // addProviderConfig adds the ProviderConfig of a Workspace, with its credentials.
-func (r *Reader) addProviderConfig(ctx context.Context, owner graph.Key, workspace *unstructured.Unstructured) error {
+func (r *impactReader) addProviderConfig(ctx context.Context, owner graph.Key, workspace *unstructured.Unstructured) error {
 	kind, name, namespaced := strings.Cut(render.ProviderConfigOf(workspace), "/")
 	key := graph.Key{Kind: kind, Name: name}
 	switch {
 	case !namespaced:
-		key = graph.Key{Kind: providerConfigKind, Name: kind}
-	case kind == providerConfigKind:
+		key = graph.Key{Kind: graph.ProviderConfigKind, Name: kind}
+	case kind == graph.ProviderConfigKind:
 		key.Namespace = workspace.GetNamespace()
 	}
 	r.uses(owner, key)
@@ -207,7 +188,7 @@ func (r *Reader) addProviderConfig(ctx context.Context, owner graph.Key, workspa
 	config.SetGroupVersionKind(workspace.GroupVersionKind().GroupVersion().WithKind(key.Kind))
 	switch err := r.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, config); {
 	case apierrors.IsForbidden(err):
-		r.warn(fmt.Sprintf("Secrets with credentials of the %s %s are not shown: %v", key.Kind, key.Name, err))
+		r.warn("Secrets with credentials of the %s %s are not shown: %v", key.Kind, key.Name, err)
 	case client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err):
 		return err
 	}
@@ -224,7 +205,7 @@ func (r *Reader) addProviderConfig(ctx context.Context, owner graph.Key, workspa
 }
 
 // uses adds a dependency on an object that is not read.
-func (r *Reader) uses(from, to graph.Key) {
+func (r *impactReader) uses(from, to graph.Key) {
 	r.graph.AddEdge(graph.Edge{From: from, To: to})
 	r.graph.AddNode(graph.Node{Key: to, Ready: metav1.ConditionUnknown})
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package view_test
+package migration
 
 import (
 	"bytes"
@@ -18,9 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/cmd/captctl/output"
-	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/check"
@@ -157,23 +157,23 @@ func golden(t *testing.T, name string, format output.Format, show func(*output.P
 func TestPlan(t *testing.T) {
 	p := fleet()
 	golden(t, "plan", output.Table, func(to *output.Printer) {
-		view.Plan(to, p, nil)
-		view.AfterPlan(to, &status.Fleet{Plan: p, Snapshot: &migrate.Snapshot{}}, "plan.json", "captctl migrate plan", true)
+		showPlan(to, p, nil)
+		afterPlan(to, &status.Fleet{Plan: p, Snapshot: &migrate.Snapshot{}}, "plan.json", "captctl migrate plan", true)
 	})
 	golden(t, "plan-wide", output.Wide, func(to *output.Printer) {
-		view.PlanSummary(to, p, []*plan.Unit{&p.Units[0]}, nil, map[string]int{"team-a/demo": 4})
+		showPlanSummary(to, p, []*plan.Unit{&p.Units[0]}, nil, map[string]int{"team-a/demo": 4})
 	})
 	golden(t, "rollback", output.Table, func(to *output.Printer) {
-		view.RollbackSummary(to, p, []*plan.Unit{&p.Units[0], &p.Units[1]}, map[string]int{"team-a/demo": 5})
+		showRollbackSummary(to, p, []*plan.Unit{&p.Units[0], &p.Units[1]}, map[string]int{"team-a/demo": 5})
 	})
-	golden(t, "diff", output.Table, func(to *output.Printer) { view.Diff(to, p) })
+	golden(t, "diff", output.Table, func(to *output.Printer) { showDiff(to, p) })
 	p.Units[0].Members[1].State = migrate.OwnerSkipped
-	assert.Contains(t, printed(t, output.Table, func(to *output.Printer) { view.Plan(to, p, nil) }), "the manager adopts it, except for CAPTControlPlane team-a/demo (skipped);")
+	assert.Contains(t, printed(t, output.Table, func(to *output.Printer) { showPlan(to, p, nil) }), "the manager adopts it, except for CAPTControlPlane team-a/demo (skipped);")
 	empty := &plan.Plan{ID: "0123456789ab", Namespace: "team-x"}
 	golden(t, "plan-empty", output.Table, func(to *output.Printer) {
-		view.Plan(to, empty, nil)
-		view.Diff(to, empty)
-		view.AfterPlan(to, &status.Fleet{Plan: empty}, "", "captctl migrate plan", true)
+		showPlan(to, empty, nil)
+		showDiff(to, empty)
+		afterPlan(to, &status.Fleet{Plan: empty}, "", "captctl migrate plan", true)
 	})
 }
 
@@ -181,7 +181,7 @@ func TestAfterAPlanItsFlagsAreRepeatedAndNothingIsAppliedTooEarly(t *testing.T) 
 	after := func(file string, installed bool) string {
 		fleet := &status.Fleet{Plan: fleet(), Snapshot: &migrate.Snapshot{}}
 		return printed(t, output.Table, func(to *output.Printer) {
-			view.AfterPlan(to, fleet, file, "captctl migrate plan --namespace a --decisions d.yaml", installed)
+			afterPlan(to, fleet, file, "captctl migrate plan --namespace a --decisions d.yaml", installed)
 		})
 	}
 	assert.Contains(t, after("", true), "run: captctl migrate plan --namespace a --decisions d.yaml --out plan.json\n")
@@ -204,14 +204,14 @@ func TestTheDecisionsOfAPlanAreShown(t *testing.T) {
 		},
 		Workspaces: []migrate.WorkspaceDecision{{UID: vpcLive.UID, BelongsTo: vpcApply.UID, Reason: "team-b has no such cluster"}},
 	}
-	golden(t, "plan-decided", output.Table, func(to *output.Printer) { view.Plan(to, p, nil) })
+	golden(t, "plan-decided", output.Table, func(to *output.Printer) { showPlan(to, p, nil) })
 }
 
 // What is to be pasted must be decisions that captctl reads, once a line of each entry is uncommented.
 func TestDecisionsToPasteCanBeRead(t *testing.T) {
 	// A second finding about the same owner must not be a second entry.
 	all := append(findings(), migrate.Finding{Severity: migrate.Blocked, Reason: planner.ReasonWorkspaceNotFound, Object: changed})
-	text := printed(t, output.Table, func(to *output.Printer) { view.Findings(to, &plan.Plan{Findings: all}) })
+	text := printed(t, output.Table, func(to *output.Printer) { showAllFindings(to, &plan.Plan{Findings: all}) })
 	_, document, found := strings.Cut(text, "\nDecisions: uncomment one line of each entry")
 	require.True(t, found)
 	_, document, _ = strings.Cut(document, "\n")
@@ -257,8 +257,8 @@ func TestDecisionsToPasteContainEarlierOnes(t *testing.T) {
 		Findings: []migrate.Finding{{Severity: migrate.Blocked, Reason: planner.ReasonWorkspaceDiffers, Object: ref("taken"), Message: "set pin: true"}},
 	}
 	read := func(line string) *migrate.Decisions {
-		found := view.NewCheck(&check.Report{}, &status.Fleet{Plan: of}, nil)
-		text := printed(t, output.Table, func(to *output.Printer) { view.ShowCheck(to, found) })
+		found := newCheckDocument(&check.Report{}, &status.Fleet{Plan: of}, nil)
+		text := printed(t, output.Table, func(to *output.Printer) { showCheck(to, found) })
 		require.Equal(t, 1, strings.Count(text, "save"), text)
 		_, document, _ := strings.Cut(text, "--out plan.json\n")
 		document, _, _ = strings.Cut(document, "\n\nChecks")
@@ -283,7 +283,7 @@ func TestDecisionsToPasteContainEarlierOnes(t *testing.T) {
 	of.Findings, of.Units = nil, of.Units[:2]
 	assert.Equal(t, of.Decisions.Owners[1:2], read("pin: true").Owners, "also when nothing is open")
 	of.Units[1].State = plan.Skipped
-	assert.False(t, view.NeedsDecisionsAgain(of), "nothing is planned any more")
+	assert.False(t, needsDecisionsAgain(of), "nothing is planned any more")
 }
 
 func TestCheck(t *testing.T) {
@@ -291,13 +291,13 @@ func TestCheck(t *testing.T) {
 		{Name: check.CheckPermissions, Status: check.Failed, Message: "2 permissions are missing", Objects: []string{"patch captclusters", "create leases"}},
 		{Name: check.CheckProvider, Status: check.OK, Message: "provider-terraform v1.1 is healthy", Objects: []string{"Provider x"}},
 	}}
-	found := view.NewCheck(report, &status.Fleet{Plan: fleet()}, []view.Next{{Step: "Stop CAPT v0.3.", Commands: []string{"kubectl scale a", "kubectl wait b"}}, {Step: "There is nothing to adopt."}})
-	golden(t, "check", output.Table, func(to *output.Printer) { view.ShowCheck(to, found) })
-	assert.Contains(t, printed(t, output.Wide, func(to *output.Printer) { view.ShowCheck(to, found) }), "  OK       provider-terraform: provider-terraform v1.1 is healthy\n")
+	found := newCheckDocument(report, &status.Fleet{Plan: fleet()}, []overview.Next{{Step: "Stop CAPT v0.3.", Commands: []string{"kubectl scale a", "kubectl wait b"}}, {Step: "There is nothing to adopt."}})
+	golden(t, "check", output.Table, func(to *output.Printer) { showCheck(to, found) })
+	assert.Contains(t, printed(t, output.Wide, func(to *output.Printer) { showCheck(to, found) }), "  OK       provider-terraform: provider-terraform v1.1 is healthy\n")
 	assert.Equal(t, map[plan.UnitState]int{plan.Adopted: 2, plan.Adoptable: 1, plan.NeedsDecision: 1, plan.Blocked: 1, plan.Skipped: 1, plan.NeverBuilt: 1}, found.Counts)
 
-	unread := view.NewCheck(report, nil, nil)
-	assert.NotContains(t, printed(t, output.Table, func(to *output.Printer) { view.ShowCheck(to, unread) }), "There are no objects of CAPT")
+	unread := newCheckDocument(report, nil, nil)
+	assert.NotContains(t, printed(t, output.Table, func(to *output.Printer) { showCheck(to, unread) }), "There are no objects of CAPT")
 }
 
 func TestResult(t *testing.T) {
@@ -307,27 +307,27 @@ func TestResult(t *testing.T) {
 		{Unit: "team-b/shop", Outcome: apply.NotStarted},
 	}}
 	golden(t, "result", output.Table, func(to *output.Printer) {
-		view.Result(to, partly)
-		view.AfterApply(to, partly, "plan.json", " --cluster team-a/other", true)
+		showResult(to, partly)
+		afterApply(to, partly, "plan.json", " --cluster team-a/other", true)
 	})
 	golden(t, "result-dry-run", output.Table, func(to *output.Printer) {
 		dry := &apply.Result{PlanID: "0123456789ab", DryRun: true, Units: []apply.UnitResult{{Unit: "team-a/demo", Outcome: apply.RolledBack, Writes: 2}}}
-		view.Result(to, dry)
-		view.AfterRollback(to, dry, true, nil)
+		showResult(to, dry)
+		afterRollback(to, dry, true, nil)
 	})
 }
 
 func TestAnUndecidedUnitBlocksNoOther(t *testing.T) {
-	assert.Equal(t, "3 conflicts to decide; the other 1 unit can be applied now", view.Undecided(fleet(), true))
-	assert.Equal(t, "3 conflicts to decide", view.Undecided(fleet(), false), "a plan that is not saved cannot be applied")
+	assert.Equal(t, "3 conflicts to decide; the other 1 unit can be applied now", undecidedText(fleet(), true))
+	assert.Equal(t, "3 conflicts to decide", undecidedText(fleet(), false), "a plan that is not saved cannot be applied")
 
 	result := &apply.Result{Units: []apply.UnitResult{
 		{Unit: "a/a", Outcome: apply.Applied}, {Unit: "a/b", Outcome: apply.LeftOut, State: plan.Skipped},
 		{Unit: "a/c", Outcome: apply.LeftOut, State: plan.NeedsDecision}, {Unit: "a/d", Outcome: apply.LeftOut, State: plan.Blocked},
 	}}
-	assert.Equal(t, "2 units left out until you decide: captctl migrate check", view.LeftOut(result))
+	assert.Equal(t, "2 units left out until you decide: captctl migrate check", leftOut(result))
 	result.Units[0].Outcome = apply.Failed
-	assert.Empty(t, view.LeftOut(result), "the failure comes first")
+	assert.Empty(t, leftOut(result), "the failure comes first")
 }
 
 func TestNextStepsDependOnTheRun(t *testing.T) {
@@ -339,7 +339,7 @@ func TestNextStepsDependOnTheRun(t *testing.T) {
 		return r
 	}
 	after := func(r *apply.Result, selected bool, still map[string]string) string {
-		return printed(t, output.Table, func(to *output.Printer) { view.AfterRollback(to, r, selected, still) })
+		return printed(t, output.Table, func(to *output.Printer) { afterRollback(to, r, selected, still) })
 	}
 	assert.Contains(t, after(result(apply.RolledBack), true, nil), "apply 0123456789ab --cluster team-a/demo\n")
 	assert.Contains(t, after(result(apply.Unchanged, apply.RolledBack), true, nil), "apply 0123456789ab --unit WorkspaceTemplateApply/team-a/alone\n")
@@ -349,7 +349,7 @@ func TestNextStepsDependOnTheRun(t *testing.T) {
 	assert.Equal(t, "\nPlan abcdef012345 wrote team-a/demo too, and its fields are still there. To revert them as well:\n  captctl migrate rollback abcdef012345 --cluster team-a/demo\n",
 		after(result(apply.RolledBack), true, map[string]string{"team-a/demo": "abcdef012345"}))
 	applied := func(r *apply.Result, selected string, rest bool) string {
-		return printed(t, output.Table, func(to *output.Printer) { view.AfterApply(to, r, "plan.json", selected, rest) })
+		return printed(t, output.Table, func(to *output.Printer) { afterApply(to, r, "plan.json", selected, rest) })
 	}
 	assert.Empty(t, applied(result(apply.Unchanged), "", true))
 	assert.Empty(t, applied(result(apply.NotStarted), "", true))
@@ -390,9 +390,9 @@ func TestStatus(t *testing.T) {
 		{Name: check.CheckStored, Status: check.OK, Message: "objects may be stored in v1beta1"},
 		{Name: check.CheckLegacy, Status: check.Failed, Message: "CAPT v0.3 is running", Objects: []string{"Deployment a/old"}, Commands: []string{"kubectl scale a"}},
 	}
-	golden(t, "status", output.Table, func(to *output.Printer) { view.Status(to, s, now) })
+	golden(t, "status", output.Table, func(to *output.Printer) { showStatus(to, s, now) })
 	s.Lock, s.Checks[1].Status = nil, check.OK
-	golden(t, "status-wide", output.Wide, func(to *output.Printer) { view.Status(to, s, now) })
-	undecided, left := view.Left(s)
+	golden(t, "status-wide", output.Wide, func(to *output.Printer) { showStatus(to, s, now) })
+	undecided, left := countLeft(s)
 	assert.Equal(t, []int{1, 5}, []int{undecided, left})
 }

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifest reads objects of CAPT from YAML and JSON files, with the place of each field.
-package manifest
+package manifests
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,10 +23,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/manifests"
-	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/migrate"
-	"github.com/capt-provider/capt/migrate/convert"
+	"github.com/capt-provider/capt/api/validation/schema"
 )
 
 // Object is an object of a manifest.
@@ -42,8 +38,8 @@ type Object struct {
 
 	name  string
 	node  *yaml.Node
-	lines []string // Lines of the document.
-	first int      // The line of the file on which the document begins.
+	text  string // Text of the document.
+	first int    // The line of the file on which the document begins.
 }
 
 // IsCAPT reports whether the object is of one of CAPT's kinds.
@@ -54,11 +50,14 @@ func (o *Object) IsCAPT() bool {
 // String is Kind name.
 func (o *Object) String() string { return o.Kind.Kind + " " + o.name }
 
+// Located is a message about a field of the object, with its place.
+func (o *Object) Located(field, message string) string {
+	line, column := o.Position(field, message)
+	return fmt.Sprintf("%s:%d:%d: %s: %s: %s", o.File, line, column, o, field, message)
+}
+
 // pathElement is a name or an index of a field path.
 var pathElement = regexp.MustCompile(`[^.\[\]]+|\[[^\]]*\]`)
-
-// isContent matches text that is more than comments and separators.
-var isContent = regexp.MustCompile(`(?m)^\s*[^#\s-]`)
 
 // Position returns line and column of what a message about the field at a path is about: a line of a module in a block of text, or else the
 // field, or the part of the path that the manifest has. In v1beta1, fields can be elsewhere.
@@ -70,7 +69,7 @@ func (o *Object) Position(path, message string) (line, column int) {
 	}
 	line, _ = strconv.Atoi(within[1])
 	column, _ = strconv.Atoi(within[2])
-	for _, text := range o.lines[value.Line:] { // The block begins after the line with its style; its first line with text has its indentation.
+	for _, text := range strings.Split(o.text, "\n")[value.Line:] { // The block begins after the line with its style; its first line with text has its indentation.
 		if trimmed := strings.TrimLeft(text, " "); trimmed != "" {
 			column += len(text) - len(trimmed)
 			break
@@ -104,37 +103,11 @@ func (o *Object) find(path string) (value, key *yaml.Node) {
 type Content struct {
 	Files    int
 	Objects  []*Object
-	Problems []convert.Message // Problems are documents that cannot be read.
-}
-
-// Read reads files, and the files of directories. Objects without a namespace get that of the kubeconfig or of --namespace.
-func Read(ctx context.Context, environment *cli.Environment, paths []string, recursive bool) (*Content, error) {
-	converter, err := convert.New()
-	if err != nil {
-		return nil, err
-	}
-	namespace, _, err := environment.Access.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		namespace = metav1.NamespaceDefault // Without a cluster, a kubeconfig that cannot be read does not matter.
-	}
-	files, err := cli.ExpandPaths(paths, recursive)
-	if err != nil {
-		return nil, err
-	}
-	content, reader := &Content{Files: len(files)}, &reader{converter, namespace}
-	for _, file := range files {
-		data, err := environment.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		objects, problems := reader.read(ctx, file, data)
-		content.Objects, content.Problems = append(content.Objects, objects...), append(content.Problems, problems...)
-	}
-	return content, nil
+	Problems []Finding // Problems are documents that cannot be read.
 }
 
 // Typed returns the objects without errors, which can refer to each other.
-func (c *Content) Typed() (all manifests.Objects) {
+func (c *Content) Typed() (all Objects) {
 	for _, object := range c.Objects {
 		if object.Typed != nil {
 			all = append(all, object.Typed)
@@ -143,41 +116,57 @@ func (c *Content) Typed() (all manifests.Objects) {
 	return all
 }
 
-// reader reads manifests.
-type reader struct {
-	*convert.Converter
-	// namespace is that of objects without one.
-	namespace string
+// Rejected describes what the API server would reject because of the schema, and documents that cannot be read.
+func (c *Content) Rejected() (found []string) {
+	for _, object := range c.Objects {
+		for _, err := range object.Errors {
+			found = append(found, object.Located(err.Field, cmp.Or(err.Detail, err.Type.String())))
+		}
+	}
+	for _, problem := range c.Problems {
+		found = append(found, fmt.Sprintf("%s:%d: %s", problem.File, problem.Line, problem.Message))
+	}
+	return found
 }
 
-// read reads the objects of CAPT's kinds, Clusters and Namespaces of a file. Problems are documents that cannot be read.
-func (r *reader) read(ctx context.Context, name string, data []byte) (objects []*Object, problems []convert.Message) {
-	line := 1
-	for _, part := range convert.Split(string(data)) {
-		have, file, err := convert.Parse(part)
-		switch {
-		case err == nil:
-			for _, found := range r.objectsOf(ctx, have, file.Content[0]) {
-				found.File, found.first, found.lines = name, line, strings.Split(part, "\n")
-				objects = append(objects, found)
-			}
-		case isContent.MatchString(part):
-			text := "this is not a Kubernetes object, and was not checked: " + strings.SplitN(err.Error(), "\n", 2)[0]
-			if strings.Contains(part, "{{") {
-				text = "this document contains {{, so it is a template of Helm or another program, and was not checked"
-			}
-			problems = append(problems, convert.Message{File: name, Line: line, Text: text})
+// isContent matches text that is more than comments and separators.
+var isContent = regexp.MustCompile(`(?m)^\s*[^#\s-]`)
+
+// Decoder decodes objects of CAPT's kinds, Clusters and Namespaces.
+type Decoder struct {
+	Scheme  *runtime.Scheme
+	Schemas *schema.Schemas
+	// Hub converts an object to the newest version, with defaults.
+	Hub func(context.Context, *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	// Parse returns the values of a document, and its nodes.
+	Parse func(text string) (map[string]any, *yaml.Node, error)
+	// Namespace is that of objects without one.
+	Namespace string
+}
+
+// Read adds the objects of a document that begins on a line of a file.
+func (d *Decoder) Read(ctx context.Context, content *Content, file string, line int, text string) {
+	have, document, err := d.Parse(text)
+	switch {
+	case err == nil:
+		for _, found := range d.objectsOf(ctx, have, document.Content[0]) {
+			found.File, found.first, found.text = file, line, text
+			content.Objects = append(content.Objects, found)
 		}
-		line += strings.Count(part, "\n")
+	case isContent.MatchString(text):
+		message := "this is not a Kubernetes object, and was not checked: " + strings.SplitN(err.Error(), "\n", 2)[0]
+		if strings.Contains(text, "{{") {
+			message = "this document contains {{, so it is a template of Helm or another program, and was not checked"
+		}
+		content.Problems = append(content.Problems, Finding{File: file, Line: line, Level: LevelWarning, Message: message})
 	}
-	return objects, problems
 }
 
 // objectsOf returns the object of a document, or those of a List.
-func (r *reader) objectsOf(ctx context.Context, have map[string]any, node *yaml.Node) (objects []*Object) {
+func (d *Decoder) objectsOf(ctx context.Context, have map[string]any, node *yaml.Node) (objects []*Object) {
 	items, isList := have["items"].([]any)
 	if kind, _ := have["kind"].(string); !isList || !strings.HasSuffix(kind, "List") {
-		return r.objectOf(ctx, have, node)
+		return d.objectOf(ctx, have, node)
 	}
 	nodes := elements(node)
 	for i := range items {
@@ -186,39 +175,30 @@ func (r *reader) objectsOf(ctx context.Context, have map[string]any, node *yaml.
 			inner = nodes[i]
 		}
 		if item, ok := items[i].(map[string]any); ok {
-			objects = append(objects, r.objectsOf(ctx, item, inner)...)
+			objects = append(objects, d.objectsOf(ctx, item, inner)...)
 		}
 	}
 	return objects
 }
 
 // objectOf returns the object of a document; none if it is of another kind.
-func (r *reader) objectOf(ctx context.Context, have map[string]any, node *yaml.Node) []*Object {
-	source := &unstructured.Unstructured{Object: have}
+func (d *Decoder) objectOf(ctx context.Context, have map[string]any, node *yaml.Node) []*Object {
+	source, cluster := &unstructured.Unstructured{Object: have}, clusterv1.GroupVersion.WithKind("Cluster")
 	o := &Object{Kind: source.GroupVersionKind(), name: source.GetName(), node: node}
-	switch {
-	case o.Kind == corev1.SchemeGroupVersion.WithKind("Namespace"):
-		o.setTyped(source, &corev1.Namespace{})
-	case o.Kind == clusterv1.GroupVersion.WithKind("Cluster").GroupKind().WithVersion(migrate.LegacyVersion):
-		hub, err := migrate.ClusterToHub(source)
-		if err != nil {
-			o.Errors = append(o.Errors, field.InternalError(field.NewPath("spec"), err))
-			return []*Object{o}
-		}
-		o.setTyped(hub, &clusterv1.Cluster{})
-	case o.Kind == clusterv1.GroupVersion.WithKind("Cluster"):
-		o.setTyped(source, &clusterv1.Cluster{})
+	switch _, err := d.Schemas.Of(o.Kind); {
+	case o.Kind == cluster, o.Kind == corev1.SchemeGroupVersion.WithKind("Namespace"):
+		d.setTyped(o, source)
+	case o.Kind == cluster.GroupKind().WithVersion("v1beta1"):
+		d.setHub(ctx, o, source)
+	case err == nil:
+		d.decode(ctx, o, source)
+	case looksLikeCAPT(o.Kind):
+		o.Errors = append(o.Errors, field.NotSupported(field.NewPath("kind"), o.Kind.Kind+" of "+o.Kind.GroupVersion().String(), d.Schemas.Kinds()))
 	default:
-		if _, err := r.Schemas.Of(o.Kind); err == nil {
-			r.decode(ctx, o, source)
-		} else if looksLikeCAPT(o.Kind) {
-			o.Errors = append(o.Errors, field.NotSupported(field.NewPath("kind"), o.Kind.Kind+" of "+o.Kind.GroupVersion().String(), r.Schemas.Kinds()))
-		} else {
-			return nil
-		}
+		return nil
 	}
 	if o.Typed != nil && o.Typed.GetNamespace() == "" && o.Kind.Kind != "Namespace" {
-		o.Typed.SetNamespace(r.namespace)
+		o.Typed.SetNamespace(d.Namespace)
 	}
 	return []*Object{o}
 }
@@ -238,40 +218,46 @@ func looksLikeCAPT(kind runtimeschema.GroupVersionKind) bool {
 }
 
 // decode validates an object of CAPT with its schema, and decodes it in v1beta2.
-func (r *reader) decode(ctx context.Context, o *Object, source *unstructured.Unstructured) {
-	schema, err := r.Schemas.Of(o.Kind)
+func (d *Decoder) decode(ctx context.Context, o *Object, source *unstructured.Unstructured) {
+	schema, err := d.Schemas.Of(o.Kind)
 	if err != nil {
 		return // The kind was found before.
 	}
-	o.Errors = append(unknownFields(source.Object, schema.Structural()), schema.Validate(ctx, source)...)
-	if len(o.Errors) > 0 {
+	if o.Errors = append(unknownFields(source.Object, schema.Structural()), schema.Validate(ctx, source)...); len(o.Errors) > 0 {
 		return
 	}
-	hub, err := r.Hub(ctx, source)
-	if err != nil {
-		o.Errors = append(o.Errors, field.InternalError(field.NewPath("spec"), err))
+	hub := d.setHub(ctx, o, source)
+	if hub == nil {
 		return
 	}
-	if newer, err := r.Schemas.Of(hub.GroupVersionKind()); err == nil && newer != schema { // The webhooks do the same for a write in v1beta1.
+	if newer, err := d.Schemas.Of(hub.GroupVersionKind()); err == nil && newer != schema { // The webhooks do the same for a write in v1beta1.
 		if o.Errors = newer.Validate(ctx, hub); len(o.Errors) > 0 {
-			return
+			o.Typed = nil
 		}
-	}
-	typed, err := cli.Scheme().New(hub.GroupVersionKind())
-	if err != nil {
-		return
-	}
-	if owner, ok := typed.(validation.Owner); ok {
-		o.setTyped(hub, owner)
 	}
 }
 
-func (o *Object) setTyped(source *unstructured.Unstructured, typed validation.Owner) {
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(source.Object, typed); err != nil {
+// setHub converts and decodes an object; it returns nil if that fails.
+func (d *Decoder) setHub(ctx context.Context, o *Object, source *unstructured.Unstructured) *unstructured.Unstructured {
+	hub, err := d.Hub(ctx, source)
+	if err != nil {
+		o.Errors = append(o.Errors, field.InternalError(field.NewPath("spec"), err))
+		return nil
+	}
+	d.setTyped(o, hub)
+	return hub
+}
+
+func (d *Decoder) setTyped(o *Object, source *unstructured.Unstructured) {
+	object, err := d.Scheme.New(source.GroupVersionKind())
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(source.Object, object)
+	}
+	if err != nil {
 		o.Errors = append(o.Errors, field.InternalError(field.NewPath("spec"), fmt.Errorf("decoding: %w", err)))
 		return
 	}
-	o.Typed = typed
+	o.Typed, _ = object.(validation.Owner)
 }
 
 // unknownFields are the fields that the API server would drop. kubectl rejects them.

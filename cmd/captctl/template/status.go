@@ -1,0 +1,363 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package template
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/duration"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/output"
+)
+
+// statusOptions are the options of template status.
+type statusOptions struct{ cli.Options }
+
+func newStatus(environment *cli.Environment) *cobra.Command {
+	o := &statusOptions{cli.Options{Environment: environment}}
+	command := &cobra.Command{
+		Use:   "status [NAMESPACE/]NAME",
+		Short: "Show how far the rollout of a WorkspaceTemplate has come, and what to do",
+		Long: `Shows the current revision of a WorkspaceTemplate, the stage of its rollout, who approved it, what
+it waits for and what to do next, one line for each WorkspaceTemplateApply that uses the template,
+and the stored revisions. REVISION of a user is the one that its Workspace was written with; -o wide
+also shows hashes.
+
+Without NAMESPACE, --namespace or the namespace of the kubeconfig's context is used.`,
+		Example: `  captctl template status team-a/vpc
+  captctl template status vpc -n team-a --watch
+
+  # In a script: is it complete?
+  captctl template status team-a/vpc -o json | jq -e '.stage == "Complete"'`,
+	}
+	o.Takes(command, "NAME", environment.Access.CompleteTemplates())
+	o.AddView(command)
+	return cli.New(command, o)
+}
+
+// Run reads and prints, once or until it is interrupted.
+func (o *statusOptions) Run(ctx context.Context) error {
+	connected, err := o.Access.Client()
+	if err != nil {
+		return err
+	}
+	watched := cli.Watched{Kinds: []schema.GroupVersionKind{
+		infrav1.GroupVersion.WithKind("WorkspaceTemplate"), infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"),
+	}}
+	return cli.Show(ctx, &o.Options, connected, watched, func(ctx context.Context) (*rollout.Template, error) {
+		t, err := read(ctx, &o.Options, connected)
+		if err == nil && t.Unreadable != nil {
+			o.Warn("stored revisions are not shown: %v", t.Unreadable)
+		}
+		return t, err
+	}, func(p *output.Printer, t *rollout.Template) error {
+		status := t.StatusOf(o.Clock.Now())
+		status.TypeMeta = cli.TypeMeta("TemplateStatus")
+		return p.Document(status, func(p *output.Printer) { showStatus(p, status, o.Clock.Now()) })
+	})
+}
+
+// read reads the template that the argument names, with its users and revisions.
+func read(ctx context.Context, o *cli.Options, reader client.Reader) (*rollout.Template, error) {
+	t, err := readRevisions(ctx, o, reader)
+	if t.Unreadable = err; t.WorkspaceTemplate == nil || err != nil && !apierrors.IsForbidden(err) {
+		return nil, err
+	}
+	t.History = t.History.With(t.History.Record(t.WorkspaceTemplate))
+	namespace := ""
+	var list infrav1.WorkspaceTemplateApplyList
+	if err = reader.List(ctx, &list); apierrors.IsForbidden(err) {
+		o.Warn("users in other namespaces than %s are not shown: %v", o.Namespace, err)
+		namespace = o.Namespace
+		err = reader.List(ctx, &list, client.InNamespace(namespace))
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.Applies = cli.Indexed(list.Items)
+	return t, readUsers(ctx, reader, t, namespace)
+}
+
+// readRevisions reads a template and its revisions. With an error it has what could be read.
+func readRevisions(ctx context.Context, o *cli.Options, reader client.Reader) (*rollout.Template, error) {
+	t, template := &rollout.Template{}, &infrav1.WorkspaceTemplate{}
+	if err := reader.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, template); apierrors.IsNotFound(err) {
+		return t, fmt.Errorf("there is no WorkspaceTemplate %s in namespace %s; kubectl get workspacetemplates -A lists all", o.Name, o.Namespace)
+	} else if err != nil {
+		return t, err
+	}
+	t.WorkspaceTemplate, t.Policy = template, template.RolloutPolicy()
+	var revisions appsv1.ControllerRevisionList
+	if err := reader.List(ctx, &revisions, client.InNamespace(o.Namespace), client.HasLabels{naming.TemplateRevisionLabel}); err != nil {
+		return t, fmt.Errorf("listing the revisions of WorkspaceTemplate %s/%s: %w", o.Namespace, o.Name, err)
+	}
+	t.History = rollout.HistoryOf(template, revisions.Items)
+	return t, nil
+}
+
+// readUsers reads what the rollout needs of the WorkspaceTemplateApplies that use the template and may do so.
+func readUsers(ctx context.Context, reader client.Reader, t *rollout.Template, namespace string) error {
+	labelsOf := cli.NamespaceLabels(ctx, reader)
+	var permitted []*infrav1.WorkspaceTemplateApply
+	for key, apply := range t.Applies {
+		if apply.TemplateKey() != client.ObjectKeyFromObject(t.WorkspaceTemplate) {
+			continue
+		}
+		ok, err := validation.PermitsNamespace(t.WorkspaceTemplate, key.Namespace, func() (labels.Set, error) { return labelsOf(key.Namespace) })
+		if err != nil {
+			return err
+		}
+		if ok {
+			permitted = append(permitted, apply)
+		}
+		if ok && !apply.DeletionTimestamp.IsZero() {
+			t.Deleting = append(t.Deleting, key.String())
+		}
+	}
+	slices.Sort(t.Deleting)
+	clusters := map[types.NamespacedName]*clusterv1.Cluster{}
+	if t.Policy.Canary.Selector != nil {
+		var list clusterv1.ClusterList
+		if err := reader.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+			return fmt.Errorf("listing Clusters, whose labels select the canaries: %w", err)
+		}
+		clusters = cli.Indexed(list.Items)
+	}
+	var err error
+	t.Users, err = rollout.UsersOf(permitted, t.History, func(apply *infrav1.WorkspaceTemplateApply) (labels.Set, error) {
+		if found := clusters[types.NamespacedName{Namespace: apply.Namespace, Name: apply.Labels[clusterv1.ClusterNameLabel]}]; found != nil {
+			return found.Labels, nil
+		}
+		return nil, nil
+	})
+	return err
+}
+
+// gitOpsManagers are the field managers of GitOps tools.
+var gitOpsManagers = map[string]string{
+	"kustomize-controller": "Flux", "helm-controller": "Flux", "argocd-controller": "Argo CD", "argocd-application-controller": "Argo CD",
+}
+
+// gitOpsTool names the GitOps tool that applies an object, for a warning; empty if none is known.
+func gitOpsTool(object metav1.Object) string {
+	labels, annotations := object.GetLabels(), object.GetAnnotations()
+	for _, kind := range [][2]string{{"kustomize", "Kustomization"}, {"helm", "HelmRelease"}} {
+		prefix := kind[0] + ".toolkit.fluxcd.io/"
+		if name := labels[prefix+"name"]; name != "" {
+			return "Flux (" + kind[1] + " " + labels[prefix+"namespace"] + "/" + name + ")"
+		}
+	}
+	application, _, _ := strings.Cut(annotations["argocd.argoproj.io/tracking-id"], ":")
+	if application = cmp.Or(application, labels["argocd.argoproj.io/instance"]); application != "" {
+		return "Argo CD (Application " + application + ")"
+	}
+	for _, entry := range object.GetManagedFields() {
+		if tool := gitOpsManagers[entry.Manager]; tool != "" {
+			return tool
+		}
+	}
+	return ""
+}
+
+// isInGit reports whether a GitOps tool applies a field of an object, so that it reverts other values.
+func isInGit(object metav1.Object, path ...string) bool {
+	for _, entry := range object.GetManagedFields() {
+		if gitOpsManagers[entry.Manager] == "" || entry.FieldsV1 == nil {
+			continue
+		}
+		var fields map[string]any
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+			continue
+		}
+		for _, name := range path {
+			fields, _ = fields["f:"+name].(map[string]any)
+		}
+		if fields != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// showStatus prints the status for users.
+func showStatus(p *output.Printer, s *rollout.Status, now time.Time) {
+	revision, strategy := terraform.ShortRevision(s.Revision), string(s.Strategy)
+	if s.Strategy == infrav1.RolloutStaged {
+		revision = fmt.Sprintf("%d (%s)", s.Number, revision)
+	} else {
+		strategy += ": edits reach all users at once"
+	}
+	deletion := ""
+	if s.DeletionTime != nil {
+		deletion = fmt.Sprintf("requested %s ago; waits for %s", output.Age(now, s.DeletionTime), output.Count(len(s.Users)+len(s.Deleting), "user"))
+	}
+	approved := approvalText(s.Approval, now)
+	if approved == "" && s.RequiredApproval != infrav1.RolloutApprovalNone && s.RequiredApproval != "" {
+		approved = "no"
+	}
+	p.Fields([][2]string{
+		{"Template:", p.Paint(output.Strong, s.Namespace+"/"+s.Name)}, {"Deletion:", p.Paint(output.Bad, deletion)}, {"Strategy:", strategy},
+		{"Revision:", p.Paint(output.Plain, revision)}, {"Stage:", p.Paint(stageStyle(s), stageText(s, now))}, {"Approved:", p.Paint(output.Plain, approved)},
+		{"Users:", countsText(s)},
+	})
+	if s.Message != "" {
+		p.Blank()
+		p.Text("", stageStyle(s), output.OneLine(s.Message))
+	}
+	if s.NextStep != nil {
+		p.NextStep(s.NextStep.Step, s.NextStep.Commands)
+	}
+	showUsers(p, s)
+	showRevisions(p, s, now)
+}
+
+func stageStyle(s *rollout.Status) output.Style {
+	switch {
+	case s.Reason == infrav1.RolloutStoppedReason, s.Reason == infrav1.RolloutFailingReason:
+		return output.Bad
+	case s.Reason == infrav1.RolloutWaitingReason:
+		return output.Attention
+	case s.Stage == infrav1.RolloutComplete:
+		return output.Good
+	}
+	return output.Plain
+}
+
+// stageText is the stage, what holds it, and since when the revision is rolled out; empty without a staged rollout.
+func stageText(s *rollout.Status, now time.Time) string {
+	text := string(s.Stage)
+	switch {
+	case text == "":
+		return ""
+	case s.Reason == infrav1.RolloutStoppedReason && s.Stalls():
+		text += ", stopped"
+	case s.Reason == infrav1.RolloutStoppedReason:
+		text += ", stopped by a failure"
+	case s.State == infrav1.RolloutPaused:
+		text += ", paused"
+	case s.SoakUntil != nil && s.SoakUntil.After(now):
+		text += ", for another " + duration.HumanDuration(s.SoakUntil.Sub(now))
+	}
+	if s.StartTime != nil {
+		text += fmt.Sprintf(" (started %s)", output.Ago(now, s.StartTime.Time))
+	}
+	return text
+}
+
+func approvalText(a *rollout.Approval, now time.Time) string {
+	if a == nil {
+		return ""
+	}
+	text := cmp.Or(a.By, "unknown user")
+	if at, err := time.Parse(time.RFC3339, a.At); err == nil {
+		text += ", " + output.Ago(now, at)
+	}
+	return text
+}
+
+// countsText has the users by state, those first that need attention.
+func countsText(s *rollout.Status) string {
+	var parts []string
+	for _, state := range []rollout.UserState{rollout.UserFailed, rollout.UserStalled, rollout.UserUpdating, rollout.UserWaiting, rollout.UserCreating, rollout.UserCurrent} {
+		if n := s.Counts[state]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	if len(s.Deleting) > 0 {
+		parts = append(parts, fmt.Sprintf("%d being deleted (%s)", len(s.Deleting), rollout.Names(s.Deleting)))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "none")
+}
+
+func userStyle(state string) output.Style {
+	state, _, _ = strings.Cut(state, ",")
+	switch rollout.UserState(state) {
+	case rollout.UserFailed, rollout.UserStalled:
+		return output.Bad
+	case rollout.UserUpdating, rollout.UserCreating:
+		return output.Attention
+	case rollout.UserCurrent:
+		return output.Good
+	case rollout.UserWaiting:
+	}
+	return output.Plain
+}
+
+// What follows the state of a user.
+const (
+	pausedSuffix     = ",paused"
+	leftBehindSuffix = ",left behind"
+)
+
+func showUsers(p *output.Printer, s *rollout.Status) {
+	rows := output.Rows{}
+	for i := range s.Users {
+		u := &s.Users[i]
+		state := string(u.State)
+		if u.Paused {
+			state += pausedSuffix
+		}
+		if u.LeftBehind {
+			state += leftBehindSuffix
+		}
+		rows = append(rows, []string{
+			u.Namespace, u.Name, u.Cluster, state, numberOf(s, u.Written), map[bool]string{true: "yes"}[u.Canary], terraform.ShortRevision(u.Assigned), terraform.ShortRevision(u.Written), terraform.ShortRevision(u.Applied),
+			output.OneLine(strings.TrimSuffix(u.Reason+": "+u.Message, ": ")),
+		})
+	}
+	p.Section([]output.Column{
+		{Name: "Namespace"}, {Name: "Name"}, {Name: "Cluster"}, {Name: "State", Style: userStyle}, {Name: "Revision"}, {Name: "Canary"},
+		{Name: "Assigned", Wide: true}, {Name: "Written", Wide: true}, {Name: "Applied", Wide: true}, {Name: "Message", Prose: 4},
+	}, rows)
+}
+
+// numberOf is the number of a revision, or its hash if it is not stored.
+func numberOf(s *rollout.Status, hash string) string {
+	for i := range s.Revisions {
+		if s.Revisions[i].Hash == hash {
+			return strconv.FormatInt(s.Revisions[i].Number, 10)
+		}
+	}
+	return terraform.ShortRevision(hash)
+}
+
+func showRevisions(p *output.Printer, s *rollout.Status, now time.Time) {
+	rows := output.Rows{}
+	for i := range s.Revisions {
+		r := &s.Revisions[i]
+		var notes []string
+		if r.Target {
+			notes = append(notes, "current content")
+		}
+		if r.ForNewUsers {
+			notes = append(notes, "for new users")
+		}
+		rows = append(rows, []string{
+			strconv.FormatInt(r.Number, 10), terraform.ShortRevision(r.Hash), output.Age(now, r.Created), strconv.Itoa(r.Users), approvalText(r.Approval, now), strings.Join(notes, ", "),
+		})
+	}
+	p.Section([]output.Column{{Name: "Revision"}, {Name: "Hash"}, {Name: "Age"}, {Name: "Users"}, {Name: "Approved"}, {Name: "Notes", Prose: 4}}, rows)
+}
