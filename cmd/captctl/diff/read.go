@@ -6,6 +6,8 @@ package diff
 import (
 	"context"
 	"fmt"
+	"io"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,15 +15,20 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/changes"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/kept"
 	"github.com/capt-provider/capt/api/validation/manifests"
+	"github.com/capt-provider/capt/api/validation/rules"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/migrate"
 )
 
 // source has the objects that determine Workspaces. Each kind is listed once; a template, of which a fleet has few, is read when it is needed.
@@ -162,4 +169,156 @@ func (l lookup) WorkspaceTemplate(ctx context.Context, key types.NamespacedName)
 // NamespaceLabels implements validation.Reader.
 func (l lookup) NamespaceLabels(_ context.Context, name string) (labels.Set, error) {
 	return l.source.labelsOf(name)
+}
+
+// edit puts the objects of files in place of those of the cluster, as applying them would. It fails if one of them would be rejected.
+func (s *source) edit(ctx context.Context, files *manifests.Content, warnings io.Writer) error {
+	before := map[*manifests.Object]field.ErrorList{}
+	var edited []*manifests.Object
+	for _, object := range files.Objects {
+		if !object.IsCAPT() {
+			continue
+		}
+		live, err := s.live(ctx, object)
+		if err != nil {
+			return err
+		}
+		if live == nil {
+			line, column := object.Position("", "")
+			fmt.Fprintf(warnings, "Warning: %s:%d:%d: %s is not in the cluster, so there is nothing to compare; captctl template render shows what a template renders to\n", object.File, line, column, object)
+			continue
+		}
+		findings, err := rules.New(ctx, s.lookup(), live)
+		if err != nil {
+			return err
+		}
+		before[object] = findings.Errors
+		edited = append(edited, object)
+	}
+	for _, object := range edited {
+		if err := s.replace(ctx, object); err != nil {
+			return err
+		}
+	}
+	return s.rejected(ctx, edited, before)
+}
+
+// live returns the object of the cluster that an object of a file replaces; nil if there is none. A new template replaces none, but objects of the
+// cluster may refer to it already.
+func (s *source) live(ctx context.Context, object *manifests.Object) (validation.Owner, error) {
+	key := validation.KeyOf(object.Typed)
+	switch typed := object.Typed.(type) {
+	case *infrav1.WorkspaceTemplate:
+		template, err := s.template(ctx, key)
+		if template == nil {
+			template = typed
+		}
+		return template, err
+	case *infrav1.WorkspaceTemplateApply:
+		return orNil(s.Applies[key]), nil
+	case *infrav1.CAPTCluster:
+		return orNil(s.CAPTClusters[key]), nil
+	case *controlplanev1.CAPTControlPlane:
+		return orNil(s.ControlPlanes[key]), nil
+	}
+	return nil, nil // A template for a ClusterClass: Cluster API creates objects from it, and does not update them.
+}
+
+// orNil avoids an interface that is not nil but has a nil pointer.
+func orNil[T any, P interface {
+	*T
+	validation.Owner
+}](object P) validation.Owner {
+	if object == nil {
+		return nil
+	}
+	return object
+}
+
+// replace puts an object of a file in place of that of the cluster. Status and fields that CAPT sets are kept, as the webhooks keep them.
+func (s *source) replace(ctx context.Context, object *manifests.Object) (err error) {
+	key := validation.KeyOf(object.Typed)
+	older := object.Kind.Version == migrate.LegacyVersion
+	switch edited := object.Typed.(type) {
+	case *infrav1.WorkspaceTemplate:
+		if live := s.templates[key]; live != nil {
+			edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
+			err = keep(ctx, s.lookup(), older, live, edited, kept.TemplateHubFields)
+		}
+		s.templates[key] = edited
+	case *infrav1.WorkspaceTemplateApply:
+		live := s.Applies[key]
+		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
+		err = keep(ctx, s.lookup(), older, live, edited, kept.ApplyHubFields)
+		s.Applies[key] = edited
+	case *infrav1.CAPTCluster:
+		live := s.CAPTClusters[key]
+		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
+		err = keep(ctx, s.lookup(), older, live, edited, kept.ClusterHubFields)
+		s.CAPTClusters[key] = edited
+	case *controlplanev1.CAPTControlPlane:
+		live := s.ControlPlanes[key]
+		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
+		err = keep(ctx, s.lookup(), older, live, edited, kept.ControlPlaneHubFields)
+		s.ControlPlanes[key] = edited
+	}
+	s.edited[editKey(object.Typed)] = true
+	return err
+}
+
+func keep[T validation.Owner](ctx context.Context, reader validation.Reader, older bool, live, edited T, hubFields func(context.Context, validation.Reader, T, T) error) error {
+	kept.Fields(live, edited)
+	if older {
+		return hubFields(ctx, reader, live, edited)
+	}
+	return nil
+}
+
+// merged returns the metadata of the cluster with the annotations and labels of a file.
+func merged(live, edited metav1.ObjectMeta) metav1.ObjectMeta {
+	after := *live.DeepCopy()
+	for _, each := range []struct {
+		to   *map[string]string
+		from map[string]string
+	}{{&after.Labels, edited.Labels}, {&after.Annotations, edited.Annotations}} {
+		if *each.to == nil {
+			*each.to = map[string]string{}
+		}
+		maps.Copy(*each.to, each.from)
+	}
+	return after
+}
+
+// rejected returns an error with what the webhooks would reject in edited objects, except for what the objects of the cluster have already.
+func (s *source) rejected(ctx context.Context, edited []*manifests.Object, before map[*manifests.Object]field.ErrorList) error {
+	var errs []string
+	reader := s.lookup()
+	for _, object := range edited {
+		findings, err := rules.New(ctx, reader, object.Typed)
+		if err != nil {
+			return err
+		}
+		for _, found := range findings.Errors {
+			if s.isNew(found, before[object], object.Typed) {
+				errs = append(errs, object.Located(found.Field, found.Detail))
+			}
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return &cli.ListError{Title: "the webhooks would reject the files", Items: errs}
+}
+
+// isNew reports whether an object of the cluster does not have an error yet. A new template has all of its errors only in the file.
+func (s *source) isNew(found *field.Error, before field.ErrorList, typed validation.Owner) bool {
+	if typed.GetUID() == "" {
+		return true
+	}
+	return !slices.ContainsFunc(before, func(known *field.Error) bool { return known.Error() == found.Error() })
+}
+
+// editKey is the kind and the key of an object.
+func editKey(object validation.Owner) string {
+	return fmt.Sprintf("%T %s", object, validation.KeyOf(object))
 }

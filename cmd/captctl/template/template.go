@@ -5,22 +5,36 @@
 package template
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/redact"
 	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/ssa"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation/applies"
 	"github.com/capt-provider/capt/api/validation/manifests"
+	"github.com/capt-provider/capt/api/validation/modules"
 	"github.com/capt-provider/capt/api/validation/rules"
+	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
@@ -198,4 +212,346 @@ func (o *renderOptions) checkOne(ctx context.Context, all manifests.Objects, obj
 		list.Items = append(list.Items, prefix+err.Field+": "+err.Detail)
 	}
 	return list
+}
+
+// initOptions are the options of template init.
+type initOptions struct {
+	cli.Options
+	directory, name, source, purpose, scope, providerConfig string
+}
+
+func newInit(environment *cli.Environment) *cobra.Command {
+	o := &initOptions{Options: cli.Options{Environment: environment}}
+	command := &cobra.Command{
+		Use:   "init DIRECTORY",
+		Short: "Create a WorkspaceTemplate from a Terraform module",
+		Long: `Prints a WorkspaceTemplate for the Terraform module in a directory. The variables that CAPT sets and
+the required variables of the module get placeholders in forProvider.vars; variables with a default
+keep it. Outputs that are not sensitive are published in status.
+
+Which variables CAPT sets depends on the purpose. Without --for, an output vpc_id means a VPC, an
+output cluster_endpoint a control plane, and a variable profile_name a Fargate profile.
+
+Without --source, the text of the module is part of the template. For a module that reads files of
+its directory, has modules below it, or has more than 128 KiB, --source must be the address from
+which Terraform downloads the module; the directory must have the same version of it.`,
+		Example: `  captctl template init modules/vpc --name small-vpc > small-vpc.yaml
+  captctl template init modules/eks --source "git::https://example.com/modules.git//eks?ref=v1.2.0"`,
+		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&o.name, "name", "", "Name of the template. The default is that of the directory.")
+	flags.StringVar(&o.source, "source", "", "Address of the module, for a template that does not have its text.")
+	flags.StringVar(&o.purpose, "for", "", "Purpose of the template: "+strings.Join(manifests.Purposes(), ", ")+".")
+	flags.StringVar(&o.scope, "scope", string(terraform.ScopeNamespaced), "Scope of the Workspaces: Namespaced or Cluster.")
+	flags.StringVar(&o.providerConfig, "provider-config", "", "Name of the ProviderConfig. The default is that of provider-terraform: default.")
+	cli.CompleteFlag(command, "for", cobra.FixedCompletions(manifests.Purposes(), cobra.ShellCompDirectiveNoFileComp))
+	cli.CompleteFlag(command, "scope", cobra.FixedCompletions([]string{string(terraform.ScopeNamespaced), string(terraform.ScopeCluster)}, cobra.ShellCompDirectiveNoFileComp))
+	return cli.New(command, o)
+}
+
+// Complete takes the argument.
+func (o *initOptions) Complete(args []string) error {
+	directory, err := filepath.Abs(args[0])
+	o.directory = args[0]
+	o.name = cmp.Or(o.name, filepath.Base(directory))
+	return err
+}
+
+// Validate checks the flags.
+func (o *initOptions) Validate() error {
+	var errs []error
+	if problems := utilvalidation.IsDNS1123Subdomain(o.name); len(problems) > 0 {
+		errs = append(errs, fmt.Errorf("%q cannot be the name of a template: %s; set --name", o.name, problems[0]))
+	}
+	if o.purpose != "" && !slices.Contains(manifests.Purposes(), o.purpose) {
+		errs = append(errs, fmt.Errorf("--for must be one of %s, not %q", strings.Join(manifests.Purposes(), ", "), o.purpose))
+	}
+	if !slices.Contains(terraform.Scopes(), terraform.Scope(o.scope)) {
+		errs = append(errs, fmt.Errorf("--scope must be Namespaced or Cluster, not %q", o.scope))
+	}
+	return errors.Join(errs...)
+}
+
+// Run reads the module and prints the template.
+func (o *initOptions) Run(context.Context) error {
+	m, err := readModule(o.directory)
+	if err != nil {
+		return err
+	}
+	template := &infrav1.WorkspaceTemplate{}
+	template.SetGroupVersionKind(infrav1.GroupVersion.WithKind("WorkspaceTemplate"))
+	template.Name, template.Namespace = o.name, o.Access.Only()
+	template.Spec.WorkspaceScope = terraform.Scope(o.scope)
+	spec := &template.Spec.Template.Spec
+	if o.providerConfig != "" {
+		spec.ProviderConfigRef = &terraform.ProviderConfigReference{Name: o.providerConfig}
+	}
+	purpose, byDefault, err := m.Fill(template, o.source, o.purpose)
+	if err != nil {
+		return err
+	}
+	findings := templates.ValidateWorkspaceTemplate(template)
+	if len(findings.Errors) > 0 {
+		return fmt.Errorf("the template would be rejected: %w", findings.Errors.ToAggregate())
+	}
+	content, err := ssa.Unstructured(template)
+	if err != nil {
+		return err
+	}
+	data, err := yaml.Marshal(content.Object)
+	if err != nil {
+		return err
+	}
+	for _, warning := range findings.Warnings {
+		fmt.Fprintf(o.ErrOut, "Warning: %s\n", warning)
+	}
+	fmt.Fprintf(o.ErrOut, "Template for: %s. Variables with a placeholder: %d. Variables that keep their default: %s\n",
+		purpose, len(spec.ForProvider.Vars), cmp.Or(strings.Join(byDefault, ", "), "none"))
+	_, err = o.Out.Write(data)
+	return err
+}
+
+// readModule reads and parses the files of a module.
+func readModule(directory string) (*manifests.Module, error) {
+	entries, err := os.ReadDir(directory)
+	if err != nil {
+		return nil, err
+	}
+	texts := map[string]string{}
+	for _, entry := range entries {
+		name := entry.Name()
+		if entry.IsDir() || !strings.HasSuffix(name, ".tf") && !strings.HasSuffix(name, ".tf.json") {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(directory, name)) //nolint:gosec // Users name the directory.
+		if err != nil {
+			return nil, err
+		}
+		texts[name] = string(data)
+	}
+	m, invalid := manifests.ParseModule(directory, texts)
+	switch {
+	case len(invalid) > 0:
+		return nil, &cli.ListError{Title: "the module is not valid", Items: invalid}
+	case len(texts) == 0:
+		return nil, fmt.Errorf("%s has no files of Terraform (.tf, .tf.json)", directory)
+	}
+	return m, nil
+}
+
+// Test is the result of captctl template test.
+type Test struct {
+	metav1.TypeMeta `json:",inline"`
+	Templates       int                `json:"templates"`   // Templates is how many templates were tested.
+	Findings        manifests.Findings `json:"findings"`    // Findings are sorted by file and line.
+	Validations     []Validation       `json:"validations"` // Validations has what was done with tofu or terraform, by template.
+}
+
+// Validation is what was done with tofu or terraform for a template.
+type Validation struct {
+	Template string `json:"template"`
+	Tool     string `json:"tool,omitempty"` // Tool is the program and its version.
+	// Result is Passed, Failed or NotRun.
+	Result Result `json:"result"`
+	// Message is why it was not run.
+	Message string `json:"message,omitempty"`
+}
+
+// Result of a validation.
+type Result string
+
+// Results.
+const (
+	ResultPassed Result = "Passed" // The program found no errors.
+	ResultFailed Result = "Failed" // The program found errors, which are among the findings.
+	ResultNotRun Result = "NotRun" // The program was not run; the message has the reason.
+)
+
+// testOptions are the options of template test.
+type testOptions struct {
+	cli.Options
+	providerConfiguration string
+}
+
+func newTest(environment *cli.Environment) *cobra.Command {
+	o := &testOptions{Options: cli.Options{Environment: environment}}
+	command := &cobra.Command{
+		Use:   "test -f FILENAME",
+		Short: "Check the modules of templates for what Terraform would reject",
+		Long: `Checks WorkspaceTemplates with the rules of the webhooks. In addition to captctl validate, it is an
+error if Terraform would reject the module of a template: if it uses syntax or functions that are
+newer than Terraform ` + modules.BundledTerraform + `, which provider-terraform bundles, refers to a variable, resource, data
+source or module that it does not declare, or if the template sets a variable or publishes an output
+that the module does not declare. What a ProviderConfig declares, which Terraform sees next to the
+module, is named with --provider-configuration.
+
+If tofu or terraform is on PATH, it also runs init (without a backend) and validate for modules that
+are part of a template. init may download providers and modules. If it fails, for example without a
+network, validate is not run, which is no error. The output shows what was run.
+
+Exit codes: 0 no errors; 1 errors, or a file cannot be read.`,
+		Example: `  captctl template test -f vpc.yaml
+  captctl template test -f templates/ -R -o json`,
+	}
+	command.Flags().StringVar(&o.providerConfiguration, "provider-configuration", "", "File with the Terraform code of the ProviderConfig (its spec.configuration), which modules can refer to.")
+	o.AddFiles(command, true)
+	o.AddOutput(command)
+	return cli.New(command, o)
+}
+
+// Run tests and prints.
+func (o *testOptions) Run(ctx context.Context) error {
+	content, err := readFiles(ctx, &o.Options)
+	if err != nil {
+		return err
+	}
+	found := of[*infrav1.WorkspaceTemplate](content)
+	if len(found) == 0 {
+		return errors.New("the files have no WorkspaceTemplate")
+	}
+	configuration := ""
+	if o.providerConfiguration != "" {
+		data, err := o.ReadFile(o.providerConfiguration)
+		if err != nil {
+			return err
+		}
+		configuration = string(data)
+	}
+	tool, err := findTool(ctx)
+	if err != nil {
+		return err
+	}
+	test := &Test{TypeMeta: cli.TypeMeta("TemplateTest"), Templates: len(found), Findings: manifests.Findings{}, Validations: []Validation{}}
+	for _, template := range found {
+		test.Findings.CheckTemplate(template.Object, template.typed, configuration)
+		if err := test.validate(ctx, tool, template, configuration); err != nil {
+			return err
+		}
+	}
+	test.Findings.Sort()
+	if err := o.Printer().Document(test, test.show); err != nil {
+		return err
+	}
+	if failed := test.Findings.Errors(); failed > 0 {
+		return fmt.Errorf("%s found", output.Count(failed, "error"))
+	}
+	return nil
+}
+
+// show prints the findings, and what was run.
+func (t *Test) show(p *output.Printer) {
+	p.Findings(t.Findings)
+	for _, v := range t.Validations {
+		text := map[Result]string{ResultPassed: v.Tool + " validate found no errors", ResultFailed: v.Tool + " validate found errors", ResultNotRun: "tofu or terraform validate was not run: " + v.Message}[v.Result]
+		p.Text("", output.Plain, v.Template+": "+output.OneLine(text))
+	}
+	if slices.ContainsFunc(t.Findings, func(f manifests.Finding) bool { return strings.Contains(f.Message, modules.NotDeclaredNote) }) {
+		p.Text("", output.Plain, "If the ProviderConfig declares what a module refers to, name its Terraform code: --provider-configuration FILE")
+	}
+	p.Linef("%s tested: %s", output.Count(t.Templates, "template"), output.Count(len(t.Findings), "finding"))
+}
+
+// initTimeout is how long init may take: it may download providers.
+const initTimeout = 5 * time.Minute
+
+// tool is tofu or terraform; nil if neither is on PATH.
+type tool struct{ path, title string }
+
+// findTool finds tofu or terraform on PATH.
+func findTool(ctx context.Context) (*tool, error) {
+	for _, name := range []string{"tofu", "terraform"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		var reported struct {
+			Version string `json:"terraform_version"`
+		}
+		data, err := exec.CommandContext(ctx, path, "version", "-json").Output() //nolint:gosec // Users choose it with PATH.
+		if err != nil {
+			return nil, fmt.Errorf("running %s version: %w", path, err)
+		}
+		if from := bytes.IndexByte(data, '{'); from >= 0 { // Warnings may come first. Without a version, the name is enough.
+			_ = json.Unmarshal(data[from:], &reported)
+		}
+		return &tool{path, strings.TrimSpace(name + " " + reported.Version)}, nil
+	}
+	return nil, nil
+}
+
+// run runs a command in a directory, and returns its standard output. An error has its standard error.
+func (t *tool) run(ctx context.Context, directory string, arguments ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, initTimeout)
+	defer cancel()
+	command := exec.CommandContext(ctx, t.path, arguments...) //nolint:gosec // Users choose it with PATH.
+	var stderr strings.Builder
+	command.Dir, command.Stderr = directory, &stderr
+	command.Env = append(os.Environ(), "TF_IN_AUTOMATION=1", "TF_DATA_DIR="+filepath.Join(directory, ".terraform"))
+	data, err := command.Output()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, redact.Text(output.OneLine(stderr.String()), nil))
+	}
+	return data, err
+}
+
+// validate runs init and validate for the module of a template, and adds what was done.
+func (t *Test) validate(ctx context.Context, tool *tool, template source[*infrav1.WorkspaceTemplate], configuration string) error {
+	v := Validation{Template: template.String(), Result: ResultNotRun}
+	params := template.typed.Spec.Template.Spec.ForProvider
+	module := modules.ParseTemplate(params)
+	switch {
+	case tool == nil:
+		v.Message = "neither tofu nor terraform is on PATH"
+	case params.Source != terraform.SourceInline:
+		v.Message = "the template has only the address of the module, not its text"
+	case !module.IsValid():
+		v.Message = "the module has syntax errors"
+	default:
+		v.Tool = tool.title
+		diagnostics, message, err := tool.diagnose(ctx, params, module.Text(), configuration)
+		if err != nil {
+			return err
+		}
+		if v.Message = message; message == "" {
+			v.Result = ResultPassed
+			if t.Findings.AddDiagnostics(template.Object, module, diagnostics) {
+				v.Result = ResultFailed
+			}
+		}
+	}
+	t.Validations = append(t.Validations, v)
+	return nil
+}
+
+// diagnose returns the diagnostics of a module. message is why validate was not run; empty if it was.
+func (t *tool) diagnose(ctx context.Context, params terraform.WorkspaceParameters, text, configuration string) (found []manifests.Diagnostic, message string, err error) {
+	directory, err := os.MkdirTemp("", "captctl-template-")
+	if err != nil {
+		return nil, "", err
+	}
+	defer os.RemoveAll(directory) //nolint:errcheck // It is a temporary directory.
+	name := "main.tf"
+	if params.InlineFormat == terraform.FormatJSON {
+		name = "main.tf.json"
+	}
+	for name, text := range map[string]string{name: text, "provider-configuration.tf": configuration} {
+		if err := os.WriteFile(filepath.Join(directory, name), []byte(text), 0o600); err != nil {
+			return nil, "", err
+		}
+	}
+	if _, err := t.run(ctx, directory, "init", "-backend=false", "-input=false", "-no-color"); err != nil {
+		return nil, fmt.Sprintf("%s init failed: %v", t.title, err), ctx.Err() // The user may have interrupted it.
+	}
+	data, err := t.run(ctx, directory, "validate", "-json", "-no-color")
+	var result struct {
+		Diagnostics []manifests.Diagnostic `json:"diagnostics"`
+	}
+	if broken := json.Unmarshal(data[max(0, bytes.IndexByte(data, '{')):], &result); broken != nil {
+		return nil, "", fmt.Errorf("running %s validate: %w", t.title, errors.Join(err, broken))
+	}
+	return result.Diagnostics, "", nil
 }
