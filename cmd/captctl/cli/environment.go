@@ -234,24 +234,48 @@ type Command interface {
 	Run(ctx context.Context) error
 }
 
-func run(options Command) func(*cobra.Command, []string) error {
-	return func(command *cobra.Command, args []string) error {
+// Connected is a Command that needs the management cluster.
+type Connected interface {
+	Complete(args []string) error
+	Validate() error
+	Run(ctx context.Context, connected client.WithWatch) error
+	access() *Access
+}
+
+func (e *Environment) access() *Access { return e.Access }
+
+// New completes a command: it runs the options and, unless it has others, takes no arguments.
+func New(command *cobra.Command, options Command) *cobra.Command {
+	return complete(command, options, options.Run)
+}
+
+// NewConnected is New for a command that needs the management cluster.
+func NewConnected(command *cobra.Command, options Connected) *cobra.Command {
+	return complete(command, options, func(ctx context.Context) error {
+		connected, err := options.access().Client()
+		if err != nil {
+			return err
+		}
+		return options.Run(ctx, connected)
+	})
+}
+
+func complete(command *cobra.Command, options interface {
+	Complete(args []string) error
+	Validate() error
+}, run func(context.Context) error) *cobra.Command {
+	if command.Args == nil {
+		command.Args, command.ValidArgsFunction = cobra.NoArgs, cobra.NoFileCompletions
+	}
+	command.RunE = func(command *cobra.Command, args []string) error {
 		if err := options.Complete(args); err != nil {
 			return err
 		}
 		if err := options.Validate(); err != nil {
 			return err
 		}
-		return explained(command, options.Run(command.Context()))
+		return explained(command, run(command.Context()))
 	}
-}
-
-// New completes a command: it runs the options and, unless it has others, takes no arguments.
-func New(command *cobra.Command, options Command) *cobra.Command {
-	if command.Args == nil {
-		command.Args, command.ValidArgsFunction = cobra.NoArgs, cobra.NoFileCompletions
-	}
-	command.RunE = run(options)
 	return command
 }
 

@@ -168,7 +168,6 @@ it writes and reads. It does not connect to a cluster.`,
 	return cli.New(command, o)
 }
 
-// Run prints.
 func (o *versionOptions) Run(context.Context) error {
 	v := cli.BuildVersion()
 	return o.Printer().Document(v, func(p *output.Printer) {

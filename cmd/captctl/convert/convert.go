@@ -57,7 +57,6 @@ const example = `  # Print a manifest as v1beta2
   # Convert the files, with what the migration wrote into the objects in the cluster
   captctl convert -f manifests/ -R --from-cluster --write`
 
-// options are the options of convert.
 type options struct {
 	cli.Options
 	write, detailedExitCode, useCluster bool
@@ -94,7 +93,6 @@ func (o *options) Complete([]string) (err error) {
 	return err
 }
 
-// Validate checks the flags.
 func (o *options) Validate() error {
 	if o.write && slices.Contains(o.Paths, cli.Stdin) {
 		return errors.New("--write cannot be combined with standard input; without --write the result is printed")
@@ -102,7 +100,6 @@ func (o *options) Validate() error {
 	return o.Options.Validate()
 }
 
-// Run converts and prints or writes.
 func (o *options) Run(ctx context.Context) error {
 	files, err := o.Expand()
 	if err != nil {

@@ -83,7 +83,6 @@ func New(environment *cli.Environment) *cobra.Command {
 	return cli.New(command, o)
 }
 
-// Run compares and prints.
 func (o *options) Run(ctx context.Context) error {
 	diff, err := o.compare(ctx)
 	if err != nil {

@@ -34,7 +34,6 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
 
-// actionOptions are the options of a command that changes a Cluster.
 type actionOptions struct {
 	cli.Options
 	change func(o *overview.Objects, now time.Time) (change, error)
@@ -152,15 +151,10 @@ func newAction(environment *cli.Environment, command *cobra.Command,
 ) *cobra.Command {
 	o := &actionOptions{cli.Options{Environment: environment}, change}
 	o.Takes(command, "CLUSTER", environment.Access.CompleteClusters())
-	return cli.New(command, o)
+	return cli.NewConnected(command, o)
 }
 
-// Run changes the Cluster, and prints what was done.
-func (o *actionOptions) Run(ctx context.Context) error {
-	connected, err := o.Access.Client()
-	if err != nil {
-		return err
-	}
+func (o *actionOptions) Run(ctx context.Context, connected client.WithWatch) error {
 	objects, err := objectsOf(ctx, &o.Options, connected)
 	if err != nil {
 		return err
@@ -188,7 +182,6 @@ const (
 	applyKind   = "WorkspaceTemplateApply"
 )
 
-// logsOptions are the options of logs.
 type logsOptions struct {
 	cli.Options
 	follow bool
@@ -229,7 +222,7 @@ until it is interrupted or the object is gone. An error that Terraform repeats i
 	o.Takes(command, "CLUSTER", environment.Access.CompleteFailing())
 	command.Flags().BoolVarP(&o.follow, "follow", "f", false, "Print further errors until interrupted, or until the object is gone.")
 	o.AddOutput(command)
-	return cli.New(command, o)
+	return cli.NewConnected(command, o)
 }
 
 // Complete takes the argument, which may begin with a kind, as those of kubectl do.
@@ -374,12 +367,7 @@ func (o *logsOptions) resolve(ctx context.Context, reader client.Reader) ([]*inf
 	return nil, fmt.Errorf("there is no %s %s in namespace %s; %s", strings.Join(kinds, " and no "), o.Name, o.Namespace, elsewhere(ctx, reader, o.Name))
 }
 
-// Run reads and prints.
-func (o *logsOptions) Run(ctx context.Context) error {
-	reader, err := o.Access.Client()
-	if err != nil {
-		return err
-	}
+func (o *logsOptions) Run(ctx context.Context, reader client.WithWatch) error {
 	applies, err := o.resolve(ctx, reader)
 	if err != nil {
 		return err

@@ -25,7 +25,6 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
 
-// describeOptions are the options of describe.
 type describeOptions struct{ cli.Options }
 
 // NewDescribe returns captctl describe.
@@ -47,7 +46,7 @@ Without NAMESPACE, --namespace or the namespace of the kubeconfig's context is u
 	}
 	o.Takes(command, "CLUSTER", environment.Access.CompleteClusters())
 	o.AddView(command)
-	return cli.New(command, o)
+	return cli.NewConnected(command, o)
 }
 
 // described is a Cluster with the events of its objects.
@@ -56,12 +55,7 @@ type described struct {
 	events []eventsv1.Event
 }
 
-// Run reads and prints, once or until it is interrupted.
-func (o *describeOptions) Run(ctx context.Context) error {
-	reader, err := o.Access.Client()
-	if err != nil {
-		return err
-	}
+func (o *describeOptions) Run(ctx context.Context, reader client.WithWatch) error {
 	return cli.Show(ctx, &o.Options, reader, watched(o.Namespace, eventsv1.SchemeGroupVersion.WithKind("Event")),
 		func(ctx context.Context) (*described, error) { return o.read(ctx, reader) },
 		func(p *output.Printer, found *described) error {

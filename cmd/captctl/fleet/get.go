@@ -27,7 +27,6 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
 
-// getOptions are the options of get.
 type getOptions struct{ cli.Options }
 
 // NewGet returns captctl get.
@@ -52,15 +51,10 @@ PROGRESS is an estimate between two steps, based on the duration of earlier oper
 	}
 	o.AddView(command)
 	o.AddAllNamespaces(command)
-	return cli.New(command, o)
+	return cli.NewConnected(command, o)
 }
 
-// Run reads and prints, once or until it is interrupted.
-func (o *getOptions) Run(ctx context.Context) error {
-	reader, err := o.Access.Client()
-	if err != nil {
-		return err
-	}
+func (o *getOptions) Run(ctx context.Context, reader client.WithWatch) error {
 	return cli.Show(ctx, &o.Options, reader, watched(o.Only()), func(ctx context.Context) (*fleet, error) {
 		return read(ctx, reader, o.Only())
 	}, func(p *output.Printer, found *fleet) error {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
@@ -25,7 +26,6 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/picture"
 )
 
-// reportOptions are the options of report.
 type reportOptions struct{ cli.Options }
 
 // NewReport returns captctl report.
@@ -49,15 +49,10 @@ the state of Secrets and templates is the one in status.dependencies of the cont
 	}
 	o.AddAllNamespaces(command)
 	o.AddFormats(command, "html")
-	return cli.New(command, o)
+	return cli.NewConnected(command, o)
 }
 
-// Run reads and writes the page.
-func (o *reportOptions) Run(ctx context.Context) error {
-	reader, err := o.Access.Client()
-	if err != nil {
-		return err
-	}
+func (o *reportOptions) Run(ctx context.Context, reader client.WithWatch) error {
 	found, err := read(ctx, reader, o.Only())
 	if err != nil {
 		return err

@@ -51,7 +51,6 @@ type Tree struct {
 	Graph           graph.Document `json:"graph"` // Graph has the objects that the control plane depends on, and those that depend on it.
 }
 
-// treeOptions are the options of tree.
 type treeOptions struct {
 	cli.Options
 	impact string
@@ -95,7 +94,7 @@ refer to is included: Secrets, ConfigMaps, ProviderConfigs and their credentials
 	o.AddView(command, svg, dot, mermaid)
 	command.Flags().StringVar(&o.impact, "impact", "", "Show what depends on this object (KIND/NAME or KIND/NAMESPACE/NAME) instead.")
 	cli.CompleteFlag(command, "impact", environment.Access.CompleteImpact())
-	return cli.New(command, o)
+	return cli.NewConnected(command, o)
 }
 
 // Complete takes the argument. The object of --impact is in the same default namespace.
@@ -110,12 +109,7 @@ func (o *treeOptions) Complete(args []string) (err error) {
 	return err
 }
 
-// Run reads and prints, once or until it is interrupted.
-func (o *treeOptions) Run(ctx context.Context) error {
-	reader, err := o.Access.Client()
-	if err != nil {
-		return err
-	}
+func (o *treeOptions) Run(ctx context.Context, reader client.WithWatch) error {
 	templates := infrav1.GroupVersion.WithKind("WorkspaceTemplate")
 	if o.impact != "" {
 		return cli.Show(ctx, &o.Options, reader, watched("", templates), func(ctx context.Context) (*graph.Impact, error) {

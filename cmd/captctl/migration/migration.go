@@ -99,7 +99,6 @@ func (c *common) Complete(args []string) error {
 	return nil
 }
 
-// Validate checks the flags.
 func (c *common) Validate() error {
 	if err := c.Options.Validate(); err != nil {
 		return err

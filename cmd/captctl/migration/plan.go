@@ -23,7 +23,6 @@ import (
 	"github.com/capt-provider/capt/migrate/status"
 )
 
-// planOptions are the options of plan.
 type planOptions struct {
 	common
 	out, decisionsFile string
@@ -66,7 +65,7 @@ only); 3 something needs a decision. The plan is saved in each case.`,
 	o.addFlags(command)
 	cli.CompleteFlag(command, "out", cli.Files("json"))
 	cli.CompleteFlag(command, "decisions", cli.Files("yaml", "yml", "json"))
-	return cli.New(command, o)
+	return cli.NewConnected(command, o)
 }
 
 // Complete reads the decisions.
@@ -75,12 +74,7 @@ func (o *planOptions) Complete([]string) (err error) {
 	return err
 }
 
-// Run plans, saves and prints.
-func (o *planOptions) Run(ctx context.Context) error {
-	reader, err := o.Access.Client()
-	if err != nil {
-		return err
-	}
+func (o *planOptions) Run(ctx context.Context, reader client.WithWatch) error {
 	progress := o.Progress()
 	defer progress.Stop()
 	survey := o.survey(reader)
@@ -118,7 +112,6 @@ func installed(connected client.Client) bool {
 	return err == nil
 }
 
-// checkOptions are the options of check.
 type checkOptions struct {
 	common
 }
@@ -223,7 +216,6 @@ const checkInterrupted = "interrupted units"
 // refresh is how often --watch reads at most.
 const refresh = 5 * time.Second
 
-// statusOptions are the options of status.
 type statusOptions struct {
 	common
 	watch, detailedExitCode bool
@@ -258,10 +250,9 @@ decision.`,
 	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "Show the status again whenever it changes.")
 	command.Flags().BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with code 2 if something is left to do, and with code 3 if something needs a decision.")
 	o.addFlags(command)
-	return cli.New(command, o)
+	return cli.NewConnected(command, o)
 }
 
-// Validate checks the flags.
 func (o *statusOptions) Validate() error {
 	if o.watch && o.detailedExitCode {
 		return errors.New("--watch cannot be combined with --detailed-exitcode")
@@ -269,12 +260,7 @@ func (o *statusOptions) Validate() error {
 	return o.common.Validate()
 }
 
-// Run reads and prints, once or until it is interrupted.
-func (o *statusOptions) Run(ctx context.Context) error {
-	reader, err := o.Access.Client()
-	if err != nil {
-		return err
-	}
+func (o *statusOptions) Run(ctx context.Context, reader client.WithWatch) error {
 	read := func() (*status.Status, error) {
 		found, err := o.Status(ctx, o.survey(reader))
 		if err == nil {
@@ -367,7 +353,6 @@ func leftToDo(found *status.Status) error {
 	return nil
 }
 
-// showOptions are the options of show.
 type showOptions struct {
 	common
 	diff bool
@@ -398,7 +383,6 @@ which apply accepts.`,
 	return cli.New(command, o)
 }
 
-// Run reads and prints.
 func (o *showOptions) Run(ctx context.Context) error {
 	p, err := o.load(ctx)
 	if err != nil {

@@ -49,7 +49,6 @@ func (r *runOptions) addFlags(command *cobra.Command) {
 	cli.CompleteFlag(command, "unit", cobra.NoFileCompletions)
 }
 
-// Validate checks the flags.
 func (r *runOptions) Validate() error {
 	if err := r.ValidateDryRun("captctl migrate show --diff, which prints what would be sent, or "); err != nil {
 		return err
@@ -186,7 +185,6 @@ func (r *runOptions) execute(ctx context.Context, do func(context.Context, *plan
 	return errors.Join(err, printed)
 }
 
-// applyOptions are the options of apply.
 type applyOptions struct {
 	runOptions
 	backup string
@@ -240,7 +238,6 @@ units that need a decision, or whose proof failed; 4 partly applied.`,
 	return cli.New(command, o)
 }
 
-// Run applies.
 func (o *applyOptions) Run(ctx context.Context) error {
 	p, err := o.load(ctx)
 	if err != nil {
@@ -326,7 +323,6 @@ func (o *applyOptions) requireDecided(p *plan.Plan, selected []*plan.Unit) error
 	return nil
 }
 
-// rollbackOptions are the options of rollback.
 type rollbackOptions struct {
 	runOptions
 }
@@ -354,10 +350,9 @@ Exit codes: 0 rolled back; 1 nothing was written, unless the message says so; 4 
 		ValidArgsFunction: o.complete,
 	}
 	o.addFlags(command)
-	return cli.New(command, o)
+	return cli.NewConnected(command, o)
 }
 
-// Validate checks the flags.
 func (o *rollbackOptions) Validate() error {
 	if o.name == "" && len(o.selected()) == 0 {
 		return errors.New("name a plan, or Clusters with --cluster; captctl migrate status lists both")
@@ -365,12 +360,7 @@ func (o *rollbackOptions) Validate() error {
 	return o.runOptions.Validate()
 }
 
-// Run rolls back.
-func (o *rollbackOptions) Run(ctx context.Context) error {
-	connected, err := o.Access.Client()
-	if err != nil {
-		return err
-	}
+func (o *rollbackOptions) Run(ctx context.Context, connected client.WithWatch) error {
 	p, err := o.plan(ctx, connected)
 	if err != nil {
 		return err

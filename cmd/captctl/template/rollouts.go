@@ -27,7 +27,6 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
 
-// changeOptions are the options of a command that changes a WorkspaceTemplate or one of its users.
 type changeOptions struct {
 	cli.Options
 	cli.Writes
@@ -75,7 +74,7 @@ func newChange(environment *cli.Environment, command *cobra.Command, decide func
 	}
 	o.Takes(command, "NAME", environment.Access.CompleteTemplates())
 	o.AddDryRun(command)
-	return cli.New(command, o), o
+	return cli.NewConnected(command, o), o
 }
 
 // usable returns an error if the template has no rollout that can be changed.
@@ -110,7 +109,6 @@ func (o *changeOptions) completeRevisions(command *cobra.Command, args []string,
 	return numbers, cobra.ShellCompDirectiveNoFileComp
 }
 
-// Validate checks the argument and the flags.
 func (o *changeOptions) Validate() error {
 	if err := errors.Join(o.Options.Validate(), o.ValidateDryRun("")); err != nil {
 		return err
@@ -134,12 +132,7 @@ func (o *changeOptions) namesPartOfHash() bool {
 	return isPart && !o.Asks() && !o.DryRun()
 }
 
-// Run decides, asks, writes, and prints what was done.
-func (o *changeOptions) Run(ctx context.Context) error {
-	connected, err := o.Access.Client()
-	if err != nil {
-		return err
-	}
+func (o *changeOptions) Run(ctx context.Context, connected client.WithWatch) error {
 	c, err := o.decide(ctx, o, connected)
 	if err != nil {
 		return err
@@ -328,7 +321,7 @@ captctl diff shows what changes in the Workspace. The webhooks record who approv
 	o.AddYes(command)
 	command.Flags().StringVar(&o.revision, "revision", "", "Hash of the content to approve: at least its first twelve digits. With --yes, the whole hash is required.")
 	cli.CompleteFlag(command, "revision", cobra.NoFileCompletions)
-	return cli.New(command, o)
+	return cli.NewConnected(command, o)
 }
 
 // decideChangeApproval returns the approval of the change of a WorkspaceTemplateApply.

@@ -33,7 +33,6 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
 
-// statusOptions are the options of template status.
 type statusOptions struct{ cli.Options }
 
 func newStatus(environment *cli.Environment) *cobra.Command {
@@ -55,15 +54,10 @@ Without NAMESPACE, --namespace or the namespace of the kubeconfig's context is u
 	}
 	o.Takes(command, "NAME", environment.Access.CompleteTemplates())
 	o.AddView(command)
-	return cli.New(command, o)
+	return cli.NewConnected(command, o)
 }
 
-// Run reads and prints, once or until it is interrupted.
-func (o *statusOptions) Run(ctx context.Context) error {
-	connected, err := o.Access.Client()
-	if err != nil {
-		return err
-	}
+func (o *statusOptions) Run(ctx context.Context, connected client.WithWatch) error {
 	watched := cli.Watched{Kinds: []schema.GroupVersionKind{
 		infrav1.GroupVersion.WithKind("WorkspaceTemplate"), infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"),
 	}}

@@ -86,7 +86,6 @@ func theTemplate(content *manifests.Content) (source[*infrav1.WorkspaceTemplate]
 	return found[0], nil
 }
 
-// renderOptions are the options of template render.
 type renderOptions struct {
 	cli.Options
 	variables map[string]string
@@ -114,7 +113,6 @@ Values of Secrets are not read: the Workspace has references to them.`,
 	return cli.New(command, o)
 }
 
-// Run renders and prints.
 func (o *renderOptions) Run(ctx context.Context) error {
 	content, err := readFiles(ctx, &o.Options)
 	if err != nil {
@@ -214,7 +212,6 @@ func (o *renderOptions) checkOne(ctx context.Context, all manifests.Objects, obj
 	return list
 }
 
-// initOptions are the options of template init.
 type initOptions struct {
 	cli.Options
 	directory, name, source, purpose, scope, providerConfig string
@@ -253,7 +250,6 @@ which Terraform downloads the module; the directory must have the same version o
 	return cli.New(command, o)
 }
 
-// Complete takes the argument.
 func (o *initOptions) Complete(args []string) error {
 	directory, err := filepath.Abs(args[0])
 	o.directory = args[0]
@@ -261,7 +257,6 @@ func (o *initOptions) Complete(args []string) error {
 	return err
 }
 
-// Validate checks the flags.
 func (o *initOptions) Validate() error {
 	var errs []error
 	if problems := utilvalidation.IsDNS1123Subdomain(o.name); len(problems) > 0 {
@@ -276,7 +271,6 @@ func (o *initOptions) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Run reads the module and prints the template.
 func (o *initOptions) Run(context.Context) error {
 	m, err := readModule(o.directory)
 	if err != nil {
@@ -371,7 +365,6 @@ const (
 	ResultNotRun Result = "NotRun" // The program was not run; the message has the reason.
 )
 
-// testOptions are the options of template test.
 type testOptions struct {
 	cli.Options
 	providerConfiguration string
@@ -403,7 +396,6 @@ Exit codes: 0 no errors; 1 errors, or a file cannot be read.`,
 	return cli.New(command, o)
 }
 
-// Run tests and prints.
 func (o *testOptions) Run(ctx context.Context) error {
 	content, err := readFiles(ctx, &o.Options)
 	if err != nil {

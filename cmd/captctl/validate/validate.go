@@ -38,7 +38,6 @@ const example = `  captctl validate cluster.yaml templates.yaml
 // sarif is a format for code scanning.
 const sarif output.Format = "sarif"
 
-// options are the options of validate.
 type options struct{ cli.Options }
 
 // New returns captctl validate.
@@ -63,7 +62,6 @@ func (o *options) Complete(args []string) error {
 	return nil
 }
 
-// Run checks and prints.
 func (o *options) Run(ctx context.Context) error {
 	content, err := o.Manifests(ctx)
 	if err != nil {
