@@ -23,7 +23,7 @@ func TestOfManyWarningsTheFirstAreShown(t *testing.T) {
 		many = append(many, findings()[0])
 	}
 	for format, lines := range map[output.Format]int{output.Table: 20, output.Wide: 30} {
-		text := printed(t, format, func(to *output.Printer) { showAllFindings(to, &plan.Plan{Findings: many}) })
+		text := printed(t, format, func(to *output.Printer) { showFindings(to, &plan.Plan{Findings: many}) })
 		assert.Equal(t, lines, strings.Count(text, "CAPTControlPlane team-a/demo"))
 		assert.Equal(t, format == output.Table, strings.Contains(text, fmt.Sprintf("and %d more, which -o wide shows", 10)))
 	}
@@ -32,12 +32,12 @@ func TestOfManyWarningsTheFirstAreShown(t *testing.T) {
 func TestFindingsWithTheSameDifferencesAreShownOnce(t *testing.T) {
 	one, two := findings()[2], findings()[2]
 	two.Object.Name, two.Message = "other", "Terraform would run for it, too"
-	text := printed(t, output.Table, func(to *output.Printer) { showAllFindings(to, &plan.Plan{Findings: []migrate.Finding{one, two}}) })
+	text := printed(t, output.Table, func(to *output.Printer) { showFindings(to, &plan.Plan{Findings: []migrate.Finding{one, two}}) })
 	assert.Contains(t, text, "Blocked: WorkspaceDiffers (2), with the same differences\n  CAPTControlPlane team-c/old: Terraform would run.")
 	assert.Contains(t, text, "\n  CAPTControlPlane team-c/other: Terraform would run for it, too\n")
 	assert.Equal(t, 1, strings.Count(text, "spec.deletionPolicy: Orphan"))
 	two.Differences = two.Differences[:1]
-	text = printed(t, output.Table, func(to *output.Printer) { showAllFindings(to, &plan.Plan{Findings: []migrate.Finding{one, two}}) })
+	text = printed(t, output.Table, func(to *output.Printer) { showFindings(to, &plan.Plan{Findings: []migrate.Finding{one, two}}) })
 	assert.Equal(t, 2, strings.Count(text, "spec.deletionPolicy: Orphan"), "others are shown each")
 }
 

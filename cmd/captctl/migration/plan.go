@@ -99,7 +99,7 @@ func (o *planOptions) Run(ctx context.Context, reader client.WithWatch) error {
 	switch {
 	case len(p.Undecided()) > 0:
 		return migrate.NeedsDecision.Errorf("%s", undecidedText(p, o.out != ""))
-	case o.detailedExitCode && (writesOf(p) > 0 || len(resumeCommands(fleet.Statuses)) > 0):
+	case o.detailedExitCode && (hasWrites(p) || len(resumeCommands(fleet.Statuses)) > 0):
 		return migrate.Pending.Errorf("there are changes to apply")
 	}
 	return nil

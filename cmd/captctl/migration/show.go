@@ -48,7 +48,7 @@ func style(word string) output.Style {
 func showPlan(p *output.Printer, of *plan.Plan, fleet *status.Fleet) {
 	showPlanSummary(p, of, nil, fleet, nil)
 	showDecisions(p, of)
-	showAllFindings(p, of)
+	showFindings(p, of)
 }
 
 // row is a unit in a table.
@@ -207,32 +207,29 @@ func skippedMembers(unit *plan.Unit) (skipped []migrate.ObjectRef) {
 	return skipped
 }
 
-// inState returns the number of units of a plan that have one of the states.
-func inState(of *plan.Plan, states ...plan.UnitState) (n int) {
+// countUnits counts the units of a plan for which a function holds.
+func countUnits(of *plan.Plan, holds func(*plan.Unit) bool) (n int) {
 	for i := range of.Units {
-		if slices.Contains(states, of.Units[i].State) {
+		if holds(&of.Units[i]) {
 			n++
 		}
 	}
 	return n
 }
 
-// writesOf returns the number of objects that a plan writes.
-func writesOf(of *plan.Plan) (writes int) {
-	for i := range of.Units {
-		writes += len(of.Units[i].Steps)
-	}
-	return writes
+// inState returns the number of units of a plan that have one of the states.
+func inState(of *plan.Plan, states ...plan.UnitState) int {
+	return countUnits(of, func(unit *plan.Unit) bool { return slices.Contains(states, unit.State) })
+}
+
+// hasWrites reports whether a plan writes objects.
+func hasWrites(of *plan.Plan) bool {
+	return countUnits(of, func(unit *plan.Unit) bool { return len(unit.Steps) > 0 }) > 0
 }
 
 // repairsOf counts the Clusters whose endpoints are repaired if the user asks for it.
-func repairsOf(of *plan.Plan) (repairs int) {
-	for i := range of.Units {
-		if of.Units[i].Endpoint != nil {
-			repairs++
-		}
-	}
-	return repairs
+func repairsOf(of *plan.Plan) int {
+	return countUnits(of, func(unit *plan.Unit) bool { return unit.Endpoint != nil })
 }
 
 // showNotUpToDate shows which Workspaces of some units are not up to date. Terraform may run for them at any time, and their adoption is not a test for the
@@ -268,7 +265,7 @@ func showRollbackSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit, w
 func afterPlan(p *output.Printer, fleet *status.Fleet, file, again string, installed bool) {
 	p.Blank()
 	switch {
-	case writesOf(fleet.Plan) == 0 && repairsOf(fleet.Plan) == 0:
+	case !hasWrites(fleet.Plan) && repairsOf(fleet.Plan) == 0:
 		p.Linef("There is nothing to apply.")
 	case file == "":
 		p.Linef("The plan is not saved. To apply it, run: %s --out plan.json", p.Paint(output.Plain, again))
@@ -279,11 +276,9 @@ func afterPlan(p *output.Printer, fleet *status.Fleet, file, again string, insta
 			p.Linef("Apply it after CAPT v0.3 is stopped and this version is installed: captctl migrate check shows the commands.")
 			break
 		}
-		for _, command := range applyCommands(fleet, file) {
-			p.Linef("  %s", p.Paint(output.Plain, command))
-		}
+		p.Commands("  ", applyCommands(fleet, file))
 	}
-	resume(p, fleet.Statuses)
+	p.Commands("", resumeCommands(fleet.Statuses))
 }
 
 // applyCommands apply a plan: to one Cluster first, then to the rest.
@@ -298,7 +293,7 @@ func applyCommands(fleet *status.Fleet, file string) []string {
 		flag = "  # add " + fixFlag + " to repair endpoints, see InvalidClusterEndpoint"
 	}
 	switch {
-	case writesOf(fleet.Plan) == 0 && flag != "":
+	case !hasWrites(fleet.Plan) && flag != "":
 		return []string{all + " " + fixFlag + "  # see InvalidClusterEndpoint"}
 	case clusters < 2:
 		return []string{all + flag}
@@ -531,9 +526,7 @@ func printEntries(p *output.Printer, list string, entries []entry) {
 	}
 	for _, e := range entries {
 		p.Linef("%s", p.Paint(output.Plain, fmt.Sprintf("%-*s  # %s", width, "- uid: "+string(e.object.UID), e.object)))
-		for _, line := range e.decided {
-			p.Linef("  %s", p.Paint(output.Plain, line))
-		}
+		p.Commands("  ", e.decided)
 		for _, choice := range e.choices {
 			p.Linef("%s", p.Paint(output.Plain, fmt.Sprintf("%s%-*s  # %s", lead, width-len(lead), choice.line, choice.meaning)))
 		}
@@ -638,7 +631,7 @@ func newCheckDocument(report *check.Report, fleet *status.Fleet, next []overview
 func showCheck(p *output.Printer, c *Check) {
 	if c.fleet != nil {
 		showUnits(p, c.fleet.Plan, rowsOf(c.fleet.Plan, nil, c.fleet, nil))
-		showAllFindings(p, c.fleet.Plan)
+		showFindings(p, c.fleet.Plan)
 		if len(c.fleet.Undecided()) == 0 && needsDecisionsAgain(c.fleet.Plan) {
 			printDecisions(p, c.fleet.Plan, "Decisions of the plans that were applied", "save them", nil, nil)
 		}
@@ -649,9 +642,7 @@ func showCheck(p *output.Printer, c *Check) {
 	p.Linef("%s", p.Paint(output.Strong, "Next steps:"))
 	for i, next := range c.Next {
 		p.Title(fmt.Sprintf("%d.", i+1), output.Plain, next.Step)
-		for _, command := range next.Commands {
-			p.Linef("     %s", p.Paint(output.Plain, command))
-		}
+		p.Commands("     ", next.Commands)
 	}
 }
 
@@ -680,25 +671,21 @@ func showChecks(p *output.Printer, checks []check.Check) {
 // order of findings: what the user has to do something about comes first.
 var order = []migrate.Severity{migrate.Ambiguous, migrate.Blocked, migrate.Warning, migrate.Skipped}
 
-// showAllFindings shows each finding of a plan that needs a decision, with everything that is needed to decide, the others by reason, and the decisions
+// showFindings shows each finding of a plan that needs a decision, with everything that is needed to decide, the others by reason, and the decisions
 // to make.
-func showAllFindings(p *output.Printer, of *plan.Plan) {
-	showFindings(p, of.Findings)
-	if owners, workspaces := openDecisions(of.Findings); len(owners)+len(workspaces) > 0 {
-		printDecisions(p, of, "Decisions", "uncomment one line of each entry, save it", owners, workspaces)
-	}
-}
-
-func showFindings(p *output.Printer, findings []migrate.Finding) {
+func showFindings(p *output.Printer, of *plan.Plan) {
 	for _, severity := range order {
 		if severity == migrate.Warning || severity == migrate.Skipped {
-			showByReason(p, severity, findings)
+			showByReason(p, severity, of.Findings)
 			continue
 		}
-		for _, equal := range withEqualDifferences(severity, findings) {
+		for _, equal := range withEqualDifferences(severity, of.Findings) {
 			p.Blank()
 			showFinding(p, equal)
 		}
+	}
+	if owners, workspaces := openDecisions(of.Findings); len(owners)+len(workspaces) > 0 {
+		printDecisions(p, of, "Decisions", "uncomment one line of each entry, save it", owners, workspaces)
 	}
 }
 
@@ -775,17 +762,15 @@ func showFinding(p *output.Printer, equal []migrate.Finding) {
 		lines = append(lines, finding.Message)
 	} else {
 		p.Linef("%s: %s", severity, p.Paint(output.Strong, fmt.Sprintf("%s (%d), with the same differences", finding.Reason, len(equal))))
-	}
-	for i := range equal {
-		if len(equal) > 1 {
-			lines = append(lines, names(equal[i].Objects())+": "+equal[i].Message)
+		for _, one := range equal {
+			lines = append(lines, names(one.Objects())+": "+one.Message)
 		}
 	}
 	printLines(p, "  ", lines)
-	for i, candidate := range finding.Candidates {
-		if i == 0 {
-			p.Linef("  Candidates:")
-		}
+	if len(finding.Candidates) > 0 {
+		p.Linef("  Candidates:")
+	}
+	for _, candidate := range finding.Candidates {
 		whose := ""
 		if candidate.Owner != nil {
 			whose = " for " + candidate.Owner.String()
@@ -1009,9 +994,7 @@ func showStatus(p *output.Printer, s *status.Status, now time.Time) {
 		case one.Status != check.OK:
 			p.Text("", output.Bad, output.OneLine(one.Message)+".")
 			printLines(p, "  ", one.Objects)
-			for _, command := range one.Commands {
-				p.Linef("  %s", p.Paint(output.Plain, command))
-			}
+			p.Commands("  ", one.Commands)
 		}
 	}
 	switch undecided, left := countLeft(s); {
@@ -1020,7 +1003,7 @@ func showStatus(p *output.Printer, s *status.Status, now time.Time) {
 	case len(s.Units) > 0 && s.Lock == nil:
 		p.Linef("Nothing is left to adopt. Convert the manifests in Git next: captctl convert -f manifests/ -R --from-cluster --write")
 	}
-	resume(p, s.Units)
+	p.Commands("", resumeCommands(s.Units))
 }
 
 func statusRow(unit status.Unit) []string {
@@ -1059,13 +1042,6 @@ func runMessage(unit status.Unit) string {
 	case plan.Adopted, plan.Adoptable, plan.NeedsDecision, plan.Blocked, plan.Skipped, plan.NeverBuilt:
 	}
 	return ""
-}
-
-// resume shows the commands that complete interrupted runs, and those that revert them.
-func resume(p *output.Printer, units []status.Unit) {
-	for _, command := range resumeCommands(units) {
-		p.Linef("%s", p.Paint(output.Plain, command))
-	}
 }
 
 // resumeCommands returns the commands that complete interrupted runs, and those that revert them, for each plan.

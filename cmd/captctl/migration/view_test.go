@@ -211,7 +211,7 @@ func TestTheDecisionsOfAPlanAreShown(t *testing.T) {
 func TestDecisionsToPasteCanBeRead(t *testing.T) {
 	// A second finding about the same owner must not be a second entry.
 	all := append(findings(), migrate.Finding{Severity: migrate.Blocked, Reason: planner.ReasonWorkspaceNotFound, Object: changed})
-	text := printed(t, output.Table, func(to *output.Printer) { showAllFindings(to, &plan.Plan{Findings: all}) })
+	text := printed(t, output.Table, func(to *output.Printer) { showFindings(to, &plan.Plan{Findings: all}) })
 	_, document, found := strings.Cut(text, "\nDecisions: uncomment one line of each entry")
 	require.True(t, found)
 	_, document, _ = strings.Cut(document, "\n")
