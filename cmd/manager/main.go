@@ -6,7 +6,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/prometheus/common/version"
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -35,7 +33,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -52,9 +49,7 @@ import (
 )
 
 func main() {
-	options := newOptions()
-	command := options.command()
-	if err := command.ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+	if err := newOptions().command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)
 	}
@@ -143,51 +138,22 @@ func converterNeeded(config *rest.Config, namespace string) (func(context.Contex
 	}, nil
 }
 
-// scheme returns the scheme of the controllers with the older API version, which only the webhooks use.
-func scheme() *runtime.Scheme {
-	s := controllers.Scheme()
-	utilruntime.Must(conversion.AddToScheme(s))
-	return s
-}
-
-// setupWebhooks adds the conversion and admission webhooks. Every replica serves them, not only the leader; a replica is ready when its server
-// responds.
-func setupWebhooks(ctx context.Context, mgr ctrl.Manager, namespace string) error {
-	if err := conversion.SetupWebhookWithManager(mgr, ctrlmetrics.Registry); err != nil {
-		return fmt.Errorf("setting up conversion: %w", err)
-	}
-	if err := admission.SetupWebhookWithManager(ctx, mgr, namespace); err != nil {
-		return fmt.Errorf("setting up admission: %w", err)
-	}
-	return mgr.AddReadyzCheck("webhooks", mgr.GetWebhookServer().StartedChecker())
-}
-
 // options are the flags of the manager, with the same names as in the managers of Cluster API.
 type options struct {
-	leaderElect    bool
-	leaseNamespace string
-	leaseDuration  time.Duration
-	renewDeadline  time.Duration
-	retryPeriod    time.Duration
-	namespace      string
-	watchFilter    string
-	healthAddress  string
-	concurrency    int
-	syncPeriod     time.Duration
-	qps            float32
-	burst          int
-	profiler       string
-	webhookPort    int
-	webhookCertDir string
-	eksTokens      bool
-	eksTokensIMDS  bool
-	features       featuregate.MutableFeatureGate
-	statePrefix    string
-	defaultRollout string
-	skipPhases     []string
-	shutdownDelay  time.Duration
-	managerOptions flags.ManagerOptions
-	logOptions     *logs.Options
+	manager     ctrl.Options
+	controllers controllers.Options
+	webhooks    webhook.Options
+
+	leaseDuration, renewDeadline, retryPeriod time.Duration
+	syncPeriod, shutdownDelay                 time.Duration
+	qps                                       float32
+	burst                                     int
+	eksTokens, eksTokensIMDS                  bool
+	defaultRollout                            string
+	skipPhases                                []string
+	features                                  featuregate.MutableFeatureGate
+	diagnostics                               flags.ManagerOptions
+	logs                                      *logs.Options
 }
 
 // Features of --feature-gates.
@@ -197,7 +163,13 @@ const (
 )
 
 func newOptions() *options {
-	o := &options{logOptions: logs.NewOptions(), features: featuregate.NewFeatureGate()}
+	o := &options{logs: logs.NewOptions(), features: featuregate.NewFeatureGate()}
+	o.manager = ctrl.Options{
+		Scheme: controllers.Scheme(), Cache: controllers.CacheOptions(), Client: controllers.ClientOptions(), LeaderElectionReleaseOnCancel: true,
+		LeaseDuration: &o.leaseDuration, RenewDeadline: &o.renewDeadline, RetryPeriod: &o.retryPeriod,
+	}
+	o.manager.Cache.SyncPeriod = &o.syncPeriod
+	utilruntime.Must(conversion.AddToScheme(o.manager.Scheme)) // Only the webhooks use the older API version.
 	utilruntime.Must(o.features.Add(map[featuregate.Feature]featuregate.FeatureSpec{
 		featureHealthProbes: {Default: true, PreRelease: featuregate.Beta},
 		featureRecovery:     {Default: true, PreRelease: featuregate.Beta},
@@ -221,105 +193,66 @@ func (o *options) command() *cobra.Command {
 		},
 	}
 	fs := command.Flags()
-	fs.BoolVar(&o.leaderElect, "leader-elect", false, "Use leader election: of several managers with the same --namespace and --watch-filter, one is active at a time.")
-	fs.StringVar(&o.leaseNamespace, "leader-elect-namespace", "", "Namespace of the Lease for leader election (default: the namespace of the Pod).")
+	fs.BoolVar(&o.manager.LeaderElection, "leader-elect", false, "Use leader election: of several managers with the same --namespace and --watch-filter, one is active at a time.")
+	fs.StringVar(&o.manager.LeaderElectionNamespace, "leader-elect-namespace", "", "Namespace of the Lease for leader election (default: the namespace of the Pod).")
 	fs.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long the other managers wait after the last renewal of the Lease before one takes over.")
 	fs.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long the active manager tries to renew the Lease before it gives up leadership.")
 	fs.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 2*time.Second, "Interval between attempts to acquire or renew the Lease.")
-	fs.StringVar(&o.namespace, "namespace", "", "Namespace to watch (default: all namespaces).")
-	fs.StringVar(&o.watchFilter, "watch-filter", "", fmt.Sprintf("Watch only objects with this value of the label %s.", clusterv1.WatchLabel))
-	fs.StringVar(&o.healthAddress, "health-addr", ":9440", "Address of /healthz and /readyz.")
-	fs.IntVar(&o.concurrency, "concurrency", 10, "Number of objects per kind that are reconciled concurrently.")
+	fs.StringVar(&o.controllers.Namespace, "namespace", "", "Namespace to watch (default: all namespaces).")
+	fs.StringVar(&o.controllers.WatchFilterValue, "watch-filter", "", fmt.Sprintf("Watch only objects with this value of the label %s.", clusterv1.WatchLabel))
+	fs.StringVar(&o.manager.HealthProbeBindAddress, "health-addr", ":9440", "Address of /healthz and /readyz.")
+	fs.IntVar(&o.controllers.Concurrency, "concurrency", 10, "Number of objects per kind that are reconciled concurrently.")
 	fs.DurationVar(&o.syncPeriod, "sync-period", 10*time.Hour, "Resync period: how often each object is reconciled without a change.")
 	fs.Float32Var(&o.qps, "kube-api-qps", 100, "Requests per second to the API server, per kind of object.")
 	fs.IntVar(&o.burst, "kube-api-burst", 200, "Requests to the API server in a burst, per kind of object.")
 	fs.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 5*time.Second, "How long the manager continues after the signal to stop. "+
 		"Meanwhile Services remove it, and its webhooks ask the API server to close connections. A second signal stops it at once.")
-	fs.StringVar(&o.profiler, "profiler-address", "", "Address of pprof, for example localhost:6060 (default: off).")
-	fs.IntVar(&o.webhookPort, "webhook-port", 9443, "Port of the webhooks.")
-	fs.StringVar(&o.webhookCertDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs/", "Directory with the certificate of the webhooks: tls.crt and tls.key.")
+	fs.StringVar(&o.manager.PprofBindAddress, "profiler-address", "", "Address of pprof, for example localhost:6060 (default: off).")
+	fs.IntVar(&o.webhooks.Port, "webhook-port", 9443, "Port of the webhooks.")
+	fs.StringVar(&o.webhooks.CertDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs/", "Directory with the certificate of the webhooks: tls.crt and tls.key.")
 	fs.BoolVar(&o.eksTokens, "eks-tokens", false, "Create tokens for the kubeconfigs of clusters, with the AWS identity of this manager. All clusters share this identity: "+
 		"a user who can write a WorkspaceTemplate, or read the kubeconfig Secret of a cluster, can act as this identity in the EKS cluster of the same name.")
 	fs.BoolVar(&o.eksTokensIMDS, "eks-tokens-instance-metadata", false, "With --eks-tokens, also use the credentials of the EC2 instance that this manager runs on.")
-	fs.StringVar(&o.statePrefix, "state-prefix", "", fmt.Sprintf("Part of the names of the Terraform states of new Workspaces, at most %d characters. Management clusters "+
+	fs.StringVar(&o.controllers.StatePrefix, "state-prefix", "", fmt.Sprintf("Part of the names of the Terraform states of new Workspaces, at most %d characters. Management clusters "+
 		"that share a Terraform backend need different prefixes. Existing Workspaces keep their states.", naming.MaxStatePrefixLength))
 	fs.StringVar(&o.defaultRollout, "default-rollout", "", "Rollout policy of WorkspaceTemplates without spec.rollout: the fields of spec.rollout as YAML or JSON, "+
 		"for example {strategy: Staged, preview: Always, approval: OnChanges} (default: edits reach all users at once). All managers of a management cluster need the same value.")
 	fs.StringSliceVar(&o.skipPhases, "skip-crd-migration-phases", nil, "List of CRD migration phases to skip. Valid values are: StorageVersionMigration, CleanupManagedFields. "+
 		"No phase runs while objects of CAPT v0.3 await adoption, or while StorageVersionMigration is skipped.")
 	o.features.AddFlag(fs)
-	logsv1.AddFlags(o.logOptions, fs)
-	flags.AddManagerOptions(fs, &o.managerOptions)
+	logsv1.AddFlags(o.logs, fs)
+	flags.AddManagerOptions(fs, &o.diagnostics)
 	fs.AddGoFlagSet(flag.CommandLine) // --kubeconfig
 	return command
 }
 
-func (o *options) validate() error {
-	if o.concurrency < 1 {
+// validate checks the flags, and completes the options of the controllers.
+func (o *options) validate() (err error) {
+	switch {
+	case o.controllers.Concurrency < 1:
 		return errors.New("--concurrency must be at least 1")
-	}
-	if o.shutdownDelay < 0 {
+	case o.shutdownDelay < 0:
 		return errors.New("--shutdown-delay-duration must not be negative")
+	case o.eksTokensIMDS && !o.eksTokens:
+		return errors.New("--eks-tokens-instance-metadata requires --eks-tokens")
+	case o.eksTokens:
+		o.controllers.Tokens = kubeconfig.NewAWS(clock.RealClock{}, o.eksTokensIMDS)
 	}
-	if err := o.validateTokens(); err != nil {
-		return err
-	}
-	if err := owners.ValidateStatePrefix(o.statePrefix); err != nil {
+	if err := owners.ValidateStatePrefix(o.controllers.StatePrefix); err != nil {
 		return fmt.Errorf("--state-prefix: %w", err)
 	}
-	if _, err := templates.ParseDefaultRollout(o.defaultRollout); err != nil {
+	if o.controllers.DefaultRollout, err = templates.ParseDefaultRollout(o.defaultRollout); err != nil {
 		return fmt.Errorf("--default-rollout: %w", err)
 	}
-	if _, err := storedversions.ParsePhases(o.skipPhases); err != nil {
+	if o.controllers.SkipCRDMigrationPhases, err = storedversions.ParsePhases(o.skipPhases); err != nil {
 		return fmt.Errorf("--skip-crd-migration-phases: %w", err)
 	}
-	return logsv1.ValidateAndApply(o.logOptions, nil)
-}
-
-func (o *options) validateTokens() error {
-	if o.eksTokensIMDS && !o.eksTokens {
-		return errors.New("--eks-tokens-instance-metadata requires --eks-tokens")
+	o.controllers.HealthProbes, o.controllers.Recovery = o.features.Enabled(featureHealthProbes), o.features.Enabled(featureRecovery)
+	if namespace := o.controllers.Namespace; namespace != "" {
+		o.manager.Cache.DefaultNamespaces = map[string]cache.Config{namespace: {}}
 	}
-	return nil
-}
-
-// tokens returns the source of tokens for kubeconfigs; nil unless the manager creates tokens.
-func (o *options) tokens() kubeconfig.Tokens {
-	if !o.eksTokens {
-		return nil
-	}
-	return kubeconfig.NewAWS(clock.RealClock{}, o.eksTokensIMDS)
-}
-
-func (o *options) webhookServer(signal context.Context, tlsOptions []func(*tls.Config)) webhook.Server {
-	server := webhook.NewServer(webhook.Options{Port: o.webhookPort, CertDir: o.webhookCertDir, TLSOpts: tlsOptions})
-	return &drainingServer{Server: server, signal: signal}
-}
-
-// controllerRuntime converts the options to those of controller-runtime.
-func (o *options) controllerRuntime(signal context.Context, metrics metricsserver.Options, tlsOptions []func(*tls.Config)) ctrl.Options {
-	cacheOptions := controllers.CacheOptions()
-	cacheOptions.SyncPeriod = &o.syncPeriod
-	if o.namespace != "" {
-		cacheOptions.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
-	}
-	return ctrl.Options{
-		Scheme:                 scheme(),
-		Cache:                  cacheOptions,
-		Client:                 controllers.ClientOptions(),
-		Metrics:                metrics,
-		WebhookServer:          o.webhookServer(signal, tlsOptions),
-		HealthProbeBindAddress: o.healthAddress,
-		PprofBindAddress:       o.profiler,
-		// Every replica serves webhooks, not only the leader.
-		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              naming.LeaderElectionLease(o.namespace, o.watchFilter),
-		LeaderElectionNamespace:       o.leaseNamespace,
-		LeaseDuration:                 &o.leaseDuration,
-		RenewDeadline:                 &o.renewDeadline,
-		RetryPeriod:                   &o.retryPeriod,
-		LeaderElectionReleaseOnCancel: true,
-	}
+	o.manager.LeaderElectionID = naming.LeaderElectionLease(o.controllers.Namespace, o.controllers.WatchFilterValue)
+	return logsv1.ValidateAndApply(o.logs, nil)
 }
 
 func (o *options) run(ctx context.Context) error {
@@ -331,46 +264,37 @@ func (o *options) run(ctx context.Context) error {
 	config.QPS, config.Burst = o.qps, o.burst
 	config.UserAgent = "capt-manager"
 
-	tlsOptions, diagnostics, err := flags.GetManagerOptions(o.managerOptions)
+	tlsOptions, diagnostics, err := flags.GetManagerOptions(o.diagnostics)
 	if err != nil {
 		return err
 	}
-	metrics.NewManager(ctrlmetrics.Registry, filepath.Join(o.webhookCertDir, "tls.crt"))
-	mgr, err := ctrl.NewManager(config, o.controllerRuntime(ctx, *diagnostics, tlsOptions))
+	o.webhooks.TLSOpts, o.manager.Metrics = tlsOptions, *diagnostics
+	o.manager.WebhookServer = &drainingServer{Server: webhook.NewServer(o.webhooks), signal: ctx}
+	metrics.NewManager(ctrlmetrics.Registry, filepath.Join(o.webhooks.CertDir, "tls.crt"))
+	mgr, err := ctrl.NewManager(config, o.manager)
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
 	}
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return err
-	}
-	needed, err := converterNeeded(config, o.namespace)
+	needed, err := converterNeeded(config, o.controllers.Namespace)
 	if err != nil {
 		return err
 	}
-	if err := mgr.AddReadyzCheck("caches", synced(mgr, needed)); err != nil {
+	if err := errors.Join(
+		mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("caches", synced(mgr, needed)),
+		// Every replica serves webhooks, not only the leader; it is ready when its server responds.
+		mgr.AddReadyzCheck("webhooks", mgr.GetWebhookServer().StartedChecker()),
+	); err != nil {
 		return err
 	}
-	if err := o.setupControllers(ctx, mgr); err != nil {
+	if err := controllers.SetupWithManager(ctx, mgr, o.controllers); err != nil {
 		return err
 	}
-	if err := setupWebhooks(ctx, mgr, o.namespace); err != nil {
-		return err
+	if err := conversion.SetupWebhookWithManager(mgr, ctrlmetrics.Registry); err != nil {
+		return fmt.Errorf("setting up conversion: %w", err)
 	}
-	ctrl.Log.Info("Starting the manager", "version", version.Info(), "lease", naming.LeaderElectionLease(o.namespace, o.watchFilter))
+	if err := admission.SetupWebhookWithManager(ctx, mgr, o.controllers.Namespace); err != nil {
+		return fmt.Errorf("setting up admission: %w", err)
+	}
+	ctrl.Log.Info("Starting the manager", "version", version.Info(), "lease", o.manager.LeaderElectionID)
 	return mgr.Start(delayed(ctx, o.shutdownDelay))
-}
-
-func (o *options) setupControllers(ctx context.Context, mgr ctrl.Manager) error {
-	skip, err := storedversions.ParsePhases(o.skipPhases)
-	if err != nil {
-		return err
-	}
-	rollout, err := templates.ParseDefaultRollout(o.defaultRollout)
-	if err != nil {
-		return err
-	}
-	return controllers.SetupWithManager(ctx, mgr, controllers.Options{
-		WatchFilterValue: o.watchFilter, Namespace: o.namespace, Concurrency: o.concurrency, Tokens: o.tokens(), StatePrefix: o.statePrefix, DefaultRollout: rollout,
-		HealthProbes: o.features.Enabled(featureHealthProbes), Recovery: o.features.Enabled(featureRecovery), SkipCRDMigrationPhases: skip,
-	})
 }

@@ -30,8 +30,9 @@ func TestTokensAreCreatedOnlyOnRequest(t *testing.T) {
 	} {
 		o := newOptions()
 		require.NoError(t, o.command().ParseFlags(row.args))
-		assert.Equal(t, row.made, o.tokens() != nil, row.args)
-		assert.Equal(t, row.valid, o.validateTokens() == nil, row.args)
+		err := o.validate() // Validating the logging options fails when it is called again.
+		assert.Equal(t, row.made, o.controllers.Tokens != nil, row.args)
+		assert.Equal(t, row.valid, err == nil || !strings.Contains(err.Error(), "--eks-tokens"), row.args)
 	}
 }
 
