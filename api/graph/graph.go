@@ -96,6 +96,13 @@ func (g *Graph) AddEdge(edge Edge) {
 	}
 }
 
+// AddBelow adds an object on which another one depends.
+func (g *Graph) AddBelow(from Key, node Node) Node {
+	g.AddNode(node)
+	g.AddEdge(Edge{From: from, To: node.Key})
+	return node
+}
+
 func (g *Graph) id(key Key) int64 {
 	id, known := g.ids[key]
 	if !known {

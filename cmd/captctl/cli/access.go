@@ -26,6 +26,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -46,6 +47,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/lock"
 )
@@ -267,6 +269,21 @@ func Indexed[T any, P interface {
 		found[client.ObjectKeyFromObject(P(&items[i]))] = &items[i]
 	}
 	return found
+}
+
+// ListWorkspaces lists the Workspaces of a scope, in a namespace if they have one and it is not empty; none if the kind is not served.
+func ListWorkspaces(ctx context.Context, reader client.Reader, scope terraform.Scope, namespace string) ([]unstructured.Unstructured, error) {
+	var list unstructured.UnstructuredList
+	kind := scope.GroupVersionKind()
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if scope == terraform.ScopeCluster {
+		namespace = ""
+	}
+	err := reader.List(ctx, &list, client.InNamespace(namespace))
+	if meta.IsNoMatchError(err) {
+		err = nil
+	}
+	return list.Items, err
 }
 
 // NamespaceLabels returns a function that reads the labels of namespaces, each once. They are nil if the namespace does not exist.

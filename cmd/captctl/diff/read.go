@@ -93,13 +93,11 @@ func (s *source) workspace(ctx context.Context, scope terraform.Scope, namespace
 		return nil, fmt.Errorf("reading Workspace %s: %w", key, err)
 	}
 	if s.workspaces[scope] == nil {
-		var list unstructured.UnstructuredList
-		kind := scope.GroupVersionKind()
-		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if err := s.reader.List(ctx, &list, client.InNamespace(map[bool]string{false: s.namespace}[scope == terraform.ScopeCluster])); err != nil && !meta.IsNoMatchError(err) {
+		list, err := cli.ListWorkspaces(ctx, s.reader, scope, s.namespace)
+		if err != nil {
 			s.unlistable[scope] = fmt.Errorf("listing Workspaces: %w", err)
 		}
-		s.workspaces[scope] = cli.Indexed(list.Items)
+		s.workspaces[scope] = cli.Indexed(list)
 	}
 	return s.workspaces[scope][key], s.unlistable[scope]
 }

@@ -248,8 +248,6 @@ func (t *Tree) mermaid(p *output.Printer) {
 // namespaceNotAllowed is the reason of a template that does not allow the namespace of the Cluster, and cannot be used.
 const namespaceNotAllowed = "NamespaceNotAllowed"
 
-var errNotAllowed = errors.New(namespaceNotAllowed)
-
 func graphObjects(found *overview.Objects, applies []*infrav1.WorkspaceTemplateApply) *graph.Objects {
 	return &graph.Objects{
 		ControlPlane: found.ControlPlane, Cluster: found.Cluster, CAPTCluster: found.CAPTCluster, Applies: applies,
@@ -266,7 +264,7 @@ func newTree(g *graph.Graph, found *overview.Objects) *Tree {
 // relatives are what the control plane depends on, and what depends on it or on its WorkspaceTemplateApply.
 func relatives(g *graph.Graph, found *overview.Objects) sets.Set[graph.Key] {
 	self, own := graph.NodeOf(found.ControlPlane).Key, graph.Key{
-		Kind: "WorkspaceTemplateApply", Namespace: found.Cluster.Namespace, Name: found.ControlPlane.Spec.WorkspaceTemplateApplyRef.Name,
+		Kind: applyKind, Namespace: found.Cluster.Namespace, Name: found.ControlPlane.Spec.WorkspaceTemplateApplyRef.Name,
 	}
 	keys := sets.New(self, graph.NodeOf(found.Cluster).Key)
 	for _, node := range slices.Concat(g.Upstream(self), g.Downstream(self, own)) {
@@ -286,7 +284,7 @@ func (f *fleet) reportedTree(found *overview.Objects) *Tree {
 	for _, dependency := range found.ControlPlane.Status.Dependencies {
 		reported[graph.Key{Kind: dependency.Kind, Namespace: dependency.Namespace, Name: dependency.Name}] = dependency
 		apply := f.applies[client.ObjectKey{Namespace: dependency.Namespace, Name: dependency.Name}]
-		if dependency.Kind == "WorkspaceTemplateApply" && apply != nil && !slices.Contains(applies, apply) {
+		if dependency.Kind == applyKind && apply != nil && !slices.Contains(applies, apply) {
 			applies = append(applies, apply)
 		}
 	}
@@ -318,19 +316,20 @@ func readTree(ctx context.Context, reader client.Reader, found *overview.Objects
 		objects.Applies = append(objects.Applies, &applies.Items[i])
 	}
 	g := objects.Graph()
-	related := relatives(g, found)
+	related, labelsOf := relatives(g, found), cli.NamespaceLabels(ctx, reader)
 	var states []graph.Node // States that the objects do not imply.
 	for _, node := range g.Nodes() {
 		if !related.Has(node.Key) {
 			continue
 		}
-		switch err := readNode(ctx, reader, objects, node.Key); {
+		reason, err := readNode(ctx, reader, objects, node.Key, labelsOf)
+		switch {
 		case apierrors.IsForbidden(err):
 			states = append(states, graph.Node{Key: node.Key})
-		case errors.Is(err, errNotAllowed):
-			states = append(states, graph.Node{Key: node.Key, Ready: metav1.ConditionFalse, Reason: namespaceNotAllowed})
 		case client.IgnoreNotFound(err) != nil:
 			return nil, err
+		case reason != "":
+			states = append(states, graph.Node{Key: node.Key, Ready: metav1.ConditionFalse, Reason: reason})
 		}
 	}
 	g = objects.Graph()
@@ -348,56 +347,40 @@ func withoutControlPlane(found *overview.Objects) *Tree {
 		g.AddEdge(graph.Edge{From: cluster.Key, To: graph.Key{Kind: ref.Kind, Namespace: cluster.Namespace, Name: ref.Name}})
 	}
 	if found.CAPTCluster != nil {
-		vpc := graph.NodeOf(found.CAPTCluster)
-		g.AddNode(vpc)
-		g.AddEdge(graph.Edge{From: cluster.Key, To: vpc.Key})
+		vpc := g.AddBelow(cluster.Key, graph.NodeOf(found.CAPTCluster))
 		for _, apply := range found.Applies {
-			node := graph.NodeOf(apply)
-			g.AddNode(node)
-			g.AddEdge(graph.Edge{From: vpc.Key, To: node.Key})
-			if apply.Spec.WorkspaceName != "" {
-				workspace := node
-				workspace.Key = graph.Key{Kind: "Workspace", Namespace: apply.Namespace, Name: apply.Spec.WorkspaceName}
-				g.AddNode(workspace)
-				g.AddEdge(graph.Edge{From: node.Key, To: workspace.Key})
+			node := g.AddBelow(vpc.Key, graph.NodeOf(apply))
+			if workspace, named := graph.WorkspaceOf(apply); named {
+				g.AddBelow(node.Key, graph.Node{Key: workspace, Ready: node.Ready, Reason: node.Reason})
 			}
 		}
 	}
 	return &Tree{cli.TypeMeta("Tree"), cluster.String(), g.Document(func(graph.Key) bool { return true })}
 }
 
-// readNode reads a template, or the metadata of a Secret of the Cluster's namespace.
-func readNode(ctx context.Context, reader client.Reader, objects *graph.Objects, of graph.Key) error {
+// readNode reads a template, or the metadata of a Secret of the Cluster's namespace. It returns why a template cannot be used.
+func readNode(ctx context.Context, reader client.Reader, objects *graph.Objects, of graph.Key, labelsOf func(string) (labels.Set, error)) (reason string, err error) {
 	key, namespace := types.NamespacedName{Namespace: of.Namespace, Name: of.Name}, objects.Cluster.Namespace
 	switch {
 	case of.Kind == graph.SecretKind && of.Namespace == namespace:
 		secret := &metav1.PartialObjectMetadata{}
 		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(graph.SecretKind))
-		err := reader.Get(ctx, key, secret)
-		if err == nil {
+		if err = reader.Get(ctx, key, secret); err == nil {
 			objects.Secrets.Insert(key.Name)
 		}
-		return err
 	case of.Kind == graph.TemplateKind:
 		template := &infrav1.WorkspaceTemplate{}
 		objects.Templates[key] = nil
 		if err := reader.Get(ctx, key, template); err != nil {
-			return err
+			return "", err
 		}
-		permitted, err := validation.PermitsNamespace(template, namespace, func() (labels.Set, error) {
-			home := &corev1.Namespace{}
-			err := reader.Get(ctx, client.ObjectKey{Name: namespace}, home)
-			return home.Labels, err
-		})
-		switch {
-		case err != nil:
-			return err
-		case !permitted:
-			return errNotAllowed
+		permitted, err := validation.PermitsNamespace(template, namespace, func() (labels.Set, error) { return labelsOf(namespace) })
+		if err != nil || !permitted {
+			return namespaceNotAllowed, err
 		}
 		objects.Templates[key] = template
 	}
-	return nil
+	return "", err
 }
 
 // impactReader reads the fleet.
@@ -466,8 +449,12 @@ func (r *impactReader) build(all *cli.Objects, applies []*infrav1.WorkspaceTempl
 	r.graph = graph.Fleet(members, applies)
 	for _, c := range others {
 		if captCluster, _ := all.Of(c); captCluster != nil {
+			node := graph.NodeOf(captCluster)
 			r.graph.AddNode(graph.NodeOf(c))
-			r.addCAPTCluster(graph.NodeOf(c).Key, captCluster)
+			r.graph.AddBelow(graph.NodeOf(c).Key, node)
+			if name := captCluster.Spec.WorkspaceTemplateApplyRef.Name; name != "" {
+				r.graph.AddEdge(graph.Edge{From: node.Key, To: graph.Key{Kind: applyKind, Namespace: node.Namespace, Name: name}})
+			}
 		}
 	}
 	for _, template := range known {
@@ -480,15 +467,6 @@ func (r *impactReader) build(all *cli.Objects, applies []*infrav1.WorkspaceTempl
 	}
 }
 
-func (r *impactReader) addCAPTCluster(of graph.Key, captCluster *infrav1.CAPTCluster) {
-	node := graph.NodeOf(captCluster)
-	r.graph.AddNode(node)
-	r.graph.AddEdge(graph.Edge{From: of, To: node.Key})
-	if name := captCluster.Spec.WorkspaceTemplateApplyRef.Name; name != "" {
-		r.graph.AddEdge(graph.Edge{From: node.Key, To: graph.Key{Kind: "WorkspaceTemplateApply", Namespace: node.Namespace, Name: name}})
-	}
-}
-
 // addWorkspaces adds what the Workspaces of a scope refer to: WorkspaceTemplateApplies depend on it.
 func (r *impactReader) addWorkspaces(ctx context.Context, scope terraform.Scope, applies []*infrav1.WorkspaceTemplateApply) error {
 	owners := map[graph.Key]graph.Key{}
@@ -497,23 +475,16 @@ func (r *impactReader) addWorkspaces(ctx context.Context, scope terraform.Scope,
 			owners[key] = graph.NodeOf(apply).Key
 		}
 	}
-	namespace, kind := r.only, scope.GroupVersionKind()
-	if scope == terraform.ScopeCluster {
-		namespace = ""
-	}
-	var list unstructured.UnstructuredList
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	switch err := r.List(ctx, &list, client.InNamespace(namespace)); {
-	case meta.IsNoMatchError(err):
-		return nil
-	case apierrors.IsForbidden(err):
+	workspaces, err := cli.ListWorkspaces(ctx, r, scope, r.only)
+	if apierrors.IsForbidden(err) {
 		r.warn("what Workspaces refer to (Secrets, ConfigMaps, ProviderConfigs) is not shown: %v", err)
 		return nil
-	case err != nil:
+	}
+	if err != nil {
 		return err
 	}
-	for i := range list.Items {
-		workspace := &list.Items[i]
+	for i := range workspaces {
+		workspace := &workspaces[i]
 		owner, owned := owners[graph.Key{Kind: terraform.WorkspaceKind, Namespace: workspace.GetNamespace(), Name: workspace.GetName()}]
 		if !owned {
 			continue
@@ -580,6 +551,5 @@ func (r *impactReader) addProviderConfig(ctx context.Context, owner graph.Key, w
 
 // uses adds a dependency on an object that is not read.
 func (r *impactReader) uses(from, to graph.Key) {
-	r.graph.AddEdge(graph.Edge{From: from, To: to})
-	r.graph.AddNode(graph.Node{Key: to, Ready: metav1.ConditionUnknown})
+	r.graph.AddBelow(from, graph.Node{Key: to, Ready: metav1.ConditionUnknown})
 }
