@@ -5,6 +5,7 @@ package main
 
 import (
 	"cmp"
+	_ "embed" // For the first part of docs/captctl-output.md.
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,25 +62,13 @@ var kinds = []struct {
 	{"Version", reflect.TypeFor[cli.Version](), "`captctl version` prints it."},
 }
 
-const aboutOutput = `# What captctl prints for programs
-
-<!-- Written by make generate from the Go types and their comments. -->
-
-With ` + "`-o json`" + ` and ` + "`-o yaml`" + ` every command prints one document with ` + "`apiVersion: " + migrate.APIVersion + "`" + ` and a
-` + "`kind`" + `. Within this version fields are added, but neither changed nor removed: a program should ignore fields that it does not
-know. A field that is not required is left out when it is empty.
-
-Tables and messages may change at any time; so may the texts in ` + "`message`, `why`, `evidence`, `step`, `for` and `against`" + `.
-Programs should use ` + "`state`, `phase`, `outcome`, `severity`, `reason`" + ` and the exit code, which ` + "`captctl migrate --help`" + ` lists.
-The reasons of findings are listed in [migration.md](migration.md#decisions).
-
-The hash of a Workspace is a SHA-256 of its spec, labels, annotations and finalizers.
-`
+//go:embed captctl-output.md.tmpl
+var aboutOutput string
 
 // outputDocument describes each kind and every type below it.
 func outputDocument(repository string) (string, error) {
-	w := &writer{comments: newComments(repository), described: map[reflect.Type]bool{}}
-	w.WriteString(aboutOutput)
+	w := &writer{comments: &comments{repository: repository, packages: map[string]*doc.Package{}}, described: map[reflect.Type]bool{}}
+	w.WriteString(strings.ReplaceAll(aboutOutput, "API-VERSION", migrate.APIVersion))
 	for _, kind := range kinds {
 		fmt.Fprintf(w, "\n## %s\n\n%s %s\n", kind.name, kind.from, sentence(w.comments.of(kind.of)))
 		w.fields(kind.of, kind.name)
@@ -204,10 +193,6 @@ type comments struct {
 	repository string
 	packages   map[string]*doc.Package
 	err        error
-}
-
-func newComments(repository string) *comments {
-	return &comments{repository: repository, packages: map[string]*doc.Package{}}
 }
 
 // of is the comment of a type.
