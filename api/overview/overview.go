@@ -432,7 +432,9 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 	edit := editTemplate(o, c.Cause)
 	switch c.Cause.Reason {
 	case infrav1.ApplyFailedReason, infrav1.PlanFailedReason:
-		if isElsewhere(o, c.Cause) {
+		apply := o.failing(c.Cause)
+		// Other classes of errors rule out that the module or its variables are the cause (docs/recovery.md).
+		if apply != nil && !slices.Contains([]failure.Class{"", failure.ClassConfig, failure.ClassUnknown}, failure.Class(apply.Status.LastFailureClass)) {
 			return &Next{Step: "Remove the cause that the message names. It is not in the template. provider-terraform retries.", Commands: []string{"captctl logs " + name}}
 		}
 		return &Next{Step: "Correct what Terraform reports: the module of the WorkspaceTemplate, a variable of the Cluster, or something in AWS. " +
@@ -470,12 +472,6 @@ func (o *Objects) failing(cause *Cause) *infrav1.WorkspaceTemplateApply {
 		}
 	}
 	return nil
-}
-
-// isElsewhere reports whether the class of an error of Terraform rules out that the module or its variables are the cause (docs/recovery.md).
-func isElsewhere(o *Objects, cause *Cause) bool {
-	apply := o.failing(cause)
-	return apply != nil && !slices.Contains([]failure.Class{"", failure.ClassConfig, failure.ClassUnknown}, failure.Class(apply.Status.LastFailureClass))
 }
 
 // editTemplate are the commands that edit the template of the object that is the cause, and the object that has its variables.

@@ -218,17 +218,12 @@ func (a *Access) Client() (client.WithWatch, error) {
 	}
 	connected, err := a.Connect(config)
 	if err != nil {
-		if files := a.ToRawKubeConfigLoader().ConfigAccess().GetLoadingPrecedence(); !slices.ContainsFunc(files, exists) {
+		if files := a.ToRawKubeConfigLoader().ConfigAccess().GetLoadingPrecedence(); !slices.ContainsFunc(files, func(file string) bool { _, err := os.Stat(file); return err == nil }) {
 			err = fmt.Errorf("%w. No kubeconfig was found: %s", err, strings.Join(files, ", "))
 		}
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}
 	return connected, nil
-}
-
-func exists(file string) bool {
-	_, err := os.Stat(file)
-	return err == nil
 }
 
 // Only is the namespace of --namespace; empty for all namespaces. The namespace of the kubeconfig's context is not used: a fleet is migrated as

@@ -431,24 +431,23 @@ const (
 	readInterval = time.Second
 )
 
+// Received waits for a signal; it returns false if the context ends first.
+func Received[T any](ctx context.Context, signals <-chan T) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-signals:
+		return true
+	}
+}
+
 // spaced sends signals on, each at least readInterval after the one before.
 func spaced(ctx context.Context, c clock.Clock, changed <-chan struct{}) <-chan struct{} {
 	due := make(chan struct{})
 	go func() {
-		for {
+		for Received(ctx, c.After(readInterval)) && Received(ctx, changed) {
 			select {
 			case <-ctx.Done():
-				return
-			case <-c.After(readInterval):
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-changed:
-			}
-			select {
-			case <-ctx.Done():
-				return
 			case due <- struct{}{}:
 			}
 		}
@@ -500,17 +499,13 @@ func (o *Options) Follow(ctx context.Context, reader client.WithWatch, watched W
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	due := spaced(ctx, o.Clock, Changes(ctx, reader, refresh, watched))
-	for {
-		select {
-		case <-ctx.Done():
-			return nil // That is how following ends.
-		case <-due:
-			switch done, err := changed(ctx); {
-			case done:
-				return nil
-			case err != nil && ctx.Err() == nil:
-				fmt.Fprintf(o.ErrOut, "Warning: %v\n", err)
-			}
+	for Received(ctx, due) {
+		switch done, err := changed(ctx); {
+		case done:
+			return nil
+		case err != nil && ctx.Err() == nil:
+			fmt.Fprintf(o.ErrOut, "Warning: %v\n", err)
 		}
 	}
+	return nil // That is how following ends.
 }

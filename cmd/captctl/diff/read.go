@@ -297,7 +297,8 @@ func (s *source) rejected(ctx context.Context, edited []*manifests.Object, befor
 			return err
 		}
 		for _, found := range findings.Errors {
-			if s.isNew(found, before[object], object.Typed) {
+			isKnown := slices.ContainsFunc(before[object], func(known *field.Error) bool { return known.Error() == found.Error() })
+			if object.Typed.GetUID() == "" || !isKnown { // A new template has all of its errors only in the file.
 				errs = append(errs, object.Located(found.Field, found.Detail))
 			}
 		}
@@ -306,14 +307,6 @@ func (s *source) rejected(ctx context.Context, edited []*manifests.Object, befor
 		return nil
 	}
 	return &cli.ListError{Title: "the webhooks would reject the files", Items: errs}
-}
-
-// isNew reports whether an object of the cluster does not have an error yet. A new template has all of its errors only in the file.
-func (s *source) isNew(found *field.Error, before field.ErrorList, typed validation.Owner) bool {
-	if typed.GetUID() == "" {
-		return true
-	}
-	return !slices.ContainsFunc(before, func(known *field.Error) bool { return known.Error() == found.Error() })
 }
 
 // editKey is the kind and the key of an object.

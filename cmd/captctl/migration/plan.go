@@ -306,18 +306,8 @@ func (o *statusOptions) follow(ctx context.Context, read func() (*status.Status,
 				return err
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if !cli.Received(ctx, ticker.C()) || found.Lock == nil && !cli.Received(ctx, changed) {
 			return nil
-		case <-ticker.C():
-		}
-		if found.Lock != nil {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-changed:
 		}
 	}
 }

@@ -393,7 +393,7 @@ func openDecisions(findings []migrate.Finding) (owners, workspaces []entry) {
 			if finding.Reason == planner.ReasonWorkspaceNotRecorded { // The candidate may be another object than the one that it was built for.
 				owners = addChoices(owners, finding.Object, []choice{{skipIt.line, "instead of belongsTo below: " + skipIt.meaning}})
 			}
-		case isOwnerKind(finding.Object.Kind):
+		case slices.Contains([]string{"CAPTCluster", "CAPTControlPlane", "WorkspaceTemplateApply"}, finding.Object.Kind): // For others, the message says what to do.
 			for _, owner := range finding.Objects() {
 				owners = addChoices(owners, owner, choicesFor(finding, owner))
 			}
@@ -531,11 +531,6 @@ func printEntries(p *output.Printer, list string, entries []entry) {
 			p.Linef("%s", p.Paint(output.Plain, fmt.Sprintf("%s%-*s  # %s", lead, width-len(lead), choice.line, choice.meaning)))
 		}
 	}
-}
-
-// isOwnerKind reports whether a decision can be about objects of a kind. For a Workspace or a template, the message says what to do.
-func isOwnerKind(kind string) bool {
-	return kind == "CAPTCluster" || kind == "CAPTControlPlane" || kind == "WorkspaceTemplateApply"
 }
 
 // showDecisions shows the decisions that a plan was made with.

@@ -79,13 +79,9 @@ func (p *Progress) Add(count int) {
 	defer p.mutex.Unlock()
 	p.done += count
 	since := p.clock.Since(p.last)
-	if p.width != nil && since >= redraw || p.width == nil && p.lineIsDue(since) {
+	if p.width != nil && since >= redraw || p.width == nil && (since >= maxBetweenLines || since >= minBetweenLines && p.total > 0 && (p.done-p.shown)*10 >= p.total) {
 		p.show()
 	}
-}
-
-func (p *Progress) lineIsDue(since time.Duration) bool {
-	return since >= maxBetweenLines || since >= minBetweenLines && p.total > 0 && (p.done-p.shown)*10 >= p.total
 }
 
 // Stop ends the last phase. What is printed next begins on a line of its own.
@@ -125,7 +121,7 @@ func (p *Progress) line() string {
 	case p.total == 0:
 		return fmt.Sprintf("%s: %d", p.name, p.done)
 	}
-	return fmt.Sprintf("%s: %d of %d (%d %%)", p.name, p.done, p.total, p.percent())
+	return fmt.Sprintf("%s: %d of %d (%d %%)", p.name, p.done, p.total, 100*min(p.done, p.total)/p.total)
 }
 
 // bar is the line with a bar before it, and with an estimate of the time that is left.
@@ -141,8 +137,6 @@ func (p *Progress) bar() string {
 	}
 	return bar
 }
-
-func (p *Progress) percent() int { return 100 * min(p.done, p.total) / p.total }
 
 func (p *Progress) took() string { return p.clock.Since(p.began).Round(time.Second).String() }
 

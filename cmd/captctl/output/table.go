@@ -30,13 +30,6 @@ type Column struct {
 	Style func(cell string) Style
 }
 
-func (c Column) style(cell string) Style {
-	if c.Style == nil {
-		return Plain
-	}
-	return c.Style(cell)
-}
-
 // Rows are the cells of a table, one for each column, wide ones included.
 type Rows [][]string
 
@@ -81,7 +74,11 @@ func (p *Printer) aligned(columns []Column, rows Rows) string {
 	for _, row := range rows {
 		cells := table.Row{}
 		for j, column := range columns {
-			cells = append(cells, p.Paint(column.style(row[j]), row[j]))
+			style := Plain
+			if column.Style != nil {
+				style = column.Style(row[j])
+			}
+			cells = append(cells, p.Paint(style, row[j]))
 		}
 		writer.AppendRow(cells)
 	}
@@ -124,9 +121,13 @@ func (p *Printer) fit(columns []Column, rows Rows) (_ []Column, below []string) 
 	if columns[last].Prose > 0 {
 		fixed = all[:last]
 	}
-	if i := lastOptional(columns); i >= 0 && total(fixed) > p.width {
-		rows.drop(i)
-		return p.fit(slices.Delete(columns, i, i+1), rows)
+	for i, column := range slices.Backward(columns) {
+		if column.Optional && total(fixed) > p.width {
+			for j := range rows {
+				rows[j] = slices.Delete(rows[j], i, i+1)
+			}
+			return p.fit(slices.Delete(columns, i, i+1), rows)
+		}
 	}
 	space := p.width - total(fixed) - padding
 	switch {
@@ -179,21 +180,6 @@ func longestWord(rows Rows, column int) (length int) {
 		}
 	}
 	return length
-}
-
-func lastOptional(columns []Column) int {
-	for i, column := range slices.Backward(columns) {
-		if column.Optional {
-			return i
-		}
-	}
-	return -1
-}
-
-func (r Rows) drop(column int) {
-	for i := range r {
-		r[i] = slices.Delete(r[i], column, column+1)
-	}
 }
 
 // total is the width of a table.

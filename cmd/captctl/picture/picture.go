@@ -75,7 +75,10 @@ func (*Picture) BoxHeight() int { return boxHeight }
 // New draws a graph. Objects of other namespaces than that of the root are shown with theirs.
 func New(of graph.Document, root string) *Picture {
 	l, p := arrange(of, root), &Picture{}
-	first, last := l.bounds()
+	first, last := math.Inf(1), math.Inf(-1) // The left end of the leftmost place, and the right end of the rightmost one.
+	for _, row := range l.rows {
+		first, last = min(first, row[0].x-row[0].size/2), max(last, row[len(row)-1].x+row[len(row)-1].size/2)
+	}
 	p.Width, p.Height = 2*margin+int(last-first), 2*margin+max(0, len(l.rows)-1)*rowHeight+boxHeight
 	middle, top := func(at *place) int { return margin + int(at.x-first) }, map[*place]int{}
 	var arrows, cycles strings.Builder
@@ -110,15 +113,6 @@ func New(of graph.Document, root string) *Picture {
 	p.Arrows, p.Cycles = arrows.String(), cycles.String()
 	p.Label = fmt.Sprintf("Graph of %s with what it depends on and what depends on it: %d of %d objects are ready", of.Nodes[root].Name, ready, len(p.Boxes))
 	return p
-}
-
-// bounds are the left end of the leftmost place and the right end of the rightmost one.
-func (l *layout) bounds() (first, last float64) {
-	first, last = math.Inf(1), math.Inf(-1)
-	for _, row := range l.rows {
-		first, last = min(first, row[0].x-row[0].size/2), max(last, row[len(row)-1].x+row[len(row)-1].size/2)
-	}
-	return first, last
 }
 
 // curve continues a path to a place below, with the head of an arrow if it ends there.

@@ -197,10 +197,7 @@ type comments struct {
 
 // of is the comment of a type.
 func (c *comments) of(of reflect.Type) string {
-	if found := c.find(of); found != nil {
-		return withoutMarkers(found.Doc)
-	}
-	return ""
+	return withoutMarkers(c.find(of).Doc)
 }
 
 // withoutMarkers removes the markers of code generators.
@@ -219,14 +216,10 @@ type value struct{ name, text string }
 
 // values of an enumeration, with the description of each after its name.
 func (c *comments) values(of reflect.Type) (found []value) {
-	described := c.find(of)
-	if described == nil {
-		return nil
-	}
-	for _, group := range described.Consts {
+	for _, group := range c.find(of).Consts {
 		for _, spec := range group.Decl.Specs {
-			constant, ok := spec.(*ast.ValueSpec)
-			if !ok || len(constant.Values) != 1 {
+			constant := spec.(*ast.ValueSpec) //nolint:forcetypeassert // A group of constants has nothing else.
+			if len(constant.Values) != 1 {
 				continue
 			}
 			literal, ok := constant.Values[0].(*ast.BasicLit)
@@ -252,18 +245,10 @@ func (c *comments) values(of reflect.Type) (found []value) {
 
 // field is the comment of a field; one comment may describe several fields, and stands before the first of them.
 func (c *comments) field(of reflect.Type, name string) string {
-	described := c.find(of)
-	if described == nil {
-		return ""
-	}
-	structure, ok := described.Decl.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType)
-	if !ok {
-		return ""
-	}
 	last := ""
-	for _, field := range structure.Fields.List {
+	for _, field := range c.fields(of) {
 		text := withoutMarkers(cmp.Or(field.Doc.Text(), field.Comment.Text()))
-		if text == "" && len(field.Names) > 0 && mentions(last, field.Names[0].Name) {
+		if text == "" && len(field.Names) > 0 && strings.Contains(last, " and "+field.Names[0].Name+" ") { // As in "For and Against are the evidence".
 			text = last
 		}
 		for _, known := range field.Names {
@@ -276,23 +261,29 @@ func (c *comments) field(of reflect.Type, name string) string {
 	return ""
 }
 
-// mentions reports whether a comment is also about a field, as in "For and Against are the evidence".
-func mentions(comment, name string) bool { return strings.Contains(comment, " and "+name+" ") }
-
-// find is a type in the documentation of its package.
-func (c *comments) find(of reflect.Type) *doc.Type {
-	read, err := c.read(of.PkgPath())
-	if err != nil {
-		c.err = errors.Join(c.err, err)
-		return nil
-	}
-	for _, described := range read.Types {
-		if described.Name == of.Name() {
-			return described
+// fields are those of a type as they are declared.
+func (c *comments) fields(of reflect.Type) []*ast.Field {
+	for _, spec := range c.find(of).Decl.Specs {
+		if structure, ok := spec.(*ast.TypeSpec).Type.(*ast.StructType); ok {
+			return structure.Fields.List
 		}
 	}
-	c.err = errors.Join(c.err, fmt.Errorf("there is no comment about %s.%s", of.PkgPath(), of.Name()))
 	return nil
+}
+
+// find is a type in the documentation of its package; without anything if there is none, which is an error.
+func (c *comments) find(of reflect.Type) *doc.Type {
+	read, err := c.read(of.PkgPath())
+	if err == nil {
+		for _, described := range read.Types {
+			if described.Name == of.Name() {
+				return described
+			}
+		}
+		err = fmt.Errorf("there is no comment about %s.%s", of.PkgPath(), of.Name())
+	}
+	c.err = errors.Join(c.err, err)
+	return &doc.Type{Decl: &ast.GenDecl{}}
 }
 
 func (c *comments) read(path string) (*doc.Package, error) {

@@ -118,18 +118,13 @@ func (o *changeOptions) Validate() error {
 		return errors.New("--yes requires --revision: without a question, it must be known which content is approved. The condition Ready of the object names it")
 	case o.required && o.revision == "":
 		return errors.New("--revision is required: it names the revision by number or hash; captctl template status lists the revisions")
-	case o.confirms && o.revision != "" && o.namesPartOfHash():
+	case o.confirms && o.revision != "" && terraform.IsShortRevision(terraform.ShortRevision(o.revision)) && !terraform.IsWholeRevision(o.revision) &&
+		!o.Asks() && !o.DryRun(): // A number is shorter than a part of a hash.
 		return errors.New("--yes requires the whole hash in --revision: no user confirms the content, and another one can have the same first digits. It is in status.revision of the WorkspaceTemplate, or in status.change.revision of the WorkspaceTemplateApply")
 	case o.confirms && o.Asks() && !o.Interactive:
 		return cli.ErrNotInteractive
 	}
 	return nil
-}
-
-// namesPartOfHash reports whether the revision is part of a hash, and no user confirms what it means.
-func (o *changeOptions) namesPartOfHash() bool {
-	isPart := terraform.IsShortRevision(terraform.ShortRevision(o.revision)) && !terraform.IsWholeRevision(o.revision) // A number is shorter.
-	return isPart && !o.Asks() && !o.DryRun()
 }
 
 func (o *changeOptions) Run(ctx context.Context, connected client.WithWatch) error {
