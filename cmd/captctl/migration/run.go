@@ -29,21 +29,19 @@ import (
 type runOptions struct {
 	common
 	cli.Writes
-	units                    []string
-	concurrency, maxFailures int
-	fixEndpoints, prove      bool
-	wait, lease              time.Duration
+	units []string
+	run   apply.Options // What flags set.
 }
 
 func (r *runOptions) addFlags(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringArrayVar(&r.units, "unit", nil, "Name of a unit, as listed by show. Can be repeated.")
-	flags.IntVar(&r.concurrency, "concurrency", 1, "Number of units that are written concurrently.")
-	flags.IntVar(&r.maxFailures, "max-failures", 0, "Number of units that may fail. After one more failure, no other unit is started.")
+	flags.IntVar(&r.run.Concurrency, "concurrency", 1, "Number of units that are written concurrently.")
+	flags.IntVar(&r.run.MaxFailures, "max-failures", 0, "Number of units that may fail. After one more failure, no other unit is started.")
 	r.AddDryRun(command)
 	r.AddYes(command)
-	flags.DurationVar(&r.wait, "wait", apply.DefaultWait, "How long to wait for the manager, per unit.")
-	flags.DurationVar(&r.lease, "lease-duration", lock.DefaultDuration, "Duration of captctl's Lease: how long a killed run keeps others waiting.")
+	flags.DurationVar(&r.run.Wait, "wait", apply.DefaultWait, "How long to wait for the manager, per unit.")
+	flags.DurationVar(&r.run.LeaseDuration, "lease-duration", lock.DefaultDuration, "Duration of captctl's Lease: how long a killed run keeps others waiting.")
 	flags.Lookup("lease-duration").Hidden = true // For tests.
 	r.common.addFlags(command)
 	cli.CompleteFlag(command, "unit", cobra.NoFileCompletions)
@@ -57,11 +55,11 @@ func (r *runOptions) Validate() error {
 		wrong bool
 		why   string
 	}{
-		{r.concurrency < 1, "--concurrency must be at least 1"},
-		{r.maxFailures < 0, "--max-failures must be at least 0"},
-		{r.wait <= 0, "--wait must be more than 0"},
-		{r.lease < time.Second, "--lease-duration must be at least 1s"},
-		{r.prove && r.DryRun(), "--prove and --dry-run cannot be combined: the manager does not see a dry run"},
+		{r.run.Concurrency < 1, "--concurrency must be at least 1"},
+		{r.run.MaxFailures < 0, "--max-failures must be at least 0"},
+		{r.run.Wait <= 0, "--wait must be more than 0"},
+		{r.run.LeaseDuration < time.Second, "--lease-duration must be at least 1s"},
+		{r.run.Prove && r.DryRun(), "--prove and --dry-run cannot be combined: the manager does not see a dry run"},
 		{r.Asks() && !r.Interactive, cli.ErrNotInteractive.Error()},
 	} {
 		if check.wrong {
@@ -72,8 +70,8 @@ func (r *runOptions) Validate() error {
 		return err
 	}
 	// A renewal of the Lease waits behind one request of each unit in progress.
-	if most := int(float64(r.Access.QPS) * r.lease.Seconds() / 3); r.concurrency > most {
-		return fmt.Errorf("--concurrency %d is too high for --qps %g: the Lease could not be renewed in time. Use at most %d, or a higher --qps", r.concurrency, r.Access.QPS, most)
+	if most := int(float64(r.Access.QPS) * r.run.LeaseDuration.Seconds() / 3); r.run.Concurrency > most {
+		return fmt.Errorf("--concurrency %d is too high for --qps %g: the Lease could not be renewed in time. Use at most %d, or a higher --qps", r.run.Concurrency, r.Access.QPS, most)
 	}
 	return nil
 }
@@ -107,7 +105,7 @@ func (r *runOptions) writes(fleet *status.Fleet, p *plan.Plan, selected []*plan.
 	for _, unit := range selected {
 		n := len(unit.Steps)
 		if fleet != nil {
-			n = fleet.RemainingWrites(p, unit, status.Run{Revert: revert, Named: len(r.selected()) > 0 || r.prove, Endpoints: r.fixEndpoints})
+			n = fleet.RemainingWrites(p, unit, status.Run{Revert: revert, Named: len(r.selected()) > 0 || r.run.Prove, Endpoints: r.run.FixClusterEndpoints})
 		}
 		if writes[unit.Name()] = n; n > 0 {
 			units, total = units+1, total+n
@@ -146,24 +144,21 @@ func (r *runOptions) options(connected client.Client, p *plan.Plan, before check
 	if err != nil {
 		return apply.Options{}, err
 	}
-	checks.FixClusterEndpoints = r.fixEndpoints
-	wait := r.wait
-	if r.prove && wait == apply.DefaultWait { // Each Workspace is planned twice, by workers that may be busy.
-		wait = 30 * time.Minute
+	checks.FixClusterEndpoints = r.run.FixClusterEndpoints
+	options := r.run
+	if options.Prove && options.Wait == apply.DefaultWait { // Each Workspace is planned twice, by workers that may be busy.
+		options.Wait = 30 * time.Minute
 	}
-	return apply.Options{
-		Client: connected, Reader: connected, Namespace: r.journal, Units: r.selected(), Concurrency: r.concurrency, MaxFailures: r.maxFailures,
-		DryRun: r.DryRun(), Wait: wait, LeaseDuration: r.lease, Clock: r.Clock, Progress: r.Progress(),
-		FixClusterEndpoints: r.fixEndpoints, Prove: r.prove,
-		Check: func(ctx context.Context) error {
-			report, err := r.Migration.Check(ctx, checks)
-			if err != nil {
-				return err
-			}
-			return failedChecks(report)
-		},
-		Gate: apply.Gate(connected, p, r.Clock),
-	}, nil
+	options.Client, options.Reader, options.Namespace, options.Units, options.DryRun = connected, connected, r.journal, r.selected(), r.DryRun()
+	options.Clock, options.Progress, options.Gate = r.Clock, r.Progress(), apply.Gate(connected, p, r.Clock)
+	options.Check = func(ctx context.Context) error {
+		report, err := r.Migration.Check(ctx, checks)
+		if err != nil {
+			return err
+		}
+		return failedChecks(report)
+	}
+	return options, nil
 }
 
 // execute runs and prints the result, also if something failed.
@@ -232,8 +227,8 @@ units that need a decision, or whose proof failed; 4 partly applied.`,
 	o.addFlags(command)
 	flags := command.Flags()
 	flags.StringVar(&o.backup, "backup", "", "File for the backup (default: capt-migrate-PLAN_ID.tar.gz).")
-	flags.BoolVar(&o.fixEndpoints, "fix-cluster-endpoints", false, "Also remove https:// from spec.controlPlaneEndpoint.host of Clusters.")
-	flags.BoolVar(&o.prove, "prove", false, "Adopt a unit only if Terraform would change nothing: the manager plans each Workspace first. Raises the default of --wait to 30m.")
+	flags.BoolVar(&o.run.FixClusterEndpoints, "fix-cluster-endpoints", false, "Also remove https:// from spec.controlPlaneEndpoint.host of Clusters.")
+	flags.BoolVar(&o.run.Prove, "prove", false, "Adopt a unit only if Terraform would change nothing: the manager plans each Workspace first. Raises the default of --wait to 30m.")
 	cli.CompleteFlag(command, "backup", cli.Files("tar.gz"))
 	return cli.New(command, o)
 }
@@ -281,7 +276,7 @@ func (o *applyOptions) Run(ctx context.Context) error {
 		_, named := writes[unit.Name()]
 		return !named && unit.State == plan.Adoptable && (fleet == nil || fleet.RemainingWrites(p, &unit, status.Run{}) > 0)
 	})
-	name := o.name + map[bool]string{true: " --prove"}[o.prove]
+	name := o.name + map[bool]string{true: " --prove"}[o.run.Prove]
 	return o.execute(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { afterApply(to, result, name, o.flags(), rest) })
 }
 
