@@ -23,7 +23,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform/failure"
-	"github.com/capt-provider/capt/api/validation"
 )
 
 // Objects are a Cluster and those of its objects that exist.
@@ -493,9 +492,9 @@ func editTemplate(o *Objects, cause *Cause) (commands []string) {
 	}
 	switch {
 	case isVPC:
-		edit("captcluster", validation.KeyOf(o.CAPTCluster))
+		edit("captcluster", naming.KeyOf(o.CAPTCluster))
 	case o.ControlPlane != nil:
-		edit("captcontrolplane", validation.KeyOf(o.ControlPlane))
+		edit("captcontrolplane", naming.KeyOf(o.ControlPlane))
 	}
 	return commands
 }

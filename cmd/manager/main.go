@@ -38,8 +38,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation/owners"
-	"github.com/capt-provider/capt/api/validation/templates"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/controllers/adoption/storedversions"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
@@ -238,10 +237,10 @@ func (o *options) validate() (err error) {
 	case o.eksTokens:
 		o.controllers.Tokens = kubeconfig.NewAWS(clock.RealClock{}, o.eksTokensIMDS)
 	}
-	if err := owners.ValidateStatePrefix(o.controllers.StatePrefix); err != nil {
+	if err := validation.ValidateStatePrefix(o.controllers.StatePrefix); err != nil {
 		return fmt.Errorf("--state-prefix: %w", err)
 	}
-	if o.controllers.DefaultRollout, err = templates.ParseDefaultRollout(o.defaultRollout); err != nil {
+	if o.controllers.DefaultRollout, err = validation.ParseDefaultRollout(o.defaultRollout); err != nil {
 		return fmt.Errorf("--default-rollout: %w", err)
 	}
 	if o.controllers.SkipCRDMigrationPhases, err = storedversions.ParsePhases(o.skipPhases); err != nil {

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifests has the validation.Reader for objects that are not in a cluster yet.
+// Package manifests reads objects of CAPT from YAML and JSON files, with the place of each field, and checks them as the API server and the
+// webhooks do.
 package manifests
 
 import (
@@ -17,146 +18,15 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/ownership"
 	"github.com/capt-provider/capt/api/validation/schema"
 )
-
-// Objects are typed objects of CAPT's kinds, Clusters and Namespaces. They are all that exists, except for Namespaces: any may exist without
-// being among them, and then has only the label that every Namespace has.
-type Objects []validation.Owner
-
-var _ validation.Reader = Objects{}
-
-// Files are the objects of files. A cluster may have others.
-type Files struct{ Objects }
-
-// Absence implements validation.Incomplete.
-func (Files) Absence() string { return "is not among the files" }
-
-func find[T validation.Owner](o Objects, is func(T) bool) (found T) {
-	for _, object := range o {
-		if object, ok := object.(T); ok && is(object) {
-			return object
-		}
-	}
-	return found
-}
-
-func get[T validation.Owner](o Objects, key types.NamespacedName) T {
-	return find(o, func(object T) bool { return validation.KeyOf(object) == key })
-}
-
-func list[E any, T interface {
-	*E
-	validation.Owner
-}](o Objects, is func(T) bool) (found []E) {
-	for _, object := range o {
-		if object, ok := object.(T); ok && is(object) {
-			found = append(found, *object)
-		}
-	}
-	return found
-}
-
-// WorkspaceTemplate implements validation.Reader.
-func (o Objects) WorkspaceTemplate(_ context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
-	return get[*infrav1.WorkspaceTemplate](o, key), nil
-}
-
-// WorkspaceTemplateApply implements validation.Reader.
-func (o Objects) WorkspaceTemplateApply(_ context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
-	return get[*infrav1.WorkspaceTemplateApply](o, key), nil
-}
-
-// ClaimantsOf implements validation.Reader.
-func (o Objects) ClaimantsOf(_ context.Context, workspaceName string) ([]infrav1.WorkspaceTemplateApply, error) {
-	return list(o, func(apply *infrav1.WorkspaceTemplateApply) bool {
-		return workspaceName != "" && apply.Spec.WorkspaceName == workspaceName
-	}), nil
-}
-
-// UsersOf implements validation.Reader.
-func (o Objects) UsersOf(_ context.Context, template types.NamespacedName) (validation.Users, error) {
-	return validation.CountUsers(list(o, func(apply *infrav1.WorkspaceTemplateApply) bool { return apply.TemplateKey() == template })), nil
-}
-
-// CAPTCluster implements validation.Reader.
-func (o Objects) CAPTCluster(_ context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error) {
-	return get[*infrav1.CAPTCluster](o, key), nil
-}
-
-// CAPTControlPlane implements validation.Reader.
-func (o Objects) CAPTControlPlane(_ context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
-	return get[*controlplanev1.CAPTControlPlane](o, key), nil
-}
-
-// ReferrersTo implements validation.Reader.
-func (o Objects) ReferrersTo(_ context.Context, apply types.NamespacedName) (owners []validation.Owner, err error) {
-	for _, owner := range o {
-		var refs []infrav1.WorkspaceTemplateApplyReference
-		switch owner := owner.(type) {
-		case *infrav1.CAPTCluster:
-			refs = append(refs, owner.Spec.WorkspaceTemplateApplyRef)
-		case *controlplanev1.CAPTControlPlane:
-			refs = append(refs, owner.Spec.WorkspaceTemplateApplyRef)
-			for i := range owner.Spec.FargateProfiles {
-				refs = append(refs, owner.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef)
-			}
-		}
-		if owner.GetNamespace() == apply.Namespace && slices.Contains(refs, infrav1.WorkspaceTemplateApplyReference{Name: apply.Name}) {
-			owners = append(owners, owner)
-		}
-	}
-	return owners, nil
-}
-
-// ControlPlanesOfTemplate implements validation.Reader.
-func (o Objects) ControlPlanesOfTemplate(_ context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
-	return list(o, func(controlPlane *controlplanev1.CAPTControlPlane) bool {
-		return controlPlane.Spec.WorkspaceTemplateRef.Key(controlPlane.Namespace) == template
-	}), nil
-}
-
-// HasUnownedLegacy implements validation.Reader.
-func (o Objects) HasUnownedLegacy(_ context.Context, namespace string) (bool, error) {
-	return find(o, func(apply *infrav1.WorkspaceTemplateApply) bool {
-		return apply.Namespace == namespace && legacy.IsUnownedLegacy(apply)
-	}) != nil, nil
-}
-
-// HasUnclaimedWorkspace implements validation.Reader. Workspaces are not written by hand.
-func (o Objects) HasUnclaimedWorkspace(context.Context, string) (bool, error) { return false, nil }
-
-// Cluster implements validation.Reader.
-func (o Objects) Cluster(_ context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
-	return get[*clusterv1.Cluster](o, key), nil
-}
-
-// ClusterOf implements validation.Reader.
-func (o Objects) ClusterOf(_ context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
-	return find(o, func(cluster *clusterv1.Cluster) bool { return ownership.RefersTo(cluster, owner) }), nil
-}
-
-// NamespaceLabels implements validation.Reader.
-func (o Objects) NamespaceLabels(_ context.Context, name string) (labels.Set, error) {
-	found := labels.Set{corev1.LabelMetadataName: name}
-	if namespace := get[*corev1.Namespace](o, types.NamespacedName{Name: name}); namespace != nil {
-		found = labels.Merge(namespace.Labels, found)
-	}
-	return found, nil
-}
 
 // Object is an object of a manifest.
 type Object struct {
@@ -239,7 +109,7 @@ type Content struct {
 }
 
 // Typed returns the objects without errors, which can refer to each other.
-func (c *Content) Typed() (all Objects) {
+func (c *Content) Typed() (all validation.Objects) {
 	for _, object := range c.Objects {
 		if object.Typed != nil {
 			all = append(all, object.Typed)

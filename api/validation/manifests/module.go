@@ -17,8 +17,8 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/modules"
-	"github.com/capt-provider/capt/api/validation/owners"
 )
 
 // Purposes of a template, which determine the variables that CAPT sets.
@@ -53,12 +53,13 @@ func ParseModule(directory string, texts map[string]string) (m *Module, invalid 
 			params.InlineFormat = terraform.FormatJSON
 		}
 		parsed := modules.ParseTemplate(params)
-		for _, err := range parsed.Findings(field.NewPath(name)).Errors {
+		errs, _ := parsed.Check(field.NewPath(name))
+		for _, err := range errs {
 			invalid = append(invalid, filepath.Join(directory, name)+": "+err.Detail)
 		}
 		if declared := parsed.Declarations(); declared != nil {
-			maps.Copy(m.variables, declared.Variables())
-			maps.Copy(m.outputs, declared.Outputs())
+			maps.Copy(m.variables, declared.Variables)
+			maps.Copy(m.outputs, declared.Outputs)
 		}
 	}
 	return m, invalid
@@ -78,7 +79,7 @@ func (m *Module) Fill(template *infrav1.WorkspaceTemplate, address, purpose stri
 		}
 	}
 	set := map[string][]string{
-		forVPC: owners.VPCVariables(), forControlPlane: owners.ControlPlaneVariables(nil), forFargate: owners.FargateVariables(),
+		forVPC: validation.VPCVariables(), forControlPlane: validation.ControlPlaneVariables(nil), forFargate: validation.FargateVariables(),
 	}[purpose]
 	for _, name := range slices.Sorted(maps.Keys(m.variables)) {
 		if m.variables[name] && !slices.Contains(set, name) {

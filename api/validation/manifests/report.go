@@ -18,9 +18,8 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/redact"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/modules"
-	"github.com/capt-provider/capt/api/validation/rules"
-	"github.com/capt-provider/capt/api/validation/templates"
 )
 
 // Report is the result of captctl validate.
@@ -92,7 +91,7 @@ func newFinding(object *Object, level Level, path, message string) Finding {
 // Check checks objects, which can refer to each other, as the API server and the webhooks do.
 func Check(ctx context.Context, content *Content) (*Report, error) {
 	r := &Report{Files: content.Files, Findings: append(Findings{}, content.Problems...)}
-	all := Files{Objects: content.Typed()}
+	all := validation.Files{Objects: content.Typed()}
 	r.Findings.duplicates(content.Objects)
 	r.Findings.shared(content.Objects)
 	for _, object := range content.Objects {
@@ -103,7 +102,7 @@ func Check(ctx context.Context, content *Content) (*Report, error) {
 		if !object.IsCAPT() || object.Typed == nil {
 			continue
 		}
-		found, err := rules.New(ctx, all, object.Typed)
+		found, err := validation.ValidateNew(ctx, all, object.Typed)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +179,7 @@ var ofModule = regexp.MustCompile(`^(spec\.publishOutputs|spec\.template\.spec\.
 // CheckTemplate applies the rules to a template. Warnings about the module are errors, unless values of variables decide. The configuration is the
 // Terraform code of the ProviderConfig.
 func (f *Findings) CheckTemplate(object *Object, template *infrav1.WorkspaceTemplate, configuration string) {
-	findings := templates.ValidateWorkspaceTemplate(template, modules.ParseTemplate(terraform.WorkspaceParameters{Source: terraform.SourceInline, Module: configuration}))
+	findings := validation.ValidateWorkspaceTemplate(template, modules.ParseTemplate(terraform.WorkspaceParameters{Source: terraform.SourceInline, Module: configuration}))
 	for _, err := range findings.Errors {
 		f.add(object, LevelError, err.Field, err.Detail)
 	}

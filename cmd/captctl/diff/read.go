@@ -22,11 +22,10 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/kept"
 	"github.com/capt-provider/capt/api/validation/manifests"
-	"github.com/capt-provider/capt/api/validation/rules"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/migrate"
 )
@@ -138,7 +137,7 @@ func (s *source) isAffected(u *changes.Unit) bool {
 
 // lookup is a validation.Reader of the objects, as they are edited.
 type lookup struct {
-	manifests.Objects
+	validation.Objects
 	source *source
 }
 
@@ -186,7 +185,7 @@ func (s *source) edit(ctx context.Context, files *manifests.Content, warnings io
 			fmt.Fprintf(warnings, "Warning: %s:%d:%d: %s is not in the cluster, so there is nothing to compare; captctl template render shows what a template renders to\n", object.File, line, column, object)
 			continue
 		}
-		findings, err := rules.New(ctx, s.lookup(), live)
+		findings, err := validation.ValidateNew(ctx, s.lookup(), live)
 		if err != nil {
 			return err
 		}
@@ -204,7 +203,7 @@ func (s *source) edit(ctx context.Context, files *manifests.Content, warnings io
 // live returns the object of the cluster that an object of a file replaces; nil if there is none. A new template replaces none, but objects of the
 // cluster may refer to it already.
 func (s *source) live(ctx context.Context, object *manifests.Object) (validation.Owner, error) {
-	key := validation.KeyOf(object.Typed)
+	key := naming.KeyOf(object.Typed)
 	switch typed := object.Typed.(type) {
 	case *infrav1.WorkspaceTemplate:
 		template, err := s.template(ctx, key)
@@ -235,29 +234,29 @@ func orNil[T any, P interface {
 
 // replace puts an object of a file in place of that of the cluster. Status and fields that CAPT sets are kept, as the webhooks keep them.
 func (s *source) replace(ctx context.Context, object *manifests.Object) (err error) {
-	key := validation.KeyOf(object.Typed)
+	key := naming.KeyOf(object.Typed)
 	older := object.Kind.Version == migrate.LegacyVersion
 	switch edited := object.Typed.(type) {
 	case *infrav1.WorkspaceTemplate:
 		if live := s.templates[key]; live != nil {
 			edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-			err = keep(ctx, s.lookup(), older, live, edited, kept.TemplateHubFields)
+			err = keep(ctx, s.lookup(), older, live, edited, validation.TemplateHubFields)
 		}
 		s.templates[key] = edited
 	case *infrav1.WorkspaceTemplateApply:
 		live := s.Applies[key]
 		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-		err = keep(ctx, s.lookup(), older, live, edited, kept.ApplyHubFields)
+		err = keep(ctx, s.lookup(), older, live, edited, validation.ApplyHubFields)
 		s.Applies[key] = edited
 	case *infrav1.CAPTCluster:
 		live := s.CAPTClusters[key]
 		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-		err = keep(ctx, s.lookup(), older, live, edited, kept.ClusterHubFields)
+		err = keep(ctx, s.lookup(), older, live, edited, validation.ClusterHubFields)
 		s.CAPTClusters[key] = edited
 	case *controlplanev1.CAPTControlPlane:
 		live := s.ControlPlanes[key]
 		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-		err = keep(ctx, s.lookup(), older, live, edited, kept.ControlPlaneHubFields)
+		err = keep(ctx, s.lookup(), older, live, edited, validation.ControlPlaneHubFields)
 		s.ControlPlanes[key] = edited
 	}
 	s.edited[editKey(object.Typed)] = true
@@ -265,7 +264,7 @@ func (s *source) replace(ctx context.Context, object *manifests.Object) (err err
 }
 
 func keep[T validation.Owner](ctx context.Context, reader validation.Reader, older bool, live, edited T, hubFields func(context.Context, validation.Reader, T, T) error) error {
-	kept.Fields(live, edited)
+	validation.RestoreFields(live, edited)
 	if older {
 		return hubFields(ctx, reader, live, edited)
 	}
@@ -292,7 +291,7 @@ func (s *source) rejected(ctx context.Context, edited []*manifests.Object, befor
 	var errs []string
 	reader := s.lookup()
 	for _, object := range edited {
-		findings, err := rules.New(ctx, reader, object.Typed)
+		findings, err := validation.ValidateNew(ctx, reader, object.Typed)
 		if err != nil {
 			return err
 		}
@@ -311,5 +310,5 @@ func (s *source) rejected(ctx context.Context, edited []*manifests.Object, befor
 
 // editKey is the kind and the key of an object.
 func editKey(object validation.Owner) string {
-	return fmt.Sprintf("%T %s", object, validation.KeyOf(object))
+	return fmt.Sprintf("%T %s", object, naming.KeyOf(object))
 }

@@ -30,11 +30,9 @@ import (
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/ssa"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation/applies"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/manifests"
 	"github.com/capt-provider/capt/api/validation/modules"
-	"github.com/capt-provider/capt/api/validation/rules"
-	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
@@ -129,7 +127,7 @@ func (o *renderOptions) Run(ctx context.Context) error {
 	if err := o.check(ctx, content, &template, apply); err != nil {
 		return err
 	}
-	rendered, errs := render.Workspace(render.Input{Apply: apply.typed, Template: template.typed, Name: applies.WorkspaceName(apply.typed, template.typed)})
+	rendered, errs := render.Workspace(render.Input{Apply: apply.typed, Template: template.typed, Name: validation.WorkspaceName(apply.typed, template.typed)})
 	if len(errs) > 0 {
 		return refused(template.Object, errs)
 	}
@@ -186,8 +184,8 @@ func (o *renderOptions) check(ctx context.Context, content *manifests.Content, t
 }
 
 // checkOne applies the rules to an object. Without a file, its messages begin with a prefix.
-func (o *renderOptions) checkOne(ctx context.Context, all manifests.Objects, object *manifests.Object, typed any, prefix string) error {
-	findings, err := rules.New(ctx, all, typed)
+func (o *renderOptions) checkOne(ctx context.Context, all validation.Objects, object *manifests.Object, typed any, prefix string) error {
+	findings, err := validation.ValidateNew(ctx, all, typed)
 	if err != nil {
 		return err
 	}
@@ -288,7 +286,7 @@ func (o *initOptions) Run(context.Context) error {
 	if err != nil {
 		return err
 	}
-	findings := templates.ValidateWorkspaceTemplate(template)
+	findings := validation.ValidateWorkspaceTemplate(template)
 	if len(findings.Errors) > 0 {
 		return fmt.Errorf("the template would be rejected: %w", findings.Errors.ToAggregate())
 	}
