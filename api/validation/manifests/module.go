@@ -96,7 +96,6 @@ func (m *Module) Fill(template *infrav1.WorkspaceTemplate, address, purpose stri
 	return purpose, byDefault, nil
 }
 
-// purpose is what the outputs and variables of the module are for.
 func (m *Module) purpose() string {
 	has := func(names map[string]bool, name string) bool { _, ok := names[name]; return ok }
 	switch {
@@ -116,7 +115,6 @@ var fromDirectory = regexp.MustCompile(`\bpath\.(module|root)\b|\b(templatefile|
 // trailingSpace is before the ends of lines. With it, YAML would have the module on one line, with escape sequences.
 var trailingSpace = regexp.MustCompile(`(?m)[ \t\r]+$`)
 
-// inline returns the text of the module as a single file.
 func (m *Module) inline() (string, error) {
 	const instead = "; name the address of the module with --source"
 	var b strings.Builder

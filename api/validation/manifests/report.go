@@ -82,7 +82,6 @@ func (f *Findings) add(object *Object, level Level, path, message string) {
 	*f = append(*f, newFinding(object, level, path, message))
 }
 
-// newFinding returns a finding about a field of an object.
 func newFinding(object *Object, level Level, path, message string) Finding {
 	line, column := object.Position(path, message)
 	return Finding{object.File, line, column, level, object.String(), path, message}

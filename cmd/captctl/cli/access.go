@@ -320,7 +320,6 @@ func (a *Access) Patience(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeout(ctx, patience)
 }
 
-// completed are the objects of a list, with a prefix for each name.
 type completed struct {
 	prefix string
 	list   client.ObjectList

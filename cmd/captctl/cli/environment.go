@@ -307,7 +307,6 @@ func explained(command *cobra.Command, err error) error {
 	return err
 }
 
-// adviceIfForbidden returns what to do if the user lacks a permission.
 func adviceIfForbidden(command *cobra.Command, err error) string {
 	switch {
 	case strings.Contains(command.CommandPath(), " migrate "):

@@ -215,7 +215,6 @@ func show(p *output.Printer, diff *Diff) {
 	p.Linef("%s", text)
 }
 
-// showGroup prints Workspaces with the same changes.
 func showGroup(p *output.Printer, group []*changes.Workspace) {
 	const indent = "    "
 	sign, style := map[changes.Action]string{changes.ActionCreate: "+", changes.ActionUpdate: "~", changes.ActionDestroy: "-"}[group[0].Action], output.Attention

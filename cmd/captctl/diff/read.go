@@ -101,7 +101,6 @@ func (s *source) workspace(ctx context.Context, scope terraform.Scope, namespace
 	return s.workspaces[scope][key], s.unlistable[scope]
 }
 
-// fleet returns the objects as package changes needs them.
 func (s *source) fleet(ctx context.Context) *changes.Fleet {
 	return &changes.Fleet{
 		Source: changes.Source{
@@ -308,7 +307,6 @@ func (s *source) rejected(ctx context.Context, edited []*manifests.Object, befor
 	return &cli.ListError{Title: "the webhooks would reject the files", Items: errs}
 }
 
-// editKey is the kind and the key of an object.
 func editKey(object validation.Owner) string {
 	return fmt.Sprintf("%T %s", object, naming.KeyOf(object))
 }

@@ -39,14 +39,12 @@ type actionOptions struct {
 	change func(o *overview.Objects, now time.Time) (change, error)
 }
 
-// change is what an action changes.
 type change struct {
 	objects []client.Object // None if there is nothing to change.
 	patch   map[string]any  // Patch is the merge patch of each of them.
 	done    string          // Done describes the result.
 }
 
-// annotate sets an annotation to the current time.
 func annotate(name string, now time.Time, done string, objects ...client.Object) change {
 	return change{objects, map[string]any{"metadata": map[string]any{"annotations": map[string]any{name: now.UTC().Format(time.RFC3339Nano)}}}, done}
 }
@@ -258,7 +256,6 @@ type TerraformError struct {
 	Observed *metav1.Time `json:"observed,omitempty"`
 }
 
-// errorsOf returns the errors of WorkspaceTemplateApplies.
 func errorsOf(ctx context.Context, reader client.Reader, applies []*infrav1.WorkspaceTemplateApply) []TerraformError {
 	found := []TerraformError{}
 	for _, apply := range applies {
@@ -379,7 +376,6 @@ func (o *logsOptions) Run(ctx context.Context, reader client.WithWatch) error {
 	return o.followErrors(ctx, reader, found)
 }
 
-// show prints errors.
 func (o *logsOptions) show(list []TerraformError) error {
 	document := &TerraformErrors{cli.TypeMeta("TerraformErrors"), o.Namespace, list}
 	return o.Printer().Document(document, func(p *output.Printer) {

@@ -49,7 +49,6 @@ Without NAMESPACE, --namespace or the namespace of the kubeconfig's context is u
 	return cli.NewConnected(command, o)
 }
 
-// described is a Cluster with the events of its objects.
 type described struct {
 	*overview.Objects
 	events []eventsv1.Event
@@ -154,7 +153,6 @@ func timeOf(event *eventsv1.Event) time.Time {
 	return event.CreationTimestamp.Time
 }
 
-// showDescription shows a Cluster.
 func showDescription(p *output.Printer, d *Description, now time.Time) {
 	state := stateText(&d.Cluster)
 	if d.Paused {
@@ -226,7 +224,6 @@ type table struct {
 	rows    output.Rows
 }
 
-// checks are the health checks.
 func (d *Description) checks(now time.Time) table {
 	t := table{"Health checks", []output.Column{{Name: "Check"}, {Name: "Status", Style: stateStyle}, {Name: "Since"}, {Name: "Message", Prose: 4}}, nil}
 	for _, check := range d.Checks {
@@ -235,7 +232,6 @@ func (d *Description) checks(now time.Time) table {
 	return t
 }
 
-// profiles are the Fargate profiles.
 func (d *Description) profiles(now time.Time) table {
 	t := table{"Fargate profiles", []output.Column{{Name: "Profile"}, {Name: "State", Style: stateStyle}, {Name: "Since"}, {Name: "Message", Prose: 4}}, nil}
 	for _, profile := range d.FargateProfiles {
@@ -288,7 +284,6 @@ func describeHistory(p *output.Printer, d *Description, now time.Time) {
 	p.Section([]output.Column{{Name: "Age"}, {Name: "Type", Style: eventStyle}, {Name: "Reason"}, {Name: "Object"}, {Name: "Message", Prose: 2}}, rows)
 }
 
-// isSame reports whether another event reports nothing else.
 func (e *Event) isSame(other *Event) bool {
 	return e.Type == other.Type && e.Reason == other.Reason && e.Object == other.Object && e.Message == other.Message && e.Count == other.Count
 }

@@ -144,7 +144,6 @@ func stateStyle(state string) output.Style {
 	return output.Plain
 }
 
-// reasonStyle is the style of the reason why an object is not Ready.
 func reasonStyle(reason string) output.Style {
 	if infrav1.RequiresUserAction(reason) {
 		return output.Bad
@@ -152,7 +151,6 @@ func reasonStyle(reason string) output.Style {
 	return stateStyle(reason)
 }
 
-// readyColumns are the columns of a table of objects.
 func readyColumns(name string) []output.Column {
 	return []output.Column{{Name: name}, {Name: "Ready", Style: stateStyle}, {Name: "Reason", Style: reasonStyle}}
 }
@@ -228,7 +226,6 @@ func isCAPT(c *clusterv1.Cluster) bool {
 		c.Spec.ControlPlaneRef.APIGroup == controlplanev1.GroupVersion.Group && c.Spec.ControlPlaneRef.Kind == "CAPTControlPlane"
 }
 
-// appliesOf are the names of the WorkspaceTemplateApplies that the objects of a Cluster refer to.
 func appliesOf(o *overview.Objects) (names []string) {
 	if o.CAPTCluster != nil {
 		names = append(names, o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name)
@@ -282,7 +279,6 @@ func find(ctx context.Context, options *cli.Options, reader client.Reader) (*ove
 	return o, nil
 }
 
-// named reads an object; nil if it does not exist.
 func named[O client.Object](ctx context.Context, reader client.Reader, key client.ObjectKey, object O) (none O, err error) {
 	if key.Name == "" {
 		return none, nil

@@ -75,7 +75,6 @@ type page struct {
 	Clusters []*section
 }
 
-// count is how many Clusters are in a state.
 type count struct {
 	cell
 	Clusters int
@@ -89,7 +88,6 @@ type section struct {
 	Graph                  *picture.Picture
 }
 
-// pageTable is a table of a section.
 type pageTable struct {
 	Caption string
 	Columns []output.Column
@@ -140,7 +138,6 @@ func (s *section) Summary() string {
 	return strings.TrimSuffix(s.Cause.Reason+": "+string(text), ": ")
 }
 
-// addTables adds the tables that have rows.
 func (s *section) addTables(conditions []overview.Condition, now time.Time) {
 	others := table{"Other conditions", []output.Column{{Name: "Object"}, {Name: "Condition"}, {Name: "Reason"}, {Name: "Since"}, {Name: "Message"}}, nil}
 	for _, condition := range conditions {
@@ -167,7 +164,6 @@ func (s *section) addTables(conditions []overview.Condition, now time.Time) {
 	}
 }
 
-// forPage returns a table with the meaning of its cells.
 func (t *table) forPage() pageTable {
 	shown := pageTable{t.caption, t.columns, nil}
 	for _, row := range t.rows {

@@ -138,7 +138,6 @@ func showImpact(p *output.Printer, found *graph.Impact) error {
 	})
 }
 
-// show prints a document in the format of the user.
 func (t *Tree) show(p *output.Printer, document any, text func(*output.Printer)) error {
 	drawn, err := "", error(nil)
 	if p.Format == svg {
@@ -214,7 +213,6 @@ func (t *Tree) name(name string) string {
 	return name
 }
 
-// color is that of an object in a picture.
 func (t *Tree) color(name string) string {
 	colors := map[metav1.ConditionStatus]string{metav1.ConditionTrue: "green", metav1.ConditionFalse: "red"}
 	return cmp.Or(colors[t.Graph.Nodes[name].Ready], "gray")
@@ -232,7 +230,6 @@ func (t *Tree) dot(p *output.Printer) {
 	p.Linef("}")
 }
 
-// mermaid prints the graph for Markdown.
 func (t *Tree) mermaid(p *output.Printer) {
 	names := slices.Sorted(maps.Keys(t.Graph.Nodes))
 	id := func(name string) string { return fmt.Sprintf("n%d", slices.Index(names, name)) }
@@ -255,7 +252,6 @@ func graphObjects(found *overview.Objects, applies []*infrav1.WorkspaceTemplateA
 	}
 }
 
-// newTree returns the part of a graph that belongs to a Cluster.
 func newTree(g *graph.Graph, found *overview.Objects) *Tree {
 	root := graph.NodeOf(found.Cluster).String()
 	return &Tree{cli.TypeMeta("Tree"), root, g.Document(relatives(g, found).Has)}
@@ -383,7 +379,6 @@ func readNode(ctx context.Context, reader client.Reader, objects *graph.Objects,
 	return "", err
 }
 
-// impactReader reads the fleet.
 type impactReader struct {
 	client.Reader
 	warn func(format string, args ...any)

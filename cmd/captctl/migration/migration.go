@@ -65,7 +65,6 @@ const defaultJournalNamespace = "capt-system"
 
 var planID = regexp.MustCompile("^[0-9a-f]{12}$")
 
-// common are the options of all subcommands.
 type common struct {
 	cli.Options
 	name     string        // Of the plan: a file or an ID.
@@ -117,7 +116,6 @@ func (c *common) checks(before check.Stage) (check.Options, error) {
 	return check.Options{Config: config, JournalNamespace: c.journal, Quiet: c.quiet, Clock: c.Clock, Before: before}, err
 }
 
-// readChecks runs some checks.
 func (c *common) readChecks(ctx context.Context, names ...string) ([]check.Check, error) {
 	checks, err := c.checks("")
 	if err != nil {

@@ -326,7 +326,6 @@ func same(last, found *status.Status) bool {
 	return equality.Semantic.DeepEqual(before, now)
 }
 
-// leftToDo is the exit code for --detailed-exitcode.
 func leftToDo(found *status.Status) error {
 	undecided, left := countLeft(found)
 	switch {

@@ -76,7 +76,6 @@ func (r *runOptions) Validate() error {
 	return nil
 }
 
-// selected are the names of --cluster and --unit.
 func (r *runOptions) selected() []string { return slices.Concat(r.clusters, r.units) }
 
 // flags are --cluster and --unit as they were given.
@@ -308,7 +307,6 @@ func (o *applyOptions) adoptsLastUnits(fleet *status.Fleet, p *plan.Plan, writes
 	return adopts
 }
 
-// requireDecided fails if a unit that was named needs a decision.
 func (o *applyOptions) requireDecided(p *plan.Plan, selected []*plan.Unit) error {
 	for _, unit := range selected {
 		if len(o.selected()) > 0 && (unit.State == plan.NeedsDecision || unit.State == plan.Blocked) {

@@ -51,7 +51,6 @@ func showPlan(p *output.Printer, of *plan.Plan, fleet *status.Fleet) {
 	showFindings(p, of)
 }
 
-// row is a unit in a table.
 type row struct {
 	*plan.Unit
 	state   plan.UnitState
@@ -88,7 +87,6 @@ func showPlanSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit, fleet
 	showUnits(p, of, rowsOf(of, units, fleet, writes))
 }
 
-// showUnits is a table of units, and their numbers.
 func showUnits(p *output.Printer, of *plan.Plan, units []row) {
 	if len(of.Units) == 0 {
 		p.Linef("There are no objects of CAPT v0.3 in %s.", namespaces(of.Namespace))
@@ -127,7 +125,6 @@ func workspaces(unit *plan.Unit) string {
 	return strconv.Itoa(len(known))
 }
 
-// showMembers shows, with -o wide, what belongs together, and why.
 func showMembers(p *output.Printer, units []row) {
 	rows := output.Rows{}
 	for _, unit := range units {
@@ -145,7 +142,6 @@ func showMembers(p *output.Printer, units []row) {
 	}, rows)
 }
 
-// counts returns the numbers of units by state, as text.
 func counts(p *output.Printer, units []row) string {
 	var parts []string
 	for _, state := range unitStates {
@@ -197,7 +193,6 @@ func endpointNote(unit *plan.Unit) string {
 
 const fixFlag = "--fix-cluster-endpoints" // Of apply: it repairs endpoints.
 
-// skippedMembers are the members that a decision leaves as they are.
 func skippedMembers(unit *plan.Unit) (skipped []migrate.ObjectRef) {
 	for i := range unit.Members {
 		if member := &unit.Members[i]; member.State == migrate.OwnerSkipped {
@@ -217,12 +212,10 @@ func countUnits(of *plan.Plan, holds func(*plan.Unit) bool) (n int) {
 	return n
 }
 
-// inState returns the number of units of a plan that have one of the states.
 func inState(of *plan.Plan, states ...plan.UnitState) int {
 	return countUnits(of, func(unit *plan.Unit) bool { return slices.Contains(states, unit.State) })
 }
 
-// hasWrites reports whether a plan writes objects.
 func hasWrites(of *plan.Plan) bool {
 	return countUnits(of, func(unit *plan.Unit) bool { return len(unit.Steps) > 0 }) > 0
 }
@@ -248,7 +241,6 @@ func showNotUpToDate(p *output.Printer, fleet *status.Fleet, units []*plan.Unit)
 	}
 }
 
-// showRollbackSummary shows which units of a plan are about to be rolled back.
 func showRollbackSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit, writes map[string]int) {
 	p.Linef("Plan %s of %s", p.Paint(output.Strong, of.ID), output.Moment(of.Created.Time))
 	p.Blank()
@@ -317,7 +309,6 @@ func name(ref *migrate.ObjectRef) string {
 	return ref.Name
 }
 
-// showDiff shows every step of a plan: each field before and after.
 func showDiff(p *output.Printer, of *plan.Plan) {
 	first := true
 	for i := range of.Units {
@@ -379,7 +370,6 @@ type entry struct {
 	choices []choice
 }
 
-// openDecisions returns the decisions that the user has to make.
 func openDecisions(findings []migrate.Finding) (owners, workspaces []entry) {
 	for _, finding := range findings {
 		switch {
@@ -533,7 +523,6 @@ func printEntries(p *output.Printer, list string, entries []entry) {
 	}
 }
 
-// showDecisions shows the decisions that a plan was made with.
 func showDecisions(p *output.Printer, of *plan.Plan) {
 	made, name, rows := ptr.Deref(of.Decisions, migrate.Decisions{}), namesIn(of), output.Rows{}
 	for _, d := range made.Owners {
@@ -828,7 +817,6 @@ func outcome(unit *apply.UnitResult, dryRun bool) string {
 	return string(unit.Outcome)
 }
 
-// showResult shows what a run did, unit by unit.
 func showResult(p *output.Printer, result *apply.Result) {
 	p.Blank()
 	if result.DryRun {

@@ -161,7 +161,6 @@ func (p *Printer) prose(text string, width, most int) string {
 	return strings.Join(lines, "\n")
 }
 
-// widths are those of columns with all of their text.
 func widths(columns []Column, rows Rows) []int {
 	all := make([]int, len(columns))
 	for j := range columns {
@@ -182,7 +181,6 @@ func longestWord(rows Rows, column int) (length int) {
 	return length
 }
 
-// total is the width of a table.
 func total(widths []int) (total int) {
 	for _, width := range widths {
 		total += width

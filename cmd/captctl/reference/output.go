@@ -85,7 +85,6 @@ type writer struct {
 	queue     []reflect.Type
 }
 
-// rest describes the types of fields.
 func (w *writer) rest() {
 	for len(w.queue) > 0 {
 		next := w.queue[0]
@@ -195,12 +194,10 @@ type comments struct {
 	err        error
 }
 
-// of is the comment of a type.
 func (c *comments) of(of reflect.Type) string {
 	return withoutMarkers(c.find(of).Doc)
 }
 
-// withoutMarkers removes the markers of code generators.
 func withoutMarkers(text string) string {
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -211,7 +208,6 @@ func withoutMarkers(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// value of an enumeration.
 type value struct{ name, text string }
 
 // values of an enumeration, with the description of each after its name.
@@ -261,7 +257,6 @@ func (c *comments) field(of reflect.Type, name string) string {
 	return ""
 }
 
-// fields are those of a type as they are declared.
 func (c *comments) fields(of reflect.Type) []*ast.Field {
 	for _, spec := range c.find(of).Decl.Specs {
 		if structure, ok := spec.(*ast.TypeSpec).Type.(*ast.StructType); ok {

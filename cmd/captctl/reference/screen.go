@@ -40,7 +40,6 @@ var screenTemplate string
 // columns of the terminal in the picture.
 const columns = 100
 
-// recorded is when the objects were read.
 func recorded() time.Time { return time.Date(2026, time.November, 27, 6, 22, 48, 0, time.UTC) }
 
 // screenDocument is a picture of a terminal with the commands that a user needs first when a Cluster is not Ready.
@@ -71,7 +70,6 @@ func screenDocument() (string, error) {
 	return screenPicture("captctl get and captctl describe, which name the cause and the next step", screen.String())
 }
 
-// objectsOf are the objects of a YAML file.
 func objectsOf(file string) (objects []client.Object, err error) {
 	decoder := serializer.NewCodecFactory(cli.Scheme()).UniversalDeserializer()
 	for document := range strings.SplitSeq(file, "\n---\n") {
@@ -89,13 +87,11 @@ const (
 	charWidth, lineHeight, margin = 8, 18, 16
 )
 
-// word is text of one style in a line.
 type word struct {
 	X, Width    int
 	Class, Text string
 }
 
-// line has the words of a line.
 type line struct {
 	Y     int
 	Words []word

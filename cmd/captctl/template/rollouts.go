@@ -41,7 +41,6 @@ type changeOptions struct {
 	decide func(context.Context, *changeOptions, client.Client) (*change, error)
 }
 
-// change is a change of an object.
 type change struct {
 	object client.Object
 	title  string // title is how texts name the object.
@@ -90,7 +89,6 @@ func usable(t *rollout.Template) error {
 	return nil
 }
 
-// addRevision adds the flag that names a revision.
 func (o *changeOptions) addRevision(command *cobra.Command, flag, usage string) {
 	command.Flags().StringVar(&o.revision, flag, "", usage)
 	cli.CompleteFlag(command, flag, o.completeRevisions)
@@ -162,7 +160,6 @@ func merge(fields map[string]any) (client.Patch, error) {
 	return client.RawPatch(types.MergePatchType, data), err
 }
 
-// name is how texts name a revision.
 func name(r *rollout.Revision) string {
 	return fmt.Sprintf("revision %d (%s)", r.Number, terraform.ShortRevision(r.Hash))
 }
@@ -202,7 +199,6 @@ The webhooks record who approved the revision, and when.`,
 	return command
 }
 
-// decideApproval returns the approval of the current revision.
 func decideApproval(o *changeOptions, t *rollout.Template) (*change, error) {
 	revision, err := named(t, o.revision)
 	if err != nil {
@@ -238,7 +234,6 @@ func decideApproval(o *changeOptions, t *rollout.Template) (*change, error) {
 	}, err
 }
 
-// approval returns the patch that approves a content.
 func approval(hash string) (client.Patch, error) {
 	return merge(map[string]any{"metadata": map[string]any{"annotations": map[string]any{naming.ApproveAnnotation: hash}}})
 }
@@ -319,7 +314,6 @@ captctl diff shows what changes in the Workspace. The webhooks record who approv
 	return cli.NewConnected(command, o)
 }
 
-// decideChangeApproval returns the approval of the change of a WorkspaceTemplateApply.
 func decideChangeApproval(ctx context.Context, o *changeOptions, connected client.Client) (c *change, err error) {
 	apply := &infrav1.WorkspaceTemplateApply{}
 	if err := connected.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, apply); err != nil {
@@ -371,7 +365,6 @@ A GitOps tool reverts a rollback to what is in Git: revert the commit as well.`,
 	return command
 }
 
-// decideRollback returns the edit that restores a revision.
 func decideRollback(o *changeOptions, t *rollout.Template) (*change, error) {
 	target := t.Target()
 	revision := t.History.Previous(target.Hash)
@@ -523,7 +516,6 @@ func whyStopped(t *rollout.Template, decision rollout.Decision) string {
 	return fmt.Sprintf("%s fails for %s", name(t.Target()), cmp.Or(rollout.Names(decision.Failed), "users that you may not read"))
 }
 
-// despite is what a resume ignores.
 func despite(decision rollout.Decision) string {
 	if fails(decision) {
 		return "although it fails for users"

@@ -196,7 +196,6 @@ func isInGit(object metav1.Object, path ...string) bool {
 	return false
 }
 
-// showStatus prints the status for users.
 func showStatus(p *output.Printer, s *rollout.Status, now time.Time) {
 	revision, strategy := terraform.ShortRevision(s.Revision), string(s.Strategy)
 	if s.Strategy == infrav1.RolloutStaged {
@@ -328,7 +327,6 @@ func showUsers(p *output.Printer, s *rollout.Status) {
 	}, rows)
 }
 
-// numberOf is the number of a revision, or its hash if it is not stored.
 func numberOf(s *rollout.Status, hash string) string {
 	for i := range s.Revisions {
 		if s.Revisions[i].Hash == hash {

@@ -54,7 +54,6 @@ Workspaces of a cluster. The other commands show and control staged rollouts (sp
 	}, newInit, newRender, newTest, newStatus, newApprove, newApproveChange, newPause, newResume, newRollback)
 }
 
-// readFiles reads the files.
 func readFiles(ctx context.Context, o *cli.Options) (*manifests.Content, error) {
 	return o.ValidManifests(ctx, "the files cannot be used", "")
 }
@@ -65,7 +64,6 @@ type source[T any] struct {
 	typed T
 }
 
-// of returns the objects of a type.
 func of[T any](content *manifests.Content) (found []source[T]) {
 	for _, object := range content.Objects {
 		if typed, ok := object.Typed.(T); ok {
@@ -307,7 +305,6 @@ func (o *initOptions) Run(context.Context) error {
 	return err
 }
 
-// readModule reads and parses the files of a module.
 func readModule(directory string) (*manifests.Module, error) {
 	entries, err := os.ReadDir(directory)
 	if err != nil {
@@ -432,7 +429,6 @@ func (o *testOptions) Run(ctx context.Context) error {
 	return nil
 }
 
-// show prints the findings, and what was run.
 func (t *Test) show(p *output.Printer) {
 	p.Findings(t.Findings)
 	for _, v := range t.Validations {
