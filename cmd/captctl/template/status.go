@@ -4,9 +4,9 @@
 package template
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -177,23 +178,12 @@ func gitOpsTool(object metav1.Object) string {
 }
 
 // isInGit reports whether a GitOps tool applies a field of an object, so that it reverts other values.
-func isInGit(object metav1.Object, path ...string) bool {
-	for _, entry := range object.GetManagedFields() {
-		if gitOpsManagers[entry.Manager] == "" || entry.FieldsV1 == nil {
-			continue
-		}
-		var fields map[string]any
-		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
-			continue
-		}
-		for _, name := range path {
-			fields, _ = fields["f:"+name].(map[string]any)
-		}
-		if fields != nil {
-			return true
-		}
-	}
-	return false
+func isInGit(object metav1.Object, path ...any) bool {
+	return slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		var applied fieldpath.Set
+		return gitOpsManagers[entry.Manager] != "" && entry.FieldsV1 != nil &&
+			applied.FromJSON(bytes.NewReader(entry.FieldsV1.GetRawBytes())) == nil && applied.Has(fieldpath.MakePathOrDie(path...))
+	})
 }
 
 func showStatus(p *output.Printer, s *rollout.Status, now time.Time) {
