@@ -13,7 +13,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,15 +46,14 @@ var source string
 // Template has the template "picture", for the page that contains pictures, and "svg" for a file.
 func Template() (*template.Template, error) { return template.New("picture").Parse(source) }
 
-var parsed = sync.OnceValues(Template)
-
 // Picture is a graph as boxes and arrows.
 type Picture struct {
-	Width, Height int
-	Label         string // Label describes the picture for users who do not see it.
-	Boxes         []Box
-	Arrows        string // Arrows are path data, from each object to those that it depends on.
-	Cycles        string // Cycles are those that close a cycle.
+	Width, Height       int
+	BoxWidth, BoxHeight int
+	Label               string // Label describes the picture for users who do not see it.
+	Boxes               []Box
+	Arrows              string // Arrows are path data, from each object to those that it depends on.
+	Cycles              string // Cycles are those that close a cycle.
 }
 
 // Box is an object.
@@ -66,15 +64,9 @@ type Box struct {
 	Title             string // Title is everything, if Name or State is shortened.
 }
 
-// BoxWidth is the width of all boxes.
-func (*Picture) BoxWidth() int { return boxWidth }
-
-// BoxHeight is the height of all boxes.
-func (*Picture) BoxHeight() int { return boxHeight }
-
 // New draws a graph. Objects of other namespaces than that of the root are shown with theirs.
 func New(of graph.Document, root string) *Picture {
-	l, p := arrange(of, root), &Picture{}
+	l, p := arrange(of, root), &Picture{BoxWidth: boxWidth, BoxHeight: boxHeight}
 	first, last := math.Inf(1), math.Inf(-1) // The left end of the leftmost place, and the right end of the rightmost one.
 	for _, row := range l.rows {
 		first, last = min(first, row[0].x-row[0].size/2), max(last, row[len(row)-1].x+row[len(row)-1].size/2)
@@ -158,7 +150,7 @@ func shortened(text string) string {
 
 // SVG is the picture as a file.
 func (p *Picture) SVG() (string, error) {
-	templates, err := parsed()
+	templates, err := Template()
 	if err != nil {
 		return "", err
 	}

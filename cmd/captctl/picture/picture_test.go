@@ -64,15 +64,15 @@ func TestObjectsAreAboveWhatTheyDependOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := draw(row.edges...)
-			assert.Equal(t, row.levels, 1+(p.Height-p.BoxHeight())/(p.BoxHeight()+42), rows(p))
+			assert.Equal(t, row.levels, 1+(p.Height-p.BoxHeight)/(p.BoxHeight+42), rows(p))
 			assert.Equal(t, row.arrows, strings.Count(p.Arrows, "m"), "one head for each arrow")
 			assert.Equal(t, row.cycles, p.Cycles != "")
 			top := map[string]int{}
 			for i, box := range p.Boxes {
 				top[box.Name] = box.Y
-				assert.True(t, box.X >= 0 && box.Y >= 0 && box.X+p.BoxWidth() <= p.Width && box.Y+p.BoxHeight() <= p.Height, "%s is outside", box.Name)
+				assert.True(t, box.X >= 0 && box.Y >= 0 && box.X+p.BoxWidth <= p.Width && box.Y+p.BoxHeight <= p.Height, "%s is outside", box.Name)
 				for _, other := range p.Boxes[:i] {
-					assert.False(t, box.Y == other.Y && max(box.X, other.X)-min(box.X, other.X) < p.BoxWidth(), "%s and %s overlap", box.Name, other.Name)
+					assert.False(t, box.Y == other.Y && max(box.X, other.X)-min(box.X, other.X) < p.BoxWidth, "%s and %s overlap", box.Name, other.Name)
 				}
 			}
 			for _, edge := range row.edges {
