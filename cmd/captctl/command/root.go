@@ -16,7 +16,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/convert"
 	"github.com/capt-provider/capt/cmd/captctl/diff"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
 	"github.com/capt-provider/capt/cmd/captctl/migration"
@@ -99,7 +98,7 @@ plugin: kubectl capt.`,
 		DisableAutoGenTag: true,
 	},
 		fleet.NewGet, fleet.NewDescribe, fleet.NewTree, fleet.NewReport, fleet.NewLogs, fleet.NewPause, fleet.NewResume, fleet.NewRetry, fleet.NewReconcile,
-		diff.New, validate.New, template.New, migration.New, convert.New, newVersion,
+		diff.New, validate.New, template.New, migration.New, migration.NewConvert, newVersion,
 	)
 	root.SetIn(environment.In)
 	root.SetOut(environment.Out)

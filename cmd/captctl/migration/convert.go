@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package convert is captctl convert.
-package convert
+package migration
 
 import (
 	"context"
@@ -25,7 +24,7 @@ import (
 	"github.com/capt-provider/capt/migrate/convert"
 )
 
-const long = `Converts manifests of CAPT in YAML or JSON from v1beta1 to v1beta2, exactly as the conversion
+const convertLong = `Converts manifests of CAPT in YAML or JSON from v1beta1 to v1beta2, exactly as the conversion
 webhook does, and the references to them in Clusters and ClusterClasses.
 
 Comments, key order, quoting and all lines that do not change are kept; so is every byte of
@@ -47,7 +46,7 @@ deletion policies and permissions. Manifests without a namespace are looked up i
 Exit codes: 0 done; 1 error, or a file was not converted; 2 files would change (with
 --detailed-exitcode only).`
 
-const example = `  # Print a manifest as v1beta2
+const convertExample = `  # Print a manifest as v1beta2
   captctl convert -f cluster.yaml
   captctl convert -f - < cluster.yaml > cluster-v1beta2.yaml
 
@@ -57,7 +56,7 @@ const example = `  # Print a manifest as v1beta2
   # Convert the files, with what the migration wrote into the objects in the cluster
   captctl convert -f manifests/ -R --from-cluster --write`
 
-type options struct {
+type convertOptions struct {
 	cli.Options
 	write, detailedExitCode, useCluster bool
 
@@ -66,14 +65,14 @@ type options struct {
 	asDiff bool
 }
 
-// New is the command convert.
-func New(environment *cli.Environment) *cobra.Command {
-	o := &options{Options: cli.Options{Environment: environment}}
+// NewConvert is the command convert.
+func NewConvert(environment *cli.Environment) *cobra.Command {
+	o := &convertOptions{Options: cli.Options{Environment: environment}}
 	command := &cobra.Command{
 		Use:     "convert -f FILENAME",
 		Short:   "Convert manifests from v1beta1 to v1beta2",
-		Long:    long,
-		Example: example,
+		Long:    convertLong,
+		Example: convertExample,
 	}
 	o.AddFiles(command, true)
 	flags := command.Flags()
@@ -84,7 +83,7 @@ func New(environment *cli.Environment) *cobra.Command {
 }
 
 // Complete decides what is printed.
-func (o *options) Complete([]string) (err error) {
+func (o *convertOptions) Complete([]string) (err error) {
 	o.asDiff = len(o.Paths) > 1 || slices.ContainsFunc(o.Paths, func(path string) bool {
 		info, err := os.Stat(path)
 		return err == nil && info.IsDir()
@@ -93,14 +92,14 @@ func (o *options) Complete([]string) (err error) {
 	return err
 }
 
-func (o *options) Validate() error {
+func (o *convertOptions) Validate() error {
 	if o.write && slices.Contains(o.Paths, cli.Stdin) {
 		return errors.New("--write cannot be combined with standard input; without --write the result is printed")
 	}
 	return o.Options.Validate()
 }
 
-func (o *options) Run(ctx context.Context) error {
+func (o *convertOptions) Run(ctx context.Context) error {
 	files, err := o.Expand()
 	if err != nil {
 		return err
@@ -141,7 +140,7 @@ func (o *options) Run(ctx context.Context) error {
 }
 
 // put writes or prints a file. Writing keeps its mode, and follows links.
-func (o *options) put(file string, result *convert.Result) error {
+func (o *convertOptions) put(file string, result *convert.Result) error {
 	switch {
 	case o.write && result.Changed():
 		return cli.Save(file, func(out io.Writer) error {
@@ -168,7 +167,7 @@ func lines(data []byte) []string {
 	return lines
 }
 
-func (o *options) summary(files, changed, failed int) error {
+func (o *convertOptions) summary(files, changed, failed int) error {
 	switch {
 	case o.write:
 		fmt.Fprintf(o.ErrOut, "%d of %d files converted\n", changed, files)
@@ -185,7 +184,7 @@ func (o *options) summary(files, changed, failed int) error {
 }
 
 // live reads objects of the cluster, and never writes one.
-func (o *options) live() (func(context.Context, schema.GroupVersionKind, string, string) (*unstructured.Unstructured, error), error) {
+func (o *convertOptions) live() (func(context.Context, schema.GroupVersionKind, string, string) (*unstructured.Unstructured, error), error) {
 	reader, err := o.Access.Client()
 	if err != nil {
 		return nil, err
