@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster connects captctl to the management cluster: the connection flags of kubectl, a client, and completions from the cluster.
 package cli
 
 import (

@@ -239,10 +239,11 @@ type Connected interface {
 	Complete(args []string) error
 	Validate() error
 	Run(ctx context.Context, connected client.WithWatch) error
-	access() *Access
+	Client() (client.WithWatch, error)
 }
 
-func (e *Environment) access() *Access { return e.Access }
+// Client of the management cluster.
+func (e *Environment) Client() (client.WithWatch, error) { return e.Access.Client() }
 
 // New completes a command: it runs the options and, unless it has others, takes no arguments.
 func New(command *cobra.Command, options Command) *cobra.Command {
@@ -252,7 +253,7 @@ func New(command *cobra.Command, options Command) *cobra.Command {
 // NewConnected is New for a command that needs the management cluster.
 func NewConnected(command *cobra.Command, options Connected) *cobra.Command {
 	return complete(command, options, func(ctx context.Context) error {
-		connected, err := options.access().Client()
+		connected, err := options.Client()
 		if err != nil {
 			return err
 		}

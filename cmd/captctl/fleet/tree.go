@@ -423,7 +423,7 @@ func readImpact(ctx context.Context, o *treeOptions, reader client.Reader) (*gra
 
 // build builds the graph of the objects of CAPT.
 func (r *impactReader) build(all *cli.Objects, applies []*infrav1.WorkspaceTemplateApply, templates []infrav1.WorkspaceTemplate) {
-	known := map[types.NamespacedName]*infrav1.WorkspaceTemplate(cli.Indexed(templates))
+	known := cli.Indexed(templates)
 	byNamespace := map[string][]*infrav1.WorkspaceTemplateApply{}
 	for _, apply := range applies {
 		byNamespace[apply.Namespace] = append(byNamespace[apply.Namespace], apply)

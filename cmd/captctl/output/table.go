@@ -121,13 +121,9 @@ func (p *Printer) fit(columns []Column, rows Rows) (_ []Column, below []string) 
 	if columns[last].Prose > 0 {
 		fixed = all[:last]
 	}
-	for i, column := range slices.Backward(columns) {
-		if column.Optional && total(fixed) > p.width {
-			for j := range rows {
-				rows[j] = slices.Delete(rows[j], i, i+1)
-			}
-			return p.fit(slices.Delete(columns, i, i+1), rows)
-		}
+	if i := lastOptional(columns); i >= 0 && total(fixed) > p.width {
+		rows.drop(i)
+		return p.fit(slices.Delete(columns, i, i+1), rows)
 	}
 	space := p.width - total(fixed) - padding
 	switch {
@@ -170,6 +166,21 @@ func widths(columns []Column, rows Rows) []int {
 		}
 	}
 	return all
+}
+
+func lastOptional(columns []Column) int {
+	for i, column := range slices.Backward(columns) {
+		if column.Optional {
+			return i
+		}
+	}
+	return -1
+}
+
+func (r Rows) drop(column int) {
+	for i := range r {
+		r[i] = slices.Delete(r[i], column, column+1)
+	}
 }
 
 func longestWord(rows Rows, column int) (length int) {

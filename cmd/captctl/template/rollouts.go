@@ -111,18 +111,26 @@ func (o *changeOptions) Validate() error {
 	if err := errors.Join(o.Options.Validate(), o.ValidateDryRun("")); err != nil {
 		return err
 	}
-	switch {
-	case o.ofApply && o.revision == "" && !o.Asks() && !o.DryRun():
-		return errors.New("--yes requires --revision: without a question, it must be known which content is approved. The condition Ready of the object names it")
-	case o.required && o.revision == "":
-		return errors.New("--revision is required: it names the revision by number or hash; captctl template status lists the revisions")
-	case o.confirms && o.revision != "" && terraform.IsShortRevision(terraform.ShortRevision(o.revision)) && !terraform.IsWholeRevision(o.revision) &&
-		!o.Asks() && !o.DryRun(): // A number is shorter than a part of a hash.
-		return errors.New("--yes requires the whole hash in --revision: no user confirms the content, and another one can have the same first digits. It is in status.revision of the WorkspaceTemplate, or in status.change.revision of the WorkspaceTemplateApply")
-	case o.confirms && o.Asks() && !o.Interactive:
-		return cli.ErrNotInteractive
+	unconfirmed := !o.Asks() && !o.DryRun()
+	for _, check := range []struct {
+		wrong bool
+		err   error
+	}{
+		{o.ofApply && o.revision == "" && unconfirmed, errors.New("--yes requires --revision: without a question, it must be known which content is approved. The condition Ready of the object names it")},
+		{o.required && o.revision == "", errors.New("--revision is required: it names the revision by number or hash; captctl template status lists the revisions")},
+		{o.confirms && isPartOfHash(o.revision) && unconfirmed, errors.New("--yes requires the whole hash in --revision: no user confirms the content, and another one can have the same first digits. It is in status.revision of the WorkspaceTemplate, or in status.change.revision of the WorkspaceTemplateApply")},
+		{o.confirms && o.Asks() && !o.Interactive, cli.ErrNotInteractive},
+	} {
+		if check.wrong {
+			return check.err
+		}
 	}
 	return nil
+}
+
+// isPartOfHash reports whether a revision is part of a hash. A number is shorter.
+func isPartOfHash(revision string) bool {
+	return terraform.IsShortRevision(terraform.ShortRevision(revision)) && !terraform.IsWholeRevision(revision)
 }
 
 func (o *changeOptions) Run(ctx context.Context, connected client.WithWatch) error {
