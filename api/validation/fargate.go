@@ -36,20 +36,21 @@ func FargateVariables() []string {
 }
 
 // validateFargateProfiles checks the profiles of a control plane, or of a template for control planes.
-func validateFargateProfiles(ctx context.Context, profiles []controlplanev1.FargateProfile, path *field.Path, lookUp templateLookup) (Findings, error) {
-	var findings Findings
+func validateFargateProfiles(ctx context.Context, of templates, profiles []controlplanev1.FargateProfile, path *field.Path) (findings Findings, err error) {
 	if len(profiles) > defaultProfileQuota {
 		findings.Warn(path, "the default quota of EKS is %d Fargate profiles per cluster. Without a higher quota, Terraform fails", defaultProfileQuota)
 	}
 	for i := range profiles {
 		profile, path := &profiles[i], path.Index(i)
-		template, found, err := lookUp(ctx, profile.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"))
+		template, found, err := of.lookUp(ctx, profile.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"))
 		if err != nil {
 			return findings, err
 		}
 		findings.Add(found)
 		if template != nil {
 			findings.Add(warnOfProfileTemplate(template, profile.Name, path.Child("workspaceTemplateRef")))
+			_, others := FieldsWithoutEffect(template, FargateFields(path))
+			findings.AddWarnings(others)
 		}
 		// EKS accepts such a name, so it is not an error. Pods can select a profile by the label eks.amazonaws.com/fargate-profile.
 		if len(content.IsLabelValue(profile.Name)) > 0 {

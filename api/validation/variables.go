@@ -19,24 +19,22 @@ import (
 	"github.com/capt-provider/capt/api/validation/modules"
 )
 
-// templateLookup looks up and checks the WorkspaceTemplate that a field refers to. The template is nil if it cannot be used.
-type templateLookup func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error)
-
-// lookupFrom returns the lookup for objects in a namespace.
-func lookupFrom(reader Reader, namespace string) templateLookup {
-	return func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
-		return TemplateReference(ctx, reader, ref, namespace, path)
-	}
+// templates are the WorkspaceTemplates that an object in a namespace may refer to.
+type templates struct {
+	Reader
+	namespace string
+	// ofClass is true for ClusterClass templates, about which there are only warnings: Cluster API creates objects from them in the namespaces of Clusters,
+	// where the same reference may be valid, patches may set another WorkspaceTemplate, and each object is checked again.
+	ofClass bool
 }
 
-// lookupFromClass returns the lookup for ClusterClass templates in a namespace. It only warns: Cluster API creates objects from the
-// template in the namespaces of Clusters, where the same reference may be valid, and is checked again.
-func lookupFromClass(reader Reader, namespace string) templateLookup {
-	return func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
-		template, findings, err := TemplateReference(ctx, reader, ref, namespace, path)
+// lookUp looks up and checks the WorkspaceTemplate that a field refers to. The template is nil if it cannot be used.
+func (t templates) lookUp(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
+	template, findings, err := TemplateReference(ctx, t.Reader, ref, t.namespace, path)
+	if t.ofClass {
 		findings.DowngradeToWarnings()
-		return template, findings, err
 	}
+	return template, findings, err
 }
 
 // derived is the value of a variable that CAPT sets from a field.
@@ -66,9 +64,9 @@ func (v variablesOf) pathOf(name string) *field.Path {
 	return v.path.Key(name)
 }
 
-// validateTemplateUse checks the WorkspaceTemplate that an owner refers to, and the values of its variables.
-func validateTemplateUse(ctx context.Context, ref infrav1.WorkspaceTemplateReference, refPath *field.Path, variables variablesOf, lookUp templateLookup) (Findings, error) {
-	template, findings, err := lookUp(ctx, ref, refPath)
+// validateUse checks the WorkspaceTemplate that an owner refers to, and the values of its variables.
+func (t templates) validateUse(ctx context.Context, ref infrav1.WorkspaceTemplateReference, refPath *field.Path, variables variablesOf) (Findings, error) {
+	template, findings, err := t.lookUp(ctx, ref, refPath)
 	if err != nil {
 		return findings, err
 	}

@@ -321,9 +321,9 @@ func validateCanaries(canaries infrav1.RolloutCanaries, path *field.Path) (errs 
 	return errs
 }
 
-// ValidateWorkspaceTemplateUpdate refuses an update that removes the policy of a staged rollout, for example with a manifest that lacks it, if that could let a
+// validateWorkspaceTemplateUpdate refuses an update that removes the policy of a staged rollout, for example with a manifest that lacks it, if that could let a
 // content reach all users at once. Strategy Immediate does that on purpose.
-func ValidateWorkspaceTemplateUpdate(old, template *infrav1.WorkspaceTemplate) (errs field.ErrorList) {
+func validateWorkspaceTemplateUpdate(old, template *infrav1.WorkspaceTemplate) (errs field.ErrorList) {
 	removed := old.Spec.Rollout.IsStaged() && template.Spec.Rollout.Strategy == ""
 	if removed && (rollout.HashOf(old) != rollout.HashOf(template) || isRollingOut(old)) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "rollout"),
@@ -338,10 +338,10 @@ func isRollingOut(template *infrav1.WorkspaceTemplate) bool {
 	return status.Stage != "" && (status.Stage != infrav1.RolloutComplete || status.Revision != rollout.HashOf(template))
 }
 
-// WorkspaceTemplateUpdateWarnings warns of a template update that reaches existing Workspaces: Terraform runs in each of them, or, if the update changes the
+// workspaceTemplateUpdateWarnings warns of a template update that reaches existing Workspaces: Terraform runs in each of them, or, if the update changes the
 // ProviderConfig, none of them gets it. It is not an error, because the change may be intended, in the second case for new
 // WorkspaceTemplateApplies.
-func WorkspaceTemplateUpdateWarnings(ctx context.Context, reader Reader, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
+func workspaceTemplateUpdateWarnings(ctx context.Context, reader Reader, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
 	before, after := old.Spec.Template.Spec, template.Spec.Template.Spec
 	released := isRollingOut(old) && template.Spec.Rollout.Strategy == infrav1.RolloutImmediate
 	warnings, err := lostRestrictions(ctx, reader, old, template)

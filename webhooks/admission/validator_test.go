@@ -199,17 +199,17 @@ func (r write) validated(t *testing.T, w lookup.Reader) admission.Response {
 	t.Helper()
 	switch object := r.object.(type) {
 	case *infrav1.CAPTCluster:
-		return validated(t, captClusterValidator(w), as[*infrav1.CAPTCluster](r.old), object)
+		return validated(t, validator[*infrav1.CAPTCluster]{reader: w}, as[*infrav1.CAPTCluster](r.old), object)
 	case *infrav1.CAPTClusterTemplate:
-		return validated(t, captClusterTemplateValidator(w), as[*infrav1.CAPTClusterTemplate](r.old), object)
+		return validated(t, validator[*infrav1.CAPTClusterTemplate]{reader: w}, as[*infrav1.CAPTClusterTemplate](r.old), object)
 	case *controlplanev1.CAPTControlPlane:
-		return validated(t, captControlPlaneValidator(w), as[*controlplanev1.CAPTControlPlane](r.old), object)
+		return validated(t, validator[*controlplanev1.CAPTControlPlane]{reader: w}, as[*controlplanev1.CAPTControlPlane](r.old), object)
 	case *controlplanev1.CAPTControlPlaneTemplate:
-		return validated(t, captControlPlaneTemplateValidator(w), as[*controlplanev1.CAPTControlPlaneTemplate](r.old), object)
+		return validated(t, validator[*controlplanev1.CAPTControlPlaneTemplate]{reader: w}, as[*controlplanev1.CAPTControlPlaneTemplate](r.old), object)
 	case *infrav1.WorkspaceTemplate:
-		return validated(t, workspaceTemplateValidator(w), as[*infrav1.WorkspaceTemplate](r.old), object)
+		return validated(t, validator[*infrav1.WorkspaceTemplate]{reader: w}, as[*infrav1.WorkspaceTemplate](r.old), object)
 	default:
-		return validated(t, workspaceTemplateApplyValidator(w), as[*wta](r.old), object.(*wta))
+		return validated(t, validator[*infrav1.WorkspaceTemplateApply]{reader: w}, as[*wta](r.old), object.(*wta))
 	}
 }
 

@@ -5,9 +5,11 @@
 package lookup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -177,33 +179,25 @@ func (r Reader) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]
 
 // ClusterOf implements validation.Reader.
 func (r Reader) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
-	kind := "CAPTCluster"
-	if _, ok := owner.(*controlplanev1.CAPTControlPlane); ok {
-		kind = "CAPTControlPlane"
-	}
+	ref := claim.ReferenceTo(owner)
 	var clusters clusterv1.ClusterList
-	err := r.List(ctx, &clusters, client.InNamespace(owner.GetNamespace()), client.MatchingFields{ownerIndex: ownerKey(kind, owner.GetName())})
+	err := r.List(ctx, &clusters, client.InNamespace(owner.GetNamespace()), client.MatchingFields{ownerIndex: claim.ClusterKey(ref)})
 	if err != nil {
-		return nil, fmt.Errorf("looking for the Cluster of %s %s: %w", kind, owner.GetName(), err)
+		return nil, fmt.Errorf("looking for the Cluster of %s %s: %w", ref.Kind, ref.Name, err)
 	}
 	if len(clusters.Items) > 0 {
 		return &clusters.Items[0], nil
 	}
-	return r.clusterByOwnerReference(ctx, owner, kind)
-}
-
-// clusterByOwnerReference returns the Cluster that an object names although the Cluster does not refer to the object yet: Cluster API
-// creates the objects of a ClusterClass before it refers to them. A Cluster that refers to another object is not returned.
-func (r Reader) clusterByOwnerReference(ctx context.Context, owner validation.Owner, kind string) (*clusterv1.Cluster, error) {
-	cluster, err := r.Cluster(ctx, key(owner.GetNamespace(), claim.ClusterName(owner)))
+	// Cluster API creates the objects of a ClusterClass before the Cluster refers to them. A Cluster that refers to another object does not count.
+	cluster, err := r.Cluster(ctx, types.NamespacedName{Namespace: owner.GetNamespace(), Name: claim.ClusterName(owner)})
 	if err != nil || cluster == nil {
 		return nil, err
 	}
-	ref := cluster.Spec.InfrastructureRef
-	if kind == "CAPTControlPlane" {
-		ref = cluster.Spec.ControlPlaneRef
+	existing := cluster.Spec.InfrastructureRef
+	if ref.Kind == "CAPTControlPlane" {
+		existing = cluster.Spec.ControlPlaneRef
 	}
-	if ref.IsDefined() {
+	if existing.IsDefined() {
 		return nil, nil
 	}
 	return cluster, nil
@@ -261,76 +255,33 @@ const unownedKey = "true"
 
 // IndexFields adds the indexes that Reader uses.
 func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
-	if err := index(ctx, indexer, claimIndex, func(apply *infrav1.WorkspaceTemplateApply) []string {
-		return nonEmpty(apply.Spec.WorkspaceName)
-	}); err != nil {
-		return err
-	}
-	if err := index(ctx, indexer, unownedIndex, func(apply *infrav1.WorkspaceTemplateApply) []string {
-		if legacy.IsUnownedLegacy(apply) {
-			return []string{unownedKey}
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	if err := index(ctx, indexer, templateIndex, func(apply *infrav1.WorkspaceTemplateApply) []string {
-		return []string{apply.TemplateKey().String()}
-	}); err != nil {
-		return err
-	}
-	if err := index(ctx, indexer, referenceIndex, func(c *infrav1.CAPTCluster) []string {
-		return referenced(c.Spec.WorkspaceTemplateApplyRef)
-	}); err != nil {
-		return err
-	}
-	if err := index(ctx, indexer, referenceIndex, func(c *controlplanev1.CAPTControlPlane) []string {
-		names := referenced(c.Spec.WorkspaceTemplateApplyRef)
-		for i := range c.Spec.FargateProfiles {
-			names = append(names, referenced(c.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef)...)
-		}
-		return names
-	}); err != nil {
-		return err
-	}
-	if err := index(ctx, indexer, templateIndex, func(c *controlplanev1.CAPTControlPlane) []string {
-		return []string{c.Spec.WorkspaceTemplateRef.Key(c.Namespace).String()}
-	}); err != nil {
-		return err
-	}
-	return index(ctx, indexer, ownerIndex, func(cluster *clusterv1.Cluster) []string {
-		var keys []string
-		for _, ref := range []clusterv1.ContractVersionedObjectReference{cluster.Spec.InfrastructureRef, cluster.Spec.ControlPlaneRef} {
-			if ref.IsDefined() {
-				keys = append(keys, ownerKey(ref.Kind, ref.Name))
+	return cmp.Or(
+		index(ctx, indexer, claimIndex, func(apply *infrav1.WorkspaceTemplateApply) []string { return []string{apply.Spec.WorkspaceName} }),
+		index(ctx, indexer, unownedIndex, func(apply *infrav1.WorkspaceTemplateApply) []string {
+			if !legacy.IsUnownedLegacy(apply) {
+				return nil
 			}
-		}
-		return keys
-	})
+			return []string{unownedKey}
+		}),
+		index(ctx, indexer, templateIndex, func(apply *infrav1.WorkspaceTemplateApply) []string { return []string{apply.TemplateKey().String()} }),
+		index(ctx, indexer, referenceIndex, func(c *infrav1.CAPTCluster) []string { return []string{c.Spec.WorkspaceTemplateApplyRef.Name} }),
+		index(ctx, indexer, referenceIndex, func(c *controlplanev1.CAPTControlPlane) []string {
+			names := []string{c.Spec.WorkspaceTemplateApplyRef.Name}
+			for i := range c.Spec.FargateProfiles {
+				names = append(names, c.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef.Name)
+			}
+			return names
+		}),
+		index(ctx, indexer, templateIndex, func(c *controlplanev1.CAPTControlPlane) []string {
+			return []string{c.Spec.WorkspaceTemplateRef.Key(c.Namespace).String()}
+		}),
+		index(ctx, indexer, ownerIndex, claim.ClusterKeys))
 }
 
-// index adds an index of the objects of one kind.
+// index adds an index of the objects of one kind. Empty keys are dropped.
 func index[T client.Object](ctx context.Context, indexer client.FieldIndexer, name string, keys func(T) []string) error {
 	var kind T
-	return indexer.IndexField(ctx, NewObject(kind), name, func(object client.Object) []string { return keys(object.(T)) })
-}
-
-// ownerKey is the key of an owner within its namespace.
-func ownerKey(kind, name string) string { return kind + "/" + name }
-
-// referenced returns the name in a reference as the key of an index; nil when there is none.
-func referenced(ref infrav1.WorkspaceTemplateApplyReference) []string {
-	return nonEmpty(ref.Name)
-}
-
-// nonEmpty returns a list with a text; nil when it is empty.
-func nonEmpty(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return []string{text}
-}
-
-func key(namespace, name string) types.NamespacedName {
-	return types.NamespacedName{Namespace: namespace, Name: name}
+	return indexer.IndexField(ctx, NewObject(kind), name, func(object client.Object) []string {
+		return slices.DeleteFunc(keys(object.(T)), func(key string) bool { return key == "" })
+	})
 }
