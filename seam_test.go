@@ -72,8 +72,7 @@ var outsideSeam = map[string]int{
 	"cmd/captctl/manifest":       1,
 	"cmd/captctl/view":           23,
 	"config/rbac":                1,
-	"webhooks/admission":         13,
-	"webhooks/admission/lookup":  7,
+	"webhooks/admission":         20,
 }
 
 func TestControllersKnowCAPTv03OnlyBehindTheGate(t *testing.T) {

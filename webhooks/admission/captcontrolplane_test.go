@@ -15,7 +15,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/test/builder"
-	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
 // nameless is an option for an object with generateName.
@@ -76,7 +75,7 @@ func TestCAPTClusterKeepsItsReference(t *testing.T) {
 }
 
 // down is a reader of an API server that does not respond.
-var down = lookup.Reader{Reader: builder.FailingGet[client.Object](builder.Clients().Build(), assert.AnError)}
+var down = cacheReader{Reader: builder.FailingGet[client.Object](builder.Clients().Build(), assert.AnError)}
 
 // profiles returns an option that adds Fargate profiles. The value is the name in their reference; empty for none.
 func profiles(pairs ...string) builder.Option {

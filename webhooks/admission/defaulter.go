@@ -17,7 +17,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
 // defaulter is the defaulting webhook of a kind. It implements admission.Handler and not admission.Defaulter. The patch of the latter is
@@ -33,7 +32,7 @@ type defaulter[T client.Object] struct {
 // Handle implements admission.Handler.
 func (d defaulter[T]) Handle(ctx context.Context, request admission.Request) admission.Response {
 	var kind T
-	object := lookup.NewObject(kind)
+	object := newObject(kind)
 	if err := d.decoder.DecodeRaw(request.Object, object); err != nil {
 		// A field has the wrong type. The API server checks the schema next, and its error is more precise.
 		return admission.Allowed("")
@@ -55,7 +54,7 @@ func (d defaulter[T]) Handle(ctx context.Context, request admission.Request) adm
 // complete sets the defaults of a new object, or restores fields that an update must not remove.
 func (d defaulter[T]) complete(ctx context.Context, request admission.Request, object T) error {
 	var kind T
-	old := lookup.NewObject(kind)
+	old := newObject(kind)
 	if request.Operation == admissionv1.Create {
 		signApproval(request.UserInfo.Username, old, object)
 		return setDefaults(ctx, d.reader, object)

@@ -20,7 +20,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
-	"github.com/capt-provider/capt/webhooks/admission/lookup"
 	"github.com/capt-provider/capt/webhooks/conversion"
 )
 
@@ -35,7 +34,7 @@ func forgotten[T client.Object](t *testing.T, object T) T {
 	require.True(t, found)
 	spoke, err := scheme.New(hub.GroupKind().WithVersion("v1beta1"))
 	require.NoError(t, err)
-	back := lookup.NewObject(object)
+	back := newObject(object)
 	spoke.GetObjectKind().SetGroupVersionKind(hub.GroupKind().WithVersion("v1beta1"))
 	for _, o := range []client.Object{object, back} {
 		o.GetObjectKind().SetGroupVersionKind(hub)

@@ -21,19 +21,18 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/schema"
 	"github.com/capt-provider/capt/config/crd"
-	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
 // SetupWebhookWithManager adds the webhooks of all kinds to the manager's webhook server. namespace is the only namespace in the manager's
 // cache; empty means all.
 func SetupWebhookWithManager(ctx context.Context, mgr ctrl.Manager, namespace string) error {
-	if err := lookup.IndexFields(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := indexFields(ctx, mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("setting up the indexes of the webhooks: %w", err)
 	}
 	// The cache may be stale, so defaulting of new objects reads from the API server. Only lookups that need an index use the cache
-	// (lookup.Live): the objects that they search have usually existed for a long time.
-	cached := lookup.Reader{Reader: mgr.GetClient(), Namespace: namespace, OtherNamespaces: mgr.GetAPIReader()}
-	live := lookup.Live{Reader: lookup.Reader{Reader: mgr.GetAPIReader()}, Cached: cached}
+	// (liveReader): the objects that they search have usually existed for a long time.
+	cached := cacheReader{Reader: mgr.GetClient(), Namespace: namespace, OtherNamespaces: mgr.GetAPIReader()}
+	live := liveReader{Reader: cacheReader{Reader: mgr.GetAPIReader()}, Cached: cached}
 	return cmp.Or(
 		register[*infrav1.WorkspaceTemplate](mgr, live, cached),
 		register[*infrav1.WorkspaceTemplateApply](mgr, live, cached),
@@ -49,7 +48,7 @@ var crdSchemas = sync.OnceValues(func() (*schema.Schemas, error) { return schema
 // register adds the webhooks of one kind. live is the reader of the defaulting one; nil without defaults.
 func register[T client.Object](mgr ctrl.Manager, live, cached validation.Reader) error {
 	var kind T
-	gvk, err := mgr.GetClient().GroupVersionKindFor(lookup.NewObject(kind))
+	gvk, err := mgr.GetClient().GroupVersionKindFor(newObject(kind))
 	if err != nil {
 		return err
 	}
@@ -65,7 +64,7 @@ func register[T client.Object](mgr ctrl.Manager, live, cached validation.Reader)
 	if live != nil {
 		mgr.GetWebhookServer().Register(mutatingPath(gvk), &admission.Webhook{Handler: defaulter[T]{admission.NewDecoder(mgr.GetScheme()), live, mayMigrate}})
 	}
-	return ctrl.NewWebhookManagedBy(mgr, lookup.NewObject(kind)).WithValidator(validator[T]{cached, schema, mayMigrate}).Complete()
+	return ctrl.NewWebhookManagedBy(mgr, newObject(kind)).WithValidator(validator[T]{cached, schema, mayMigrate}).Complete()
 }
 
 // mutatingPath returns the path that controller-runtime's builder uses for a defaulting webhook.

@@ -30,7 +30,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/schema"
-	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
 // validator is the validating webhook of a kind.
@@ -51,7 +50,7 @@ func (r validator[T]) ValidateCreate(ctx context.Context, object T) (admission.W
 	if r.needsSchemaValidation(ctx) {
 		findings.Refuse(r.schema.Validate(ctx, object)...)
 	}
-	return r.response(ctx, lookup.NewObject(object), object, findings)
+	return r.response(ctx, newObject(object), object, findings)
 }
 
 // ValidateUpdate implements admission.Validator. An update that does not change what is checked is always admitted, so that labels and finalizers of objects

@@ -26,7 +26,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
-	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
 // The Workspaces would get an empty state in another account. The warning has their number.
@@ -214,7 +213,7 @@ func TestNothingIsDefaultedWhenALookupFails(t *testing.T) {
 func TestNameReservedForAFargateProfileIsRejected(t *testing.T) {
 	controlPlane := builder.CAPTControlPlane("demo", profiles("web", "", "Batch_1", "", "adopted", "by-hand"))
 	objects := []client.Object{controlPlane, builder.CAPTCluster("demo"), builder.WorkspaceTemplate("fargate"), builder.WorkspaceTemplate("small")}
-	cached, live := newEnvironment(t, append(objects, builder.Cluster("demo"))...), lookup.Reader{Reader: fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).Build()}
+	cached, live := newEnvironment(t, append(objects, builder.Cluster("demo"))...), cacheReader{Reader: fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).Build()}
 	hashed := naming.FargateWorkspaceTemplateApply("demo", "Batch_1")
 	made := func(name, template, profile string, options ...builder.Option) *wta {
 		identity := builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": profile})
@@ -238,7 +237,7 @@ func TestNameReservedForAFargateProfileIsRejected(t *testing.T) {
 		"a name that is not reserved":       {made("demo-adopted-fargate-apply", "small", "adopted"), "demo-adopted-fargate", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := defaulted(t, &defaulter[*infrav1.WorkspaceTemplateApply]{reader: lookup.Live{Reader: live, Cached: cached}}, nil, row.apply)
+			got := defaulted(t, &defaulter[*infrav1.WorkspaceTemplateApply]{reader: liveReader{Reader: live, Cached: cached}}, nil, row.apply)
 			assert.Equal(t, row.named, got.Spec.WorkspaceName)
 			assert.Equal(t, row.want, refusedFields(t, validated(t, validator[*infrav1.WorkspaceTemplateApply]{reader: cached}, nil, got)))
 		})
@@ -307,7 +306,7 @@ func TestAdmissionDoesNotDiscloseTemplatesOfOtherNamespaces(t *testing.T) {
 }
 
 // answers returns all that admission answers to requests with a template of the namespace platform, without the name of the template.
-func answers(t *testing.T, w lookup.Reader, template string) (texts []string) {
+func answers(t *testing.T, w cacheReader, template string) (texts []string) {
 	t.Helper()
 	ref := infrav1.WorkspaceTemplateReference{Namespace: "platform", Name: template}
 	apply := func(ref infrav1.WorkspaceTemplateReference) *infrav1.WorkspaceTemplateApply {
