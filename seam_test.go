@@ -66,7 +66,7 @@ var outsideSeam = map[string]int{
 	"api/rollout":                2,
 	"api/validation":             28,
 	"api/validation/modules":     1,
-	"cmd/captctl/cluster":        1,
+	"cmd/captctl/cli":            1,
 	"cmd/captctl/diff":           11,
 	"cmd/captctl/fleet":          1,
 	"cmd/captctl/manifest":       1,

@@ -119,6 +119,9 @@ func (f *Fleet) compareContent(u *Unit, w *Workspace) error {
 		if w.because(blocked); len(subject.RenderErrors) > 0 && blocked.Reason == infrav1.TemplateInvalidReason {
 			w.Action = ActionInvalid
 		}
+		if u.Queued { // The WorkspaceTemplateApply does not exist before, and reports nothing.
+			w.Reason, w.Message = queued().Reason, queued().Message+", and when this is corrected: "+w.Message
+		}
 		return nil
 	}
 	w.Action, w.Changes = ActionCreate, subject.Rendered.Content()
@@ -181,9 +184,14 @@ func (f *Fleet) notNow(u *Unit, subject *desired.Workspace, changes bool) *desir
 		return &desired.Blocked{Reason: infrav1.WaitingForApprovalReason, Message: "written as the rollout policy of the template allows: after its preview, or when content " + subject.Rendered.Revision + " is approved"}
 	}
 	if u.Queued {
-		return &desired.Blocked{Reason: controlplanev1.FargateProfileCreatingReason, Message: "written when Terraform has changed the other Fargate profiles of the Cluster"}
+		return queued()
 	}
 	return nil
+}
+
+// queued is why a Fargate profile is not created yet.
+func queued() *desired.Blocked {
+	return &desired.Blocked{Reason: controlplanev1.FargateProfileCreatingReason, Message: "written when Terraform has changed the other Fargate profiles of the Cluster"}
 }
 
 func (f *Fleet) policyOf(subject *desired.Workspace) infrav1.WorkspaceTemplateRollout {
@@ -221,7 +229,9 @@ func (f *Fleet) workspace(u *Unit) (*desired.Workspace, error) {
 		}
 	}
 	if apply.Status.WorkspaceRef == nil {
-		w.OwnerMissing = f.ownerMissing(apply, maxOwners)
+		if w.OwnerMissing, err = desired.MissingOwner(apply, f.readOwner); err != nil {
+			return nil, err
+		}
 	}
 	w.Findings = w.Compare()
 	return w, nil

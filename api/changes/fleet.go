@@ -5,11 +5,9 @@ package changes
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -286,7 +284,7 @@ func (f *Fleet) profiles(d *desired.ControlPlane, controlPlane *Unit) (found []U
 	c, names := d.ControlPlane, map[string]bool{}
 	all := f.in(c.Namespace)
 	owned, busy := profilesOf(c, all)
-	ready := controlPlane.Blocked == nil && !controlPlane.pending && isUpToDate(d.Apply)
+	ready := controlPlane.Blocked == nil && !controlPlane.pending && desired.IsUpToDate(d.Apply)
 	wanted := wantedProfiles(d)
 	for i := range wanted {
 		profile := &wanted[i]
@@ -332,16 +330,10 @@ func profilesOf(c *controlplanev1.CAPTControlPlane, all []infrav1.WorkspaceTempl
 	for i := range all {
 		if apply := &all[i]; apply.Labels[naming.SerializeLabel] == naming.FargateProfilesGroup && metav1.IsControlledBy(apply, c) {
 			owned[cmp.Or(apply.Spec.Variables[naming.ProfileVariable], apply.Name)] = apply
-			busy = busy || !isUpToDate(apply)
+			busy = busy || !desired.IsUpToDate(apply)
 		}
 	}
 	return owned, busy
-}
-
-// isUpToDate reports whether Terraform has applied a WorkspaceTemplateApply, which may not exist, as it is now.
-func isUpToDate(apply *infrav1.WorkspaceTemplateApply) bool {
-	return apply != nil && apply.DeletionTimestamp.IsZero() && apply.Status.ObservedGeneration == apply.Generation &&
-		meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.ReadyCondition)
 }
 
 // pausedBy returns why a unit is paused; empty if it is not.
@@ -372,32 +364,18 @@ func (f *Fleet) olderClaim(w *desired.Workspace) string {
 	return w.ClaimOf(others)
 }
 
-// maxOwners limits how many levels of owners are looked at: WorkspaceTemplateApply, CAPTCluster, Cluster.
-const maxOwners = 4
-
-// ownerMissing describes an owner of an object, or of its owners, that does not exist; empty if there is none.
-func (f *Fleet) ownerMissing(object metav1.Object, levels int) string {
-	for _, ref := range object.GetOwnerReferences() {
-		key := types.NamespacedName{Namespace: object.GetNamespace(), Name: ref.Name}
-		var owner metav1.Object
-		switch group, _, _ := strings.Cut(ref.APIVersion, "/"); group + "/" + ref.Kind {
-		case infrav1.GroupVersion.Group + "/CAPTCluster":
-			owner = orNil(f.CAPTClusters[key])
-		case controlplanev1.GroupVersion.Group + "/CAPTControlPlane":
-			owner = orNil(f.ControlPlanes[key])
-		case clusterv1.GroupVersion.Group + "/Cluster":
-			owner = orNil(f.cluster(key.Namespace, key.Name))
-		default:
-			continue // Other kinds are not read.
-		}
-		if owner == nil || owner.GetUID() != ref.UID {
-			return fmt.Sprintf("owner %s %s (UID %s) does not exist", ref.Kind, ref.Name, ref.UID)
-		}
-		if missing := f.ownerMissing(owner, levels-1); levels > 1 && missing != "" {
-			return missing
-		}
+// readOwner implements desired.ReadOwner: other kinds are not read.
+func (f *Fleet) readOwner(namespace string, ref metav1.OwnerReference) (metav1.Object, bool, error) {
+	key := types.NamespacedName{Namespace: namespace, Name: ref.Name}
+	switch group, _, _ := strings.Cut(ref.APIVersion, "/"); group + "/" + ref.Kind {
+	case infrav1.GroupVersion.Group + "/CAPTCluster":
+		return orNil(f.CAPTClusters[key]), true, nil
+	case controlplanev1.GroupVersion.Group + "/CAPTControlPlane":
+		return orNil(f.ControlPlanes[key]), true, nil
+	case clusterv1.GroupVersion.Group + "/Cluster":
+		return orNil(f.cluster(key.Namespace, key.Name)), true, nil
 	}
-	return ""
+	return nil, false, nil
 }
 
 // orNil avoids an interface that is not nil but has a nil pointer.
@@ -411,17 +389,17 @@ func orNil[T any, P interface {
 	return object
 }
 
-// isApplied reports whether Terraform has applied a Workspace without a WorkspaceTemplateApply.
-func (f *Fleet) isApplied(key types.NamespacedName) bool {
+// unowned reports on a Workspace without a WorkspaceTemplateApply.
+func (f *Fleet) unowned(key types.NamespacedName) (exists, upToDate bool, err error) {
 	for _, scope := range terraform.Scopes() {
 		live, err := f.WorkspaceOf(scope, key.Namespace, key.Name)
 		if err != nil || live == nil {
 			continue
 		}
 		conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
-		return !slices.ContainsFunc(conditions, func(c any) bool { return c.(map[string]any)["status"] != "True" }) && len(conditions) > 0
+		return true, len(conditions) > 0 && !slices.ContainsFunc(conditions, func(c any) bool { return c.(map[string]any)["status"] != "True" }), nil
 	}
-	return false
+	return false, false, nil
 }
 
 // missing describes the dependencies that a WorkspaceTemplateApply waits for; empty if there are none. What its status records about Secrets counts:
@@ -429,7 +407,10 @@ func (f *Fleet) isApplied(key types.NamespacedName) bool {
 func (f *Fleet) missing(apply *infrav1.WorkspaceTemplateApply) string {
 	var messages []string
 	for _, dependency := range apply.Spec.WaitForWorkspaces {
-		if missing := f.missingWorkspace(apply.DependencyKey(dependency)); missing != "" {
+		key := apply.DependencyKey(dependency)
+		providers := slices.DeleteFunc(f.in(key.Namespace), func(other infrav1.WorkspaceTemplateApply) bool { return other.Spec.WorkspaceName != key.Name })
+		missing, _ := desired.MissingWorkspace(apply, dependency, providers, func() (bool, bool, error) { return f.unowned(key) })
+		if missing != "" {
 			messages = append(messages, missing)
 		}
 	}
@@ -441,21 +422,4 @@ func (f *Fleet) missing(apply *infrav1.WorkspaceTemplateApply) string {
 		}
 	}
 	return strings.Join(messages, "; ")
-}
-
-// missingWorkspace describes why a dependency on a Workspace is not fulfilled; empty if it is.
-func (f *Fleet) missingWorkspace(key types.NamespacedName) string {
-	exists, ready := false, false
-	for _, other := range f.Applies {
-		if other.Namespace == key.Namespace && other.Spec.WorkspaceName == key.Name {
-			exists, ready = true, ready || meta.IsStatusConditionTrue(other.Status.Conditions, infrav1.ReadyCondition) && other.Status.ObservedGeneration == other.Generation
-		}
-	}
-	switch {
-	case !exists && !f.isApplied(key):
-		return fmt.Sprintf("Workspace %s does not exist", key.Name)
-	case exists && !ready:
-		return fmt.Sprintf("Workspace %s is not up to date", key.Name)
-	}
-	return ""
 }

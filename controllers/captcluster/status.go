@@ -162,9 +162,8 @@ func ready(vpc, replaced engine.Condition, f *Facts) engine.Condition {
 
 // deletingCondition reports what the deletion waits for.
 func deletingCondition(f *Facts) engine.Condition {
-	if len(f.ControlPlanes) > 0 && f.Paused == "" && !f.Apply.IsHeld() {
-		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForControlPlaneDeletionReason,
-			fmt.Sprintf("waiting for the deletion of CAPTControlPlane %s, which uses the VPC", strings.Join(f.ControlPlanes, ", ")))
+	if waiting := desired.WaitingForControlPlanes(f.ControlPlanes); waiting != nil && f.Paused == "" && !f.Apply.IsHeld() {
+		return engine.True(infrav1.DeletingCondition, waiting.Reason, waiting.Message)
 	}
 	return f.Apply.DeletingCondition(infrav1.DeletingCondition, f.Paused)
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -16,7 +15,6 @@ import (
 	"sigs.k8s.io/cluster-api/util"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/capt-provider/capt/api/claim"
 	"github.com/capt-provider/capt/api/desired"
@@ -334,22 +332,11 @@ func (r *Reconciler) retainConflict(ctx context.Context, apply *infrav1.Workspac
 	return validation.RetainConflict(apply, others), nil
 }
 
-// dependentsOf lists objects of the same namespace whose Workspaces depend on this one. The garbage collector and the namespace controller
-// delete everything at once, so the order is kept here. Objects of other namespaces must not be able to block the deletion.
-func (r *Reconciler) dependentsOf(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) ([]string, error) {
+// dependentsOf returns why the Workspace is not destroyed before those that depend on it.
+func (r *Reconciler) dependentsOf(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*desired.Blocked, error) {
 	if apply.Spec.WorkspaceName == "" {
 		return nil, nil
 	}
 	list, err := r.list(ctx, client.InNamespace(apply.Namespace), client.MatchingFields{index.WaitForWorkspace: apply.Namespace + "/" + apply.Spec.WorkspaceName})
-	var names []string
-	for i := range list {
-		dependent := &list[i]
-		// One that is being deleted may have created a Workspace that status does not record yet. Its finalizer is added before.
-		mayHaveOne := !dependent.DeletionTimestamp.IsZero() && controllerutil.ContainsFinalizer(dependent, infrav1.WorkspaceTemplateApplyFinalizer)
-		if dependent.UID != apply.UID && (dependent.Status.WorkspaceRef != nil || mayHaveOne) {
-			names = append(names, dependent.Name)
-		}
-	}
-	slices.Sort(names) // Lists from the cache are unordered, and the message must not change.
-	return names, err
+	return desired.WaitingForDependents(apply, list), err
 }

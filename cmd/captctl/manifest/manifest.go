@@ -25,7 +25,6 @@ import (
 
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/convert"
 )
@@ -257,7 +256,7 @@ func (r *reader) decode(ctx context.Context, o *Object, source *unstructured.Uns
 			return
 		}
 	}
-	typed, err := cluster.Scheme().New(hub.GroupVersionKind())
+	typed, err := cli.Scheme().New(hub.GroupVersionKind())
 	if err != nil {
 		return
 	}
