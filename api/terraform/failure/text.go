@@ -33,7 +33,7 @@ var (
 // and secrets; empty if some secrets are not known.
 func Text(message string, secrets Secrets) string {
 	readable := withoutTail(message)
-	if secrets.Missing != nil && !isVarFileError(readable) {
+	if secrets.Missing != nil && !quotesNoSecret.MatchString(readable) {
 		return ""
 	}
 	output, whole := unpack(message)
@@ -109,9 +109,8 @@ var (
 	boilerplate = regexp.MustCompile(`(?s)(?:Terraform|OpenTofu) acquires a state lock.*|This was checked by the validation rule at \S+|Use a -var or -var-file.*|Stack trace from.*|To see which modules are currently depending.*|\nPlease see https://registry\..*`)
 )
 
-// summarize returns the error of an output that determines its class, together with the first error if that is another one; empty without
-// errors.
-func summarize(output string) string {
+// summarize returns the first error of an output, together with the one that determines its rule if that is another one; empty without errors.
+func summarize(output string, decisive *rule) string {
 	var found []string
 	decided, total := false, 0
 	for _, text := range diagnostics(output) {
@@ -119,8 +118,7 @@ func summarize(output string) string {
 			continue
 		}
 		total++
-		class, vague := classOf(text)
-		decides := class != ClassUnknown && !vague
+		decides := decisive.isDecisive() && decisive.matches(text)
 		if len(found) == 0 || decides && !decided {
 			if line := parse(text).String(); !slices.Contains(found, line) {
 				found = append(found, line)
