@@ -404,7 +404,7 @@ func Explain(message string, secrets Secrets, command string) Report {
 	}
 	cause := "details omitted: they may contain credentials"
 	if secrets.Missing == nil {
-		cause = causeOf(message, readable, secrets.Values)
+		cause = causeOf(message, readable, secrets)
 	}
 	if command != "" {
 		advice += CompleteText + command
@@ -444,16 +444,16 @@ func stageOf(readable string) stage {
 var wrappers = regexp.MustCompile(`^(?:(?:connect|observe|create|update|delete) failed: )?(?:cannot (?:initialize|diff \(i\.e\. plan\)|apply|destroy|select|list|delete) Terraform (?:configuration|workspace|resources|outputs): )?(?:Terraform encountered an error\. Summary: )?`)
 
 // causeOf returns the error of Terraform or of the provider, on one line.
-func causeOf(message, readable string, secrets [][]byte) string {
+func causeOf(message, readable string, secrets Secrets) string {
 	output, _ := unpack(message)
-	cause := summarize(redact.Text(output, secrets), diagnose(message))
+	cause := summarize(secrets.redact(output), diagnose(message))
 	if cause == "" {
 		cause = readable[len(wrappers.FindString(readable)):]
 	}
 	if strings.Trim(cause, ". ") == "" { // Terraform prints some errors without "Error:".
-		cause = redact.Text(output, secrets)
+		cause = secrets.redact(output)
 	}
-	if cause = oneLine(redact.Text(oneLine(color.ReplaceAllString(cause, "")), secrets)); strings.Trim(cause, ". ") == "" {
+	if cause = oneLine(secrets.redact(oneLine(color.ReplaceAllString(cause, "")))); strings.Trim(cause, ". ") == "" {
 		return "Terraform printed no error; it was probably killed, for example because provider-terraform reached its memory limit"
 	}
 	return cause

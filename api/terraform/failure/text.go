@@ -5,6 +5,7 @@ package failure
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -40,17 +41,17 @@ func Text(message string, secrets Secrets) string {
 	if whole = whole && len(output) < maxUnpacked; !whole { // The end may be a part of a secret, which is not recognized.
 		output = output[:strings.LastIndex(output, "\n")+1]
 	}
-	output = color.ReplaceAllString(redact.Text(output, secrets.Values), "")
+	output = color.ReplaceAllString(secrets.redact(output), "")
 	output = valueMark.ReplaceAllString(border.ReplaceAllString(frame.ReplaceAllString(output, ""), ""), "$1")
 	var parts []string
 	for _, part := range split(trailing.ReplaceAllString(output, "")) {
-		if part = strings.Trim(redactWrapped(part, secrets.Values), "\n"); part != "" {
+		if part = strings.Trim(redactWrapped(part, secrets), "\n"); part != "" {
 			parts = append(parts, blankLines.ReplaceAllString(part, "\n\n"))
 		}
 	}
 	switch text := strings.Join(parts, "\n\n"); {
 	case text == "":
-		return causeOf(message, readable, secrets.Values)
+		return causeOf(message, readable, secrets)
 	case !whole:
 		return text + "\n…"
 	default:
@@ -69,10 +70,10 @@ func split(output string) (parts []string) {
 }
 
 // redactWrapped redacts an error. One that has a secret across a line break becomes one line, as in the messages of the manager.
-func redactWrapped(part string, secrets [][]byte) string {
-	part = redact.Text(part, secrets)
+func redactWrapped(part string, secrets Secrets) string {
+	part = secrets.redact(part)
 	line := oneLine(part)
-	if redacted := redact.Text(line, secrets); redacted != line {
+	if redacted := secrets.redact(line); redacted != line {
 		return redacted
 	}
 	return part
@@ -182,8 +183,30 @@ func (d diagnostic) String() string {
 // Secrets are secret values that the output of Terraform may contain.
 type Secrets struct {
 	Values [][]byte
+	// Public are texts that every reader of the error can read. Their words are not redacted.
+	Public []string
 	// Missing is why some of the values are not known; nil if all are. Then the text of Terraform is omitted.
 	Missing error
+}
+
+func (s Secrets) redact(text string) string { return redact.Text(text, s.Values, s.Public...) }
+
+// add adds a value with a name, unless it is a word of a public text.
+func (s *Secrets) add(name string, value []byte) {
+	if redact.IsWordOf(s.Public, name, strings.TrimSpace(string(value))) {
+		return
+	}
+	s.Values = append(s.Values, value)
+	if redact.IsSecretName(name) && json.Valid(value) { // So the strings in it have this name, too.
+		s.Values = append(s.Values, fmt.Appendf(nil, "{%q:%s}", name, value))
+	}
+}
+
+// publicOf are the texts of a Workspace that are not confidential: its names, its spec with the module, and its outputs.
+func publicOf(workspace *terraform.Workspace) []string {
+	spec, _ := json.Marshal(workspace.Spec) // Without it, more is redacted.
+	outputs, _ := json.Marshal(workspace.Status.AtProvider.Outputs)
+	return []string{workspace.Name, workspace.Namespace, string(spec), workspace.Spec.ForProvider.Module, string(outputs)}
 }
 
 // ReadSecret reads a Secret from the API server, and returns its errors.
@@ -192,6 +215,13 @@ type ReadSecret func(types.NamespacedName) (*corev1.Secret, error)
 // SecretsOf reads the values that a failed Workspace takes from Secrets, and its sensitive outputs. Some are missing when a Secret cannot be
 // read, no longer exists, or has changed since the error.
 func SecretsOf(workspace *terraform.Workspace, read ReadSecret) (found Secrets) {
+	found.Public = publicOf(workspace)
+	variables := map[terraform.KeyReference]string{}
+	for _, env := range workspace.Spec.ForProvider.Env {
+		if env.SecretKeyRef != nil {
+			variables[*env.SecretKeyRef] += env.Name
+		}
+	}
 	reportedAt := workspace.LastStatus()
 	if failed := workspace.Failure(); reportedAt.IsZero() && failed != nil {
 		reportedAt = failed.LastTransitionTime.Time
@@ -218,13 +248,13 @@ func SecretsOf(workspace *terraform.Workspace, read ReadSecret) (found Secrets) 
 		case lastWrite(secret).After(reportedAt):
 			found.Missing = cmp.Or(found.Missing, fmt.Errorf("the Secret %s has changed since the error", name))
 		}
-		found.Values = append(found.Values, value)
+		found.add(variables[ref], value)
 	}
 	if ref := workspace.Spec.WriteConnectionSecretToRef; ref != nil {
 		secret, _ := get(ref.Namespace, ref.Name)
 		for name, value := range secret.Data {
 			if _, shown := workspace.Status.AtProvider.Outputs[name]; !shown {
-				found.Values = append(found.Values, value)
+				found.add(name, value)
 			}
 		}
 	}
