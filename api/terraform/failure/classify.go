@@ -373,7 +373,7 @@ var adviceOf = map[Class]string{
 
 // quotesNoSecret matches errors of the provider before Terraform runs, and before it has a value from varFiles or env. The rest is the
 // response of the API server, of the operating system or of git: it has names and no values.
-var quotesNoSecret = regexp.MustCompile(`^(?:connect failed: (?:cannot resolve variables: |cannot get credentials: |failed to resolve provider config: |cannot get ProviderConfig: |cannot get (?:remote|Flux Artefact) Terraform module: |cannot make |cannot write )` +
+var quotesNoSecret = regexp.MustCompile(`^(?:connect failed: (?:cannot resolve variables: |cannot get credentials: |failed to resolve provider config: |cannot get ProviderConfig: |cannot get (?:remote|Flux Artefact) Terraform module: |cannot make |cannot write )` + //nolint:misspell // As the provider spells it.
 	`|(?:observe|create|update|delete) failed: cannot determine Terraform options: cannot get tfvars: )`)
 
 // CompleteText is before the command at the end of the messages about errors of Terraform.

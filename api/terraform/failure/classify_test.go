@@ -137,6 +137,13 @@ func TestSpecificRulesComeFirst(t *testing.T) {
 		"Error acquiring the state lock: context deadline exceeded":                                                                                                    ClassLock,
 		"creating EC2 VPC (AccessDenied-demo): unexpected state":                                                                                                       ClassUnknown,
 		"waiting for EKS Cluster (demo) create: unexpected state 'FAILED', wanted target 'ACTIVE'. last error: AccessDenied: the role lacks AmazonEKSClusterPolicy":    ClassAuth,
+		`creating PostgreSQL Database: pq: password authentication failed for user "demo"`:                                                                             ClassUnknown,
+		"this plugin is newer than your current Terraform":                                                                                                             ClassUnknown,
+		"getting credentials: exec: executable aws failed with exit code 254: cluster not found":                                                                       ClassAuth,
+		"Unsupported argument: An argument named \"deletion_protection\" is not expected here":                                                                         ClassConfig,
+		`creating Database: workspace "demo" already exists`:                                                                                                           ClassConfig,
+		`Get "https://10.0.1.7/api/v1/namespaces": dial tcp 10.0.1.7:443: connect: connection refused`:                                                                 ClassNetwork,
+		"running a script: cp: cannot create 'errored': No space left on device":                                                                                       ClassProviderPod,
 		"\x1b[31mcreating EC2 EIP: AddressLimitExceeded: The maximum number of addresses has been reached.":                                                            ClassQuota,
 	} {
 		require.Equal(t, want, classify(phases[2]+executor.Failure("Error: "+summary+"\n").Error()), summary)

@@ -152,6 +152,12 @@ var podRules = []rule{
 	},
 	{
 		class: ClassProviderPod, object: ObjectProviderPod,
+		advice: "The plugin cache of provider-terraform is damaged, or the file .terraform.lock.hcl of the module has no checksums for linux. " + retries + persists +
+			"add them (terraform providers lock -platform=linux_amd64), or restart provider-terraform.",
+		phrases: []string{"checksums previously recorded"},
+	},
+	{
+		class: ClassProviderPod, object: ObjectProviderPod,
 		advice: "The plugin cache or the working directory of provider-terraform is damaged, for example because two runs wrote it at the same time. The module is not the cause. " + retries + persists + "restart provider-terraform.",
 		phrases: []string{
 			"text file busy", "match any of the checksums", "there is no package for", "unable to acquire file lock", "it is still not detected in", "provider binary not found",
@@ -168,11 +174,11 @@ var podRules = []rule{
 		class: ClassConfig, object: ObjectProviderPod, advice: programs,
 		phrases: []string{"executable file not found in", "exit status 127", ": command not found", "must be available and on the path", "cannot run ssh:"},
 	},
-	{class: ClassConfig, object: ObjectProviderPod, advice: programs, phrases: []string{"exec: executable "}, also: []string{" not found"}},
 	{
 		class: ClassAuth, object: ObjectCredentials, advice: "The program that gets the credentials for the cluster failed. Correct the credentials in its environment. " + retries,
 		phrases: []string{"exec: executable "}, also: []string{" failed with exit code"},
 	},
+	{class: ClassConfig, object: ObjectProviderPod, advice: programs, phrases: []string{"exec: executable "}, also: []string{" not found"}},
 	{
 		class: ClassConfig, object: ObjectTemplate,
 		advice:  "A value in vars of the WorkspaceTemplate is too long for a command line. Pass it in varmap or varFiles.",
@@ -183,6 +189,11 @@ var podRules = []rule{
 // moduleProviderRules are about the kubernetes and helm providers of a module.
 var moduleProviderRules = []rule{
 	{
+		class: ClassConfig, object: ObjectBackend,
+		advice:  "The backend kubernetes has no cluster: its config_path in the ProviderConfig names no kubeconfig. Correct it, or set in_cluster_config = true. " + retries,
+		phrases: []string{"failed to get existing workspaces", "tfstate"}, also: []string{"dial tcp 127.0.0.1:80:", "dial tcp [::1]:80:"},
+	},
+	{
 		class: ClassConfig, object: ObjectTemplate,
 		advice: "The kubernetes or helm provider of the module has no cluster: its configuration is empty, because the cluster does not exist yet or any more. Move what it manages to a template of its own that waits for the cluster, " +
 			"or remove it from the state (terraform state rm).",
@@ -192,7 +203,7 @@ var moduleProviderRules = []rule{
 		class: ClassAuth, object: ObjectCluster,
 		advice:    "The cluster rejects the identity of Terraform. Give the role of the ProviderConfig an access entry of the EKS cluster, or correct the credentials of the kubernetes provider or backend. " + retries,
 		phrases:   []string{"you must be logged in to the server", "asked for the client to provide credentials"}, // Kubernetes.
-		summaries: []string{"unauthorized"},
+		summaries: []string{"unauthorized.", "unauthorized on ", "unauthorized with "},                            // The kubernetes provider.
 	},
 }
 
@@ -265,8 +276,8 @@ var limitRules = []rule{
 			"InsufficientInstanceCapacity", "InsufficientHostCapacity", "MaxSpotInstanceCountExceeded", "TooManyBuckets",
 		},
 		phrases: []string{
-			"limitexceeded",                                                                                                    // VpcLimitExceeded, LimitExceeded of IAM, ResourceLimitExceededException of EKS and 100 more.
-			"servicequotaexceeded", "cannot exceed quota", "reached your quota", "your quota allows for", "than your current ", // IAM, auto scaling, EC2.
+			"limitexceeded",                                                                                                                                                  // VpcLimitExceeded, LimitExceeded of IAM, ResourceLimitExceededException of EKS and 100 more.
+			"servicequotaexceeded", "cannot exceed quota", "reached your quota", "your quota allows for", "than your current instance limit", "than your current vcpu limit", // IAM, auto scaling, EC2.
 			"exceeded quota:", // A ResourceQuota of Kubernetes.
 		},
 	},
@@ -281,7 +292,7 @@ var authRules = []rule{
 		advice: "The credentials for the source of the module are missing or rejected, or it does not exist. Add them to the credentials of the ProviderConfig: .git-credentials for git over https " +
 			"(the image of provider-terraform has no ssh), .terraformrc for a registry. " + retries,
 		phrases: []string{
-			"permission denied (publickey", "host key verification failed", "could not read username for", "authentication failed for", "repository not found", "could not read from remote repository",
+			"permission denied (publickey", "host key verification failed", "could not read username for", "authentication failed for 'http", "repository not found", "could not read from remote repository",
 			"requires authentication credentials", "rejected the given authentication credentials", // A registry.
 		},
 	},
@@ -332,7 +343,7 @@ var authRules = []rule{
 var networkRules = []rule{
 	{
 		class: ClassNetwork, object: ObjectFluxSource, advice: "Flux has not fetched the source of the module: it is not ready. " + retries + persists + "check the GitRepository or OCIRepository.",
-		phrases: []string{"artefact for '"}, also: []string{" is not ready"},
+		phrases: []string{"artefact for '"}, also: []string{" is not ready"}, //nolint:misspell // As the provider spells it.
 	},
 	{
 		class: ClassNetwork, object: ObjectState,
@@ -394,7 +405,8 @@ var configRules = []rule{
 	},
 	{
 		class: ClassConfig, object: ObjectFluxSource,
-		advice: "Create the Flux source, or correct spec.template.spec.forProvider.module: it names a GitRepository or OCIRepository, as Kind::namespace/name. " + retries, phrases: []string{"cannot get flux artefact terraform module"},
+		advice:  "Create the Flux source, or correct spec.template.spec.forProvider.module: it names a GitRepository or OCIRepository, as Kind::namespace/name. " + retries,
+		phrases: []string{"cannot get flux artefact terraform module"}, //nolint:misspell // As the provider spells it.
 	},
 	{
 		class: ClassConfig, object: ObjectModuleSource,

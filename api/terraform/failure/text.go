@@ -209,6 +209,17 @@ func publicOf(workspace *terraform.Workspace) []string {
 	return []string{workspace.Name, workspace.Namespace, string(spec), workspace.Spec.ForProvider.Module, string(outputs)}
 }
 
+// variablesOf returns the names of environment variables by the keys of the Secrets that they are read from.
+func variablesOf(workspace *terraform.Workspace) map[terraform.KeyReference]string {
+	names := map[terraform.KeyReference]string{}
+	for _, env := range workspace.Spec.ForProvider.Env {
+		if env.SecretKeyRef != nil {
+			names[*env.SecretKeyRef] += env.Name
+		}
+	}
+	return names
+}
+
 // ReadSecret reads a Secret from the API server, and returns its errors.
 type ReadSecret func(types.NamespacedName) (*corev1.Secret, error)
 
@@ -216,12 +227,7 @@ type ReadSecret func(types.NamespacedName) (*corev1.Secret, error)
 // read, no longer exists, or has changed since the error.
 func SecretsOf(workspace *terraform.Workspace, read ReadSecret) (found Secrets) {
 	found.Public = publicOf(workspace)
-	variables := map[terraform.KeyReference]string{}
-	for _, env := range workspace.Spec.ForProvider.Env {
-		if env.SecretKeyRef != nil {
-			variables[*env.SecretKeyRef] += env.Name
-		}
-	}
+	variables := variablesOf(workspace)
 	reportedAt := workspace.LastStatus()
 	if failed := workspace.Failure(); reportedAt.IsZero() && failed != nil {
 		reportedAt = failed.LastTransitionTime.Time
