@@ -327,11 +327,7 @@ var stages = []stage{
 		failed: "provider-terraform cannot read the environment variables", advice: retries,
 	},
 	{
-		prefix: "connect failed: cannot write ", part: "no space left on device", reason: infrav1.PlanFailedReason,
-		failed: "provider-terraform cannot prepare the run", advice: retries,
-	},
-	{
-		prefix: "connect failed: cannot make ", part: "no space left on device", reason: infrav1.PlanFailedReason,
+		prefix: "connect failed", part: "no space left on device", reason: infrav1.PlanFailedReason,
 		failed: "provider-terraform cannot prepare the run", advice: retries,
 	},
 	{

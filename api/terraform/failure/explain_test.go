@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
@@ -104,6 +105,14 @@ func TestReasonsAndAdvice(t *testing.T) {
 			infrav1.ApplyFailedReason, ClassUnknown, []string{"Terraform apply failed: it is raining. provider-terraform retries"}},
 		"no ProviderConfig": {`connect failed: cannot get ProviderConfig: ProviderConfig.tf.upbound.io "aws" not found`,
 			infrav1.ProviderConfigFailedReason, ClassConfig, []string{`cannot use the ProviderConfig: cannot get ProviderConfig: ProviderConfig.tf.upbound.io "aws" not found. Create or correct the ProviderConfig`}},
+		"no module": {`connect failed: cannot get remote Terraform module: error downloading 'https://github.com/demo/vpc.git': bad response code: 404`,
+			infrav1.PlanFailedReason, ClassConfig, []string{"cannot fetch the module: cannot get remote Terraform module: error downloading 'https://github.com/demo/vpc.git'", "Correct the address"}},
+		"no Secret of env": {`connect failed: cannot resolve variables: Secret "demo-env" not found`,
+			infrav1.PlanFailedReason, ClassConfig, []string{`cannot read the environment variables: cannot resolve variables: Secret "demo-env" not found. A Secret or ConfigMap in env of the Workspace`}},
+		"no Error": {failed("connect failed: cannot select Terraform workspace", "Workspace \"demo\" already exists\n"),
+			infrav1.PlanFailedReason, ClassNetwork, []string{`backend of its state: Workspace "demo" already exists. The backend could not be read`}},
+		"no disk": {`connect failed: cannot write Terraform configuration main.tf: write /tf/1/main.tf: no space left on device`,
+			infrav1.PlanFailedReason, ClassProviderPod, []string{"cannot prepare the run", "The disk of provider-terraform is full"}},
 		"interrupted create": {"cannot determine creation result - remove the crossplane.io/external-create-pending annotation if it is safe to proceed",
 			infrav1.CreateInterruptedReason, ClassInterrupted, []string{"does not continue by itself", "change another annotation in the same command"}},
 	} {
@@ -134,6 +143,40 @@ func TestEveryErrorKeepsItsCause(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A run of which the state could not be saved is dangerous, whichever error came first; a lock has what is needed to remove it.
+func TestStatesAndLocks(t *testing.T) {
+	const notSaved = "Error: Failed to save state\n\nError saving state: data: Too long: must have at most 1048576 bytes\n"
+	got := Explain(failed(createFailed, "Error: creating EC2 VPC: VpcLimitExceeded: The maximum\n\n"+notSaved), Secrets{}, command)
+	assert.True(t, got.Unsaved)
+	assert.Equal(t, ClassConfig, got.Class, "no recovery")
+	assert.Contains(t, got.Message, "VpcLimitExceeded: The maximum; Failed to save state: Error saving state: data: Too long: must have at most 1048576 bytes. Resources that")
+	assert.False(t, Explain(failed(destroyFailed, notSaved), Secrets{}, command).Unsaved, "the next run finds that they are gone")
+
+	const id = "3b8c0f3e-cc52-4390-b7a5-ae1faa9d0102"
+	held := failed(updateFailed, "Error: Error acquiring the state lock\n\nError message: the state is already locked by another tofu client\nLock Info:\n  ID:        "+id+
+		"\n  Who:       provider@provider-terraform-1\n  Created:   2026-01-01 03:00:00.000000001 +0000 UTC\n")
+	for _, secrets := range []Secrets{{}, unknown} {
+		got = Explain(held, secrets, command)
+		assert.Equal(t, Lock{ID: id, Created: time.Date(2026, 1, 1, 3, 0, 0, 0, time.UTC)}, got.Lock)
+		assert.Contains(t, got.Message, "The lock exists since 2026-01-01T03:00:00Z.")
+		assert.Contains(t, got.Message, "terraform force-unlock "+id)
+	}
+	assert.Contains(t, got.Message, "details omitted")
+}
+
+// Nothing was read, so that no value can be in the message.
+func TestErrorsBeforeTerraformAreNotOmitted(t *testing.T) {
+	for _, message := range []string{
+		`connect failed: cannot resolve variables: Secret "demo-env" not found`,
+		`connect failed: cannot get credentials: cannot get credentials secret: Secret "aws" not found`,
+		`connect failed: cannot get remote Terraform module: bad response code: 404`,
+	} {
+		assert.Contains(t, Explain(message, unknown, "").Message, strings.TrimPrefix(message, "connect failed: "))
+	}
+	quoted := failed(updateFailed, "Error: hunter22\n\nconnect failed: cannot resolve variables: no\n")
+	assert.NotContains(t, Explain(quoted, unknown, "").Message, "hunter22")
 }
 
 // No value can be in the message, because nothing was read.
