@@ -84,7 +84,7 @@ func diagnose(message string) *rule {
 	readable := withoutTail(message)
 	destroys := strings.HasPrefix(readable, destroyPrefix)
 	output, whole := unpack(message)
-	if !destroys && (unsaved.matches(output) || unsaved.matches(readable)) {
+	if !destroys && unsaved.matches(newFlatText(readable+" "+output)) {
 		return &unsaved
 	}
 	best := ruleOf(readable[:min(len(readable), maxReadable)], destroys)
@@ -151,14 +151,13 @@ func diagnostics(output string) []string {
 
 // ruleOf returns the first rule that matches a text.
 func ruleOf(text string, destroys bool) *rule {
-	flat := flatten(text)
-	lower := strings.ToLower(flat)
-	if !destroys && unsaved.matchesFlat(flat, lower) {
+	flat := newFlatText(text)
+	if !destroys && unsaved.matches(flat) {
 		return &unsaved
 	}
 	for _, list := range rules {
 		for i := range list {
-			if r := &list[i]; (destroys || !r.destroys) && r.matchesFlat(flat, lower) {
+			if r := &list[i]; (destroys || !r.destroys) && r.matches(flat) {
 				return r
 			}
 		}
@@ -176,26 +175,28 @@ func flatten(text string) string {
 // Matches reports whether an error of Terraform has one of the codes, which are whole words with the case of AWS, or one of the
 // phrases, which are in lower case and match in any case and anywhere. It is for rules that are finer than classes.
 func Matches(message string, codes, phrases []string) bool {
-	return (&rule{codes: codes, phrases: phrases}).matches(message)
+	return (&rule{codes: codes, phrases: phrases}).matches(newFlatText(message))
+}
+
+// flatText is a text on one line, also in lower case, and without the headings of the provider and of the command line.
+type flatText struct{ text, lower, summary string }
+
+func newFlatText(text string) flatText {
+	text = flatten(text)
+	lower := strings.ToLower(text)
+	return flatText{text, lower, strings.TrimPrefix(lower[len(wrappers.FindString(text)):], "error: ")}
 }
 
 // isDecisive reports whether the rest of an output cannot have a more specific error.
 func (r *rule) isDecisive() bool { return r != &unclassified && !r.vague }
 
-func (r *rule) matches(text string) bool {
-	text = flatten(text)
-	return r.matchesFlat(text, strings.ToLower(text))
-}
-
-func (r *rule) matchesFlat(text, lower string) bool {
-	contains := func(phrase string) bool { return strings.Contains(lower, phrase) }
+func (r *rule) matches(t flatText) bool {
+	contains := func(phrase string) bool { return strings.Contains(t.lower, phrase) }
 	if len(r.also) > 0 && !slices.ContainsFunc(r.also, contains) {
 		return false
 	}
-	// The provider and the command line have different headings.
-	summary := strings.TrimPrefix(lower[len(wrappers.FindString(text)):], "error: ")
-	return slices.ContainsFunc(r.codes, func(code string) bool { return hasWord(text, code) }) || slices.ContainsFunc(r.phrases, contains) ||
-		slices.ContainsFunc(r.summaries, func(start string) bool { return strings.HasPrefix(summary, start) })
+	return slices.ContainsFunc(r.codes, func(code string) bool { return hasWord(t.text, code) }) || slices.ContainsFunc(r.phrases, contains) ||
+		slices.ContainsFunc(r.summaries, func(start string) bool { return strings.HasPrefix(t.summary, start) })
 }
 
 // hasWord reports whether a text has a word that is not part of a longer one or of a name with dashes.

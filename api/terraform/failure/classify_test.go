@@ -37,7 +37,7 @@ func TestClassesOfAllSamplesInAllPhases(t *testing.T) {
 		t.Run(sample.Class+"/"+sample.Name, func(t *testing.T) {
 			for _, phase := range phases {
 				want := Class(sample.Class)
-				if strings.HasPrefix(phase, destroyPrefix) && unsaved.matches(sample.Stderr) {
+				if strings.HasPrefix(phase, destroyPrefix) && unsaved.matches(newFlatText(sample.Stderr)) {
 					want = ClassNetwork // The next run finds what is gone.
 				}
 				for _, stderr := range []string{sample.Stderr, redact.Text(sample.Stderr, nil)} {

@@ -119,7 +119,7 @@ func summarize(output string, decisive *rule) string {
 			continue
 		}
 		total++
-		decides := decisive.isDecisive() && decisive.matches(text)
+		decides := decisive.isDecisive() && decisive.matches(newFlatText(text))
 		if len(found) == 0 || decides && !decided {
 			if line := parse(text).String(); !slices.Contains(found, line) {
 				found = append(found, line)
