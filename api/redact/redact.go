@@ -38,8 +38,8 @@ const (
 // example, the name and endpoint of a cluster. Values with a public form are never replaced: booleans, regions, ARNs, IDs of
 // resources and accounts, addresses, versions, instance types, and values with less than six characters.
 //
-// A value in a document that has a name and is a word of a public text, such as the spec of the object that failed, is kept: it is no news to who
-// reads the text, and without it a sentence cannot be understood. This does not apply to names of secrets, such as password.
+// A value in a document that has a name and is a word of a public text, such as the spec of the object that failed, is kept: every reader of the
+// error can read it there, and without it a sentence cannot be understood. This does not apply to names of secrets, such as password.
 //
 // Text that looks like a secret is also replaced: keys and tokens of AWS, Kubernetes and git hosts, JWTs, PEM, passwords in URLs, headers
 // with credentials, values with names such as password, and long random text. This is a heuristic.

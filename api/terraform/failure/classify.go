@@ -48,7 +48,7 @@ const (
 	// Retries help once the network or the service works again.
 	ClassNetwork Class = "Network"
 	// ClassProviderPod: the Pod of provider-terraform: its disk is full, its plugin cache or a working directory is damaged, or it has too little
-	// memory. No module causes these errors. Retries help once the provider has room, and initializes the directory again.
+	// memory. No module causes these errors. Retries help once it has space and memory, and initializes the directory again.
 	ClassProviderPod Class = "ProviderPod"
 	// ClassUnknown: all other errors. Retries can help.
 	ClassUnknown Class = "Unknown"

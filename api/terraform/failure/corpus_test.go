@@ -82,7 +82,7 @@ func TestCorpus(t *testing.T) {
 			assert.Contains(t, hidden, entry.Want.Advice, "the advice does not depend on the secrets")
 			assert.Contains(t, report.Message, entry.Want.Advice)
 			assert.LessOrEqual(t, len(report.Message), maxMessageLength)
-			assert.Less(t, len(report.Message)-len(causeOf(message, withoutTail(message), Secrets{})), 640, "room for the cause")
+			assert.Less(t, len(report.Message)-len(causeOf(message, withoutTail(message), Secrets{})), 640, "enough is left for the cause")
 			assert.False(t, strings.ContainsAny(report.Message, "│╷╵├\x1b"), report.Message)
 			entry.Message, entry.Output = redact.Text(entry.Message, nil), redact.Text(entry.Output, nil)
 			assert.Equal(t, report.Class, Explain(entry.condition(t), Secrets{}, "").Class, "what is redacted is not needed")

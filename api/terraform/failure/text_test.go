@@ -99,7 +99,7 @@ func TestTextHasNoSecrets(t *testing.T) {
 	}
 }
 
-// A sensitive output, or a value from a Secret, that is in the spec or in another output is no secret, unless its name says so.
+// A sensitive output, or a value from a Secret, that is in the spec or in another output is not a secret, unless its name says so.
 func TestWhatEveryReaderKnowsIsReadable(t *testing.T) {
 	key := func(name string) *terraform.KeyReference { return &terraform.KeyReference{Name: "inputs", Key: name} }
 	workspace := &terraform.Workspace{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "demo-blue-vpc"}}
