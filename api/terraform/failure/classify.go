@@ -85,20 +85,20 @@ func diagnose(message string) *rule {
 	destroys := strings.HasPrefix(readable, destroyPrefix)
 	output, whole := unpack(message)
 	if !destroys && unsaved.matches(newFlatText(readable+" "+output)) {
-		return &unsaved
+		return unsaved
 	}
 	best := ruleOf(readable[:min(len(readable), maxReadable)], destroys)
 	for _, text := range diagnostics(output) {
 		if best.isDecisive() {
 			return best
 		}
-		if found := ruleOf(text, destroys); found.isDecisive() || best == &unclassified {
+		if found := ruleOf(text, destroys); found.isDecisive() || best == unclassified {
 			best = found
 		}
 	}
 	// Terraform always prints an error, unless it was killed by a signal, which the provider does not report.
-	if best == &unclassified && whole && output == "" && strings.Contains(readable, noSummary) {
-		return &killed
+	if best == unclassified && whole && output == "" && strings.Contains(readable, noSummary) {
+		return killed
 	}
 	return best
 }
@@ -153,7 +153,7 @@ func diagnostics(output string) []string {
 func ruleOf(text string, destroys bool) *rule {
 	flat := newFlatText(text)
 	if !destroys && unsaved.matches(flat) {
-		return &unsaved
+		return unsaved
 	}
 	for _, list := range rules {
 		for i := range list {
@@ -162,7 +162,7 @@ func ruleOf(text string, destroys bool) *rule {
 			}
 		}
 	}
-	return &unclassified
+	return unclassified
 }
 
 // flatten removes line breaks and the box characters of Terraform's output, which can be between any two words.
@@ -188,7 +188,7 @@ func newFlatText(text string) flatText {
 }
 
 // isDecisive reports whether the rest of an output cannot have a more specific error.
-func (r *rule) isDecisive() bool { return r != &unclassified && !r.vague }
+func (r *rule) isDecisive() bool { return r != unclassified && !r.vague }
 
 func (r *rule) matches(t flatText) bool {
 	contains := func(phrase string) bool { return strings.Contains(t.lower, phrase) }
@@ -385,7 +385,7 @@ func Command(apply *infrav1.WorkspaceTemplateApply) string {
 func Explain(message string, secrets Secrets, command string) Report {
 	readable := withoutTail(message)
 	found, at := diagnose(message), stageOf(readable)
-	report := Report{Class: found.class, Reason: at.reason, Object: found.object, Unsaved: found == &unsaved}
+	report := Report{Class: found.class, Reason: at.reason, Object: found.object, Unsaved: found == unsaved}
 	advice := cmp.Or(found.advice, adviceOf[found.class], at.advice)
 	switch {
 	case at.final:

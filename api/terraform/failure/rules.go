@@ -7,46 +7,26 @@ package failure
 type Object string
 
 const (
-	// ObjectTemplate is the module and its variables, in the WorkspaceTemplate and in the object that has the variables.
-	ObjectTemplate Object = "WorkspaceTemplate"
-	// ObjectModuleSource is the address and the version of a module, and the credentials for it.
-	ObjectModuleSource Object = "ModuleSource"
-	// ObjectFluxSource is the GitRepository or OCIRepository that has the module.
-	ObjectFluxSource Object = "FluxSource"
-	// ObjectSecret is a Secret or ConfigMap that varFiles or env read.
-	ObjectSecret Object = "Secret"
-	// ObjectProviderConfig is the ProviderConfig, and the Secrets that it names.
-	ObjectProviderConfig Object = "ProviderConfig"
-	// ObjectWorkspace is the Workspace of provider-terraform.
-	ObjectWorkspace Object = "Workspace"
-	// ObjectProviderPod is the Pod of provider-terraform: its disk, memory, image and plugin cache.
-	ObjectProviderPod Object = "ProviderPod"
-	// ObjectCredentials are the credentials for AWS.
-	ObjectCredentials Object = "Credentials"
-	// ObjectPermissions are the IAM policies, or the RBAC, of the identity that was accepted.
-	ObjectPermissions Object = "Permissions"
-	// ObjectAWSAccount is the AWS account: its quotas, and what it is activated for.
-	ObjectAWSAccount Object = "AWSAccount"
-	// ObjectAWS is AWS itself.
-	ObjectAWS Object = "AWS"
-	// ObjectBackend is the storage of the state.
-	ObjectBackend Object = "Backend"
-	// ObjectState is the Terraform state.
-	ObjectState Object = "State"
-	// ObjectLock is the lock of the state.
-	ObjectLock Object = "Lock"
-	// ObjectNetwork is the network between provider-terraform and a service.
-	ObjectNetwork Object = "Network"
-	// ObjectCluster is the API server of the workload cluster.
-	ObjectCluster Object = "Cluster"
-	// ObjectNodeGroup is a managed node group of EKS.
-	ObjectNodeGroup Object = "NodeGroup"
-	// ObjectVersion is spec.version of the CAPTControlPlane.
-	ObjectVersion Object = "Version"
-	// ObjectExisting is a resource that exists, but is not in the state.
-	ObjectExisting Object = "ExistingResource"
-	// ObjectLeftover is a resource that is not in the state and blocks a destroy.
-	ObjectLeftover Object = "Leftover"
+	ObjectTemplate       Object = "WorkspaceTemplate" // The module and its variables, in the WorkspaceTemplate and in the object that has the variables.
+	ObjectModuleSource   Object = "ModuleSource"      // The address and the version of a module, and the credentials for it.
+	ObjectFluxSource     Object = "FluxSource"        // The GitRepository or OCIRepository that has the module.
+	ObjectSecret         Object = "Secret"            // A Secret or ConfigMap that varFiles or env read.
+	ObjectProviderConfig Object = "ProviderConfig"    // The ProviderConfig, and the Secrets that it names.
+	ObjectWorkspace      Object = "Workspace"         // The Workspace of provider-terraform.
+	ObjectProviderPod    Object = "ProviderPod"       // The Pod of provider-terraform: its disk, memory, image and plugin cache.
+	ObjectCredentials    Object = "Credentials"       // The credentials for AWS.
+	ObjectPermissions    Object = "Permissions"       // The IAM policies, or the RBAC, of the identity that was accepted.
+	ObjectAWSAccount     Object = "AWSAccount"        // The AWS account: its quotas, and what it is activated for.
+	ObjectAWS            Object = "AWS"               // AWS itself.
+	ObjectBackend        Object = "Backend"           // The storage of the state.
+	ObjectState          Object = "State"             // The Terraform state.
+	ObjectLock           Object = "Lock"              // The lock of the state.
+	ObjectNetwork        Object = "Network"           // The network between provider-terraform and a service.
+	ObjectCluster        Object = "Cluster"           // The API server of the workload cluster.
+	ObjectNodeGroup      Object = "NodeGroup"         // A managed node group of EKS.
+	ObjectVersion        Object = "Version"           // Spec.version of the CAPTControlPlane.
+	ObjectExisting       Object = "ExistingResource"  // A resource that exists, but is not in the state.
+	ObjectLeftover       Object = "Leftover"          // A resource that is not in the state and blocks a destroy.
 )
 
 // rule is what is known about the errors that it matches. An error matches if it has a code, a phrase or a summary and, if there are any, one of also.
@@ -69,16 +49,16 @@ type rule struct {
 }
 
 // unclassified is the rule of all errors that no rule matches.
-var unclassified = rule{class: ClassUnknown, object: ObjectTemplate}
+var unclassified = &rule{class: ClassUnknown, object: ObjectTemplate}
 
 // killed is the rule of a run that printed nothing.
-var killed = rule{class: ClassInterrupted, object: ObjectState}
+var killed = &rule{class: ClassInterrupted, object: ObjectState}
 
 // unsaved is the rule of a run of which the state could not be saved. It comes before all others, whatever else went wrong: each run that follows
 // creates again what this one has created.
-var unsaved = rule{
+var unsaved = &rule{
 	class: ClassConfig, object: ObjectState,
-	advice: "Resources that this run created exist outside of the Terraform state, and each further run creates them again. Pause the Workspace (annotation crossplane.io/paused), " +
+	advice: "Resources that this run created exist outside of the Terraform state. provider-terraform retries, and each run creates them again: pause the Workspace (annotation crossplane.io/paused), " +
 		"import or delete these resources, and correct the backend (docs/recovery.md, A state that cannot be saved). The kubernetes backend stores at most 1 MiB: use the s3 backend.",
 	phrases: []string{"failed to save state", "failed to persist state to backend", "errored.tfstate", "catastrophic error has prevented"},
 }
