@@ -6,6 +6,7 @@ package failure
 // Object is what a user looks at first to correct an error.
 type Object string
 
+// Objects.
 const (
 	ObjectTemplate       Object = "WorkspaceTemplate" // The module and its variables, in the WorkspaceTemplate and in the object that has the variables.
 	ObjectModuleSource   Object = "ModuleSource"      // The address and the version of a module, and the credentials for it.
@@ -24,7 +25,7 @@ const (
 	ObjectNetwork        Object = "Network"           // The network between provider-terraform and a service.
 	ObjectCluster        Object = "Cluster"           // The API server of the workload cluster.
 	ObjectNodeGroup      Object = "NodeGroup"         // A managed node group of EKS.
-	ObjectVersion        Object = "Version"           // Spec.version of the CAPTControlPlane.
+	ObjectVersion        Object = "Version"           // spec.version of the CAPTControlPlane.
 	ObjectExisting       Object = "ExistingResource"  // A resource that exists, but is not in the state.
 	ObjectLeftover       Object = "Leftover"          // A resource that is not in the state and blocks a destroy.
 )
