@@ -19,6 +19,7 @@ import (
 
 	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
@@ -77,12 +78,12 @@ func (g *Gate) Check(ctx context.Context, obj engine.Object) (engine.GateDecisio
 }
 
 // required is the Block of an object that has to be adopted.
-func required(format string, args ...any) *engine.Block {
-	return &engine.Block{Reason: infrav1.AdoptionRequiredReason, Message: fmt.Sprintf(format, args...)}
+func required(format string, args ...any) *desired.Blocked {
+	return &desired.Blocked{Reason: infrav1.AdoptionRequiredReason, Message: fmt.Sprintf(format, args...)}
 }
 
 // BlockOf implements engine.Gate: an owner must not use a WorkspaceTemplateApply that has not been adopted.
-func (g *Gate) BlockOf(apply *infrav1.WorkspaceTemplateApply) *engine.Block {
+func (g *Gate) BlockOf(apply *infrav1.WorkspaceTemplateApply) *desired.Blocked {
 	name := legacy.UnadoptedWorkspace(apply)
 	if name == "" {
 		return nil
@@ -127,7 +128,7 @@ func checkTemplate(template *infrav1.WorkspaceTemplate) engine.GateDecision {
 	if !has(template, infrav1.LegacyWorkspaceTemplateFinalizer) || has(template, infrav1.WorkspaceTemplateFinalizer) || !template.DeletionTimestamp.IsZero() {
 		return v
 	}
-	v.BlockFor = func(users []*infrav1.WorkspaceTemplateApply) *engine.Block {
+	v.BlockFor = func(users []*infrav1.WorkspaceTemplateApply) *desired.Blocked {
 		for _, user := range users {
 			if legacy.UnadoptedWorkspace(user) != "" {
 				return required("its user %s/%s was created by CAPT v0.3 and has not been adopted", user.Namespace, user.Name)

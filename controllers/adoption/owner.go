@@ -18,6 +18,7 @@ import (
 
 	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/terraform"
@@ -74,7 +75,7 @@ func (s subject) decision() engine.GateDecision {
 		return v
 	}
 	if v.Inherited {
-		v.BlockMissing, v.BlockConflict = s.blockMissing, func(conflict string) *engine.Block {
+		v.BlockMissing, v.BlockConflict = s.blockMissing, func(conflict string) *desired.Blocked {
 			return required("this object was created by CAPT v0.3 and has not been adopted: %s", conflict)
 		}
 	}
@@ -92,7 +93,7 @@ func (s subject) decision() engine.GateDecision {
 }
 
 // blockMissing returns the Block of an owner whose WorkspaceTemplateApply does not exist. A reference that CAPT v0.3 did not record is for a new one.
-func (s subject) blockMissing(context.Context) (*engine.Block, error) {
+func (s subject) blockMissing(context.Context) (*desired.Blocked, error) {
 	if s.recorded != s.ref.Name {
 		return nil, nil
 	}
@@ -102,7 +103,7 @@ func (s subject) blockMissing(context.Context) (*engine.Block, error) {
 
 // blockOfExistingVPC returns the Block of a CAPTCluster with an existing VPC, which is adopted with the control plane of its Cluster: it has no
 // WorkspaceTemplateApply that could show whether the cluster was adopted.
-func (g *Gate) blockOfExistingVPC(ctx context.Context, s subject) (*engine.Block, error) {
+func (g *Gate) blockOfExistingVPC(ctx context.Context, s subject) (*desired.Blocked, error) {
 	if !s.isLegacy() || !s.GetDeletionTimestamp().IsZero() {
 		return nil, nil
 	}

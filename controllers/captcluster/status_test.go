@@ -275,7 +275,7 @@ func legacyVPC(status metav1.ConditionStatus, reason string) metav1.Condition {
 
 // unadopted are the facts before the adoption.
 func unadopted() *Facts {
-	return &Facts{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Block: &engine.Block{Reason: engine.DecisionReason, Message: "demo-vpc"}, Held: true}}
+	return &Facts{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Block: &desired.Blocked{Reason: engine.DecisionReason, Message: "demo-vpc"}, Held: true}}
 }
 
 // What CAPT v0.3 reported is what is so until the adoption. Only conditions are written, and those about adoption and pause alone, but

@@ -37,7 +37,7 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 		return nil, fmt.Errorf("reading the Cluster: %w", err)
 	}
 	f := &Facts{
-		Now: r.State.Now(), GateDecision: v, Cluster: cluster, Paused: engine.Paused(cluster, controlPlane), CreatesTokens: r.Tokens != nil, Recovers: r.Recovery != nil,
+		Now: r.State.Now(), GateDecision: v, Cluster: cluster, Paused: desired.Paused(cluster, controlPlane), CreatesTokens: r.Tokens != nil, Recovers: r.Recovery != nil,
 		Running: Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning, Failing: notRunning}, EndpointProbe: controlPlane.Spec.EndpointProbe,
 	}
 	if r.Probes == nil {

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -276,7 +277,7 @@ func TestTheStatusIsKeptBeforeAdoption(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := observation(t).with(func(f *Facts) {
-				f.Apply = owner.Facts{Block: &engine.Block{Reason: engine.DecisionReason, Message: applyName}, Held: true}
+				f.Apply = owner.Facts{Block: &desired.Blocked{Reason: engine.DecisionReason, Message: applyName}, Held: true}
 			})
 			before := o.controlPlane.DeepCopy()
 			want := builder.ConditionSummary(before.Status.Conditions)

@@ -150,12 +150,12 @@ func Run[O Object, F, P any](ctx context.Context, e Engine, req ctrl.Request, ob
 	if cluster := obj.GetLabels()[clusterv1.ClusterNameLabel]; cluster != "" {
 		ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KRef(obj.GetNamespace(), cluster)))
 	}
-	held, err := e.deletionHeld(ctx, obj)
+	held, wait, err := e.deletionHeld(ctx, obj)
 	switch {
 	case err != nil:
 		reportFailure(ctx, e, obj, err, phases)
 	case held != nil:
-		err = holdDeletion(ctx, e, obj, held, phases)
+		err = holdDeletion(ctx, e, obj, held, wait, phases)
 	default:
 		err = runPhases(ctx, e, obj, phases)
 	}

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -82,7 +82,7 @@ func TestStateOfAProfile(t *testing.T) {
 		"interrupted":                             {as(shows(infrav1.CreateInterruptedReason, "look")), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure, "look"},
 		"of another owner":                        {as(owner.Facts{Conflict: "belongs to other"}), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure, "belongs to other"},
 		"refused":                                 {as(owner.Facts{Refused: assert.AnError}), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure, assert.AnError.Error()},
-		"the user must decide":                    {as(owner.Facts{Block: &engine.Block{Message: "by-hand"}}), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure, "by-hand"},
+		"the user must decide":                    {as(owner.Facts{Block: &desired.Blocked{Message: "by-hand"}}), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure, "by-hand"},
 		"being deleted by another client":         {apply: as(made(builder.Deleting())), plan: Plan{PlanInput: PlanInput{Ready: true}}, stage: deleting},
 		"being deleted, which fails":              {as(deletingBecause(infrav1.DestroyFailedReason, "AccessDenied")), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure, "AccessDenied"},
 		"being deleted, another one comes first":  {apply: as(deletingBecause(infrav1.QueuedReason, "turn")), plan: Plan{PlanInput: PlanInput{Ready: true}}, stage: deleting},

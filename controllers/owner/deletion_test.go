@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capt-provider/capt/api/claim"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/builder"
@@ -98,7 +99,7 @@ func TestTheDecisionNamesTheCandidates(t *testing.T) {
 	assert.Equal(t, metav1.ConditionFalse, (&Facts{}).Decision().Status)
 	for want, facts := range map[string]Facts{
 		"no WorkspaceTemplateApply matches, but status.vpc.id is set": {ProvisionedField: "status.vpc.id"},
-		"blocked": {Block: &engine.Block{Message: "blocked"}},
+		"blocked": {Block: &desired.Blocked{Message: "blocked"}},
 	} {
 		assert.Contains(t, facts.DecisionMessage(), want)
 	}

@@ -24,11 +24,11 @@ type Facts struct {
 	// Helpers are the other WorkspaceTemplateApplies that the owner controls, sorted by name; read only while it is being deleted.
 	Helpers []infrav1.WorkspaceTemplateApply
 	// HeldBy is why nothing that the owner controls may be deleted, because a Cluster uses it; observed only while it is being deleted.
-	HeldBy *engine.Hold
+	HeldBy *desired.Blocked
 	// RetainConflict is why the deletion policies forbid to delete what the owner controls; read only while it is being deleted.
 	RetainConflict string
 	// Block is why the gate forbids to write the owner, or the WorkspaceTemplateApply that it refers to; nil if it does not.
-	Block *engine.Block
+	Block *desired.Blocked
 	// Held is true if there is a Block, or the owner waits for a decision about something that is not released.
 	Held bool
 	// Candidates are WorkspaceTemplateApplies that may belong to an owner without a reference.

@@ -120,7 +120,7 @@ func (f *Facts) ResourcesAbsent() bool {
 // Decision reports whether the user must decide which WorkspaceTemplateApply belongs to the owner.
 func (f *Facts) Decision() engine.Condition {
 	if message := f.DecisionMessage(); message != "" {
-		return engine.Decision(&engine.Block{Reason: engine.DecisionReason, Message: message})
+		return engine.Decision(&desired.Blocked{Reason: engine.DecisionReason, Message: message})
 	}
 	return engine.Decision(nil)
 }

@@ -19,7 +19,7 @@ import (
 // applied. provider-terraform v1 sets observedGeneration of Synced. Before v1, a successful update changes neither condition, but any status
 // that was written after the change is about that change: the API server rejects a status write of a provider that has not read the change.
 func (l *Live) statusIsCurrent(last *infrav1.WorkspaceUpdate) bool {
-	generation := l.object.GetGeneration()
+	generation := l.GetGeneration()
 	if synced := l.condition(conditionSynced); synced != nil && synced.ObservedGeneration != 0 {
 		return synced.ObservedGeneration == generation
 	}
@@ -38,7 +38,7 @@ func (l *Live) statusIsCurrent(last *infrav1.WorkspaceUpdate) bool {
 
 // UpdateRecord returns the record of a change of the Workspace, for the status of the WorkspaceTemplateApply.
 func (l *Live) UpdateRecord() *infrav1.WorkspaceUpdate {
-	return &infrav1.WorkspaceUpdate{Generation: l.object.GetGeneration(), StatusHash: l.statusHash()}
+	return &infrav1.WorkspaceUpdate{Generation: l.GetGeneration(), StatusHash: l.statusHash()}
 }
 
 // RefreshRecord returns the record of the last change for the next reconcile. Once the provider has reported the change, the record keeps that
@@ -48,15 +48,15 @@ func (l *Live) RefreshRecord(last *infrav1.WorkspaceUpdate) *infrav1.WorkspaceUp
 	switch {
 	case !l.statusIsCurrent(last):
 		return last
-	case synced == nil || synced.ObservedGeneration != 0 || l.object.GetGeneration() <= 1:
+	case synced == nil || synced.ObservedGeneration != 0 || l.GetGeneration() <= 1:
 		return nil
 	}
-	return &infrav1.WorkspaceUpdate{Generation: l.object.GetGeneration()}
+	return &infrav1.WorkspaceUpdate{Generation: l.GetGeneration()}
 }
 
 // statusHash is a hash of the status of the Workspace.
 func (l *Live) statusHash() string {
-	data, err := json.Marshal(l.object.Object["status"])
+	data, err := json.Marshal(l.Unstructured.Object["status"])
 	if err != nil {
 		return "" // Cannot happen: it was decoded from JSON.
 	}
@@ -71,7 +71,7 @@ const createPending = "crossplane.io/external-create-pending"
 // annotation at each retry, but the operation is the same until the Workspace changes.
 func (l *Live) Started(known time.Time) time.Time {
 	changed := lastChange(l)
-	began, _ := time.Parse(time.RFC3339, l.object.GetAnnotations()[createPending]) // Missing or invalid means not started.
+	began, _ := time.Parse(time.RFC3339, l.GetAnnotations()[createPending]) // Missing or invalid means not started.
 	switch {
 	case l.unreported(): // The annotation is of before a move.
 		return time.Time{}
@@ -87,7 +87,7 @@ func (l *Live) Started(known time.Time) time.Time {
 
 // lastChange is when the spec of the Workspace was last changed; zero if unknown.
 func lastChange(live *Live) (changed time.Time) {
-	return terraform.LatestWrite(live.object, func(entry metav1.ManagedFieldsEntry) bool {
+	return terraform.LatestWrite(live.Unstructured, func(entry metav1.ManagedFieldsEntry) bool {
 		return entry.Subresource == "" && entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.GetRawBytes()), `"f:spec"`)
 	})
 }

@@ -73,7 +73,7 @@ func (c *Client) Get(ctx context.Context, scope terraform.Scope, namespace, name
 		return nil, err
 	}
 	live, err := get(ctx, c.Client, scope, namespace, name)
-	if live != nil && c.written.CacheIsStale(live.object) {
+	if live != nil && c.written.CacheIsStale(live.Unstructured) {
 		return get(ctx, c.Uncached, scope, namespace, name)
 	}
 	return live, err
@@ -173,7 +173,7 @@ func (c *Client) Recorded(ctx context.Context, apply *infrav1.WorkspaceTemplateA
 		if err != nil {
 			return nil, err
 		}
-		if live != nil && live.Owner(apply, rendered) == Owned {
+		if live != nil && live.Owner(apply, rendered) == render.Owned {
 			return live, nil
 		}
 		if live != nil {
@@ -254,9 +254,9 @@ func (c *Client) inOtherScope(ctx context.Context, apply *infrav1.WorkspaceTempl
 
 // Update updates the live Workspace to what was rendered, by server-side apply. The caller checks difference and owner.
 func (c *Client) Update(ctx context.Context, live *Live, rendered *render.Rendered) (*Live, error) {
-	want := rendered.For(live.object)
+	want := rendered.For(live.Unstructured)
 	// The API server refuses if the Workspace was recreated.
-	want.SetUID(live.UID())
+	want.SetUID(live.GetUID())
 	return c.apply(ctx, want)
 }
 
@@ -267,10 +267,10 @@ func (c *Client) Restore(ctx context.Context, live *Live, rendered *render.Rende
 	if err != nil {
 		return nil, err
 	}
-	if err := managedfields.Restore(ctx, c.Client, restored.object, naming.WorkspaceTemplateApplyFieldManager); err != nil {
+	if err := managedfields.Restore(ctx, c.Client, restored.Unstructured, naming.WorkspaceTemplateApplyFieldManager); err != nil {
 		return nil, err
 	}
-	c.written.Record(restored.object)
+	c.written.Record(restored.Unstructured)
 	return restored, nil
 }
 
@@ -303,10 +303,10 @@ func isNotServed(err error) bool {
 // Delete deletes the Workspace, so that the provider destroys its cloud resources. A Workspace with the same name and another UID is not
 // deleted.
 func (c *Client) Delete(ctx context.Context, live *Live) error {
-	err := c.Client.Delete(ctx, live.object, client.Preconditions{UID: ptr.To(live.UID())})
-	c.written.Forget(client.ObjectKeyFromObject(live.object))
+	err := c.Client.Delete(ctx, live.Unstructured, client.Preconditions{UID: ptr.To(live.GetUID())})
+	c.written.Forget(client.ObjectKeyFromObject(live.Unstructured))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting Workspace %s: %w", live.object.GetName(), err)
+		return fmt.Errorf("deleting Workspace %s: %w", live.GetName(), err)
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ type ObserveInput struct {
 // Observe returns the state of a Workspace.
 func Observe(live *Live, in ObserveInput) Observation {
 	o := Observation{Outputs: outputs(&live.typed, in.Published)}
-	ready, synced, name := live.condition(conditionReady), live.condition(conditionSynced), live.object.GetName()
+	ready, synced, name := live.condition(conditionReady), live.condition(conditionSynced), live.GetName()
 	o.Applied = live.applied()
 
 	switch {
@@ -115,7 +115,7 @@ func (l *Live) failed() bool { return l.typed.Failure() != nil }
 // isCurrent reports whether an error is of the current generation. provider-terraform before v1 does not report the generation, and a repeated
 // error does not change the condition. So without a generation, an error counts as current.
 func isCurrent(live *Live, synced *metav1.Condition) bool {
-	return synced.ObservedGeneration == 0 || synced.ObservedGeneration == live.object.GetGeneration()
+	return synced.ObservedGeneration == 0 || synced.ObservedGeneration == live.GetGeneration()
 }
 
 // setProgress reports what the provider is doing.
@@ -123,7 +123,7 @@ func (o *Observation) setProgress(live *Live, in ObserveInput, ready, synced *me
 	o.Reason = infrav1.ProvisioningReason
 	switch {
 	case in.Differs:
-		o.Message = "Workspace " + live.object.GetName() + " has not been updated to the current template and variables yet"
+		o.Message = "Workspace " + live.GetName() + " has not been updated to the current template and variables yet"
 	case !live.reconciled():
 		o.setUnreconciled(live, in.UnreconciledFor)
 	case live.unreported() && live.statusIsCurrent(in.LastUpdate):
@@ -131,7 +131,7 @@ func (o *Observation) setProgress(live *Live, in ObserveInput, ready, synced *me
 	case isTrue(ready) && live.statusIsCurrent(in.LastUpdate):
 		o.Message = "Terraform is applying a change"
 	case isTrue(ready), live.unreported():
-		o.Message = "the change of Workspace " + live.object.GetName() + atTime(lastChange(live)) + " is pending or in progress: provider-terraform has not reported on it yet"
+		o.Message = "the change of Workspace " + live.GetName() + atTime(lastChange(live)) + " is pending or in progress: provider-terraform has not reported on it yet"
 		if synced != nil && synced.ObservedGeneration == 0 {
 			o.Message += ". Before v1, it does not report a change that needs no apply. If this persists, set the annotation crossplane.io/paused=true on the Workspace, and remove it when its condition Synced is False"
 		}
@@ -161,7 +161,7 @@ func atTime(t time.Time) string {
 
 // reconciled reports whether the provider has reconciled the Workspace at least once.
 func (l *Live) reconciled() bool {
-	return l.condition(conditionReady) != nil || l.condition(conditionSynced) != nil || slices.Contains(l.object.GetFinalizers(), finalizer)
+	return l.condition(conditionReady) != nil || l.condition(conditionSynced) != nil || slices.Contains(l.GetFinalizers(), finalizer)
 }
 
 // Unreconciled reports whether a Workspace has no condition and no finalizer of the provider.
@@ -174,7 +174,7 @@ func (o *Observation) setUnreconciled(live *Live, unreconciledFor time.Duration)
 		return
 	}
 	o.Reason = infrav1.WorkspaceNotReconciledReason
-	o.Message = "Workspace " + live.object.GetName() + " was created" + atTime(live.object.GetCreationTimestamp().Time) + ", and provider-terraform has not reconciled it yet. Check that provider-terraform runs and " +
+	o.Message = "Workspace " + live.GetName() + " was created" + atTime(live.GetCreationTimestamp().Time) + ", and provider-terraform has not reconciled it yet. Check that provider-terraform runs and " +
 		"serves this kind of Workspace. It may be busy with other Workspaces: by default it applies one at a time (flag --max-reconcile-rate)"
 }
 

@@ -38,8 +38,8 @@ const (
 // RecoveryRequested reports whether a request is for this Workspace and was not carried out. A request for an earlier Workspace of the name
 // is void.
 func (l *Live) RecoveryRequested(request string) bool {
-	isFor := func(action string) bool { return strings.HasPrefix(request, action+"/"+string(l.UID())+"/") }
-	return (isFor(reapplyRequest) || isFor(clearRequest)) && l.object.GetAnnotations()[naming.RecoveryAnnotation] != request
+	isFor := func(action string) bool { return strings.HasPrefix(request, action+"/"+string(l.GetUID())+"/") }
+	return (isFor(reapplyRequest) || isFor(clearRequest)) && l.GetAnnotations()[naming.RecoveryAnnotation] != request
 }
 
 // ClearsInterruptedCreate reports whether a request continues an interrupted create.
@@ -54,18 +54,18 @@ func ClearsInterruptedCreate(request string) bool {
 // of the manager or a move.
 func (c *Client) Recover(ctx context.Context, live *Live, request string) (*Live, error) {
 	annotations := map[string]any{naming.RecoveryAnnotation: request}
-	metadata := map[string]any{"uid": live.UID(), "annotations": annotations}
+	metadata := map[string]any{"uid": live.GetUID(), "annotations": annotations}
 	if ClearsInterruptedCreate(request) {
 		// Changing another annotation in the same patch is needed: the provider ignores changes of this one. The provider must not have written
 		// since, because it could have started another create.
 		annotations[createPending] = nil
-		metadata["resourceVersion"] = live.object.GetResourceVersion()
+		metadata["resourceVersion"] = live.GetResourceVersion()
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return nil, err
 	}
-	object := live.object.DeepCopy()
+	object := live.Unstructured.DeepCopy()
 	if err := c.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(naming.RecoveryFieldManager)); err != nil {
 		return nil, fmt.Errorf("requesting a recovery of Workspace %s: %w", object.GetName(), err)
 	}
@@ -141,7 +141,7 @@ func (c *Client) Inputs(ctx context.Context, live *Live) (in RunInputs, err erro
 	for _, key := range append(credentialsOf(config), live.typed.Spec.SecretKeys()...) {
 		secret := &metav1.PartialObjectMetadata{}
 		secret.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Secret"})
-		secret.SetNamespace(cmp.Or(key.Namespace, live.object.GetNamespace()))
+		secret.SetNamespace(cmp.Or(key.Namespace, live.GetNamespace()))
 		secret.SetName(key.Name)
 		if err := add(secret, secret.GetResourceVersion); err != nil {
 			return in, err
@@ -160,7 +160,7 @@ func providerConfigOf(live *Live) *unstructured.Unstructured {
 		kind, name = "ProviderConfig", kind
 	}
 	if namespaced && kind == "ProviderConfig" {
-		config.SetNamespace(live.object.GetNamespace())
+		config.SetNamespace(live.GetNamespace())
 	}
 	config.SetGroupVersionKind(gvk.GroupVersion().WithKind(kind))
 	config.SetName(name)
@@ -213,7 +213,7 @@ func notRemote(config *unstructured.Unstructured) string {
 // interruption once: if it has started another create since, that one runs, or was interrupted as well, and nothing shows which. So each
 // report allows one continuation.
 func (l *Live) CreateNotContinuable() string {
-	began, err := time.Parse(time.RFC3339, l.object.GetAnnotations()[createPending])
+	began, err := time.Parse(time.RFC3339, l.GetAnnotations()[createPending])
 	synced := l.condition(conditionSynced)
 	switch {
 	case err != nil, synced == nil:

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/claim"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
@@ -39,7 +40,7 @@ type Facts struct {
 	// Policy is spec.rollout or, without it, the default of the manager.
 	Policy infrav1.WorkspaceTemplateRollout
 	// Block is why the template must not be written; nil if it may be. Finalizers are removed with that of this controller.
-	Block      *engine.Block
+	Block      *desired.Blocked
 	Finalizers []string
 }
 

@@ -25,7 +25,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
-	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/serialize"
 )
 
@@ -165,11 +165,11 @@ func notExecuted(err error) bool {
 // that the external name of the Workspace identifies.
 func (r *Reconciler) reportReplaced(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	before := apply.Status.WorkspaceRef
-	if !apply.DeletionTimestamp.IsZero() || !f.owned() || before == nil || before.UID == "" || before.UID == f.Live.UID() {
+	if !apply.DeletionTimestamp.IsZero() || !f.owned() || before == nil || before.UID == "" || before.UID == f.Live.GetUID() {
 		return
 	}
 	r.Recorder.Eventf(apply, nil, corev1.EventTypeWarning, infrav1.WorkspaceReplacedReason, "Observe",
-		"Workspace %s was deleted and recreated (UID was %s, is %s)", f.Name, before.UID, f.Live.UID())
+		"Workspace %s was deleted and recreated (UID was %s, is %s)", f.Name, before.UID, f.Live.GetUID())
 }
 
 // create records the name of the Workspace before it creates it, so that the Workspace is found after a crash between the two.
@@ -218,7 +218,7 @@ func (r *Reconciler) recordWrite(ctx context.Context, apply *infrav1.WorkspaceTe
 	var rejected *workspace.RejectedError
 	switch {
 	case errors.As(err, &rejected):
-		f.Rejected, f.RetryAt = rejectionMessage(rejected), f.Now.Add(observed.RejectedInterval)
+		f.Rejected, f.RetryAt = rejectionMessage(rejected), f.Now.Add(previews.RejectedInterval)
 		if r.lastObserved(apply).Reject(*f.request(), f.Rejected, f.Now) {
 			ctrl.LoggerFrom(ctx).Error(err, "The API server rejected the Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
 		}

@@ -34,7 +34,7 @@ func (f *Facts) desired() *desired.Workspace {
 		Ownership: f.Ownership, OlderClaim: f.OlderClaim, OwnerMissing: f.OwnerMissing, Findings: f.Findings,
 	}
 	if f.Live != nil {
-		w.Live = f.Live.Object()
+		w.Live = f.Live.Unstructured
 	}
 	return w
 }

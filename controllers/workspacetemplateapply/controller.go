@@ -16,7 +16,6 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/workspace"
-	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/serialize"
 )
@@ -41,7 +40,7 @@ type Reconciler struct {
 	StatePrefix string
 
 	serializer serialize.Serializer
-	inputs     observed.Inputs
+	inputs     failedInputs
 	slots      previews.Slots
 }
 
@@ -77,8 +76,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) CountPreviews() (running, waiting int) { return r.slots.Count() }
 
 // lastObserved returns what this process last observed of an object.
-func (r *Reconciler) lastObserved(apply *infrav1.WorkspaceTemplateApply) *observed.State {
-	return engine.StateOf[observed.State](r.State, client.ObjectKeyFromObject(apply))
+func (r *Reconciler) lastObserved(apply *infrav1.WorkspaceTemplateApply) *lastSeen {
+	return engine.StateOf[lastSeen](r.State, client.ObjectKeyFromObject(apply))
 }
 
 // onDeleted is called for an object that no longer exists.

@@ -20,8 +20,8 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/managedfields"
 	"github.com/capt-provider/capt/controllers/workspace"
-	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 )
 
@@ -44,7 +44,7 @@ type Facts struct {
 	// Retained is true when the Workspace is kept after the deletion of the object.
 	Retained bool
 	// DeletionHeld is why the controller of the object forbids to destroy its cloud resources; observed only during deletion.
-	DeletionHeld *engine.Hold
+	DeletionHeld *desired.Blocked
 	// RetainConflict is why the object must not be deleted although it is Retained; observed only during deletion.
 	RetainConflict string
 	// TemplateKey is the WorkspaceTemplate of spec.
@@ -73,7 +73,7 @@ type Facts struct {
 	RenderErrors field.ErrorList
 	// GateDecision is about the object, and Block why the object must not be written; nil if it may be.
 	GateDecision engine.GateDecision
-	Block        *engine.Block
+	Block        *desired.Blocked
 	// LookupError is why a template or dependency could not be read. Nothing is written then, and the reconcile is retried.
 	LookupError error
 	// Missing lists the dependencies that are not ready.
@@ -83,7 +83,7 @@ type Facts struct {
 	KindScope                  terraform.Scope
 	// Live is nil when the Workspace does not exist.
 	Live      *workspace.Live
-	Ownership workspace.Ownership
+	Ownership render.Ownership
 	// Restored is true when the object came from a backup or a move, and has not been recorded as the owner of its Workspace since.
 	Restored bool
 	// OwnerMissing describes an owner that does not exist, or cannot be read, while nothing is recorded for the object: the garbage
@@ -121,7 +121,7 @@ func (f *Facts) hasRevision() bool {
 
 // Differs reports whether the Workspace is not as rendered.
 func (f *Facts) Differs() bool {
-	return f.Live != nil && f.Rendered != nil && f.Live.Differs(f.Rendered)
+	return f.Live != nil && f.Rendered != nil && f.Rendered.Differs(f.Live.Unstructured)
 }
 
 // outdated reports whether the Workspace is owned and must be updated.
@@ -129,12 +129,12 @@ func (f *Facts) outdated() bool { return f.owned() && !f.Live.Deleting() && f.Di
 
 // lostManagedFields reports whether the managedFields of the Workspace no longer record what CAPT applied.
 func (f *Facts) lostManagedFields(apply *infrav1.WorkspaceTemplateApply) bool {
-	return f.owned() && !f.Live.Deleting() && f.Live.LostManagedFields(apply)
+	return f.owned() && !f.Live.Deleting() && f.Live.ClaimedBy(apply) && managedfields.Lost(f.Live, naming.WorkspaceTemplateApplyFieldManager)
 }
 
 // owned reports whether the Workspace exists and belongs to the object.
 func (f *Facts) owned() bool {
-	return f.Live != nil && f.Ownership == workspace.Owned && f.OwnerMissing == ""
+	return f.Live != nil && f.Ownership == render.Owned && f.OwnerMissing == ""
 }
 
 // inProgress reports whether Terraform is working on the current Workspace.
@@ -167,7 +167,7 @@ func (f *Facts) createNotRecoverable() string {
 // clusterWide reports whether the Workspace has, or would have, no namespace.
 func (f *Facts) clusterWide() bool {
 	if f.Live != nil {
-		return f.Live.Reference().Namespace == ""
+		return f.Live.GetNamespace() == ""
 	}
 	return f.Template != nil && f.Template.Spec.WorkspaceScope == terraform.ScopeCluster
 }
@@ -224,13 +224,13 @@ func (f *Facts) externalName() string {
 }
 
 // request is what would be sent to the API server; nil when nothing is rendered.
-func (f *Facts) request() *observed.Request {
+func (f *Facts) request() *writeRequest {
 	if f.Rendered == nil {
 		return nil
 	}
-	request := &observed.Request{Revision: f.Rendered.Revision, ReconcileAt: f.ReconcileAt}
+	request := &writeRequest{Revision: f.Rendered.Revision, ReconcileAt: f.ReconcileAt}
 	if f.Live != nil {
-		request.Workspace, request.Generation = f.Live.UID(), f.Live.Generation()
+		request.Workspace, request.Generation = f.Live.GetUID(), f.Live.GetGeneration()
 	}
 	return request
 }

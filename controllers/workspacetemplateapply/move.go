@@ -19,6 +19,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace"
 )
@@ -118,7 +119,7 @@ func (f *Facts) moveBlockedBy(apply *infrav1.WorkspaceTemplateApply) string {
 		return "" // Nothing was created.
 	case f.Live == nil:
 		return fmt.Sprintf("Workspace %s does not exist", ref.Name)
-	case f.Ownership != workspace.Owned:
+	case f.Ownership != render.Owned:
 		return conflict(f).Message
 	case f.MovePolicyMissing:
 		return "ValidatingAdmissionPolicyBinding capt-moved-workspaces, which protects moved Workspaces from provider-terraform, is not installed. Install all manifests of CAPT"

@@ -28,9 +28,7 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
-	"github.com/capt-provider/capt/controllers/workspacetemplateapply/dependencies"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
-	"github.com/capt-provider/capt/controllers/workspacetemplateapply/owners"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 )
 
@@ -61,13 +59,9 @@ func (r *Reconciler) observePause(ctx context.Context, apply *infrav1.WorkspaceT
 	if err != nil && !errors.Is(err, util.ErrNoCluster) && !engine.Absent(err) {
 		return fmt.Errorf("reading the Cluster: %w", err)
 	}
-	byOwner, err := r.owners().PausedBy(ctx, apply)
-	f.Paused, f.PausedForMove = cmp.Or(engine.Paused(cluster, apply), byOwner), pausedForMove(cluster, apply)
+	byOwner, err := r.pausedByOwner(ctx, apply)
+	f.Paused, f.PausedForMove = cmp.Or(desired.Paused(cluster, apply), byOwner), pausedForMove(cluster, apply)
 	return err
-}
-
-func (r *Reconciler) owners() owners.Reader {
-	return owners.Reader{Cached: r.Client, Uncached: r.Uncached}
 }
 
 // observeTemplate reads and renders the template, and reads the dependencies.
@@ -83,8 +77,7 @@ func (r *Reconciler) observeTemplate(ctx context.Context, apply *infrav1.Workspa
 		f.Rendered, f.RenderErrors = render.Workspace(r.renderInput(apply, f))
 	}
 	if apply.DeletionTimestamp.IsZero() {
-		reader := dependencies.Reader{Client: r.Client, Uncached: r.Uncached, Workspaces: r.Workspaces}
-		missing, err := reader.Missing(ctx, apply, f.Now)
+		missing, err := r.missingDependencies(ctx, apply, f.Now)
 		f.Missing, f.LookupError = missing, errors.Join(f.LookupError, err)
 	}
 }
@@ -114,7 +107,7 @@ func (r *Reconciler) observeDeletion(ctx context.Context, apply *infrav1.Workspa
 	if apply.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	if f.DeletionHeld, err = r.owners().HeldBy(ctx, apply); err != nil {
+	if f.DeletionHeld, err = r.heldByOwner(ctx, apply); err != nil {
 		return err
 	}
 	if f.RetainConflict, err = r.retainConflict(ctx, apply); err != nil {
@@ -158,16 +151,16 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 		again.Recorded = f.Live.Spec()
 		f.Rendered, f.RenderErrors = render.Workspace(again)
 	}
-	if f.Ownership = workspace.Foreign; f.OlderClaim == "" { // Whatever this object records, also during its deletion.
+	if f.Ownership = render.Foreign; f.OlderClaim == "" { // Whatever this object records, also during its deletion.
 		f.Ownership = f.Live.Owner(apply, f.Rendered)
 	}
-	if f.Block == nil && f.Ownership == workspace.Foreign && f.OlderClaim == "" && !f.Live.Claimed() {
+	if f.Block == nil && f.Ownership == render.Foreign && f.OlderClaim == "" && !f.Live.Claimed() {
 		f.Block = f.GateDecision.BlockUnclaimed
 	}
 	f.Findings = f.desired().Compare()
 	var unreconciled types.UID
 	if f.Live.Unreconciled() {
-		unreconciled = f.Live.UID()
+		unreconciled = f.Live.GetUID()
 	}
 	f.UnreconciledFor = r.lastObserved(apply).UnreconciledFor(unreconciled, f.Now)
 	r.Unclaimed.Report(client.ObjectKeyFromObject(apply), f.UnreconciledFor)
@@ -183,7 +176,7 @@ func (r *Reconciler) recognizeRevision(apply *infrav1.WorkspaceTemplateApply, f 
 	if f.Current == nil || f.hasRevision() || f.LookupError != nil || f.Live.Scope() != f.Current.Spec.WorkspaceScope.OrDefault() {
 		return
 	}
-	if rendered, errs := r.renderCurrent(apply, f); len(errs) == 0 && !f.Live.Differs(rendered) {
+	if rendered, errs := r.renderCurrent(apply, f); len(errs) == 0 && !rendered.Differs(f.Live.Unstructured) {
 		f.Template, f.Revision, f.RevisionMissing, f.Rendered = f.Current, f.CurrentRevision, false, rendered
 	}
 }
@@ -218,7 +211,7 @@ func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.Workspac
 		p.Failure = r.Workspaces.ExplainPreview(ctx, p.Live, f.Live)
 	}
 	p.Ready = p.Ready || f.canBePreviewed()
-	p.Wanted, err = f.Live.Preview(apply, wanted)
+	p.Wanted, err = wanted.Preview(f.Live.Unstructured, apply)
 	return err
 }
 
@@ -301,8 +294,8 @@ func (r *Reconciler) observeOwners(ctx context.Context, apply *infrav1.Workspace
 	}
 	// The manager may not be able to read owners of other controllers. Only a restored object waits for them, unless a user confirmed
 	// the Workspace.
-	mustRead := f.Restored && (f.Live == nil || apply.Annotations[naming.AdoptWorkspaceAnnotation] != string(f.Live.UID()))
-	f.OwnerMissing, err = r.owners().Missing(ctx, apply, mustRead)
+	mustRead := f.Restored && (f.Live == nil || apply.Annotations[naming.AdoptWorkspaceAnnotation] != string(f.Live.GetUID()))
+	f.OwnerMissing, err = r.missingOwner(ctx, apply, mustRead)
 	return err
 }
 

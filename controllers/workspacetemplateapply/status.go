@@ -15,11 +15,11 @@ import (
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
-	"github.com/capt-provider/capt/controllers/workspacetemplateapply/dependencies"
 )
 
 // status computes the status from facts and plan. Fields that depend on neither are kept.
@@ -34,7 +34,7 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 		return
 	}
 	if f.owned() {
-		s.WorkspaceName, s.WorkspaceRef = f.Name, f.Live.Reference()
+		s.WorkspaceName, s.WorkspaceRef = f.Name, render.ReferenceTo(f.Live.Unstructured)
 		s.Outputs = observation.Outputs
 	}
 	if observation.Applied {
@@ -217,7 +217,7 @@ func dependenciesReady(f *Facts) engine.Condition {
 			"dependencies cannot be read: "+failure.OneLine(f.LookupError.Error())+". CAPT retries")
 	}
 	if len(f.Missing) > 0 {
-		return engine.False(infrav1.DependenciesReadyCondition, infrav1.WaitingForDependenciesReason, dependencies.Message(f.Missing))
+		return engine.False(infrav1.DependenciesReadyCondition, infrav1.WaitingForDependenciesReason, missingMessage(f.Missing))
 	}
 	return engine.True(infrav1.DependenciesReadyCondition, infrav1.DependenciesReadyReason, "")
 }

@@ -32,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
@@ -287,7 +288,7 @@ func ownerChanged() predicate.Predicate {
 	}
 	stateOf := func(object client.Object) state {
 		owner := object.(engine.Object)
-		return state{engine.IsDeletionProtected(owner), engine.DeletionContinues(owner), conditions.GetReason(owner, infrav1.DeletingCondition)}
+		return state{desired.IsDeletionProtected(owner), engine.DeletionContinues(owner), conditions.GetReason(owner, infrav1.DeletingCondition)}
 	}
 	held := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return stateOf(e.ObjectOld) != stateOf(e.ObjectNew) }}
 	return predicate.Or[client.Object](predicate.AnnotationChangedPredicate{}, held)

@@ -1,11 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package owners reads the owners of an object: which one pauses it, which one protects it from deletion, and which one does not exist.
-//
-// A backup restores owner references with UIDs of owners that no longer exist. The garbage collector then deletes the object, and that must
-// not destroy the resources of its Workspace. So nothing is recorded or created for an object before its owners, and their owners, exist.
-package owners
+package workspacetemplateapply
 
 import (
 	"context"
@@ -26,29 +22,26 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
-// Reader reads owners, from the API server when the cache does not have them.
-type Reader struct{ Cached, Uncached client.Reader }
-
-// PausedBy reports why the controller of an object is paused by its own annotation; empty when it is not. A paused controller writes
+// pausedByOwner reports why the controller of an object is paused by its own annotation; empty when it is not. A paused controller writes
 // nothing, but an edited template, or the garbage collector, would still change what it controls. The pause of a Cluster is observed by its
 // label.
-func (r Reader) PausedBy(ctx context.Context, object metav1.Object) (string, error) {
-	controller, err := controllerOf(ctx, object, r.Cached, r.Uncached)
+func (r *Reconciler) pausedByOwner(ctx context.Context, object metav1.Object) (string, error) {
+	controller, err := controllerOf(ctx, object, r.Client, r.Uncached)
 	if err != nil || controller == nil {
 		return "", err
 	}
-	why := engine.Paused(nil, controller)
+	why := desired.Paused(nil, controller)
 	if why == "" {
 		return "", nil
 	}
-	return fmt.Sprintf("%s, which controls this object, is paused: %s", description(object), why), nil
+	return fmt.Sprintf("%s, which controls this object, is paused: %s", controllerName(object), why), nil
 }
 
-// HeldBy returns why the controller of a WorkspaceTemplateApply forbids to destroy its cloud resources; nil when it does not: it is protected from
+// heldByOwner returns why the controller of a WorkspaceTemplateApply forbids to destroy its cloud resources; nil when it does not: it is protected from
 // deletion, or it is being deleted although a Cluster refers to it. While the controller is being deleted, everything that it controls is held:
 // foreground deletion deletes all of that. Otherwise it protects only its own WorkspaceTemplateApply, because a Fargate profile that was removed
 // from spec is deleted. The controller is read from the API server, because a destroy cannot be reverted.
-func (r Reader) HeldBy(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*engine.Hold, error) {
+func (r *Reconciler) heldByOwner(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*desired.Blocked, error) {
 	controller, err := controllerOf(ctx, apply, r.Uncached)
 	if err != nil || controller == nil {
 		return nil, err
@@ -60,14 +53,13 @@ func (r Reader) HeldBy(ctx context.Context, apply *infrav1.WorkspaceTemplateAppl
 	case *controlplanev1.CAPTControlPlane:
 		own = c.Spec.WorkspaceTemplateApplyRef.Name
 	}
-	if engine.IsDeletionProtected(controller) && (!controller.GetDeletionTimestamp().IsZero() || own == apply.Name) {
-		protected := desired.DeletionProtected(description(apply))
-		return &engine.Hold{Reason: protected.Reason, Message: protected.Message}, nil
+	if desired.IsDeletionProtected(controller) && (!controller.GetDeletionTimestamp().IsZero() || own == apply.Name) {
+		return desired.DeletionProtected(controllerName(apply)), nil
 	}
 	if engine.DeletionContinues(controller) {
 		return nil, nil
 	}
-	return engine.HeldByClusters(ctx, r.Cached, controller, description(apply))
+	return engine.HeldByClusters(ctx, r.Client, controller, controllerName(apply))
 }
 
 // controllerOf returns the CAPTCluster or CAPTControlPlane that controls an object, from the first reader that has it; nil when there is none.
@@ -95,17 +87,17 @@ func controllerOf(ctx context.Context, object metav1.Object, readers ...client.R
 	return found, nil
 }
 
-// description is the kind and the name of the controller of an object.
-func description(object metav1.Object) string {
+// controllerName is the kind and the name of the controller of an object.
+func controllerName(object metav1.Object) string {
 	controller := metav1.GetControllerOf(object)
 	return controller.Kind + " " + controller.Name
 }
 
-// Missing describes an owner of an object, or of its owners, that does not exist; empty when there is none. With mustRead, an owner that
+// missingOwner describes an owner of an object, or of its owners, that does not exist; empty when there is none. With mustRead, an owner that
 // the manager may not read counts as missing.
-func (r Reader) Missing(ctx context.Context, object metav1.Object, mustRead bool) (string, error) {
+func (r *Reconciler) missingOwner(ctx context.Context, object metav1.Object, mustRead bool) (string, error) {
 	missing, err := desired.MissingOwner(object, func(namespace string, ref metav1.OwnerReference) (metav1.Object, bool, error) {
-		owner, err := r.owner(ctx, namespace, ref)
+		owner, err := r.readOwner(ctx, namespace, ref)
 		switch {
 		case apierrors.IsForbidden(err), meta.IsNoMatchError(err):
 			if mustRead {
@@ -131,11 +123,11 @@ func (e *unreadableError) Error() string {
 	return fmt.Sprintf("owner %s %s (UID %s) cannot be read (if it exists, set annotation %s to the UID of the Workspace)", e.Kind, e.Name, e.UID, naming.AdoptWorkspaceAnnotation)
 }
 
-// owner reads an owner; nil when no object has its UID.
-func (r Reader) owner(ctx context.Context, namespace string, ref metav1.OwnerReference) (metav1.Object, error) {
+// readOwner reads an owner; nil when no object has its UID.
+func (r *Reconciler) readOwner(ctx context.Context, namespace string, ref metav1.OwnerReference) (metav1.Object, error) {
 	key := client.ObjectKey{Namespace: namespace, Name: ref.Name}
 	if cached := watchedKind(ref); cached != nil {
-		if err := r.Cached.Get(ctx, key, cached); err == nil && cached.GetUID() == ref.UID {
+		if err := r.Client.Get(ctx, key, cached); err == nil && cached.GetUID() == ref.UID {
 			return cached, nil
 		}
 	}

@@ -1,24 +1,22 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observed has what the controller last observed of a WorkspaceTemplateApply. It is lost when the manager restarts; at worst, an event
-// or a request is repeated.
-package observed
+package workspacetemplateapply
 
 import (
+	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capt-provider/capt/api/terraform/failure"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 )
 
-// RejectedInterval is how often a Workspace that the API server rejected is sent again without a change: the CRD, or an admission rule of
-// the cluster, may have changed.
-const RejectedInterval = 10 * time.Minute
-
-// State of one WorkspaceTemplateApply, see engine.StateOf.
-type State struct {
+// lastSeen is what the controller last observed of a WorkspaceTemplateApply, see engine.StateOf. It is lost when the manager restarts; at worst, an
+// event or a request is repeated.
+type lastSeen struct {
 	unreconciled firstSeen
 	rejected     *rejection
 	failure      explained
@@ -34,9 +32,9 @@ type explained struct {
 	failure.Report
 }
 
-// Request identifies a write to the API server: a revision, for a generation of a Workspace. A user repeats it with captctl reconcile, which
+// writeRequest identifies a write to the API server: a revision, for a generation of a Workspace. A user repeats it with captctl reconcile, which
 // changes the annotation reconcile-at.
-type Request struct {
+type writeRequest struct {
 	Revision    string
 	Workspace   types.UID
 	Generation  int64
@@ -44,7 +42,7 @@ type Request struct {
 }
 
 type rejection struct {
-	request Request
+	request writeRequest
 	why     string
 	at      time.Time
 }
@@ -52,7 +50,7 @@ type rejection struct {
 // Failure returns the report of the error with a hash; an empty hash means no error. While the hash is unchanged, the cached report is returned:
 // Secrets that the error quotes may have changed since, and their old values would not be redacted. explain returns a report, and whether to
 // cache it.
-func (s *State) Failure(errorHash string, explain func() (failure.Report, bool)) failure.Report {
+func (s *lastSeen) Failure(errorHash string, explain func() (failure.Report, bool)) failure.Report {
 	if errorHash == "" {
 		s.failure = explained{}
 		return failure.Report{}
@@ -68,7 +66,7 @@ func (s *State) Failure(errorHash string, explain func() (failure.Report, bool))
 }
 
 // UnreconciledFor returns for how long this process has seen a Workspace without a sign of the provider; an empty UID means that there is none.
-func (s *State) UnreconciledFor(workspace types.UID, now time.Time) time.Duration {
+func (s *lastSeen) UnreconciledFor(workspace types.UID, now time.Time) time.Duration {
 	if workspace == "" || s.unreconciled.workspace != workspace {
 		s.unreconciled = firstSeen{workspace: workspace, at: now}
 		return 0
@@ -77,7 +75,7 @@ func (s *State) UnreconciledFor(workspace types.UID, now time.Time) time.Duratio
 }
 
 // Reject records that the API server rejected a request, and reports whether the same was not rejected before.
-func (s *State) Reject(request Request, why string, now time.Time) (first bool) {
+func (s *lastSeen) Reject(request writeRequest, why string, now time.Time) (first bool) {
 	first = s.rejected == nil || s.rejected.request != request || s.rejected.why != why
 	s.rejected = &rejection{request, why, now}
 	return first
@@ -85,7 +83,7 @@ func (s *State) Reject(request Request, why string, now time.Time) (first bool) 
 
 // Rejected returns why the API server rejected the same request, and when to send it again; empty when it did not, or when that time has
 // come. A nil request means that there is none.
-func (s *State) Rejected(request *Request, now time.Time) (why string, next time.Time) {
+func (s *lastSeen) Rejected(request *writeRequest, now time.Time) (why string, next time.Time) {
 	if s.rejected == nil {
 		return "", time.Time{}
 	}
@@ -93,8 +91,41 @@ func (s *State) Rejected(request *Request, now time.Time) (why string, next time
 		s.rejected = nil
 		return "", time.Time{}
 	}
-	if next = s.rejected.at.Add(RejectedInterval); !now.Before(next) {
+	if next = s.rejected.at.Add(previews.RejectedInterval); !now.Before(next) {
 		return "", time.Time{} // The rejection stays recorded, so that a repetition is not logged again.
 	}
 	return s.rejected.why, next
+}
+
+// failedInputs has the objects that failed runs of Terraform used, so that a change of one causes a reconcile.
+type failedInputs struct {
+	lock sync.Mutex
+	// of has the inputs of a WorkspaceTemplateApply, as from workspace.InputKey.
+	of map[types.NamespacedName][]string
+}
+
+// Set replaces the inputs of a WorkspaceTemplateApply; none removes it.
+func (i *failedInputs) Set(apply types.NamespacedName, inputs []string) {
+	i.lock.Lock()
+	defer i.lock.Unlock()
+	if len(inputs) == 0 {
+		delete(i.of, apply)
+		return
+	}
+	if i.of == nil {
+		i.of = map[types.NamespacedName][]string{}
+	}
+	i.of[apply] = inputs
+}
+
+// Users lists the WorkspaceTemplateApplies whose failed runs used an object.
+func (i *failedInputs) Users(input string) (users []types.NamespacedName) {
+	i.lock.Lock()
+	defer i.lock.Unlock()
+	for apply, inputs := range i.of {
+		if slices.Contains(inputs, input) {
+			users = append(users, apply)
+		}
+	}
+	return users
 }

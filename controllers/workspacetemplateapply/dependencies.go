@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dependencies reports what a WorkspaceTemplateApply waits for, and why that is not ready.
-package dependencies
+package workspacetemplateapply
 
 import (
 	"context"
@@ -24,21 +23,11 @@ import (
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
 )
 
-const (
-	secretKind = "Secret"
-	// maxNamed limits how many dependencies a message names.
-	maxNamed = 20
-)
+// maxNamed limits how many dependencies a message names.
+const maxNamed = 20
 
-// Reader reads dependencies. Secrets are read from the API server: their values are not cached.
-type Reader struct {
-	Client     client.Reader
-	Uncached   client.Reader
-	Workspaces *workspace.Client
-}
-
-// Missing lists what a WorkspaceTemplateApply waits for, and since when.
-func (r Reader) Missing(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, now time.Time) ([]infrav1.MissingDependency, error) {
+// missingDependencies lists what a WorkspaceTemplateApply waits for, and since when. Secrets are read from the API server: their values are not cached.
+func (r *Reconciler) missingDependencies(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, now time.Time) ([]infrav1.MissingDependency, error) {
 	var missing []infrav1.MissingDependency
 	for _, dependency := range apply.Spec.WaitForSecrets {
 		found, err := r.missingSecret(ctx, apply, dependency)
@@ -74,8 +63,8 @@ func missingSince(missing *infrav1.MissingDependency, before []infrav1.MissingDe
 	return before[i].Since
 }
 
-// Message lists missing dependencies in a sentence.
-func Message(missing []infrav1.MissingDependency) string {
+// missingMessage lists missing dependencies in a sentence.
+func missingMessage(missing []infrav1.MissingDependency) string {
 	var phrases []string
 	for i, m := range missing {
 		if i == maxNamed {
@@ -88,10 +77,10 @@ func Message(missing []infrav1.MissingDependency) string {
 }
 
 // missingSecret lists what a Secret lacks. A Secret of another namespace counts as missing.
-func (r Reader) missingSecret(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, dependency infrav1.SecretDependency) ([]infrav1.MissingDependency, error) {
+func (r *Reconciler) missingSecret(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, dependency infrav1.SecretDependency) ([]infrav1.MissingDependency, error) {
 	var missing []infrav1.MissingDependency
 	add := func(key, format string, args ...any) {
-		missing = append(missing, infrav1.MissingDependency{Kind: secretKind, Name: dependency.Name, Key: key, Message: fmt.Sprintf(format, args...)})
+		missing = append(missing, infrav1.MissingDependency{Kind: "Secret", Name: dependency.Name, Key: key, Message: fmt.Sprintf(format, args...)})
 	}
 	if dependency.Namespace != "" && dependency.Namespace != apply.Namespace {
 		add("", "Secret %s must be in namespace %s, the namespace of this object. Correct its namespace in spec.waitForSecrets", dependency.Name, apply.Namespace)
@@ -116,8 +105,8 @@ func (r Reader) missingSecret(ctx context.Context, apply *infrav1.WorkspaceTempl
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	cause, err := r.causeOf(ctx, apply, client.MatchingFields{index.ConnectionSecret: apply.Namespace + "/" + dependency.Name})
-	missing[len(missing)-1].Message += cause
+	writers, err := r.list(ctx, client.InNamespace(apply.Namespace), client.MatchingFields{index.ConnectionSecret: apply.Namespace + "/" + dependency.Name})
+	missing[len(missing)-1].Message += desired.FailureCause(writers, apply)
 	return missing, err
 }
 
@@ -133,17 +122,17 @@ func isEmpty(secret *corev1.Secret) bool {
 
 // missingWorkspace describes why a Workspace is not up to date; empty when it is. Its WorkspaceTemplateApply knows the desired spec. A
 // Workspace without one is checked by its own conditions.
-func (r Reader) missingWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, dependency infrav1.WorkspaceDependency) (string, error) {
+func (r *Reconciler) missingWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, dependency infrav1.WorkspaceDependency) (string, error) {
 	namespace := apply.DependencyKey(dependency).Namespace
-	providers, err := r.listApplies(ctx, namespace, client.MatchingFields{index.WorkspaceName: dependency.Name})
+	providers, err := r.list(ctx, client.InNamespace(namespace), client.MatchingFields{index.WorkspaceName: dependency.Name})
 	if err != nil {
 		return "", err
 	}
-	return desired.MissingWorkspace(apply, dependency, providers, func() (bool, bool, error) { return r.unowned(ctx, namespace, dependency.Name) })
+	return desired.MissingWorkspace(apply, dependency, providers, func() (bool, bool, error) { return r.unownedWorkspace(ctx, namespace, dependency.Name) })
 }
 
-// unowned reports on a Workspace without a WorkspaceTemplateApply by its own conditions. That one of another namespace exists is not disclosed.
-func (r Reader) unowned(ctx context.Context, namespace, name string) (exists, upToDate bool, err error) {
+// unownedWorkspace reports on a Workspace without a WorkspaceTemplateApply by its own conditions. That one of another namespace exists is not disclosed.
+func (r *Reconciler) unownedWorkspace(ctx context.Context, namespace, name string) (exists, upToDate bool, err error) {
 	for _, scope := range terraform.Scopes() {
 		live, err := r.Workspaces.Get(ctx, scope, namespace, name)
 		switch {
@@ -163,11 +152,11 @@ func (r Reader) unowned(ctx context.Context, namespace, name string) (exists, up
 
 // belongsTo reports whether a Workspace belongs to a namespace. A cluster-wide one without a claim belongs to the
 // namespace of the WorkspaceTemplateApply whose status, which users cannot write, records it, or else to that of its connection Secret.
-func (r Reader) belongsTo(ctx context.Context, namespace string, live *workspace.Live, name string) (bool, error) {
+func (r *Reconciler) belongsTo(ctx context.Context, namespace string, live *workspace.Live, name string) (bool, error) {
 	if live.Scope() != terraform.ScopeCluster || live.Claimed() {
 		return !live.ClaimedElsewhere(namespace), nil
 	}
-	named, err := r.listApplies(ctx, "", client.MatchingFields{index.WorkspaceName: name})
+	named, err := r.list(ctx, client.MatchingFields{index.WorkspaceName: name})
 	if err != nil {
 		return false, err
 	}
@@ -176,23 +165,10 @@ func (r Reader) belongsTo(ctx context.Context, namespace string, live *workspace
 			return named[i].Namespace == namespace, nil
 		}
 	}
-	derived, err := r.listApplies(ctx, namespace, client.MatchingFields{index.DerivedName: name})
+	derived, err := r.list(ctx, client.InNamespace(namespace), client.MatchingFields{index.DerivedName: name})
 	if err != nil || slices.ContainsFunc(derived, func(apply infrav1.WorkspaceTemplateApply) bool { return apply.Status.WorkspaceName == name }) {
 		return err == nil, err
 	}
 	ref := live.Spec().WriteConnectionSecretToRef
 	return ref != nil && ref.Namespace == namespace, nil
-}
-
-func (r Reader) causeOf(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, match client.MatchingFields) (string, error) {
-	owners, err := r.listApplies(ctx, apply.Namespace, match)
-	return desired.FailureCause(owners, apply), err
-}
-
-func (r Reader) listApplies(ctx context.Context, namespace string, match client.MatchingFields) ([]infrav1.WorkspaceTemplateApply, error) {
-	var list infrav1.WorkspaceTemplateApplyList
-	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), match); err != nil {
-		return nil, fmt.Errorf("listing WorkspaceTemplateApplies: %w", err)
-	}
-	return list.Items, nil
 }
