@@ -21,7 +21,6 @@ import (
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/applies"
 )
 
 // Workspace is a Workspace, and what would change in it.
@@ -68,12 +67,12 @@ func (w *Workspace) because(blocked *desired.Blocked) {
 // newWorkspace returns the recorded Workspace of a unit.
 func newWorkspace(u *Unit) Workspace {
 	apply := u.Apply()
-	w := Workspace{Name: applies.RecordedWorkspace(apply), Apply: validation.KeyOf(apply).String(), Template: apply.TemplateKey().String(), Action: ActionBlocked}
+	w := Workspace{Name: validation.RecordedWorkspace(apply), Apply: naming.KeyOf(apply).String(), Template: apply.TemplateKey().String(), Action: ActionBlocked}
 	if ref := apply.Status.WorkspaceRef; ref != nil {
 		w.Namespace = ref.Namespace
 	}
 	if u.Cluster != nil {
-		w.Cluster = validation.KeyOf(u.Cluster).String()
+		w.Cluster = naming.KeyOf(u.Cluster).String()
 	}
 	return w
 }
@@ -210,7 +209,7 @@ func (f *Fleet) workspace(u *Unit) (*desired.Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &desired.Workspace{Apply: apply, Template: template, Name: applies.WorkspaceName(apply, template)}
+	w := &desired.Workspace{Apply: apply, Template: template, Name: validation.WorkspaceName(apply, template)}
 	if w.Live, err = f.live(w, u.deleting()); err != nil {
 		return nil, err
 	}

@@ -11,12 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation/applies"
-	"github.com/capt-provider/capt/api/validation/ownership"
+	"github.com/capt-provider/capt/api/validation"
 )
 
 // deleting reports whether the WorkspaceTemplateApply is being deleted, or its owner deletes it.
@@ -93,7 +93,7 @@ func (f *Fleet) ownerHeld(u *Unit) *desired.Blocked {
 // referring returns the Clusters that refer to an object.
 func (f *Fleet) referring(object metav1.Object) (found []*clusterv1.Cluster) {
 	for i := range f.Clusters {
-		if ownership.RefersTo(&f.Clusters[i], object) {
+		if claim.RefersTo(&f.Clusters[i], object) {
 			found = append(found, &f.Clusters[i])
 		}
 	}
@@ -148,7 +148,7 @@ func (f *Fleet) controlPlanesOf(c *infrav1.CAPTCluster) (names []string) {
 // applyHeld returns why the deletion of the WorkspaceTemplateApply destroys nothing.
 func (f *Fleet) applyHeld(u *Unit) *desired.Blocked {
 	apply := u.Live
-	if conflict := applies.RetainConflict(apply, f.in(apply.Namespace)); conflict != "" {
+	if conflict := validation.RetainConflict(apply, f.in(apply.Namespace)); conflict != "" {
 		return &desired.Blocked{Reason: infrav1.DeletionPolicyConflictReason, Message: conflict}
 	}
 	if own := u.Owner != nil && !u.Obsolete; own && desired.IsDeletionProtected(u.Owner) {

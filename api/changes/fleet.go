@@ -23,8 +23,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/consumption"
-	"github.com/capt-provider/capt/api/validation/ownership"
 )
 
 // Source reads the objects that are needed one by one. A nil object does not exist.
@@ -84,7 +82,7 @@ func (f *Fleet) Units(cluster string) (found []Unit, err error) {
 	owned := map[types.NamespacedName]bool{}
 	add := func(units []Unit, err error) error {
 		for _, u := range units {
-			owned[validation.KeyOf(u.Apply())] = true
+			owned[naming.KeyOf(u.Apply())] = true
 		}
 		found = append(found, units...)
 		return err
@@ -109,7 +107,7 @@ func (f *Fleet) Units(cluster string) (found []Unit, err error) {
 		}
 	}
 	slices.SortFunc(found[rest:], func(a, b Unit) int {
-		return cmp.Compare(validation.KeyOf(a.Live).String(), validation.KeyOf(b.Live).String())
+		return cmp.Compare(naming.KeyOf(a.Live).String(), naming.KeyOf(b.Live).String())
 	})
 	return found, nil
 }
@@ -129,10 +127,10 @@ func (f *Fleet) cluster(namespace, name string) *clusterv1.Cluster {
 
 // group returns the Cluster below which an owner is listed: the one that owns it, or that refers to it; nil without one.
 func (f *Fleet) group(owner validation.Owner) *clusterv1.Cluster {
-	if c := f.cluster(owner.GetNamespace(), validation.OwnerCluster(owner)); c != nil {
+	if c := f.cluster(owner.GetNamespace(), claim.OwnerCluster(owner)); c != nil {
 		return c
 	}
-	if i := slices.IndexFunc(f.Clusters, func(c clusterv1.Cluster) bool { return ownership.RefersTo(&c, owner) }); i >= 0 {
+	if i := slices.IndexFunc(f.Clusters, func(c clusterv1.Cluster) bool { return claim.RefersTo(&c, owner) }); i >= 0 {
 		return &f.Clusters[i]
 	}
 	return nil
@@ -207,7 +205,7 @@ func (f *Fleet) permitted(key types.NamespacedName, namespace string) (*infrav1.
 	return template, nil
 }
 
-func (f *Fleet) templateFacts(ref infrav1.WorkspaceTemplateReference, namespace string, fields []consumption.TypedField) *desired.TemplateFacts {
+func (f *Fleet) templateFacts(ref infrav1.WorkspaceTemplateReference, namespace string, fields []validation.TypedField) *desired.TemplateFacts {
 	key := ref.Key(namespace)
 	template, err := f.permitted(key, namespace)
 	facts := desired.Template(key, template, err, fields)
@@ -240,11 +238,11 @@ func (f *Fleet) unit(cluster *clusterv1.Cluster, object validation.Owner, kind, 
 }
 
 func (f *Fleet) vpcUnit(cluster *clusterv1.Cluster, c *infrav1.CAPTCluster) (u Unit, err error) {
-	vpc := &desired.VPC{CAPTCluster: c, Cluster: f.cluster(c.Namespace, validation.OwnerCluster(c))}
-	want := claim.ExpectationOfCAPTCluster(c, validation.ClusterName(c))
+	vpc := &desired.VPC{CAPTCluster: c, Cluster: f.cluster(c.Namespace, claim.OwnerCluster(c))}
+	want := claim.ExpectationOfCAPTCluster(c, claim.ClusterName(c))
 	vpc.Existing = f.find(c, c.Spec.WorkspaceTemplateApplyRef, want)
 	template := c.Spec.VPC.Template
-	vpc.Template = f.templateFacts(template.Ref, c.Namespace, consumption.VPCFields(&c.Spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
+	vpc.Template = f.templateFacts(template.Ref, c.Namespace, validation.VPCFields(&c.Spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
 	name := types.NamespacedName{Namespace: c.Namespace, Name: cmp.Or(c.Spec.WorkspaceTemplateApplyRef.Name, want.SchemeName)}
 	u, err = f.unit(cluster, c, "CAPTCluster", naming.CAPTClusterFieldManager, vpc.Existing, name, vpc)
 	u.template = template.Ref
@@ -253,12 +251,12 @@ func (f *Fleet) vpcUnit(cluster *clusterv1.Cluster, c *infrav1.CAPTCluster) (u U
 
 // controlPlane returns a control plane with the facts about it.
 func (f *Fleet) controlPlane(c *controlplanev1.CAPTControlPlane) *desired.ControlPlane {
-	d := desired.NewControlPlane(c, f.cluster(c.Namespace, validation.OwnerCluster(c)), nil)
+	d := desired.NewControlPlane(c, f.cluster(c.Namespace, claim.OwnerCluster(c)), nil)
 	if d.Cluster != nil && desired.HasCAPTCluster(d.Cluster) {
 		d.CAPTCluster = f.CAPTClusters[types.NamespacedName{Namespace: c.Namespace, Name: d.Cluster.Spec.InfrastructureRef.Name}]
 	}
-	d.Existing = f.find(c, c.Spec.WorkspaceTemplateApplyRef, claim.ExpectationOfControlPlane(c, validation.ClusterName(c)))
-	d.Template = f.templateFacts(c.Spec.WorkspaceTemplateRef, c.Namespace, consumption.ControlPlaneFields(c))
+	d.Existing = f.find(c, c.Spec.WorkspaceTemplateApplyRef, claim.ExpectationOfControlPlane(c, claim.ClusterName(c)))
+	d.Template = f.templateFacts(c.Spec.WorkspaceTemplateRef, c.Namespace, validation.ControlPlaneFields(c))
 	if d.Cluster != nil && c.DeletionTimestamp.IsZero() {
 		objects := &graph.Objects{ControlPlane: c, Cluster: d.Cluster, CAPTCluster: d.CAPTCluster, Applies: sorted(f.Applies)}
 		d.Cycle, d.CycleBlocks = objects.Cycle()
@@ -349,7 +347,7 @@ func (f *Fleet) pausedBy(u *Unit) string {
 
 // olderClaim returns the other WorkspaceTemplateApply with an older claim to the Workspace.
 func (f *Fleet) olderClaim(w *desired.Workspace) string {
-	if w.Name == "" || w.Live != nil && w.Live.GetAnnotations()[naming.ClaimAnnotation] == naming.Claim(validation.KeyOf(w.Apply)) {
+	if w.Name == "" || w.Live != nil && w.Live.GetAnnotations()[naming.ClaimAnnotation] == naming.Claim(naming.KeyOf(w.Apply)) {
 		return ""
 	}
 	clusterWide := w.Template != nil && w.Template.Spec.WorkspaceScope == terraform.ScopeCluster
@@ -359,7 +357,7 @@ func (f *Fleet) olderClaim(w *desired.Workspace) string {
 	var others []infrav1.WorkspaceTemplateApply
 	for _, other := range sorted(f.Applies) {
 		near := clusterWide || other.Namespace == w.Apply.Namespace
-		if near && other.Spec.WorkspaceName == w.Name && validation.KeyOf(other) != validation.KeyOf(w.Apply) {
+		if near && other.Spec.WorkspaceName == w.Name && naming.KeyOf(other) != naming.KeyOf(w.Apply) {
 			others = append(others, *other)
 		}
 	}

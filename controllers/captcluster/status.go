@@ -20,7 +20,7 @@ import (
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 )
@@ -30,7 +30,7 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) {
 	s := &captCluster.Status
 	s.ObservedGeneration = captCluster.Generation
 	if f.Cluster != nil && f.Cluster.Spec.ControlPlaneEndpoint.IsValid() {
-		endpoint := owners.RepairEndpoint(f.Cluster.Spec.ControlPlaneEndpoint)
+		endpoint := validation.RepairEndpoint(f.Cluster.Spec.ControlPlaneEndpoint)
 		s.Endpoint = endpoint.String()
 	}
 	engine.SetNegativePolarity(captCluster, engine.PausedCondition(f.Paused), engine.ClusterConflict(f.Clusters))

@@ -14,7 +14,7 @@ import (
 
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation/applies"
+	"github.com/capt-provider/capt/api/validation"
 )
 
 // ObserveDeletion reads what the deletion of an owner depends on. profiles are the WorkspaceTemplateApplies of its Fargate profiles. CAPT creates no
@@ -42,7 +42,7 @@ func (r Reader) ObserveDeletion(ctx context.Context, f *Facts, owner client.Obje
 	}
 	var conflicts []string
 	for _, apply := range own {
-		if conflict := applies.RetainConflict(apply, list.Items); conflict != "" {
+		if conflict := validation.RetainConflict(apply, list.Items); conflict != "" {
 			conflicts = append(conflicts, conflict)
 		}
 	}

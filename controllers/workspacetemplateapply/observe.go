@@ -24,7 +24,7 @@ import (
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
-	"github.com/capt-provider/capt/api/validation/applies"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
@@ -69,7 +69,7 @@ func (r *Reconciler) observeTemplate(ctx context.Context, apply *infrav1.Workspa
 	f.TemplateKey = apply.TemplateKey()
 	templates := workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace}
 	f.Template, f.LookupError = templates.Permitted(ctx, f.TemplateKey, apply.Namespace)
-	f.Name = applies.WorkspaceName(apply, f.Template)
+	f.Name = validation.WorkspaceName(apply, f.Template)
 	if f.Template != nil {
 		f.LookupError = r.observeRevision(ctx, templates, apply, f)
 	}
@@ -269,7 +269,7 @@ func (r *Reconciler) findWorkspace(ctx context.Context, apply *infrav1.Workspace
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
 	live, err := r.Workspaces.Get(ctx, f.Template.Spec.WorkspaceScope, apply.Namespace, f.Name)
-	unexpectedlyAbsent := retained(apply) && apply.Status.WorkspaceRef != nil || f.desired().Compare().LostState != "" || applies.IsStateUnknown(apply, f.Template)
+	unexpectedlyAbsent := retained(apply) && apply.Status.WorkspaceRef != nil || f.desired().Compare().LostState != "" || validation.IsStateUnknown(apply, f.Template)
 	if live == nil && err == nil && unexpectedlyAbsent { // Confirmed by the API server, and in the other scope, before it is reported.
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
@@ -322,7 +322,7 @@ func (r *Reconciler) retainConflict(ctx context.Context, apply *infrav1.Workspac
 		}
 		others = append(others, found...)
 	}
-	return applies.RetainConflict(apply, others), nil
+	return validation.RetainConflict(apply, others), nil
 }
 
 // dependentsOf returns why the Workspace is not destroyed before those that depend on it.

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
@@ -51,7 +51,7 @@ func (r *run) unrepaired(ctx context.Context, ref migrate.ObjectRef) (string, er
 	}
 	host, _, _ := unstructured.NestedString(live.Object, "spec", "controlPlaneEndpoint", "host")
 	kind, _, _ := unstructured.NestedString(live.Object, "spec", "controlPlaneRef", "kind")
-	repaired := owners.RepairEndpoint(clusterv1.APIEndpoint{Host: host}).Host
+	repaired := validation.RepairEndpoint(clusterv1.APIEndpoint{Host: host}).Host
 	if repaired == host || repaired == "" || kind != "CAPTControlPlane" {
 		return "", nil
 	}

@@ -24,7 +24,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
@@ -143,7 +143,7 @@ func stateOf(owners []*owner) plan.UnitState {
 func endpointStep(cluster *clusterv1.Cluster) *plan.Step {
 	var c change
 	stored := cluster.Spec.ControlPlaneEndpoint
-	if repaired := owners.RepairEndpoint(stored); repaired.Host != "" {
+	if repaired := validation.RepairEndpoint(stored); repaired.Host != "" {
 		c.set("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host, whyEndpoint)
 		c.set("/spec/controlPlaneEndpoint/port", stored.Port, repaired.Port, "the port of its API server")
 	}

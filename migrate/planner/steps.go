@@ -15,7 +15,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/render"
-	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
@@ -101,7 +101,7 @@ func (o *owner) ownerSteps() []plan.Step {
 	}
 	if o.controlPlane != nil {
 		stored := o.controlPlane.Spec.ControlPlaneEndpoint
-		if repaired := owners.RepairEndpoint(stored); repaired.Host != "" {
+		if repaired := validation.RepairEndpoint(stored); repaired.Host != "" {
 			c.set("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host, whyEndpoint)
 		}
 	}

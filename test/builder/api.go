@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/capt-provider/capt/api/claim"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation/ownership"
 )
 
 // Indexes makes the indexes of a manager's cache in a fake client.
@@ -41,8 +41,8 @@ type API struct {
 // Clients prepares a fake API server with objects.
 func Clients(objects ...client.Object) *fake.ClientBuilder {
 	return fake.NewClientBuilder().WithScheme(Scheme()).WithObjects(objects...).WithReturnManagedFields().
-		WithIndex(&clusterv1.Cluster{}, ownership.ClusterIndex, func(cluster client.Object) []string {
-			return ownership.ClusterKeys(cluster.(*clusterv1.Cluster))
+		WithIndex(&clusterv1.Cluster{}, claim.ClusterIndex, func(cluster client.Object) []string {
+			return claim.ClusterKeys(cluster.(*clusterv1.Cluster))
 		})
 }
 

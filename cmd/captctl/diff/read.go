@@ -23,7 +23,6 @@ import (
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/manifests"
 	"github.com/capt-provider/capt/cmd/captctl/cluster"
 )
 
@@ -154,7 +153,7 @@ func (s *source) isAffected(u *changes.Unit) bool {
 
 // lookup is a validation.Reader of the objects, as they are edited.
 type lookup struct {
-	manifests.Objects
+	validation.Objects
 	source *source
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package owners
+package validation
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation"
 )
 
 var namePath = field.NewPath("metadata", "name")
@@ -38,13 +37,13 @@ func validateNameLength(name string, longest int) field.ErrorList {
 	if len(name) <= longest {
 		return nil
 	}
-	return field.ErrorList{validation.Invalid(namePath, "has %d characters, so names that CAPT derives from it would be truncated. Use at most %d characters", len(name), longest)}
+	return field.ErrorList{Invalid(namePath, "has %d characters, so names that CAPT derives from it would be truncated. Use at most %d characters", len(name), longest)}
 }
 
 // validateKubeconfigNames rejects a control plane whose kubeconfig Secrets have the same names as the kubeconfig Secrets of another
 // Cluster: Secret a-user-kubeconfig is the kubeconfig of Cluster a-user in Cluster API's contract, and the kubeconfig for users of Cluster
 // a.
-func validateKubeconfigNames(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
+func validateKubeconfigNames(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
 	cluster, err := reader.ClusterOf(ctx, controlPlane)
 	if err != nil || cluster == nil {
 		return nil, err
@@ -70,6 +69,6 @@ func validateKubeconfigNames(ctx context.Context, reader validation.Reader, cont
 }
 
 func sharedKubeconfigError(cluster, other, secret string) *field.Error {
-	return validation.Forbidden(namePath, "the kubeconfigs of Clusters %s and %s would have the same Secret %s. Choose another name for one of the Clusters",
+	return Forbidden(namePath, "the kubeconfigs of Clusters %s and %s would have the same Secret %s. Choose another name for one of the Clusters",
 		cluster, other, secret)
 }

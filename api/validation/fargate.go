@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package owners
+package validation
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/modules"
 )
 
@@ -37,8 +36,8 @@ func FargateVariables() []string {
 }
 
 // validateFargateProfiles checks the profiles of a control plane, or of a template for control planes.
-func validateFargateProfiles(ctx context.Context, profiles []controlplanev1.FargateProfile, path *field.Path, lookUp templateLookup) (validation.Findings, error) {
-	var findings validation.Findings
+func validateFargateProfiles(ctx context.Context, profiles []controlplanev1.FargateProfile, path *field.Path, lookUp templateLookup) (Findings, error) {
+	var findings Findings
 	if len(profiles) > defaultProfileQuota {
 		findings.Warn(path, "the default quota of EKS is %d Fargate profiles per cluster. Without a higher quota, Terraform fails", defaultProfileQuota)
 	}
@@ -66,8 +65,8 @@ func validateFargateProfiles(ctx context.Context, profiles []controlplanev1.Farg
 
 // warnOfProfileTemplate warns of placeholders in the template of a Fargate profile that have no value, or whose value is not allowed at
 // their position. These are not errors, because the template can be corrected later.
-func warnOfProfileTemplate(template *infrav1.WorkspaceTemplate, profile string, path *field.Path) validation.Findings {
-	var findings validation.Findings
+func warnOfProfileTemplate(template *infrav1.WorkspaceTemplate, profile string, path *field.Path) Findings {
+	var findings Findings
 	given := FargateVariables()
 	_, needed := modules.Placeholders(&template.Spec.Template.Spec)
 	for _, name := range sets.List(needed.Delete(append(given, modules.WorkspaceNameVariable)...)) {
@@ -75,7 +74,7 @@ func warnOfProfileTemplate(template *infrav1.WorkspaceTemplate, profile string, 
 			template.Namespace, template.Name, name, strings.Join(given, ", "))
 	}
 	values := map[string]string{naming.ProfileVariable: profile, naming.SelectorsVariable: "[{}]", naming.TagsVariable: "{}"}
-	for _, e := range modules.ValidateVariableValues(template, values, path.Key).Errors {
+	for _, e := range validateVariableValues(template, values, path.Key).Errors {
 		findings.Warn(path, "WorkspaceTemplate %s/%s: %s", template.Namespace, template.Name, e.Detail)
 	}
 	return findings
@@ -83,8 +82,8 @@ func warnOfProfileTemplate(template *infrav1.WorkspaceTemplate, profile string, 
 
 // warnOfDuplicateSelectors warns of selectors of a profile that are duplicates of a selector of the same or an earlier profile. Other
 // overlaps, through wildcards, may be intended.
-func warnOfDuplicateSelectors(profiles []controlplanev1.FargateProfile, index int, path *field.Path) validation.Findings {
-	var findings validation.Findings
+func warnOfDuplicateSelectors(profiles []controlplanev1.FargateProfile, index int, path *field.Path) Findings {
+	var findings Findings
 	own := profiles[index].Selectors
 	for j := range own {
 		same := func(other controlplanev1.FargateSelector) bool { return equality.Semantic.DeepEqual(other, own[j]) }
@@ -105,7 +104,7 @@ func validateSelector(selector *controlplanev1.FargateSelector, path *field.Path
 	var errs field.ErrorList
 	refuse := func(path *field.Path, messages []string) {
 		for _, message := range messages {
-			errs = append(errs, validation.Invalid(path, "cannot match any pod: %s. The wildcards * and ? are allowed", message))
+			errs = append(errs, Invalid(path, "cannot match any pod: %s. The wildcards * and ? are allowed", message))
 		}
 	}
 	refuse(path.Child("namespace"), content.IsDNS1123Label(wildcards.Replace(selector.Namespace)))

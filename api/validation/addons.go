@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package owners
+package validation
 
 import (
 	"regexp"
@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
 )
 
 // lineNumber matches the line number in an error of the YAML parser. The rest of the error may quote the document, which may have secrets.
@@ -32,11 +31,11 @@ func validateAddons(addons []controlplanev1.Addon, path *field.Path) field.Error
 			if line := lineNumber.FindString(err.Error()); line != "" {
 				where = " (" + line + ")"
 			}
-			errs = append(errs, validation.Invalid(path, "is neither JSON nor YAML%s. Write a JSON or YAML object, for example {\"replicaCount\": 2}", where))
+			errs = append(errs, Invalid(path, "is neither JSON nor YAML%s. Write a JSON or YAML object, for example {\"replicaCount\": 2}", where))
 			continue
 		}
 		if _, ok := document.(map[string]any); !ok {
-			errs = append(errs, validation.Invalid(path, "must be a JSON or YAML object, for example {\"replicaCount\": 2}"))
+			errs = append(errs, Invalid(path, "must be a JSON or YAML object, for example {\"replicaCount\": 2}"))
 		}
 	}
 	return errs

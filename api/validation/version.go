@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package versions has the rules for Kubernetes versions.
-package versions
+package validation
 
 import (
 	"fmt"

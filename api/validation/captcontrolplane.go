@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package owners
+package validation
 
 import (
 	"context"
@@ -11,12 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	"github.com/capt-provider/capt/api/desired"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/consumption"
-	"github.com/capt-provider/capt/api/validation/ownership"
-	"github.com/capt-provider/capt/api/validation/versions"
 )
 
 // ControlPlaneVariables lists the variables that CAPT sets for the template of a control plane, with one for each tag. They override
@@ -34,7 +29,7 @@ func ControlPlaneVariables(tags map[string]controlplanev1.TagValue) []string {
 
 // ValidateCAPTControlPlane checks what the schema of a CAPTControlPlane cannot: names, the version, documents in fields, and consistency
 // with other objects.
-func ValidateCAPTControlPlane(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (validation.Findings, error) {
+func ValidateCAPTControlPlane(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane) (Findings, error) {
 	spec := field.NewPath("spec")
 	findings, err := validateControlPlaneSpec(ctx, &controlPlane.Spec.CAPTControlPlaneTemplateResourceSpec, spec, lookupFrom(reader, controlPlane.Namespace))
 	if err != nil {
@@ -47,7 +42,7 @@ func ValidateCAPTControlPlane(ctx context.Context, reader validation.Reader, con
 		return findings, err
 	}
 	findings.Add(change)
-	for _, rule := range []func(context.Context, validation.Reader, *controlplanev1.CAPTControlPlane) (field.ErrorList, error){
+	for _, rule := range []func(context.Context, Reader, *controlplanev1.CAPTControlPlane) (field.ErrorList, error){
 		validateControlPlaneRegion, validateKubeconfigNames,
 	} {
 		errs, err := rule(ctx, reader, controlPlane)
@@ -56,24 +51,20 @@ func ValidateCAPTControlPlane(ctx context.Context, reader validation.Reader, con
 		}
 		findings.Refuse(errs...)
 	}
-	consumed, err := consumption.CheckControlPlane(ctx, reader, controlPlane)
+	consumed, err := checkControlPlaneFields(ctx, reader, controlPlane)
 	if err != nil {
 		return findings, err
 	}
 	findings.Add(consumed)
-	own, err := ownership.ValidateApplyReferences(ctx, reader, controlPlane)
+	own, err := validateApplyReferences(ctx, reader, controlPlane)
 	findings.Add(own)
 	return findings, err
 }
 
 // validateControlPlaneSpec checks the fields that a CAPTControlPlane and a CAPTControlPlaneTemplate have in common.
-func validateControlPlaneSpec(ctx context.Context, spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path, lookUp templateLookup) (validation.Findings, error) {
-	derived, err := derivedFrom(spec, path)
-	if err != nil {
-		return validation.Findings{}, err
-	}
+func validateControlPlaneSpec(ctx context.Context, spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path, lookUp templateLookup) (Findings, error) {
 	findings, err := validateTemplateUse(ctx, spec.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"),
-		variablesOf{spec.Variables, path.Child("variables"), ControlPlaneVariables(spec.AdditionalTags), derived}, lookUp)
+		variablesOf{spec.Variables, path.Child("variables"), ControlPlaneVariables(spec.AdditionalTags), derivedFrom(spec, path)}, lookUp)
 	if err != nil {
 		return findings, err
 	}
@@ -86,29 +77,20 @@ func validateControlPlaneSpec(ctx context.Context, spec *controlplanev1.CAPTCont
 }
 
 // derivedFrom returns the variables that CAPT sets from fields that are set.
-func derivedFrom(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path) (map[string]derived, error) {
-	intent, err := desired.ControlPlaneIntent(&controlplanev1.CAPTControlPlane{
-		Spec: controlplanev1.CAPTControlPlaneSpec{CAPTControlPlaneTemplateResourceSpec: *spec},
-	}, desired.ControlPlaneInputs{})
-	if err != nil {
-		return nil, err
-	}
+func derivedFrom(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path) map[string]derived {
 	found := map[string]derived{}
-	document := func(name string, fields ...string) {
-		found[name] = derived{intent.Variables[name], path.Child(fields[0], fields[1:]...), true}
-	}
 	tags := path.Child("additionalTags")
 	for tag, value := range spec.AdditionalTags {
 		found[naming.TagPrefix+tag] = derived{string(value), tags.Key(tag), false}
-		document(naming.TagsVariable, "additionalTags")
+		found[naming.TagsVariable] = derived{path: tags, document: true}
 	}
 	if len(spec.Addons) > 0 {
-		document(naming.AddonsVariable, "addons")
+		found[naming.AddonsVariable] = derived{path: path.Child("addons"), document: true}
 	}
 	if spec.EndpointAccess != nil && len(spec.EndpointAccess.PublicCIDRs) > 0 {
-		document(naming.PublicAccessCIDRsVariable, "endpointAccess", "publicCIDRs")
+		found[naming.PublicAccessCIDRsVariable] = derived{path: path.Child("endpointAccess", "publicCIDRs"), document: true}
 	}
-	return found, nil
+	return found
 }
 
 // recoveryParameters are the parameters of the recovery actions that have some.
@@ -120,8 +102,8 @@ func recoveryParameters() map[controlplanev1.RecoveryActionType]string {
 }
 
 // validateRecovery warns of parameters that an action does not have. The schema checks the rest.
-func validateRecovery(strategy *controlplanev1.RecoveryStrategy, path *field.Path) validation.Findings {
-	var findings validation.Findings
+func validateRecovery(strategy *controlplanev1.RecoveryStrategy, path *field.Path) Findings {
+	var findings Findings
 	for i := 0; strategy != nil && i < len(strategy.Actions); i++ {
 		action := &strategy.Actions[i]
 		for _, name := range slices.Sorted(maps.Keys(action.Parameters)) {
@@ -134,28 +116,28 @@ func validateRecovery(strategy *controlplanev1.RecoveryStrategy, path *field.Pat
 }
 
 // validateVersion checks the format of the version, and warns of a version that EKS may not offer.
-func validateVersion(controlPlane *controlplanev1.CAPTControlPlane) validation.Findings {
-	var findings validation.Findings
-	version, err := versions.ParseKubernetesVersion(controlPlane.Spec.Version)
+func validateVersion(controlPlane *controlplanev1.CAPTControlPlane) Findings {
+	var findings Findings
+	version, err := ParseKubernetesVersion(controlPlane.Spec.Version)
 	switch {
 	case err != nil:
-		findings.Refuse(validation.Invalid(versionPath(), "%s", err))
-	case !versions.IsTestedWithEKS(version):
-		findings.Warn(versionPath(), "EKS %[3]s is not among the versions this release was tested with (%[1]s to %[2]s). Check that EKS offers it", versions.OldestEKS(), versions.NewestEKS(), version.EKS)
+		findings.Refuse(Invalid(versionPath(), "%s", err))
+	case !IsTestedWithEKS(version):
+		findings.Warn(versionPath(), "EKS %[3]s is not among the versions this release was tested with (%[1]s to %[2]s). Check that EKS offers it", OldestEKS(), NewestEKS(), version.EKS)
 	}
 	return findings
 }
 
 // validateVersionChange checks that EKS can change from the current version to the one in spec. The controller applies the same rule before
 // it writes.
-func validateVersionChange(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (findings validation.Findings, err error) {
-	apply, err := validation.ApplyInUse(ctx, reader, controlPlane)
+func validateVersionChange(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane) (findings Findings, err error) {
+	apply, err := ApplyInUse(ctx, reader, controlPlane)
 	if err != nil {
 		return findings, err
 	}
-	switch warning, err := versions.ValidateVersionChange(versions.CurrentVersions(controlPlane, apply), controlPlane.Spec.Version); {
+	switch warning, err := ValidateVersionChange(CurrentVersions(controlPlane, apply), controlPlane.Spec.Version); {
 	case err != nil:
-		findings.Refuse(validation.Forbidden(versionPath(), "%s", err))
+		findings.Refuse(Forbidden(versionPath(), "%s", err))
 	case warning != "":
 		findings.Warn(versionPath(), "%s", warning)
 	}

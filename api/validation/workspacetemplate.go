@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package templates has the rules for WorkspaceTemplates.
-package templates
+package validation
 
 import (
 	"context"
@@ -15,7 +14,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
@@ -24,116 +22,53 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/modules"
 )
 
 // ValidateWorkspaceTemplate checks a template on its own, without variables. All references of an inline module are checked if the Terraform code of
 // the ProviderConfig, which can declare what they refer to, is given; only those to variables if not.
-func ValidateWorkspaceTemplate(template *infrav1.WorkspaceTemplate, configuration ...*modules.Parsed) validation.Findings {
+func ValidateWorkspaceTemplate(template *infrav1.WorkspaceTemplate, configuration ...*modules.Parsed) Findings {
 	path := field.NewPath("spec", "template", "spec")
 	forProvider := path.Child("forProvider")
 	spec := &template.Spec
 	params := spec.Template.Spec.ForProvider
 
-	var findings validation.Findings
+	var findings Findings
 	var declared *modules.Declarations
 	if params.Source == terraform.SourceInline {
 		// Parse once: for a large module, this takes longer than all other checks.
 		module := modules.ParseTemplate(params)
-		findings.Add(module.Findings(forProvider.Child("module")))
-		findings.Add(module.Language(forProvider.Child("module")))
+		errs, warnings := module.Check(forProvider.Child("module"))
+		findings.Refuse(errs...)
+		warnings = append(warnings, module.Language()...)
 		if len(configuration) > 0 {
-			findings.Add(module.References(forProvider.Child("module"), configuration...))
+			warnings = append(warnings, module.References(configuration...)...)
 		} else {
-			findings.Add(module.Variables(forProvider.Child("module")))
+			warnings = append(warnings, module.Variables()...)
+		}
+		for _, warning := range warnings {
+			findings.Warn(forProvider.Child("module"), "%s", warning)
 		}
 		declared = module.Declarations()
 	}
-	findings.Refuse(ValidateParameters(params, forProvider)...)
+	findings.Refuse(modules.ValidateParameters(params, forProvider)...)
 	findings.Refuse(validateSource(params, forProvider)...)
 	findings.Refuse(validateVarFiles(params, forProvider)...)
 	findings.Refuse(validateProviderConfigKind(spec, path)...)
 	findings.Refuse(validateAllowedNamespaces(spec.AllowedNamespaces)...)
 	findings.Add(validateRollout(template))
-	findings.Add(modules.ValidatePublishedOutputs(spec, declared))
+	findings.Add(validatePublishedOutputs(spec, declared))
 	findings.Add(validateReferences(template, path))
-	findings.Add(modules.CheckDeclaredVariables(params, declared, forProvider))
+	findings.Add(checkDeclaredVariables(params, declared, forProvider))
 	findings.Add(warnOfVariablesSetTwice(params, forProvider))
 	findings.Add(warnOfFieldsWithoutEffect(spec, path))
 	findings.Add(warnOfUnknownFields(&spec.Template.Spec, path))
 	return findings
 }
 
-var (
-	// reservedEnv matches environment variables that change how the provider runs Terraform, or which code it runs.
-	reservedEnv = regexp.MustCompile(`^(TF_.*|LD_.*|PATH)$`)
-	// stateArgs matches arguments that change the location of the state.
-	stateArgs = regexp.MustCompile(`^--?(backend(-config)?|state(-out)?|backup|migrate-state|reconfigure|chdir)(=.*)?$`)
-	// dangerousArgs matches arguments that run another module or other plugins, or that destroy instead of apply.
-	dangerousArgs = regexp.MustCompile(`^--?(from-module|plugin-dir|destroy)(=.*)?$`)
-)
-
-// ValidateParameters checks forProvider except for the module: duplicate keys, environment variables, arguments and the entrypoint.
-func ValidateParameters(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	errs = append(errs, validateUniqueKeys(params, path)...)
-	for i, env := range params.Env {
-		if reservedEnv.MatchString(env.Name) {
-			errs = append(errs, field.Forbidden(path.Child("env").Index(i).Child("name"),
-				"TF_*, LD_* and PATH are reserved for provider-terraform. Pass values to Terraform in vars or varmap"))
-		}
-	}
-	// A list and not a map: the errors become a condition message, which must not change with the order of iteration.
-	for _, phase := range []struct {
-		name string
-		args []string
-	}{
-		{"initArgs", params.InitArgs}, {"planArgs", params.PlanArgs},
-		{"applyArgs", params.ApplyArgs}, {"destroyArgs", params.DestroyArgs},
-	} {
-		for i, arg := range phase.args {
-			switch {
-			case stateArgs.MatchString(arg):
-				errs = append(errs, field.Forbidden(path.Child(phase.name).Index(i),
-					"the Terraform backend is set in the ProviderConfig, not by an argument. Remove the argument"))
-			case dangerousArgs.MatchString(arg):
-				errs = append(errs, field.Forbidden(path.Child(phase.name).Index(i),
-					"the argument would replace the module or its plugins, or destroy the resources. Remove the argument"))
-			}
-		}
-	}
-	for _, part := range strings.Split(params.Entrypoint, "/") {
-		if part == ".." {
-			errs = append(errs, validation.Invalid(path.Child("entrypoint"), `must be a directory within the module. Remove ".."`))
-		}
-	}
-	return errs
-}
-
-// validateUniqueKeys rejects duplicate keys of vars and env: Terraform, or its process, would use one of the values and silently ignore the
-// other.
-func validateUniqueKeys(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	vars, env := sets.New[string](), sets.New[string]()
-	for i, v := range params.Vars {
-		if vars.Has(v.Key) {
-			errs = append(errs, field.Duplicate(path.Child("vars").Index(i).Child("key"), v.Key))
-		}
-		vars.Insert(v.Key)
-	}
-	for i := range params.Env {
-		if name := params.Env[i].Name; env.Has(name) {
-			errs = append(errs, field.Duplicate(path.Child("env").Index(i).Child("name"), name))
-		}
-		env.Insert(params.Env[i].Name)
-	}
-	return errs
-}
-
 // warnOfVariablesSetTwice warns of variables that are in both vars and varmap. Terraform uses only one of the two values.
-func warnOfVariablesSetTwice(params terraform.WorkspaceParameters, path *field.Path) validation.Findings {
-	var findings validation.Findings
+func warnOfVariablesSetTwice(params terraform.WorkspaceParameters, path *field.Path) Findings {
+	var findings Findings
 	values := modules.VarMap(params)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if slices.ContainsFunc(params.Vars, func(v terraform.Var) bool { return v.Key == name }) {
@@ -213,14 +148,14 @@ func validateAllowedNamespaces(allowed infrav1.AllowedNamespaces) field.ErrorLis
 		return errs
 	}
 	if _, err := metav1.LabelSelectorAsSelector(allowed.Selector); err != nil {
-		errs = append(errs, validation.Invalid(path.Child("selector"), "is not a valid label selector: %v. Correct the selector", err))
+		errs = append(errs, Invalid(path.Child("selector"), "is not a valid label selector: %v. Correct the selector", err))
 	}
 	return errs
 }
 
 // warnOfFieldsWithoutEffect warns of valid fields that have no effect.
-func warnOfFieldsWithoutEffect(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) validation.Findings {
-	var findings validation.Findings
+func warnOfFieldsWithoutEffect(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) Findings {
+	var findings Findings
 	params := spec.Template.Spec.ForProvider
 	// The provider writes an inline module into the parent of the entrypoint directory.
 	if params.Source == terraform.SourceInline && pathpkg.Clean(params.Entrypoint) != "." {
@@ -234,8 +169,8 @@ func warnOfFieldsWithoutEffect(spec *infrav1.WorkspaceTemplateSpec, path *field.
 
 // warnOfUnknownFields warns of fields that CAPT does not know and copies to the Workspace unchanged. A misspelled field is otherwise
 // detected only when the API server rejects the first Workspace.
-func warnOfUnknownFields(spec *terraform.WorkspaceSpec, path *field.Path) validation.Findings {
-	var findings validation.Findings
+func warnOfUnknownFields(spec *terraform.WorkspaceSpec, path *field.Path) Findings {
+	var findings Findings
 	for _, level := range []struct {
 		unknown terraform.UnknownFields
 		path    *field.Path
@@ -276,8 +211,8 @@ func references(spec *terraform.WorkspaceSpec, path *field.Path) []reference {
 // WorkspaceTemplateApply; in the cluster scope, one without placeholders may also be in the namespace of the template. So a reference to
 // any other namespace works only for WorkspaceTemplateApplies in that namespace: it is a warning if the template allows that namespace, and
 // an error if not.
-func validateReferences(template *infrav1.WorkspaceTemplate, path *field.Path) validation.Findings {
-	var findings validation.Findings
+func validateReferences(template *infrav1.WorkspaceTemplate, path *field.Path) Findings {
+	var findings Findings
 	shared := template.Spec.AllowedNamespaces.IsDefined()
 	for _, ref := range references(&template.Spec.Template.Spec, path) {
 		own := ref.namespace == template.Namespace
@@ -289,7 +224,7 @@ func validateReferences(template *infrav1.WorkspaceTemplate, path *field.Path) v
 		case own, mayUse(template, ref.namespace):
 			findings.Warn(ref.path, "only works for WorkspaceTemplateApplies in namespace %s. Remove the namespace, or set it with a variable", ref.namespace)
 		default:
-			findings.Refuse(validation.Forbidden(ref.path, "refers to namespace %s, which the template does not allow: a reference is limited to the namespace of the WorkspaceTemplateApply%s. Remove the namespace, or add it to spec.allowedNamespaces",
+			findings.Refuse(Forbidden(ref.path, "refers to namespace %s, which the template does not allow: a reference is limited to the namespace of the WorkspaceTemplateApply%s. Remove the namespace, or add it to spec.allowedNamespaces",
 				ref.namespace, ownNamespaceText(template, ref)))
 		}
 	}
@@ -319,8 +254,8 @@ func mayUse(template *infrav1.WorkspaceTemplate, namespace string) bool {
 
 // validateRollout checks spec.rollout and the annotations for it. An annotation with another revision is a warning: with GitOps, the commit
 // that approves a revision may be applied before the one that has it.
-func validateRollout(template *infrav1.WorkspaceTemplate) validation.Findings {
-	var findings validation.Findings
+func validateRollout(template *infrav1.WorkspaceTemplate) Findings {
+	var findings Findings
 	policy, path := template.Spec.Rollout, field.NewPath("spec", "rollout")
 	findings.Refuse(validatePolicy(policy, path)...)
 	if policy.Strategy == infrav1.RolloutImmediate && policy != (infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutImmediate}) {
@@ -338,7 +273,7 @@ func validateRollout(template *infrav1.WorkspaceTemplate) validation.Findings {
 func validatePolicy(policy infrav1.WorkspaceTemplateRollout, path *field.Path) field.ErrorList {
 	errs := validateCanaries(policy.Canary, path.Child("canary"))
 	if policy.Approval == infrav1.RolloutApprovalOnChanges && policy.Preview != infrav1.RolloutPreviewAlways {
-		errs = append(errs, validation.Invalid(path.Child("approval"), "is OnChanges, which requires previews. Set %s to Always", path.Child("preview")))
+		errs = append(errs, Invalid(path.Child("approval"), "is OnChanges, which requires previews. Set %s to Always", path.Child("preview")))
 	}
 	return errs
 }
@@ -378,17 +313,17 @@ func ParseDefaultRollout(text string) (policy infrav1.WorkspaceTemplateRollout, 
 
 func validateCanaries(canaries infrav1.RolloutCanaries, path *field.Path) (errs field.ErrorList) {
 	if _, err := metav1.LabelSelectorAsSelector(canaries.Selector); err != nil {
-		errs = append(errs, validation.Invalid(path.Child("selector"), "is not a valid label selector: %v. Correct the selector", err))
+		errs = append(errs, Invalid(path.Child("selector"), "is not a valid label selector: %v. Correct the selector", err))
 	}
 	if !canaries.IsDefined() && canaries.SoakSeconds > 0 {
-		errs = append(errs, validation.Invalid(path, "selects no user, so soakSeconds has no effect. Set selector or count, or remove soakSeconds"))
+		errs = append(errs, Invalid(path, "selects no user, so soakSeconds has no effect. Set selector or count, or remove soakSeconds"))
 	}
 	return errs
 }
 
-// ValidateUpdate refuses an update that removes the policy of a staged rollout, for example with a manifest that lacks it, if that could let a
+// ValidateWorkspaceTemplateUpdate refuses an update that removes the policy of a staged rollout, for example with a manifest that lacks it, if that could let a
 // content reach all users at once. Strategy Immediate does that on purpose.
-func ValidateUpdate(old, template *infrav1.WorkspaceTemplate) (errs field.ErrorList) {
+func ValidateWorkspaceTemplateUpdate(old, template *infrav1.WorkspaceTemplate) (errs field.ErrorList) {
 	removed := old.Spec.Rollout.IsStaged() && template.Spec.Rollout.Strategy == ""
 	if removed && (rollout.HashOf(old) != rollout.HashOf(template) || isRollingOut(old)) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "rollout"),
@@ -403,25 +338,26 @@ func isRollingOut(template *infrav1.WorkspaceTemplate) bool {
 	return status.Stage != "" && (status.Stage != infrav1.RolloutComplete || status.Revision != rollout.HashOf(template))
 }
 
-// UpdateWarnings warns of a template update that reaches existing Workspaces: Terraform runs in each of them, or, if the update changes the
+// WorkspaceTemplateUpdateWarnings warns of a template update that reaches existing Workspaces: Terraform runs in each of them, or, if the update changes the
 // ProviderConfig, none of them gets it. It is not an error, because the change may be intended, in the second case for new
 // WorkspaceTemplateApplies.
-func UpdateWarnings(ctx context.Context, reader validation.Reader, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
+func WorkspaceTemplateUpdateWarnings(ctx context.Context, reader Reader, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
 	before, after := old.Spec.Template.Spec, template.Spec.Template.Spec
 	released := isRollingOut(old) && template.Spec.Rollout.Strategy == infrav1.RolloutImmediate
-	if equality.Semantic.DeepEqual(before, after) && !released { // Other fields are not rendered.
-		return nil, nil
+	warnings, err := lostRestrictions(ctx, reader, old, template)
+	if err != nil || equality.Semantic.DeepEqual(before, after) && !released { // Other fields are not rendered.
+		return warnings, err
 	}
-	users, err := reader.UsersOf(ctx, validation.KeyOf(template))
+	users, err := reader.UsersOf(ctx, naming.KeyOf(template))
 	if err != nil || users.Applies == 0 {
-		return nil, err
+		return warnings, err
 	}
 	if !equality.Semantic.DeepEqual(before.ProviderConfigRef, after.ProviderConfigRef) {
-		return []string{fmt.Sprintf(
+		return append(warnings, fmt.Sprintf(
 			"spec.template.spec.providerConfigRef: %d WorkspaceTemplateApply objects use this template; their Workspaces keep their ProviderConfig, and get no update of this template until annotation %s of the WorkspaceTemplateApply names the new one",
-			users.Applies, naming.AllowProviderConfigAnnotation)}, nil
+			users.Applies, naming.AllowProviderConfigAnnotation)), nil
 	}
-	warnings := lostOutputs(old, template)
+	warnings = append(warnings, lostOutputs(old, template)...)
 	if template.RolloutPolicy().IsStaged() {
 		return append(warnings, stagedWarning(template, users)), nil
 	}
@@ -443,7 +379,7 @@ func lostOutputs(old, template *infrav1.WorkspaceTemplate) (warnings []string) {
 }
 
 // stagedWarning describes how an update reaches users in stages.
-func stagedWarning(template *infrav1.WorkspaceTemplate, users validation.Users) string {
+func stagedWarning(template *infrav1.WorkspaceTemplate, users Users) string {
 	revision := rollout.HashOf(template)
 	warning := fmt.Sprintf("spec.template.spec: %d WorkspaceTemplateApply objects in %d Clusters use this template: they are updated to revision %s in stages, as the rollout policy of the template requires. status.rollout shows the progress",
 		users.Applies, users.Clusters, terraform.ShortRevision(revision))

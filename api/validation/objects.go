@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifests has the validation.Reader for objects that are not in a cluster yet.
-package manifests
+package validation
 
 import (
 	"context"
@@ -13,26 +12,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
-	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/ownership"
+	"github.com/capt-provider/capt/api/naming"
 )
 
 // Objects are typed objects of CAPT's kinds, Clusters and Namespaces. They are all that exists, except for Namespaces: any may exist without
 // being among them, and then has only the label that every Namespace has.
-type Objects []validation.Owner
+type Objects []Owner
 
-var _ validation.Reader = Objects{}
+var _ Reader = Objects{}
 
 // Files are the objects of files. A cluster may have others.
 type Files struct{ Objects }
 
-// Absence implements validation.Incomplete.
+// Absence implements Incomplete.
 func (Files) Absence() string { return "is not among the files" }
 
-func find[T validation.Owner](o Objects, is func(T) bool) (found T) {
+func find[T Owner](o Objects, is func(T) bool) (found T) {
 	for _, object := range o {
 		if object, ok := object.(T); ok && is(object) {
 			return object
@@ -41,13 +40,13 @@ func find[T validation.Owner](o Objects, is func(T) bool) (found T) {
 	return found
 }
 
-func get[T validation.Owner](o Objects, key types.NamespacedName) T {
-	return find(o, func(object T) bool { return validation.KeyOf(object) == key })
+func get[T Owner](o Objects, key types.NamespacedName) T {
+	return find(o, func(object T) bool { return naming.KeyOf(object) == key })
 }
 
 func list[E any, T interface {
 	*E
-	validation.Owner
+	Owner
 }](o Objects, is func(T) bool) (found []E) {
 	for _, object := range o {
 		if object, ok := object.(T); ok && is(object) {
@@ -57,40 +56,40 @@ func list[E any, T interface {
 	return found
 }
 
-// WorkspaceTemplate implements validation.Reader.
+// WorkspaceTemplate implements Reader.
 func (o Objects) WorkspaceTemplate(_ context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
 	return get[*infrav1.WorkspaceTemplate](o, key), nil
 }
 
-// WorkspaceTemplateApply implements validation.Reader.
+// WorkspaceTemplateApply implements Reader.
 func (o Objects) WorkspaceTemplateApply(_ context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
 	return get[*infrav1.WorkspaceTemplateApply](o, key), nil
 }
 
-// ClaimantsOf implements validation.Reader.
+// ClaimantsOf implements Reader.
 func (o Objects) ClaimantsOf(_ context.Context, workspaceName string) ([]infrav1.WorkspaceTemplateApply, error) {
 	return list(o, func(apply *infrav1.WorkspaceTemplateApply) bool {
 		return workspaceName != "" && apply.Spec.WorkspaceName == workspaceName
 	}), nil
 }
 
-// UsersOf implements validation.Reader.
-func (o Objects) UsersOf(_ context.Context, template types.NamespacedName) (validation.Users, error) {
-	return validation.CountUsers(list(o, func(apply *infrav1.WorkspaceTemplateApply) bool { return apply.TemplateKey() == template })), nil
+// UsersOf implements Reader.
+func (o Objects) UsersOf(_ context.Context, template types.NamespacedName) (Users, error) {
+	return CountUsers(list(o, func(apply *infrav1.WorkspaceTemplateApply) bool { return apply.TemplateKey() == template })), nil
 }
 
-// CAPTCluster implements validation.Reader.
+// CAPTCluster implements Reader.
 func (o Objects) CAPTCluster(_ context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error) {
 	return get[*infrav1.CAPTCluster](o, key), nil
 }
 
-// CAPTControlPlane implements validation.Reader.
+// CAPTControlPlane implements Reader.
 func (o Objects) CAPTControlPlane(_ context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
 	return get[*controlplanev1.CAPTControlPlane](o, key), nil
 }
 
-// ReferrersTo implements validation.Reader.
-func (o Objects) ReferrersTo(_ context.Context, apply types.NamespacedName) (owners []validation.Owner, err error) {
+// ReferrersTo implements Reader.
+func (o Objects) ReferrersTo(_ context.Context, apply types.NamespacedName) (owners []Owner, err error) {
 	for _, owner := range o {
 		var refs []infrav1.WorkspaceTemplateApplyReference
 		switch owner := owner.(type) {
@@ -109,34 +108,34 @@ func (o Objects) ReferrersTo(_ context.Context, apply types.NamespacedName) (own
 	return owners, nil
 }
 
-// ControlPlanesOfTemplate implements validation.Reader.
+// ControlPlanesOfTemplate implements Reader.
 func (o Objects) ControlPlanesOfTemplate(_ context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
 	return list(o, func(controlPlane *controlplanev1.CAPTControlPlane) bool {
 		return controlPlane.Spec.WorkspaceTemplateRef.Key(controlPlane.Namespace) == template
 	}), nil
 }
 
-// HasUnownedLegacy implements validation.Reader.
+// HasUnownedLegacy implements Reader.
 func (o Objects) HasUnownedLegacy(_ context.Context, namespace string) (bool, error) {
 	return find(o, func(apply *infrav1.WorkspaceTemplateApply) bool {
 		return apply.Namespace == namespace && legacy.IsUnownedLegacy(apply)
 	}) != nil, nil
 }
 
-// HasUnclaimedWorkspace implements validation.Reader. Workspaces are not written by hand.
+// HasUnclaimedWorkspace implements Reader. Workspaces are not written by hand.
 func (o Objects) HasUnclaimedWorkspace(context.Context, string) (bool, error) { return false, nil }
 
-// Cluster implements validation.Reader.
+// Cluster implements Reader.
 func (o Objects) Cluster(_ context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
 	return get[*clusterv1.Cluster](o, key), nil
 }
 
-// ClusterOf implements validation.Reader.
-func (o Objects) ClusterOf(_ context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
-	return find(o, func(cluster *clusterv1.Cluster) bool { return ownership.RefersTo(cluster, owner) }), nil
+// ClusterOf implements Reader.
+func (o Objects) ClusterOf(_ context.Context, owner Owner) (*clusterv1.Cluster, error) {
+	return find(o, func(cluster *clusterv1.Cluster) bool { return claim.RefersTo(cluster, owner) }), nil
 }
 
-// NamespaceLabels implements validation.Reader.
+// NamespaceLabels implements Reader.
 func (o Objects) NamespaceLabels(_ context.Context, name string) (labels.Set, error) {
 	found := labels.Set{corev1.LabelMetadataName: name}
 	if namespace := get[*corev1.Namespace](o, types.NamespacedName{Name: name}); namespace != nil {

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package applies has the rules for WorkspaceTemplateApplies.
-package applies
+package validation
 
 import (
 	"cmp"
@@ -23,8 +22,6 @@ import (
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/modules"
 )
 
 // WorkspaceName returns the name of the Workspace of a WorkspaceTemplateApply: spec.workspaceName, or the name of the naming scheme, which
@@ -33,7 +30,7 @@ func WorkspaceName(apply *infrav1.WorkspaceTemplateApply, template *infrav1.Work
 	if apply.Spec.WorkspaceName != "" || template == nil || apply.Name == "" {
 		return apply.Spec.WorkspaceName
 	}
-	return naming.Workspace(template.Spec.WorkspaceScope, validation.KeyOf(apply))
+	return naming.Workspace(template.Spec.WorkspaceScope, naming.KeyOf(apply))
 }
 
 // IsStateUnknown reports whether the name of the Terraform state for spec.workspaceName is unknown. This is the case if the naming scheme
@@ -41,13 +38,13 @@ func WorkspaceName(apply *infrav1.WorkspaceTemplateApply, template *infrav1.Work
 // write, records no Workspace.
 func IsStateUnknown(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) bool {
 	return apply.Spec.WorkspaceName != "" && apply.Status.WorkspaceRef == nil && template != nil && apply.Name != "" &&
-		apply.Spec.WorkspaceName != naming.Workspace(template.Spec.WorkspaceScope, validation.KeyOf(apply))
+		apply.Spec.WorkspaceName != naming.Workspace(template.Spec.WorkspaceScope, naming.KeyOf(apply))
 }
 
 // ValidateNewWorkspaceName warns about a new WorkspaceTemplateApply whose spec.workspaceName cannot be the name of a new Workspace. It is
 // only a warning, because the Workspace may exist, or be restored after the object.
-func ValidateNewWorkspaceName(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (findings validation.Findings, err error) {
-	template, permitted, err := validation.PermittedTemplate(ctx, reader, apply.TemplateKey(), apply.Namespace)
+func ValidateNewWorkspaceName(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply) (findings Findings, err error) {
+	template, permitted, err := PermittedTemplate(ctx, reader, apply.TemplateKey(), apply.Namespace)
 	if err == nil && permitted && IsStateUnknown(apply, template) {
 		findings.Warn(field.NewPath("spec", "workspaceName"),
 			"no Workspace is created with this name: only an existing Workspace can be adopted. For a new Workspace, remove the field")
@@ -56,29 +53,29 @@ func ValidateNewWorkspaceName(ctx context.Context, reader validation.Reader, app
 }
 
 // ValidateWorkspaceTemplateApply checks a WorkspaceTemplateApply, on creation and on update.
-func ValidateWorkspaceTemplateApply(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {
+func ValidateWorkspaceTemplateApply(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply) (Findings, error) {
 	spec := field.NewPath("spec")
 	variables := spec.Child("variables")
-	findings := validation.Findings{Errors: modules.ValidateAppliedVariableNames(apply.Spec.Variables, variables)}
+	findings := Findings{Errors: validateAppliedVariableNames(apply.Spec.Variables, variables)}
 	findings.Add(validateNamespaces(apply, spec))
 	findings.Refuse(validateWorkspaceName(apply, spec)...)
 
-	template, found, err := validation.TemplateReference(ctx, reader, apply.Spec.TemplateRef, apply.Namespace, spec.Child("templateRef"))
+	template, found, err := TemplateReference(ctx, reader, apply.Spec.TemplateRef, apply.Namespace, spec.Child("templateRef"))
 	if err != nil {
 		return findings, err
 	}
 	findings.Add(found)
 	if template != nil {
-		findings.Add(modules.ValidateVariableValues(template, apply.Spec.Variables, variables.Key))
+		findings.Add(validateVariableValues(template, apply.Spec.Variables, variables.Key))
 		// Controllers set all their variables for every template, so unused ones are normal.
 		if metav1.GetControllerOf(apply) == nil {
-			findings.Warnings = append(findings.Warnings, modules.UnusedVariableWarnings(template, apply.Spec.Variables, variables)...)
+			findings.Warnings = append(findings.Warnings, unusedVariableWarnings(template, apply.Spec.Variables, variables)...)
 		}
 	}
 	if err := warnOfRetainConflict(ctx, reader, apply, spec, &findings); err != nil {
 		return findings, err
 	}
-	for _, rule := range []func(context.Context, validation.Reader, *infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplate) (field.ErrorList, error){validateClaim, validateDependencies} {
+	for _, rule := range []func(context.Context, Reader, *infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplate) (field.ErrorList, error){validateClaim, validateDependencies} {
 		errs, err := rule(ctx, reader, apply, template)
 		if err != nil {
 			return findings, err
@@ -89,7 +86,7 @@ func ValidateWorkspaceTemplateApply(ctx context.Context, reader validation.Reade
 }
 
 // ValidateWorkspaceTemplateApplyUpdate checks what an update of a WorkspaceTemplateApply changes.
-func ValidateWorkspaceTemplateApplyUpdate(ctx context.Context, reader validation.Reader, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
+func ValidateWorkspaceTemplateApplyUpdate(ctx context.Context, reader Reader, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
 	errs := validateIdentityUpdate(old, apply)
 	moved, err := validateScopeUpdate(ctx, reader, old, apply)
 	return append(errs, moved...), err
@@ -105,7 +102,7 @@ func validateIdentityUpdate(old, apply *infrav1.WorkspaceTemplateApply) field.Er
 	var errs field.ErrorList
 	for _, identity := range naming.IdentityVariables() {
 		if before := old.Spec.Variables[identity]; before != "" && apply.Spec.Variables[identity] != before {
-			errs = append(errs, validation.Forbidden(field.NewPath("spec", "variables").Key(identity),
+			errs = append(errs, Forbidden(field.NewPath("spec", "variables").Key(identity),
 				"cannot be changed or removed: Terraform would destroy the cloud resources of Workspace %s and create others. Restore the value. For another cluster or VPC, create another WorkspaceTemplateApply",
 				workspace))
 		}
@@ -114,16 +111,16 @@ func validateIdentityUpdate(old, apply *infrav1.WorkspaceTemplateApply) field.Er
 }
 
 // validateScopeUpdate rejects a template whose scope is not the scope of the recorded Workspace.
-func validateScopeUpdate(ctx context.Context, reader validation.Reader, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
+func validateScopeUpdate(ctx context.Context, reader Reader, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
 	scope, recorded := old.Status.WorkspaceRef.Scope()
 	if !recorded || old.TemplateKey() == apply.TemplateKey() {
 		return nil, nil
 	}
-	template, permitted, err := validation.PermittedTemplate(ctx, reader, apply.TemplateKey(), apply.Namespace)
+	template, permitted, err := PermittedTemplate(ctx, reader, apply.TemplateKey(), apply.Namespace)
 	if err != nil || !permitted || template.Spec.WorkspaceScope.OrDefault() == scope {
 		return nil, err
 	}
-	return field.ErrorList{validation.Forbidden(field.NewPath("spec", "templateRef"),
+	return field.ErrorList{Forbidden(field.NewPath("spec", "templateRef"),
 		"Workspace %s has scope %s, but WorkspaceTemplate %s has scope %s, and a Workspace cannot move to another scope. Refer to a template with scope %s, or create another WorkspaceTemplateApply",
 		old.Status.WorkspaceRef.Name, scope, apply.TemplateKey(), template.Spec.WorkspaceScope.OrDefault(), scope)}, nil
 }
@@ -131,10 +128,10 @@ func validateScopeUpdate(ctx context.Context, reader validation.Reader, old, app
 // validateNamespaces rejects references to Secrets of other namespaces. The connection Secret of a helper of CAPT v0.3 may be in another
 // namespace, because it must be possible to restore and to move existing clusters; rendering then permits only the Secret that the
 // Workspace already writes.
-func validateNamespaces(apply *infrav1.WorkspaceTemplateApply, spec *field.Path) (findings validation.Findings) {
+func validateNamespaces(apply *infrav1.WorkspaceTemplateApply, spec *field.Path) (findings Findings) {
 	check := func(namespace string, path *field.Path) {
 		if namespace != "" && namespace != apply.Namespace {
-			findings.Refuse(validation.Forbidden(path.Child("namespace"), "must be %q, the namespace of the WorkspaceTemplateApply. Remove the field", apply.Namespace))
+			findings.Refuse(Forbidden(path.Child("namespace"), "must be %q, the namespace of the WorkspaceTemplateApply. Remove the field", apply.Namespace))
 		}
 	}
 	switch ref := apply.Spec.WriteConnectionSecretToRef; {
@@ -168,7 +165,7 @@ func RecordedWorkspace(apply *infrav1.WorkspaceTemplateApply) string {
 
 // validateClaim checks that no other WorkspaceTemplateApply has the same Workspace: in the namespace, and for cluster-scoped Workspaces in
 // all namespaces. Errors do not name an object of another namespace, which the user may not be allowed to read.
-func validateClaim(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
+func validateClaim(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
 	name := WorkspaceName(apply, template)
 	if name == "" {
 		return nil, nil
@@ -202,7 +199,7 @@ func validateClaim(ctx context.Context, reader validation.Reader, apply *infrav1
 
 // claimantsOf lists the WorkspaceTemplateApplies whose Workspace has a given name, sorted by name: webhooks recognize an error that existed
 // before an update by its text, so the text must not depend on the order of the list.
-func claimantsOf(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, name string) ([]infrav1.WorkspaceTemplateApply, error) {
+func claimantsOf(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply, name string) ([]infrav1.WorkspaceTemplateApply, error) {
 	claimants, err := reader.ClaimantsOf(ctx, name)
 	if err != nil {
 		return nil, err
@@ -219,7 +216,7 @@ func claimantsOf(ctx context.Context, reader validation.Reader, apply *infrav1.W
 // claimConflict returns the message that two WorkspaceTemplateApplies of a namespace have the same Workspace, with what to do next.
 func claimConflict(apply, other *infrav1.WorkspaceTemplateApply, name string) string {
 	byScheme := func(apply *infrav1.WorkspaceTemplateApply) string {
-		return naming.Workspace(terraform.ScopeNamespaced, validation.KeyOf(apply))
+		return naming.Workspace(terraform.ScopeNamespaced, naming.KeyOf(apply))
 	}
 	if byScheme(apply) == name && byScheme(other) == name {
 		return "WorkspaceTemplateApply " + other.Name + ` owns this Workspace: the Workspace name is the name of the WorkspaceTemplateApply without "-apply", which is the same for both. Rename the WorkspaceTemplateApply`
@@ -229,13 +226,13 @@ func claimConflict(apply, other *infrav1.WorkspaceTemplateApply, name string) st
 
 // implicitClaimant finds the WorkspaceTemplateApply whose Workspace gets the same name by the naming scheme, and whose spec.workspaceName
 // is still empty because it was created before its template.
-func implicitClaimant(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, name string) ([]infrav1.WorkspaceTemplateApply, error) {
+func implicitClaimant(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply, name string) ([]infrav1.WorkspaceTemplateApply, error) {
 	key := types.NamespacedName{Namespace: apply.Namespace, Name: naming.ApplyWithSameWorkspace(apply.Name)}
 	other, err := reader.WorkspaceTemplateApply(ctx, key)
 	if err != nil || other == nil || other.Spec.WorkspaceName != "" {
 		return nil, err
 	}
-	template, permitted, err := validation.PermittedTemplate(ctx, reader, other.TemplateKey(), other.Namespace)
+	template, permitted, err := PermittedTemplate(ctx, reader, other.TemplateKey(), other.Namespace)
 	if err != nil || !permitted || WorkspaceName(other, template) != name {
 		return nil, err
 	}
@@ -255,11 +252,11 @@ func scopeOf(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceT
 
 // hasClusterScope reports whether the Workspace of a WorkspaceTemplateApply is, or will be, cluster-scoped. It returns false if that is
 // unknown.
-func hasClusterScope(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
+func hasClusterScope(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
 	if scope, ok := apply.Status.WorkspaceRef.Scope(); ok {
 		return scope == terraform.ScopeCluster, nil
 	}
-	template, permitted, err := validation.PermittedTemplate(ctx, reader, apply.TemplateKey(), apply.Namespace)
+	template, permitted, err := PermittedTemplate(ctx, reader, apply.TemplateKey(), apply.Namespace)
 	return permitted && template.Spec.WorkspaceScope == terraform.ScopeCluster, err
 }
 
@@ -269,11 +266,11 @@ const maxWaiters = 500
 
 // validateDependencies checks spec.waitForWorkspaces: a WorkspaceTemplateApply must not depend on itself, neither directly nor through
 // others.
-func validateDependencies(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
+func validateDependencies(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
 	path := dependenciesPath()
 	name := WorkspaceName(apply, template)
 	if name == "" && apply.Name != "" {
-		name = naming.Workspace(terraform.ScopeNamespaced, validation.KeyOf(apply)) // The template is unknown: most templates are namespaced.
+		name = naming.Workspace(terraform.ScopeNamespaced, naming.KeyOf(apply)) // The template is unknown: most templates are namespaced.
 	}
 	if name == "" || len(apply.Spec.WaitForWorkspaces) == 0 {
 		return nil, nil
@@ -281,7 +278,7 @@ func validateDependencies(ctx context.Context, reader validation.Reader, apply *
 	var errs field.ErrorList
 	for i, dependency := range apply.Spec.WaitForWorkspaces {
 		if dependency.Name == name && apply.DependencyKey(dependency).Namespace == apply.Namespace {
-			errs = append(errs, validation.Invalid(path.Index(i), "Workspace %s cannot depend on itself. Remove it from the list", name))
+			errs = append(errs, Invalid(path.Index(i), "Workspace %s cannot depend on itself. Remove it from the list", name))
 		}
 	}
 	cycle, err := cycleThrough(ctx, reader, apply, name)
@@ -289,16 +286,16 @@ func validateDependencies(ctx context.Context, reader validation.Reader, apply *
 		return errs, err
 	}
 	names := graph.Path(cycle, graph.Name(apply.Namespace, func(key graph.Key) string { return key.Name }))
-	return append(errs, validation.Invalid(cycle[0].Field, "WorkspaceTemplateApplies cannot depend on each other: %s. Remove one of these dependencies", names)), nil
+	return append(errs, Invalid(cycle[0].Field, "WorkspaceTemplateApplies cannot depend on each other: %s. Remove one of these dependencies", names)), nil
 }
 
 func dependenciesPath() *field.Path { return field.NewPath("spec", "waitForWorkspaces") }
 
 // cycleThrough returns the shortest cycle through a WorkspaceTemplateApply; nil when there is none. name is the name of its Workspace. The
 // object in the request replaces the stored version of that object.
-func cycleThrough(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, name string) ([]graph.Edge, error) {
+func cycleThrough(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply, name string) ([]graph.Edge, error) {
 	g, search := graph.New(), claimants{reader: reader, checked: apply, name: name, found: map[string][]infrav1.WorkspaceTemplateApply{}}
-	waiters, known := []*infrav1.WorkspaceTemplateApply{apply}, sets.New(validation.KeyOf(apply))
+	waiters, known := []*infrav1.WorkspaceTemplateApply{apply}, sets.New(naming.KeyOf(apply))
 	for i := 0; i < len(waiters); i++ {
 		for j, dependency := range waiters[i].Spec.WaitForWorkspaces {
 			found, err := search.of(ctx, waiters[i].DependencyKey(dependency))
@@ -306,7 +303,7 @@ func cycleThrough(ctx context.Context, reader validation.Reader, apply *infrav1.
 				return nil, err
 			}
 			for _, claimant := range found {
-				if key := validation.KeyOf(claimant); !known.Has(key) {
+				if key := naming.KeyOf(claimant); !known.Has(key) {
 					if len(waiters) == maxWaiters {
 						continue
 					}
@@ -322,7 +319,7 @@ func cycleThrough(ctx context.Context, reader validation.Reader, apply *infrav1.
 
 // claimants finds WorkspaceTemplateApplies by the names of their Workspaces, each once.
 type claimants struct {
-	reader  validation.Reader
+	reader  Reader
 	checked *infrav1.WorkspaceTemplateApply
 	// name is the name of the Workspace of checked.
 	name  string
@@ -343,7 +340,7 @@ func (c *claimants) of(ctx context.Context, workspace types.NamespacedName) (fou
 		found = append(found, c.checked)
 	}
 	for i := range all {
-		if all[i].Namespace == workspace.Namespace && validation.KeyOf(&all[i]) != validation.KeyOf(c.checked) {
+		if all[i].Namespace == workspace.Namespace && naming.KeyOf(&all[i]) != naming.KeyOf(c.checked) {
 			found = append(found, &all[i])
 		}
 	}
@@ -377,7 +374,7 @@ func RetainConflict(apply *infrav1.WorkspaceTemplateApply, others []infrav1.Work
 }
 
 // warnOfRetainConflict warns of a deletion policy that would block the deletion of the object.
-func warnOfRetainConflict(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, spec *field.Path, findings *validation.Findings) error {
+func warnOfRetainConflict(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply, spec *field.Path, findings *Findings) error {
 	if apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain {
 		return nil
 	}

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package owners has the rules for CAPTClusters and CAPTControlPlanes, and for their ClusterClass templates.
-package owners
+package validation
 
 import (
 	"context"
@@ -11,9 +10,6 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/consumption"
-	"github.com/capt-provider/capt/api/validation/ownership"
 )
 
 // VPCVariables lists the variables that CAPT sets for the template of a VPC. They override variables of the user.
@@ -23,7 +19,7 @@ func VPCVariables() []string {
 
 // ValidateCAPTCluster checks what the schema of a CAPTCluster cannot: names, and consistency with other objects. The connection Secret of
 // an existing VPC is not checked, because Secrets are not cached.
-func ValidateCAPTCluster(ctx context.Context, reader validation.Reader, captCluster *infrav1.CAPTCluster) (validation.Findings, error) {
+func ValidateCAPTCluster(ctx context.Context, reader Reader, captCluster *infrav1.CAPTCluster) (Findings, error) {
 	findings, err := validateVPC(ctx, reader, captCluster)
 	if err != nil {
 		return findings, err
@@ -34,8 +30,8 @@ func ValidateCAPTCluster(ctx context.Context, reader validation.Reader, captClus
 }
 
 // validateVPC checks the source of the VPC: a template or an existing VPC.
-func validateVPC(ctx context.Context, reader validation.Reader, captCluster *infrav1.CAPTCluster) (validation.Findings, error) {
-	var findings validation.Findings
+func validateVPC(ctx context.Context, reader Reader, captCluster *infrav1.CAPTCluster) (Findings, error) {
+	var findings Findings
 	spec := field.NewPath("spec")
 	ref, refPath := captCluster.Spec.WorkspaceTemplateApplyRef, spec.Child("workspaceTemplateApplyRef")
 	template := captCluster.Spec.VPC.Template
@@ -51,18 +47,18 @@ func validateVPC(ctx context.Context, reader validation.Reader, captCluster *inf
 		return findings, err
 	}
 	findings.Add(found)
-	consumed, err := consumption.CheckFields(ctx, reader, template.Ref, captCluster.Namespace, consumption.VPCFields(&captCluster.Spec.CAPTClusterTemplateResourceSpec, spec))
+	consumed, err := checkFields(ctx, reader, template.Ref, captCluster.Namespace, VPCFields(&captCluster.Spec.CAPTClusterTemplateResourceSpec, spec))
 	if err != nil {
 		return findings, err
 	}
 	findings.Add(consumed)
-	own, err := ownership.ValidateApplyReference(ctx, reader, captCluster, ref, refPath)
+	own, err := validateApplyReference(ctx, reader, captCluster, ref, refPath)
 	findings.Add(own)
 	return findings, err
 }
 
 // validateVPCTemplate checks the template of a VPC and its variables, for a CAPTCluster and for a CAPTClusterTemplate.
-func validateVPCTemplate(ctx context.Context, vpc infrav1.VPCTemplate, path *field.Path, lookUp templateLookup) (validation.Findings, error) {
+func validateVPCTemplate(ctx context.Context, vpc infrav1.VPCTemplate, path *field.Path, lookUp templateLookup) (Findings, error) {
 	variables := variablesOf{given: vpc.Variables, path: path.Child("variables"), setByCAPT: VPCVariables()}
 	if vpc.Name != "" {
 		variables.derived = map[string]derived{naming.VPCVariable: {value: vpc.Name, path: path.Child("name")}}

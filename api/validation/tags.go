@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package owners
+package validation
 
 import (
 	"maps"
@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
 )
 
 const (
@@ -28,11 +27,11 @@ func validateTags(tags map[string]controlplanev1.TagValue, path *field.Path) fie
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		if hasReservedPrefix(key) && !strings.HasPrefix(key, reservedTag) { // The schema rejects the prefix in lower case.
-			errs = append(errs, validation.Invalid(path.Key(key), "tag keys with the prefix aws:, in upper or lower case, are reserved by AWS. Rename the tag"))
+			errs = append(errs, Invalid(path.Key(key), "tag keys with the prefix aws:, in upper or lower case, are reserved by AWS. Rename the tag"))
 		}
 		for _, part := range []struct{ name, text string }{{"key", key}, {"value", string(tags[key])}} {
 			if r, found := notInTags(part.text); found {
-				errs = append(errs, validation.Invalid(path.Key(key), "the %s has the character %s. AWS allows letters, digits, spaces and + - = . _ : / @",
+				errs = append(errs, Invalid(path.Key(key), "the %s has the character %s. AWS allows letters, digits, spaces and + - = . _ : / @",
 					part.name, strconv.QuoteRune(r)))
 			}
 		}

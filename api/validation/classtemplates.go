@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package owners
+package validation
 
 import (
 	"context"
@@ -11,15 +11,13 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/consumption"
 )
 
 var templatePath = field.NewPath("spec", "template")
 
 // ValidateCAPTClusterTemplate applies the rules for CAPTClusters to a template, except for rules about other objects of the same Cluster.
-func ValidateCAPTClusterTemplate(ctx context.Context, reader validation.Reader, template *infrav1.CAPTClusterTemplate) (validation.Findings, error) {
-	var findings validation.Findings
+func ValidateCAPTClusterTemplate(ctx context.Context, reader Reader, template *infrav1.CAPTClusterTemplate) (Findings, error) {
+	var findings Findings
 	findings.Refuse(template.Spec.Template.ObjectMeta.Validate(templatePath.Child("metadata"))...)
 	vpc := template.Spec.Template.Spec.VPC.Template
 	if !vpc.IsDefined() {
@@ -30,14 +28,14 @@ func ValidateCAPTClusterTemplate(ctx context.Context, reader validation.Reader, 
 	if err != nil {
 		return findings, err
 	}
-	consumed, err := consumption.CheckFields(ctx, reader, vpc.Ref, template.Namespace, consumption.VPCFields(&template.Spec.Template.Spec, templatePath.Child("spec")))
+	consumed, err := checkFields(ctx, reader, vpc.Ref, template.Namespace, VPCFields(&template.Spec.Template.Spec, templatePath.Child("spec")))
 	findings.Add(consumed)
 	return findings, err
 }
 
 // ValidateCAPTControlPlaneTemplate applies the rules for CAPTControlPlanes to a template, except for rules about other objects of the same
 // Cluster.
-func ValidateCAPTControlPlaneTemplate(ctx context.Context, reader validation.Reader, template *controlplanev1.CAPTControlPlaneTemplate) (validation.Findings, error) {
+func ValidateCAPTControlPlaneTemplate(ctx context.Context, reader Reader, template *controlplanev1.CAPTControlPlaneTemplate) (Findings, error) {
 	spec, path := &template.Spec.Template.Spec, templatePath.Child("spec")
 	findings, err := validateControlPlaneSpec(ctx, spec, path, lookupFromClass(reader, template.Namespace))
 	findings.Refuse(template.Spec.Template.ObjectMeta.Validate(templatePath.Child("metadata"))...)
@@ -45,24 +43,24 @@ func ValidateCAPTControlPlaneTemplate(ctx context.Context, reader validation.Rea
 		return findings, err
 	}
 	// Only warnings: patches of a ClusterClass may set another WorkspaceTemplate, and each CAPTControlPlane is checked on creation.
-	consumed, err := consumption.CheckFields(ctx, reader, spec.WorkspaceTemplateRef, template.Namespace, consumption.CommonFields(spec, path))
+	consumed, err := checkFields(ctx, reader, spec.WorkspaceTemplateRef, template.Namespace, commonFields(spec, path))
 	if err != nil {
 		return findings, err
 	}
 	consumed.DowngradeToWarnings()
 	findings.Add(consumed)
-	profiles, err := consumption.CheckFargateProfiles(ctx, reader, spec.FargateProfiles, template.Namespace, path.Child("fargateProfiles"))
+	profiles, err := checkFargateFields(ctx, reader, spec.FargateProfiles, template.Namespace, path.Child("fargateProfiles"))
 	findings.Add(profiles)
 	return findings, err
 }
 
 // ValidateCAPTClusterTemplateUpdate rejects a change of spec.template.spec.
-func ValidateCAPTClusterTemplateUpdate(_ context.Context, _ validation.Reader, old, template *infrav1.CAPTClusterTemplate) (field.ErrorList, error) {
+func ValidateCAPTClusterTemplateUpdate(_ context.Context, _ Reader, old, template *infrav1.CAPTClusterTemplate) (field.ErrorList, error) {
 	return validateImmutable(old.Spec.Template.Spec, template.Spec.Template.Spec), nil
 }
 
 // ValidateCAPTControlPlaneTemplateUpdate rejects a change of spec.template.spec.
-func ValidateCAPTControlPlaneTemplateUpdate(_ context.Context, _ validation.Reader, old, template *controlplanev1.CAPTControlPlaneTemplate) (field.ErrorList, error) {
+func ValidateCAPTControlPlaneTemplateUpdate(_ context.Context, _ Reader, old, template *controlplanev1.CAPTControlPlaneTemplate) (field.ErrorList, error) {
 	return validateImmutable(old.Spec.Template.Spec, template.Spec.Template.Spec), nil
 }
 
@@ -73,6 +71,6 @@ func validateImmutable(old, spec any) field.ErrorList {
 	if equality.Semantic.DeepEqual(old, spec) {
 		return nil
 	}
-	return field.ErrorList{validation.Forbidden(templatePath.Child("spec"),
+	return field.ErrorList{Forbidden(templatePath.Child("spec"),
 		"is immutable: a change would affect all Clusters of the ClusterClass at once. Create a new template and refer to it in the ClusterClass")}
 }

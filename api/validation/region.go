@@ -1,15 +1,78 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package desired
+package validation
 
 import (
+	"context"
 	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 )
+
+var regionPath = field.NewPath("spec", "region")
+
+// validateCAPTClusterRegion checks the region of a CAPTCluster against the control plane of its Cluster.
+func validateCAPTClusterRegion(ctx context.Context, reader Reader, captCluster *infrav1.CAPTCluster) (field.ErrorList, error) {
+	cluster, err := reader.ClusterOf(ctx, captCluster)
+	if err != nil {
+		return nil, err
+	}
+	controlPlane, err := controlPlaneOf(ctx, reader, cluster)
+	if err != nil || controlPlane == nil {
+		return nil, err
+	}
+	apply, err := ApplyInUse(ctx, reader, controlPlane)
+	if err != nil {
+		return nil, err
+	}
+	return regionConflictError(controlPlane, captCluster, apply), nil
+}
+
+// validateControlPlaneRegion checks the region of a CAPTControlPlane against its WorkspaceTemplateApply and its CAPTCluster.
+func validateControlPlaneRegion(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
+	apply, err := ApplyInUse(ctx, reader, controlPlane)
+	if err != nil {
+		return nil, err
+	}
+	captCluster, err := captClusterOf(ctx, reader, controlPlane)
+	if err != nil {
+		return nil, err
+	}
+	if err := RegionChange(controlPlane, captCluster, apply); err != nil {
+		return field.ErrorList{Forbidden(regionPath, "%s", err)}, nil
+	}
+	if captCluster == nil {
+		return nil, nil
+	}
+	return regionConflictError(controlPlane, captCluster, apply), nil
+}
+
+// captClusterOf returns the CAPTCluster of the same Cluster; nil when it does not exist, or not yet.
+func captClusterOf(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane) (*infrav1.CAPTCluster, error) {
+	cluster, err := reader.ClusterOf(ctx, controlPlane)
+	if err != nil || cluster == nil {
+		return nil, err
+	}
+	ref := cluster.Spec.InfrastructureRef
+	if ref.Kind != "CAPTCluster" || ref.APIGroup != infrav1.GroupVersion.Group {
+		return nil, nil
+	}
+	return reader.CAPTCluster(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: ref.Name})
+}
+
+// regionConflictError returns a RegionConflict as an error of spec.region.
+func regionConflictError(controlPlane *controlplanev1.CAPTControlPlane, captCluster *infrav1.CAPTCluster, apply *infrav1.WorkspaceTemplateApply) field.ErrorList {
+	if err := RegionConflict(controlPlane, captCluster, apply); err != nil {
+		return field.ErrorList{Invalid(regionPath, "%s", err)}
+	}
+	return nil
+}
 
 // Region returns the region of a control plane: spec.region, or the region of the CAPTCluster, which may be nil; empty if neither has one.
 func Region(controlPlane *controlplanev1.CAPTControlPlane, captCluster *infrav1.CAPTCluster) string {
@@ -17,31 +80,6 @@ func Region(controlPlane *controlplanev1.CAPTControlPlane, captCluster *infrav1.
 		return captCluster.Spec.Region
 	}
 	return controlPlane.Spec.Region
-}
-
-// VPCID returns the ID of the VPC of a CAPTCluster, which may be nil; empty while it is unknown. For an existing VPC, spec is used if status has
-// no ID: the controller of an externally managed CAPTCluster may not report it.
-func VPCID(captCluster *infrav1.CAPTCluster) string {
-	switch {
-	case captCluster == nil:
-		return ""
-	case captCluster.Status.VPC.ID != "":
-		return captCluster.Status.VPC.ID
-	}
-	return captCluster.Spec.VPC.ExistingID
-}
-
-// VPCSecret returns the name of the Secret that describes the VPC of a CAPTCluster, which may be nil; empty when no object names one.
-func VPCSecret(captCluster *infrav1.CAPTCluster) string {
-	switch {
-	case captCluster == nil:
-		return ""
-	case captCluster.Spec.VPC.ConnectionSecretRef.IsDefined():
-		return captCluster.Spec.VPC.ConnectionSecretRef.Name
-	case !captCluster.Spec.VPC.Template.IsDefined():
-		return ""
-	}
-	return naming.VPCConnectionSecret(captCluster.Name)
 }
 
 // RegionChange returns an error, with a remedy, if a control plane would move to another region than the one that its

@@ -1,9 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kept restores the fields of an object that an update omits although they must stay. The defaulting webhooks use it, and captctl
-// diff for manifests that are not applied yet.
-package kept
+package validation
 
 import (
 	"context"
@@ -19,13 +17,10 @@ import (
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/owners"
-	"github.com/capt-provider/capt/api/validation/versions"
 )
 
-// Fields restores the fields of an object that an update omits: its identity, and fields of spec that CAPT wrote.
-func Fields(old, object metav1.Object) {
+// RestoreFields restores the fields of an object that an update omits: its identity, and fields of spec that CAPT wrote.
+func RestoreFields(old, object metav1.Object) {
 	identity.Keep(old, object)
 	if controlPlane, ok := object.(*controlplanev1.CAPTControlPlane); ok {
 		keepControlPlane(old.(*controlplanev1.CAPTControlPlane), controlPlane)
@@ -38,14 +33,14 @@ func keepControlPlane(old, controlPlane *controlplanev1.CAPTControlPlane) {
 		CompleteVersion(controlPlane)
 	}
 	if controlPlane.Spec.ControlPlaneEndpoint.IsZero() {
-		controlPlane.Spec.ControlPlaneEndpoint = owners.RepairEndpoint(old.Spec.ControlPlaneEndpoint)
+		controlPlane.Spec.ControlPlaneEndpoint = RepairEndpoint(old.Spec.ControlPlaneEndpoint)
 	}
 }
 
 // CompleteVersion changes spec.version to the form that Cluster API's contract requires: a semantic version with the prefix v. It ignores
 // an invalid version, which validation rejects.
 func CompleteVersion(controlPlane *controlplanev1.CAPTControlPlane) {
-	if version, err := versions.ParseKubernetesVersion(controlPlane.Spec.Version); err == nil {
+	if version, err := ParseKubernetesVersion(controlPlane.Spec.Version); err == nil {
 		controlPlane.Spec.Version = version.Semantic
 	}
 }
@@ -55,9 +50,9 @@ func CompleteVersion(controlPlane *controlplanev1.CAPTControlPlane) {
 // a write must not remove these fields, and must not set them through a forged annotation. So the functions of this file copy them from the
 // old object.
 
-// ClusterHubFields restores the fields of a CAPTCluster that v1beta1 does not have. Fields of a VPC source are restored only if the
+// ClusterHubFields restores the fields of a CAPTCluster that v1beta1 does not have. RestoreFields of a VPC source are restored only if the
 // write keeps that source.
-func ClusterHubFields(ctx context.Context, reader validation.Reader, old, captCluster *infrav1.CAPTCluster) error {
+func ClusterHubFields(ctx context.Context, reader Reader, old, captCluster *infrav1.CAPTCluster) error {
 	captCluster.Spec.DeletionProtection = old.Spec.DeletionProtection
 	before, now := &old.Spec.VPC, &captCluster.Spec.VPC
 	now.ConnectionSecretRef = infrav1.LocalSecretReference{}
@@ -72,21 +67,21 @@ func ClusterHubFields(ctx context.Context, reader validation.Reader, old, captCl
 }
 
 // ControlPlaneHubFields restores the fields of a CAPTControlPlane that v1beta1 does not have, and the endpoint that adoption corrected.
-func ControlPlaneHubFields(ctx context.Context, reader validation.Reader, old, controlPlane *controlplanev1.CAPTControlPlane) error {
+func ControlPlaneHubFields(ctx context.Context, reader Reader, old, controlPlane *controlplanev1.CAPTControlPlane) error {
 	before, now := old.Spec.DeepCopy(), &controlPlane.Spec
 	now.Variables, now.Kubeconfig, now.EndpointProbe, now.Recovery = before.Variables, before.Kubeconfig, before.EndpointProbe, before.Recovery
 	now.DeletionProtection = before.DeletionProtection
 	if before.Timeouts.SecretSeconds != 0 && now.Timeouts != (controlplanev1.Timeouts{}) {
 		now.Timeouts.SecretSeconds = before.Timeouts.SecretSeconds
 	}
-	if repaired := owners.RepairEndpoint(now.ControlPlaneEndpoint); repaired == before.ControlPlaneEndpoint {
+	if repaired := RepairEndpoint(now.ControlPlaneEndpoint); repaired == before.ControlPlaneEndpoint {
 		now.ControlPlaneEndpoint = repaired
 	}
 	return keepPinned(ctx, reader, old.Namespace, before.WorkspaceTemplateRef, &now.WorkspaceTemplateRef)
 }
 
 // TemplateHubFields restores the fields of a WorkspaceTemplate that v1beta1 does not have.
-func TemplateHubFields(_ context.Context, _ validation.Reader, old, template *infrav1.WorkspaceTemplate) error {
+func TemplateHubFields(_ context.Context, _ Reader, old, template *infrav1.WorkspaceTemplate) error {
 	before, now := old.Spec.DeepCopy(), &template.Spec
 	now.WorkspaceScope, now.AllowedNamespaces, now.PublishOutputs = before.WorkspaceScope, before.AllowedNamespaces, before.PublishOutputs
 	now.Rollout = before.Rollout
@@ -103,7 +98,7 @@ func TemplateHubFields(_ context.Context, _ validation.Reader, old, template *in
 // ApplyHubFields restores the fields of a WorkspaceTemplateApply that v1beta1 does not have. It also restores the deletion policy
 // Retain, which v1beta1 has, if captctl migrate set it on adoption: manifests from before the adoption do not have it, and the Workspace of
 // a helper would be destroyed with the helper.
-func ApplyHubFields(ctx context.Context, reader validation.Reader, old, apply *infrav1.WorkspaceTemplateApply) error {
+func ApplyHubFields(ctx context.Context, reader Reader, old, apply *infrav1.WorkspaceTemplateApply) error {
 	for i := range apply.Spec.WaitForSecrets {
 		now := &apply.Spec.WaitForSecrets[i]
 		now.Keys = nil
@@ -123,11 +118,11 @@ func ApplyHubFields(ctx context.Context, reader validation.Reader, old, apply *i
 
 // keepPinned restores a reference to a template that captctl migrate created to reproduce a Workspace. Manifests of CAPT v0.3 refer to the
 // original template, which no longer matches the Workspace: Terraform would apply the difference.
-func keepPinned(ctx context.Context, reader validation.Reader, namespace string, before infrav1.WorkspaceTemplateReference, now *infrav1.WorkspaceTemplateReference) error {
+func keepPinned(ctx context.Context, reader Reader, namespace string, before infrav1.WorkspaceTemplateReference, now *infrav1.WorkspaceTemplateReference) error {
 	if before.Key(namespace) == now.Key(namespace) {
 		return nil
 	}
-	template, permitted, err := validation.PermittedTemplate(ctx, reader, before.Key(namespace), namespace)
+	template, permitted, err := PermittedTemplate(ctx, reader, before.Key(namespace), namespace)
 	if err == nil && permitted && template.Labels[naming.PinnedLabel] == "true" {
 		*now = before
 	}

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownership has the validation rules for which WorkspaceTemplateApply belongs to which owner. The evidence is in package claim.
-package ownership
+package validation
 
 import (
 	"context"
@@ -20,8 +19,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/applies"
 )
 
 const (
@@ -33,22 +30,22 @@ const (
 	setReference    = "Set workspaceTemplateApplyRef to another name"
 )
 
-// ValidateApplyReference checks that a CAPTCluster or a CAPTControlPlane may have the WorkspaceTemplateApply that it refers to.
-func ValidateApplyReference(ctx context.Context, reader validation.Reader, owner validation.Owner, ref infrav1.WorkspaceTemplateApplyReference, path *field.Path) (validation.Findings, error) {
+// validateApplyReference checks that a CAPTCluster or a CAPTControlPlane may have the WorkspaceTemplateApply that it refers to.
+func validateApplyReference(ctx context.Context, reader Reader, owner Owner, ref infrav1.WorkspaceTemplateApplyReference, path *field.Path) (Findings, error) {
 	if !ref.IsDefined() {
-		return validation.Findings{}, nil
+		return Findings{}, nil
 	}
 	cluster, err := clusterName(ctx, reader, owner)
 	if err != nil {
-		return validation.Findings{}, err
+		return Findings{}, err
 	}
 	return validateReferredApply(ctx, reader, owner, ref, expectationOf(owner, cluster), path)
 }
 
 // validateReferredApply checks that an owner may have the WorkspaceTemplateApply that it refers to. It warns if that does not exist, unless
 // the reference has the name of the naming scheme, which CAPT gives to a new one.
-func validateReferredApply(ctx context.Context, reader validation.Reader, owner validation.Owner, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation, path *field.Path) (validation.Findings, error) {
-	var findings validation.Findings
+func validateReferredApply(ctx context.Context, reader Reader, owner Owner, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation, path *field.Path) (Findings, error) {
+	var findings Findings
 	if !ref.IsDefined() {
 		return findings, nil
 	}
@@ -58,7 +55,7 @@ func validateReferredApply(ctx context.Context, reader validation.Reader, owner 
 	case err != nil:
 		return findings, err
 	case reason != "":
-		findings.Refuse(validation.Forbidden(path, "%s", reason))
+		findings.Refuse(Forbidden(path, "%s", reason))
 	case !exists && ref.Name != want.SchemeName:
 		findings.Warn(path, "WorkspaceTemplateApply %s does not exist and will be created. To adopt an existing one, correct the name", ref.Name)
 	}
@@ -68,7 +65,7 @@ func validateReferredApply(ctx context.Context, reader validation.Reader, owner 
 // unavailable reports whether a WorkspaceTemplateApply exists, and why an owner cannot have it: it has another owner, or it does not match.
 // reason is empty if the owner can have it. Otherwise the controller would never write it, and the reference could not be changed. advice
 // is added to the reason if the WorkspaceTemplateApply has another owner.
-func unavailable(ctx context.Context, reader validation.Reader, owner validation.Owner, name string, want claim.Expectation, advice string) (exists bool, reason string, err error) {
+func unavailable(ctx context.Context, reader Reader, owner Owner, name string, want claim.Expectation, advice string) (exists bool, reason string, err error) {
 	key := types.NamespacedName{Namespace: owner.GetNamespace(), Name: name}
 	referrers, err := reader.ReferrersTo(ctx, key)
 	if err != nil {
@@ -95,15 +92,15 @@ func unavailable(ctx context.Context, reader validation.Reader, owner validation
 
 // existsAlready reports whether the owner in a create request exists already and controls the WorkspaceTemplateApply. Admission must allow
 // such a request, so that the API server responds with AlreadyExists: a restarted clusterctl move continues only after this error.
-func existsAlready(owner validation.Owner, referrers []validation.Owner, controller types.UID) bool {
-	return slices.ContainsFunc(referrers, func(referrer validation.Owner) bool {
+func existsAlready(owner Owner, referrers []Owner, controller types.UID) bool {
+	return slices.ContainsFunc(referrers, func(referrer Owner) bool {
 		return referrer.GetUID() == controller && kindOf(referrer) == kindOf(owner) && referrer.GetName() == owner.GetName()
 	})
 }
 
 // expectationOf returns what an owner expects of its WorkspaceTemplateApply, as its controller computes it. cluster is empty while the
 // Cluster is unknown.
-func expectationOf(owner validation.Owner, cluster string) claim.Expectation {
+func expectationOf(owner Owner, cluster string) claim.Expectation {
 	switch owner := owner.(type) {
 	case *infrav1.CAPTCluster:
 		return legacy.ExpectationOfCAPTCluster(owner, cluster)
@@ -115,7 +112,7 @@ func expectationOf(owner validation.Owner, cluster string) claim.Expectation {
 
 // otherOwners returns the kinds and names of the referrers other than the owner, sorted: webhooks recognize an error that existed before an
 // update by its text, so the text must not depend on the order of the list.
-func otherOwners(owner validation.Owner, referrers []validation.Owner) []string {
+func otherOwners(owner Owner, referrers []Owner) []string {
 	var others []string
 	for _, other := range referrers {
 		if kindOf(other) != kindOf(owner) || other.GetName() != owner.GetName() {
@@ -126,10 +123,10 @@ func otherOwners(owner validation.Owner, referrers []validation.Owner) []string 
 	return others
 }
 
-// ValidateApplyReferences checks every reference of a control plane to a WorkspaceTemplateApply.
-func ValidateApplyReferences(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (validation.Findings, error) {
+// validateApplyReferences checks every reference of a control plane to a WorkspaceTemplateApply.
+func validateApplyReferences(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane) (Findings, error) {
 	spec := &controlPlane.Spec
-	findings, err := ValidateApplyReference(ctx, reader, controlPlane, spec.WorkspaceTemplateApplyRef, field.NewPath("spec", "workspaceTemplateApplyRef"))
+	findings, err := validateApplyReference(ctx, reader, controlPlane, spec.WorkspaceTemplateApplyRef, field.NewPath("spec", "workspaceTemplateApplyRef"))
 	if err != nil || len(spec.FargateProfiles) == 0 {
 		return findings, err
 	}
@@ -151,7 +148,7 @@ func ValidateApplyReferences(ctx context.Context, reader validation.Reader, cont
 // validateApplyOfProfile checks that a Fargate profile may have its WorkspaceTemplateApply. Without a reference, the naming scheme
 // determines its name, once the name of the Cluster is known. Then a conflict is only a warning, because the user can delete the
 // WorkspaceTemplateApply.
-func validateApplyOfProfile(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster string, path *field.Path) (validation.Findings, error) {
+func validateApplyOfProfile(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster string, path *field.Path) (Findings, error) {
 	want := claim.ExpectationOfFargateProfile(cluster, profile)
 	if profile.WorkspaceTemplateApplyRef.IsDefined() || want.SchemeName == "" {
 		path = path.Child("workspaceTemplateApplyRef")
@@ -161,7 +158,7 @@ func validateApplyOfProfile(ctx context.Context, reader validation.Reader, contr
 		}
 		return findings, err
 	}
-	var findings validation.Findings
+	var findings Findings
 	_, reason, err := unavailable(ctx, reader, controlPlane, want.SchemeName, want, setReference)
 	if reason != "" {
 		findings.Warn(path, "nothing is created for this profile: %s", reason)
@@ -171,13 +168,13 @@ func validateApplyOfProfile(ctx context.Context, reader validation.Reader, contr
 
 // validateAddedReference rejects a reference that is added to a Fargate profile which already has a WorkspaceTemplateApply of another name.
 // With the reference, CAPT would create the profile a second time, so it would stop writing; and a reference cannot be removed again.
-func validateAddedReference(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation, path *field.Path, findings *validation.Findings) error {
+func validateAddedReference(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation, path *field.Path, findings *Findings) error {
 	if !ref.IsDefined() || want.SchemeName == "" || ref.Name == want.SchemeName {
 		return nil
 	}
 	existing, err := reader.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: want.SchemeName})
 	if err == nil && existing != nil && metav1.IsControlledBy(existing, controlPlane) && want.IdentityDifference(existing) == "" {
-		findings.Refuse(validation.Forbidden(path, "the profile already has WorkspaceTemplateApply %s. Remove the reference, or remove the profile, wait for the deletion, and add it again", existing.Name))
+		findings.Refuse(Forbidden(path, "the profile already has WorkspaceTemplateApply %s. Remove the reference, or remove the profile, wait for the deletion, and add it again", existing.Name))
 	}
 	return err
 }
@@ -204,50 +201,20 @@ func validateDistinctApplies(controlPlane *controlplanev1.CAPTControlPlane, clus
 		case !used:
 			users[name] = self
 		case profile.WorkspaceTemplateApplyRef.IsDefined():
-			errs = append(errs, validation.Forbidden(path.Child("workspaceTemplateApplyRef", "name"), "WorkspaceTemplateApply %s is in use by %s: %s", name, user, cannotShare+removeReference))
+			errs = append(errs, Forbidden(path.Child("workspaceTemplateApplyRef", "name"), "WorkspaceTemplateApply %s is in use by %s: %s", name, user, cannotShare+removeReference))
 		default:
-			errs = append(errs, validation.Forbidden(path.Child("name"), "the WorkspaceTemplateApply of this profile would be %s, which is in use by %s. Rename one of the two", name, user))
+			errs = append(errs, Forbidden(path.Child("name"), "the WorkspaceTemplateApply of this profile would be %s, which is in use by %s. Rename one of the two", name, user))
 		}
 	}
 	return errs
 }
 
 // kindOf returns the kind of an owner, which may be missing in the object itself.
-func kindOf(owner validation.Owner) string {
+func kindOf(owner Owner) string {
 	if _, ok := owner.(*controlplanev1.CAPTControlPlane); ok {
 		return "CAPTControlPlane"
 	}
 	return "CAPTCluster"
-}
-
-// ClusterIndex finds Clusters by the CAPTClusters and CAPTControlPlanes that they refer to, with the keys of ClusterKeys.
-const ClusterIndex = "captReferences"
-
-// ClusterKeys are the keys of ClusterIndex for a Cluster.
-func ClusterKeys(cluster *clusterv1.Cluster) (keys []string) {
-	for _, ref := range []clusterv1.ContractVersionedObjectReference{cluster.Spec.InfrastructureRef, cluster.Spec.ControlPlaneRef} {
-		if ref.IsDefined() {
-			keys = append(keys, ref.GroupKind().String()+"/"+ref.Name)
-		}
-	}
-	return keys
-}
-
-// ReferenceTo is the reference of a Cluster to a CAPTCluster or a CAPTControlPlane; zero for other kinds.
-func ReferenceTo(object metav1.Object) clusterv1.ContractVersionedObjectReference {
-	switch object.(type) {
-	case *infrav1.CAPTCluster:
-		return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "CAPTCluster", Name: object.GetName()}
-	case *controlplanev1.CAPTControlPlane:
-		return clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "CAPTControlPlane", Name: object.GetName()}
-	}
-	return clusterv1.ContractVersionedObjectReference{}
-}
-
-// RefersTo reports whether a Cluster refers to a CAPTCluster or a CAPTControlPlane.
-func RefersTo(cluster *clusterv1.Cluster, object metav1.Object) bool {
-	ref := ReferenceTo(object)
-	return ref.IsDefined() && cluster.Namespace == object.GetNamespace() && (cluster.Spec.InfrastructureRef == ref || cluster.Spec.ControlPlaneRef == ref)
 }
 
 // ValidateNewWorkspaceTemplateApply rejects a new WorkspaceTemplateApply with a name that an owner reserves for its own, unless it matches
@@ -256,12 +223,12 @@ func RefersTo(cluster *clusterv1.Cluster, object metav1.Object) bool {
 // object does not match, the owner reports a conflict and writes nothing.
 //
 // Call it before defaulting sets spec.workspaceName, which identifies a restored object.
-func ValidateNewWorkspaceTemplateApply(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {
-	var findings validation.Findings
+func ValidateNewWorkspaceTemplateApply(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply) (Findings, error) {
+	var findings Findings
 	if isRestored(apply) {
 		return findings, nil
 	}
-	reserved, err := reservedFor(ctx, reader, validation.KeyOf(apply))
+	reserved, err := reservedFor(ctx, reader, naming.KeyOf(apply))
 	if err != nil || reserved == nil || metav1.IsControlledBy(apply, reserved.owner) {
 		return findings, err
 	}
@@ -270,7 +237,7 @@ func ValidateNewWorkspaceTemplateApply(ctx context.Context, reader validation.Re
 		differs = reserved.want.IdentityDifference(apply) // Restored from a copy that may be older than a change of the owner's template.
 	}
 	if differs != "" {
-		findings.Refuse(validation.Forbidden(field.NewPath("metadata", "name"),
+		findings.Refuse(Forbidden(field.NewPath("metadata", "name"),
 			"%s %s uses this name for %s, but this one %s. Use another name, or set the template and the variables of the %s",
 			kindOf(reserved.owner), reserved.owner.GetName(), reserved.purpose, differs, reserved.source))
 	}
@@ -279,7 +246,7 @@ func ValidateNewWorkspaceTemplateApply(ctx context.Context, reader validation.Re
 
 // reservation is the owner for which the name of a WorkspaceTemplateApply is reserved.
 type reservation struct {
-	owner validation.Owner
+	owner Owner
 	// want is what the owner expects of the WorkspaceTemplateApply with this name.
 	want claim.Expectation
 	// purpose and source are parts of messages: what the owner uses the name for, and the object that determines template and variables.
@@ -288,11 +255,11 @@ type reservation struct {
 
 // isRestored reports whether a WorkspaceTemplateApply was in use before: it has fields that only CAPT writes.
 func isRestored(apply *infrav1.WorkspaceTemplateApply) bool {
-	return apply.Spec.WorkspaceName != "" || len(apply.Finalizers) > 0 || applies.RecordedWorkspace(apply) != ""
+	return apply.Spec.WorkspaceName != "" || len(apply.Finalizers) > 0 || RecordedWorkspace(apply) != ""
 }
 
 // reservedFor returns the owner, or the Fargate profile of an owner, for which a name is reserved; nil when there is none.
-func reservedFor(ctx context.Context, reader validation.Reader, key types.NamespacedName) (*reservation, error) {
+func reservedFor(ctx context.Context, reader Reader, key types.NamespacedName) (*reservation, error) {
 	owner, err := ownerByScheme(ctx, reader, key)
 	if err != nil {
 		return nil, err
@@ -306,7 +273,7 @@ func reservedFor(ctx context.Context, reader validation.Reader, key types.Namesp
 
 // ownerByScheme finds the owner whose WorkspaceTemplateApply gets a name by the naming scheme; nil when there is none, or when its
 // reference, which is immutable, names another one.
-func ownerByScheme(ctx context.Context, reader validation.Reader, key types.NamespacedName) (validation.Owner, error) {
+func ownerByScheme(ctx context.Context, reader Reader, key types.NamespacedName) (Owner, error) {
 	if name, ok := naming.CAPTClusterOf(key.Name); ok {
 		captCluster, err := reader.CAPTCluster(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
 		if err != nil || captCluster == nil || refersToAnother(captCluster.Spec.WorkspaceTemplateApplyRef, key) || !captCluster.Spec.VPC.Template.IsDefined() {
@@ -330,7 +297,7 @@ func refersToAnother(ref infrav1.WorkspaceTemplateApplyReference, key types.Name
 }
 
 // reservedForProfile finds the Fargate profile that refers to a name, or gets it by the naming scheme.
-func reservedForProfile(ctx context.Context, reader validation.Reader, key types.NamespacedName) (*reservation, error) {
+func reservedForProfile(ctx context.Context, reader Reader, key types.NamespacedName) (*reservation, error) {
 	controlPlanes, err := controlPlanesByProfile(ctx, reader, key)
 	if err != nil {
 		return nil, err
@@ -354,7 +321,7 @@ func reservedForProfile(ctx context.Context, reader validation.Reader, key types
 
 // controlPlanesByProfile finds the control planes with Fargate profiles that may have a WorkspaceTemplateApply: those that refer to it, and
 // those of Clusters whose name may be the prefix of its name.
-func controlPlanesByProfile(ctx context.Context, reader validation.Reader, key types.NamespacedName) ([]*controlplanev1.CAPTControlPlane, error) {
+func controlPlanesByProfile(ctx context.Context, reader Reader, key types.NamespacedName) ([]*controlplanev1.CAPTControlPlane, error) {
 	var found []*controlplanev1.CAPTControlPlane
 	referrers, err := reader.ReferrersTo(ctx, key)
 	if err != nil {
@@ -370,7 +337,7 @@ func controlPlanesByProfile(ctx context.Context, reader validation.Reader, key t
 		if err != nil {
 			return nil, err
 		}
-		controlPlane, err := ControlPlaneOf(ctx, reader, cluster)
+		controlPlane, err := controlPlaneOf(ctx, reader, cluster)
 		if err != nil {
 			return nil, err
 		}
@@ -382,7 +349,7 @@ func controlPlanesByProfile(ctx context.Context, reader validation.Reader, key t
 }
 
 // clusterName returns the name of the Cluster that an owner belongs to; empty while it is unknown.
-func clusterName(ctx context.Context, reader validation.Reader, owner validation.Owner) (string, error) {
+func clusterName(ctx context.Context, reader Reader, owner Owner) (string, error) {
 	if name := owner.GetLabels()[clusterv1.ClusterNameLabel]; name != "" {
 		return name, nil
 	}
@@ -393,8 +360,8 @@ func clusterName(ctx context.Context, reader validation.Reader, owner validation
 	return cluster.Name, nil
 }
 
-// ControlPlaneOf returns the CAPTControlPlane of a Cluster; nil when cluster is nil, or the CAPTControlPlane does not exist.
-func ControlPlaneOf(ctx context.Context, reader validation.Reader, cluster *clusterv1.Cluster) (*controlplanev1.CAPTControlPlane, error) {
+// controlPlaneOf returns the CAPTControlPlane of a Cluster; nil when cluster is nil, or the CAPTControlPlane does not exist.
+func controlPlaneOf(ctx context.Context, reader Reader, cluster *clusterv1.Cluster) (*controlplanev1.CAPTControlPlane, error) {
 	if cluster == nil {
 		return nil, nil
 	}
