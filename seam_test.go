@@ -51,7 +51,6 @@ var seamExceptions = map[string]string{
 	"controllers/engine/gate.go AdoptionRequiredReason":                      "the name of the reason in the API",
 	"controllers/engine/gate.go AdoptionNotRequiredReason":                   "the name of the reason in the API",
 	"controllers/workspacetemplateapply/observe.go AdoptWorkspaceAnnotation": "users confirm any Workspace that is not recorded with this annotation",
-	"controllers/workspacetemplateapply/owners.go AdoptWorkspaceAnnotation":  "as above",
 }
 
 // outsideSeam has the number of mentions in directories that are not behind the seam yet. The numbers must not rise.

@@ -6,13 +6,22 @@ package captcluster
 
 import (
 	"context"
+	"errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
 )
 
 // Reconciler of CAPTClusters.
@@ -45,4 +54,64 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		IsWarning:       func(condition metav1.Condition) bool { return infrav1.RequiresUserAction(condition.Reason) },
 		Events:          vpcEvents,
 	})
+}
+
+// RegisterIndexes adds the indexes of this controller to a cache.
+func RegisterIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	return errors.Join(
+		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.ReferenceIndex, referenceKeys),
+		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.TemplateIndex, templateKey),
+	)
+}
+
+// SetupWithManager registers the watches.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	log := ctrl.LoggerFrom(ctx)
+	scheme := mgr.GetScheme()
+	if err := RegisterIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	toInfrastructure := util.ClusterToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("CAPTCluster"), mgr.GetClient(), &infrav1.CAPTCluster{})
+	control := ctrl.NewControllerManagedBy(mgr).
+		For(&infrav1.CAPTCluster{}, builder.WithPredicates(
+			predicates.ResourceHasFilterLabel(scheme, log, r.WatchFilterValue),
+			predicates.ResourceIsNotExternallyManaged(scheme, log),
+		)).
+		Named("captcluster").
+		WithOptions(options).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toInfrastructure),
+			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitions(scheme, log), owner.EndpointChanged(), owner.ReferenceChanged()))).
+		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.deletedInNamespace),
+			builder.WithPredicates(owner.Deleted()))
+	return r.requests().Watch(r.Gate.Watch(control, &infrav1.CAPTCluster{})).Complete(r)
+}
+
+// requests lists the CAPTClusters to reconcile.
+func (r *Reconciler) requests() owner.Requests {
+	return owner.Requests{Client: r.Client, List: &infrav1.CAPTClusterList{}, MayWaitFor: func(object client.Object, apply string) bool {
+		ref := object.(*infrav1.CAPTCluster).Spec.WorkspaceTemplateApplyRef
+		return !ref.IsDefined() || ref.Name == apply || isReplaced(object)
+	}}
+}
+
+func templateKey(object client.Object) []string {
+	template := object.(*infrav1.CAPTCluster).Spec.VPC.Template
+	if !template.IsDefined() {
+		return nil
+	}
+	return []string{template.Ref.Key(object.GetNamespace()).String()}
+}
+
+func referenceKeys(object client.Object) []string {
+	return owner.References(object, object.(*infrav1.CAPTCluster).Spec.WorkspaceTemplateApplyRef)
+}
+
+// deletedInNamespace reconciles the CAPTClusters whose deletion may wait for a control plane that was deleted, or whose first VPC it may have used.
+func (r *Reconciler) deletedInNamespace(ctx context.Context, controlPlane client.Object) []ctrl.Request {
+	return r.requests().Matching(ctx, func(c client.Object) bool { return !c.GetDeletionTimestamp().IsZero() || isReplaced(c) }, client.InNamespace(controlPlane.GetNamespace()))
+}
+
+// isReplaced reports whether a CAPTCluster keeps the ID of its first VPC until no control plane uses that.
+func isReplaced(object client.Object) bool {
+	return object.(*infrav1.CAPTCluster).Status.VPC.ReplacedBy != ""
 }

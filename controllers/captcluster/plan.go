@@ -4,6 +4,8 @@
 package captcluster
 
 import (
+	"context"
+
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -51,4 +53,20 @@ func ownerOf(captCluster *infrav1.CAPTCluster) owner.Owner {
 		Object: captCluster, Kind: infrav1.GroupVersion.WithKind("CAPTCluster"), Ref: &captCluster.Spec.WorkspaceTemplateApplyRef,
 		Finalizer: infrav1.CAPTClusterFinalizer, FieldManager: naming.CAPTClusterFieldManager, Creates: "the VPC",
 	}
+}
+
+// reconcileVPC holds, provisions, destroys or releases the WorkspaceTemplateApply of the VPC.
+func (r *Reconciler) reconcileVPC(ctx context.Context, _ *infrav1.CAPTCluster, _ *Facts, p *Plan) error {
+	return p.Apply.Act(ctx, r.Client, nil)
+}
+
+// await repeats the reconcile while a template blocks that is not watched, and when the timeout of the VPC passes.
+func (r *Reconciler) await(_ context.Context, captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) error {
+	switch left := timeoutOf(captCluster) - f.Running; {
+	case p.AwaitTemplate:
+		return engine.Wait("the WorkspaceTemplate", owner.TemplateInterval)
+	case f.Running > 0 && left > 0 && f.Paused == "":
+		return engine.Wait("the timeout of the VPC", left)
+	}
+	return nil
 }

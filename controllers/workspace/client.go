@@ -1,6 +1,10 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package workspace reads and writes Workspaces of provider-terraform: apply, observe, delete. Package render renders their spec, and
+// package failure explains errors of the provider. Only these, api/terraform and the tests know Crossplane. Observing is pure.
+//
+// docs/provider-terraform.md lists the states of a Workspace of provider-terraform v0.18 to v1.1.
 package workspace
 
 import (
@@ -11,14 +15,18 @@ import (
 	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -316,4 +324,27 @@ func scopeOf(object *unstructured.Unstructured) terraform.Scope {
 		return terraform.ScopeCluster
 	}
 	return terraform.ScopeNamespaced
+}
+
+// Explain explains the error of the Workspace of a WorkspaceTemplateApply, without the secrets that it may quote. complete is false when the
+// text of Terraform is omitted, because some secrets are not known.
+func (c *Client) Explain(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, live *Live) (report failure.Report, complete bool) {
+	failed := live.typed.Failure()
+	if failed == nil {
+		return failure.Report{}, true
+	}
+	secrets := c.secrets(ctx, live)
+	return failure.Explain(failed.Message, secrets, failure.Command(apply)), secrets.Missing == nil
+}
+
+// secrets reads the secrets that the error of a Workspace may quote.
+func (c *Client) secrets(ctx context.Context, live *Live) failure.Secrets {
+	return failure.SecretsOf(&live.typed, func(key types.NamespacedName) (*corev1.Secret, error) {
+		secret := &corev1.Secret{}
+		err := c.Uncached.Get(ctx, key, secret)
+		if client.IgnoreNotFound(err) != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot read a Secret that an error of Terraform may quote: details of the error are omitted", "Secret", klog.KRef(key.Namespace, key.Name))
+		}
+		return secret, err
+	})
 }

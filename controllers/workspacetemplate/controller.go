@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -142,4 +144,73 @@ func (r *Reconciler) usedBy(ctx context.Context, options ...client.ListOption) (
 		requests = append(requests, ctrl.Request{NamespacedName: users.Items[i].TemplateKey()})
 	}
 	return requests
+}
+
+// Action is what a reconcile does.
+type Action string
+
+const (
+	// Observe: nothing to write.
+	Observe Action = "Observe"
+	// Hold: add the finalizer before the template can be used.
+	Hold Action = "Hold"
+	// Release: remove the finalizer.
+	Release Action = "Release"
+)
+
+// Plan is the decision of a reconcile.
+type Plan struct {
+	Action Action
+	// Staged is what the rollout does; nil without a staged one.
+	Staged *stagedPlan
+	// Unassign are the users that keep no revision of an earlier staged rollout.
+	Unassign []types.NamespacedName
+}
+
+// plan decides what to do. It is pure.
+func plan(template *infrav1.WorkspaceTemplate, f *Facts) (Plan, error) {
+	p := Plan{Action: action(template, f)}
+	switch {
+	case f.Staged != nil:
+		p.Staged = planStaged(template, f)
+	case !f.Policy.IsStaged(): // A template that is being deleted keeps its users as they are.
+		p.Unassign = f.Assigned
+	}
+	return p, nil
+}
+
+func action(template *infrav1.WorkspaceTemplate, f *Facts) Action {
+	switch {
+	case f.Block != nil:
+		return Observe
+	case template.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(template, infrav1.WorkspaceTemplateFinalizer):
+		return Hold
+	case !template.DeletionTimestamp.IsZero() && len(f.Users) == 0:
+		return Release
+	}
+	return Observe
+}
+
+func (r *Reconciler) act(ctx context.Context, template *infrav1.WorkspaceTemplate, f *Facts, p Plan) error {
+	err := engine.Patch(ctx, r.Client, template, func() {
+		switch p.Action {
+		case Hold:
+			controllerutil.AddFinalizer(template, infrav1.WorkspaceTemplateFinalizer)
+			removeFinalizers(template, f.Finalizers)
+		case Release:
+			controllerutil.RemoveFinalizer(template, infrav1.WorkspaceTemplateFinalizer)
+			removeFinalizers(template, f.Finalizers)
+		case Observe:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return r.rollOut(ctx, template, f, p)
+}
+
+func removeFinalizers(template *infrav1.WorkspaceTemplate, finalizers []string) {
+	for _, finalizer := range finalizers {
+		controllerutil.RemoveFinalizer(template, finalizer)
+	}
 }

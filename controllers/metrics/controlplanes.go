@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 )
 
 // Values of label state. A profile can have several states.
@@ -198,4 +201,117 @@ func boolToFloat(condition bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+// Health has metrics of the health checks of control planes. All are gauges with the labels namespace and name of the CAPTControlPlane:
+//
+//   - capt_health_check{check}: 1 if the check passes, 0 if it fails; absent while its result is unknown.
+//   - capt_health_probe_duration_seconds: the duration of the last probe of the API server.
+//   - capt_health_last_probe_timestamp_seconds: when the last probe started.
+type Health struct {
+	checks, duration, last *prometheus.GaugeVec
+}
+
+// NewHealth registers the metrics. It panics when they are already registered.
+func NewHealth(registry prometheus.Registerer) *Health {
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"namespace", "name"}, labels...))
+	}
+	m := &Health{
+		checks:   gauge("capt_health_check", "Health check of a CAPTControlPlane: 1 if it passes, 0 if it fails, absent if unknown.", "check"),
+		duration: gauge("capt_health_probe_duration_seconds", "Duration of the last probe of the API server of a CAPTControlPlane."),
+		last:     gauge("capt_health_last_probe_timestamp_seconds", "Time of the last probe of the API server of a CAPTControlPlane."),
+	}
+	registry.MustRegister(m.checks, m.duration, m.last)
+	return m
+}
+
+// Report records the status of a check.
+func (m *Health) Report(controlPlane types.NamespacedName, check string, status controlplanev1.HealthState) {
+	switch status {
+	case controlplanev1.HealthHealthy, controlplanev1.HealthUnhealthy:
+		m.checks.WithLabelValues(controlPlane.Namespace, controlPlane.Name, check).Set(boolToFloat(status == controlplanev1.HealthHealthy))
+	default:
+		m.checks.DeleteLabelValues(controlPlane.Namespace, controlPlane.Name, check)
+	}
+}
+
+// Probed records a probe.
+func (m *Health) Probed(controlPlane types.NamespacedName, began time.Time, took time.Duration) {
+	m.duration.WithLabelValues(controlPlane.Namespace, controlPlane.Name).Set(took.Seconds())
+	m.last.WithLabelValues(controlPlane.Namespace, controlPlane.Name).Set(float64(began.Unix()))
+}
+
+// Stopped removes the metrics of probes.
+func (m *Health) Stopped(controlPlane types.NamespacedName) {
+	m.duration.DeleteLabelValues(controlPlane.Namespace, controlPlane.Name)
+	m.last.DeleteLabelValues(controlPlane.Namespace, controlPlane.Name)
+}
+
+// Forget removes all metrics of a control plane.
+func (m *Health) Forget(controlPlane types.NamespacedName) {
+	m.checks.DeletePartialMatch(prometheus.Labels{"namespace": controlPlane.Namespace, "name": controlPlane.Name})
+	m.Stopped(controlPlane)
+}
+
+// Recovery has metrics of recovery actions. A nil Recovery records nothing.
+//
+//   - capt_recovery_attempts_total{kind,class,action,result}: attempts that have ended. class is that of the error.
+//   - capt_recovery_next_attempt_timestamp_seconds{namespace,name}: when the next attempt starts; absent when none is planned.
+//   - capt_recovery_exhausted{namespace,name}: 1 while all attempts have failed, else absent.
+type Recovery struct {
+	attempts        *prometheus.CounterVec
+	next, exhausted *prometheus.GaugeVec
+	lock            sync.Mutex
+	// ended is when the last attempt that was counted started: a reconcile whose status write fails is repeated.
+	ended map[types.NamespacedName]time.Time
+}
+
+// NewRecovery registers the metrics. It panics when they are already registered.
+func NewRecovery(registry prometheus.Registerer) *Recovery {
+	object := []string{"namespace", "name"}
+	m := &Recovery{
+		ended:     map[types.NamespacedName]time.Time{},
+		attempts:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "capt_recovery_attempts_total", Help: "Recovery attempts that have ended."}, []string{"kind", "class", "action", "result"}),
+		next:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "capt_recovery_next_attempt_timestamp_seconds", Help: "Time of the next recovery attempt of a CAPTControlPlane."}, object),
+		exhausted: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "capt_recovery_exhausted", Help: "1 while all recovery attempts of a CAPTControlPlane have failed."}, object),
+	}
+	registry.MustRegister(m.attempts, m.next, m.exhausted)
+	return m
+}
+
+// Ended counts an attempt of a control plane, once.
+func (m *Recovery) Ended(key types.NamespacedName, started time.Time, class, action, result string) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	if m.ended[key].Equal(started) {
+		return
+	}
+	m.ended[key] = started
+	m.attempts.WithLabelValues("CAPTControlPlane", class, action, result).Inc()
+}
+
+// Report records what is next.
+func (m *Recovery) Report(key types.NamespacedName, next *metav1.Time, exhausted bool) {
+	if next != nil {
+		m.next.WithLabelValues(key.Namespace, key.Name).Set(float64(next.Unix()))
+	} else {
+		m.next.DeleteLabelValues(key.Namespace, key.Name)
+	}
+	if exhausted {
+		m.exhausted.WithLabelValues(key.Namespace, key.Name).Set(1)
+	} else {
+		m.exhausted.DeleteLabelValues(key.Namespace, key.Name)
+	}
+}
+
+// Forget removes what is recorded about a control plane.
+func (m *Recovery) Forget(key types.NamespacedName) {
+	if m == nil {
+		return
+	}
+	m.Report(key, nil, false)
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	delete(m.ended, key)
 }
