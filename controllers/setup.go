@@ -37,6 +37,7 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/metrics"
+	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply"
@@ -160,18 +161,16 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up WorkspaceTemplateApplies: %w", err)
 	}
-	clusters := &captcluster.Reconciler{Engine: engineFor("captcluster-controller"), Uncached: mgr.GetAPIReader(), Namespace: options.Namespace}
+	ownerFor := func(name string) owner.Reconciler {
+		return owner.Reconciler{Engine: engineFor(name), Uncached: mgr.GetAPIReader(), Namespace: options.Namespace}
+	}
+	clusters := &captcluster.Reconciler{Reconciler: ownerFor("captcluster-controller")}
 	if err := clusters.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up CAPTClusters: %w", err)
 	}
 	controlPlanes := &captcontrolplane.Reconciler{
-		Engine:         engineFor("captcontrolplane-controller"),
-		Uncached:       mgr.GetAPIReader(),
-		Cache:          mgr.GetCache(),
-		Tokens:         options.Tokens,
-		FargateMetrics: metrics.NewFargate(ctrlmetrics.Registry),
-		Kubeconfigs:    metrics.NewKubeconfigs(ctrlmetrics.Registry),
-		Namespace:      options.Namespace,
+		Reconciler: ownerFor("captcontrolplane-controller"), Cache: mgr.GetCache(), Tokens: options.Tokens,
+		FargateMetrics: metrics.NewFargate(ctrlmetrics.Registry), Kubeconfigs: metrics.NewKubeconfigs(ctrlmetrics.Registry),
 	}
 	if options.Recovery {
 		controlPlanes.Recovery, controlPlanes.Workspaces = metrics.NewRecovery(ctrlmetrics.Registry), workspaces

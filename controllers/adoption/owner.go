@@ -108,12 +108,9 @@ func (g *Gate) blockOfExistingVPC(ctx context.Context, s subject) (*desired.Bloc
 	if !s.isLegacy() || !s.GetDeletionTimestamp().IsZero() {
 		return nil, nil
 	}
-	cluster, err := engine.OwnerCluster(ctx, g.Client, g.Uncached, metav1.ObjectMeta{Namespace: s.GetNamespace(), OwnerReferences: s.GetOwnerReferences()})
-	if err != nil && !engine.Absent(err) {
-		return nil, fmt.Errorf("reading the Cluster: %w", err)
-	}
-	if cluster == nil || cluster.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" {
-		return nil, nil
+	cluster, err := engine.OwnerCluster(ctx, g.Client, g.Uncached, s)
+	if err != nil || cluster == nil || cluster.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" {
+		return nil, err
 	}
 	key := client.ObjectKey{Namespace: s.GetNamespace(), Name: cluster.Spec.ControlPlaneRef.Name}
 	controlPlane, err := engine.Get(ctx, g.Client, key, &controlplanev1.CAPTControlPlane{})

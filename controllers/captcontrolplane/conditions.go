@@ -64,8 +64,8 @@ func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Pl
 	if len(c.profiles.Conditions) > 0 {
 		c.fargate = c.profiles.Conditions[0]
 	}
-	if p.Blocked != nil {
-		c.dependencies = *p.Blocked
+	if p.Apply.Blocked != nil {
+		c.dependencies = *p.Apply.Blocked
 	}
 	if c.notStarted && f.Apply.Conflict == "" {
 		c.workspace = engine.False(controlplanev1.WorkspaceReadyCondition, clusterv1.PausedReason, engine.PausedMessage("created", f.Paused))

@@ -42,9 +42,7 @@ import (
 
 // Reconciler of CAPTControlPlanes.
 type Reconciler struct {
-	engine.Engine
-	// Uncached reads Secrets, which are never cached with their values, and what must not be missed during deletion.
-	Uncached client.Reader
+	owner.Reconciler
 	// Cache reads from the cache only: Secrets as metadata, which Client would read from the API server.
 	Cache client.Reader
 	// Tokens creates tokens for the kubeconfigs of clusters; nil when this manager creates none.
@@ -59,8 +57,6 @@ type Reconciler struct {
 	Workspaces Workspaces
 	// Kubeconfigs has the metric of tokens.
 	Kubeconfigs *metrics.Kubeconfigs
-	// Namespace is the only namespace in the cache; empty means all.
-	Namespace string
 }
 
 // Workspaces is what this controller needs of the port to Terraform.
@@ -148,13 +144,15 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err := RegisterIndexes(ctx, indexer); err != nil {
 		return err
 	}
-	control := ctrl.NewControllerManagedBy(mgr)
+	if r.Tokens != nil {
+		options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry)
+	}
+	control := r.NewController(ctx, mgr, &controlplanev1.CAPTControlPlane{}, options)
 	if r.Tokens != nil {
 		if err := indexer.IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, kubeconfigsecret.EKSIndex, kubeconfigsecret.IndexEKS); err != nil {
 			return err
 		}
 		control.Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(kubeconfigsecret.OfSameCluster(r.Client)), builder.WithPredicates(owner.Deleted()))
-		options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry)
 	}
 	if r.Probes != nil {
 		control.WatchesRawSource(source.Channel(r.Probes.Changes(), &handler.EnqueueRequestForObject{}))
@@ -163,12 +161,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 
 	control.
-		For(&controlplanev1.CAPTControlPlane{}, builder.WithPredicates(
-			predicates.ResourceHasFilterLabel(scheme, log, r.WatchFilterValue),
-			predicates.ResourceIsNotExternallyManaged(scheme, log),
-		)).
-		Named("captcontrolplane").
-		WithOptions(options).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log), owner.EndpointChanged(),
 				owner.ReferenceChanged(), owner.Updated(graphreader.StateChanged)))).
@@ -236,9 +228,7 @@ func ofCluster(_ context.Context, object client.Object) []ctrl.Request {
 
 // ofInfrastructure returns requests for the control plane whose VPC a CAPTCluster provides.
 func (r *Reconciler) ofInfrastructure(ctx context.Context, object client.Object) []ctrl.Request {
-	cluster, err := engine.OwnerCluster(ctx, r.Client, r.Uncached, metav1.ObjectMeta{
-		Namespace: object.GetNamespace(), OwnerReferences: object.GetOwnerReferences(),
-	})
+	cluster, err := engine.OwnerCluster(ctx, r.Client, r.Uncached, object)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot read the Cluster of a CAPTCluster", "CAPTCluster", klog.KObj(object))
 	}

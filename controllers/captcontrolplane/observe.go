@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,29 +31,25 @@ import (
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/progress"
 	"github.com/capt-provider/capt/controllers/recovery"
-	"github.com/capt-provider/capt/controllers/workspacetemplate"
 )
 
 func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, v engine.GateDecision) (*Facts, error) {
-	cluster, err := engine.OwnerCluster(ctx, r.Client, r.Uncached, controlPlane.ObjectMeta)
-	if err != nil && !engine.Absent(err) {
-		return nil, fmt.Errorf("reading the Cluster: %w", err)
+	observed, err := r.ObserveClusters(ctx, controlPlane, v)
+	if err != nil {
+		return nil, err
 	}
 	f := &Facts{
-		Now: r.State.Now(), GateDecision: v, Cluster: cluster, Paused: desired.Paused(cluster, controlPlane), CreatesTokens: r.Tokens != nil, Recovers: r.Recovery != nil,
+		Observed: observed, Now: r.State.Now(), CreatesTokens: r.Tokens != nil, Recovers: r.Recovery != nil,
 		Running: Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning, Failing: notRunning}, EndpointProbe: controlPlane.Spec.EndpointProbe,
 	}
 	if r.Probes == nil {
 		f.EndpointProbe = controlplanev1.EndpointProbeDisabled
 	}
-	if f.Clusters, err = engine.ReferringClusters(ctx, r.Client, controlPlane); err != nil {
-		return nil, err
-	}
 	f.Version, f.VersionError = validation.ParseKubernetesVersion(controlPlane.Spec.Version)
 	if err := r.observeInfrastructure(ctx, f); err != nil {
 		return nil, err
 	}
-	if err := r.observeApplies(ctx, controlPlane, f); err != nil || cluster == nil {
+	if err := r.observeApplies(ctx, controlPlane, f); err != nil || f.Cluster == nil {
 		return f, err
 	}
 	r.observeTemplates(ctx, controlPlane, f)
@@ -107,14 +102,10 @@ func (r *Reconciler) graph() graphreader.Reader {
 
 // observeApplies reads the WorkspaceTemplateApplies of the control plane and of its Fargate profiles.
 func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
-	// Confirm with the API server that one is missing only if it may be created.
-	reader := owner.Reader{Cached: r.Client, Uncached: r.Uncached, Gate: r.Gate, GateDecision: f.GateDecision, Confirm: f.Paused == "" && f.desired(controlPlane).InfrastructureReady()}
 	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
-	want := claim.ExpectationOfControlPlane(controlPlane, clusterName(controlPlane, f.Cluster))
+	want := claim.ExpectationOfControlPlane(controlPlane, f.ClusterName(controlPlane))
+	reader := r.Reader(f.GateDecision, f.Paused == "" && f.desired(controlPlane).InfrastructureReady())
 	if f.Apply, err = reader.Observe(ctx, controlPlane, ref, want); err != nil {
-		return err
-	}
-	if f.Apply.HeldBy, err = r.HeldByClusters(ctx, controlPlane); err != nil {
 		return err
 	}
 	if f.Fargate, err = r.fargate().ObserveExisting(ctx, controlPlane); err != nil {
@@ -127,18 +118,15 @@ func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlpl
 	if err := r.fargate().ObserveOrphans(ctx, controlPlane, eksName, &f.Fargate); err != nil {
 		return err
 	}
-	return reader.ObserveDeletion(ctx, &f.Apply, controlPlane, ref, f.Fargate.ObsoleteApplies()...)
+	return r.ObserveDeletion(ctx, &f.Apply, controlPlane, ref, f.Fargate.ObsoleteApplies()...)
 }
 
 // observeTemplates reads the WorkspaceTemplates that the control plane refers to.
 func (r *Reconciler) observeTemplates(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
-	lookup := workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace}
-	at := controlPlane.Namespace
-	f.Template = owner.ObserveTemplate(ctx, lookup, controlPlane.Spec.WorkspaceTemplateRef.Key(at), at, validation.ControlPlaneFields(controlPlane))
+	f.Template = r.ObserveTemplate(ctx, controlPlane, controlPlane.Spec.WorkspaceTemplateRef, validation.ControlPlaneFields(controlPlane))
 	for i := range controlPlane.Spec.FargateProfiles {
-		ref := controlPlane.Spec.FargateProfiles[i].WorkspaceTemplateRef
 		fields := validation.FargateFields(field.NewPath("spec", "fargateProfiles").Index(i))
-		f.ProfileTemplates = append(f.ProfileTemplates, owner.ObserveTemplate(ctx, lookup, ref.Key(at), at, fields))
+		f.ProfileTemplates = append(f.ProfileTemplates, r.ObserveTemplate(ctx, controlPlane, controlPlane.Spec.FargateProfiles[i].WorkspaceTemplateRef, fields))
 	}
 }
 
@@ -166,14 +154,6 @@ func (r *Reconciler) observeInfrastructure(ctx context.Context, f *Facts) (err e
 		return fmt.Errorf("reading CAPTCluster %s: %w", key.Name, err)
 	}
 	return nil
-}
-
-// clusterName returns the name of the Cluster; the value of the label if the Cluster no longer exists.
-func clusterName(controlPlane *controlplanev1.CAPTControlPlane, cluster *clusterv1.Cluster) string {
-	if cluster != nil {
-		return cluster.Name
-	}
-	return controlPlane.Labels[clusterv1.ClusterNameLabel]
 }
 
 // observeSecrets reads the connection Secret and the kubeconfig Secrets, once Terraform has created the control plane. Before that, and
@@ -236,24 +216,14 @@ const fieldManager = naming.CAPTControlPlaneFieldManager
 
 // Facts are what a reconcile observed, and the results of its writes.
 type Facts struct {
+	owner.Observed
 	Now time.Time
-	// GateDecision is about the control plane.
-	GateDecision engine.GateDecision
-	// Cluster is nil until Cluster API has set the owner reference.
-	Cluster *clusterv1.Cluster
-	// Paused is why the object is paused; empty when it is not.
-	Paused string
-	// Clusters refer to the control plane.
-	Clusters []*clusterv1.Cluster
 	// Infrastructure is the CAPTCluster of the Cluster; nil when it does not exist, or the Cluster uses another provider.
 	Infrastructure *infrav1.CAPTCluster
 	// Version is spec.version, parsed; VersionError is why it cannot be.
 	Version      validation.KubernetesVersion
 	VersionError error
-	// Apply is the WorkspaceTemplateApply of the control plane.
-	Apply owner.Facts
-	// Template is the WorkspaceTemplate of the control plane, ProfileTemplates are those of its Fargate profiles.
-	Template         desired.TemplateFacts
+	// ProfileTemplates are the WorkspaceTemplates of the Fargate profiles.
 	ProfileTemplates []desired.TemplateFacts
 	// Fargate are the Fargate profiles.
 	Fargate fargate.Facts

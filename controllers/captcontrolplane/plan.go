@@ -24,8 +24,6 @@ import (
 
 // Plan is what one reconcile does.
 type Plan struct {
-	// Blocked is why the WorkspaceTemplateApply is not written, as condition DependenciesReady; nil when it may be.
-	Blocked *engine.Condition
 	// Cycle describes objects of the dependency graph that depend on each other; empty when there are none.
 	Cycle string
 	// Apply is the plan for the WorkspaceTemplateApply of the control plane.
@@ -39,8 +37,6 @@ type Plan struct {
 	SkipFargate bool
 	// Recovery is what is done about a failure of Terraform.
 	Recovery recovery.Decision
-	// AwaitTemplate is true while the object is blocked by a template that no watch covers.
-	AwaitTemplate bool
 }
 
 // plan decides what to do. It is pure.
@@ -49,15 +45,9 @@ func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err
 	if f.Graph != nil {
 		c.Cycle, c.CycleBlocks = f.Graph.Cycle()
 	}
-	p = &Plan{Cycle: c.Cycle, Blocked: engine.Blocking(controlplanev1.DependenciesReadyCondition, c.Blocked())}
-	p.AwaitTemplate = c.TemplateBlocks() && owner.AwaitsTemplate(&f.Template, controlPlane.Namespace)
-	applyInput := owner.PlanInput{Owner: ownerOf(controlPlane), Paused: f.Paused != "", BlockOwnDeletion: len(f.Fargate.Obsolete) > 0}
-	if p.Blocked == nil {
-		if applyInput.Want, err = c.Want(); err != nil {
-			return p, err
-		}
-	}
-	if p.Apply, err = f.Apply.Plan(applyInput); err != nil {
+	p = &Plan{Cycle: c.Cycle}
+	in := owner.PlanInput{Owner: ownerOf(controlPlane), BlockOwnDeletion: len(f.Fargate.Obsolete) > 0}
+	if p.Apply, err = f.Observed.Plan(in, c, controlplanev1.DependenciesReadyCondition); err != nil {
 		return p, err
 	}
 	ready := p.Apply.Ready()
@@ -66,7 +56,7 @@ func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err
 	p.Kubeconfig = f.kubeconfigPlan(controlPlane, ready)
 	p.Kubeconfig.Write = publish
 	p.SkipFargate = f.Apply.HeldBy != nil || f.Apply.RetainConflict != "" || f.Apply.Held && controlPlane.DeletionTimestamp.IsZero()
-	p.Fargate, err = f.Fargate.Plan(controlPlane, fargate.PlanInput{Paused: f.Paused, Blocked: p.Blocked != nil, Ready: ready && p.Blocked == nil})
+	p.Fargate, err = f.Fargate.Plan(controlPlane, fargate.PlanInput{Paused: f.Paused, Blocked: p.Apply.Blocked != nil, Ready: ready && p.Apply.Blocked == nil})
 	p.Recovery = f.recoveryPlan(controlPlane, p)
 	return p, err
 }
@@ -168,7 +158,7 @@ func (r *Reconciler) reconcileProbes(_ context.Context, controlPlane *controlpla
 		f.Probed = health.NotProbed("waiting for the kubeconfig")
 	default:
 		target := probe.Target{Kubeconfig: kubeconfig, Required: f.EndpointProbe == controlplanev1.EndpointProbeRequired, Last: controlPlane.Status.Health}
-		if p.Apply.Ready() && p.Blocked == nil {
+		if p.Apply.Ready() && p.Apply.Blocked == nil {
 			target.Version = f.Version.EKS
 		}
 		r.Probes.Track(key, target)
@@ -189,7 +179,7 @@ func (r *Reconciler) mustProbe(ctx context.Context, key client.ObjectKey) bool {
 
 // awaitTimeouts requeues the object for the next time at which a timeout or a token expires, which no watch reports.
 func (r *Reconciler) awaitTimeouts(_ context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
-	if p.AwaitTemplate {
+	if p.Apply.AwaitTemplate {
 		f.requeueWithin(owner.TemplateInterval)
 	}
 	f.requeueWithin(f.nextTimeout(controlPlane, p))

@@ -115,7 +115,7 @@ func (f *Facts) failing(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) 
 
 // mayRecover reports whether recovery may act. Nothing is recovered while the control plane is paused, moved or deleted, or blocked.
 func (f *Facts) mayRecover(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) bool {
-	return f.Recovers && f.Paused == "" && controlPlane.DeletionTimestamp.IsZero() && f.Cluster != nil && p.Blocked == nil &&
+	return f.Recovers && f.Paused == "" && controlPlane.DeletionTimestamp.IsZero() && f.Cluster != nil && p.Apply.Blocked == nil &&
 		f.Apply.Conflict == "" && !f.Apply.NeedsDecision() && !f.GateDecision.KeepsStatus(controlPlane, situation(controlPlane, f, p))
 }
 

@@ -6,6 +6,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -30,23 +31,31 @@ func Get[O client.Object](ctx context.Context, reader client.Reader, key client.
 	return obj, nil
 }
 
-// OwnerCluster reads the Cluster that owns an object; nil when there is none. The caches of Clusters and of their objects are not synchronized,
-// so a Cluster that is not in the cache is read from the API server before it counts as deleted.
-func OwnerCluster(ctx context.Context, cached client.Client, uncached client.Reader, object metav1.ObjectMeta) (*clusterv1.Cluster, error) {
-	cluster, err := util.GetOwnerCluster(ctx, cached, object)
-	if !Absent(err) {
-		return cluster, err
-	}
-	return util.GetOwnerCluster(ctx, readThrough{Client: cached, uncached: uncached}, object)
+// OwnerCluster reads the Cluster that owns an object; nil when there is none.
+func OwnerCluster(ctx context.Context, cached client.Client, uncached client.Reader, object metav1.Object) (*clusterv1.Cluster, error) {
+	return clusterOf(ctx, util.GetOwnerCluster, cached, uncached, object)
 }
 
-// LabeledCluster reads the Cluster that the label of an object names, with the same check as OwnerCluster.
-func LabeledCluster(ctx context.Context, cached client.Client, uncached client.Reader, object metav1.ObjectMeta) (*clusterv1.Cluster, error) {
-	cluster, err := util.GetClusterFromMetadata(ctx, cached, object)
-	if !Absent(err) {
-		return cluster, err
+// LabeledCluster reads the Cluster that the label of an object names; nil when there is none.
+func LabeledCluster(ctx context.Context, cached client.Client, uncached client.Reader, object metav1.Object) (*clusterv1.Cluster, error) {
+	return clusterOf(ctx, util.GetClusterFromMetadata, cached, uncached, object)
+}
+
+// clusterOf reads a Cluster. The caches of Clusters and of their objects are not synchronized, so one that is not in the cache is read from the API
+// server before it counts as deleted.
+func clusterOf(ctx context.Context, get func(context.Context, client.Client, metav1.ObjectMeta) (*clusterv1.Cluster, error), cached client.Client, uncached client.Reader, object metav1.Object) (*clusterv1.Cluster, error) {
+	of := metav1.ObjectMeta{Namespace: object.GetNamespace(), Labels: object.GetLabels(), OwnerReferences: object.GetOwnerReferences()}
+	cluster, err := get(ctx, cached, of)
+	if Absent(err) {
+		cluster, err = get(ctx, readThrough{Client: cached, uncached: uncached}, of)
 	}
-	return util.GetClusterFromMetadata(ctx, readThrough{Client: cached, uncached: uncached}, object)
+	switch {
+	case Absent(err), errors.Is(err, util.ErrNoCluster):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the Cluster: %w", err)
+	}
+	return cluster, nil
 }
 
 // ReferringClusters returns the Clusters that refer to a CAPTCluster or a CAPTControlPlane, sorted by name. cached has claim.ClusterIndex.

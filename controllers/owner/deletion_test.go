@@ -40,12 +40,12 @@ func TestOnlyWhatTheOwnerControlsIsAHelper(t *testing.T) {
 			apply.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "CAPTControlPlane", Name: "demo", UID: owner.UID}}
 		})),
 	)
-	f := &Facts{}
-	require.NoError(t, Reader{Gate: engine.OpenGate{}, Cached: applies}.ObserveDeletion(ctx, f, owner, infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}))
+	f, reconciler := &Facts{}, &Reconciler{Engine: engine.Engine{Client: applies}}
+	require.NoError(t, reconciler.ObserveDeletion(ctx, f, owner, infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}))
 	assert.Empty(t, f.nextToDelete(), "the owner is not being deleted")
 
 	builder.Deleting()(owner)
-	require.NoError(t, Reader{Gate: engine.OpenGate{}, Cached: applies}.ObserveDeletion(ctx, f, owner, infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}, builder.WorkspaceTemplateApply("demo-profile")))
+	require.NoError(t, reconciler.ObserveDeletion(ctx, f, owner, infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}, builder.WorkspaceTemplateApply("demo-profile")))
 	assert.Equal(t, []string{"demo-kubeconfig-apply", "demo-spot-role-check"}, names(f.nextToDelete()))
 }
 

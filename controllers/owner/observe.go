@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,6 +22,54 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 )
+
+// Reconciler is what the controllers of all owners have.
+type Reconciler struct {
+	engine.Engine
+	// Uncached reads Secrets, which are never cached with their values, and what must not be missed during deletion.
+	Uncached client.Reader
+	// Namespace is the only namespace in the cache; empty means all.
+	Namespace string
+}
+
+// Observed are the facts that all owners have.
+type Observed struct {
+	// GateDecision is about the owner.
+	GateDecision engine.GateDecision
+	// Cluster is nil until Cluster API has set the owner reference; Clusters refer to the owner.
+	Cluster  *clusterv1.Cluster
+	Clusters []*clusterv1.Cluster
+	// Paused is why the owner is paused; empty when it is not.
+	Paused string
+	// Apply is its WorkspaceTemplateApply, and Template the WorkspaceTemplate of that.
+	Apply    Facts
+	Template desired.TemplateFacts
+}
+
+// ObserveClusters reads the Clusters of an owner.
+func (r *Reconciler) ObserveClusters(ctx context.Context, object client.Object, v engine.GateDecision) (o Observed, err error) {
+	o.GateDecision = v
+	if o.Cluster, err = engine.OwnerCluster(ctx, r.Client, r.Uncached, object); err != nil {
+		return o, err
+	}
+	o.Paused = desired.Paused(o.Cluster, object)
+	o.Clusters, err = engine.ReferringClusters(ctx, r.Client, object)
+	return o, err
+}
+
+// ClusterName returns the name of the Cluster; the value of the label if the Cluster no longer exists.
+func (o *Observed) ClusterName(object client.Object) string {
+	if o.Cluster != nil {
+		return o.Cluster.Name
+	}
+	return object.GetLabels()[clusterv1.ClusterNameLabel]
+}
+
+// Reader returns the reader of WorkspaceTemplateApplies. Only if a missing one may be created does it confirm with the API server that it does not
+// exist.
+func (r *Reconciler) Reader(v engine.GateDecision, mayCreate bool) Reader {
+	return Reader{Cached: r.Client, Uncached: r.Uncached, Gate: r.Gate, GateDecision: v, Confirm: mayCreate}
+}
 
 // Facts are what an owner observed of its WorkspaceTemplateApply.
 type Facts struct {
@@ -151,20 +199,16 @@ func (r Reader) factsFor(object client.Object, want claim.Expectation, apply *in
 // UpToDate reports whether Terraform has applied the WorkspaceTemplateApply as it is now.
 func (f *Facts) UpToDate() bool { return desired.IsUpToDate(f.Apply) }
 
-// ObserveTemplate reads the template that an object in a namespace refers to, and checks which fields of the object have no effect with it.
-func ObserveTemplate(ctx context.Context, lookup workspacetemplate.Lookup, key types.NamespacedName, namespace string, fields []validation.TypedField) desired.TemplateFacts {
-	template, unreadable := lookup.Permitted(ctx, key, namespace)
+// ObserveTemplate reads the template that an object refers to, and checks which fields of the object have no effect with it.
+func (r *Reconciler) ObserveTemplate(ctx context.Context, object client.Object, ref infrav1.WorkspaceTemplateReference, fields []validation.TypedField) desired.TemplateFacts {
+	lookup := workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace}
+	key := ref.Key(object.GetNamespace())
+	template, unreadable := lookup.Permitted(ctx, key, object.GetNamespace())
 	return desired.Template(key, template, unreadable, fields)
 }
 
 // TemplateInterval is how often to read a template that blocks an object and that no watch covers.
 const TemplateInterval = time.Minute
-
-// AwaitsTemplate reports whether no watch reports that an object of a namespace, which a template blocks, may use it: that depends on the labels of
-// the namespace, or the template is outside of the namespaces that the manager watches.
-func AwaitsTemplate(f *desired.TemplateFacts, namespace string) bool {
-	return f.Key.Namespace != namespace || f.Unreadable != nil
-}
 
 // ReportTemplates sets the condition that lists the fields without effect, and removes it when there are none.
 func ReportTemplates(object engine.Object, templates ...*desired.TemplateFacts) {

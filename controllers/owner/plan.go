@@ -81,6 +81,35 @@ type Plan struct {
 	Desired *unstructured.Unstructured
 	// Differs is true when the WorkspaceTemplateApply has to be written.
 	Differs bool
+	// Blocked is why it is not written; nil when it may be, and for an owner without a template.
+	Blocked *engine.Condition
+	// AwaitTemplate is true while a template blocks that no watch covers: whether the owner may use it depends on the labels of its namespace, or
+	// the template is outside of the namespaces that the manager watches.
+	AwaitTemplate bool
+}
+
+// Described is an owner with a template, as package desired describes it.
+type Described interface {
+	desired.Owner
+	TemplateBlocks() bool
+}
+
+// Plan decides what to do about the WorkspaceTemplateApply of an owner, which d describes; nil without a template. conditionType is that of the condition
+// that reports why it is not written.
+func (o *Observed) Plan(in PlanInput, d Described, conditionType string) (p Plan, err error) {
+	var blocked *engine.Condition
+	if d != nil {
+		if blocked = engine.Blocking(conditionType, d.Blocked()); blocked == nil {
+			if in.Want, err = d.Want(); err != nil {
+				return p, err
+			}
+		}
+	}
+	in.Paused = o.Paused != ""
+	p, err = o.Apply.Plan(in)
+	p.Blocked = blocked
+	p.AwaitTemplate = d != nil && d.TemplateBlocks() && (o.Template.Key.Namespace != in.Owner.GetNamespace() || o.Template.Unreadable != nil)
+	return p, err
 }
 
 // Existing returns what the rules of package desired need.

@@ -11,9 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -88,6 +90,13 @@ func (r Requests) blockedByPolicy(ctx context.Context, apply client.Object) []ct
 	return r.Matching(ctx, func(owner client.Object) bool {
 		return conditions.GetReason(owner.(engine.Object), infrav1.DeletingCondition) == infrav1.DeletionPolicyConflictReason
 	}, client.InNamespace(apply.GetNamespace()))
+}
+
+// NewController returns a controller of owners that reconciles those that this manager watches.
+func (r *Reconciler) NewController(ctx context.Context, mgr ctrl.Manager, object client.Object, options controller.Options) *builder.Builder {
+	log, scheme := ctrl.LoggerFrom(ctx), mgr.GetScheme()
+	watched := builder.WithPredicates(predicates.ResourceHasFilterLabel(scheme, log, r.WatchFilterValue), predicates.ResourceIsNotExternallyManaged(scheme, log))
+	return ctrl.NewControllerManagedBy(mgr).For(object, watched).WithOptions(options)
 }
 
 // Watch adds the watches that all owners need. The indexes must be registered for the kind of the owner.

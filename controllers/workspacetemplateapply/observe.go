@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -65,9 +64,9 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 
 // observePause finds out whether the object is paused by its Cluster, by an annotation, or by an owner.
 func (r *Reconciler) observePause(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-	cluster, err := engine.LabeledCluster(ctx, r.Client, r.Uncached, apply.ObjectMeta)
-	if err != nil && !errors.Is(err, util.ErrNoCluster) && !engine.Absent(err) {
-		return fmt.Errorf("reading the Cluster: %w", err)
+	cluster, err := engine.LabeledCluster(ctx, r.Client, r.Uncached, apply)
+	if err != nil {
+		return err
 	}
 	byOwner, err := r.pausedByOwner(ctx, apply)
 	f.Paused, f.PausedForMove = cmp.Or(desired.Paused(cluster, apply), byOwner), pausedForMove(cluster, apply)
