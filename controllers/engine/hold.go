@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -40,9 +39,7 @@ func (e Engine) deletedDefinition(ctx context.Context, obj client.Object) (delet
 	own, _ := meta.UnsafeGuessKindToResource(gvk)
 	clusters := schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "clusters"}
 	for _, resource := range []schema.GroupResource{own.GroupResource(), clusters} {
-		definition := &metav1.PartialObjectMetadata{}
-		definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-		found, err := Get(ctx, e.Uncached, client.ObjectKey{Name: resource.String()}, definition)
+		found, err := Get(ctx, e.Uncached, client.ObjectKey{Name: resource.String()}, Metadata("CustomResourceDefinition"))
 		if err != nil {
 			return nil, fmt.Errorf("reading CustomResourceDefinition %s: %w", resource, err)
 		}

@@ -11,11 +11,15 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/claim"
@@ -95,11 +99,40 @@ func (c readThrough) Get(ctx context.Context, key client.ObjectKey, object clien
 // Absent reports whether an error means that an object does not exist.
 func Absent(err error) bool { return apierrors.IsNotFound(err) }
 
+// Metadata returns an empty object for the metadata of a kind of the core API, or of CustomResourceDefinition.
+func Metadata(kind string) *metav1.PartialObjectMetadata {
+	version := corev1.SchemeGroupVersion
+	if kind == "CustomResourceDefinition" {
+		version = apiextensionsv1.SchemeGroupVersion
+	}
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(version.WithKind(kind))
+	return object
+}
+
+// Requests returns requests for the objects of a list that match; nil means all. list is an empty list of their kind. An error is logged only: a
+// watch cannot return it.
+func Requests(ctx context.Context, reader client.Reader, list client.ObjectList, matches func(client.Object) bool, options ...client.ListOption) (requests []ctrl.Request) {
+	// The objects are only read, so the cache need not copy them.
+	err := reader.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...)
+	if err == nil {
+		err = meta.EachListItem(list, func(item runtime.Object) error {
+			if object := item.(client.Object); matches == nil || matches(object) {
+				requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)})
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the objects to reconcile", "list", fmt.Sprintf("%T", list), "options", options)
+		return nil
+	}
+	return requests
+}
+
 // NamespaceLabels reads the labels of a namespace; nil when it does not exist.
 func NamespaceLabels(ctx context.Context, reader client.Reader, name string) (labels.Set, error) {
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	found, err := Get(ctx, reader, client.ObjectKey{Name: name}, object)
+	found, err := Get(ctx, reader, client.ObjectKey{Name: name}, Metadata("Namespace"))
 	if err != nil || found == nil {
 		return nil, err
 	}

@@ -84,7 +84,12 @@ func (p *Plan) Report(now time.Time) (r Report) {
 	if len(byStage) == 0 {
 		return r
 	}
-	r.Conditions = []engine.Condition{p.readyCondition(byStage), creatingCondition(byStage[creating]), failedCondition(byStage[failed])}
+	created, broken := byStage[creating], byStage[failed]
+	r.Conditions = []engine.Condition{
+		p.readyCondition(byStage),
+		engine.If(len(created) > 0, controlplanev1.FargateProfileCreatingCondition, controlplanev1.FargateProfileCreatingReason, listProfiles("creating or updating Fargate profile", created), controlplanev1.FargateProfileNotCreatingReason),
+		engine.If(len(broken) > 0, controlplanev1.FargateProfileFailedCondition, controlplanev1.FargateProfileFailedReason, listProfiles("failed Fargate profile", broken), controlplanev1.FargateProfileNotFailedReason),
+	}
 	r.Working = len(byStage[failed]) == 0 && len(byStage[dependencyMissing]) == 0 && len(byStage[creating])+len(byStage[deleting])+len(byStage[waiting]) > 0
 	return r
 }
@@ -125,20 +130,6 @@ func (p *Plan) readyCondition(byStage map[stage][]string) engine.Condition {
 		return no(controlplanev1.WaitingForWorkspaceReason, "pending Fargate profile", byStage[waiting])
 	}
 	return engine.True(controlplanev1.FargateProfileReadyCondition, controlplanev1.FargateProfileReadyReason, "")
-}
-
-func creatingCondition(profiles []string) engine.Condition {
-	if len(profiles) == 0 {
-		return engine.False(controlplanev1.FargateProfileCreatingCondition, controlplanev1.FargateProfileNotCreatingReason, "")
-	}
-	return engine.True(controlplanev1.FargateProfileCreatingCondition, controlplanev1.FargateProfileCreatingReason, listProfiles("creating or updating Fargate profile", profiles))
-}
-
-func failedCondition(profiles []string) engine.Condition {
-	if len(profiles) == 0 {
-		return engine.False(controlplanev1.FargateProfileFailedCondition, controlplanev1.FargateProfileNotFailedReason, "")
-	}
-	return engine.True(controlplanev1.FargateProfileFailedCondition, controlplanev1.FargateProfileFailedReason, listProfiles("failed Fargate profile", profiles))
 }
 
 // Set writes a report into the status of a control plane.

@@ -5,10 +5,7 @@ package owner
 
 import (
 	"context"
-	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -51,23 +48,8 @@ type Requests struct {
 }
 
 // Matching returns requests for the owners that match.
-func (r Requests) Matching(ctx context.Context, matches func(client.Object) bool, options ...client.ListOption) (requests []ctrl.Request) {
-	list := r.List.DeepCopyObject().(client.ObjectList)
-	// The objects are only read, so the cache need not copy them.
-	err := r.Client.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...)
-	if err == nil {
-		err = meta.EachListItem(list, func(item runtime.Object) error {
-			if object := item.(client.Object); matches == nil || matches(object) {
-				requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)})
-			}
-			return nil
-		})
-	}
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the owners to reconcile", "list", fmt.Sprintf("%T", list), "options", options)
-		return nil
-	}
-	return requests
+func (r Requests) Matching(ctx context.Context, matches func(client.Object) bool, options ...client.ListOption) []ctrl.Request {
+	return engine.Requests(ctx, r.Client, r.List.DeepCopyObject().(client.ObjectList), matches, options...)
 }
 
 // ReferringTo returns the owners that refer to a WorkspaceTemplateApply, which they may not control yet.

@@ -16,7 +16,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -120,8 +119,7 @@ func (c *Client) checkInstalled(ctx context.Context, scope terraform.Scope) erro
 
 // definition is the metadata of the CRD of the Workspaces of a scope.
 func (c *Client) definition(ctx context.Context, scope terraform.Scope) (*metav1.PartialObjectMetadata, error) {
-	definition := &metav1.PartialObjectMetadata{}
-	definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	definition := engine.Metadata("CustomResourceDefinition")
 	switch err := c.Client.Get(ctx, client.ObjectKey{Name: DefinitionOf(scope)}, definition); {
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("%w: %s", ErrKindMissing, scope.GroupVersionKind())

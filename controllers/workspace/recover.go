@@ -15,9 +15,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +25,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation/modules"
+	"github.com/capt-provider/capt/controllers/engine"
 )
 
 // Requests for recovery actions that are carried out on a Workspace: <type>/<UID of the Workspace>/<time>.
@@ -139,8 +138,7 @@ func (c *Client) Inputs(ctx context.Context, live *Live) (in RunInputs, err erro
 	}
 	in.NotRemote = notRemote(config)
 	for _, key := range append(credentialsOf(config), live.typed.Spec.SecretKeys()...) {
-		secret := &metav1.PartialObjectMetadata{}
-		secret.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Secret"})
+		secret := engine.Metadata("Secret")
 		secret.SetNamespace(cmp.Or(key.Namespace, live.GetNamespace()))
 		secret.SetName(key.Name)
 		if err := add(secret, secret.GetResourceVersion); err != nil {

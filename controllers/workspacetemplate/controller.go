@@ -12,8 +12,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -75,8 +73,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err != nil {
 		return err
 	}
-	namespaces := &metav1.PartialObjectMetadata{}
-	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.WorkspaceTemplate{}).
 		Named("workspacetemplate").
@@ -89,7 +85,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			return []ctrl.Request{{NamespacedName: rollout.TemplateOf(object)}}
 		})).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(relabeled())).
-		WatchesMetadata(namespaces, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(relabeled())).
+		WatchesMetadata(engine.Metadata("Namespace"), handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(relabeled())).
 		Complete(r)
 }
 

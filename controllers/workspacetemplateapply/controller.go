@@ -12,8 +12,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -128,14 +126,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		return err
 	}
 	log := ctrl.LoggerFrom(ctx)
-	secrets := &metav1.PartialObjectMetadata{}
-	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	namespaces := &metav1.PartialObjectMetadata{}
-	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-
-	definitions := &metav1.PartialObjectMetadata{}
-	definitions.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.WorkspaceTemplateApply{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue))).
 		Named("workspacetemplateapply").
@@ -151,9 +141,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofOwner), builder.WithPredicates(ownerChanged())).
 		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofOwner), builder.WithPredicates(ownerChanged())).
-		WatchesMetadata(secrets, handler.EnqueueRequestsFromMapFunc(r.ofSecret), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
-		WatchesMetadata(namespaces, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WatchesMetadata(definitions, handler.EnqueueRequestsFromMapFunc(r.ofDefinition), builder.WithPredicates(definitionChanged())).
+		WatchesMetadata(engine.Metadata("Secret"), handler.EnqueueRequestsFromMapFunc(r.ofSecret), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		WatchesMetadata(engine.Metadata("Namespace"), handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WatchesMetadata(engine.Metadata("CustomResourceDefinition"), handler.EnqueueRequestsFromMapFunc(r.ofDefinition), builder.WithPredicates(definitionChanged())).
 		Build(r)
 	if err != nil {
 		return err
@@ -390,21 +380,10 @@ func (r *Reconciler) inNamespace(ctx context.Context, object client.Object) []ct
 
 // requests returns requests for all WorkspaceTemplateApplies that a list with these options returns.
 func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption) []ctrl.Request {
-	return r.requestsFor(ctx, func(*infrav1.WorkspaceTemplateApply) bool { return true }, options...)
+	return engine.Requests(ctx, r.Client, &infrav1.WorkspaceTemplateApplyList{}, nil, options...)
 }
 
-// requestsFor is requests for those that also match. An error is logged only: a watch cannot return it.
+// requestsFor is requests for those that also match.
 func (r *Reconciler) requestsFor(ctx context.Context, matches func(*infrav1.WorkspaceTemplateApply) bool, options ...client.ListOption) []ctrl.Request {
-	applies, err := r.list(ctx, options...)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list WorkspaceTemplateApplies to reconcile", "options", options)
-		return nil
-	}
-	requests := make([]ctrl.Request, 0, len(applies))
-	for i := range applies {
-		if matches(&applies[i]) {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&applies[i])})
-		}
-	}
-	return requests
+	return engine.Requests(ctx, r.Client, &infrav1.WorkspaceTemplateApplyList{}, func(object client.Object) bool { return matches(object.(*infrav1.WorkspaceTemplateApply)) }, options...)
 }

@@ -32,8 +32,6 @@ type Facts struct {
 	Now time.Time
 	// apply is the object.
 	apply *infrav1.WorkspaceTemplateApply
-	// ReconcileAt is the annotation of captctl reconcile.
-	ReconcileAt string
 	// Paused is why the object is paused; empty when it is not.
 	Paused string
 	// PausedForMove is true when the object is paused like clusterctl move does: by its Cluster, or by itself without a Cluster.
@@ -43,11 +41,9 @@ type Facts struct {
 	// MovePolicyMissing is true when the policy that protects moved Workspaces from the provider is not installed; observed only during a
 	// move.
 	MovePolicyMissing bool
-	// Retained is true when the Workspace is kept after the deletion of the object.
-	Retained bool
 	// DeletionHeld is why the controller of the object forbids to destroy its cloud resources; observed only during deletion.
 	DeletionHeld *desired.Blocked
-	// RetainConflict is why the object must not be deleted although it is Retained; observed only during deletion.
+	// RetainConflict is why the object must not be deleted although it is retained; observed only during deletion.
 	RetainConflict string
 	// TemplateKey is the WorkspaceTemplate of spec.
 	TemplateKey types.NamespacedName
@@ -112,8 +108,6 @@ type Facts struct {
 	// WrittenGeneration and LastUpdate are the fields of the same name in status.
 	WrittenGeneration int64
 	LastUpdate        *infrav1.WorkspaceUpdate
-	// Generation of the WorkspaceTemplateApply.
-	Generation int64
 }
 
 // hasRevision reports whether there is a content to render.
@@ -166,18 +160,10 @@ func (f *Facts) createNotRecoverable() string {
 	return cmp.Or(f.Inputs.NotRemote, f.Live.CreateNotContinuable())
 }
 
-// clusterWide reports whether the Workspace has, or would have, no namespace.
-func (f *Facts) clusterWide() bool {
-	if f.Live != nil {
-		return f.Live.GetNamespace() == ""
-	}
-	return f.Template != nil && f.Template.Spec.WorkspaceScope == terraform.ScopeCluster
-}
-
 // written reports whether the Workspace is as spec requires. Without a template, the recorded generation decides.
 func (f *Facts) written() bool {
 	if f.Rendered == nil {
-		return f.owned() && (f.WrittenGeneration == f.Generation || f.MovedAsWritten)
+		return f.owned() && (f.WrittenGeneration == f.apply.Generation || f.MovedAsWritten)
 	}
 	return f.owned() && !f.Differs()
 }
@@ -214,23 +200,12 @@ func (f *Facts) unprovable(o workspace.Observation) (infrav1.PreviewResult, stri
 	return "", ""
 }
 
-// externalName returns the external name of the live Workspace, or the one that a new Workspace would have.
-func (f *Facts) externalName() string {
-	if f.Live != nil && f.Live.ExternalName() != "" {
-		return f.Live.ExternalName()
-	}
-	if f.Rendered != nil {
-		return f.Rendered.Object.GetAnnotations()[render.ExternalNameAnnotation]
-	}
-	return f.Name // The default of the provider.
-}
-
 // request is what would be sent to the API server; nil when nothing is rendered.
 func (f *Facts) request() *writeRequest {
 	if f.Rendered == nil {
 		return nil
 	}
-	request := &writeRequest{Revision: f.Rendered.Revision, ReconcileAt: f.ReconcileAt}
+	request := &writeRequest{Revision: f.Rendered.Revision, ReconcileAt: f.apply.Annotations[naming.ReconcileAnnotation]}
 	if f.Live != nil {
 		request.Workspace, request.Generation = f.Live.GetUID(), f.Live.GetGeneration()
 	}

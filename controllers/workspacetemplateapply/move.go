@@ -41,7 +41,7 @@ const (
 // they have no owner, and moves cluster-wide ones of all namespaces.
 func (r *Reconciler) moveBlock(ctx context.Context, f *Facts) (string, error) {
 	switch {
-	case f.clusterWide():
+	case f.desired().ClusterWide():
 		return blockUntilManual, nil
 	case f.Live == nil && f.Template == nil:
 		return blockUntilLabeled, nil // No Workspace can be created.

@@ -44,8 +44,8 @@ import (
 func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, v engine.GateDecision) (*Facts, error) {
 	f := &Facts{
 		apply: apply,
-		Now:   r.Clock.Now(), GateDecision: v, Block: v.Block, Retained: retained(apply), Restored: claim.Restored(apply),
-		ReconcileAt: apply.Annotations[naming.ReconcileAnnotation], Generation: apply.Generation, WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate, SpecHash: rollout.SpecHash(apply),
+		Now:   r.Clock.Now(), GateDecision: v, Block: v.Block, Restored: claim.Restored(apply),
+		WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate, SpecHash: rollout.SpecHash(apply),
 	}
 	if err := r.observePause(ctx, apply, f); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (r *Reconciler) observeTemplate(ctx context.Context, apply *infrav1.Workspa
 		f.LookupError = r.observeRevision(ctx, templates, apply, f)
 	}
 	if f.hasRevision() {
-		f.Rendered, f.RenderErrors = render.Workspace(r.renderInput(apply, f))
+		f.Rendered, f.RenderErrors = r.render(apply, f, f.Template)
 	}
 	if apply.DeletionTimestamp.IsZero() {
 		missing, err := r.missingDependencies(ctx, apply, f.Now)
@@ -103,12 +103,19 @@ func (r *Reconciler) observeRevision(ctx context.Context, templates workspacetem
 		f.Template = at
 	}
 	// clusterctl moves neither revisions nor status. The object waits for its move until the Workspace is as spec requires, and spec has not changed since.
-	f.MovedAsWritten = f.RevisionMissing && err == nil && f.WrittenGeneration == 0 && f.Generation == 1
+	f.MovedAsWritten = f.RevisionMissing && err == nil && f.WrittenGeneration == 0 && apply.Generation == 1
 	return err
 }
 
-func (r *Reconciler) renderInput(apply *infrav1.WorkspaceTemplateApply, f *Facts) render.Input {
-	return render.Input{Apply: apply, Template: f.Template, Name: f.Name, ExternalName: desired.RecordedExternalName(apply), StatePrefix: r.StatePrefix}
+// render renders the Workspace from a content of the template. A recorded Workspace keeps its references to other namespaces.
+func (r *Reconciler) render(apply *infrav1.WorkspaceTemplateApply, f *Facts, template *infrav1.WorkspaceTemplate) (*render.Rendered, field.ErrorList) {
+	in := render.Input{Apply: apply, Template: template, Name: f.Name, ExternalName: desired.RecordedExternalName(apply), StatePrefix: r.StatePrefix}
+	rendered, errs := render.Workspace(in)
+	if len(errs) == 0 || f.Live == nil || !f.Live.RecordedFor(apply) {
+		return rendered, errs
+	}
+	in.Recorded = f.Live.Spec()
+	return render.Workspace(in)
 }
 
 // observeDeletion observes what may block the deletion of the object.
@@ -143,7 +150,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		r.Unclaimed.Report(client.ObjectKeyFromObject(apply), 0)
 		r.lastObserved(apply).UnreconciledFor("", f.Now)
 		f.Findings = f.desired().Compare()
-		if err = r.dismissRevision(ctx, apply, f); err == nil && f.clusterWide() && f.GateDecision.BlockMissing != nil {
+		if err = r.dismissRevision(ctx, apply, f); err == nil && f.desired().ClusterWide() && f.GateDecision.BlockMissing != nil {
 			f.Block, err = f.GateDecision.BlockMissing(ctx)
 		}
 		return err
@@ -155,10 +162,8 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 // observeLive observes a Workspace that exists: whether this object owns it, and what it reports.
 func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	r.recognizeRevision(apply, f)
-	if len(f.RenderErrors) > 0 && f.Live.RecordedFor(apply) { // A recorded Workspace keeps its references to other namespaces.
-		again := r.renderInput(apply, f)
-		again.Recorded = f.Live.Spec()
-		f.Rendered, f.RenderErrors = render.Workspace(again)
+	if len(f.RenderErrors) > 0 {
+		f.Rendered, f.RenderErrors = r.render(apply, f, f.Template)
 	}
 	if f.Ownership = render.Foreign; f.OlderClaim == "" { // Whatever this object records, also during its deletion.
 		f.Ownership = f.Live.Owner(apply, f.Rendered)
@@ -185,7 +190,7 @@ func (r *Reconciler) recognizeRevision(apply *infrav1.WorkspaceTemplateApply, f 
 	if f.Current == nil || f.hasRevision() || f.LookupError != nil || f.Live.Scope() != f.Current.Spec.WorkspaceScope.OrDefault() {
 		return
 	}
-	if rendered, errs := r.renderCurrent(apply, f); len(errs) == 0 && !rendered.Differs(f.Live.Unstructured) {
+	if rendered, errs := r.render(apply, f, f.Current); len(errs) == 0 && !rendered.Differs(f.Live.Unstructured) {
 		f.Template, f.Revision, f.RevisionMissing, f.Rendered = f.Current, f.CurrentRevision, false, rendered
 	}
 }
@@ -237,23 +242,11 @@ func (r *Reconciler) observeCurrent(apply *infrav1.WorkspaceTemplateApply, f *Fa
 	if f.Preview.Assigned || !f.owned() {
 		return nil
 	}
-	rendered, errs := r.renderCurrent(apply, f)
+	rendered, errs := r.render(apply, f, f.Current)
 	if f.Preview.Assumed, f.Preview.Message = f.refusedRevision(apply, rendered, errs); f.Preview.Assumed == "" {
 		f.Preview.Assumed, f.Preview.Message = f.assumedPlan()
 	}
 	return rendered
-}
-
-// renderCurrent renders the current content of the template, although another revision is assigned.
-func (r *Reconciler) renderCurrent(apply *infrav1.WorkspaceTemplateApply, f *Facts) (*render.Rendered, field.ErrorList) {
-	in := r.renderInput(apply, f)
-	in.Template = f.Current
-	rendered, errs := render.Workspace(in)
-	if len(errs) > 0 && f.Live.RecordedFor(apply) { // As in observeLive.
-		in.Recorded = f.Live.Spec()
-		return render.Workspace(in)
-	}
-	return rendered, errs
 }
 
 func (r *Reconciler) previews() previews.Runner {
@@ -352,7 +345,7 @@ func (r *Reconciler) olderClaim(ctx context.Context, apply *infrav1.WorkspaceTem
 	}
 	// Without the namespace, each object of a fleet with namespaced Workspaces would read all others of its name.
 	options := []client.ListOption{client.MatchingFields{index.WorkspaceName: f.Name}}
-	if !f.clusterWide() {
+	if !f.desired().ClusterWide() {
 		options = append(options, client.InNamespace(apply.Namespace))
 	}
 	others, err := r.list(ctx, options...)

@@ -387,7 +387,7 @@ func (r *Reconciler) protect(ctx context.Context, apply *infrav1.WorkspaceTempla
 		controllerutil.AddFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
 		apply.Spec.WorkspaceName = f.Name
 		metav1.SetMetaDataAnnotation(&apply.ObjectMeta, clusterctlv1.BlockMoveAnnotation, f.MoveBlock)
-		if name := f.externalName(); apply.Annotations[naming.ExternalNameAnnotation] != name {
+		if name := f.desired().ExternalName(); apply.Annotations[naming.ExternalNameAnnotation] != name {
 			metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.ExternalNameAnnotation, name)
 			metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.ExternalNameUIDAnnotation, string(apply.UID))
 		}

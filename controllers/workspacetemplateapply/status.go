@@ -308,7 +308,7 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 		return engine.True(infrav1.DeletingCondition, f.DeletionHeld.Reason, f.DeletionHeld.Message)
 	case f.RetainConflict != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletionPolicyConflictReason, f.RetainConflict)
-	case f.Retained:
+	case retained(f.apply):
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason,
 			fmt.Sprintf("Workspace %s and its cloud resources are kept. This object waits for its other finalizers", f.Name))
 	case f.Block != nil:
