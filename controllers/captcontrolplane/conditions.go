@@ -305,14 +305,6 @@ const (
 // longestTimeout is the maximum of the fields of spec.timeouts.
 const longestTimeout = 24 * time.Hour
 
-// Names of the operations with a timeout, in the state cache.
-const (
-	vpcOperation          = "vpc"
-	controlPlaneOperation = "control plane"
-	secretOperation       = "secret"
-	failureOperation      = "failure"
-)
-
 // notRunning is the duration of an operation that does not run.
 const notRunning time.Duration = -1
 
@@ -338,10 +330,10 @@ func (r *Reconciler) observeTimeouts(controlPlane *controlplanev1.CAPTControlPla
 		return r.State.Elapsed(key, operation, started.Time, reportedDuration(controlPlane, reason, started.Time))
 	}
 	f.Running = Running{
-		VPC:          elapsed(vpcOperation, controlplanev1.VPCReadyTimeoutReason, f.vpcStarted(controlPlane)),
-		ControlPlane: elapsed(controlPlaneOperation, controlplanev1.ControlPlaneTimeoutReason, f.controlPlaneStarted()),
-		Secret:       elapsed(secretOperation, controlplanev1.SecretTimeoutReason, f.secretMissingSince(controlPlane)),
-		Failing:      elapsed(failureOperation, f.failureReason(), f.failingSince()),
+		VPC:          elapsed("vpc", controlplanev1.VPCReadyTimeoutReason, f.vpcStarted(controlPlane)),
+		ControlPlane: elapsed("control plane", controlplanev1.ControlPlaneTimeoutReason, f.controlPlaneStarted()),
+		Secret:       elapsed("secret", controlplanev1.SecretTimeoutReason, f.secretMissingSince(controlPlane)),
+		Failing:      elapsed("failure", f.Apply.ReadyReason(), f.failingSince()),
 	}
 }
 
@@ -414,14 +406,6 @@ func (f *Facts) failingSince() *metav1.Time {
 		return nil
 	}
 	return &synced.LastTransitionTime
-}
-
-// failureReason is the reason that Ready reports for an error of Terraform.
-func (f *Facts) failureReason() string {
-	if f.Apply.Apply == nil {
-		return ""
-	}
-	return f.Apply.ReadyReason()
 }
 
 // controlPlaneStarted returns when the WorkspaceTemplateApply of the control plane was started; nil before.

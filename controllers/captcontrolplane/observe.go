@@ -179,7 +179,10 @@ func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlpl
 			return err
 		}
 	}
-	return r.observeConnection(ctx, controlPlane, f)
+	if ref := f.Apply.Apply.Spec.WriteConnectionSecretToRef; ref != nil { // Terraform writes it.
+		f.Connection, err = r.readSecret(ctx, controlPlane.Namespace, ref.Name)
+	}
+	return err
 }
 
 // needsKubeconfig reports whether the kubeconfig Secret must be read.
@@ -192,14 +195,6 @@ func (f *Facts) needsKubeconfig(controlPlane *controlplanev1.CAPTControlPlane) b
 	}
 	probes := f.EndpointProbe != controlplanev1.EndpointProbeDisabled && ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false)
 	return f.Apply.Apply != nil && (f.CreatesTokens || probes)
-}
-
-// observeConnection reads the connection Secret that Terraform writes for the control plane.
-func (r *Reconciler) observeConnection(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
-	if ref := f.Apply.Apply.Spec.WriteConnectionSecretToRef; ref != nil {
-		f.Connection, err = r.readSecret(ctx, controlPlane.Namespace, ref.Name)
-	}
-	return err
 }
 
 // readSecret reads a Secret from the API server, because the cache has no values of Secrets; nil when it does not exist.

@@ -61,26 +61,17 @@ func gauge(description *prometheus.Desc, value float64, labels ...string) promet
 	return prometheus.MustNewConstMetric(description, prometheus.GaugeValue, value, labels...)
 }
 
-// previews is a collector of capt_previews{state}, a gauge: how many objects have a preview (Running), and how many wait for one to end (Waiting). Only the
-// leader has any.
-type previews struct {
-	count       func() (running, waiting int)
-	description *prometheus.Desc
-}
-
-// NewPreviews registers the metric. It panics when it is already registered.
+// NewPreviews registers capt_previews{state}, a gauge: how many objects have a preview (Running), and how many wait for one to end (Waiting). Only the
+// leader has any. It panics when it is already registered.
 func NewPreviews(registry prometheus.Registerer, count func() (running, waiting int)) {
-	registry.MustRegister(previews{count, prometheus.NewDesc("capt_previews", "Number of objects with a preview, and of those that wait for one to end.", []string{"state"}, nil)})
-}
-
-// Describe implements prometheus.Collector.
-func (m previews) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- m.description }
-
-// Collect implements prometheus.Collector.
-func (m previews) Collect(metrics chan<- prometheus.Metric) {
-	running, waiting := m.count()
-	metrics <- gauge(m.description, float64(running), "Running")
-	metrics <- gauge(m.description, float64(waiting), "Waiting")
+	for _, state := range []string{"Running", "Waiting"} {
+		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "capt_previews", Help: "Number of objects with a preview, and of those that wait for one to end.", ConstLabels: prometheus.Labels{"state": state},
+		}, func() float64 {
+			running, waiting := count()
+			return float64(map[string]int{"Running": running, "Waiting": waiting}[state])
+		}))
+	}
 }
 
 // Unclaimed is capt_workspace_unclaimed_seconds{namespace,name}, a gauge: how long the manager has observed the Workspace of a
@@ -123,26 +114,16 @@ func (m *Unclaimed) Collect(metrics chan<- prometheus.Metric) {
 
 // Kubeconfigs is capt_kubeconfig_expiry_timestamp_seconds{namespace,name}, a gauge: when the token in the kubeconfig of a CAPTControlPlane
 // expires; absent without a token. A nil Kubeconfigs records nothing.
-type Kubeconfigs struct {
-	expiry *prometheus.GaugeVec
-}
+type Kubeconfigs struct{ expiry objectGauge }
 
 // NewKubeconfigs registers the metric. It panics when it is already registered.
 func NewKubeconfigs(registry prometheus.Registerer) *Kubeconfigs {
-	m := &Kubeconfigs{expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "capt_kubeconfig_expiry_timestamp_seconds", Help: "Time when the token in the kubeconfig of a CAPTControlPlane expires.",
-	}, []string{"namespace", "name"})}
-	registry.MustRegister(m.expiry)
-	return m
+	return &Kubeconfigs{newObjectGauge(registry, "capt_kubeconfig_expiry_timestamp_seconds", "Time when the token in the kubeconfig of a CAPTControlPlane expires.")}
 }
 
 // Report records when the token expires; zero means that there is none.
 func (m *Kubeconfigs) Report(controlPlane types.NamespacedName, expiry time.Time) {
-	switch {
-	case m == nil:
-	case expiry.IsZero():
-		m.expiry.DeleteLabelValues(controlPlane.Namespace, controlPlane.Name)
-	default:
-		m.expiry.WithLabelValues(controlPlane.Namespace, controlPlane.Name).Set(float64(expiry.Unix()))
+	if m != nil {
+		m.expiry.set(controlPlane, !expiry.IsZero(), float64(expiry.Unix()))
 	}
 }

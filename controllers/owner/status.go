@@ -156,8 +156,13 @@ func (f *Facts) DeletingCondition(conditionType, paused string) engine.Condition
 	return engine.True(conditionType, infrav1.DeletingReason, "")
 }
 
-// ReadyReason is the reason of the WorkspaceTemplateApply's Ready condition.
-func (f *Facts) ReadyReason() string { return conditions.GetReason(f.Apply, infrav1.ReadyCondition) }
+// ReadyReason is the reason of the WorkspaceTemplateApply's Ready condition; empty without one.
+func (f *Facts) ReadyReason() string {
+	if f.Apply == nil {
+		return ""
+	}
+	return conditions.GetReason(f.Apply, infrav1.ReadyCondition)
+}
 
 // Situation of the owner, for the gate.
 func (p *Plan) Situation(paused string) engine.Situation {

@@ -60,23 +60,19 @@ func (r *Reconciler) observeMove(ctx context.Context, apply *infrav1.WorkspaceTe
 	if f.MoveBlock, err = r.moveBlock(ctx, f); err != nil || !f.moveRequested(apply) {
 		return err
 	}
-	f.MovePolicyMissing, err = r.movePolicyMissing(ctx)
-	return err
+	bindings := &metav1.PartialObjectMetadataList{}
+	bindings.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBindingList"))
+	if err := r.Uncached.List(ctx, bindings, movePolicyLabels()); err != nil {
+		return fmt.Errorf("looking up the policy for moved Workspaces: %w", err)
+	}
+	f.MovePolicyMissing = len(bindings.Items) == 0
+	return nil
 }
 
 // movePolicyLabels select the binding of the policy for moved Workspaces. Between the writes of clusterctl a Workspace has neither external
 // name nor finalizer, and without the policy a running provider would create or destroy resources.
 func movePolicyLabels() client.MatchingLabels {
 	return client.MatchingLabels{naming.PolicyLabel: "moved-workspaces"}
-}
-
-func (r *Reconciler) movePolicyMissing(ctx context.Context) (bool, error) {
-	bindings := &metav1.PartialObjectMetadataList{}
-	bindings.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBindingList"))
-	if err := r.Uncached.List(ctx, bindings, movePolicyLabels()); err != nil {
-		return false, fmt.Errorf("looking up the policy for moved Workspaces: %w", err)
-	}
-	return len(bindings.Items) == 0, nil
 }
 
 // pausedForMove reports whether the object is paused as clusterctl move does it: by its Cluster. An object without a Cluster must be paused by

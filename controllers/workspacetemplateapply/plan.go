@@ -208,10 +208,15 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 		return r.create(ctx, apply, f)
 	case Update:
 		return r.update(ctx, apply, f)
-	case Restore:
-		return r.restoreManagedFields(ctx, apply, f)
+	case Restore: // Terraform does nothing, so it is neither serialized nor limited.
+		ctrl.LoggerFrom(ctx).Info("Restoring managedFields of Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
+		live, err := r.Workspaces.Restore(ctx, f.Live, f.Rendered)
+		return r.recordWrite(ctx, apply, f, live, err)
 	case Recover:
-		return r.recover(ctx, apply, f)
+		request := apply.Annotations[naming.RecoveryAnnotation]
+		ctrl.LoggerFrom(ctx).Info("Recovering Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "request", request)
+		live, err := r.Workspaces.Recover(ctx, f.Live, request)
+		return r.recordWrite(ctx, apply, f, live, err)
 	case Protect:
 		return r.protect(ctx, apply, f)
 	case AllowMove:
@@ -340,28 +345,13 @@ func (r *Reconciler) update(ctx context.Context, apply *infrav1.WorkspaceTemplat
 	return r.recordWrite(ctx, apply, f, live, err)
 }
 
-// recover carries out the recovery action that the owner requested.
-func (r *Reconciler) recover(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-	request := apply.Annotations[naming.RecoveryAnnotation]
-	ctrl.LoggerFrom(ctx).Info("Recovering Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "request", request)
-	live, err := r.Workspaces.Recover(ctx, f.Live, request)
-	return r.recordWrite(ctx, apply, f, live, err)
-}
-
-// restoreManagedFields restores the managedFields of a Workspace. Terraform does nothing, so it is neither serialized nor limited.
-func (r *Reconciler) restoreManagedFields(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-	ctrl.LoggerFrom(ctx).Info("Restoring managedFields of Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
-	live, err := r.Workspaces.Restore(ctx, f.Live, f.Rendered)
-	return r.recordWrite(ctx, apply, f, live, err)
-}
-
 // recordWrite adds the result of a write to the facts. A rejected Workspace is sent again after a change, or at RetryAt. Only the first of
 // equal rejections is logged.
 func (r *Reconciler) recordWrite(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, live *workspace.Live, err error) error {
 	var rejected *workspace.RejectedError
 	switch {
 	case errors.As(err, &rejected):
-		f.Rejected, f.RetryAt = rejectionMessage(rejected), f.Now.Add(previews.RejectedInterval)
+		f.Rejected, f.RetryAt = "the API server rejected the Workspace: "+failure.OneLine(rejected.Error()), f.Now.Add(previews.RejectedInterval)
 		if r.lastObserved(apply).Reject(*f.request(), f.Rejected, f.Now) {
 			ctrl.LoggerFrom(ctx).Error(err, "The API server rejected the Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
 		}
@@ -375,10 +365,6 @@ func (r *Reconciler) recordWrite(ctx context.Context, apply *infrav1.WorkspaceTe
 	}
 	f.Live, f.Ownership = live, live.Owner(apply, f.Rendered)
 	return nil
-}
-
-func rejectionMessage(err error) string {
-	return "the API server rejected the Workspace: " + failure.OneLine(err.Error())
 }
 
 // protect sets the finalizer, spec.workspaceName and the annotations, in one patch.
