@@ -115,11 +115,6 @@ func (o Options) watchFilterOf(object client.Object) string {
 	return o.WatchFilterValue
 }
 
-// watches reports whether an object of any kind is reconciled with these options.
-func (o Options) watches(object client.Object) bool {
-	return engine.Engine{WatchFilterValue: o.watchFilterOf(object)}.Watches(object)
-}
-
 // The metrics server authenticates and authorizes its clients with these requests.
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
@@ -145,7 +140,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := indexClusters(ctx, mgr); err != nil {
 		return err
 	}
-	metrics.NewObjects(ctrlmetrics.Registry, metrics.ObjectsOptions{Cache: mgr.GetClient(), Elected: mgr.Elected(), Watches: options.watches})
+	metrics.NewObjects(ctrlmetrics.Registry, metrics.ObjectsOptions{Cache: mgr.GetClient(), Elected: mgr.Elected(), Watches: func(object client.Object) bool {
+		return engine.Engine{WatchFilterValue: options.watchFilterOf(object)}.Watches(object)
+	}})
 	if err := setupTemplates(ctx, mgr, engineFor("workspacetemplate-controller"), options, control); err != nil {
 		return err
 	}
@@ -195,7 +192,6 @@ func setupTemplates(ctx context.Context, mgr ctrl.Manager, e engine.Engine, opti
 	return nil
 }
 
-// indexClusters indexes Clusters by the objects that they refer to.
 func indexClusters(ctx context.Context, mgr ctrl.Manager) error {
 	keys := func(cluster client.Object) []string { return claim.ClusterKeys(cluster.(*clusterv1.Cluster)) }
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &clusterv1.Cluster{}, claim.ClusterIndex, keys); err != nil {

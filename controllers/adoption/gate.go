@@ -23,7 +23,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/controllers/adoption/storedversions"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 )
@@ -40,10 +39,7 @@ type Options struct {
 
 // Setup returns the gate, and adds the controller that migrates stored versions after the last adoption.
 func Setup(ctx context.Context, mgr ctrl.Manager, options Options) (engine.Gate, error) {
-	err := storedversions.SetupWithManager(ctx, mgr, storedversions.Options{
-		SkipPhases: options.SkipPhases, Namespace: options.Namespace, Metrics: storedversions.NewMetrics(options.Metrics),
-	})
-	if err != nil {
+	if err := setupStoredVersions(ctx, mgr, options); err != nil {
 		return nil, fmt.Errorf("setting up the migration of stored versions: %w", err)
 	}
 	return &Gate{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader(), Workspaces: options.Workspaces, Namespace: options.Namespace}, nil
@@ -77,7 +73,6 @@ func (g *Gate) Check(ctx context.Context, obj engine.Object) (engine.GateDecisio
 	return engine.GateDecision{}, nil
 }
 
-// required is the Block of an object that has to be adopted.
 func required(format string, args ...any) *desired.Blocked {
 	return &desired.Blocked{Reason: infrav1.AdoptionRequiredReason, Message: fmt.Sprintf(format, args...)}
 }

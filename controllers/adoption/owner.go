@@ -27,7 +27,6 @@ import (
 	"github.com/capt-provider/capt/controllers/owner"
 )
 
-// subject is an owner that is checked.
 type subject struct {
 	engine.Object
 	ref infrav1.WorkspaceTemplateApplyReference

@@ -56,7 +56,6 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 	return f, r.ObserveDeletion(ctx, &f.Apply, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef)
 }
 
-// observeVPC reads the WorkspaceTemplateApply and the template of the VPC.
 func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) (err error) {
 	spec, want := &captCluster.Spec, claim.ExpectationOfCAPTCluster(captCluster, f.ClusterName(captCluster))
 	f.Apply, err = r.Reader(f.GateDecision, f.Cluster != nil && f.Paused == "").Observe(ctx, captCluster, spec.WorkspaceTemplateApplyRef, want)

@@ -109,7 +109,6 @@ func vpcID(captCluster *infrav1.CAPTCluster, f *Facts) string {
 	return f.Apply.Apply.Status.Outputs[terraform.OutputVPCID]
 }
 
-// vpcStatus returns the VPC for status, once its ID is known.
 func vpcStatus(captCluster *infrav1.CAPTCluster, f *Facts) infrav1.VPCStatus {
 	id := vpcID(captCluster, f)
 	if f.KeepVPC {
@@ -160,7 +159,6 @@ func ready(vpc, replaced engine.Condition, f *Facts) engine.Condition {
 	return engine.WithPause(condition, f.Paused)
 }
 
-// deletingCondition reports what the deletion waits for.
 func deletingCondition(f *Facts) engine.Condition {
 	if waiting := desired.WaitingForControlPlanes(f.ControlPlanes); waiting != nil && f.Paused == "" && !f.Apply.IsHeld() {
 		return engine.True(infrav1.DeletingCondition, waiting.Reason, waiting.Message)

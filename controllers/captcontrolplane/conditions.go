@@ -112,7 +112,6 @@ func details(before, after *controlplanev1.CAPTControlPlane, f *Facts) time.Dura
 	return detailsDelay
 }
 
-// keepMessages restores the messages of conditions whose reason is the same.
 func keepMessages(before, after *controlplanev1.CAPTControlPlane) {
 	for i := range after.Status.Conditions {
 		condition := &after.Status.Conditions[i]

@@ -184,7 +184,6 @@ func (r *Reconciler) requests() owner.Requests {
 	return owner.Requests{Client: r.Client, List: &controlplanev1.CAPTControlPlaneList{}, MayWaitFor: mayWaitFor}
 }
 
-// vpcSecretKey is the Secret that describes a VPC.
 func vpcSecretKey(object client.Object) []string {
 	if name := desired.VPCSecret(object.(*infrav1.CAPTCluster)); name != "" {
 		return []string{object.GetNamespace() + "/" + name}
@@ -201,7 +200,6 @@ func referenceKeys(object client.Object) []string {
 	return owner.References(object, refs...)
 }
 
-// secretKeys are the Secrets that a control plane reads, as namespace/name.
 func secretKeys(object client.Object) []string {
 	names := []string{naming.ControlPlaneConnectionSecret(object.GetName())}
 	if cluster := object.GetLabels()[clusterv1.ClusterNameLabel]; cluster != "" {
@@ -213,7 +211,6 @@ func secretKeys(object client.Object) []string {
 	return names
 }
 
-// ofCluster returns a request for the control plane of a Cluster.
 func ofCluster(_ context.Context, object client.Object) []ctrl.Request {
 	cluster, ok := object.(*clusterv1.Cluster)
 	if !ok || cluster.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" {
@@ -303,7 +300,6 @@ func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctr
 	return requests
 }
 
-// templateKeys are the templates that a control plane uses, as namespace/name.
 func templateKeys(object client.Object) []string {
 	spec := &object.(*controlplanev1.CAPTControlPlane).Spec
 	keys := []string{spec.WorkspaceTemplateRef.Key(object.GetNamespace()).String()}

@@ -102,7 +102,6 @@ func (r *Reconciler) reconcileControlPlane(ctx context.Context, controlPlane *co
 	})
 }
 
-// reconcileKubeconfig publishes the kubeconfigs, and renews tokens.
 func (r *Reconciler) reconcileKubeconfig(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
 	publisher := kubeconfigsecret.Publisher{Client: r.Client, Tokens: r.Tokens}
 	after, err := publisher.Publish(ctx, p.Kubeconfig, &f.Kubeconfig, &f.UserKubeconfig)
@@ -129,7 +128,6 @@ func (r *Reconciler) publishEndpoint(ctx context.Context, controlPlane *controlp
 	return engine.Patch(ctx, r.Client, controlPlane, func() { controlPlane.Spec.ControlPlaneEndpoint = endpoint })
 }
 
-// reconcileFargateProfiles creates, changes and deletes Fargate profiles.
 func (r *Reconciler) reconcileFargateProfiles(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
 	r.FargateMetrics.Observe(client.ObjectKeyFromObject(controlPlane), p.Fargate.MetricProfiles(), f.Now)
 	if p.SkipFargate {

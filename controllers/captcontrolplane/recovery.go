@@ -119,7 +119,6 @@ func (f *Facts) mayRecover(controlPlane *controlplanev1.CAPTControlPlane, p *Pla
 		f.Apply.Conflict == "" && !f.Apply.NeedsDecision() && !f.GateDecision.KeepsStatus(controlPlane, situation(controlPlane, f, p))
 }
 
-// recoveryPlan decides about recovery.
 func (f *Facts) recoveryPlan(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) recovery.Decision {
 	if !f.mayRecover(controlPlane, p) {
 		return recovery.Decision{Next: controlPlane.Status.Recovery}
@@ -244,7 +243,6 @@ func (r *Reconciler) currentHistory(ctx context.Context, controlPlane *controlpl
 	return h, errors.Join(errs[:]...)
 }
 
-// reportRecovery sets status.recovery and the condition Recovering.
 func reportRecovery(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	d, s := &p.Recovery, &controlPlane.Status.Recovery
 	if d.Kind != recovery.Run || f.Recovered {

@@ -164,7 +164,6 @@ func servingState(f *Facts, c conditionSet) controlplanev1.State {
 	return controlplanev1.StateConfiguring
 }
 
-// phase returns the phase that summarizes a state.
 func phase(state controlplanev1.State, initialized bool) controlplanev1.Phase {
 	switch state {
 	case controlplanev1.StateReady, controlplanev1.StateDegraded:

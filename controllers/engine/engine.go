@@ -188,7 +188,7 @@ func runPhases[O Object, F, P any](ctx context.Context, e Engine, obj O, phases 
 		return err
 	}
 	actErr := phases.Act(ctx, obj, facts, plan)
-	if isReleased(obj) {
+	if !obj.GetDeletionTimestamp().IsZero() && len(obj.GetFinalizers()) == 0 { // The API server deleted it, because its last finalizer was removed.
 		return actErr
 	}
 	before := obj.DeepCopyObject().(O)
@@ -240,11 +240,6 @@ func reportFailure[O Object, F, P any](ctx context.Context, e Engine, obj O, fai
 	}
 }
 
-// isReleased reports whether the API server deleted the object, because its last finalizer was removed.
-func isReleased(obj client.Object) bool {
-	return !obj.GetDeletionTimestamp().IsZero() && len(obj.GetFinalizers()) == 0
-}
-
 // writeStatus writes the status if it changed, and sends events. The API server refuses the write when the cache was stale.
 func writeStatus[O Object, F, P any](ctx context.Context, e Engine, before, after O, phases Phases[O, F, P]) error {
 	keepTransitionTimes(before.GetConditions(), after)
@@ -270,7 +265,6 @@ func writeStatus[O Object, F, P any](ctx context.Context, e Engine, before, afte
 	return nil
 }
 
-// transitionEvent is the event for the transition of a condition.
 func transitionEvent(condition metav1.Condition, isWarning func(metav1.Condition) bool) Event {
 	event := Event{Type: corev1.EventTypeNormal, Reason: condition.Reason, Action: condition.Type, Message: condition.Message}
 	if isWarning != nil && isWarning(condition) {

@@ -61,7 +61,8 @@ func (f *Facts) Plan(controlPlane *controlplanev1.CAPTControlPlane, in PlanInput
 		p.Profiles = append(p.Profiles, profile)
 	}
 	if in.Ready && slices.ContainsFunc(p.Profiles, func(profile PlannedProfile) bool { return profile.isPending(p.Busy) }) {
-		p.Missing = f.missingDependencies()
+		missing := []string{f.Cluster.missingConnectionKeys(), f.missingVPCSecret()}
+		p.Missing = strings.Join(slices.DeleteFunc(missing, func(s string) bool { return s == "" }), "; ")
 	}
 	return p, nil
 }
@@ -73,7 +74,6 @@ func (f *Facts) anyPending(controlPlane *controlplanev1.CAPTControlPlane) (bool,
 	return slices.ContainsFunc(p.Profiles, func(profile PlannedProfile) bool { return profile.isPending(p.Busy) }), err
 }
 
-// planProfile returns the plan for the profile with an index in spec.
 func (f *Facts) planProfile(controlPlane *controlplanev1.CAPTControlPlane, i int, in PlanInput) (PlannedProfile, error) {
 	profile, facts := &f.Profiles[i], f.Profiles[i].Apply
 	if f.Cluster == nil || in.Blocked && facts.Apply == nil { // The reference is not resolved, or does not count yet.
@@ -111,12 +111,6 @@ func (p *PlannedProfile) isPending(busy bool) bool {
 		return !busy && p.Apply.Differs
 	}
 	return p.Apply.Differs && p.Apply.Apply.DeletionTimestamp.IsZero()
-}
-
-// missingDependencies describes what is missing or invalid in the connection Secret of the control plane and the Secret of the VPC; empty when
-// nothing is.
-func (f *Facts) missingDependencies() string {
-	return strings.Join(slices.DeleteFunc([]string{f.Cluster.missingConnectionKeys(), f.missingVPCSecret()}, func(s string) bool { return s == "" }), "; ")
 }
 
 func (c *Cluster) missingConnectionKeys() string {
@@ -178,7 +172,7 @@ func (p *Plan) deleteObsolete(ctx context.Context, c client.Client) error {
 	var errs []error
 	for i := range p.Obsolete {
 		if apply := &p.Obsolete[i].Apply; apply.Apply.DeletionTimestamp.IsZero() {
-			errs = append(errs, apply.Delete(ctx, c))
+			errs = append(errs, owner.Delete(ctx, c, apply.Apply))
 		}
 	}
 	return errors.Join(errs...)

@@ -61,7 +61,6 @@ func ConditionTypes() []string {
 	return []string{controlplanev1.FargateProfileReadyCondition, controlplanev1.FargateProfileCreatingCondition, controlplanev1.FargateProfileFailedCondition}
 }
 
-// forEach calls visit for all profiles.
 func (p *Plan) forEach(visit func(name string, apply *infrav1.WorkspaceTemplateApply, s state)) {
 	for i := range p.Profiles {
 		visit(p.Profiles[i].Name, p.Profiles[i].Apply.Apply, p.stateOf(&p.Profiles[i]))
@@ -251,7 +250,6 @@ func (p *Plan) blocked() *state {
 	return nil
 }
 
-// failureState is the state of a profile that Terraform cannot apply.
 func failureState(apply *owner.Plan) state {
 	condition := apply.Condition("", "")
 	switch condition.Reason {
@@ -354,7 +352,6 @@ func specHasProfile(controlPlane *controlplanev1.CAPTControlPlane, name string) 
 	return slices.ContainsFunc(controlPlane.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool { return p.Name == name })
 }
 
-// statusOf returns the status of a profile, the zero value if there is none.
 func statusOf(statuses []controlplanev1.FargateProfileStatus, name string) controlplanev1.FargateProfileStatus {
 	i := slices.IndexFunc(statuses, func(s controlplanev1.FargateProfileStatus) bool { return s.Name == name })
 	if i < 0 {
@@ -371,7 +368,6 @@ const (
 	templateSecret = "a Secret that its template reads"
 )
 
-// symptom is how an error of Terraform shows that a dependency is wrong.
 type symptom struct {
 	dependency string
 	// codes and phrases are those of failure.Matches.

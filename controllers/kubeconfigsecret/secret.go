@@ -56,7 +56,6 @@ func holdsToken(data []byte) bool {
 	return holds
 }
 
-// publishedData returns the kubeconfig in the Secret.
 func (k *Kubeconfig) publishedData() []byte {
 	if k.Live == nil {
 		return nil
@@ -501,7 +500,6 @@ func (s *sources) tokenSource() (kubeconfig.Source, string, error) {
 	return kubeconfig.Source{Cluster: name, Region: s.Cluster.Region, Endpoint: server, CA: ca}, "", nil
 }
 
-// describeOutput is the value of an output, unless it is sensitive.
 func (s *sources) describeOutput(output string) string {
 	if value := s.Cluster.Published[output]; value != "" {
 		return fmt.Sprintf("is %.100q", value)
@@ -541,7 +539,6 @@ func (s *sources) tokenKubeconfig(ctx context.Context) ([]byte, string, error) {
 	return data, controlplanev1.KubeconfigMissingReason, err
 }
 
-// tokenError is why a token could not be created.
 type tokenError struct{ error }
 
 func (e *tokenError) Error() string { return "no token can be created: " + e.error.Error() }

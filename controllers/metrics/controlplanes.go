@@ -152,7 +152,6 @@ func (m *Fargate) Forget(controlPlane types.NamespacedName) {
 	delete(m.lacking, controlPlane)
 }
 
-// setGauge sets the gauge.
 func (m *Fargate) setGauge(controlPlane types.NamespacedName, profiles []Profile) {
 	var active, ready, failed float64
 	for _, profile := range profiles {
@@ -188,7 +187,6 @@ func (m *Fargate) updateHistory(profile Profile, was profileHistory, known bool,
 	return is
 }
 
-// seconds between times of different clocks, not negative.
 func seconds(from, to time.Time) float64 { return max(0, to.Sub(from)).Seconds() }
 
 func boolToFloat(condition bool) float64 {

@@ -143,7 +143,6 @@ func (m *objects) collect(s *scrape, kind string, object graphObject) {
 	}
 }
 
-// collectRollout sends the metrics of a staged rollout.
 func (m *objects) collectRollout(s *scrape, template *infrav1.WorkspaceTemplate) {
 	rollout := &template.Status.Rollout
 	if rollout.Stage == "" {

@@ -161,7 +161,6 @@ func (f *Facts) NeedsDecision() bool {
 	return f.Block != nil || len(f.Candidates) > 0 || f.ProvisionedField != ""
 }
 
-// observeReferenced reads the WorkspaceTemplateApply that an owner refers to.
 func (r Reader) observeReferenced(ctx context.Context, reader client.Reader, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation) (Facts, error) {
 	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: ref.Name}
 	apply, err := engine.Get(ctx, reader, key, &infrav1.WorkspaceTemplateApply{})

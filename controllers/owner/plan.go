@@ -56,7 +56,6 @@ type Owner struct {
 	Creates string
 }
 
-// deleting reports whether the owner is being deleted.
 func (o Owner) deleting() bool { return !o.GetDeletionTimestamp().IsZero() }
 
 // PlanInput is what the plan depends on in addition to the facts. The owner provides it in each reconcile.
@@ -227,7 +226,7 @@ func (p *Plan) destroy(ctx context.Context, c client.Client) error {
 		}
 	}
 	for _, apply := range p.notYetDeleted() {
-		if err := requestDeletion(ctx, c, apply); err != nil {
+		if err := Delete(ctx, c, apply); err != nil {
 			return err
 		}
 	}
@@ -236,7 +235,8 @@ func (p *Plan) destroy(ctx context.Context, c client.Client) error {
 
 // Write applies the WorkspaceTemplateApply if it differs, and adds the result to the facts. It also restores lost managedFields.
 func (p *Plan) Write(ctx context.Context, c client.Client) error {
-	lost := p.managedFieldsLost()
+	// The WorkspaceTemplateApply is Ready nevertheless.
+	lost := p.Desired != nil && p.Apply != nil && p.Apply.DeletionTimestamp.IsZero() && managedfields.Lost(p.Apply, p.Owner.FieldManager)
 	if !p.Differs && !lost {
 		return nil
 	}
@@ -260,18 +260,8 @@ func (p *Plan) Write(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// managedFieldsLost reports whether an apply is needed although nothing differs. The WorkspaceTemplateApply is Ready nevertheless.
-func (p *Plan) managedFieldsLost() bool {
-	return p.Desired != nil && p.Apply != nil && p.Apply.DeletionTimestamp.IsZero() && managedfields.Lost(p.Apply, p.Owner.FieldManager)
-}
-
-// Delete requests the deletion of the WorkspaceTemplateApply.
-func (f *Facts) Delete(ctx context.Context, c client.Client) error {
-	return requestDeletion(ctx, c, f.Apply)
-}
-
-// requestDeletion deletes by UID, so that a new object of the same name is not affected.
-func requestDeletion(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) error {
+// Delete requests the deletion of a WorkspaceTemplateApply by UID, so that a new object of the same name is not affected.
+func Delete(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) error {
 	ctrl.LoggerFrom(ctx).Info("Deleting WorkspaceTemplateApply", "WorkspaceTemplateApply", klog.KObj(apply))
 	err := c.Delete(ctx, apply, client.Preconditions{UID: ptr.To(apply.UID)})
 	if client.IgnoreNotFound(err) != nil {

@@ -86,15 +86,10 @@ func (c *Client) Get(ctx context.Context, scope terraform.Scope, namespace, name
 	return live, err
 }
 
-// ensureWatched checks that the kind of a scope is installed, and watches it.
 func (c *Client) ensureWatched(ctx context.Context, scope terraform.Scope) error {
 	if err := c.checkInstalled(ctx, scope); err != nil {
 		return err
 	}
-	return c.watch(ctx, scope)
-}
-
-func (c *Client) watch(ctx context.Context, scope terraform.Scope) error {
 	if err := c.Watch(ctx, scope); err != nil {
 		return fmt.Errorf("watching Workspaces: %w", err)
 	}
@@ -284,7 +279,8 @@ func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (
 	err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
 		client.FieldOwner(naming.WorkspaceTemplateApplyFieldManager), client.ForceOwnership)
 	switch {
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), isUnknownField(err):
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err),
+		err != nil && strings.Contains(err.Error(), "failed to create typed patch object"): // The CRD does not have a field. The status is that of an internal error.
 		return nil, &RejectedError{Err: err}
 	case meta.IsNoMatchError(err), isNotServed(err):
 		return nil, fmt.Errorf("%w: %s", ErrKindNotServed, object.GroupVersionKind())
@@ -293,12 +289,6 @@ func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (
 	}
 	c.written.Record(object)
 	return newLive(object)
-}
-
-// isUnknownField reports whether an error is the response of the API server to a field that the CRD does not have, which has the status of an
-// internal error.
-func isUnknownField(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "failed to create typed patch object")
 }
 
 // isNotServed reports whether an error means that the API server does not serve the kind.

@@ -150,10 +150,8 @@ func (l *Live) unreported() bool {
 	return l.condition(conditionReady) == nil && isTrue(l.condition(conditionSynced))
 }
 
-// applied reports whether the resources exist.
 func (l *Live) applied() bool { return isTrue(l.condition(conditionReady)) || l.unreported() }
 
-// atTime formats a time, if there is one.
 func atTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -184,7 +182,6 @@ func (o *Observation) setFailure(report failure.Report) {
 	o.Failed, o.Class, o.Reason, o.Message = true, report.Class, report.Reason, report.Message
 }
 
-// isApplyError reports whether a condition is an error of terraform apply.
 func isApplyError(synced *metav1.Condition) bool {
 	return strings.HasPrefix(synced.Message, "create failed") || strings.HasPrefix(synced.Message, "update failed")
 }
@@ -261,7 +258,6 @@ func (l *Live) RefreshRecord(last *infrav1.WorkspaceUpdate) *infrav1.WorkspaceUp
 	return &infrav1.WorkspaceUpdate{Generation: l.GetGeneration()}
 }
 
-// statusHash is a hash of the status of the Workspace.
 func (l *Live) statusHash() string {
 	data, err := json.Marshal(l.Unstructured.Object["status"])
 	if err != nil {

@@ -42,11 +42,6 @@ const (
 	connectTime = time.Minute
 )
 
-// PreviewOf returns the preview of a WorkspaceTemplateApply; nil without one. A Workspace of that name that is not a preview is returned, too.
-func (c *Client) PreviewOf(ctx context.Context, scope terraform.Scope, apply *infrav1.WorkspaceTemplateApply) (*Live, error) {
-	return c.Get(ctx, scope, apply.Namespace, naming.PreviewWorkspace(client.ObjectKeyFromObject(apply)))
-}
-
 // Previews lists the WorkspaceTemplateApplies of all previews in the cache, of a scope, that were not created before a time.
 func (c *Client) Previews(ctx context.Context, scope terraform.Scope, since time.Time) (keys []types.NamespacedName, err error) {
 	list := &unstructured.UnstructuredList{}

@@ -165,7 +165,6 @@ func providerConfigOf(live *Live) *unstructured.Unstructured {
 	return config
 }
 
-// credentialsOf lists the Secrets with credentials of a ProviderConfig.
 func credentialsOf(config *unstructured.Unstructured) []terraform.KeyReference {
 	var refs []terraform.KeyReference
 	list, _, _ := unstructured.NestedSlice(config.Object, "spec", "credentials")

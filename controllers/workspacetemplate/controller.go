@@ -120,7 +120,6 @@ func relabeled() predicate.Predicate {
 	})
 }
 
-// ofCluster reconciles the templates that a Cluster uses.
 func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []ctrl.Request {
 	return r.usedBy(ctx, client.InNamespace(cluster.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()})
 }

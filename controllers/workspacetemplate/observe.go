@@ -80,7 +80,6 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 	return f, nil
 }
 
-// observeRevision observes which revision of the template a user has.
 func (f *Facts) observeRevision(user *infrav1.WorkspaceTemplateApply) {
 	name := client.ObjectKeyFromObject(user).String()
 	switch has := user.Status.TemplateRevision; {

@@ -100,7 +100,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // CountPreviews returns how many objects have a preview, and how many wait for one to end.
 func (r *Reconciler) CountPreviews() (running, waiting int) { return r.slots.Count() }
 
-// lastObserved returns what this process last observed of an object.
 func (r *Reconciler) lastObserved(apply *infrav1.WorkspaceTemplateApply) *lastSeen {
 	return engine.StateOf[lastSeen](r.State, client.ObjectKeyFromObject(apply))
 }
@@ -224,7 +223,6 @@ func (r *Reconciler) ofWorkspace(ctx context.Context, object client.Object) []ct
 	return requests
 }
 
-// ofTemplate reconciles the users of a template.
 func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctrl.Request {
 	return r.requests(ctx, client.MatchingFields{workspacetemplate.UserIndex: namespacedKey(object)})
 }
@@ -268,17 +266,9 @@ func definitionChanged() predicate.Predicate {
 	deleted := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetDeletionTimestamp().IsZero() && !e.ObjectNew.GetDeletionTimestamp().IsZero()
 	}}
-	return predicate.And(predicate.NewPredicateFuncs(definesWorkspaces), predicate.Or[client.Object](predicate.LabelChangedPredicate{}, deleted))
-}
-
-// definesWorkspaces reports whether an object is the definition of a Workspace kind.
-func definesWorkspaces(object client.Object) bool {
-	for _, scope := range terraform.Scopes() {
-		if object.GetName() == workspace.DefinitionOf(scope) {
-			return true
-		}
-	}
-	return false
+	return predicate.And(predicate.NewPredicateFuncs(func(object client.Object) bool {
+		return slices.ContainsFunc(terraform.Scopes(), func(scope terraform.Scope) bool { return object.GetName() == workspace.DefinitionOf(scope) })
+	}), predicate.Or[client.Object](predicate.LabelChangedPredicate{}, deleted))
 }
 
 // relatedApplies reconciles objects that wait for the Workspace or the connection Secret of a WorkspaceTemplateApply, those with the same
@@ -363,7 +353,6 @@ func ownerChanged() predicate.Predicate {
 	return predicate.Or[client.Object](predicate.AnnotationChangedPredicate{}, held)
 }
 
-// ofOwner reconciles the WorkspaceTemplateApplies that an owner controls.
 func (r *Reconciler) ofOwner(ctx context.Context, owner client.Object) []ctrl.Request {
 	return r.requests(ctx, client.InNamespace(owner.GetNamespace()), client.MatchingFields{index.Controller: string(owner.GetUID())})
 }
@@ -373,7 +362,6 @@ func (r *Reconciler) ofCluster(ctx context.Context, object client.Object) []ctrl
 	return r.requests(ctx, client.InNamespace(object.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: object.GetName()})
 }
 
-// inNamespace reconciles all WorkspaceTemplateApplies of a Namespace.
 func (r *Reconciler) inNamespace(ctx context.Context, object client.Object) []ctrl.Request {
 	return r.requests(ctx, client.InNamespace(object.GetName()))
 }

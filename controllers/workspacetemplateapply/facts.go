@@ -41,9 +41,11 @@ type Facts struct {
 	// MovePolicyMissing is true when the policy that protects moved Workspaces from the provider is not installed; observed only during a
 	// move.
 	MovePolicyMissing bool
+	// Retained is true when the Workspace is kept after the deletion of the object.
+	Retained bool
 	// DeletionHeld is why the controller of the object forbids to destroy its cloud resources; observed only during deletion.
 	DeletionHeld *desired.Blocked
-	// RetainConflict is why the object must not be deleted although it is retained; observed only during deletion.
+	// RetainConflict is why the object must not be deleted although it is Retained; observed only during deletion.
 	RetainConflict string
 	// TemplateKey is the WorkspaceTemplate of spec.
 	TemplateKey types.NamespacedName
@@ -133,7 +135,6 @@ func (f *Facts) owned() bool {
 	return f.Live != nil && f.Ownership == render.Owned && f.OwnerMissing == ""
 }
 
-// inProgress reports whether Terraform is working on the current Workspace.
 func (f *Facts) inProgress() bool {
 	return f.owned() && workspace.InProgress(f.Live, f.LastUpdate, f.Failure.Class)
 }

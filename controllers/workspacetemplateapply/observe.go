@@ -44,7 +44,7 @@ import (
 func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, v engine.GateDecision) (*Facts, error) {
 	f := &Facts{
 		apply: apply,
-		Now:   r.Clock.Now(), GateDecision: v, Block: v.Block, Restored: claim.Restored(apply),
+		Now:   r.Clock.Now(), GateDecision: v, Block: v.Block, Retained: retained(apply), Restored: claim.Restored(apply),
 		WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate, SpecHash: rollout.SpecHash(apply),
 	}
 	if err := r.observePause(ctx, apply, f); err != nil {
@@ -118,7 +118,6 @@ func (r *Reconciler) render(apply *infrav1.WorkspaceTemplateApply, f *Facts, tem
 	return render.Workspace(in)
 }
 
-// observeDeletion observes what may block the deletion of the object.
 func (r *Reconciler) observeDeletion(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
 	if apply.DeletionTimestamp.IsZero() {
 		return nil

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,11 +59,6 @@ const (
 	// Release: remove the finalizers. The Workspace is gone, or is retained.
 	Release Action = "Release"
 )
-
-// changesResources reports whether an action makes Terraform start.
-func (a Action) changesResources() bool {
-	return a == Create || a == Update || a == Recover || a == Destroy
-}
 
 // Plan is the decision of a reconcile.
 type Plan struct {
@@ -249,7 +245,6 @@ func waitForUnwatched(f *Facts) error {
 	return nil
 }
 
-// waitForRetry waits until a rejected Workspace is sent again.
 func waitForRetry(f *Facts) error {
 	return engine.Wait("the next attempt to write the rejected Workspace", f.RetryAt.Sub(f.Now))
 }
@@ -269,7 +264,7 @@ func (r *Reconciler) serialized(ctx context.Context, apply *infrav1.WorkspaceTem
 	case !member:
 		r.serializer.Forget(client.ObjectKeyFromObject(apply))
 		return run()
-	case !action.changesResources():
+	case !slices.Contains([]Action{Create, Update, Recover, Destroy}, action): // It does not start Terraform.
 		r.serializer.Record(apply, group, f.inProgress())
 		return run()
 	}

@@ -136,7 +136,6 @@ func setWritten(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	}
 }
 
-// setPreviews records a change that is held, and the result of the preview.
 func setPreviews(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, p Plan) {
 	result := ptr.Deref(p.Preview.Recorded(&f.Preview), infrav1.RevisionPreview{})
 	s.Change = infrav1.HeldChange{}
@@ -196,7 +195,8 @@ func rendered(f *Facts) engine.Condition {
 	case blocked != nil:
 		return *engine.Blocking(infrav1.RenderedCondition, blocked)
 	case f.Rejected != "":
-		return engine.False(infrav1.RenderedCondition, infrav1.WorkspaceRejectedReason, f.rejectedMessage())
+		return engine.False(infrav1.RenderedCondition, infrav1.WorkspaceRejectedReason, fmt.Sprintf(
+			"%s. Correct the WorkspaceTemplate, or what rejects the Workspace. Next attempt at %s", strings.TrimRight(f.Rejected, "."), f.RetryAt.UTC().Format(time.RFC3339)))
 	}
 	if f.Revision != f.CurrentRevision {
 		return engine.True(infrav1.RenderedCondition, infrav1.RevisionHeldReason, fmt.Sprintf(
@@ -204,11 +204,6 @@ func rendered(f *Facts) engine.Condition {
 			terraform.ShortRevision(f.Revision), f.TemplateKey, terraform.ShortRevision(f.CurrentRevision)))
 	}
 	return engine.True(infrav1.RenderedCondition, infrav1.RenderedReason, "")
-}
-
-// rejectedMessage has the time of the next attempt.
-func (f *Facts) rejectedMessage() string {
-	return fmt.Sprintf("%s. Correct the WorkspaceTemplate, or what rejects the Workspace. Next attempt at %s", strings.TrimRight(f.Rejected, "."), f.RetryAt.UTC().Format(time.RFC3339))
 }
 
 func dependenciesReady(f *Facts) engine.Condition {
@@ -308,7 +303,7 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 		return engine.True(infrav1.DeletingCondition, f.DeletionHeld.Reason, f.DeletionHeld.Message)
 	case f.RetainConflict != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletionPolicyConflictReason, f.RetainConflict)
-	case retained(f.apply):
+	case f.Retained:
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason,
 			fmt.Sprintf("Workspace %s and its cloud resources are kept. This object waits for its other finalizers", f.Name))
 	case f.Block != nil:

@@ -164,7 +164,7 @@ func newFixture(t *testing.T, options ...builder.Option) *fixture {
 		builder.WithAnnotation(clusterctlv1.BlockMoveAnnotation, blockUntilPaused), builder.WithAnnotation(naming.ExternalNameAnnotation, "demo-vpc"),
 	}, options...)
 	s := &fixture{T: t, apply: builder.WorkspaceTemplateApply("demo-vpc", options...)}
-	s.Facts = &Facts{apply: s.apply, Now: now, Name: "demo-vpc", MoveBlock: blockUntilPaused, Template: builder.WorkspaceTemplate("vpc")}
+	s.Facts = &Facts{apply: s.apply, WrittenGeneration: s.apply.Generation, Now: now, Name: "demo-vpc", MoveBlock: blockUntilPaused, Template: builder.WorkspaceTemplate("vpc")}
 	s.Revision = rollout.HashOf(s.Template)
 	s.CurrentRevision = s.Revision
 	var errs field.ErrorList

@@ -296,7 +296,6 @@ func (c *connection) probe(ctx context.Context, wanted string, now time.Time) an
 	return found
 }
 
-// resultsFor returns the results for the status code of /readyz.
 func resultsFor(status int) health.Probed {
 	switch status {
 	case http.StatusOK:

@@ -6,6 +6,7 @@
 package previews
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,7 +104,8 @@ func Decide(f *Facts) Decision {
 		f.decide(&d)
 		return d
 	}
-	if f.mustDelete() {
+	// One that is not wanted is deleted, or reverted while it is being deleted.
+	if f.Live != nil && f.isOurs() && (!f.Live.Deleting() || !f.Live.OnlyObserves()) {
 		d.Step = Delete
 	}
 	return d
@@ -138,16 +140,8 @@ func (f *Facts) decide(d *Decision) {
 			d.Result = f.result(seen.Result, seen.Message)
 			return
 		}
-		f.limit(d, f.Live.GetCreationTimestamp().Time, f.noPlan())
+		f.limit(d, f.Live.GetCreationTimestamp().Time, cmp.Or(f.Failure.Message, "provider-terraform did not plan it. Check that it runs, and what it is busy with (flag --max-reconcile-rate)"))
 	}
-}
-
-// noPlan is why there is no result in time.
-func (f *Facts) noPlan() string {
-	if f.Failure.Message != "" {
-		return f.Failure.Message
-	}
-	return "provider-terraform did not plan it. Check that it runs, and what it is busy with (flag --max-reconcile-rate)"
 }
 
 // limit ends the wait for a result previewTimeout after it began. The wait for a proof ends with captctl, which withdraws the request.
@@ -163,11 +157,6 @@ func (f *Facts) limit(d *Decision, since time.Time, why string) {
 	if d.After == 0 || left < d.After {
 		d.After = left
 	}
-}
-
-// mustDelete reports whether a preview that is not wanted is still to be deleted, or to be reverted while it is being deleted.
-func (f *Facts) mustDelete() bool {
-	return f.Live != nil && f.isOurs() && (!f.Live.Deleting() || !f.Live.OnlyObserves())
 }
 
 // isOurs reports whether the live Workspace is a preview. Another one must not be deleted.
@@ -249,7 +238,7 @@ func (r Runner) Live(ctx context.Context, apply *infrav1.WorkspaceTemplateApply,
 	default:
 		return nil, nil
 	}
-	live, err := r.Workspaces.PreviewOf(ctx, scope, apply)
+	live, err := r.Workspaces.Get(ctx, scope, apply.Namespace, naming.PreviewWorkspace(client.ObjectKeyFromObject(apply)))
 	if errors.Is(err, workspace.ErrKindMissing) {
 		return nil, nil
 	}
@@ -276,7 +265,6 @@ func (r Runner) Act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, 
 	return nil
 }
 
-// create creates the preview, if there are not too many.
 func (r Runner) create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	key := client.ObjectKeyFromObject(apply)
 	wait, err := r.Slots.Take(key, apply.TemplateKey().String(), f.Now, func() ([]client.ObjectKey, error) {

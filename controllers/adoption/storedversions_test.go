@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package storedversions
+package adoption
 
 import (
 	"context"
@@ -44,16 +44,16 @@ func cache(objects ...client.Object) client.WithWatch {
 	})
 }
 
-// gate is a Reconciler that counts how often it starts the migrator.
+// gate is a StoredVersions that counts how often it starts the migrator.
 type gate struct {
-	Reconciler
+	StoredVersions
 	registry *prometheus.Registry
 	starts   int
 }
 
 func newGate(cached, live client.Reader) *gate {
 	g := &gate{registry: prometheus.NewPedanticRegistry()}
-	g.Reconciler = Reconciler{Cached: cached, Uncached: live, Metrics: NewMetrics(g.registry), Start: func() error {
+	g.StoredVersions = StoredVersions{Cached: cached, Uncached: live, Metrics: NewMetrics(g.registry), Start: func() error {
 		g.starts++
 		return nil
 	}}
