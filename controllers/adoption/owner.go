@@ -178,8 +178,7 @@ func adopted(before, after client.Object) bool {
 
 // adoptedWith returns the CAPTClusters that are adopted together with a control plane.
 func (g *Gate) adoptedWith(ctx context.Context, controlPlane client.Object) []ctrl.Request {
-	clusters := owner.Requests{Client: g.Client, List: &infrav1.CAPTClusterList{}}
-	return clusters.Matching(ctx, func(object client.Object) bool {
+	return engine.Requests(ctx, g.Client, &infrav1.CAPTClusterList{}, func(object client.Object) bool {
 		c := object.(*infrav1.CAPTCluster)
 		return !c.Spec.VPC.Template.IsDefined() && conditions.IsTrue(c, infrav1.AdoptionRequiredCondition)
 	}, client.InNamespace(controlPlane.GetNamespace()))

@@ -36,6 +36,7 @@ import (
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	applyindex "github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
 )
 
@@ -231,35 +232,25 @@ func (r *Reconciler) ofInfrastructure(ctx context.Context, object client.Object)
 	return ofCluster(ctx, cluster)
 }
 
-// ofSecret returns requests for the control planes that read or write a Secret.
+// ofSecret returns requests for the control planes that read or write a Secret, or wait for one. The WorkspaceTemplateApply of a control plane may give
+// the connection Secret another name.
 func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.Request {
 	key := client.ObjectKeyFromObject(object).String()
-	requests := r.requests().Matching(ctx, nil, client.MatchingFields{secretIndex: key})
-	var applies infrav1.WorkspaceTemplateApplyList
-	// The WorkspaceTemplateApply of a control plane may give the connection Secret another name.
-	if err := r.Client.List(ctx, &applies, client.MatchingFields{applyindex.ConnectionSecret: key}, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the WorkspaceTemplateApplies of a Secret", "Secret", klog.KObj(object))
-		return requests
-	}
-	for i := range applies.Items {
-		requests = append(requests, r.requests().ReferringTo(ctx, &applies.Items[i])...)
-	}
-	var vpcs infrav1.CAPTClusterList
-	if err := r.Client.List(ctx, &vpcs, client.MatchingFields{vpcSecretIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the CAPTClusters of a Secret", "Secret", klog.KObj(object))
-		return requests
-	}
-	for i := range vpcs.Items {
-		requests = append(requests, r.ofInfrastructure(ctx, &vpcs.Items[i])...)
-	}
-	waiting, err := r.graph().Waiting(ctx, object)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the WorkspaceTemplateApplies that wait for a Secret", "Secret", klog.KObj(object))
-	}
-	for _, apply := range waiting {
-		requests = append(requests, r.ofApply(ctx, apply)...)
-	}
-	return requests
+	return slices.Concat(
+		r.requests().Matching(ctx, nil, client.MatchingFields{secretIndex: key}),
+		engine.RequestsFor(ctx, r.Client, &infrav1.WorkspaceTemplateApplyList{}, func(writer client.Object) []ctrl.Request {
+			return r.requests().ReferringTo(ctx, writer)
+		}, client.MatchingFields{applyindex.ConnectionSecret: key}),
+		engine.RequestsFor(ctx, r.Client, &infrav1.CAPTClusterList{}, func(vpc client.Object) []ctrl.Request {
+			return r.ofInfrastructure(ctx, vpc)
+		}, client.MatchingFields{vpcSecretIndex: key}),
+		r.ofApplies(ctx, client.MatchingFields{applyindex.WaitForSecret: key}),
+	)
+}
+
+// ofApplies returns requests for the control planes whose graphs have the WorkspaceTemplateApplies that a list with these options returns.
+func (r *Reconciler) ofApplies(ctx context.Context, options ...client.ListOption) []ctrl.Request {
+	return engine.RequestsFor(ctx, r.Client, &infrav1.WorkspaceTemplateApplyList{}, func(apply client.Object) []ctrl.Request { return r.ofApply(ctx, apply) }, options...)
 }
 
 // ofApply returns requests for the control planes whose graph has a WorkspaceTemplateApply.
@@ -289,15 +280,8 @@ func (r *Reconciler) ofApply(ctx context.Context, object client.Object) (request
 
 // ofTemplate returns requests for the control planes whose graph has a WorkspaceTemplate.
 func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctrl.Request {
-	requests := r.requests().UsingTemplate(ctx, object)
-	users, err := r.graph().Using(ctx, object)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the WorkspaceTemplateApplies of a WorkspaceTemplate", "WorkspaceTemplate", klog.KObj(object))
-	}
-	for _, apply := range users {
-		requests = append(requests, r.ofApply(ctx, apply)...)
-	}
-	return requests
+	users := r.ofApplies(ctx, client.MatchingFields{workspacetemplate.UserIndex: client.ObjectKeyFromObject(object).String()})
+	return append(r.requests().UsingTemplate(ctx, object), users...)
 }
 
 func templateKeys(object client.Object) []string {

@@ -131,7 +131,7 @@ func (r *Reconciler) observeTemplates(ctx context.Context, controlPlane *control
 }
 
 func (r *Reconciler) fargate() fargate.Reader {
-	return fargate.Reader{Cached: r.Client, Uncached: r.Uncached, Gate: r.Gate}
+	return fargate.Reader{Reconciler: &r.Reconciler}
 }
 
 // observeProfiles reads the Fargate profiles of spec, once the control plane has a Workspace.
@@ -163,14 +163,14 @@ func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlpl
 		return nil
 	}
 	upToDate := f.Apply.UpToDate()
-	if f.Kubeconfig.Live, err = r.readSecret(ctx, controlPlane.Namespace, naming.KubeconfigSecret(f.Cluster.Name)); err != nil {
+	if f.Kubeconfig.Live, err = r.ReadSecret(ctx, controlPlane.Namespace, naming.KubeconfigSecret(f.Cluster.Name)); err != nil {
 		return err
 	}
 	if !upToDate && (!f.CreatesTokens || !f.Kubeconfig.HoldsToken()) {
 		return nil
 	}
 	if upToDate {
-		if f.UserKubeconfig.Live, err = r.readSecret(ctx, controlPlane.Namespace, naming.UserKubeconfigSecret(f.Cluster.Name)); err != nil {
+		if f.UserKubeconfig.Live, err = r.ReadSecret(ctx, controlPlane.Namespace, naming.UserKubeconfigSecret(f.Cluster.Name)); err != nil {
 			return err
 		}
 	}
@@ -180,7 +180,7 @@ func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlpl
 		}
 	}
 	if ref := f.Apply.Apply.Spec.WriteConnectionSecretToRef; ref != nil { // Terraform writes it.
-		f.Connection, err = r.readSecret(ctx, controlPlane.Namespace, ref.Name)
+		f.Connection, err = r.ReadSecret(ctx, controlPlane.Namespace, ref.Name)
 	}
 	return err
 }
@@ -195,15 +195,6 @@ func (f *Facts) needsKubeconfig(controlPlane *controlplanev1.CAPTControlPlane) b
 	}
 	probes := f.EndpointProbe != controlplanev1.EndpointProbeDisabled && ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false)
 	return f.Apply.Apply != nil && (f.CreatesTokens || probes)
-}
-
-// readSecret reads a Secret from the API server, because the cache has no values of Secrets; nil when it does not exist.
-func (r *Reconciler) readSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	found, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Secret{})
-	if err != nil {
-		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
-	}
-	return found, nil
 }
 
 // fieldManager is the field manager of everything this controller applies.

@@ -51,7 +51,7 @@ func (r *Reconciler) completeHistory(ctx context.Context, h *recovery.History) (
 		connection = ref.Name
 	}
 	for _, name := range []string{naming.KubeconfigSecret(h.Cluster.Name), naming.UserKubeconfigSecret(h.Cluster.Name), connection} {
-		secret, err := r.readSecret(ctx, h.ControlPlane.Namespace, name)
+		secret, err := r.ReadSecret(ctx, h.ControlPlane.Namespace, name)
 		if err != nil {
 			return err
 		}

@@ -110,22 +110,28 @@ func Metadata(kind string) *metav1.PartialObjectMetadata {
 	return object
 }
 
-// Requests returns requests for the objects of a list that match; nil means all. list is an empty list of their kind. An error is logged only: a
-// watch cannot return it.
-func Requests(ctx context.Context, reader client.Reader, list client.ObjectList, matches func(client.Object) bool, options ...client.ListOption) (requests []ctrl.Request) {
+// Requests returns requests for the objects of a list that match; nil means all. list is an empty list of their kind.
+func Requests(ctx context.Context, reader client.Reader, list client.ObjectList, matches func(client.Object) bool, options ...client.ListOption) []ctrl.Request {
+	return RequestsFor(ctx, reader, list, func(object client.Object) []ctrl.Request {
+		if matches != nil && !matches(object) {
+			return nil
+		}
+		return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}
+	}, options...)
+}
+
+// RequestsFor returns the requests that each object of a list causes. An error is logged only: a watch cannot return it.
+func RequestsFor(ctx context.Context, reader client.Reader, list client.ObjectList, of func(client.Object) []ctrl.Request, options ...client.ListOption) (requests []ctrl.Request) {
 	// The objects are only read, so the cache need not copy them.
 	err := reader.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...)
 	if err == nil {
 		err = meta.EachListItem(list, func(item runtime.Object) error {
-			if object := item.(client.Object); matches == nil || matches(object) {
-				requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)})
-			}
+			requests = append(requests, of(item.(client.Object))...)
 			return nil
 		})
 	}
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the objects to reconcile", "list", fmt.Sprintf("%T", list), "options", options)
-		return nil
 	}
 	return requests
 }

@@ -93,11 +93,7 @@ func isDestroying(apply *infrav1.WorkspaceTemplateApply) bool {
 }
 
 // Reader reads Fargate profiles.
-type Reader struct {
-	Cached   client.Client
-	Uncached client.Reader
-	Gate     engine.Gate
-}
+type Reader struct{ *owner.Reconciler }
 
 // ObserveSpec reads the profiles of spec once their EKS cluster is known, and adds them to the existing ones.
 func (r Reader) ObserveSpec(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, cluster Cluster, f *Facts) (err error) {
@@ -106,8 +102,7 @@ func (r Reader) ObserveSpec(ctx context.Context, controlPlane *controlplanev1.CA
 		spec := &controlPlane.Spec.FargateProfiles[i]
 		want, ref := desired.ExpectationOfFargateProfile(cluster.Name, cluster.EKSName, spec)
 		// Confirm with the API server only if the profile may be created: the cluster is up to date, and Terraform creates no other profile.
-		reader := owner.Reader{Cached: r.Cached, Uncached: r.Uncached, Gate: r.Gate, Confirm: cluster.UpToDate && !f.busy()}
-		if f.Profiles[i].Apply, err = reader.Observe(ctx, controlPlane, ref, want); err != nil {
+		if f.Profiles[i].Apply, err = r.Reader(engine.GateDecision{}, cluster.UpToDate && !f.busy()).Observe(ctx, controlPlane, ref, want); err != nil {
 			return fmt.Errorf("reading Fargate profile %s: %w", spec.Name, err)
 		}
 	}
@@ -118,11 +113,8 @@ func (r Reader) ObserveSpec(ctx context.Context, controlPlane *controlplanev1.CA
 	if err != nil || !pending {
 		return err
 	}
-	key := client.ObjectKey{Namespace: controlPlane.Namespace, Name: cluster.VPCSecretName}
-	if f.VPCSecret, err = engine.Get(ctx, r.Uncached, key, &corev1.Secret{}); err != nil {
-		return fmt.Errorf("reading Secret %s: %w", key.Name, err)
-	}
-	return nil
+	f.VPCSecret, err = r.ReadSecret(ctx, controlPlane.Namespace, cluster.VPCSecretName)
+	return err
 }
 
 // ControllerIndex finds the WorkspaceTemplateApplies of Fargate profiles by the UID of their control plane.
@@ -168,7 +160,7 @@ func (r Reader) ObserveExisting(ctx context.Context, controlPlane *controlplanev
 func (r Reader) controlled(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane) ([]infrav1.WorkspaceTemplateApply, error) {
 	var list infrav1.WorkspaceTemplateApplyList
 	inNamespace := client.InNamespace(controlPlane.Namespace)
-	if err := r.Cached.List(ctx, &list, inNamespace, client.MatchingFields{ControllerIndex: string(controlPlane.UID)}); err != nil {
+	if err := r.Client.List(ctx, &list, inNamespace, client.MatchingFields{ControllerIndex: string(controlPlane.UID)}); err != nil {
 		return nil, err
 	}
 	unused := len(controlPlane.Spec.FargateProfiles)+len(list.Items) == 0
@@ -213,7 +205,7 @@ func (r Reader) ObserveOrphans(ctx context.Context, controlPlane *controlplanev1
 		if known || ref.Name == "" {
 			continue
 		}
-		apply, err := owner.Reader{Cached: r.Cached, Uncached: r.Uncached, Gate: r.Gate}.Observe(ctx, controlPlane, ref, want)
+		apply, err := r.Reader(engine.GateDecision{}, false).Observe(ctx, controlPlane, ref, want)
 		if err != nil {
 			return fmt.Errorf("reading Fargate profile %s: %w", spec.Name, err)
 		}

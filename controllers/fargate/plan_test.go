@@ -109,7 +109,7 @@ var resource = schema.GroupResource{Resource: "workspacetemplateapplies"}
 
 // answering lets the API server answer the first writes of WorkspaceTemplateApplies with an error each.
 func (env *environment) answering(errs ...error) {
-	env.Cached = interceptor.NewClient(env.Cached.(client.WithWatch), interceptor.Funcs{
+	env.Client = interceptor.NewClient(env.Client.(client.WithWatch), interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 			if len(errs) > 0 {
 				err := errs[0]
@@ -126,7 +126,7 @@ func TestARefusedProfileDoesNotBlockOthers(t *testing.T) {
 	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
 	env.answering(apierrors.NewForbidden(resource, "demo-a-fargate-apply", nil))
 	f := env.plan(cluster())
-	require.ErrorContains(t, f.Act(ctx, env.Cached), "writing Fargate profile a")
+	require.ErrorContains(t, f.Act(ctx, env.Client), "writing Fargate profile a")
 	require.Len(t, env.applies(), 1)
 	assert.Equal(t, "b", env.applies()[0].Spec.Variables["profile_name"])
 	status := f.Report(builder.Created).Statuses[0]
@@ -145,7 +145,7 @@ func TestAnErrorOfTheAPIServerIsRetried(t *testing.T) {
 			env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
 			env.answering(err)
 			f := env.plan(cluster())
-			require.ErrorIs(t, f.Act(ctx, env.Cached), err)
+			require.ErrorIs(t, f.Act(ctx, env.Client), err)
 			assert.Equal(t, creating, f.stateOf(&f.Profiles[0]).stage)
 			env.act(env.plan(cluster()))
 			assert.Len(t, env.applies(), 1)

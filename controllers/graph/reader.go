@@ -182,16 +182,6 @@ func (r Reader) dependents(ctx context.Context, of *apply) (found []*apply, err 
 	return found, nil
 }
 
-// Waiting returns the WorkspaceTemplateApplies that wait for a Secret.
-func (r Reader) Waiting(ctx context.Context, secret client.Object) ([]*apply, error) {
-	return r.list(ctx, client.MatchingFields{index.WaitForSecret: client.ObjectKeyFromObject(secret).String()})
-}
-
-// Using returns the WorkspaceTemplateApplies that refer to a WorkspaceTemplate.
-func (r Reader) Using(ctx context.Context, template client.Object) ([]*apply, error) {
-	return r.list(ctx, client.MatchingFields{workspacetemplate.UserIndex: client.ObjectKeyFromObject(template).String()})
-}
-
 // list returns objects of the cache in a fixed order, so that a limit always cuts off the same ones. They must not be changed.
 func (r Reader) list(ctx context.Context, options ...client.ListOption) ([]*apply, error) {
 	var list infrav1.WorkspaceTemplateApplyList

@@ -281,15 +281,9 @@ func appliesOfEKSCluster(ctx context.Context, c client.Reader, name string) ([]i
 func OfSameCluster(c client.Reader) handler.MapFunc {
 	return func(ctx context.Context, object client.Object) (requests []ctrl.Request) {
 		for _, name := range IndexEKS(object) {
-			others, err := appliesOfEKSCluster(ctx, c, name)
-			if err != nil {
-				ctrl.LoggerFrom(ctx).Error(err, "Cannot list the WorkspaceTemplateApplies of an EKS cluster name", "WorkspaceTemplateApply", klog.KObj(object), "name", name)
-				return nil
-			}
-			for i := range others {
-				owner := client.ObjectKey{Namespace: others[i].Namespace, Name: metav1.GetControllerOf(&others[i]).Name}
-				requests = append(requests, ctrl.Request{NamespacedName: owner})
-			}
+			requests = append(requests, engine.RequestsFor(ctx, c, &infrav1.WorkspaceTemplateApplyList{}, func(other client.Object) []ctrl.Request {
+				return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: other.GetNamespace(), Name: metav1.GetControllerOf(other).Name}}}
+			}, client.MatchingFields{EKSIndex: name})...)
 		}
 		return requests
 	}

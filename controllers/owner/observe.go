@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -96,6 +97,15 @@ type Facts struct {
 	Conflict string
 	// Refused is the error with which the API server refused the WorkspaceTemplateApply.
 	Refused error
+}
+
+// ReadSecret reads a Secret from the API server, because the cache has no values of Secrets; nil when it does not exist.
+func (r *Reconciler) ReadSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	found, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Secret{})
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+	}
+	return found, nil
 }
 
 // Reader reads WorkspaceTemplateApplies.

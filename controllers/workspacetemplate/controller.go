@@ -77,9 +77,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		For(&infrav1.WorkspaceTemplate{}).
 		Named("workspacetemplate").
 		WithOptions(options).
-		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []ctrl.Request {
-			return []ctrl.Request{{NamespacedName: object.(*infrav1.WorkspaceTemplateApply).TemplateKey()}}
-		}), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, user client.Object) []ctrl.Request { return templateOf(user) }), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.Funcs{UpdateFunc: countLater}).
 		Watches(&appsv1.ControllerRevision{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []ctrl.Request {
 			return []ctrl.Request{{NamespacedName: rollout.TemplateOf(object)}}
@@ -130,15 +128,12 @@ func (r *Reconciler) ofNamespace(ctx context.Context, namespace client.Object) [
 }
 
 // usedBy returns requests for the templates of the WorkspaceTemplateApplies that a list with these options returns.
-func (r *Reconciler) usedBy(ctx context.Context, options ...client.ListOption) (requests []ctrl.Request) {
-	var users infrav1.WorkspaceTemplateApplyList
-	if err := r.Client.List(ctx, &users, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list WorkspaceTemplateApplies to reconcile their templates", "options", options)
-	}
-	for i := range users.Items {
-		requests = append(requests, ctrl.Request{NamespacedName: users.Items[i].TemplateKey()})
-	}
-	return requests
+func (r *Reconciler) usedBy(ctx context.Context, options ...client.ListOption) []ctrl.Request {
+	return engine.RequestsFor(ctx, r.Client, &infrav1.WorkspaceTemplateApplyList{}, templateOf, options...)
+}
+
+func templateOf(user client.Object) []ctrl.Request {
+	return []ctrl.Request{{NamespacedName: user.(*infrav1.WorkspaceTemplateApply).TemplateKey()}}
 }
 
 // Action is what a reconcile does.

@@ -195,8 +195,12 @@ func (r *Reconciler) ofSecret(ctx context.Context, secret client.Object) []ctrl.
 }
 
 // ofInput reconciles the WorkspaceTemplateApplies whose failed runs used an object.
-func (r *Reconciler) ofInput(_ context.Context, object client.Object) (requests []ctrl.Request) {
-	for _, key := range r.inputs.Users(workspace.InputKey(object)) {
+func (r *Reconciler) ofInput(_ context.Context, object client.Object) []ctrl.Request {
+	return requestsOf(r.inputs.Users(workspace.InputKey(object)))
+}
+
+func requestsOf(keys []client.ObjectKey) (requests []ctrl.Request) {
+	for _, key := range keys {
 		requests = append(requests, ctrl.Request{NamespacedName: key})
 	}
 	return requests
@@ -322,11 +326,7 @@ func (r *Reconciler) ofGroup(_ context.Context, object client.Object) []ctrl.Req
 	if !member {
 		return nil
 	}
-	var requests []ctrl.Request
-	for _, key := range r.serializer.Waiting(group) {
-		requests = append(requests, ctrl.Request{NamespacedName: key})
-	}
-	return requests
+	return requestsOf(r.serializer.Waiting(group))
 }
 
 // enqueueQueued is a source of requests for queued objects that may become active. After a restart, an object can become active without an event,
