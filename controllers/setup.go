@@ -7,6 +7,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -105,6 +106,21 @@ type Options struct {
 	Recovery bool
 	// SkipCRDMigrationPhases are the phases of Cluster API's CRD migrator that are skipped.
 	SkipCRDMigrationPhases []crdmigrator.Phase
+}
+
+// ParsePhases returns the phases that the flag --skip-crd-migration-phases names. The CRD migrator would refuse others only when it
+// starts.
+func ParsePhases(names []string) ([]crdmigrator.Phase, error) {
+	phases := make([]crdmigrator.Phase, 0, len(names))
+	for _, name := range names {
+		known := []crdmigrator.Phase{crdmigrator.StorageVersionMigrationPhase, crdmigrator.CleanupManagedFieldsPhase}
+		phase := crdmigrator.Phase(name)
+		if !slices.Contains(known, phase) {
+			return nil, fmt.Errorf("%q is not a phase; valid values are %s and %s", name, known[0], known[1])
+		}
+		phases = append(phases, phase)
+	}
+	return phases, nil
 }
 
 // watchFilterOf is WatchFilterValue, except for templates: all managers share them, and compute the same status.

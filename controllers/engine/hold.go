@@ -80,7 +80,9 @@ func (e Engine) deletionHeld(ctx context.Context, obj Object) (held *desired.Blo
 func (e Engine) HeldByClusters(ctx context.Context, obj Object) (*desired.Blocked, error) {
 	const name = "this object"
 	held, err := HeldByClusters(ctx, e.Client, obj, name)
-	if held == nil && err == nil && e.Uncached != nil && mayBeHeld(obj) {
+	// Before anything of it is destroyed, the API server confirms that no Cluster holds the deletion: the caches are not synchronized.
+	confirm := e.Uncached != nil && !obj.GetDeletionTimestamp().IsZero() && !DeletionContinues(obj) && !desired.AllowsDelete(obj)
+	if held == nil && err == nil && confirm {
 		var clusters []*clusterv1.Cluster
 		clusters, err = referringClusters(ctx, e.Uncached, obj)
 		held = desired.HeldByClusters(clusters, name)
@@ -92,12 +94,6 @@ func (e Engine) HeldByClusters(ctx context.Context, obj Object) (*desired.Blocke
 		return nil, err
 	}
 	return held, nil
-}
-
-// mayBeHeld reports whether the API server must confirm that no Cluster holds the deletion of an object: before anything of it is destroyed. The
-// caches of Clusters and of their objects are not synchronized.
-func mayBeHeld(obj Object) bool {
-	return !obj.GetDeletionTimestamp().IsZero() && !DeletionContinues(obj) && !desired.AllowsDelete(obj)
 }
 
 // DeletionContinues reports whether an object is being deleted and reports that nothing holds that. A paused object reports only the pause.

@@ -56,16 +56,12 @@ func (e *staleError) Unwrap() error { return e.error }
 // markStale marks the conflict of a write to the reconciled object. No other conflict is marked: no watch reports that a
 // ResourceQuota is contended, or that another object was replaced.
 func markStale(err error) error {
-	if apierrors.IsConflict(err) && !isQuotaConflict(err) {
+	var status apierrors.APIStatus
+	ofQuota := errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "resourcequotas"
+	if apierrors.IsConflict(err) && !ofQuota { // The API server updates a ResourceQuota on behalf of a write.
 		return &staleError{err}
 	}
 	return err
-}
-
-// isQuotaConflict reports whether a conflict is on a ResourceQuota, which the API server updates on behalf of a write.
-func isQuotaConflict(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "resourcequotas"
 }
 
 // isRetriable reports whether an error, or one of those joined in it, is retried by the work queue.
@@ -133,21 +129,13 @@ func resultOf(ctx context.Context, err error) (ctrl.Result, error) {
 	return ctrl.Result{}, nil
 }
 
-// isRefusal reports whether a status code means that the same request is refused until something else changes.
-func isRefusal(code int32) bool {
-	switch code {
-	case http.StatusBadRequest, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
-		return true
-	}
-	return false
-}
-
 // firstRefusal returns the first response in an error by which the API server refused a request, and the error that describes the request; nil
 // when there is none. Refusals that end by themselves do not count.
 func firstRefusal(err error) (apierrors.APIStatus, error) {
+	refusals := []int32{http.StatusBadRequest, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}
 	switch e := err.(type) { //nolint:errorlint // The errors of the tree are checked one by one.
 	case apierrors.APIStatus:
-		if isRefusal(e.Status().Code) && !endsByItself(err) {
+		if slices.Contains(refusals, e.Status().Code) && !endsByItself(err) {
 			return e, err
 		}
 	case interface{ Unwrap() error }:

@@ -320,13 +320,15 @@ func newEvent(eventType, reason, format string, args ...any) engine.Event {
 // profileEvent is the event for the change of a profile's status; empty when there is none.
 func profileEvent(controlPlane *controlplanev1.CAPTControlPlane, was, is controlplanev1.FargateProfileStatus) engine.Event {
 	wasReady, isReady := was.Ready == metav1.ConditionTrue, is.Ready == metav1.ConditionTrue
-	obsolete := !controlPlane.DeletionTimestamp.IsZero() || !specHasProfile(controlPlane, is.Name)
+	started := was.WorkspaceTemplateApplyName == "" && is.WorkspaceTemplateApplyName != ""
+	recovered := was.FailureReason != "" && is.FailureReason == ""
+	obsolete := !controlPlane.DeletionTimestamp.IsZero() || !slices.ContainsFunc(controlPlane.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool { return p.Name == is.Name })
 	switch {
 	case is.FailureReason != "" && is.FailureReason != was.FailureReason:
 		return newEvent(corev1.EventTypeWarning, is.FailureReason, "Fargate profile %s: %s", is.Name, is.FailureMessage)
 	case isReady && !wasReady:
 		return newEvent(corev1.EventTypeNormal, controlplanev1.FargateProfileReadyReason, "Fargate profile %s is ready", is.Name)
-	case isReady == wasReady && !started(was, is) && (!obsolete || !recovered(was, is)):
+	case isReady == wasReady && !started && (!obsolete || !recovered):
 		return engine.Event{}
 	case obsolete:
 		return newEvent(corev1.EventTypeNormal, controlplanev1.FargateProfileDeletingReason, "deleting Fargate profile %s", is.Name)
@@ -336,20 +338,6 @@ func profileEvent(controlPlane *controlplanev1.CAPTControlPlane, was, is control
 	}
 	return newEvent(corev1.EventTypeNormal, controlplanev1.FargateProfileCreatingReason, "creating Fargate profile %s; see WorkspaceTemplateApply %s",
 		is.Name, is.WorkspaceTemplateApplyName)
-}
-
-// started reports whether the WorkspaceTemplateApply of a profile was created or found since.
-func started(was, is controlplanev1.FargateProfileStatus) bool {
-	return was.WorkspaceTemplateApplyName == "" && is.WorkspaceTemplateApplyName != ""
-}
-
-// recovered reports whether a profile failed before, and does not any more.
-func recovered(was, is controlplanev1.FargateProfileStatus) bool {
-	return was.FailureReason != "" && is.FailureReason == ""
-}
-
-func specHasProfile(controlPlane *controlplanev1.CAPTControlPlane, name string) bool {
-	return slices.ContainsFunc(controlPlane.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool { return p.Name == name })
 }
 
 func statusOf(statuses []controlplanev1.FargateProfileStatus, name string) controlplanev1.FargateProfileStatus {

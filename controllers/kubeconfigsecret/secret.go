@@ -241,7 +241,7 @@ func NameConflict(ctx context.Context, c client.Reader, apply *infrav1.Workspace
 	}
 	for i := range others {
 		other := &others[i]
-		if other.Namespace == apply.Namespace || !hasWorkspace(other) || !desired.Older(other, apply) {
+		if other.Namespace == apply.Namespace || other.Status.WorkspaceRef == nil && other.Status.WorkspaceName == "" || !desired.Older(other, apply) {
 			continue
 		}
 		if referred, err := isReferenced(ctx, c, other); err != nil || referred {
@@ -263,11 +263,6 @@ func isReferenced(ctx context.Context, c client.Reader, apply *infrav1.Workspace
 	}
 	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
 	return ref.Name == apply.Name, nil
-}
-
-// hasWorkspace reports whether status, which users cannot write, records a Workspace.
-func hasWorkspace(apply *infrav1.WorkspaceTemplateApply) bool {
-	return apply.Status.WorkspaceRef != nil || apply.Status.WorkspaceName != ""
 }
 
 // appliesOfEKSCluster lists the WorkspaceTemplateApplies of control planes that create an EKS cluster of a name.

@@ -119,8 +119,10 @@ func (f *Facts) ResourcesAbsent() bool {
 
 // Decision reports whether the user must decide which WorkspaceTemplateApply belongs to the owner.
 func (f *Facts) Decision() engine.Condition {
-	message := f.DecisionMessage()
-	return engine.If(message != "", engine.DecisionCondition, engine.DecisionReason, message, infrav1.AdoptionNotRequiredReason)
+	if message := f.DecisionMessage(); message != "" {
+		return engine.Decision(&desired.Blocked{Reason: engine.DecisionReason, Message: message})
+	}
+	return engine.Decision(nil)
 }
 
 // DecisionMessage returns why the user must decide which WorkspaceTemplateApply belongs to the owner; empty if no decision is needed.
