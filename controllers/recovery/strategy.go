@@ -46,7 +46,6 @@ type policy struct {
 	advice string
 }
 
-// policyOf returns the policy for a class of errors.
 func policyOf(class failure.Class) policy {
 	reapply := []controlplanev1.RecoveryActionType{controlplanev1.RecoveryReapply}
 	switch class {
@@ -63,7 +62,6 @@ func policyOf(class failure.Class) policy {
 	return policy{actions: reapply, providerFirst: true}
 }
 
-// maxRetries is the limit of attempts.
 func maxRetries(strategy *controlplanev1.RecoveryStrategy) int32 {
 	if strategy == nil {
 		return defaultMaxRetries
