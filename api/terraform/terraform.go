@@ -104,7 +104,7 @@ const (
 	EscapeKept Escaping = iota
 	// EscapeRemoved is $${name} in another field, which becomes the text ${name}.
 	EscapeRemoved
-	// NoEscape is $${name} in CAPT v0.3: a dollar sign before a placeholder.
+	// NoEscape: $${name} is a dollar sign before a placeholder.
 	NoEscape
 )
 

@@ -31,7 +31,7 @@ func RestoreFields(old, object metav1.Object) {
 	}
 }
 
-// SetDefaultSubstitution sets the default of a new template, unless it was written in v1beta1: CAPT v0.3 replaced placeholders everywhere.
+// SetDefaultSubstitution sets the default of a new template. Those that are written in v1beta1 have none.
 func SetDefaultSubstitution(template *infrav1.WorkspaceTemplate) {
 	template.Spec.Substitution = cmp.Or(template.Spec.Substitution, infrav1.SubstitutionFields)
 }

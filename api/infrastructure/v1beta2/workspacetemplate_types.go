@@ -23,7 +23,7 @@ type Substitution string
 const (
 	// SubstitutionFields leaves an inline module as it is. In the other fields, each placeholder must have a value.
 	SubstitutionFields Substitution = "Fields"
-	// SubstitutionAll also replaces the placeholders of an inline module that have a value, as CAPT v0.3 did.
+	// SubstitutionAll also replaces the placeholders of an inline module that have a value.
 	SubstitutionAll Substitution = "All"
 )
 
@@ -50,7 +50,7 @@ type WorkspaceTemplateSpec struct {
 	Template WorkspaceTemplateResource `json:"template,omitempty,omitzero"`
 
 	// substitution is where ${name} is replaced by the value of a variable: Fields, the default of new templates, leaves an inline module as it
-	// is and requires a value for each ${name}; All also replaces it in an inline module, as CAPT v0.3 did, and leaves it without a value.
+	// is and requires a value for each ${name}; All also replaces it in an inline module, and leaves it without a value.
 	// +optional
 	Substitution Substitution `json:"substitution,omitempty"`
 

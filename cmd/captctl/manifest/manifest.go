@@ -136,7 +136,7 @@ func Read(ctx context.Context, environment *cli.Environment, paths []string, rec
 // SetDefaults sets the defaults of new objects.
 func (c *Content) SetDefaults() {
 	for _, object := range c.Objects {
-		if template, ok := object.Typed.(*infrav1.WorkspaceTemplate); ok && object.Kind.Version != migrate.LegacyVersion {
+		if template, ok := object.Typed.(*infrav1.WorkspaceTemplate); ok && !migrate.IsOlder(object.Kind.GroupVersion().String()) {
 			validation.SetDefaultSubstitution(template)
 		}
 	}
