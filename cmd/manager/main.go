@@ -40,7 +40,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers"
-	"github.com/capt-provider/capt/controllers/adoption/storedversions"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/webhooks/admission"
@@ -243,7 +242,7 @@ func (o *options) validate() (err error) {
 	if o.controllers.DefaultRollout, err = validation.ParseDefaultRollout(o.defaultRollout); err != nil {
 		return fmt.Errorf("--default-rollout: %w", err)
 	}
-	if o.controllers.SkipCRDMigrationPhases, err = storedversions.ParsePhases(o.skipPhases); err != nil {
+	if o.controllers.SkipCRDMigrationPhases, err = controllers.ParsePhases(o.skipPhases); err != nil {
 		return fmt.Errorf("--skip-crd-migration-phases: %w", err)
 	}
 	o.controllers.HealthProbes, o.controllers.Recovery = o.features.Enabled(featureHealthProbes), o.features.Enabled(featureRecovery)

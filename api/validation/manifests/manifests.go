@@ -24,6 +24,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/schema"
 )
@@ -116,6 +117,15 @@ func (c *Content) Typed() (all validation.Objects) {
 		}
 	}
 	return all
+}
+
+// SetDefaults sets the defaults of new objects.
+func (c *Content) SetDefaults() {
+	for _, object := range c.Objects {
+		if template, ok := object.Typed.(*infrav1.WorkspaceTemplate); ok && object.Kind.Version == infrav1.GroupVersion.Version {
+			validation.SetDefaultSubstitution(template)
+		}
+	}
 }
 
 // Rejected describes what the API server would reject because of the schema, and documents that cannot be read.

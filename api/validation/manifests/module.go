@@ -52,7 +52,7 @@ func ParseModule(directory string, texts map[string]string) (m *Module, invalid 
 		if strings.HasSuffix(name, ".json") {
 			params.InlineFormat = terraform.FormatJSON
 		}
-		parsed := modules.ParseTemplate(params)
+		parsed := modules.Parse(params)
 		errs, _ := parsed.Check(field.NewPath(name))
 		for _, err := range errs {
 			invalid = append(invalid, filepath.Join(directory, name)+": "+err.Detail)

@@ -178,7 +178,7 @@ var ofModule = regexp.MustCompile(`^(spec\.publishOutputs|spec\.template\.spec\.
 // CheckTemplate applies the rules to a template. Warnings about the module are errors, unless values of variables decide. The configuration is the
 // Terraform code of the ProviderConfig.
 func (f *Findings) CheckTemplate(object *Object, template *infrav1.WorkspaceTemplate, configuration string) {
-	findings := validation.ValidateWorkspaceTemplate(template, modules.ParseTemplate(terraform.WorkspaceParameters{Source: terraform.SourceInline, Module: configuration}))
+	findings := validation.ValidateWorkspaceTemplate(template, modules.Parse(terraform.WorkspaceParameters{Source: terraform.SourceInline, Module: configuration}))
 	for _, err := range findings.Errors {
 		f.add(object, LevelError, err.Field, err.Detail)
 	}

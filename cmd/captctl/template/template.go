@@ -55,7 +55,11 @@ Workspaces of a cluster. The other commands show and control staged rollouts (sp
 }
 
 func readFiles(ctx context.Context, o *cli.Options) (*manifests.Content, error) {
-	return o.ValidManifests(ctx, "the files cannot be used", "")
+	content, err := o.ValidManifests(ctx, "the files cannot be used", "")
+	if err == nil {
+		content.SetDefaults()
+	}
+	return content, err
 }
 
 // source is an object of a manifest with a WorkspaceTemplate, or a WorkspaceTemplateApply.
@@ -488,7 +492,7 @@ func (t *tool) run(ctx context.Context, directory string, arguments ...string) (
 func (t *Test) validate(ctx context.Context, tool *tool, template source[*infrav1.WorkspaceTemplate], configuration string) error {
 	v := Validation{Template: template.String(), Result: ResultNotRun}
 	params := template.typed.Spec.Template.Spec.ForProvider
-	module := modules.ParseTemplate(params)
+	module := modules.ParseTemplate(&template.typed.Spec)
 	switch {
 	case tool == nil:
 		v.Message = "neither tofu nor terraform is on PATH"

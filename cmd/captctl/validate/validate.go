@@ -67,6 +67,7 @@ func (o *options) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	content.SetDefaults()
 	report, err := manifests.Check(ctx, content)
 	if err != nil {
 		return err
