@@ -27,7 +27,6 @@ import (
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
-	"github.com/capt-provider/capt/migrate/retry"
 )
 
 const (
@@ -102,7 +101,7 @@ func partName(planID string, i int) string { return fmt.Sprintf("%s-plan-%d", st
 // States returns the journals of all plans, the latest last.
 func States(ctx context.Context, reader client.Reader, namespace string) ([]State, error) {
 	list := &corev1.ConfigMapList{}
-	if err := retry.Reader(reader).List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{partLabel: "state"}); err != nil {
+	if err := migrate.RetryingReader(reader).List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{partLabel: "state"}); err != nil {
 		return nil, fmt.Errorf("listing journals in namespace %s: %w", namespace, err)
 	}
 	states := make([]State, len(list.Items))
@@ -154,7 +153,7 @@ func LoadPlan(ctx context.Context, reader client.Reader, namespace, planID strin
 	var compressed bytes.Buffer
 	for i := range state.Parts {
 		configMap := &corev1.ConfigMap{}
-		if err := retry.Reader(reader).Get(ctx, client.ObjectKey{Namespace: namespace, Name: partName(planID, i)}, configMap); err != nil {
+		if err := migrate.RetryingReader(reader).Get(ctx, client.ObjectKey{Namespace: namespace, Name: partName(planID, i)}, configMap); err != nil {
 			return nil, fmt.Errorf("reading plan %s from the cluster: %w", planID, err)
 		}
 		compressed.Write(configMap.BinaryData[partKey])
@@ -279,7 +278,7 @@ func (j *journal) configMap(name, part string) *corev1.ConfigMap {
 
 // replace creates or replaces a ConfigMap, unless another run has written it meanwhile: this one may have lost the Lease.
 func (j *journal) replace(ctx context.Context, wanted *corev1.ConfigMap) error {
-	err := retry.Do(ctx, func(ctx context.Context) error {
+	err := migrate.Retry(ctx, func(ctx context.Context) error {
 		sent, send := wanted.DeepCopy(), j.writes.Update
 		if wanted.ResourceVersion == "" {
 			send = j.writes.Create
@@ -287,10 +286,10 @@ func (j *journal) replace(ctx context.Context, wanted *corev1.ConfigMap) error {
 		err := send(ctx, sent)
 		switch {
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-			return cmp.Or(j.refresh(ctx, wanted), retry.Again(err))
+			return cmp.Or(j.refresh(ctx, wanted), migrate.Again(err))
 		case apierrors.IsNotFound(err) && wanted.ResourceVersion != "": // It was deleted by another client.
 			wanted.ResourceVersion = ""
-			return retry.Again(err)
+			return migrate.Again(err)
 		case err == nil:
 			wanted.ResourceVersion = sent.ResourceVersion
 		}

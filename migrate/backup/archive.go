@@ -34,7 +34,6 @@ import (
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
-	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // Entries of an archive, and the directory of objects without a namespace.
@@ -121,7 +120,7 @@ func write(ctx context.Context, reader client.Reader, file string, p *plan.Plan,
 		}
 	}()
 	compressed := gzip.NewWriter(archive)
-	w := &writer{reader: retry.Reader(reader), archive: tar.NewWriter(compressed), contents: Contents{
+	w := &writer{reader: migrate.RetryingReader(reader), archive: tar.NewWriter(compressed), contents: Contents{
 		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: kind}, PlanID: p.ID, PlanChecksum: p.Checksum, ClusterUID: p.ClusterUID,
 		Taken: metav1.NewTime(now), Objects: map[string]int{},
 	}}

@@ -29,7 +29,6 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/config/rbac"
 	"github.com/capt-provider/capt/migrate"
-	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // The ClusterRoles of config/rbac/captctl.yaml.
@@ -92,7 +91,7 @@ func (c *checker) review(ctx context.Context, roles ...string) error {
 	rights, err := Rights(c.options.JournalNamespace, roles...)
 	for _, right := range rights {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &right.ResourceAttributes}}
-		if err := retry.Do(ctx, func(ctx context.Context) error { return c.client.Create(ctx, review) }); err != nil {
+		if err := migrate.Retry(ctx, func(ctx context.Context) error { return c.client.Create(ctx, review) }); err != nil {
 			return fmt.Errorf("checking the permission to %s: %w", right, err)
 		}
 		if !review.Status.Allowed {
