@@ -1,15 +1,32 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package builder makes objects for tests: complete by default, so that a test says only what it is about. Options change
+// them one by one:
+//
+//	builder.CAPTCluster("demo", builder.WithRegion("us-gov-west-1"), builder.Paused())
 package builder
 
 import (
+	"context"
+	"encoding/base64"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +35,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/sandbox/pki"
 )
 
 // Cluster makes a Cluster whose infrastructure and control plane are CAPT's, under the Cluster's own name.
@@ -302,4 +320,419 @@ func RecordedEarlier(apply *infrav1.WorkspaceTemplateApply) {
 	if approved, found := apply.Annotations[naming.ApproveAnnotation]; found {
 		apply.Annotations[naming.ApproveAnnotation] = Short(approved)
 	}
+}
+
+const (
+	// Namespace of objects for which a test names no other.
+	Namespace = "default"
+	// Region of objects for which a test names no other.
+	Region = "ap-northeast-1"
+)
+
+// Created is when every object was created, unless a test says otherwise.
+var Created = time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)
+
+// Option changes an object that a builder made.
+type Option func(client.Object)
+
+// With changes what no other option does. It panics when it meets an object of another type: that is a mistake in the
+// test.
+func With[O client.Object](change func(O)) Option {
+	return func(object client.Object) {
+		typed, ok := object.(O)
+		if !ok {
+			panic(fmt.Sprintf("builder: an option for %T was given to %T", *new(O), object))
+		}
+		change(typed)
+	}
+}
+
+// UID that the builders give to an object of a kind and name.
+func UID(kind, name string) types.UID { return types.UID(kind + "/" + name) }
+
+func metadata(kind, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: Namespace, Name: name, UID: UID(kind, name), Generation: 1, CreationTimestamp: metav1.NewTime(Created),
+	}
+}
+
+func apply[O client.Object](object O, options []Option) O {
+	for _, option := range options {
+		option(object)
+	}
+	return object
+}
+
+// WithNamespace puts an object into a namespace.
+func WithNamespace(namespace string) Option {
+	return func(object client.Object) { object.SetNamespace(namespace) }
+}
+
+// WithUID gives an object another UID.
+func WithUID(uid types.UID) Option {
+	return func(object client.Object) { object.SetUID(uid) }
+}
+
+// WithGeneration says how often the spec was changed.
+func WithGeneration(generation int64) Option {
+	return func(object client.Object) { object.SetGeneration(generation) }
+}
+
+// WithResourceVersion says which version of an object is meant.
+func WithResourceVersion(version string) Option {
+	return func(object client.Object) { object.SetResourceVersion(version) }
+}
+
+// WithCreation says when an object was created.
+func WithCreation(when time.Time) Option {
+	return func(object client.Object) { object.SetCreationTimestamp(metav1.NewTime(when)) }
+}
+
+// WithFinalizers puts finalizers on an object.
+func WithFinalizers(finalizers ...string) Option {
+	return func(object client.Object) { object.SetFinalizers(append(object.GetFinalizers(), finalizers...)) }
+}
+
+// AppliedBy says that a field manager applied an object; which fields, is left open.
+func AppliedBy(manager string) Option {
+	return func(object client.Object) {
+		object.SetManagedFields(append(object.GetManagedFields(), metav1.ManagedFieldsEntry{
+			Manager: manager, APIVersion: object.GetObjectKind().GroupVersionKind().GroupVersion().String(), Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1("{}"),
+		}))
+	}
+}
+
+// WithLabel puts a label on an object.
+func WithLabel(key, value string) Option {
+	return func(object client.Object) {
+		object.SetLabels(with(object.GetLabels(), key, value))
+	}
+}
+
+// WithAnnotation puts an annotation on an object.
+func WithAnnotation(key, value string) Option {
+	return func(object client.Object) {
+		object.SetAnnotations(with(object.GetAnnotations(), key, value))
+	}
+}
+
+// Paused puts Cluster API's annotation on an object.
+func Paused() Option { return WithAnnotation(clusterv1.PausedAnnotation, "") }
+
+// Deleting says that an object was deleted and waits for its finalizers.
+func Deleting() Option {
+	return func(object client.Object) {
+		deleted := metav1.NewTime(Created.Add(time.Hour))
+		object.SetDeletionTimestamp(&deleted)
+	}
+}
+
+// OwnedBy makes an object the controller owner of another one.
+func OwnedBy(owner client.Object) Option {
+	return func(object client.Object) {
+		gvk := owner.GetObjectKind().GroupVersionKind()
+		object.SetOwnerReferences(append(object.GetOwnerReferences(), *metav1.NewControllerRef(owner, gvk)))
+	}
+}
+
+func with(in map[string]string, key, value string) map[string]string {
+	out := map[string]string{key: value}
+	for k, v := range in {
+		if k != key {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// Scheme knows every kind that the builders make, but for Workspaces, which are untyped.
+func Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(apiextensionsv1.AddToScheme(scheme))
+	utilruntime.Must(clusterv1.AddToScheme(scheme))
+	utilruntime.Must(infrav1.AddToScheme(scheme))
+	utilruntime.Must(controlplanev1.AddToScheme(scheme))
+	return scheme
+}
+
+// ConditionSummary formats conditions in short: the type, and "status reason".
+func ConditionSummary(conditions []metav1.Condition) map[string]string {
+	summary := make(map[string]string, len(conditions))
+	for _, condition := range conditions {
+		summary[condition.Type] = fmt.Sprintf("%s %s", condition.Status, condition.Reason)
+	}
+	return summary
+}
+
+// CA is a certificate authority as EKS gives it: base64 of PEM. It is the same within one run of a test.
+var CA = sync.OnceValue(func() string {
+	authority, err := pki.NewAuthority("kubernetes")
+	must(err)
+	return base64.StdEncoding.EncodeToString(authority.Bundle())
+})
+
+// Clock is a clock for tests. Like that of a machine it has a time of day, which can be set, and a monotonic clock,
+// which only goes on.
+type Clock struct {
+	mu        sync.Mutex
+	monotonic time.Duration
+	offset    time.Duration
+	// readings are the readings of the monotonic clock at which the times of day were returned.
+	readings map[time.Time]time.Duration
+}
+
+var _ clock.PassiveClock = &Clock{}
+
+// NewClock begins a minute after Created.
+func NewClock() *Clock { return &Clock{offset: time.Minute, readings: map[time.Time]time.Duration{}} }
+
+// Now is the time of day.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := Created.Add(c.offset + c.monotonic)
+	c.readings[now] = c.monotonic
+	return now
+}
+
+// Since is how much the monotonic clock advanced since a time that this clock returned.
+func (c *Clock) Since(readings time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.monotonic - c.readings[readings]
+}
+
+// Pass lets time pass.
+func (c *Clock) Pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.monotonic += d
+}
+
+// Jump sets the time of day to another one.
+func (c *Clock) Jump(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.offset += d
+}
+
+// Row is a row of the table of what a Workspace of provider-terraform shows; see docs/provider-terraform.md.
+type Row string
+
+// The rows of the table, in its order.
+const (
+	Queued                Row = "queued, or provider down"
+	Planning              Row = "init and plan running"
+	FirstApplyRunning     Row = "first apply running"
+	FirstApplyDone        Row = "first apply done"
+	AtRest                Row = "next observation, no diff"
+	FirstApplyFailed      Row = "first apply failed"
+	Updating              Row = "update or drift being applied"
+	UpdateFailed          Row = "update failed"
+	PlanFailed            Row = "plan failed"
+	ProviderConfigMissing Row = "ProviderConfig missing"
+	WorkspacePaused       Row = "paused"
+	Destroying            Row = "destroying"
+	DestroyFailed         Row = "destroy failed"
+	Interrupted           Row = "provider killed during first apply"
+	ResourcesExist        Row = "first look at resources that exist"
+)
+
+// Secret is what no status, event or log may ever show: it stands in the blob at the end of the errors below.
+const Secret = "H4sIAAAAAAAA/c0nfident1al"
+
+// blob is how an error of Terraform ends.
+const blob = ` To see the full error run: echo "` + Secret + `" | base64 -d | gunzip`
+
+const (
+	crossplaneFinalizer = "finalizer.managedresource.crossplane.io"
+	externalName        = "crossplane.io/external-name"
+	createPending       = "crossplane.io/external-create-pending"
+	createSucceeded     = "crossplane.io/external-create-succeeded"
+)
+
+type show struct {
+	named, found, begun, made, deleting bool
+	ready, synced                       *metav1.Condition
+}
+
+func is(conditionType string, status metav1.ConditionStatus, reason, message string) *metav1.Condition {
+	return &metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message}
+}
+
+// rows says what a Workspace shows in each row, as provider-terraform v0.18 to v1.1 leaves it.
+func rows() map[Row]show {
+	ready := is("Ready", metav1.ConditionTrue, "Available", "")
+	creating := is("Ready", metav1.ConditionFalse, "Creating", "")
+	success := is("Synced", metav1.ConditionTrue, "ReconcileSuccess", "")
+	failed := func(message string) *metav1.Condition {
+		return is("Synced", metav1.ConditionFalse, "ReconcileError", message)
+	}
+	return map[Row]show{
+		Queued:            {},
+		Planning:          {named: true},
+		FirstApplyRunning: {named: true, begun: true},
+		FirstApplyDone:    {named: true, begun: true, made: true, ready: creating, synced: success},
+		AtRest:            {named: true, begun: true, made: true, ready: ready, synced: success},
+		FirstApplyFailed: {named: true, begun: true, ready: creating, synced: failed(
+			"create failed: cannot apply Terraform configuration: Terraform encountered an error. Summary: creating EC2 VPC: VpcLimitExceeded." + blob)},
+		Updating: {named: true, begun: true, made: true, ready: ready, synced: success},
+		UpdateFailed: {named: true, begun: true, made: true, ready: ready, synced: failed(
+			"update failed: cannot apply Terraform configuration: Terraform encountered an error. Summary: ThrottlingException." + blob)},
+		PlanFailed: {named: true, begun: true, made: true, ready: ready, synced: failed(
+			"observe failed: cannot diff (i.e. plan) Terraform configuration: Terraform encountered an error. Summary: Unsupported argument." + blob)},
+		ProviderConfigMissing: {ready: nil, synced: failed(
+			`connect failed: cannot get ProviderConfig: ProviderConfig.tf.upbound.io "aws" not found`)},
+		WorkspacePaused: {named: true, begun: true, made: true, ready: ready,
+			synced: is("Synced", metav1.ConditionFalse, "ReconcilePaused", "")},
+		Destroying: {named: true, begun: true, made: true, deleting: true, ready: ready, synced: success},
+		DestroyFailed: {named: true, begun: true, made: true, deleting: true,
+			ready: is("Ready", metav1.ConditionFalse, "Deleting", ""), synced: failed(
+				"delete failed: cannot destroy Terraform configuration: Terraform encountered an error. Summary: DependencyViolation." + blob)},
+		ResourcesExist: {named: true, found: true, synced: success},
+		Interrupted: {named: true, begun: true, synced: failed(
+			"cannot determine creation result - remove the crossplane.io/external-create-pending annotation if it is safe to proceed")},
+	}
+}
+
+// Rows lists the rows of the table, in its order.
+func Rows() []Row {
+	return []Row{
+		Queued, Planning, FirstApplyRunning, FirstApplyDone, AtRest, FirstApplyFailed, Updating, UpdateFailed, PlanFailed,
+		ProviderConfigMissing, WorkspacePaused, Destroying, DestroyFailed, Interrupted, ResourcesExist,
+	}
+}
+
+// Workspace makes a live, namespaced Workspace in a row of the table. Its conditions moved a minute after it was created.
+func Workspace(name string, row Row, options ...Option) *unstructured.Unstructured {
+	shown, ok := rows()[row]
+	if !ok {
+		panic("builder: there is no row " + row)
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
+	object.SetGroupVersionKind(terraform.ScopeNamespaced.GroupVersionKind())
+	object.SetNamespace(Namespace)
+	object.SetName(name)
+	object.SetUID(UID(terraform.WorkspaceKind, name))
+	object.SetGeneration(1)
+	object.SetCreationTimestamp(metav1.NewTime(Created))
+	if shown.named {
+		WithAnnotation(externalName, name)(object)
+	}
+	if shown.found || shown.begun {
+		WithFinalizers(crossplaneFinalizer)(object)
+	}
+	if shown.begun {
+		WithAnnotation(createPending, Created.Format(time.RFC3339))(object)
+	}
+	if shown.made {
+		WithAnnotation(createSucceeded, Created.Format(time.RFC3339))(object)
+	}
+	if shown.deleting {
+		Deleting()(object)
+	}
+	var conditions []any
+	for _, condition := range []*metav1.Condition{shown.ready, shown.synced} {
+		if condition != nil {
+			conditions = append(conditions, shownCondition(condition, object.GetGeneration()))
+		}
+	}
+	if conditions != nil {
+		object.Object["status"] = map[string]any{"conditions": conditions}
+	}
+	if row == Updating {
+		object.SetGeneration(2)
+	}
+	return apply(object, options)
+}
+
+// shownCondition is a condition as provider-terraform v1 writes it: the generation is on Synced only.
+func shownCondition(condition *metav1.Condition, generation int64) map[string]any {
+	out := map[string]any{
+		"type": condition.Type, "status": string(condition.Status), "reason": condition.Reason,
+		"lastTransitionTime": Created.Add(time.Minute).Format(time.RFC3339),
+	}
+	if condition.Message != "" {
+		out["message"] = condition.Message
+	}
+	if condition.Type == "Synced" {
+		out["observedGeneration"] = generation
+	}
+	return out
+}
+
+// OfV0 takes away what only provider-terraform v1 writes.
+func OfV0() Option {
+	return With(func(workspace *unstructured.Unstructured) {
+		conditions, _, _ := unstructured.NestedSlice(workspace.Object, "status", "conditions")
+		for _, condition := range conditions {
+			delete(condition.(map[string]any), "observedGeneration")
+		}
+		if len(conditions) > 0 {
+			must(unstructured.SetNestedSlice(workspace.Object, conditions, "status", "conditions"))
+		}
+	})
+}
+
+// InClusterScope makes a Workspace cluster-wide.
+func InClusterScope() Option {
+	return With(func(workspace *unstructured.Unstructured) {
+		workspace.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind())
+		workspace.SetNamespace("")
+	})
+}
+
+// WithOutputs gives a Workspace outputs that are not sensitive, as JSON values.
+func WithOutputs(outputs map[string]any) Option {
+	return With(func(workspace *unstructured.Unstructured) {
+		must(unstructured.SetNestedMap(workspace.Object, outputs, "status", "atProvider", "outputs"))
+	})
+}
+
+// WithError gives the condition Synced another message.
+func WithError(message string) Option {
+	return With(func(workspace *unstructured.Unstructured) {
+		must(unstructured.SetNestedSlice(workspace.Object, []any{shownCondition(
+			is("Synced", metav1.ConditionFalse, "ReconcileError", message), workspace.GetGeneration(),
+		)}, "status", "conditions"))
+	})
+}
+
+// WrittenBy says that a field manager applied the spec of a Workspace at a time, and which of its fields.
+func WrittenBy(manager string, when time.Time, fields string) Option {
+	return With(func(workspace *unstructured.Unstructured) {
+		written := metav1.NewTime(when)
+		workspace.SetManagedFields(append(workspace.GetManagedFields(), metav1.ManagedFieldsEntry{
+			Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: workspace.GetAPIVersion(),
+			FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}, Time: &written,
+		}))
+	})
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// WorkspaceDefinition is the CRD of a scope's Workspaces, as far as CAPT looks at it.
+func WorkspaceDefinition(scope terraform.Scope) *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "workspaces." + scope.GroupVersionKind().Group}}
+}
+
+// Only is a client that can only read one WorkspaceTemplateApply, nil for none. It is fast enough for tables with thousands of rows.
+type Only struct {
+	client.Client
+	Object *infrav1.WorkspaceTemplateApply
+}
+
+// Get implements client.Reader.
+func (o Only) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	found, ok := object.(*infrav1.WorkspaceTemplateApply)
+	if !ok || o.Object == nil || client.ObjectKeyFromObject(o.Object) != key {
+		return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+	}
+	o.Object.DeepCopyInto(found)
+	return nil
 }
