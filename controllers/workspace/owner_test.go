@@ -144,7 +144,7 @@ func TestARemovedVariableIsADifference(t *testing.T) {
 	fields := `{"f:spec": {"f:forProvider": {"f:varmap": {"f:kept": {}, "f:gone": {}}}}}`
 
 	assert.False(t, mustLive(t, workspace).Differs(r), "set by another client")
-	builder.WrittenBy(naming.WorkspaceTemplateApplyFieldManager, builder.Created, fields)(workspace)
+	writtenBy(naming.WorkspaceTemplateApplyFieldManager, builder.Created, fields)(workspace)
 	assert.True(t, mustLive(t, workspace).Differs(r), "set by an earlier apply")
 }
 

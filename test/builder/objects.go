@@ -699,17 +699,6 @@ func WithError(message string) Option {
 	})
 }
 
-// WrittenBy says that a field manager applied the spec of a Workspace at a time, and which of its fields.
-func WrittenBy(manager string, when time.Time, fields string) Option {
-	return With(func(workspace *unstructured.Unstructured) {
-		written := metav1.NewTime(when)
-		workspace.SetManagedFields(append(workspace.GetManagedFields(), metav1.ManagedFieldsEntry{
-			Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: workspace.GetAPIVersion(),
-			FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}, Time: &written,
-		}))
-	})
-}
-
 func must(err error) {
 	if err != nil {
 		panic(err)

@@ -11,7 +11,6 @@ package legacy
 
 import (
 	"context"
-	_ "embed" // definitions.yaml
 	"errors"
 	"fmt"
 	"maps"
@@ -254,18 +253,6 @@ func access(root string) ([]*unstructured.Unstructured, error) {
 	}
 	const reader = sandbox.ReaderUser
 	return append(objects, manifests.ClusterRole(reader, rules...), manifests.ClusterRoleBinding("test-"+reader, reader, reader)), nil
-}
-
-//go:embed definitions.yaml
-var definitions []byte
-
-// Definitions are those of CAPT v0.3.
-func Definitions() ([]*unstructured.Unstructured, error) {
-	objects, err := manifests.Decode(definitions)
-	if err != nil {
-		return nil, fmt.Errorf("definitions of CAPT v0.3: %w", err)
-	}
-	return objects, nil
 }
 
 // Deployments that CAPT v0.3 installs: one for each of the two providers that it is for clusterctl.

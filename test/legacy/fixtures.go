@@ -184,17 +184,6 @@ func (a *author) createControlPlaneTemplate(namespace, name string) {
 	a.done(a.declare(object, func(*unstructured.Unstructured) {}))
 }
 
-// Fleet is n clusters with nothing wrong about them but their age, made fast.
-func Fleet(n int) Fixture {
-	return Fixture{Quick: true, Clusters: func(names Names) []Cluster {
-		clusters := make([]Cluster, n)
-		for i := range clusters {
-			clusters[i] = Cluster{Namespace: names.Namespace, Name: fmt.Sprintf("%sfleet-%04d", names.Prefix, i)}
-		}
-		return clusters
-	}}
-}
-
 // one makes a fixture of a single cluster, called demo, from what is particular about it.
 func one(change func(*Cluster, Names)) Fixture {
 	return Fixture{Clusters: func(names Names) []Cluster {

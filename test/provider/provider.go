@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	extensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,7 +37,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/capt-provider/capt/test/provider/api"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/provider/executor"
 )
 
@@ -58,7 +59,7 @@ type Options struct {
 // SetupWithManager adds the Workspaces to the manager's scheme and one controller a scope to the manager. The manager's client must not
 // cache Secrets and ConfigMaps: they are few, and a cache may be stale.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	if err := api.AddToScheme(mgr.GetScheme()); err != nil {
+	if err := AddToScheme(mgr.GetScheme()); err != nil {
 		return fmt.Errorf("provider: cannot add Workspaces to the scheme: %w", err)
 	}
 	if scripts, ok := o.Executors.(interface {
@@ -67,8 +68,8 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		mgr = version0{mgr, scripts.Version0}
 	}
 	return errors.Join(
-		setupScope(mgr, o, &api.ClusterWorkspace{}, api.ClusterWorkspaceKind),
-		setupScope(mgr, o, &api.NamespacedWorkspace{}, api.NamespacedWorkspaceKind),
+		setupScope(mgr, o, &ClusterWorkspace{}, ClusterWorkspaceKind),
+		setupScope(mgr, o, &NamespacedWorkspace{}, NamespacedWorkspaceKind),
 	)
 }
 
@@ -115,11 +116,11 @@ type version0Status struct {
 
 func (s version0Status) Update(ctx context.Context, o client.Object, options ...client.SubResourceUpdateOption) error {
 	if s.is(client.ObjectKeyFromObject(o)) {
-		var status *api.Status
+		var status *Status
 		switch w := o.(type) {
-		case *api.ClusterWorkspace:
+		case *ClusterWorkspace:
 			status = &w.Status
-		case *api.NamespacedWorkspace:
+		case *NamespacedWorkspace:
 			status = &w.Status
 		}
 		for i := range status.Conditions {
@@ -145,9 +146,9 @@ const (
 )
 
 func count(w workspace, operation string) {
-	group := api.NamespacedWorkspaceKind.Group
+	group := NamespacedWorkspaceKind.Group
 	if w.GetNamespace() == "" {
-		group = api.ClusterWorkspaceKind.Group
+		group = ClusterWorkspaceKind.Group
 	}
 	runs.WithLabelValues(operation, group, w.GetNamespace(), w.GetName()).Inc()
 }
@@ -155,8 +156,8 @@ func count(w workspace, operation string) {
 // workspace is a Workspace of either scope.
 type workspace interface {
 	resource.Managed
-	Parameters() *api.Parameters
-	Observation() *api.Observation
+	Parameters() *terraform.WorkspaceParameters
+	Observation() *Observation
 }
 
 // connector prepares the working directories of one scope.
@@ -337,7 +338,7 @@ func (e *external) outputs(ctx context.Context) (managed.ConnectionDetails, erro
 			details[o.Name] = []byte(text)
 		}
 	}
-	*e.Observation() = api.Observation{Outputs: shown}
+	*e.Observation() = Observation{Outputs: shown}
 	return details, nil
 }
 
@@ -368,15 +369,15 @@ func (i inputs) module(ctx context.Context, config *providerConfig) (executor.Mo
 		Entrypoint:  spec.Entrypoint,
 	}
 	switch spec.Source {
-	case api.SourceRemote:
+	case terraform.SourceRemote:
 		m.Remote = spec.Module
-	case api.SourceInline:
+	case terraform.SourceInline:
 		name := fileMain
-		if spec.InlineFormat == api.FormatJSON {
+		if spec.InlineFormat == terraform.FormatJSON {
 			name = fileMainJSON
 		}
 		m.Files = map[string][]byte{name: []byte(spec.Module)}
-	case api.SourceFlux:
+	case terraform.SourceFlux:
 		return m, errors.New("cannot get Flux Artefact Terraform module: this provider has no Flux sources") //nolint:misspell // As provider-terraform spells it.
 	}
 	if m.EntrypointFiles, err = i.files(ctx, config); err != nil {
@@ -426,7 +427,7 @@ func (i inputs) environment(ctx context.Context) ([]string, error) {
 }
 
 // key reads the key of a ConfigMap, else of a Secret.
-func (i inputs) key(ctx context.Context, configMap, secret *api.KeyReference) (data []byte, found bool, err error) {
+func (i inputs) key(ctx context.Context, configMap, secret *terraform.KeyReference) (data []byte, found bool, err error) {
 	if configMap != nil {
 		m := &corev1.ConfigMap{}
 		err = i.client.Get(ctx, i.named(configMap), m)
@@ -440,7 +441,7 @@ func (i inputs) key(ctx context.Context, configMap, secret *api.KeyReference) (d
 }
 
 // named is what a reference means: a Workspace with a namespace refers to objects of that namespace.
-func (i inputs) named(r *api.KeyReference) client.ObjectKey {
+func (i inputs) named(r *terraform.KeyReference) client.ObjectKey {
 	if namespace := i.GetNamespace(); namespace != "" {
 		return client.ObjectKey{Namespace: namespace, Name: r.Name}
 	}
@@ -458,7 +459,7 @@ func (i inputs) runOptions(ctx context.Context, args []string) (executor.RunOpti
 		if err != nil {
 			return o, fmt.Errorf("cannot determine Terraform options: cannot get tfvars: %w", err)
 		}
-		o.VarFiles = append(o.VarFiles, executor.VarFile{Data: data, JSON: f.Format == api.FormatJSON})
+		o.VarFiles = append(o.VarFiles, executor.VarFile{Data: data, JSON: f.Format == terraform.FormatJSON})
 	}
 	if varMap := i.Parameters().VarMap; varMap != nil && len(varMap.Raw) > 0 {
 		o.VarFiles = append(o.VarFiles, executor.VarFile{Data: varMap.Raw, JSON: true})
@@ -467,12 +468,12 @@ func (i inputs) runOptions(ctx context.Context, args []string) (executor.RunOpti
 }
 
 // varFile reads one file of variables. A key that is not there is an empty file, as with the real provider.
-func (i inputs) varFile(ctx context.Context, f api.VarFile) ([]byte, error) {
-	var configMap, secret *api.KeyReference
+func (i inputs) varFile(ctx context.Context, f terraform.VarFile) ([]byte, error) {
+	var configMap, secret *terraform.KeyReference
 	switch f.Source {
-	case api.VarFileConfigMapKey:
+	case "ConfigMapKey":
 		configMap = f.ConfigMapKeyRef
-	case api.VarFileSecretKey:
+	case "SecretKey":
 		secret = f.SecretKeyRef
 	}
 	if configMap == nil && secret == nil {
@@ -505,11 +506,11 @@ type credentials struct {
 // reference of the Workspace to its ProviderConfig. The namespace is empty for one of the cluster.
 func reference(w workspace) (xpv1.ProviderConfigReference, string, error) {
 	switch w := w.(type) {
-	case *api.ClusterWorkspace:
+	case *ClusterWorkspace:
 		if ref := w.GetProviderConfigReference(); ref != nil {
 			return xpv1.ProviderConfigReference{Kind: kindProviderConfig, Name: ref.Name}, "", nil
 		}
-	case *api.NamespacedWorkspace:
+	case *NamespacedWorkspace:
 		switch ref := w.GetProviderConfigReference(); {
 		case ref == nil:
 		case ref.Kind == kindProviderConfig:
@@ -579,3 +580,142 @@ func (c *connector) trackUsage(ctx context.Context, w workspace, apiVersion stri
 	})
 	return err
 }
+
+// Status is the observed state of a Workspace.
+type Status struct {
+	xpv1.ResourceStatus `json:",inline"`
+
+	AtProvider Observation `json:"atProvider,omitempty"`
+}
+
+// Observation is what the last look at the Terraform state found: a checksum of the working directory, and the outputs that are not
+// sensitive.
+type Observation struct {
+	Checksum string                       `json:"checksum,omitempty"`
+	Outputs  map[string]extensionsv1.JSON `json:"outputs,omitempty"`
+}
+
+// The kinds of Workspace.
+var (
+	ClusterWorkspaceKind    = schema.GroupVersionKind{Group: "tf.upbound.io", Version: "v1beta1", Kind: "Workspace"}
+	NamespacedWorkspaceKind = schema.GroupVersionKind{Group: "tf.m.upbound.io", Version: "v1beta1", Kind: "Workspace"}
+)
+
+// AddToScheme adds both kinds.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypeWithName(ClusterWorkspaceKind, &ClusterWorkspace{})
+	scheme.AddKnownTypeWithName(ClusterWorkspaceKind.GroupVersion().WithKind("WorkspaceList"), &List[ClusterWorkspace]{})
+	metav1.AddToGroupVersion(scheme, ClusterWorkspaceKind.GroupVersion())
+	scheme.AddKnownTypeWithName(NamespacedWorkspaceKind, &NamespacedWorkspace{})
+	scheme.AddKnownTypeWithName(NamespacedWorkspaceKind.GroupVersion().WithKind("WorkspaceList"), &List[NamespacedWorkspace]{})
+	metav1.AddToGroupVersion(scheme, NamespacedWorkspaceKind.GroupVersion())
+	return nil
+}
+
+// Workspace is a Workspace of either scope. Scopes differ in the references to a ProviderConfig and to a Secret.
+type Workspace[ProviderConfig, Secret any] struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   Spec[ProviderConfig, Secret] `json:"spec"`
+	Status Status                       `json:"status,omitempty"`
+}
+
+// Spec is the desired state of a Workspace. Those of a namespace have no DeletionPolicy.
+type Spec[ProviderConfig, Secret any] struct {
+	WriteConnectionSecretToReference *Secret                       `json:"writeConnectionSecretToRef,omitempty"`
+	ProviderConfigReference          *ProviderConfig               `json:"providerConfigRef,omitempty"`
+	ManagementPolicies               xpv1.ManagementPolicies       `json:"managementPolicies,omitempty"`
+	DeletionPolicy                   xpv1.DeletionPolicy           `json:"deletionPolicy,omitempty"`
+	ForProvider                      terraform.WorkspaceParameters `json:"forProvider"`
+}
+
+// List is a list of Workspaces.
+type List[W any] struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []W `json:"items"`
+}
+
+type (
+	// ClusterWorkspace is a Workspace of tf.upbound.io.
+	ClusterWorkspace = Workspace[xpv1.Reference, xpv1.SecretReference]
+	// NamespacedWorkspace is a Workspace of tf.m.upbound.io.
+	NamespacedWorkspace = Workspace[xpv1.ProviderConfigReference, xpv1.LocalSecretReference]
+)
+
+var (
+	_ interface {
+		resource.Managed
+		resource.ConnectionSecretWriterTo
+		resource.ProviderConfigReferencer
+		resource.Orphanable
+	} = &ClusterWorkspace{}
+	_ resource.ModernManaged = &NamespacedWorkspace{}
+)
+
+// DeepCopyObject returns a deep copy.
+func (w *Workspace[P, S]) DeepCopyObject() runtime.Object { return deepCopy(w) }
+
+// DeepCopyObject returns a deep copy.
+func (l *List[W]) DeepCopyObject() runtime.Object { return deepCopy(l) }
+
+// deepCopy copies through JSON: everything in these types is stored in the API.
+func deepCopy[T any](in *T) *T {
+	out := new(T)
+	data, err := json.Marshal(in)
+	if err == nil {
+		err = json.Unmarshal(data, out)
+	}
+	if err != nil {
+		panic(err) // The types have nothing that JSON cannot represent.
+	}
+	return out
+}
+
+// Parameters of the module.
+func (w *Workspace[P, S]) Parameters() *terraform.WorkspaceParameters { return &w.Spec.ForProvider }
+
+// Observation is what the last look found.
+func (w *Workspace[P, S]) Observation() *Observation { return &w.Status.AtProvider }
+
+// GetCondition returns the condition of that type, with status Unknown if there is none.
+func (w *Workspace[P, S]) GetCondition(t xpv1.ConditionType) xpv1.Condition {
+	return w.Status.GetCondition(t)
+}
+
+// SetConditions adds conditions, or replaces those of their types.
+func (w *Workspace[P, S]) SetConditions(c ...xpv1.Condition) { w.Status.SetConditions(c...) }
+
+// GetManagementPolicies returns what the provider may do.
+func (w *Workspace[P, S]) GetManagementPolicies() xpv1.ManagementPolicies {
+	return w.Spec.ManagementPolicies
+}
+
+// SetManagementPolicies sets what the provider may do.
+func (w *Workspace[P, S]) SetManagementPolicies(p xpv1.ManagementPolicies) {
+	w.Spec.ManagementPolicies = p
+}
+
+// GetProviderConfigReference returns the ProviderConfig.
+func (w *Workspace[P, S]) GetProviderConfigReference() *P { return w.Spec.ProviderConfigReference }
+
+// SetProviderConfigReference sets the ProviderConfig.
+func (w *Workspace[P, S]) SetProviderConfigReference(r *P) { w.Spec.ProviderConfigReference = r }
+
+// GetWriteConnectionSecretToReference returns the Secret that gets all outputs.
+func (w *Workspace[P, S]) GetWriteConnectionSecretToReference() *S {
+	return w.Spec.WriteConnectionSecretToReference
+}
+
+// SetWriteConnectionSecretToReference sets the Secret that gets all outputs.
+func (w *Workspace[P, S]) SetWriteConnectionSecretToReference(r *S) {
+	w.Spec.WriteConnectionSecretToReference = r
+}
+
+// GetDeletionPolicy returns what becomes of the resources when the Workspace is deleted.
+func (w *Workspace[P, S]) GetDeletionPolicy() xpv1.DeletionPolicy { return w.Spec.DeletionPolicy }
+
+// SetDeletionPolicy sets what becomes of the resources when the Workspace is deleted.
+func (w *Workspace[P, S]) SetDeletionPolicy(p xpv1.DeletionPolicy) { w.Spec.DeletionPolicy = p }

@@ -21,9 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/naming"
@@ -215,14 +213,7 @@ func Fleet(t *testing.T, reader client.Reader, views ...func(*unstructured.Unstr
 		fleet[Name(object)] = string(text)
 		return err
 	}
-	kinds := []schema.GroupVersionKind{clusterv1.GroupVersion.WithKind("Cluster")}
-	for _, kind := range migrate.Kinds() {
-		kinds = append(kinds, kind.GroupVersionKind)
-	}
-	for _, scope := range terraform.Scopes() {
-		kinds = append(kinds, scope.GroupVersionKind())
-	}
-	for _, kind := range kinds {
+	for _, kind := range migrate.ReadOrWritten() {
 		require.NoError(t, migrate.Each(t.Context(), reader, kind, "", take))
 	}
 	require.NotEmpty(t, fleet)

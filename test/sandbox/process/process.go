@@ -6,7 +6,6 @@
 package process
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +25,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
@@ -352,8 +352,8 @@ func (id ID) gone(timeout time.Duration) bool {
 // inspect returns the start time of a process, and whether it is a zombie.
 func inspect(pid int) (started string, zombie bool, err error) {
 	if runtime.GOOS == "linux" {
-		own, err := readStat(pid)
-		return own.started, own.zombie, err
+		own, err := statOf(pid)
+		return strconv.FormatUint(own.Starttime, 10), isZombie(own), err
 	}
 	output, err := exec.Command("ps", "-o", "stat=,lstart=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {
@@ -363,37 +363,15 @@ func inspect(pid int) (started string, zombie bool, err error) {
 	return strings.TrimSpace(started), strings.HasPrefix(state, "Z"), nil
 }
 
-// stat is the part of /proc/PID/stat that identifies a process.
-type stat struct {
-	zombie         bool
-	group, session int
-	started        string
+func statOf(pid int) (procfs.ProcStat, error) {
+	proc, err := procfs.NewProc(pid)
+	if err != nil {
+		return procfs.ProcStat{}, err
+	}
+	return proc.Stat()
 }
 
-// readStat reads /proc/PID/stat. The second field is the name of the program in brackets and may itself hold spaces
-// and brackets, so fields are counted from the last closing one: state is the first after it (3 in proc(5)), group and
-// session the third and fourth, and the start time, in ticks since boot, the twentieth (22).
-func readStat(pid int) (stat, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return stat{}, err
-	}
-	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
-	if len(fields) < 20 {
-		return stat{}, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
-	}
-	group, err := strconv.Atoi(fields[2])
-	if err != nil {
-		return stat{}, err
-	}
-	session, err := strconv.Atoi(fields[3])
-	return stat{
-		zombie:  fields[0] == "Z" || fields[0] == "X",
-		group:   group,
-		session: session,
-		started: fields[19],
-	}, err
-}
+func isZombie(stat procfs.ProcStat) bool { return stat.State == "Z" || stat.State == "X" }
 
 // orphans reports whether the process has ended but its children still run, for example an apply of a killed provider. As
 // long as a process group has members, its ID is not reused. So the members of the group and session with this ID are
@@ -404,25 +382,12 @@ func (id ID) orphans() bool {
 	if runtime.GOOS != "linux" || id.PID <= 1 || err != nil {
 		return false
 	}
-	if own, err := readStat(id.PID); err == nil && own.started != id.Started {
+	if own, err := statOf(id.PID); err == nil && own.Starttime != born {
 		return false
 	}
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return false
-	}
-	return slices.ContainsFunc(entries, func(entry os.DirEntry) bool {
-		pid, err := strconv.Atoi(entry.Name())
-		return err == nil && pid != id.PID && id.left(pid, born)
+	all, err := procfs.AllProcs()
+	return err == nil && slices.ContainsFunc(all, func(proc procfs.Proc) bool {
+		member, err := proc.Stat()
+		return err == nil && proc.PID != id.PID && !isZombie(member) && member.PGRP == id.PID && member.Session == id.PID && member.Starttime >= born
 	})
-}
-
-// left reports whether a process is an orphan of the process with this ID, which was started at that tick.
-func (id ID) left(pid int, born uint64) bool {
-	member, err := readStat(pid)
-	if err != nil || member.zombie || member.group != id.PID || member.session != id.PID {
-		return false
-	}
-	started, err := strconv.ParseUint(member.started, 10, 64)
-	return err == nil && started >= born
 }
