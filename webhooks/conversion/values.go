@@ -110,6 +110,8 @@ func copierOf(from, to reflect.Type) copier {
 		return func(f, t reflect.Value) { t.SetString(string(statusToHub(f.Interface().(*bool)))) }
 	case from == reflect.TypeFor[metav1.ConditionStatus]() && to == reflect.TypeFor[*bool]():
 		return func(f, t reflect.Value) { t.Set(reflect.ValueOf(statusToSpoke(metav1.ConditionStatus(f.String())))) }
+	case from.Kind() == reflect.String && to.Kind() == reflect.String:
+		return func(f, t reflect.Value) { t.SetString(f.String()) }
 	case from.Kind() == reflect.Pointer:
 		return copierOfPointer(from, to)
 	case to.Kind() == reflect.Pointer:
