@@ -35,8 +35,8 @@ type run struct {
 	plan          *plan.Plan
 	reads         client.Reader // reads retries each request.
 	writes        *lock.Writer  // writes sends every write. It fails once the Lease is lost; in a dry run, the API server keeps nothing.
-	journal       *journal
-	otherPlans    []State // The journals of other plans.
+	journal       *journalWriter
+	otherPlans    []Journal // The journals of other plans.
 	mutex         sync.Mutex
 	results       map[string]*UnitResult
 	halted        bool        // Set when a Workspace changed: no other unit is started.
@@ -92,7 +92,7 @@ func newRun(p *plan.Plan, o Options) (*run, error) {
 		return nil, err
 	}
 	r := &run{Options: o, plan: p, reads: migrate.RetryingReader(o.Reader), results: map[string]*UnitResult{}}
-	r.journal = &journal{reader: r.reads, namespace: o.Namespace, clock: o.Clock}
+	r.journal = &journalWriter{reader: r.reads, namespace: o.Namespace, clock: o.Clock}
 	return r, nil
 }
 
@@ -197,11 +197,11 @@ func (r *run) requireSameCluster(ctx context.Context) error {
 }
 
 func (r *run) readJournals(ctx context.Context) error {
-	states, err := States(ctx, r.reads, r.Namespace)
+	states, err := Journals(ctx, r.reads, r.Namespace)
 	if err != nil {
 		return err
 	}
-	r.journal.state = State{
+	r.journal.state = Journal{
 		PlanID: r.plan.ID, Checksum: r.plan.Checksum, ClusterUID: r.plan.ClusterUID, Decisions: r.plan.Decisions, Started: metav1.NewTime(r.Clock.Now()),
 	}
 	for i := range states {

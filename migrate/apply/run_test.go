@@ -112,7 +112,7 @@ func (env *environment) set(name, value string) {
 	require.NoError(env, env.Update(env.Context(), live))
 }
 
-func (env *environment) recorded(planID string) UnitState {
+func (env *environment) recorded(planID string) UnitRecord {
 	env.Helper()
 	state, err := Recorded(env.Context(), env.WithWatch, namespace, planID)
 	require.NoError(env, err)
@@ -297,7 +297,7 @@ func TestAWorkspaceThatChangedWhileAUnitWasSkippedIsNotAnAlarm(t *testing.T) {
 	env.set("one", "planned")
 	r, err := newRun(p, env.options())
 	require.NoError(t, err)
-	r.journal.state.Units = map[string]UnitState{unitName: {Phase: PhaseApplying}}
+	r.journal.state.Units = map[string]UnitRecord{unitName: {Phase: PhaseApplying}}
 	err = r.apply(t.Context(), &p.Units[0], &UnitResult{})
 	require.ErrorContains(t, err, "changed since the plan was created")
 	alarm := (*workspaceError)(nil)
@@ -316,7 +316,7 @@ func TestTheJournalOfAnotherRunIsNotReplaced(t *testing.T) {
 				if object, is := object.(*corev1.ConfigMap); is && !meanwhile {
 					meanwhile = true
 					live := object.DeepCopy()
-					state := State{}
+					state := Journal{}
 					require.NoError(t, decode(live, &state))
 					if tc.run != "" {
 						state.Run = tc.run

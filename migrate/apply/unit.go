@@ -115,7 +115,7 @@ func beforeFirstWrite(err error) error {
 }
 
 // leaveOut returns why a run skips a unit; empty if it does not.
-func (r *run) leaveOut(unit string, recorded UnitState) string {
+func (r *run) leaveOut(unit string, recorded UnitRecord) string {
 	if later := r.laterPlan(unit, recorded); later != "" {
 		return fmt.Sprintf("plan %s was applied to it later", later)
 	}
@@ -127,7 +127,7 @@ func (r *run) leaveOut(unit string, recorded UnitState) string {
 
 // checkApplied compares a unit that this plan has applied. Its objects belong to the user again: what changed is reported, and not written a
 // second time. Only the repair of the endpoint, which the user may request later, is written.
-func (r *run) checkApplied(ctx context.Context, unit *plan.Unit, recorded UnitState, result *UnitResult) error {
+func (r *run) checkApplied(ctx context.Context, unit *plan.Unit, recorded UnitRecord, result *UnitResult) error {
 	is, err := r.compare(ctx, unit.Steps)
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (r *run) checkApplied(ctx context.Context, unit *plan.Unit, recorded UnitSt
 }
 
 // writeUnit writes the steps of a unit and records it as next. started is true if an earlier run has written some of them.
-func (r *run) writeUnit(ctx context.Context, unit *plan.Unit, started bool, next UnitState, steps []plan.Step, result *UnitResult) error {
+func (r *run) writeUnit(ctx context.Context, unit *plan.Unit, started bool, next UnitRecord, steps []plan.Step, result *UnitResult) error {
 	if r.Prove && next.Proof == "" {
 		return errors.New("a run without --prove has begun to write it. Resume it without --prove, or roll it back first")
 	}
@@ -241,9 +241,9 @@ type comparison struct {
 }
 
 // nextState returns what is recorded of a unit before the next write of it.
-func (c *comparison) nextState(recorded UnitState, proof string) UnitState {
+func (c *comparison) nextState(recorded UnitRecord, proof string) UnitRecord {
 	if !recorded.active() {
-		recorded = UnitState{Found: c.found, Proof: proof}
+		recorded = UnitRecord{Found: c.found, Proof: proof}
 	}
 	recorded.Endpoint = recorded.Endpoint || c.endpoint
 	return recorded
@@ -620,7 +620,7 @@ func (r *run) awaitRollback(ctx context.Context, unit *plan.Unit) (unreported []
 }
 
 // laterPlan returns a plan that began a unit after this one did, and was not rolled back; empty if there is none.
-func (r *run) laterPlan(unit string, recorded UnitState) string {
+func (r *run) laterPlan(unit string, recorded UnitRecord) string {
 	for i := range r.otherPlans {
 		theirs := r.otherPlans[i].Units[unit]
 		if recorded.active() && theirs.active() && recorded.Begun.Before(&theirs.Begun) {
@@ -631,7 +631,7 @@ func (r *run) laterPlan(unit string, recorded UnitState) string {
 }
 
 // reversible returns the steps of a unit to revert, in that order, and why the others stay.
-func (r *run) reversible(ctx context.Context, unit *plan.Unit, recorded UnitState, result *UnitResult) (steps []*plan.Step, notes []string, err error) {
+func (r *run) reversible(ctx context.Context, unit *plan.Unit, recorded UnitRecord, result *UnitResult) (steps []*plan.Step, notes []string, err error) {
 	for _, step := range reverseOrder(writtenSteps(unit, recorded)) {
 		user, err := r.permissionUser(ctx, unit, step)
 		switch {
@@ -684,7 +684,7 @@ func (r *run) revert(ctx context.Context, steps []*plan.Step, result *UnitResult
 }
 
 // writtenSteps returns the steps of a unit without the fields that were as planned before the first write.
-func writtenSteps(unit *plan.Unit, recorded UnitState) []plan.Step {
+func writtenSteps(unit *plan.Unit, recorded UnitRecord) []plan.Step {
 	steps := slices.Clone(unit.Steps)
 	if recorded.Endpoint && unit.Endpoint != nil {
 		steps = append(steps, *unit.Endpoint)

@@ -408,11 +408,11 @@ func (o *rollbackOptions) otherPlans(ctx context.Context, reader client.Reader, 
 	if result.DryRun {
 		return nil
 	}
-	states, err := apply.States(ctx, reader, o.journal)
+	states, err := apply.Journals(ctx, reader, o.journal)
 	if err != nil {
 		return nil // The rollback is done; captctl migrate status reports the same.
 	}
-	states = slices.DeleteFunc(states, func(state apply.State) bool { return state.PlanID == result.PlanID })
+	states = slices.DeleteFunc(states, func(state apply.Journal) bool { return state.PlanID == result.PlanID })
 	adopted := map[string]string{}
 	for _, unit := range result.Units {
 		if id := lastApplied(states, unit.Unit); id != "" && (unit.Outcome == apply.RolledBack || unit.Outcome == apply.Unchanged) {
@@ -427,7 +427,7 @@ func (o *rollbackOptions) plan(ctx context.Context, reader client.Reader) (*plan
 	if o.name != "" {
 		return o.load(ctx)
 	}
-	states, err := apply.States(ctx, reader, o.journal)
+	states, err := apply.Journals(ctx, reader, o.journal)
 	if err != nil {
 		return nil, err
 	}
@@ -446,8 +446,8 @@ func (o *rollbackOptions) plan(ctx context.Context, reader client.Reader) (*plan
 }
 
 // lastApplied returns the ID of the plan that wrote a unit last; empty if there is nothing to roll back.
-func lastApplied(states []apply.State, unit string) (id string) {
-	var last apply.UnitState
+func lastApplied(states []apply.Journal, unit string) (id string) {
+	var last apply.UnitRecord
 	for i := range states {
 		state, found := states[i].Units[unit]
 		if found && state.Phase != apply.PhaseRolledBack && !state.Begun.Before(&last.Begun) {

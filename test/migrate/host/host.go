@@ -156,12 +156,12 @@ func (h *Host) Planned() *plan.Plan {
 }
 
 // Status returns the status of each unit.
-func (h *Host) Status(args ...string) map[string]status.Unit {
+func (h *Host) Status(args ...string) map[string]status.UnitStatus {
 	h.Helper()
 	var found status.Status
 	text := h.Run(migrate.Done, append([]string{"status", "-o=json"}, args...)...)
 	require.NoError(h, json.Unmarshal([]byte(text), &found), text)
-	units := map[string]status.Unit{}
+	units := map[string]status.UnitStatus{}
 	for _, unit := range found.Units {
 		units[unit.Unit] = unit
 	}
