@@ -51,13 +51,7 @@ type work func(ctx context.Context, unit *plan.Unit, result *UnitResult) error
 // Apply writes a plan, or what is missing of it after an interruption. The outcome of the error is NeedsDecision if the plan does not adopt some
 // units, and Partly if units failed that are written in part or after others.
 func Apply(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
-	if o.Backup == nil {
-		return nil, errors.New("a function for the backup is required")
-	}
-	r, err := newRun(p, o)
-	if err != nil {
-		return nil, err
-	}
+	r := newRun(p, o)
 	units, left, err := r.selectAdoptable()
 	if err != nil {
 		return nil, err
@@ -75,10 +69,7 @@ func Apply(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
 // Rollback reverts what a plan wrote. What was changed since is left: the outcome of the error is Partly in the run that finds it. The unit is
 // rolled back nevertheless: another rollback has nothing to write, reports the same and succeeds.
 func Rollback(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
-	r, err := newRun(p, o)
-	if err != nil {
-		return nil, err
-	}
+	r := newRun(p, o)
 	units, err := r.selected(p)
 	if err != nil {
 		return nil, err
@@ -87,13 +78,14 @@ func Rollback(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
 	return r.runUnits(ctx, "Rolling back", units, r.requireJournal, r.rollBack)
 }
 
-func newRun(p *plan.Plan, o Options) (*run, error) {
-	if err := o.complete(p); err != nil {
-		return nil, err
-	}
+func newRun(p *plan.Plan, o Options) *run {
+	o.Concurrency = max(o.Concurrency, 1)
+	o.Wait = cmp.Or(o.Wait, DefaultWait)
+	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
+	o.Progress = cmp.Or[migrate.Progress](o.Progress, migrate.Silent{})
 	r := &run{Options: o, plan: p, reads: migrate.RetryingReader(o.Reader), results: map[string]*UnitResult{}}
 	r.journal = &journalWriter{reader: r.reads, namespace: o.Namespace, clock: o.Clock}
-	return r, nil
+	return r
 }
 
 func (o *Options) selected(p *plan.Plan) (units []*plan.Unit, err error) {
@@ -385,18 +377,6 @@ type Options struct {
 	Check func(ctx context.Context) error
 	// Gate verifies again, right before the first write of a unit, that the manager would not change its Workspaces.
 	Gate func(ctx context.Context, unit *plan.Unit) error
-}
-
-func (o *Options) complete(p *plan.Plan) error {
-	if o.Client == nil || o.Reader == nil || o.Namespace == "" || o.Check == nil || o.Gate == nil {
-		return errors.New("a client, a reader, a namespace, and functions for check and gate are required")
-	}
-	o.Concurrency = max(o.Concurrency, 1)
-	o.Wait = cmp.Or(o.Wait, DefaultWait)
-	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
-	o.Progress = cmp.Or[migrate.Progress](o.Progress, migrate.Silent{})
-	_, err := o.selected(p)
-	return err
 }
 
 // UnitOutcome is what a run did with a unit.

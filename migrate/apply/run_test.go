@@ -295,10 +295,9 @@ func TestAWorkspaceThatChangedWhileAUnitWasSkippedIsNotAnAlarm(t *testing.T) {
 	p := env.plan("plan", label("one"))
 	p.Units[0].Workspaces = []migrate.WorkspaceRecord{{ObjectRef: migrate.ObjectRef{Group: "tf.upbound.io", Kind: "Workspace", Name: "upgraded"}}}
 	env.set("one", "planned")
-	r, err := newRun(p, env.options())
-	require.NoError(t, err)
+	r := newRun(p, env.options())
 	r.journal.state.Units = map[string]UnitRecord{unitName: {Phase: PhaseApplying}}
-	err = r.apply(t.Context(), &p.Units[0], &UnitResult{})
+	err := r.apply(t.Context(), &p.Units[0], &UnitResult{})
 	require.ErrorContains(t, err, "changed since the plan was created")
 	alarm := (*workspaceError)(nil)
 	assert.NotErrorAs(t, err, &alarm)

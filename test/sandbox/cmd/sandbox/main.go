@@ -152,29 +152,23 @@ func newBuildCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	}
 }
 
-// upOptions are the options of up.
-type upOptions struct {
-	genericiooptions.IOStreams
-	dir   string
-	audit bool
-}
-
 func newUpCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &upOptions{IOStreams: streams}
-	cmd := newDirCommand("up", "Start the sandbox and leave it running", &o.dir, o.Run)
-	cmd.Flags().BoolVar(&o.audit, "audit-log", false, "log every request to the API server")
+	var dir string
+	var auditLog bool
+	cmd := newDirCommand("up", "Start the sandbox and leave it running", &dir, func(ctx context.Context) error { return up(ctx, streams.Out, dir, auditLog) })
+	cmd.Flags().BoolVar(&auditLog, "audit-log", false, "log every request to the API server")
 	return cmd
 }
 
-// Run starts everything, unless it is already running.
-func (o *upOptions) Run(ctx context.Context) error {
-	running, err := isRunning(o.dir)
+// up starts everything, unless it is already running.
+func up(ctx context.Context, out io.Writer, dir string, auditLog bool) error {
+	running, err := isRunning(dir)
 	if err != nil {
 		return err
 	}
 	if !running {
 		s, err := sandbox.Start(ctx, sandbox.Options{
-			Dir: o.dir, Log: o.Out, AuditLog: o.audit, ClusterAPI: true, Provider: true, Manager: true, KubeControllerManager: true,
+			Dir: dir, Log: out, AuditLog: auditLog, ClusterAPI: true, Provider: true, Manager: true, KubeControllerManager: true,
 			// They are built first, in the same build.
 			Programs: []string{sandbox.Kubectl, sandbox.Clusterctl, sandbox.Captctl},
 		})
@@ -185,14 +179,14 @@ func (o *upOptions) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Fprintf(o.Out, `
+	fmt.Fprintf(out, `
 The sandbox is running in %s. Next steps:
 
   source %s    # KUBECONFIG and PATH for kubectl, clusterctl and captctl
   kubectl apply -f config/samples/sandbox    # create a cluster
   %s    # show the components of the sandbox
   %s    # stop and remove the sandbox
-`, relative(o.dir), relative(sandbox.EnvFile(o.dir)), commandLine("status", o.dir), commandLine("down", o.dir))
+`, relative(dir), relative(sandbox.EnvFile(dir)), commandLine("status", dir), commandLine("down", dir))
 	return nil
 }
 
@@ -291,31 +285,26 @@ func with(ctx context.Context, streams genericiooptions.IOStreams, names, comman
 // tailLines is the number of log lines printed for a component that is not running.
 const tailLines = 10
 
-// statusOptions are the options of status.
-type statusOptions struct {
-	genericiooptions.IOStreams
-	dir string
-}
-
 func newStatusCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &statusOptions{IOStreams: streams}
-	return newDirCommand("status", "Show the components of the sandbox, and the last log lines of those that are not running", &o.dir, o.Run)
+	var dir string
+	return newDirCommand("status", "Show the components of the sandbox, and the last log lines of those that are not running", &dir,
+		func(ctx context.Context) error { return status(ctx, streams.Out, dir) })
 }
 
-// Run prints one line per component. It fails if a component is not running or not ready.
-func (o *statusOptions) Run(ctx context.Context) error {
-	recorded, err := state.Load(o.dir)
+// status prints one line per component. It fails if a component is not running or not ready.
+func status(ctx context.Context, out io.Writer, dir string) error {
+	recorded, err := state.Load(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("found no sandbox in %s", relative(o.dir))
+		return fmt.Errorf("found no sandbox in %s", relative(dir))
 	}
 	if err != nil {
 		return err
 	}
 	healthy := true
 	for i := range recorded.Processes {
-		healthy = o.part(ctx, &recorded.Processes[i]) && healthy
+		healthy = part(ctx, out, &recorded.Processes[i]) && healthy
 	}
-	servers, err := eks.List(o.dir)
+	servers, err := eks.List(dir)
 	if err != nil {
 		return err
 	}
@@ -324,31 +313,31 @@ func (o *statusOptions) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		healthy = o.part(ctx, &recorded.Processes[0]) && healthy
-		if err := o.profiles(server); err != nil {
+		healthy = part(ctx, out, &recorded.Processes[0]) && healthy
+		if err := profiles(out, server); err != nil {
 			return err
 		}
 	}
 	if !healthy {
-		fmt.Fprintf(o.Out, "\nStart the components that are not running with: %s\n", commandLine("restart", o.dir))
+		fmt.Fprintf(out, "\nStart the components that are not running with: %s\n", commandLine("restart", dir))
 		return errReported
 	}
 	return nil
 }
 
 // profiles prints the Fargate profiles of a cluster.
-func (o *statusOptions) profiles(server eks.Server) error {
-	profiles, err := server.FargateProfiles()
-	for _, profile := range profiles {
-		fmt.Fprintf(o.Out, "%-26s %s\n", "  Fargate profile "+profile.Name, profile.Status)
+func profiles(out io.Writer, server eks.Server) error {
+	all, err := server.FargateProfiles()
+	for _, profile := range all {
+		fmt.Fprintf(out, "%-26s %s\n", "  Fargate profile "+profile.Name, profile.Status)
 	}
 	return err
 }
 
 // part prints one component and reports whether it is healthy.
-func (o *statusOptions) part(ctx context.Context, p *state.Process) bool {
+func part(ctx context.Context, out io.Writer, p *state.Process) bool {
 	if !p.Alive() {
-		fmt.Fprintf(o.Out, "%-26s not running; last lines of %s:\n    %s\n", p.Name, relative(p.Log),
+		fmt.Fprintf(out, "%-26s not running; last lines of %s:\n    %s\n", p.Name, relative(p.Log),
 			strings.ReplaceAll(process.Tail(p.Log, tailLines), "\n", "\n    "))
 		return false
 	}
@@ -356,20 +345,12 @@ func (o *statusOptions) part(ctx context.Context, p *state.Process) bool {
 	if err != nil {
 		word = "not ready: " + err.Error()
 	}
-	fmt.Fprintf(o.Out, "%-26s process %-8d %s\n", p.Name, p.PID, word)
+	fmt.Fprintf(out, "%-26s process %-8d %s\n", p.Name, p.PID, word)
 	return err == nil
 }
 
 // clusterTimeout limits how long a cluster may take to start or stop.
 const clusterTimeout = 5 * time.Minute
-
-// eksOptions are the options of eks start and eks stop.
-type eksOptions struct {
-	genericiooptions.IOStreams
-	server  eks.Server
-	version string
-	start   bool
-}
 
 // newEKSCommand returns the commands that the sandbox's Terraform modules call in place of the EKS API.
 func newEKSCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -380,92 +361,71 @@ func newEKSCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.AddCommand(
 		newEKSVerb(streams, true, "start", "Start a cluster or change its version"),
 		newEKSVerb(streams, false, "stop", "Stop a cluster and remove its data"),
-		newFargateVerb(streams, true, "create-fargate-profile", "Create a Fargate profile of a cluster"),
-		newFargateVerb(streams, false, "delete-fargate-profile", "Delete a Fargate profile of a cluster"),
+		newFargateVerb(true, "create-fargate-profile", "Create a Fargate profile of a cluster"),
+		newFargateVerb(false, "delete-fargate-profile", "Delete a Fargate profile of a cluster"),
 	)
 	return cmd
 }
 
 func newEKSVerb(streams genericiooptions.IOStreams, start bool, verb, short string) *cobra.Command {
-	o := &eksOptions{IOStreams: streams, start: start}
-	cmd := newDirCommand(verb, short, &o.server.Dir, o.validate, o.run)
-	cmd.Flags().StringVar(&o.server.Name, "name", "", "name of the cluster")
-	if start {
-		cmd.Flags().StringVar(&o.version, "version", "", "Kubernetes version, for example 1.35")
-	}
-	return cmd
-}
-
-func (o *eksOptions) validate(context.Context) error {
-	if o.start && o.version == "" {
-		return errors.New("--version is required")
-	}
-	return o.server.Validate()
-}
-
-// run starts or stops the cluster.
-func (o *eksOptions) run(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
-	defer cancel()
-	if !o.start {
-		if err := o.server.Stop(ctx); err != nil {
+	var server eks.Server
+	var version string
+	cmd := newDirCommand(verb, short, &server.Dir, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+		defer cancel()
+		switch {
+		case start && version == "":
+			return errors.New("--version is required")
+		case !start:
+			if err := server.Stop(ctx); err != nil {
+				return err
+			}
+			fmt.Fprintf(streams.Out, "stopped cluster %s\n", server.Name)
+			return nil
+		}
+		if err := server.Start(ctx, version); err != nil {
 			return err
 		}
-		fmt.Fprintf(o.Out, "stopped cluster %s\n", o.server.Name)
+		fmt.Fprintf(streams.Out, "cluster %s runs Kubernetes %s at %s\n", server.Name, version, server.Endpoint())
 		return nil
+	})
+	cmd.Flags().StringVar(&server.Name, "name", "", "name of the cluster")
+	if start {
+		cmd.Flags().StringVar(&version, "version", "", "Kubernetes version, for example 1.35")
 	}
-	if err := o.server.Start(ctx, o.version); err != nil {
-		return err
-	}
-	fmt.Fprintf(o.Out, "cluster %s runs Kubernetes %s at %s\n", o.server.Name, o.version, o.server.Endpoint())
-	return nil
+	return cmd
 }
 
 // profileDuration is how long creating or deleting a Fargate profile takes. It takes minutes in EKS. It must not be zero
 // here: otherwise two operations would never overlap.
 const profileDuration = time.Second
 
-// fargateOptions are the options of eks create-fargate-profile and eks delete-fargate-profile.
-type fargateOptions struct {
-	genericiooptions.IOStreams
-	server    eks.Server
-	profile   eks.FargateProfile
-	selectors string
-	subnets   string
-	takes     time.Duration
-	create    bool
-}
-
-func newFargateVerb(streams genericiooptions.IOStreams, create bool, verb, short string) *cobra.Command {
-	o := &fargateOptions{IOStreams: streams, create: create}
-	cmd := newDirCommand(verb, short, &o.server.Dir, o.complete, o.run)
-	cmd.Flags().StringVar(&o.server.Name, "name", "", "name of the cluster")
-	cmd.Flags().StringVar(&o.profile.Name, "profile", "", "name of the Fargate profile")
-	cmd.Flags().DurationVar(&o.takes, "takes", profileDuration, "duration of the operation")
-	if create {
-		cmd.Flags().StringVar(&o.selectors, "selectors", "[]", "JSON list of objects with a namespace and optional labels")
-		cmd.Flags().StringVar(&o.subnets, "subnets", "[]", "JSON list of private subnet IDs")
-	}
-	return cmd
-}
-
-// complete parses the JSON flags and checks the names.
-func (o *fargateOptions) complete(context.Context) error {
-	if o.create {
-		if err := json.Unmarshal([]byte(o.selectors), &o.profile.Selectors); err != nil {
+func newFargateVerb(create bool, verb, short string) *cobra.Command {
+	var server eks.Server
+	var profile eks.FargateProfile
+	var selectors, subnets string
+	var takes time.Duration
+	cmd := newDirCommand(verb, short, &server.Dir, func(ctx context.Context) error {
+		if err := errors.Join(server.Validate(), profile.Validate()); err != nil {
+			return err
+		}
+		if !create {
+			return server.DeleteFargateProfile(ctx, profile.Name, takes)
+		}
+		if err := json.Unmarshal([]byte(selectors), &profile.Selectors); err != nil {
 			return fmt.Errorf("--selectors: %w", err)
 		}
-		if err := json.Unmarshal([]byte(o.subnets), &o.profile.Subnets); err != nil {
+		if err := json.Unmarshal([]byte(subnets), &profile.Subnets); err != nil {
 			return fmt.Errorf("--subnets: %w", err)
 		}
+		return server.CreateFargateProfile(ctx, profile, takes)
+	})
+	cmd.Flags().StringVar(&server.Name, "name", "", "name of the cluster")
+	cmd.Flags().StringVar(&profile.Name, "profile", "", "name of the Fargate profile")
+	cmd.Flags().DurationVar(&takes, "takes", profileDuration, "duration of the operation")
+	if create {
+		cmd.Flags().StringVar(&selectors, "selectors", "[]", "JSON list of objects with a namespace and optional labels")
+		cmd.Flags().StringVar(&subnets, "subnets", "[]", "JSON list of private subnet IDs")
 	}
-	return errors.Join(o.server.Validate(), o.profile.Validate())
-}
-
-// run creates or deletes the profile.
-func (o *fargateOptions) run(ctx context.Context) error {
-	if o.create {
-		return o.server.CreateFargateProfile(ctx, o.profile, o.takes)
-	}
-	return o.server.DeleteFargateProfile(ctx, o.profile.Name, o.takes)
+	return cmd
 }
