@@ -30,7 +30,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
 	"github.com/capt-provider/capt/test/sandbox/pki"
-	"github.com/capt-provider/capt/test/sandbox/state"
+	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
 // installDefinitions installs all CRDs and access rules, those of Cluster API and of CAPT in parallel.
@@ -402,7 +402,7 @@ func (s *Sandbox) WebhookCertDir() string { return s.servingDir(Manager) }
 // Attach returns the sandbox that another process runs in a directory. It can be used like one of this process, except that
 // Stop leaves it running, that nothing can be installed in it, and that StartComponent starts everything that was stopped.
 func Attach(dir string) (*Sandbox, error) {
-	recorded, err := state.Load(dir)
+	recorded, err := process.Load(dir)
 	if err != nil {
 		return nil, err
 	}

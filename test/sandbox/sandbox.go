@@ -33,7 +33,6 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/manifests"
 	"github.com/capt-provider/capt/test/sandbox/pki"
 	"github.com/capt-provider/capt/test/sandbox/process"
-	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
 // Sandbox is a running control plane. Its methods may be called from several goroutines.
@@ -42,13 +41,13 @@ type Sandbox struct {
 	root      string
 	dir       string
 	authority *pki.Authority
-	guard     *state.Guard
+	guard     *process.Guard
 	config    *rest.Config
 	client    client.Client
 
 	// lock guards everything below.
 	lock        sync.Mutex
-	state       state.State
+	state       process.State
 	ports       map[string]int
 	components  map[string]*component
 	kubeconfigs map[string]string
@@ -103,7 +102,7 @@ func newSandbox(options Options) (*Sandbox, error) {
 	if err := s.choosePorts(portNames()...); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	if s.guard, err = state.StartReaper(s.Binary(binaries.Sandbox), dir, !keepDir()); err != nil {
+	if s.guard, err = process.StartReaper(s.Binary(binaries.Sandbox), dir, !keepDir()); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return s, nil
@@ -173,7 +172,7 @@ func (s *Sandbox) Stop(context.Context) error {
 	s.stopped = true
 	s.lock.Unlock()
 
-	if err := state.Stop(s.dir, io.Discard); err != nil {
+	if err := process.StopAll(s.dir, io.Discard); err != nil {
 		return err // The reaper tries again.
 	}
 	err := s.guard.Release()
@@ -183,7 +182,7 @@ func (s *Sandbox) Stop(context.Context) error {
 	return err
 }
 
-// Detach keeps the sandbox running when this process ends. Its directory identifies it (state.Load).
+// Detach keeps the sandbox running when this process ends. Its directory identifies it (process.Load).
 func (s *Sandbox) Detach() error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -401,7 +400,7 @@ func (s *Sandbox) launch(ctx context.Context, c *component) error {
 
 // run starts a component and returns when it is ready.
 func (s *Sandbox) run(ctx context.Context, c *component) error {
-	record := state.Process{
+	record := process.Recorded{
 		Spec:   process.Spec{Name: c.name, Path: s.Binary(c.binary), Args: c.args(), Env: c.env, Dir: s.dir, Log: s.logPath(c.name)},
 		Health: c.health(),
 	}
@@ -449,7 +448,7 @@ func (s *Sandbox) stop(name string, grace time.Duration) error {
 		p.Stop(grace)
 		return nil
 	}
-	recorded, err := state.Load(s.dir)
+	recorded, err := process.Load(s.dir)
 	if err != nil {
 		return err
 	}
@@ -474,7 +473,7 @@ func (s *Sandbox) StopComponent(_ context.Context, name string) error {
 // taken one of them meanwhile.
 func (s *Sandbox) StartComponent(ctx context.Context, name string) error {
 	if s.attached {
-		return state.Restart(ctx, s.dir, s.logs())
+		return process.RestartAll(ctx, s.dir, s.logs())
 	}
 	c, p := s.running(name)
 	switch {

@@ -26,7 +26,6 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 	"github.com/capt-provider/capt/test/sandbox/pki"
 	"github.com/capt-provider/capt/test/sandbox/process"
-	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
 // Server is one cluster. Terraform reads the files endpoint, ca.crt and kubeconfig in its directory.
@@ -49,7 +48,7 @@ func (s Server) Validate() error {
 }
 
 // Folder is the directory of the server's files.
-func (s Server) Folder() string { return filepath.Join(state.EKS(s.Dir), s.Name) }
+func (s Server) Folder() string { return filepath.Join(process.EKS(s.Dir), s.Name) }
 
 // Endpoint is the URL of the cluster. It is empty if the cluster does not exist.
 func (s Server) Endpoint() string {
@@ -63,10 +62,10 @@ func (s Server) Endpoint() string {
 func (s Server) file(name string) string { return filepath.Join(s.Folder(), name) }
 
 // Recorded returns the record of the server, with one process. Without a server, it is not alive.
-func (s Server) Recorded() (*state.State, error) {
-	recorded, err := state.Load(s.Folder())
+func (s Server) Recorded() (*process.State, error) {
+	recorded, err := process.Load(s.Folder())
 	if errors.Is(err, fs.ErrNotExist) {
-		return &state.State{Processes: []state.Process{{Spec: process.Spec{Name: "cluster " + s.Name, Log: s.file("kube-apiserver.log"), Dir: s.Dir}}}}, nil
+		return &process.State{Processes: []process.Recorded{{Spec: process.Spec{Name: "cluster " + s.Name, Log: s.file("kube-apiserver.log"), Dir: s.Dir}}}}, nil
 	}
 	return recorded, err
 }
@@ -82,7 +81,7 @@ func (s Server) Process() (process.ID, error) {
 
 // List returns the clusters of a sandbox.
 func List(dir string) ([]Server, error) {
-	entries, err := os.ReadDir(state.EKS(dir))
+	entries, err := os.ReadDir(process.EKS(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -162,7 +161,7 @@ func (s Server) Start(ctx context.Context, version string) error {
 }
 
 // launch runs the server, on another port if another process uses the first one.
-func (s Server) launch(ctx context.Context, sandbox, recorded *state.State) error {
+func (s Server) launch(ctx context.Context, sandbox, recorded *process.State) error {
 	for attempt := 1; ; attempt++ {
 		err := s.run(ctx, sandbox, recorded)
 		// Once an endpoint was published, clients use it, so the port must not change.
@@ -174,7 +173,7 @@ func (s Server) launch(ctx context.Context, sandbox, recorded *state.State) erro
 }
 
 // check loads the sandbox and validates the version before anything is changed.
-func (s Server) check(ctx context.Context, version string) (sandbox *state.State, wanted string, err error) {
+func (s Server) check(ctx context.Context, version string) (sandbox *process.State, wanted string, err error) {
 	if err := s.Validate(); err != nil {
 		return nil, "", err
 	}
@@ -182,7 +181,7 @@ func (s Server) check(ctx context.Context, version string) (sandbox *state.State
 	if err != nil {
 		return nil, "", err
 	}
-	sandbox, err = state.Load(s.Dir)
+	sandbox, err = process.Load(s.Dir)
 	if err != nil {
 		return nil, "", fmt.Errorf("found no sandbox in %s: %w", s.Dir, err)
 	}
@@ -190,7 +189,7 @@ func (s Server) check(ctx context.Context, version string) (sandbox *state.State
 }
 
 // run starts the server and returns when it is ready. The file of the endpoint means that the cluster exists.
-func (s Server) run(ctx context.Context, sandbox, recorded *state.State) error {
+func (s Server) run(ctx context.Context, sandbox, recorded *process.State) error {
 	if recorded.Ports == nil {
 		if err := s.create(recorded); err != nil {
 			return err
@@ -207,13 +206,13 @@ func (s Server) run(ctx context.Context, sandbox, recorded *state.State) error {
 		return err
 	}
 	recorded.Ready = true
-	return errors.Join(state.WriteFile(s.file("endpoint"), []byte(config.URL())), save(nil))
+	return errors.Join(process.WriteFile(s.file("endpoint"), []byte(config.URL())), save(nil))
 }
 
 const portName = "apiserver"
 
 // create chooses what never changes once the cluster exists, because its clients rely on it: the port, certificates, the kubeconfig, and the keys in etcd.
-func (s Server) create(recorded *state.State) error {
+func (s Server) create(recorded *process.State) error {
 	port, err := process.FreePort()
 	if err != nil {
 		return err
@@ -234,7 +233,7 @@ func (s Server) create(recorded *state.State) error {
 	if err != nil {
 		return err
 	}
-	return state.WriteFile(s.file("kubeconfig"), kubeconfig)
+	return process.WriteFile(s.file("kubeconfig"), kubeconfig)
 }
 
 // lock serializes commands for one cluster.
@@ -465,5 +464,5 @@ func (s Server) writeProfile(profile FargateProfile) error {
 	if err != nil {
 		return err
 	}
-	return state.WriteFile(s.profileFile(profile.Name), append(data, '\n'))
+	return process.WriteFile(s.profileFile(profile.Name), append(data, '\n'))
 }

@@ -29,7 +29,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/test/sandbox/state"
+	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
 // Load reads a file, a directory with a kustomization, or a directory of YAML files.
@@ -91,7 +91,7 @@ func Cached(file, dir string, sources ...string) ([]*unstructured.Unstructured, 
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, err
 	}
-	return objects, state.WriteFile(file, data)
+	return objects, process.WriteFile(file, data)
 }
 
 // Set has the manifests of a component in the order of their installation: namespaces before the objects in them, and CRDs before objects

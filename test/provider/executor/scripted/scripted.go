@@ -31,7 +31,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/capt-provider/capt/test/provider/executor"
-	"github.com/capt-provider/capt/test/sandbox/state"
+	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
 // annotationExternalName names the Terraform workspace of a Workspace before it is selected.
@@ -591,7 +591,7 @@ func write(path string, content any) error {
 	if err != nil {
 		return err
 	}
-	return state.WriteFile(path, data)
+	return process.WriteFile(path, data)
 }
 
 // Operation is what an Executor was asked for.

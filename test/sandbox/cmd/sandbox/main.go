@@ -29,7 +29,6 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 	"github.com/capt-provider/capt/test/sandbox/eks"
 	"github.com/capt-provider/capt/test/sandbox/process"
-	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
 // errReported ends a command whose failure has already been printed.
@@ -120,7 +119,7 @@ func commandLine(verb, dir string) string {
 // isRunning reports whether a complete sandbox runs in a directory. A sandbox of which only some components run is an
 // error that names the command which repairs it.
 func isRunning(dir string) (bool, error) {
-	recorded, err := state.Load(dir)
+	recorded, err := process.Load(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -199,26 +198,26 @@ func newDownCommand(streams genericiooptions.IOStreams) *cobra.Command {
 // down stops the processes that the sandbox in a directory has recorded, and removes the directory. A directory without
 // a record is not a sandbox and is not touched.
 func down(dir string, out io.Writer) error {
-	if _, err := state.Load(dir); errors.Is(err, fs.ErrNotExist) {
+	if _, err := process.Load(dir); errors.Is(err, fs.ErrNotExist) {
 		fmt.Fprintf(out, "Found no sandbox in %s.\n", relative(dir))
 		return nil
 	}
-	if err := state.Remove(dir, out); err != nil {
+	if err := process.Remove(dir, out); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "Removed the sandbox in %s.\n", relative(dir))
 	return nil
 }
 
-// newReapCommand is hidden (see state.StartReaper). Signals that end its owner must not end it.
+// newReapCommand is hidden (see process.StartReaper). Signals that end its owner must not end it.
 func newReapCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	var (
 		dir    string
 		remove bool
 	)
-	cmd := newDirCommand(state.ReapVerb, "Clean up after a sandbox when standard input is closed", &dir, func(context.Context) error {
+	cmd := newDirCommand(process.ReapVerb, "Clean up after a sandbox when standard input is closed", &dir, func(context.Context) error {
 		signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-		return state.Reap(streams.In, streams.Out, dir, remove)
+		return process.Reap(streams.In, streams.Out, dir, remove)
 	})
 	cmd.Hidden = true
 	_ = cmd.MarkFlagRequired("dir")
@@ -234,11 +233,11 @@ func newRestartCommand(streams genericiooptions.IOStreams) *cobra.Command {
 
 // restarted starts what has ended. What runs is not touched.
 func restarted(ctx context.Context, dir string, out io.Writer) error {
-	err := state.Restart(ctx, dir, out)
+	err := process.RestartAll(ctx, dir, out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("found no sandbox in %s", relative(dir))
-	case errors.Is(err, state.ErrIncomplete):
+	case errors.Is(err, process.ErrIncomplete):
 		return fmt.Errorf("the sandbox in %s never finished starting; remove it with: %s", relative(dir), commandLine("down", dir))
 	case err != nil:
 		return err
@@ -293,7 +292,7 @@ func newStatusCommand(streams genericiooptions.IOStreams) *cobra.Command {
 
 // status prints one line per component. It fails if a component is not running or not ready.
 func status(ctx context.Context, out io.Writer, dir string) error {
-	recorded, err := state.Load(dir)
+	recorded, err := process.Load(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("found no sandbox in %s", relative(dir))
 	}
@@ -335,7 +334,7 @@ func profiles(out io.Writer, server eks.Server) error {
 }
 
 // part prints one component and reports whether it is healthy.
-func part(ctx context.Context, out io.Writer, p *state.Process) bool {
+func part(ctx context.Context, out io.Writer, p *process.Recorded) bool {
 	if !p.Alive() {
 		fmt.Fprintf(out, "%-26s not running; last lines of %s:\n    %s\n", p.Name, relative(p.Log),
 			strings.ReplaceAll(process.Tail(p.Log, tailLines), "\n", "\n    "))
