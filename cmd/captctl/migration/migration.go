@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migration is captctl migrate: one file per subcommand.
+// Package migration is captctl migrate.
 package migration
 
 import (

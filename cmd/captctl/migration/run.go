@@ -19,7 +19,6 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
-	"github.com/capt-provider/capt/migrate/backup"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -281,7 +280,7 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	options.Backup = backup.Writer(connected, cmp.Or(o.backup, backup.DefaultFile(p.ID)), p, o.Clock)
+	options.Backup = apply.BackupWriter(connected, cmp.Or(o.backup, apply.DefaultBackupFile(p.ID)), p, o.Clock)
 	rest := slices.ContainsFunc(p.Units, func(unit plan.Unit) bool {
 		_, named := writes[unit.Name()]
 		return !named && unit.State == plan.Adoptable && (fleet == nil || fleet.RemainingWrites(p, &unit, status.Run{}) > 0)
