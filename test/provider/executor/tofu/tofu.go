@@ -218,16 +218,15 @@ func (c *cli) Plan(ctx context.Context, o executor.RunOptions) (bool, error) {
 }
 
 func (c *cli) Apply(ctx context.Context, o executor.RunOptions) error {
-	args, err := c.arguments(o, "apply", "-no-color", "-auto-approve", "-input=false")
-	if err != nil {
-		return err
-	}
-	_, err = c.run(ctx, args...)
-	return err
+	return c.change(ctx, "apply", o)
 }
 
 func (c *cli) Destroy(ctx context.Context, o executor.RunOptions) error {
-	args, err := c.arguments(o, "destroy", "-no-color", "-auto-approve", "-input=false")
+	return c.change(ctx, "destroy", o)
+}
+
+func (c *cli) change(ctx context.Context, verb string, o executor.RunOptions) error {
+	args, err := c.arguments(o, verb, "-no-color", "-auto-approve", "-input=false")
 	if err != nil {
 		return err
 	}
