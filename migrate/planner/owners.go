@@ -90,9 +90,9 @@ func byUID(decisions *migrate.Decisions) decisionIndex {
 	return by
 }
 
-func newFleet(s *migrate.Snapshot, options Options) *fleet {
+func newFleet(s *migrate.Snapshot, decisions *migrate.Decisions, mustPassGate map[types.UID]bool) *fleet {
 	f := &fleet{
-		Snapshot: s, decided: byUID(options.Decisions), mustPassGate: options.mustPassGate,
+		Snapshot: s, decided: byUID(decisions), mustPassGate: mustPassGate,
 		clusters:     byKey(s.Clusters),
 		captClusters: byKey(s.CAPTClusters),
 		templates:    byKey(s.Templates),

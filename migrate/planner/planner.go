@@ -16,7 +16,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"gonum.org/v1/gonum/graph"
 	"gonum.org/v1/gonum/graph/simple"
@@ -39,25 +38,21 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// Options say what to plan.
-type Options struct {
-	Decisions *migrate.Decisions
-	Now       time.Time
-	// mustPassGate are owners that must pass the render gate even if they are helpers, or adopted: an interrupted apply may have done that.
-	mustPassGate map[types.UID]bool
+// New plans the adoption of a fleet. It is pure: the same snapshot and decisions give the same plan. The plan assigns each owner at most one
+// WorkspaceTemplateApply, and each of those at most one Workspace. What the evidence does not decide is a finding, and its unit has no steps.
+func New(s *migrate.Snapshot, decisions *migrate.Decisions) (*plan.Plan, error) {
+	return newPlan(s, decisions, nil)
 }
 
-// New plans the adoption of a fleet. It is pure: the same snapshot and options give the same plan. The plan assigns each owner at most one
-// WorkspaceTemplateApply, and each of those at most one Workspace. What the evidence does not decide is a finding, and its unit has no steps.
-func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
-	f := newFleet(s, options)
-	decisions := ptr.Deref(options.Decisions, migrate.Decisions{})
-	if err := f.unknownDecisions(decisions); err != nil {
+// newPlan is New with owners that must pass the render gate even if they are helpers, or adopted: an interrupted apply may have done that.
+func newPlan(s *migrate.Snapshot, decisions *migrate.Decisions, mustPassGate map[types.UID]bool) (*plan.Plan, error) {
+	f, made := newFleet(s, decisions, mustPassGate), ptr.Deref(decisions, migrate.Decisions{})
+	if err := f.unknownDecisions(made); err != nil {
 		return nil, err
 	}
 	f.resolve()
 	tooMany := f.tooManyNamespaces()
-	p := &plan.Plan{ClusterUID: s.ClusterUID, Created: metav1.NewTime(options.Now), Namespace: s.Namespace, Decisions: options.Decisions}
+	p := &plan.Plan{ClusterUID: s.ClusterUID, Created: metav1.NewTime(s.Taken), Namespace: s.Namespace, Decisions: decisions}
 	var owners []migrate.Finding
 	for _, group := range f.groupByCluster() {
 		unit, err := f.planUnit(group)
@@ -70,7 +65,7 @@ func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
 		}
 	}
 	slices.SortFunc(p.Units, func(a, b plan.Unit) int { return strings.Compare(a.Name(), b.Name()) })
-	p.Findings = slices.Concat(mergeConflicts(owners), f.unusedDecisions(decisions), tooMany, grantedPermissions(p.Units), f.invalidEndpoints(), f.pendingChanges())
+	p.Findings = slices.Concat(mergeConflicts(owners), f.unusedDecisions(made), tooMany, grantedPermissions(p.Units), f.invalidEndpoints(), f.pendingChanges())
 	return p, p.Seal()
 }
 
@@ -200,7 +195,7 @@ func Current(s *migrate.Snapshot, decisions *migrate.Decisions) *migrate.Decisio
 	if decisions == nil {
 		return nil
 	}
-	f := newFleet(s, Options{})
+	f := newFleet(s, nil, nil)
 	known, adopted := f.knownObjects(), f.adoptedWorkspaces()
 	current := *decisions
 	current.Owners = slices.DeleteFunc(slices.Clone(decisions.Owners), func(d migrate.OwnerDecision) bool {
@@ -640,7 +635,7 @@ func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit)
 		member := &unit.Members[i]
 		mustPassGate[member.Object.UID] = member.State == migrate.Adoptable && member.Workspace != nil
 	}
-	current, err := New(s, Options{Decisions: decisionsAbout(unit, decisions), Now: s.Taken, mustPassGate: mustPassGate})
+	current, err := newPlan(s, decisionsAbout(unit, decisions), mustPassGate)
 	if err != nil {
 		return fmt.Errorf("%s changed since the plan was created: %w. Create a new plan", unit.Name(), err)
 	}

@@ -109,7 +109,7 @@ func Survey(ctx context.Context, o Options) (*Fleet, error) {
 		decisions = EarlierDecisions(f.Journals, snapshot)
 	}
 	progress.Phase("Planning", 0)
-	if f.Plan, err = planner.New(snapshot, planner.Options{Decisions: decisions, Now: now}); err != nil {
+	if f.Plan, err = planner.New(snapshot, decisions); err != nil {
 		return nil, err
 	}
 	if err := cmp.Or(f.Only(o.Units), f.Seal()); err != nil {

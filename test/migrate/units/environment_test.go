@@ -94,7 +94,7 @@ func (env *environment) plan(decisions *migrate.Decisions) *plan.Plan {
 	env.Helper()
 	snapshot, err := migrate.Read(env.Context(), env.captctl, "", time.Now())
 	require.NoError(env, err)
-	p, err := planner.New(snapshot, planner.Options{Decisions: decisions, Now: time.Now()})
+	p, err := planner.New(snapshot, decisions)
 	require.NoError(env, err)
 	return p
 }
