@@ -83,7 +83,7 @@ func newRun(p *plan.Plan, o Options) *run {
 	o.Wait = cmp.Or(o.Wait, DefaultWait)
 	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
 	o.Progress = cmp.Or[migrate.Progress](o.Progress, migrate.Silent{})
-	r := &run{Options: o, plan: p, reads: migrate.RetryingReader(o.Reader), results: map[string]*UnitResult{}}
+	r := &run{Options: o, plan: p, reads: migrate.RetryingReader(o.Client), results: map[string]*UnitResult{}}
 	r.journal = &journalWriter{reader: r.reads, namespace: o.Namespace, clock: o.Clock}
 	return r
 }
@@ -148,7 +148,7 @@ func (r *run) runUnits(ctx context.Context, phase string, units []*plan.Unit, be
 		r.writes = lock.NewWriter(client.NewDryRunClient(r.Client), func() error { return nil }, r.FixClusterEndpoints)
 	} else {
 		held, working, err := lock.Acquire(ctx, lock.Options{
-			Client: r.Client, Reader: r.Reader, Namespace: r.Namespace, Identity: identity, Duration: r.LeaseDuration,
+			Client: r.Client, Namespace: r.Namespace, Identity: identity, Duration: r.LeaseDuration,
 			Waiting: func(other lock.Holder) {
 				r.Progress.Phase(fmt.Sprintf("Waiting for the Lease of %s", other), 0)
 			},
@@ -356,8 +356,7 @@ const DefaultWait = 5 * time.Minute
 
 // Options say how to apply a plan, or roll it back.
 type Options struct {
-	Client    client.Client
-	Reader    client.Reader // Reader reads from the API server itself.
+	Client    client.Client // Client reads from the API server itself.
 	Namespace string        // Namespace of the Lease and the journal.
 	// Units are the names of the units to work on; all of the plan if it is empty. Apply rejects one that the plan does not adopt.
 	Units       []string

@@ -69,7 +69,7 @@ func label(name string) plan.Field {
 
 func (env *environment) options(units ...string) Options {
 	return Options{
-		Client: env.WithWatch, Reader: env.WithWatch, Namespace: namespace, Units: units, Wait: 3 * time.Second, LeaseDuration: time.Minute,
+		Client: env.WithWatch, Namespace: namespace, Units: units, Wait: 3 * time.Second, LeaseDuration: time.Minute,
 		Backup: func(context.Context, *Backup) (*Backup, error) { return &Backup{}, nil },
 		Check:  func(context.Context) error { return nil },
 		Gate:   func(context.Context, *plan.Unit) error { env.gates++; return nil },

@@ -108,7 +108,7 @@ func TestAPlanOfAnotherManagementClusterIsRejected(t *testing.T) {
 	require.NoError(t, p.Seal())
 	none := func(context.Context) error { t.Error("it must not come so far"); return nil }
 	options := Options{
-		Client: c, Reader: c, Namespace: "capt-system", Check: none,
+		Client: c, Namespace: "capt-system", Check: none,
 		Backup: func(ctx context.Context, _ *Backup) (*Backup, error) { return nil, none(ctx) },
 		Gate:   func(ctx context.Context, _ *plan.Unit) error { return none(ctx) },
 	}

@@ -50,8 +50,7 @@ var errTaken = errors.New("another run has taken the lock")
 
 // Options of a lock.
 type Options struct {
-	Client    client.Client
-	Reader    client.Reader // Reader reads from the API server itself.
+	Client    client.Client // Client reads from the API server itself.
 	Namespace string
 	Identity  string        // Identity of this run.
 	Duration  time.Duration // Duration of the lease, rounded up to whole seconds; zero means DefaultDuration.
@@ -116,7 +115,7 @@ func Acquire(ctx context.Context, o Options) (*Lock, context.Context, error) {
 // again once it has its Lease: of two runs that begin at the same time, at least the second one finds the Lease of the other.
 func (l *Lock) requireOneNamespace(ctx context.Context) error {
 	leases := &coordinationv1.LeaseList{}
-	if err := migrate.RetryingReader(l.Reader).List(ctx, leases, client.MatchingLabels{label: Name}); err != nil {
+	if err := migrate.RetryingReader(l.Client).List(ctx, leases, client.MatchingLabels{label: Name}); err != nil {
 		return fmt.Errorf("looking for journals in other namespaces: %w", err)
 	}
 	for i := range leases.Items {
@@ -208,7 +207,7 @@ func (l *leases) Leases(string) coordinationv1client.LeaseInterface { return l }
 func (l *leases) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{}
 	read := func(ctx context.Context) error {
-		return l.Reader.Get(ctx, client.ObjectKey{Namespace: l.Namespace, Name: name}, lease)
+		return l.Client.Get(ctx, client.ObjectKey{Namespace: l.Namespace, Name: name}, lease)
 	}
 	if l.holding() {
 		_, err := l.send(func() error { return read(ctx) })

@@ -153,7 +153,7 @@ func (r *runOptions) options(connected client.Client, p *plan.Plan, before check
 		wait = 30 * time.Minute
 	}
 	return apply.Options{
-		Client: connected, Reader: connected, Namespace: r.journal, Units: r.selected(), Concurrency: r.concurrency, MaxFailures: r.maxFailures,
+		Client: connected, Namespace: r.journal, Units: r.selected(), Concurrency: r.concurrency, MaxFailures: r.maxFailures,
 		DryRun: r.DryRun(), Wait: wait, LeaseDuration: r.lease, Clock: r.Clock, Progress: r.Progress(r.output.Format()),
 		FixClusterEndpoints: r.fixEndpoints, Prove: r.prove,
 		Check: func(ctx context.Context) error {

@@ -75,7 +75,7 @@ func (env *environment) optionsFor(p *plan.Plan) apply.Options {
 	env.Helper()
 	file := filepath.Join(env.backups(), apply.DefaultBackupFile(p.ID))
 	return apply.Options{
-		Client: env.captctl, Reader: env.captctl, Namespace: journalNamespace, LeaseDuration: 10 * time.Second, Wait: time.Minute,
+		Client: env.captctl, Namespace: journalNamespace, LeaseDuration: 10 * time.Second, Wait: time.Minute,
 		Backup: apply.BackupWriter(env.captctl, file, p, clock.RealClock{}),
 		Check:  func(context.Context) error { return nil },
 		Gate:   apply.Gate(env.captctl, p, clock.RealClock{}),
