@@ -27,10 +27,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation/ownership"
 	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/captcluster"
 	"github.com/capt-provider/capt/controllers/captcontrolplane"
@@ -198,8 +198,8 @@ func setupTemplates(ctx context.Context, mgr ctrl.Manager, e engine.Engine, opti
 
 // indexClusters indexes Clusters by the objects that they refer to.
 func indexClusters(ctx context.Context, mgr ctrl.Manager) error {
-	keys := func(cluster client.Object) []string { return ownership.ClusterKeys(cluster.(*clusterv1.Cluster)) }
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &clusterv1.Cluster{}, ownership.ClusterIndex, keys); err != nil {
+	keys := func(cluster client.Object) []string { return claim.ClusterKeys(cluster.(*clusterv1.Cluster)) }
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &clusterv1.Cluster{}, claim.ClusterIndex, keys); err != nil {
 		return fmt.Errorf("indexing Clusters: %w", err)
 	}
 	return nil

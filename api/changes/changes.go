@@ -21,7 +21,6 @@ import (
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/applies"
 )
 
 // Workspace is a Workspace, and what would change in it.
@@ -68,12 +67,12 @@ func (w *Workspace) because(blocked *desired.Blocked) {
 // newWorkspace returns the recorded Workspace of a unit.
 func newWorkspace(u *Unit) Workspace {
 	apply := u.Apply()
-	w := Workspace{Name: applies.RecordedWorkspace(apply), Apply: validation.KeyOf(apply).String(), Template: apply.TemplateKey().String(), Action: ActionBlocked}
+	w := Workspace{Name: validation.RecordedWorkspace(apply), Apply: naming.KeyOf(apply).String(), Template: apply.TemplateKey().String(), Action: ActionBlocked}
 	if ref := apply.Status.WorkspaceRef; ref != nil {
 		w.Namespace = ref.Namespace
 	}
 	if u.Cluster != nil {
-		w.Cluster = validation.KeyOf(u.Cluster).String()
+		w.Cluster = naming.KeyOf(u.Cluster).String()
 	}
 	return w
 }
@@ -119,6 +118,9 @@ func (f *Fleet) compareContent(u *Unit, w *Workspace) error {
 	if blocked := notWritten(subject); blocked != nil {
 		if w.because(blocked); len(subject.RenderErrors) > 0 && blocked.Reason == infrav1.TemplateInvalidReason {
 			w.Action = ActionInvalid
+		}
+		if u.Queued { // The WorkspaceTemplateApply does not exist before, and reports nothing.
+			w.Reason, w.Message = queued().Reason, queued().Message+", and when this is corrected: "+w.Message
 		}
 		return nil
 	}
@@ -182,9 +184,14 @@ func (f *Fleet) notNow(u *Unit, subject *desired.Workspace, changes bool) *desir
 		return &desired.Blocked{Reason: infrav1.WaitingForApprovalReason, Message: "written as the rollout policy of the template allows: after its preview, or when content " + subject.Rendered.Revision + " is approved"}
 	}
 	if u.Queued {
-		return &desired.Blocked{Reason: controlplanev1.FargateProfileCreatingReason, Message: "written when Terraform has changed the other Fargate profiles of the Cluster"}
+		return queued()
 	}
 	return nil
+}
+
+// queued is why a Fargate profile is not created yet.
+func queued() *desired.Blocked {
+	return &desired.Blocked{Reason: controlplanev1.FargateProfileCreatingReason, Message: "written when Terraform has changed the other Fargate profiles of the Cluster"}
 }
 
 func (f *Fleet) policyOf(subject *desired.Workspace) infrav1.WorkspaceTemplateRollout {
@@ -202,7 +209,7 @@ func (f *Fleet) workspace(u *Unit) (*desired.Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &desired.Workspace{Apply: apply, Template: template, Name: applies.WorkspaceName(apply, template)}
+	w := &desired.Workspace{Apply: apply, Template: template, Name: validation.WorkspaceName(apply, template)}
 	if w.Live, err = f.live(w, u.deleting()); err != nil {
 		return nil, err
 	}
@@ -222,7 +229,9 @@ func (f *Fleet) workspace(u *Unit) (*desired.Workspace, error) {
 		}
 	}
 	if apply.Status.WorkspaceRef == nil {
-		w.OwnerMissing = f.ownerMissing(apply, maxOwners)
+		if w.OwnerMissing, err = desired.MissingOwner(apply, f.readOwner); err != nil {
+			return nil, err
+		}
 	}
 	w.Findings = w.Compare()
 	return w, nil

@@ -11,12 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation/applies"
-	"github.com/capt-provider/capt/api/validation/ownership"
+	"github.com/capt-provider/capt/api/validation"
 )
 
 // deleting reports whether the WorkspaceTemplateApply is being deleted, or its owner deletes it.
@@ -56,9 +56,11 @@ func (f *Fleet) compareDeletion(u *Unit, w *Workspace) error {
 		w.Reason, w.Message = infrav1.DeletingReason, fmt.Sprintf("Workspace %s is kept: it is not recorded for this object", subject.Name)
 	case subject.Live.GetDeletionTimestamp() != nil:
 		w.Reason, w.Message = infrav1.WaitingForWorkspaceDeletionReason, "the Workspace is being deleted"
-	case f.dependents(u.Live) != nil:
-		w.because(f.dependents(u.Live))
 	default:
+		if waiting := desired.WaitingForDependents(u.Live, f.in(u.Live.Namespace)); waiting != nil {
+			w.because(waiting)
+			return nil
+		}
 		w.Action, w.Message = ActionDestroy, u.whyDeleted()
 	}
 	return nil
@@ -79,7 +81,7 @@ func (f *Fleet) ownerHeld(u *Unit) *desired.Blocked {
 	if !u.ownerDeleted() {
 		return nil
 	}
-	if isProtected(u.Owner) {
+	if desired.IsDeletionProtected(u.Owner) {
 		return desired.DeletionProtected("")
 	}
 	if desired.AllowsDelete(u.Owner) {
@@ -88,15 +90,10 @@ func (f *Fleet) ownerHeld(u *Unit) *desired.Blocked {
 	return desired.HeldByClusters(f.referring(u.Owner), "this object")
 }
 
-func isProtected(object any) bool {
-	owner, ok := object.(interface{ IsDeletionProtected() bool })
-	return ok && owner.IsDeletionProtected()
-}
-
 // referring returns the Clusters that refer to an object.
 func (f *Fleet) referring(object metav1.Object) (found []*clusterv1.Cluster) {
 	for i := range f.Clusters {
-		if ownership.RefersTo(&f.Clusters[i], object) {
+		if claim.RefersTo(&f.Clusters[i], object) {
 			found = append(found, &f.Clusters[i])
 		}
 	}
@@ -110,27 +107,23 @@ func (f *Fleet) ownerWaits(u *Unit) *desired.Blocked {
 	if !u.ownerDeleted() || !u.Live.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	var others []infrav1.WorkspaceTemplateApply
-	for _, apply := range f.in(u.Live.Namespace) {
-		if apply.Name != u.Live.Name && metav1.IsControlledBy(&apply, u.Owner) {
-			others = append(others, apply)
+	if owner, ok := u.Owner.(*infrav1.CAPTCluster); ok {
+		if waiting := desired.WaitingForControlPlanes(f.controlPlanesOf(owner)); waiting != nil {
+			return waiting
 		}
 	}
-	switch owner := u.Owner.(type) {
-	case *infrav1.CAPTCluster:
-		if names := f.controlPlanesOf(owner); len(names) > 0 {
-			return &desired.Blocked{Reason: infrav1.WaitingForControlPlaneDeletionReason, Message: fmt.Sprintf("waiting for the deletion of CAPTControlPlane %s, which uses the VPC", strings.Join(names, ", "))}
+	var helpers []infrav1.WorkspaceTemplateApply
+	for _, apply := range f.in(u.Live.Namespace) {
+		if u.Obsolete || apply.Name == u.Live.Name || !metav1.IsControlledBy(&apply, u.Owner) {
+			continue
 		}
-	case *controlplanev1.CAPTControlPlane:
-		for i := range others {
-			switch {
-			case u.Obsolete:
-			case others[i].Labels[naming.SerializeLabel] == naming.FargateProfilesGroup:
-				return &desired.Blocked{Reason: controlplanev1.FargateProfileDeletingReason, Message: "the control plane is deleted after its Fargate profiles"}
-			default:
-				return &desired.Blocked{Reason: infrav1.WaitingForWorkspaceTemplateApplyDeletionReason, Message: fmt.Sprintf("waiting for WorkspaceTemplateApply %s to be deleted", others[i].Name)}
-			}
+		if apply.Labels[naming.SerializeLabel] == naming.FargateProfilesGroup {
+			return &desired.Blocked{Reason: controlplanev1.FargateProfileDeletingReason, Message: "the control plane is deleted after its Fargate profiles"}
 		}
+		helpers = append(helpers, apply)
+	}
+	if next := desired.NextToDelete(u.Live, helpers); !slices.Contains(next, u.Live) {
+		return desired.WaitingForDeletion(next)
 	}
 	return nil
 }
@@ -155,35 +148,14 @@ func (f *Fleet) controlPlanesOf(c *infrav1.CAPTCluster) (names []string) {
 // applyHeld returns why the deletion of the WorkspaceTemplateApply destroys nothing.
 func (f *Fleet) applyHeld(u *Unit) *desired.Blocked {
 	apply := u.Live
-	if conflict := applies.RetainConflict(apply, f.in(apply.Namespace)); conflict != "" {
+	if conflict := validation.RetainConflict(apply, f.in(apply.Namespace)); conflict != "" {
 		return &desired.Blocked{Reason: infrav1.DeletionPolicyConflictReason, Message: conflict}
 	}
-	if own := u.Owner != nil && !u.Obsolete; own && isProtected(u.Owner) {
+	if own := u.Owner != nil && !u.Obsolete; own && desired.IsDeletionProtected(u.Owner) {
 		controller := metav1.GetControllerOf(apply)
 		if controller != nil && controller.UID == u.Owner.GetUID() {
 			return desired.DeletionProtected(controller.Kind + " " + controller.Name)
 		}
 	}
 	return nil
-}
-
-// dependents returns the WorkspaceTemplateApplies whose Workspaces are destroyed first, as a reason to wait.
-func (f *Fleet) dependents(apply *infrav1.WorkspaceTemplateApply) *desired.Blocked {
-	var dependents []string
-	for _, other := range f.Applies {
-		waits := slices.ContainsFunc(other.Spec.WaitForWorkspaces, func(d infrav1.WorkspaceDependency) bool {
-			key := other.DependencyKey(d)
-			return key.Namespace == apply.Namespace && key.Name == apply.Spec.WorkspaceName
-		})
-		mayHaveOne := other.Status.WorkspaceRef != nil || !other.DeletionTimestamp.IsZero() && slices.Contains(other.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
-		if waits && other.Namespace == apply.Namespace && other.UID != apply.UID && mayHaveOne {
-			dependents = append(dependents, other.Name)
-		}
-	}
-	if len(dependents) == 0 {
-		return nil
-	}
-	slices.Sort(dependents)
-	return &desired.Blocked{Reason: infrav1.WaitingForDependentsReason, Message: fmt.Sprintf(
-		"Workspace %s is destroyed after its dependents: waiting for the deletion of WorkspaceTemplateApply %s", apply.Spec.WorkspaceName, strings.Join(dependents, ", "))}
 }

@@ -5,11 +5,9 @@ package changes
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -25,8 +23,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/consumption"
-	"github.com/capt-provider/capt/api/validation/ownership"
 )
 
 // Source reads the objects that are needed one by one. A nil object does not exist.
@@ -86,7 +82,7 @@ func (f *Fleet) Units(cluster string) (found []Unit, err error) {
 	owned := map[types.NamespacedName]bool{}
 	add := func(units []Unit, err error) error {
 		for _, u := range units {
-			owned[validation.KeyOf(u.Apply())] = true
+			owned[naming.KeyOf(u.Apply())] = true
 		}
 		found = append(found, units...)
 		return err
@@ -111,7 +107,7 @@ func (f *Fleet) Units(cluster string) (found []Unit, err error) {
 		}
 	}
 	slices.SortFunc(found[rest:], func(a, b Unit) int {
-		return cmp.Compare(validation.KeyOf(a.Live).String(), validation.KeyOf(b.Live).String())
+		return cmp.Compare(naming.KeyOf(a.Live).String(), naming.KeyOf(b.Live).String())
 	})
 	return found, nil
 }
@@ -131,10 +127,10 @@ func (f *Fleet) cluster(namespace, name string) *clusterv1.Cluster {
 
 // group returns the Cluster below which an owner is listed: the one that owns it, or that refers to it; nil without one.
 func (f *Fleet) group(owner validation.Owner) *clusterv1.Cluster {
-	if c := f.cluster(owner.GetNamespace(), validation.OwnerCluster(owner)); c != nil {
+	if c := f.cluster(owner.GetNamespace(), claim.OwnerCluster(owner)); c != nil {
 		return c
 	}
-	if i := slices.IndexFunc(f.Clusters, func(c clusterv1.Cluster) bool { return ownership.RefersTo(&c, owner) }); i >= 0 {
+	if i := slices.IndexFunc(f.Clusters, func(c clusterv1.Cluster) bool { return claim.RefersTo(&c, owner) }); i >= 0 {
 		return &f.Clusters[i]
 	}
 	return nil
@@ -209,7 +205,7 @@ func (f *Fleet) permitted(key types.NamespacedName, namespace string) (*infrav1.
 	return template, nil
 }
 
-func (f *Fleet) templateFacts(ref infrav1.WorkspaceTemplateReference, namespace string, fields []consumption.TypedField) *desired.TemplateFacts {
+func (f *Fleet) templateFacts(ref infrav1.WorkspaceTemplateReference, namespace string, fields []validation.TypedField) *desired.TemplateFacts {
 	key := ref.Key(namespace)
 	template, err := f.permitted(key, namespace)
 	facts := desired.Template(key, template, err, fields)
@@ -242,11 +238,11 @@ func (f *Fleet) unit(cluster *clusterv1.Cluster, object validation.Owner, kind, 
 }
 
 func (f *Fleet) vpcUnit(cluster *clusterv1.Cluster, c *infrav1.CAPTCluster) (u Unit, err error) {
-	vpc := &desired.VPC{CAPTCluster: c, Cluster: f.cluster(c.Namespace, validation.OwnerCluster(c))}
-	want := claim.ExpectationOfCAPTCluster(c, validation.ClusterName(c))
+	vpc := &desired.VPC{CAPTCluster: c, Cluster: f.cluster(c.Namespace, claim.OwnerCluster(c))}
+	want := claim.ExpectationOfCAPTCluster(c, claim.ClusterName(c))
 	vpc.Existing = f.find(c, c.Spec.WorkspaceTemplateApplyRef, want)
 	template := c.Spec.VPC.Template
-	vpc.Template = f.templateFacts(template.Ref, c.Namespace, consumption.VPCFields(&c.Spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
+	vpc.Template = f.templateFacts(template.Ref, c.Namespace, validation.VPCFields(&c.Spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
 	name := types.NamespacedName{Namespace: c.Namespace, Name: cmp.Or(c.Spec.WorkspaceTemplateApplyRef.Name, want.SchemeName)}
 	u, err = f.unit(cluster, c, "CAPTCluster", naming.CAPTClusterFieldManager, vpc.Existing, name, vpc)
 	u.template = template.Ref
@@ -255,12 +251,12 @@ func (f *Fleet) vpcUnit(cluster *clusterv1.Cluster, c *infrav1.CAPTCluster) (u U
 
 // controlPlane returns a control plane with the facts about it.
 func (f *Fleet) controlPlane(c *controlplanev1.CAPTControlPlane) *desired.ControlPlane {
-	d := desired.NewControlPlane(c, f.cluster(c.Namespace, validation.OwnerCluster(c)), nil)
+	d := desired.NewControlPlane(c, f.cluster(c.Namespace, claim.OwnerCluster(c)), nil)
 	if d.Cluster != nil && desired.HasCAPTCluster(d.Cluster) {
 		d.CAPTCluster = f.CAPTClusters[types.NamespacedName{Namespace: c.Namespace, Name: d.Cluster.Spec.InfrastructureRef.Name}]
 	}
-	d.Existing = f.find(c, c.Spec.WorkspaceTemplateApplyRef, claim.ExpectationOfControlPlane(c, validation.ClusterName(c)))
-	d.Template = f.templateFacts(c.Spec.WorkspaceTemplateRef, c.Namespace, consumption.ControlPlaneFields(c))
+	d.Existing = f.find(c, c.Spec.WorkspaceTemplateApplyRef, claim.ExpectationOfControlPlane(c, claim.ClusterName(c)))
+	d.Template = f.templateFacts(c.Spec.WorkspaceTemplateRef, c.Namespace, validation.ControlPlaneFields(c))
 	if d.Cluster != nil && c.DeletionTimestamp.IsZero() {
 		objects := &graph.Objects{ControlPlane: c, Cluster: d.Cluster, CAPTCluster: d.CAPTCluster, Applies: sorted(f.Applies)}
 		d.Cycle, d.CycleBlocks = objects.Cycle()
@@ -288,7 +284,7 @@ func (f *Fleet) profiles(d *desired.ControlPlane, controlPlane *Unit) (found []U
 	c, names := d.ControlPlane, map[string]bool{}
 	all := f.in(c.Namespace)
 	owned, busy := profilesOf(c, all)
-	ready := controlPlane.Blocked == nil && !controlPlane.pending && isUpToDate(d.Apply)
+	ready := controlPlane.Blocked == nil && !controlPlane.pending && desired.IsUpToDate(d.Apply)
 	wanted := wantedProfiles(d)
 	for i := range wanted {
 		profile := &wanted[i]
@@ -334,16 +330,10 @@ func profilesOf(c *controlplanev1.CAPTControlPlane, all []infrav1.WorkspaceTempl
 	for i := range all {
 		if apply := &all[i]; apply.Labels[naming.SerializeLabel] == naming.FargateProfilesGroup && metav1.IsControlledBy(apply, c) {
 			owned[cmp.Or(apply.Spec.Variables[naming.ProfileVariable], apply.Name)] = apply
-			busy = busy || !isUpToDate(apply)
+			busy = busy || !desired.IsUpToDate(apply)
 		}
 	}
 	return owned, busy
-}
-
-// isUpToDate reports whether Terraform has applied a WorkspaceTemplateApply, which may not exist, as it is now.
-func isUpToDate(apply *infrav1.WorkspaceTemplateApply) bool {
-	return apply != nil && apply.DeletionTimestamp.IsZero() && apply.Status.ObservedGeneration == apply.Generation &&
-		meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.ReadyCondition)
 }
 
 // pausedBy returns why a unit is paused; empty if it is not.
@@ -357,7 +347,7 @@ func (f *Fleet) pausedBy(u *Unit) string {
 
 // olderClaim returns the other WorkspaceTemplateApply with an older claim to the Workspace.
 func (f *Fleet) olderClaim(w *desired.Workspace) string {
-	if w.Name == "" || w.Live != nil && w.Live.GetAnnotations()[naming.ClaimAnnotation] == naming.Claim(validation.KeyOf(w.Apply)) {
+	if w.Name == "" || w.Live != nil && w.Live.GetAnnotations()[naming.ClaimAnnotation] == naming.Claim(naming.KeyOf(w.Apply)) {
 		return ""
 	}
 	clusterWide := w.Template != nil && w.Template.Spec.WorkspaceScope == terraform.ScopeCluster
@@ -367,39 +357,25 @@ func (f *Fleet) olderClaim(w *desired.Workspace) string {
 	var others []infrav1.WorkspaceTemplateApply
 	for _, other := range sorted(f.Applies) {
 		near := clusterWide || other.Namespace == w.Apply.Namespace
-		if near && other.Spec.WorkspaceName == w.Name && validation.KeyOf(other) != validation.KeyOf(w.Apply) {
+		if near && other.Spec.WorkspaceName == w.Name && naming.KeyOf(other) != naming.KeyOf(w.Apply) {
 			others = append(others, *other)
 		}
 	}
 	return w.ClaimOf(others)
 }
 
-// maxOwners limits how many levels of owners are looked at: WorkspaceTemplateApply, CAPTCluster, Cluster.
-const maxOwners = 4
-
-// ownerMissing describes an owner of an object, or of its owners, that does not exist; empty if there is none.
-func (f *Fleet) ownerMissing(object metav1.Object, levels int) string {
-	for _, ref := range object.GetOwnerReferences() {
-		key := types.NamespacedName{Namespace: object.GetNamespace(), Name: ref.Name}
-		var owner metav1.Object
-		switch group, _, _ := strings.Cut(ref.APIVersion, "/"); group + "/" + ref.Kind {
-		case infrav1.GroupVersion.Group + "/CAPTCluster":
-			owner = orNil(f.CAPTClusters[key])
-		case controlplanev1.GroupVersion.Group + "/CAPTControlPlane":
-			owner = orNil(f.ControlPlanes[key])
-		case clusterv1.GroupVersion.Group + "/Cluster":
-			owner = orNil(f.cluster(key.Namespace, key.Name))
-		default:
-			continue // Other kinds are not read.
-		}
-		if owner == nil || owner.GetUID() != ref.UID {
-			return fmt.Sprintf("owner %s %s (UID %s) does not exist", ref.Kind, ref.Name, ref.UID)
-		}
-		if missing := f.ownerMissing(owner, levels-1); levels > 1 && missing != "" {
-			return missing
-		}
+// readOwner implements desired.ReadOwner: other kinds are not read.
+func (f *Fleet) readOwner(namespace string, ref metav1.OwnerReference) (metav1.Object, bool, error) {
+	key := types.NamespacedName{Namespace: namespace, Name: ref.Name}
+	switch group, _, _ := strings.Cut(ref.APIVersion, "/"); group + "/" + ref.Kind {
+	case infrav1.GroupVersion.Group + "/CAPTCluster":
+		return orNil(f.CAPTClusters[key]), true, nil
+	case controlplanev1.GroupVersion.Group + "/CAPTControlPlane":
+		return orNil(f.ControlPlanes[key]), true, nil
+	case clusterv1.GroupVersion.Group + "/Cluster":
+		return orNil(f.cluster(key.Namespace, key.Name)), true, nil
 	}
-	return ""
+	return nil, false, nil
 }
 
 // orNil avoids an interface that is not nil but has a nil pointer.
@@ -413,17 +389,17 @@ func orNil[T any, P interface {
 	return object
 }
 
-// isApplied reports whether Terraform has applied a Workspace without a WorkspaceTemplateApply.
-func (f *Fleet) isApplied(key types.NamespacedName) bool {
+// unowned reports on a Workspace without a WorkspaceTemplateApply.
+func (f *Fleet) unowned(key types.NamespacedName) (exists, upToDate bool, err error) {
 	for _, scope := range terraform.Scopes() {
 		live, err := f.WorkspaceOf(scope, key.Namespace, key.Name)
 		if err != nil || live == nil {
 			continue
 		}
 		conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
-		return !slices.ContainsFunc(conditions, func(c any) bool { return c.(map[string]any)["status"] != "True" }) && len(conditions) > 0
+		return true, len(conditions) > 0 && !slices.ContainsFunc(conditions, func(c any) bool { return c.(map[string]any)["status"] != "True" }), nil
 	}
-	return false
+	return false, false, nil
 }
 
 // missing describes the dependencies that a WorkspaceTemplateApply waits for; empty if there are none. What its status records about Secrets counts:
@@ -431,7 +407,10 @@ func (f *Fleet) isApplied(key types.NamespacedName) bool {
 func (f *Fleet) missing(apply *infrav1.WorkspaceTemplateApply) string {
 	var messages []string
 	for _, dependency := range apply.Spec.WaitForWorkspaces {
-		if missing := f.missingWorkspace(apply.DependencyKey(dependency)); missing != "" {
+		key := apply.DependencyKey(dependency)
+		providers := slices.DeleteFunc(f.in(key.Namespace), func(other infrav1.WorkspaceTemplateApply) bool { return other.Spec.WorkspaceName != key.Name })
+		missing, _ := desired.MissingWorkspace(apply, dependency, providers, func() (bool, bool, error) { return f.unowned(key) })
+		if missing != "" {
 			messages = append(messages, missing)
 		}
 	}
@@ -443,21 +422,4 @@ func (f *Fleet) missing(apply *infrav1.WorkspaceTemplateApply) string {
 		}
 	}
 	return strings.Join(messages, "; ")
-}
-
-// missingWorkspace describes why a dependency on a Workspace is not fulfilled; empty if it is.
-func (f *Fleet) missingWorkspace(key types.NamespacedName) string {
-	exists, ready := false, false
-	for _, other := range f.Applies {
-		if other.Namespace == key.Namespace && other.Spec.WorkspaceName == key.Name {
-			exists, ready = true, ready || meta.IsStatusConditionTrue(other.Status.Conditions, infrav1.ReadyCondition) && other.Status.ObservedGeneration == other.Generation
-		}
-	}
-	switch {
-	case !exists && !f.isApplied(key):
-		return fmt.Sprintf("Workspace %s does not exist", key.Name)
-	case exists && !ready:
-		return fmt.Sprintf("Workspace %s is not up to date", key.Name)
-	}
-	return ""
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
 )
 
 // ClaimOf returns the one of other WorkspaceTemplateApplies with the same name of a Workspace that has an older claim to it, for messages. The oldest
@@ -44,7 +43,7 @@ func (w *Workspace) recordOutweighs(other *infrav1.WorkspaceTemplateApply) bool 
 // claimsClusterWide reports whether a WorkspaceTemplateApply of another namespace has, or may create, a cluster-wide Workspace. Its user can write any
 // name into spec, which is not a claim.
 func claimsClusterWide(other *infrav1.WorkspaceTemplateApply, name string) bool {
-	mayCreate := other.Status.WorkspaceRef == nil && name == naming.Workspace(terraform.ScopeCluster, validation.KeyOf(other))
+	mayCreate := other.Status.WorkspaceRef == nil && name == naming.Workspace(terraform.ScopeCluster, naming.KeyOf(other))
 	return mayCreate || claim.RecordedWorkspace(other) == types.NamespacedName{Name: name}
 }
 
@@ -55,7 +54,7 @@ func RecordedExternalName(apply *infrav1.WorkspaceTemplateApply) string {
 	switch {
 	case ref == nil:
 		return ""
-	case ref.ExternalName == "" && ref.Namespace == "" && ref.Name != naming.Workspace(terraform.ScopeCluster, validation.KeyOf(apply)):
+	case ref.ExternalName == "" && ref.Namespace == "" && ref.Name != naming.Workspace(terraform.ScopeCluster, naming.KeyOf(apply)):
 		return ref.Name
 	}
 	return ref.ExternalName

@@ -17,7 +17,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/versions"
 )
 
 // ControlPlane is an EKS control plane.
@@ -30,7 +29,7 @@ type ControlPlane struct {
 	Existing
 	Template *TemplateFacts
 	// Version is spec.version, parsed; VersionError is why it cannot be.
-	Version      versions.KubernetesVersion
+	Version      validation.KubernetesVersion
 	VersionError error
 	// Cycle describes objects that depend on each other; CycleBlocks is true if the control plane depends on them.
 	Cycle       string
@@ -40,7 +39,7 @@ type ControlPlane struct {
 // NewControlPlane returns a control plane with its version. Cluster and CAPTCluster may be nil.
 func NewControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster *clusterv1.Cluster, captCluster *infrav1.CAPTCluster) *ControlPlane {
 	c := &ControlPlane{ControlPlane: controlPlane, Cluster: cluster, CAPTCluster: captCluster}
-	c.Version, c.VersionError = versions.ParseKubernetesVersion(controlPlane.Spec.Version)
+	c.Version, c.VersionError = validation.ParseKubernetesVersion(controlPlane.Spec.Version)
 	return c
 }
 
@@ -102,14 +101,14 @@ func (c *ControlPlane) newTemplate() *TemplateFacts {
 }
 
 // Region is the region of the control plane; empty while it is not known.
-func (c *ControlPlane) region() string { return Region(c.ControlPlane, c.CAPTCluster) }
+func (c *ControlPlane) region() string { return validation.Region(c.ControlPlane, c.CAPTCluster) }
 
 // regionConflict blocks a control plane whose region is not that of its VPC.
 func (c *ControlPlane) regionConflict() string {
 	if c.CAPTCluster == nil {
 		return ""
 	}
-	return errorMessage("", RegionConflict(c.ControlPlane, c.CAPTCluster, c.Apply))
+	return errorMessage("", validation.RegionConflict(c.ControlPlane, c.CAPTCluster, c.Apply))
 }
 
 // dependencyCycle replaces a wait for the VPC that would never end.
@@ -160,7 +159,7 @@ func (c *ControlPlane) waitingForInfrastructure() string {
 
 // vpcInProgress reports whether Terraform creates the VPC, or is about to: the CAPTCluster may not have reported yet that the Cluster owns it.
 func (c *ControlPlane) vpcInProgress(ready *metav1.Condition) bool {
-	owned := validation.OwnerCluster(c.CAPTCluster) == c.Cluster.Name
+	owned := claim.OwnerCluster(c.CAPTCluster) == c.Cluster.Name
 	started := ready == nil && owned || ready != nil && (ready.Reason == infrav1.ProvisioningReason || owned && ready.Reason == infrav1.WaitingForOwnerReason)
 	return started && c.CAPTCluster.Spec.VPC.Template.IsDefined() && !meta.IsStatusConditionTrue(c.CAPTCluster.Status.Conditions, clusterv1.PausedCondition)
 }
@@ -175,16 +174,16 @@ func (c *ControlPlane) regionMissing() string {
 
 // regionChanged blocks a change of region, for which Terraform would replace the running cluster.
 func (c *ControlPlane) regionChanged() string {
-	return errorMessage("", RegionChange(c.ControlPlane, c.CAPTCluster, c.Apply))
+	return errorMessage("", validation.RegionChange(c.ControlPlane, c.CAPTCluster, c.Apply))
 }
 
 // versionStep blocks an update that EKS would reject. A version that the WorkspaceTemplateApply already has is not an update.
 func (c *ControlPlane) versionStep() string {
-	from := versions.CurrentVersions(c.ControlPlane, c.Apply)
+	from := validation.CurrentVersions(c.ControlPlane, c.Apply)
 	if from.Requested == c.Version.EKS {
 		return ""
 	}
-	_, err := versions.ValidateVersionChange(from, c.Version.EKS)
+	_, err := validation.ValidateVersionChange(from, c.Version.EKS)
 	return errorMessage("spec.version: ", err)
 }
 

@@ -4,10 +4,15 @@
 package desired
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -41,6 +46,12 @@ func Paused(cluster *clusterv1.Cluster, object metav1.Object) string {
 // paused, so nothing of it is destroyed, and clusterctl itself removes the finalizers.
 func AllowsDelete(object metav1.Object) bool {
 	return object.GetAnnotations()[naming.AllowDeleteAnnotation] == "true"
+}
+
+// IsDeletionProtected reports whether an object is protected from deletion by its spec.
+func IsDeletionProtected(object metav1.Object) bool {
+	owner, ok := object.(interface{ IsDeletionProtected() bool })
+	return ok && owner.IsDeletionProtected()
 }
 
 // HeldByClusters returns why an object is not destroyed although it is being deleted: Clusters that refer to it are not. name is how the message
@@ -83,4 +94,97 @@ func DeletionProtected(controller string) *Blocked {
 	return &Blocked{infrav1.DeletionProtectedReason, fmt.Sprintf(
 		"spec.deletionProtection%s is Enabled, so nothing is destroyed. The deletion of this object was accepted and cannot be reverted. %s set spec.deletionProtection to Disabled: %s",
 		of, HowToKeep, DeletionContinues)}
+}
+
+// WaitingForControlPlanes is why the VPC of a CAPTCluster that is being deleted is not destroyed; nil if no control plane is left.
+func WaitingForControlPlanes(names []string) *Blocked {
+	if len(names) == 0 {
+		return nil
+	}
+	return &Blocked{infrav1.WaitingForControlPlaneDeletionReason, fmt.Sprintf("waiting for the deletion of CAPTControlPlane %s, which uses the VPC", strings.Join(names, ", "))}
+}
+
+// NextToDelete returns the WorkspaceTemplateApplies that an owner in deletion deletes next: first the helpers, which may use resources of the owner's
+// own WorkspaceTemplateApply, which may be nil; then the owner's own; then the helpers that the owner's own depends on. Garbage collection of the
+// helpers would be a deadlock: it begins after the owner is deleted, the owner waits for its own WorkspaceTemplateApply, and that waits for the helpers.
+func NextToDelete(own *infrav1.WorkspaceTemplateApply, helpers []infrav1.WorkspaceTemplateApply) (next []*infrav1.WorkspaceTemplateApply) {
+	prerequisites := prerequisitesOf(own, helpers)
+	for i := range helpers {
+		if !prerequisites.Has(helpers[i].UID) {
+			next = append(next, &helpers[i])
+		}
+	}
+	if len(next) == 0 && own != nil {
+		next = append(next, own)
+	}
+	return next
+}
+
+// prerequisitesOf are the helpers whose Workspaces the owner's own WorkspaceTemplateApply waits for, directly or through others.
+func prerequisitesOf(own *infrav1.WorkspaceTemplateApply, helpers []infrav1.WorkspaceTemplateApply) sets.Set[types.UID] {
+	found, needed := sets.New[types.UID](), sets.New[types.NamespacedName]()
+	need := func(apply *infrav1.WorkspaceTemplateApply) {
+		for _, dependency := range apply.Spec.WaitForWorkspaces {
+			needed.Insert(apply.DependencyKey(dependency))
+		}
+	}
+	if own == nil {
+		return found
+	}
+	need(own)
+	for before := -1; before < found.Len(); {
+		before = found.Len()
+		for i := range helpers {
+			if needed.Has(types.NamespacedName{Namespace: helpers[i].Namespace, Name: helpers[i].Spec.WorkspaceName}) {
+				found.Insert(helpers[i].UID)
+				need(&helpers[i])
+			}
+		}
+	}
+	return found
+}
+
+// WaitingForDeletion reports what WorkspaceTemplateApplies wait for that are being deleted, or are deleted next; nil without any.
+func WaitingForDeletion(awaited []*infrav1.WorkspaceTemplateApply) *Blocked {
+	if len(awaited) == 0 {
+		return nil
+	}
+	messages := make([]string, len(awaited))
+	for i, apply := range awaited {
+		messages[i] = fmt.Sprintf("waiting for WorkspaceTemplateApply %s%s", apply.Name, cmp.Or(DeletionCause(apply), " to be deleted"))
+	}
+	return &Blocked{infrav1.WaitingForWorkspaceTemplateApplyDeletionReason, strings.Join(messages, "; ")}
+}
+
+// DeletionCause is what the deletion of a WorkspaceTemplateApply waits for, after a colon; empty if it does not report that.
+func DeletionCause(apply *infrav1.WorkspaceTemplateApply) string {
+	deleting := meta.FindStatusCondition(apply.Status.Conditions, infrav1.DeletingCondition)
+	if deleting == nil || deleting.Message == "" || deleting.Reason == infrav1.NotDeletingReason {
+		return ""
+	}
+	return ": " + deleting.Message
+}
+
+// WaitingForDependents is why a Workspace is not destroyed: WorkspaceTemplateApplies of the same namespace have Workspaces that depend on it. It is nil if
+// none of the others does. The garbage collector and the namespace controller delete everything at once, so the order is kept here. Objects of
+// other namespaces must not be able to block the deletion.
+func WaitingForDependents(apply *infrav1.WorkspaceTemplateApply, others []infrav1.WorkspaceTemplateApply) *Blocked {
+	var names []string
+	for i := range others {
+		other := &others[i]
+		waits := slices.ContainsFunc(other.Spec.WaitForWorkspaces, func(d infrav1.WorkspaceDependency) bool {
+			return other.DependencyKey(d) == types.NamespacedName{Namespace: apply.Namespace, Name: apply.Spec.WorkspaceName}
+		})
+		// One that is being deleted may have created a Workspace that status does not record yet. Its finalizer is added before.
+		mayHaveOne := !other.DeletionTimestamp.IsZero() && slices.Contains(other.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
+		if waits && other.Namespace == apply.Namespace && other.UID != apply.UID && (other.Status.WorkspaceRef != nil || mayHaveOne) {
+			names = append(names, other.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names) // Lists from caches are unordered, and the message must not change.
+	return &Blocked{infrav1.WaitingForDependentsReason, fmt.Sprintf(
+		"Workspace %s is destroyed after its dependents: waiting for the deletion of WorkspaceTemplateApply %s", apply.Spec.WorkspaceName, strings.Join(names, ", "))}
 }

@@ -12,7 +12,6 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/consumption"
 )
 
 // TemplateFacts are what is known of the WorkspaceTemplate that an owner refers to.
@@ -29,10 +28,10 @@ type TemplateFacts struct {
 }
 
 // Template returns the facts about a template, which is nil if the owner cannot use it, and which fields of the owner have no effect with it.
-func Template(key types.NamespacedName, template *infrav1.WorkspaceTemplate, unreadable error, fields []consumption.TypedField) TemplateFacts {
-	f := TemplateFacts{Key: key, Template: template, Unreadable: unreadable, Restricted: consumption.RestrictsAccess(fields)}
+func Template(key types.NamespacedName, template *infrav1.WorkspaceTemplate, unreadable error, fields []validation.TypedField) TemplateFacts {
+	f := TemplateFacts{Key: key, Template: template, Unreadable: unreadable, Restricted: validation.RestrictsAccess(fields)}
 	if template != nil {
-		f.Restricting, f.Others = consumption.Unconsumed(template, fields)
+		f.Restricting, f.Others = validation.FieldsWithoutEffect(template, fields)
 	}
 	return f
 }

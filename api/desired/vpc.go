@@ -8,6 +8,7 @@ import (
 
 	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 )
 
 // VPC is the VPC of a CAPTCluster that has a template for it.
@@ -66,4 +67,29 @@ func (v *VPC) Want() (*Want, error) {
 		Expectation: claim.ExpectationOfCAPTCluster(v.CAPTCluster, cluster), Ref: v.CAPTCluster.Spec.WorkspaceTemplateApplyRef, ClusterName: cluster,
 		Template: template.Ref, Intent: VPCIntent(v.CAPTCluster, cluster), DeletionPolicy: template.DeletionPolicy,
 	}, nil
+}
+
+// VPCID returns the ID of the VPC of a CAPTCluster, which may be nil; empty while it is unknown. For an existing VPC, spec is used if status has
+// no ID: the controller of an externally managed CAPTCluster may not report it.
+func VPCID(captCluster *infrav1.CAPTCluster) string {
+	switch {
+	case captCluster == nil:
+		return ""
+	case captCluster.Status.VPC.ID != "":
+		return captCluster.Status.VPC.ID
+	}
+	return captCluster.Spec.VPC.ExistingID
+}
+
+// VPCSecret returns the name of the Secret that describes the VPC of a CAPTCluster, which may be nil; empty when no object names one.
+func VPCSecret(captCluster *infrav1.CAPTCluster) string {
+	switch {
+	case captCluster == nil:
+		return ""
+	case captCluster.Spec.VPC.ConnectionSecretRef.IsDefined():
+		return captCluster.Spec.VPC.ConnectionSecretRef.Name
+	case !captCluster.Spec.VPC.Template.IsDefined():
+		return ""
+	}
+	return naming.VPCConnectionSecret(captCluster.Name)
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/applies"
 )
 
 // Workspace is the Workspace of a WorkspaceTemplateApply.
@@ -65,7 +64,7 @@ type Findings struct {
 func (w *Workspace) Compare() (f Findings) {
 	if w.Live == nil {
 		return Findings{
-			LostState: w.stateOfRecord(), StateUnknown: applies.IsStateUnknown(w.Apply, w.Template),
+			LostState: w.stateOfRecord(), StateUnknown: validation.IsStateUnknown(w.Apply, w.Template),
 			NotRecreated: w.Apply.Status.WorkspaceRef != nil && w.Apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain,
 		}
 	}

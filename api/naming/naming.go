@@ -10,6 +10,7 @@ import (
 	"encoding/base32"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capt-provider/capt/api/terraform"
@@ -232,4 +233,9 @@ func LeaderElectionLease(namespace, watchFilter string) string {
 		return leaderElectionLease
 	}
 	return leaderElectionLease + "-" + hash(12, namespace+"/"+watchFilter) // A namespace has no slash.
+}
+
+// KeyOf returns the namespace and name of an object.
+func KeyOf(object metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation/modules"
-	"github.com/capt-provider/capt/api/validation/templates"
 )
 
 // Names that Crossplane and provider-terraform define.
@@ -79,7 +78,7 @@ func Workspace(in Input) (*Rendered, field.ErrorList) {
 	}
 	errs = append(errs, validateFluxSource(spec, in, path)...)
 	errs = append(errs, modules.ValidateModule(spec.ForProvider, path.Child("forProvider"))...)
-	errs = append(errs, templates.ValidateParameters(spec.ForProvider, path.Child("forProvider"))...)
+	errs = append(errs, modules.ValidateParameters(spec.ForProvider, path.Child("forProvider"))...)
 	if len(errs) > 0 {
 		return nil, errs
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -87,7 +86,7 @@ func renamed(name string) builder.Option {
 func (r row) run(t *testing.T) {
 	t.Helper()
 	object := builder.CAPTCluster("demo", r.object...)
-	expect(t, r.refused, r.warnings...)(owners.ValidateCAPTCluster(t.Context(), newFakeReader(append(r.existing, object)...), object))
+	expect(t, r.refused, r.warnings...)(validation.ValidateCAPTCluster(t.Context(), newFakeReader(append(r.existing, object)...), object))
 }
 
 func TestWorkspaceTemplateAppliesOfCAPTClusters(t *testing.T) {
@@ -129,7 +128,7 @@ func TestRepeatedCreationOfACAPTClusterIsAdmitted(t *testing.T) {
 	again := builder.CAPTCluster("demo", builder.WithUID("again"), builder.WithApplyRef("by-hand"))
 	for owner, refused := range map[*infrav1.CAPTCluster]int{there: 0, builder.CAPTCluster("demo", builder.WithUID("before")): 1} {
 		existing := newFakeReader(complete("vpc"), there, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(owner)))
-		got, err := owners.ValidateCAPTCluster(t.Context(), existing, again)
+		got, err := validation.ValidateCAPTCluster(t.Context(), existing, again)
 		require.NoError(t, err)
 		assert.Len(t, got.Errors, refused, owner.UID)
 	}
@@ -158,7 +157,7 @@ func TestTemplatesOfCAPTClusters(t *testing.T) {
 			refused: []finding{{"spec.template.spec.vpc.template.variables[a-b]", field.ErrorTypeInvalid, "letters, digits and underscores"}}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			expect(t, row.refused, row.warnings...)(owners.ValidateCAPTClusterTemplate(t.Context(), newFakeReader(row.existing...), captClusterTemplate(row.object...)))
+			expect(t, row.refused, row.warnings...)(validation.ValidateCAPTClusterTemplate(t.Context(), newFakeReader(row.existing...), captClusterTemplate(row.object...)))
 		})
 	}
 }
@@ -192,7 +191,7 @@ func TestTemplatesOfCAPTControlPlanes(t *testing.T) {
 			}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			expect(t, row.refused, row.warnings...)(owners.ValidateCAPTControlPlaneTemplate(t.Context(), existing, controlPlaneTemplate(row.object...)))
+			expect(t, row.refused, row.warnings...)(validation.ValidateCAPTControlPlaneTemplate(t.Context(), existing, controlPlaneTemplate(row.object...)))
 		})
 	}
 }
@@ -204,8 +203,8 @@ func TestInvalidMetadataOfTemplates(t *testing.T) {
 	existing := newFakeReader(complete("eks"))
 	want := []finding{{"spec.template.metadata.labels", field.ErrorTypeInvalid, "name part"}, {"spec.template.metadata.annotations", field.ErrorTypeInvalid, ""}}
 
-	expect(t, want)(owners.ValidateCAPTClusterTemplate(t.Context(), existing, networks))
-	expect(t, want)(owners.ValidateCAPTControlPlaneTemplate(t.Context(), existing, planes))
+	expect(t, want)(validation.ValidateCAPTClusterTemplate(t.Context(), existing, networks))
+	expect(t, want)(validation.ValidateCAPTControlPlaneTemplate(t.Context(), existing, planes))
 }
 
 func TestTemplatesOfAClusterClassAreImmutable(t *testing.T) {
@@ -218,8 +217,8 @@ func TestTemplatesOfAClusterClassAreImmutable(t *testing.T) {
 	want := finding{"spec.template.spec", field.ErrorTypeForbidden, "is immutable: a change would affect all Clusters of the ClusterClass at once"}
 	existing, changed, relabeled := newFakeReader(), vpcVariables("a", "b"), captClusterTemplate()
 	relabeled.Spec.Template.ObjectMeta.Labels = map[string]string{"a": "b"}
-	refused()(owners.ValidateCAPTClusterTemplateUpdate(t.Context(), existing, captClusterTemplate(), relabeled))
-	refused(want)(owners.ValidateCAPTClusterTemplateUpdate(t.Context(), existing, captClusterTemplate(), captClusterTemplate(changed)))
-	refused()(owners.ValidateCAPTControlPlaneTemplateUpdate(t.Context(), existing, controlPlaneTemplate(), controlPlaneTemplate()))
-	refused(want)(owners.ValidateCAPTControlPlaneTemplateUpdate(t.Context(), existing, controlPlaneTemplate(), controlPlaneTemplate(changed)))
+	refused()(validation.ValidateCAPTClusterTemplateUpdate(t.Context(), existing, captClusterTemplate(), relabeled))
+	refused(want)(validation.ValidateCAPTClusterTemplateUpdate(t.Context(), existing, captClusterTemplate(), captClusterTemplate(changed)))
+	refused()(validation.ValidateCAPTControlPlaneTemplateUpdate(t.Context(), existing, controlPlaneTemplate(), controlPlaneTemplate()))
+	refused(want)(validation.ValidateCAPTControlPlaneTemplateUpdate(t.Context(), existing, controlPlaneTemplate(), controlPlaneTemplate(changed)))
 }

@@ -15,8 +15,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/owners"
-	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -124,7 +122,7 @@ func TestVariablesOfFargateTemplates(t *testing.T) {
 		})
 	}
 	var all []string
-	for _, name := range owners.FargateVariables() {
+	for _, name := range validation.FargateVariables() {
 		all = append(all, name, "${"+name+"}")
 	}
 	files := builder.WithParameters(func(params *terraform.WorkspaceParameters) {
@@ -149,13 +147,13 @@ func TestVariablesOfFargateTemplates(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", fargate(selecting("a")))
-			expect(t, nil, row.warnings...)(owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(complete("eks"), complete("fargate", row.template...), object), object))
+			expect(t, nil, row.warnings...)(validation.ValidateCAPTControlPlane(t.Context(), newFakeReader(complete("eks"), complete("fargate", row.template...), object), object))
 		})
 	}
 }
 
 func TestVersionsInAllForms(t *testing.T) {
-	for text, want := range map[string]versions.KubernetesVersion{
+	for text, want := range map[string]validation.KubernetesVersion{
 		"1.31":          {Semantic: "v1.31.0", EKS: "1.31"},
 		"v1.31":         {Semantic: "v1.31.0", EKS: "1.31"},
 		"1.31.0":        {Semantic: "v1.31.0", EKS: "1.31"},
@@ -169,7 +167,7 @@ func TestVersionsInAllForms(t *testing.T) {
 		"": {}, "v": {}, "1": {}, "v1": {}, "latest": {}, "1.x": {}, "1.31.x": {}, "-1.31": {}, "vv1.31": {}, "1..31": {},
 	} {
 		t.Run(text, func(t *testing.T) {
-			got, err := versions.ParseKubernetesVersion(text)
+			got, err := validation.ParseKubernetesVersion(text)
 			assert.Equal(t, want, got)
 			if want.EKS == "" {
 				require.ErrorContains(t, err, "is not a Kubernetes version. Use for example v1.31.0")
@@ -186,15 +184,15 @@ func TestValidateVersionChange(t *testing.T) {
 		applying = " is pending or in progress. Wait until it has completed or failed"
 		upwards  = "EKS upgrades one minor version at a time. "
 	)
-	pending, failed := versions.Versions{Running: "v1.31.0", Requested: "1.32"}, versions.Versions{Running: "1.31", Requested: "1.32", Failed: true}
+	pending, failed := validation.Versions{Running: "v1.31.0", Requested: "1.32"}, validation.Versions{Running: "1.31", Requested: "1.32", Failed: true}
 	for title, row := range map[string]struct {
-		from    versions.Versions
+		from    validation.Versions
 		allowed []string
 		back    string // Back is allowed with a warning.
 		refused map[string]string
 	}{
-		"no versions": {from: versions.Versions{}, allowed: []string{"1.20", "1.53", "2.0"}},
-		"requested version runs": {from: versions.Versions{Running: "1.31", Requested: "1.31"}, allowed: []string{"1.31", "v1.31.7", "1.32", "v1.32.0"}, back: "1.30",
+		"no versions": {from: validation.Versions{}, allowed: []string{"1.20", "1.53", "2.0"}},
+		"requested version runs": {from: validation.Versions{Running: "1.31", Requested: "1.31"}, allowed: []string{"1.31", "v1.31.7", "1.32", "v1.32.0"}, back: "1.30",
 			refused: map[string]string{
 				"1.29": "the cluster runs 1.31 and EKS rolls back by one minor version at most, not to 1.29",
 				"1.33": "the cluster runs 1.31 and " + upwards + "Upgrade to 1.32 first",
@@ -211,34 +209,34 @@ func TestValidateVersionChange(t *testing.T) {
 			"1.29": "the cluster runs 1.31 and EKS rolls back",
 			"1.33": "the cluster runs 1.31 and " + upwards + "Wait until the upgrade to 1.32 is complete",
 		}},
-		"two versions at once have failed": {from: versions.Versions{Running: "1.31", Requested: "1.33", Failed: true}, allowed: []string{"1.31", "1.32"}, back: "v1.30.0",
+		"two versions at once have failed": {from: validation.Versions{Running: "1.31", Requested: "1.33", Failed: true}, allowed: []string{"1.31", "1.32"}, back: "v1.30.0",
 			refused: map[string]string{"1.33": "the cluster runs 1.31"}},
-		"a rollback has failed": {from: versions.Versions{Running: "1.32", Requested: "1.31", Failed: true}, allowed: []string{"1.32", "1.33"}, back: "1.31"},
-		"running version unknown": {from: versions.Versions{Requested: "1.31"}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
+		"a rollback has failed": {from: validation.Versions{Running: "1.32", Requested: "1.31", Failed: true}, allowed: []string{"1.32", "1.33"}, back: "1.31"},
+		"running version unknown": {from: validation.Versions{Requested: "1.31"}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
 			"1.30": "the change to 1.31" + applying,
 			"1.33": "the cluster is being created with 1.31 and " + upwards + "Upgrade to 1.32 first",
 		}},
-		"running version unknown, failed": {from: versions.Versions{Requested: "1.31", Failed: true}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
+		"running version unknown, failed": {from: validation.Versions{Requested: "1.31", Failed: true}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
 			"1.30": "the upgrade to 1.31 failed and the running version is unknown. EKS cannot downgrade it to 1.30",
 		}},
-		"AWS has upgraded by itself":         {from: versions.Versions{Running: "1.32", Requested: "1.31"}, allowed: []string{"1.32", "1.33"}, back: "1.31", refused: map[string]string{"1.34": "the cluster runs 1.32 and " + upwards + "Upgrade to 1.33 first"}},
-		"only running version known":         {from: versions.Versions{Running: "1.31"}, allowed: []string{"1.31", "1.32"}, back: "1.30", refused: map[string]string{"1.33": "Upgrade to 1.32 first"}},
-		"not a version":                      {from: versions.Versions{Requested: "${version}"}, allowed: []string{"1.30"}},
+		"AWS has upgraded by itself":         {from: validation.Versions{Running: "1.32", Requested: "1.31"}, allowed: []string{"1.32", "1.33"}, back: "1.31", refused: map[string]string{"1.34": "the cluster runs 1.32 and " + upwards + "Upgrade to 1.33 first"}},
+		"only running version known":         {from: validation.Versions{Running: "1.31"}, allowed: []string{"1.31", "1.32"}, back: "1.30", refused: map[string]string{"1.33": "Upgrade to 1.32 first"}},
+		"not a version":                      {from: validation.Versions{Requested: "${version}"}, allowed: []string{"1.30"}},
 		"to something that is not a version": {from: pending, allowed: []string{"latest"}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			for _, to := range row.allowed {
-				warning, err := versions.ValidateVersionChange(row.from, to)
+				warning, err := validation.ValidateVersionChange(row.from, to)
 				assert.NoError(t, err, to)
 				assert.Empty(t, warning, to)
 			}
 			if row.back != "" {
-				warning, err := versions.ValidateVersionChange(row.from, row.back)
+				warning, err := validation.ValidateVersionChange(row.from, row.back)
 				assert.NoError(t, err)
 				assert.Contains(t, warning, "only within seven days")
 			}
 			for to, text := range row.refused {
-				_, err := versions.ValidateVersionChange(row.from, to)
+				_, err := validation.ValidateVersionChange(row.from, to)
 				assert.ErrorContains(t, err, text, to)
 			}
 		})
@@ -255,21 +253,21 @@ func TestCurrentVersions(t *testing.T) {
 	for title, row := range map[string]struct {
 		status string
 		apply  []builder.Option // Nil for no WorkspaceTemplateApply.
-		want   versions.Versions
+		want   validation.Versions
 	}{
-		"no WorkspaceTemplateApply":              {"v1.31.0", nil, versions.Versions{}},
-		"nothing is reported yet":                {"", []builder.Option{given}, versions.Versions{Requested: "1.32"}},
-		"applied":                                {"v1.31.0", []builder.Option{given, builder.UpToDate(nil)}, versions.Versions{Running: "1.32", Requested: "1.32"}},
-		"applied, and Terraform reports another": {"v1.31.0", []builder.Option{given, builder.UpToDate(map[string]string{"cluster_version": "1.33"})}, versions.Versions{Running: "1.33", Requested: "1.32"}},
-		"not seen yet":                           {"v1.31.0", []builder.Option{given, builder.UpToDate(nil), unseen}, versions.Versions{Running: "v1.31.0", Requested: "1.32"}},
-		"at work":                                {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("Provisioning", "")}, versions.Versions{Running: "v1.31.0", Requested: "1.32"}},
-		"at work, with an output of half of it":  {"v1.31.0", []builder.Option{given, before, outputs, builder.NotUpToDate("Provisioning", "")}, versions.Versions{Running: "v1.31.0", Requested: "1.32"}},
-		"a version of before this one":           {"v1.31.0", []builder.Option{given, builder.NotUpToDate("Provisioning", "")}, versions.Versions{Requested: "1.32"}},
-		"failed to apply":                        {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("ApplyFailed", "")}, versions.Versions{Running: "v1.31.0", Requested: "1.32", Failed: true}},
-		"failed to plan":                         {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("PlanFailed", "")}, versions.Versions{Running: "v1.31.0", Requested: "1.32", Failed: true}},
-		"earlier apply failed":                   {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("ApplyFailed", ""), unseen}, versions.Versions{Running: "v1.31.0", Requested: "1.32"}},
-		"failed for the first time":              {"", []builder.Option{given, builder.NotUpToDate("ApplyFailed", "")}, versions.Versions{}},
-		"failed after something was built":       {"", []builder.Option{given, outputs, builder.NotUpToDate("ApplyFailed", "")}, versions.Versions{Requested: "1.32", Failed: true}},
+		"no WorkspaceTemplateApply":              {"v1.31.0", nil, validation.Versions{}},
+		"nothing is reported yet":                {"", []builder.Option{given}, validation.Versions{Requested: "1.32"}},
+		"applied":                                {"v1.31.0", []builder.Option{given, builder.UpToDate(nil)}, validation.Versions{Running: "1.32", Requested: "1.32"}},
+		"applied, and Terraform reports another": {"v1.31.0", []builder.Option{given, builder.UpToDate(map[string]string{"cluster_version": "1.33"})}, validation.Versions{Running: "1.33", Requested: "1.32"}},
+		"not seen yet":                           {"v1.31.0", []builder.Option{given, builder.UpToDate(nil), unseen}, validation.Versions{Running: "v1.31.0", Requested: "1.32"}},
+		"at work":                                {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("Provisioning", "")}, validation.Versions{Running: "v1.31.0", Requested: "1.32"}},
+		"at work, with an output of half of it":  {"v1.31.0", []builder.Option{given, before, outputs, builder.NotUpToDate("Provisioning", "")}, validation.Versions{Running: "v1.31.0", Requested: "1.32"}},
+		"a version of before this one":           {"v1.31.0", []builder.Option{given, builder.NotUpToDate("Provisioning", "")}, validation.Versions{Requested: "1.32"}},
+		"failed to apply":                        {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("ApplyFailed", "")}, validation.Versions{Running: "v1.31.0", Requested: "1.32", Failed: true}},
+		"failed to plan":                         {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("PlanFailed", "")}, validation.Versions{Running: "v1.31.0", Requested: "1.32", Failed: true}},
+		"earlier apply failed":                   {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("ApplyFailed", ""), unseen}, validation.Versions{Running: "v1.31.0", Requested: "1.32"}},
+		"failed for the first time":              {"", []builder.Option{given, builder.NotUpToDate("ApplyFailed", "")}, validation.Versions{}},
+		"failed after something was built":       {"", []builder.Option{given, outputs, builder.NotUpToDate("ApplyFailed", "")}, validation.Versions{Requested: "1.32", Failed: true}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			controlPlane := builder.CAPTControlPlane("demo")
@@ -278,7 +276,7 @@ func TestCurrentVersions(t *testing.T) {
 			if row.apply != nil {
 				apply = builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", row.apply...)
 			}
-			assert.Equal(t, row.want, versions.CurrentVersions(controlPlane, apply))
+			assert.Equal(t, row.want, validation.CurrentVersions(controlPlane, apply))
 		})
 	}
 }
@@ -343,7 +341,7 @@ func TestTags(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", plane(func(c *controlplanev1.CAPTControlPlane) {
 				c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{row.key: controlplanev1.TagValue(row.value)}
 			}))
-			expect(t, row.refused)(owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(object, complete("eks")), object))
+			expect(t, row.refused)(validation.ValidateCAPTControlPlane(t.Context(), newFakeReader(object, complete("eks")), object))
 		})
 	}
 }

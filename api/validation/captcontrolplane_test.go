@@ -13,11 +13,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -32,7 +30,7 @@ func (r row) controlPlane(t *testing.T) {
 	t.Helper()
 	object := builder.CAPTControlPlane("demo", r.object...)
 	existing := newFakeReader(append([]validation.Owner{complete("eks"), complete("fargate"), object}, r.existing...)...)
-	expect(t, r.refused, r.warnings...)(owners.ValidateCAPTControlPlane(t.Context(), existing, object))
+	expect(t, r.refused, r.warnings...)(validation.ValidateCAPTControlPlane(t.Context(), existing, object))
 }
 
 func TestCAPTControlPlanes(t *testing.T) {
@@ -188,7 +186,7 @@ func TestKubeconfigSecretsWithTheSameName(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane(row.name)
-			expect(t, refusedIf("metadata.name", row.refused))(owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(append(row.others, object, complete("eks"))...), object))
+			expect(t, refusedIf("metadata.name", row.refused))(validation.ValidateCAPTControlPlane(t.Context(), newFakeReader(append(row.others, object, complete("eks"))...), object))
 		})
 	}
 }
@@ -206,7 +204,7 @@ func TestRepairEndpoint(t *testing.T) {
 		"not an https URL":               {clusterv1.APIEndpoint{Host: "http://a.example.com", Port: 443}, none},
 		"a scheme and nothing behind it": {clusterv1.APIEndpoint{Host: "https://", Port: 443}, none},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, owners.RepairEndpoint(row.stored)) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, validation.RepairEndpoint(row.stored)) })
 	}
 }
 
@@ -236,13 +234,13 @@ func TestRegionConflict(t *testing.T) {
 				want = []finding{{"spec.region", field.ErrorTypeInvalid,
 					"CAPTControlPlane demo is in region us-gov-west-1, but CAPTCluster demo of the same Cluster is in region ap-northeast-1"}}
 			}
-			expect(t, want)(owners.ValidateCAPTCluster(t.Context(), newFakeReader(objects...), network))
-			expect(t, want)(owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(objects...), controlPlane))
+			expect(t, want)(validation.ValidateCAPTCluster(t.Context(), newFakeReader(objects...), network))
+			expect(t, want)(validation.ValidateCAPTControlPlane(t.Context(), newFakeReader(objects...), controlPlane))
 		})
 	}
 	alone := newFakeReader(builder.Cluster("demo"), complete("vpc"), complete("eks"))
-	expect(t, nil)(owners.ValidateCAPTCluster(t.Context(), alone, builder.CAPTCluster("demo")))
-	expect(t, nil)(owners.ValidateCAPTControlPlane(t.Context(), alone, builder.CAPTControlPlane("demo", builder.WithRegion("us-gov-west-1"))))
+	expect(t, nil)(validation.ValidateCAPTCluster(t.Context(), alone, builder.CAPTCluster("demo")))
+	expect(t, nil)(validation.ValidateCAPTControlPlane(t.Context(), alone, builder.CAPTControlPlane("demo", builder.WithRegion("us-gov-west-1"))))
 }
 
 // The WorkspaceTemplateApply of the control plane has a region, and the Cluster has a CAPTCluster or none.
@@ -269,7 +267,7 @@ func TestRegionChange(t *testing.T) {
 			if row.network != "" {
 				objects = append(objects, builder.CAPTCluster("demo", builder.WithRegion(row.network)))
 			}
-			expect(t, refusedIf("spec.region", row.refused))(owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(objects...), controlPlane))
+			expect(t, refusedIf("spec.region", row.refused))(validation.ValidateCAPTControlPlane(t.Context(), newFakeReader(objects...), controlPlane))
 		})
 	}
 }
@@ -282,6 +280,6 @@ func TestRemediesOfRegionConflicts(t *testing.T) {
 		builder.Region: ". Remove spec.region of the CAPTControlPlane",
 	} {
 		apply := builder.WorkspaceTemplateApply("x", builder.WithVariables(map[string]string{"region": handed}))
-		require.ErrorContains(t, desired.RegionConflict(controlPlane, network, apply), "is in region ap-northeast-1"+text)
+		require.ErrorContains(t, validation.RegionConflict(controlPlane, network, apply), "is in region ap-northeast-1"+text)
 	}
 }

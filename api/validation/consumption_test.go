@@ -17,11 +17,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation/applies"
-	"github.com/capt-provider/capt/api/validation/consumption"
-	"github.com/capt-provider/capt/api/validation/modules"
-	"github.com/capt-provider/capt/api/validation/owners"
-	"github.com/capt-provider/capt/api/validation/templates"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -104,7 +100,7 @@ func TestFieldsThatHaveNoEffect(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", row.object)
-			expect(t, row.refused, row.warnings...)(owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(passing(row.template...), object), object))
+			expect(t, row.refused, row.warnings...)(validation.ValidateCAPTControlPlane(t.Context(), newFakeReader(passing(row.template...), object), object))
 		})
 	}
 }
@@ -123,7 +119,7 @@ func TestFieldsOfExistingControlPlanes(t *testing.T) {
 			pinned := passing(builder.WithLabel(naming.PinnedLabel, "true"))
 			pinned.Name = "eks-pinned"
 			existing := newFakeReader(passing(), second, pinned, apply, old)
-			expect(t, nil, cidrs+": "+open)(owners.ValidateCAPTControlPlane(t.Context(), existing, old))
+			expect(t, nil, cidrs+": "+open)(validation.ValidateCAPTControlPlane(t.Context(), existing, old))
 
 			for change, row := range map[string]struct {
 				option  builder.Option
@@ -140,7 +136,7 @@ func TestFieldsOfExistingControlPlanes(t *testing.T) {
 			} {
 				t.Run(change, func(t *testing.T) {
 					after := builder.CAPTControlPlane("demo", append(options, restricted("203.0.113.0/24"), row.option)...)
-					errs, err := consumption.ValidateCAPTControlPlaneUpdate(t.Context(), existing, old, after)
+					errs, err := validation.ValidateCAPTControlPlaneUpdate(t.Context(), existing, old, after)
 					require.NoError(t, err)
 					assertRefused(t, errs, row.refused...)
 				})
@@ -149,7 +145,7 @@ func TestFieldsOfExistingControlPlanes(t *testing.T) {
 	}
 	t.Run("one that is not built is validated as a whole", func(t *testing.T) {
 		old, after := builder.CAPTControlPlane("demo"), builder.CAPTControlPlane("demo", restricted("203.0.113.0/24"))
-		errs, err := consumption.ValidateCAPTControlPlaneUpdate(t.Context(), newFakeReader(passing(), old), old, after)
+		errs, err := validation.ValidateCAPTControlPlaneUpdate(t.Context(), newFakeReader(passing(), old), old, after)
 		require.NoError(t, err)
 		assertRefused(t, errs)
 	})
@@ -159,25 +155,25 @@ func TestOtherOwners(t *testing.T) {
 	vpc := builder.WorkspaceTemplate("vpc")
 	named := builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Name = "main" })
 	ofVPC := []string{"spec.region: has no effect", "spec.vpc.template.name: has no effect"}
-	expect(t, nil, ofVPC...)(owners.ValidateCAPTCluster(t.Context(), newFakeReader(vpc), builder.CAPTCluster("demo", named)))
-	expect(t, nil, "spec.template."+ofVPC[0], "spec.template."+ofVPC[1])(owners.ValidateCAPTClusterTemplate(t.Context(), newFakeReader(vpc), captClusterTemplate(named)))
+	expect(t, nil, ofVPC...)(validation.ValidateCAPTCluster(t.Context(), newFakeReader(vpc), builder.CAPTCluster("demo", named)))
+	expect(t, nil, "spec.template."+ofVPC[0], "spec.template."+ofVPC[1])(validation.ValidateCAPTClusterTemplate(t.Context(), newFakeReader(vpc), captClusterTemplate(named)))
 	expect(t, nil, "spec.template."+cidrs+": "+open)(
-		owners.ValidateCAPTControlPlaneTemplate(t.Context(), newFakeReader(passing()), controlPlaneTemplate(restricted("203.0.113.0/24"))))
+		validation.ValidateCAPTControlPlaneTemplate(t.Context(), newFakeReader(passing()), controlPlaneTemplate(restricted("203.0.113.0/24"))))
 	object := builder.CAPTControlPlane("demo", fargate(selecting("a")))
 	expect(t, nil, "spec.fargateProfiles[0].name: has no effect", "spec.fargateProfiles[0].selectors: has no effect")(
-		owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(passing(), builder.WorkspaceTemplate("fargate"), object), object))
+		validation.ValidateCAPTControlPlane(t.Context(), newFakeReader(passing(), builder.WorkspaceTemplate("fargate"), object), object))
 }
 
 func TestTemplatesThatDropAPlaceholder(t *testing.T) {
 	before, after := passing(builder.Consuming("endpoint_public_access_cidrs")), passing()
 	user := builder.CAPTControlPlane("office", restricted("203.0.113.0/24"))
 	existing := newFakeReader(user, builder.CAPTControlPlane("open"), builder.CAPTControlPlane("elsewhere", restricted("203.0.113.0/24"), builder.WithNamespace("team")))
-	warnings, err := consumption.WorkspaceTemplateUpdateWarnings(t.Context(), existing, before, after)
+	warnings, err := validation.WorkspaceTemplateUpdateWarnings(t.Context(), existing, before, after)
 	require.NoError(t, err)
 	assertWarned(t, warnings, "after this update, the API servers of 1 CAPTControlPlanes will be reachable from more networks than specified: the template no longer uses the placeholder of a field, for example default/office (spec.endpointAccess.publicCIDRs)")
 	assert.Contains(t, warnings[0], "default/office ("+cidrs+")")
 
-	warnings, err = consumption.WorkspaceTemplateUpdateWarnings(t.Context(), existing, after, after)
+	warnings, err = validation.WorkspaceTemplateUpdateWarnings(t.Context(), existing, after, after)
 	require.NoError(t, err)
 	assert.Empty(t, warnings, "no new warning without a change")
 }
@@ -186,11 +182,11 @@ func TestTemplatesThatAreBeingDeleted(t *testing.T) {
 	const text = "is being deleted and cannot be used by new objects"
 	eks := complete("eks", builder.Deleting())
 	object := builder.CAPTControlPlane("demo")
-	expect(t, []finding{{"spec.workspaceTemplateRef", field.ErrorTypeForbidden, text}})(owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(eks, object), object))
+	expect(t, []finding{{"spec.workspaceTemplateRef", field.ErrorTypeForbidden, text}})(validation.ValidateCAPTControlPlane(t.Context(), newFakeReader(eks, object), object))
 	expect(t, []finding{{"spec.templateRef", field.ErrorTypeForbidden, text}})(
-		applies.ValidateWorkspaceTemplateApply(t.Context(), newFakeReader(builder.WorkspaceTemplate("vpc", builder.Deleting())), builder.WorkspaceTemplateApply("by-hand")))
+		validation.ValidateWorkspaceTemplateApply(t.Context(), newFakeReader(builder.WorkspaceTemplate("vpc", builder.Deleting())), builder.WorkspaceTemplateApply("by-hand")))
 	expect(t, []finding{{"spec.vpc.template.ref", field.ErrorTypeForbidden, text}})(
-		owners.ValidateCAPTCluster(t.Context(), newFakeReader(complete("vpc", builder.Deleting())), builder.CAPTCluster("demo")))
+		validation.ValidateCAPTCluster(t.Context(), newFakeReader(complete("vpc", builder.Deleting())), builder.CAPTCluster("demo")))
 }
 
 func TestKeysThatAreSetTwice(t *testing.T) {
@@ -200,13 +196,13 @@ func TestKeysThatAreSetTwice(t *testing.T) {
 		params.Vars = append(params.Vars, terraform.Var{Key: "a", Value: "1"}, terraform.Var{Key: "a", Value: "2"})
 		params.Env = []terraform.EnvVar{{Name: "B", Value: "1"}, {Name: "C", Value: "1"}, {Name: "B", Value: "1"}}
 	})
-	got := templates.ValidateWorkspaceTemplate(builder.WorkspaceTemplate("vpc", twice))
+	got := validation.ValidateWorkspaceTemplate(builder.WorkspaceTemplate("vpc", twice))
 	assertRefused(t, got.Errors, finding{path + "vars[2].key", field.ErrorTypeDuplicate, ""}, finding{path + "env[2].name", field.ErrorTypeDuplicate, ""})
 
 	both := builder.WithParameters(func(params *terraform.WorkspaceParameters) {
 		params.VarMap = &apiextensionsv1.JSON{Raw: []byte(`{"cluster_name": "x"}`)}
 	})
-	got = templates.ValidateWorkspaceTemplate(builder.WorkspaceTemplate("vpc", both))
+	got = validation.ValidateWorkspaceTemplate(builder.WorkspaceTemplate("vpc", both))
 	assertRefused(t, got.Errors)
 	assertWarned(t, got.Warnings, path+"varmap[cluster_name]: is also in vars")
 }
@@ -236,10 +232,10 @@ func TestRecoveryParametersWithoutEffect(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", row.option)
-			got, err := owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(complete("eks"), object), object)
+			got, err := validation.ValidateCAPTControlPlane(t.Context(), newFakeReader(complete("eks"), object), object)
 			require.NoError(t, err)
 			assertWarned(t, got.Warnings, row.warnings...)
-			got, err = owners.ValidateCAPTControlPlaneTemplate(t.Context(), newFakeReader(complete("eks")), controlPlaneTemplate(row.option))
+			got, err = validation.ValidateCAPTControlPlaneTemplate(t.Context(), newFakeReader(complete("eks")), controlPlaneTemplate(row.option))
 			require.NoError(t, err)
 			assertWarned(t, got.Warnings, row.warnings...)
 		})
@@ -254,7 +250,7 @@ func TestNamesOfVariables(t *testing.T) {
 		"": false, "1a": false, "a-b": false, "a.b": false, "a b": false, "é": false, "a\n": false, "tags_a/b": false,
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := modules.ValidateVariableNames(map[string]string{name: "correcthorse"}, variablesPath)
+			errs := validation.ValidateVariableNames(map[string]string{name: "correcthorse"}, variablesPath)
 			if legal {
 				assert.Empty(t, errs)
 				return
@@ -267,8 +263,8 @@ func TestNamesOfVariables(t *testing.T) {
 
 func TestVariablesOfTagsAreReservedForCAPT(t *testing.T) {
 	variables := map[string]string{"tags_kubernetes.io/cluster/x": "owned", "b-c": "", "a-b": ""}
-	assert.Len(t, modules.ValidateVariableNames(variables, variablesPath), 3)
-	errs := modules.ValidateAppliedVariableNames(variables, variablesPath)
+	assert.Len(t, validation.ValidateVariableNames(variables, variablesPath), 3)
+	errs := validation.ValidateAppliedVariableNames(variables, variablesPath)
 	require.Len(t, errs, 2)
 	assert.Equal(t, []string{"spec.variables[a-b]", "spec.variables[b-c]"}, []string{errs[0].Field, errs[1].Field}, "sorted")
 	assert.Len(t, variables, 3, "the map of the caller stays as it is")
@@ -299,7 +295,7 @@ func TestValuesInTheTextOfAModule(t *testing.T) {
 		"anything, when the template has no use it": {builder.WithModule(""), `correcthorse"`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			findings := modules.ValidateVariableValues(builder.WorkspaceTemplate("vpc", row.option), map[string]string{"owner": row.value}, variablesPath.Key)
+			findings := validation.ValidateVariableValues(builder.WorkspaceTemplate("vpc", row.option), map[string]string{"owner": row.value}, variablesPath.Key)
 			if !row.refused {
 				assert.Empty(t, findings)
 				return
@@ -313,8 +309,8 @@ func TestValuesInTheTextOfAModule(t *testing.T) {
 func TestVariableWorkspaceNameOfAUserHasNoEffect(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.WithModule(`locals { a = "${WORKSPACE_NAME}" }`))
 	given := map[string]string{"WORKSPACE_NAME": `"`}
-	assert.Empty(t, modules.ValidateVariableValues(template, given, variablesPath.Key), "what has no effect does no harm")
-	assertWarned(t, modules.UnusedVariableWarnings(template, given, variablesPath),
+	assert.Empty(t, validation.ValidateVariableValues(template, given, variablesPath.Key), "what has no effect does no harm")
+	assertWarned(t, validation.UnusedVariableWarnings(template, given, variablesPath),
 		"spec.variables[WORKSPACE_NAME]: has no effect: CAPT always sets ${WORKSPACE_NAME} to the name of the Workspace")
 }
 
@@ -361,7 +357,7 @@ func TestWarningsAboutMisspelledVariables(t *testing.T) {
 			for _, variable := range row.given {
 				given[variable] = "correcthorse"
 			}
-			warnings := modules.UnusedVariableWarnings(builder.WorkspaceTemplate("vpc", row.option), given, variablesPath, row.further...)
+			warnings := validation.UnusedVariableWarnings(builder.WorkspaceTemplate("vpc", row.option), given, variablesPath, row.further...)
 			assertWarned(t, warnings, row.want...)
 			assert.NotContains(t, strings.Join(warnings, "\n"), "correcthorse")
 		})

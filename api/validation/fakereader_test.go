@@ -24,8 +24,6 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/manifests"
-	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -55,7 +53,7 @@ func (w *fakeReader) add(object validation.Owner) {
 }
 
 // all returns the objects in random order.
-func (w *fakeReader) all() manifests.Objects { return slices.Collect(maps.Values(w.objects)) }
+func (w *fakeReader) all() validation.Objects { return slices.Collect(maps.Values(w.objects)) }
 
 // failingAt returns the same reader, in which one method fails.
 func (w *fakeReader) failingAt(method string) *fakeReader {
@@ -66,7 +64,7 @@ var errUnreachable = errors.New("no route to host")
 
 // complete returns a WorkspaceTemplate that uses all variables that CAPT sets for a VPC, a control plane or a Fargate profile.
 func complete(name string, options ...builder.Option) *infrav1.WorkspaceTemplate {
-	given := map[string][]string{"vpc": owners.VPCVariables(), "eks": owners.ControlPlaneVariables(nil), "fargate": {"profile_name", "selectors"}}[name]
+	given := map[string][]string{"vpc": validation.VPCVariables(), "eks": validation.ControlPlaneVariables(nil), "fargate": {"profile_name", "selectors"}}[name]
 	given = slices.DeleteFunc(given, func(variable string) bool { return variable == "cluster_name" }) // The builder adds it.
 	return builder.WorkspaceTemplate(name, append(options, builder.Consuming(given...))...)
 }
@@ -112,6 +110,11 @@ func (w *fakeReader) CAPTControlPlane(ctx context.Context, key types.NamespacedN
 func (w *fakeReader) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
 	found, _ := w.all().ControlPlanesOfTemplate(ctx, template) // It never fails.
 	return found, w.look("ControlPlanesOfTemplate")
+}
+
+func (w *fakeReader) UsersOf(ctx context.Context, template types.NamespacedName) (validation.Users, error) {
+	found, _ := w.all().UsersOf(ctx, template) // It never fails.
+	return found, w.look("UsersOf")
 }
 
 func (w *fakeReader) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {

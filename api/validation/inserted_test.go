@@ -12,8 +12,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation/modules"
-	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -22,7 +21,7 @@ func TestValuesThatChangeTheStructureOfAModuleAreRefusedAtAdmission(t *testing.T
 	const text = "variable \"x\" {}\nlocals {\n  a = ${owner}\n  b = ${kubernetes_version}\n  c = \"${region}\"\n}\n"
 	template := builder.WorkspaceTemplate("vpc", builder.WithModule(text))
 	for value, refused := range map[string]bool{"1": false, "-1": false, "true": false, "demo": true, "var.x": true, "1, 2": true, "": true} {
-		findings := modules.ValidateVariableValues(template, map[string]string{"owner": value, "region": "eu-west-1"}, variablesPath.Key)
+		findings := validation.ValidateVariableValues(template, map[string]string{"owner": value, "region": "eu-west-1"}, variablesPath.Key)
 		if !refused {
 			assert.Empty(t, findings, value)
 			continue
@@ -42,7 +41,7 @@ func TestFieldsThatAreInsertedIntoAModule(t *testing.T) {
 		"3": nil, "var.x": {{"spec.additionalTags[size]", field.ErrorTypeInvalid, `("tags_size") would change the structure of the module`}},
 	} {
 		object := builder.CAPTControlPlane("demo", tagged(value))
-		expect(t, refused)(owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(passing(inserted), object), object))
+		expect(t, refused)(validation.ValidateCAPTControlPlane(t.Context(), newFakeReader(passing(inserted), object), object))
 	}
 	named := func(name string) builder.Option {
 		return builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Name = name })
@@ -50,5 +49,5 @@ func TestFieldsThatAreInsertedIntoAModule(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.WithModule("locals {\n  a = \"${cluster_name}${region}\"\n  b = ${vpc_name}\n}\n"))
 	object := builder.CAPTCluster("demo", named("main"))
 	expect(t, []finding{{"spec.vpc.template.name", field.ErrorTypeInvalid, `("vpc_name") would change the structure of the module`}})(
-		owners.ValidateCAPTCluster(t.Context(), newFakeReader(template, object), object))
+		validation.ValidateCAPTCluster(t.Context(), newFakeReader(template, object), object))
 }

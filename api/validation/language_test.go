@@ -8,20 +8,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation/modules"
 )
 
 // problems are the warnings about a module, without the path.
-func problems(params terraform.WorkspaceParameters) (found []string) {
-	path := field.NewPath("module")
+func problems(params terraform.WorkspaceParameters) []string {
 	module := modules.ParseTemplate(params)
-	for _, warning := range append(module.Language(path).Warnings, module.References(path).Warnings...) {
-		found = append(found, strings.TrimPrefix(warning, "module: "))
-	}
-	return found
+	return append(module.Language(), module.References()...)
 }
 
 func TestWhatIsNewerThanTheBundledTerraformIsAWarning(t *testing.T) {
@@ -130,13 +125,13 @@ check "health" {
 func TestModulesOfTheBundledTerraformHaveNoProblems(t *testing.T) {
 	assert.Empty(t, problems(inline(valid)))
 	configuration := modules.ParseTemplate(inline("locals {\n  account = \"1\"\n}\n"))
-	assert.Empty(t, modules.ParseTemplate(inline("output \"a\" { value = local.account }\n")).References(nil, configuration).Warnings, "the ProviderConfig declares it")
+	assert.Empty(t, modules.ParseTemplate(inline("output \"a\" { value = local.account }\n")).References(configuration), "the ProviderConfig declares it")
 	assert.Empty(t, problems(inline("resource \"a_b\" \"${name}\" {}\noutput \"a\" { value = a_b.c.id }\n")), "the value may be c")
 }
 
 func TestOnlyVariablesAreCheckedWithoutTheProviderConfig(t *testing.T) {
 	const module = "variable \"region\" {}\noutput \"a\" { value = [local.a, data.b.c, var.region, var.regoin] }\n"
-	assert.Equal(t, []string{"module: line 2, column 54: the module has no var.regoin. Declare it, or correct the spelling"},
-		modules.ParseTemplate(inline(module)).Variables(field.NewPath("module")).Warnings)
-	assert.Len(t, modules.ParseTemplate(inline(module)).References(nil).Warnings, 3)
+	assert.Equal(t, []string{"line 2, column 54: the module has no var.regoin. Declare it, or correct the spelling"},
+		modules.ParseTemplate(inline(module)).Variables())
+	assert.Len(t, modules.ParseTemplate(inline(module)).References(), 3)
 }

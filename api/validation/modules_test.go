@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/modules"
-	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -30,7 +30,7 @@ func inlineJSON(module string) terraform.WorkspaceParameters {
 }
 
 func template(params terraform.WorkspaceParameters) field.ErrorList {
-	return templates.ValidateWorkspaceTemplate(builder.WorkspaceTemplate("vpc", ofParameters(params))).Errors
+	return validation.ValidateWorkspaceTemplate(builder.WorkspaceTemplate("vpc", ofParameters(params))).Errors
 }
 
 func TestValidModules(t *testing.T) {
@@ -130,7 +130,7 @@ func TestParameters(t *testing.T) {
 		"entrypoint out of it by a detour":     {terraform.WorkspaceParameters{Entrypoint: "modules/../../other"}, "forProvider.entrypoint"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := templates.ValidateParameters(row.params, field.NewPath("forProvider"))
+			errs := modules.ValidateParameters(row.params, field.NewPath("forProvider"))
 			if row.field == "" {
 				assert.Empty(t, errs)
 				return
@@ -191,7 +191,7 @@ func TestErrorsInLinesWithPlaceholdersAreWarnings(t *testing.T) {
 	testTemplates(t, rows)
 	for name, row := range rows {
 		object := builder.WorkspaceTemplate("vpc", row.option)
-		for _, warning := range templates.ValidateWorkspaceTemplate(object).Warnings {
+		for _, warning := range validation.ValidateWorkspaceTemplate(object).Warnings {
 			assert.Contains(t, warning, checkedLater, name)
 		}
 		// When all values are known, the error is final.
@@ -278,7 +278,7 @@ func TestRejectedModulesAreNotParsed(t *testing.T) {
 	for _, params := range []terraform.WorkspaceParameters{inline(upTo("a = ", "[")), inlineJSON(upTo("", "["))} {
 		object := builder.WorkspaceTemplate("vpc", ofParameters(params))
 		object.Spec.PublishOutputs = []string{"a"}
-		findings := templates.ValidateWorkspaceTemplate(object)
+		findings := validation.ValidateWorkspaceTemplate(object)
 		require.Len(t, findings.Errors, 1)
 		assert.Empty(t, findings.Warnings)
 		assert.Equal(t, findings.Errors, modules.ValidateModule(params, path))
@@ -326,7 +326,7 @@ func TestLargeModulesAreParsed(t *testing.T) {
 func TestLongExpressionsAreNotEvaluated(t *testing.T) {
 	object := builder.WorkspaceTemplate("vpc", ofParameters(inline(upTo("output \"a\" {\n  value = 1\n  sensitive = a", "+a")+"\n}\n")))
 	object.Spec.PublishOutputs = []string{"a"}
-	assert.Empty(t, templates.ValidateWorkspaceTemplate(object).Errors)
+	assert.Empty(t, validation.ValidateWorkspaceTemplate(object).Errors)
 }
 
 // If HCL continued a string after its end according to the scanner, brackets would not be counted. So both must agree for every character.

@@ -17,9 +17,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/applies"
-	"github.com/capt-provider/capt/api/validation/owners"
-	"github.com/capt-provider/capt/api/validation/ownership"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -36,26 +33,26 @@ func TestFailedLookupsAreErrors(t *testing.T) {
 		look      func(w *fakeReader) error
 		questions string // The method that fails; empty for all methods.
 	}{
-		"CAPTCluster": {func(w *fakeReader) error { return failure(owners.ValidateCAPTCluster(ctx, w, network)) },
+		"CAPTCluster": {func(w *fakeReader) error { return failure(validation.ValidateCAPTCluster(ctx, w, network)) },
 			"WorkspaceTemplate WorkspaceTemplateApply ReferrersTo ClusterOf CAPTControlPlane"},
 		"CAPTCluster, existing VPC": {func(w *fakeReader) error {
-			return failure(owners.ValidateCAPTCluster(ctx, w, builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1"))))
+			return failure(validation.ValidateCAPTCluster(ctx, w, builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1"))))
 		}, ""},
-		"CAPTControlPlane": {func(w *fakeReader) error { return failure(owners.ValidateCAPTControlPlane(ctx, w, both)) },
+		"CAPTControlPlane": {func(w *fakeReader) error { return failure(validation.ValidateCAPTControlPlane(ctx, w, both)) },
 			"WorkspaceTemplate WorkspaceTemplateApply ReferrersTo ClusterOf Cluster CAPTCluster"},
-		"its profile": {func(w *fakeReader) error { return failure(owners.ValidateCAPTControlPlane(ctx, w, profile)) }, "WorkspaceTemplateApply ReferrersTo"},
-		"without references": {func(w *fakeReader) error { return failure(owners.ValidateCAPTControlPlane(ctx, w, neither)) },
+		"its profile": {func(w *fakeReader) error { return failure(validation.ValidateCAPTControlPlane(ctx, w, profile)) }, "WorkspaceTemplateApply ReferrersTo"},
+		"without references": {func(w *fakeReader) error { return failure(validation.ValidateCAPTControlPlane(ctx, w, neither)) },
 			"WorkspaceTemplateApply ReferrersTo ClusterOf"},
 		"CAPTClusterTemplate": {func(w *fakeReader) error {
-			return failure(owners.ValidateCAPTClusterTemplate(ctx, w, captClusterTemplate()))
+			return failure(validation.ValidateCAPTClusterTemplate(ctx, w, captClusterTemplate()))
 		}, ""},
 		"CAPTControlPlaneTemplate": {func(w *fakeReader) error {
-			return failure(owners.ValidateCAPTControlPlaneTemplate(ctx, w, controlPlaneTemplate()))
+			return failure(validation.ValidateCAPTControlPlaneTemplate(ctx, w, controlPlaneTemplate()))
 		}, ""},
-		"WorkspaceTemplateApply":       {func(w *fakeReader) error { return failure(applies.ValidateWorkspaceTemplateApply(ctx, w, apply)) }, ""},
-		"a new WorkspaceTemplateApply": {func(w *fakeReader) error { return failure(ownership.ValidateNewWorkspaceTemplateApply(ctx, w, apply)) }, ""},
+		"WorkspaceTemplateApply":       {func(w *fakeReader) error { return failure(validation.ValidateWorkspaceTemplateApply(ctx, w, apply)) }, ""},
+		"a new WorkspaceTemplateApply": {func(w *fakeReader) error { return failure(validation.ValidateNewWorkspaceTemplateApply(ctx, w, apply)) }, ""},
 		"a new one, of a profile": {func(w *fakeReader) error {
-			return failure(ownership.ValidateNewWorkspaceTemplateApply(ctx, w, ofProfile))
+			return failure(validation.ValidateNewWorkspaceTemplateApply(ctx, w, ofProfile))
 		}, "ReferrersTo Cluster CAPTControlPlane ClusterOf"},
 	} {
 		require.NoError(t, row.look(existing), name)
@@ -101,7 +98,7 @@ func TestApplyReferencesOfCAPTClusters(t *testing.T) {
 			if row.cluster {
 				existing.add(builder.Cluster("demo"))
 			}
-			got, err := owners.ValidateCAPTCluster(t.Context(), existing, owner)
+			got, err := validation.ValidateCAPTCluster(t.Context(), existing, owner)
 			require.NoError(t, err)
 			assert.NotContains(t, fmt.Sprint(got.Errors), "hunter2", "values may be secrets")
 			assertRefused(t, got.Errors, refusedIf(path, row.text)...)
@@ -144,7 +141,7 @@ func TestApplyReferencesOfControlPlanes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner := builder.CAPTControlPlane("demo", row.owner...)
-			got, err := owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
+			got, err := validation.ValidateCAPTControlPlane(t.Context(), newFakeReader(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
 				complete("eks"), complete("fargate"), builder.WorkspaceTemplateApply("by-hand", row.apply...)), owner)
 			require.NoError(t, err)
 			assertRefused(t, got.Errors, refusedIf(row.path, row.text)...)
@@ -168,7 +165,7 @@ func TestReferenceAddedToACreatedProfileIsRejected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner := builder.CAPTControlPlane("demo", profiles("fp", row.refs))
-			got, err := owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
+			got, err := validation.ValidateCAPTControlPlane(t.Context(), newFakeReader(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
 				complete("eks"), complete("fargate"), builder.WorkspaceTemplateApply("demo-fp-fargate-apply", row.made...)), owner)
 			require.NoError(t, err)
 			assertRefused(t, got.Errors, refusedIf("spec.fargateProfiles[0].workspaceTemplateApplyRef", row.text)...)
@@ -195,7 +192,7 @@ func TestNamesReservedForOwners(t *testing.T) {
 	refused := func(text string) []finding { return []finding{{"metadata.name", field.ErrorTypeForbidden, text}} }
 	const template = "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one refers to another WorkspaceTemplate"
 	const cluster = "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one has another cluster_name"
-	testApplies(t, ownership.ValidateNewWorkspaceTemplateApply, map[string]applyRow{
+	testApplies(t, validation.ValidateNewWorkspaceTemplateApply, map[string]applyRow{
 		"another name":                               {existing: []validation.Owner{owner}, apply: apply("other", of("", "small"))},
 		"no owner of that name":                      {apply: apply(name, of("", "small"))},
 		"the owner in another namespace":             {existing: []validation.Owner{builder.CAPTCluster("demo", builder.WithNamespace("other"))}, apply: apply(name, of("", "small"))},
@@ -258,7 +255,7 @@ func TestNamesReservedForFargateProfiles(t *testing.T) {
 		return []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTControlPlane demo uses this name for the WorkspaceTemplateApply of its Fargate profile " + profile + ", but this one " + text +
 			". Use another name, or set the template and the variables of the profile"}}
 	}
-	testApplies(t, ownership.ValidateNewWorkspaceTemplateApply, map[string]applyRow{
+	testApplies(t, validation.ValidateNewWorkspaceTemplateApply, map[string]applyRow{
 		"matches":                           {existing: existing, apply: made(plain, "fargate", "demo", "fp")},
 		"another template":                  {existing: existing, apply: made(plain, "small", "demo", "fp"), errors: refused("fp", "refers to another WorkspaceTemplate")},
 		"another cluster":                   {existing: existing, apply: made(plain, "fargate", "other", "fp"), errors: refused("fp", "has another cluster_name")},

@@ -19,7 +19,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -54,9 +53,7 @@ func TestRolloutPolicies(t *testing.T) {
 	})
 }
 
-type users struct {
-	validation.Reader
-}
+type users struct{ validation.Objects }
 
 func (users) UsersOf(context.Context, types.NamespacedName) (validation.Users, error) {
 	return validation.Users{Applies: 3, Clusters: 2}, nil
@@ -71,7 +68,7 @@ func TestAnEditOfATemplateWarnsOfHowItReachesUsers(t *testing.T) {
 		"Those for which Terraform would change something are updated when annotation":      {Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges},
 	} {
 		edited := builder.WorkspaceTemplate("vpc", builder.WithModule("# edited"), with(func(spec *infrav1.WorkspaceTemplateSpec) { spec.Rollout = policy }))
-		warnings, err := templates.UpdateWarnings(t.Context(), users{}, builder.WorkspaceTemplate("vpc"), edited)
+		warnings, err := validation.WorkspaceTemplateUpdateWarnings(t.Context(), users{}, builder.WorkspaceTemplate("vpc"), edited)
 		require.NoError(t, err)
 		require.Len(t, warnings, 1)
 		assert.Contains(t, warnings[0], "3 WorkspaceTemplateApply objects in 2 Clusters")
@@ -94,7 +91,7 @@ func TestAnEditThatRemovesARequiredOutputIsAWarning(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			edited := builder.WorkspaceTemplate("vpc", builder.WithModule(row.after), with(func(spec *infrav1.WorkspaceTemplateSpec) { spec.Rollout = row.policy }))
-			warnings, err := templates.UpdateWarnings(t.Context(), users{}, builder.WorkspaceTemplate("vpc", builder.WithModule(row.before)), edited)
+			warnings, err := validation.WorkspaceTemplateUpdateWarnings(t.Context(), users{}, builder.WorkspaceTemplate("vpc", builder.WithModule(row.before)), edited)
 			require.NoError(t, err)
 			assert.Equal(t, row.warned, strings.Contains(warnings[0], `the module no longer has the output "vpc_id"`), warnings)
 		})
@@ -127,9 +124,9 @@ func TestThePolicyIsNotRemovedWhileUsersWait(t *testing.T) {
 			if row.outOfDate {
 				old.Status.Rollout.Revision = "0123456789ab"
 			}
-			errs := templates.ValidateUpdate(old, updated)
+			errs := validation.ValidateWorkspaceTemplateUpdate(old, updated)
 			assert.Equal(t, row.refused, len(errs) > 0, errs)
-			warnings, err := templates.UpdateWarnings(t.Context(), users{}, old, updated)
+			warnings, err := validation.WorkspaceTemplateUpdateWarnings(t.Context(), users{}, old, updated)
 			require.NoError(t, err)
 			assert.Equal(t, row.warned, len(warnings) > 0, warnings)
 		})
@@ -151,7 +148,7 @@ func TestTheDefaultPolicyIsChecked(t *testing.T) {
 		"{strategy: Staged, maxConcurrent: -1}":        "rollout.maxConcurrent: Invalid value",
 		"{strategy: Staged, canary: {soakSeconds: 1}}": "selects no user",
 	} {
-		policy, err := templates.ParseDefaultRollout(text)
+		policy, err := validation.ParseDefaultRollout(text)
 		if want == "" {
 			require.NoError(t, err, text)
 			assert.Equal(t, text != "", policy.IsStaged())

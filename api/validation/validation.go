@@ -1,17 +1,14 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package validation has the types that the validation rules of all kinds share: Findings, the result of a rule; Reader, the objects that a
-// rule may read; and checks of references between objects. The rules are in subpackages: owners for CAPTCluster and CAPTControlPlane,
-// templates for WorkspaceTemplate, applies for WorkspaceTemplateApply. Webhooks, controllers and captctl call the same rules.
+// Package validation has the rules for objects of all kinds, which webhooks, controllers and captctl call. Findings are the result of a rule, and Reader has
+// the objects that it may read besides the one that it checks. A rule about one kind is in the file of that kind.
 package validation
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -208,25 +205,4 @@ func ApplyInUse(ctx context.Context, reader Reader, controlPlane *controlplanev1
 		return nil, nil
 	}
 	return reader.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: ref.Name})
-}
-
-// KeyOf returns the namespace and name of an object.
-func KeyOf(object metav1.Object) types.NamespacedName {
-	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
-}
-
-// ClusterName returns the name of the Cluster that an object belongs to: the Cluster that owns it or, without an owner, the one in its label; empty
-// if it names none.
-func ClusterName(object metav1.Object) string {
-	return cmp.Or(OwnerCluster(object), object.GetLabels()[clusterv1.ClusterNameLabel])
-}
-
-// OwnerCluster returns the name of the Cluster that owns an object; empty if none does.
-func OwnerCluster(object metav1.Object) string {
-	for _, ref := range object.GetOwnerReferences() {
-		if group, _, _ := strings.Cut(ref.APIVersion, "/"); ref.Kind == "Cluster" && group == clusterv1.GroupVersion.Group {
-			return ref.Name
-		}
-	}
-	return ""
 }

@@ -18,7 +18,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -35,7 +34,7 @@ func testTemplates(t *testing.T, rows map[string]templateRow) {
 	t.Helper()
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			findings := templates.ValidateWorkspaceTemplate(builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"), row.option))
+			findings := validation.ValidateWorkspaceTemplate(builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"), row.option))
 			assertRefused(t, findings.Errors, row.errors...)
 			assertWarned(t, findings.Warnings, row.warnings...)
 		})
@@ -129,7 +128,7 @@ func TestFieldsOfATemplate(t *testing.T) {
 func TestUnknownFieldsCauseWarnings(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) { *spec = terraform.WorkspaceSpec{} }))
 	require.NoError(t, json.Unmarshal([]byte(`{"forProvider": {"source": "Inline", "module": "", "modul": "correcthorse", "b": 1}, "writeTo": {}}`), &template.Spec.Template.Spec))
-	findings := templates.ValidateWorkspaceTemplate(template)
+	findings := validation.ValidateWorkspaceTemplate(template)
 	assert.Empty(t, findings.Errors)
 	assertWarned(t, findings.Warnings, templateSpec+"writeTo: unknown field, passed to the Workspace unchecked",
 		templateSpec+"forProvider.modul: unknown field, passed to the Workspace unchecked", templateSpec+"forProvider.b: unknown field, passed to the Workspace unchecked")

@@ -21,8 +21,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/applies"
-	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -69,7 +67,7 @@ func TestWorkspaceTemplateApplies(t *testing.T) {
 	}
 	const own = `must be "default", the namespace of the WorkspaceTemplateApply. Remove the field`
 	inModule := builder.WorkspaceTemplate("vpc", builder.WithModule(`output "a" { value = "${cluster_name}" }`))
-	testApplies(t, applies.ValidateWorkspaceTemplateApply, map[string]applyRow{
+	testApplies(t, validation.ValidateWorkspaceTemplateApply, map[string]applyRow{
 		"a good one":               {existing: existing, apply: builder.WorkspaceTemplateApply("demo-vpc")},
 		"one without its template": {apply: builder.WorkspaceTemplateApply("demo-vpc"), warnings: []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet"}},
 		"template does not allow the namespace": {existing: []validation.Owner{shared(infrav1.AllowedNamespaces{})}, apply: builder.WorkspaceTemplateApply("demo-vpc", of("shared", "vpc")),
@@ -114,7 +112,7 @@ func TestAWorkspaceCannotMoveToAnotherScope(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			old := builder.WorkspaceTemplateApply("demo-vpc", row.old...)
 			apply := builder.WorkspaceTemplateApply("demo-vpc", row.to)
-			errs, err := applies.ValidateWorkspaceTemplateApplyUpdate(context.Background(), newFakeReader(vpc, small, wide, shared(infrav1.AllowedNamespaces{})), old, apply)
+			errs, err := validation.ValidateWorkspaceTemplateApplyUpdate(context.Background(), newFakeReader(vpc, small, wide, shared(infrav1.AllowedNamespaces{})), old, apply)
 			require.NoError(t, err)
 			assertRefused(t, errs, row.errors...)
 		})
@@ -160,7 +158,7 @@ func TestTheIdentityOfACreatedWorkspaceIsImmutable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			old := builder.WorkspaceTemplateApply("demo-vpc", row.status, builder.WithVariables(row.old))
 			apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(row.to))
-			errs, err := applies.ValidateWorkspaceTemplateApplyUpdate(t.Context(), newFakeReader(vpc), old, apply)
+			errs, err := validation.ValidateWorkspaceTemplateApplyUpdate(t.Context(), newFakeReader(vpc), old, apply)
 			require.NoError(t, err)
 			assertRefused(t, errs, row.errors...)
 			assert.NotContains(t, fmt.Sprint(errs), "hunter2", "values may be secrets")
@@ -176,7 +174,7 @@ func TestAWorkspaceHasOneOwner(t *testing.T) {
 	const less, set = `the Workspace name is the name of the WorkspaceTemplateApply without "-apply", which is the same for both`, ". Remove spec.workspaceName"
 	const elsewhere = "a WorkspaceTemplateApply of another namespace owns this cluster-scoped Workspace. Choose another name"
 	notYet := []string{"does not exist yet"}
-	testApplies(t, applies.ValidateWorkspaceTemplateApply, map[string]applyRow{
+	testApplies(t, validation.ValidateWorkspaceTemplateApply, map[string]applyRow{
 		"its own name":                               {existing: []validation.Owner{vpc, apply("a", named("w"))}, apply: apply("a", named("w"))},
 		"another name":                               {existing: []validation.Owner{vpc, apply("b", named("v"))}, apply: apply("a", named("w"))},
 		"name in use":                                {existing: []validation.Owner{vpc, apply("b", named("w"))}, apply: apply("a", named("w")), errors: refused("WorkspaceTemplateApply b owns this Workspace" + set)},
@@ -202,7 +200,7 @@ func TestAWorkspaceHasOneOwner(t *testing.T) {
 func TestNamesInOtherNamespacesAreNotReported(t *testing.T) {
 	other := builder.WorkspaceTemplateApply("secret-project", builder.WithNamespace("secret-team"), builder.WithWorkspaceName("w"), of("shared", "wide"),
 		builder.WaitingForWorkspace("w", builder.Namespace))
-	findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), newFakeReader(wide, other),
+	findings, err := validation.ValidateWorkspaceTemplateApply(context.Background(), newFakeReader(wide, other),
 		builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w"), of("shared", "wide"), builder.WaitingForWorkspace("w", "secret-team")))
 	require.NoError(t, err)
 	require.Len(t, findings.Errors, 2)
@@ -213,7 +211,7 @@ func TestWarningAboutANameThatIsNotForANewWorkspace(t *testing.T) {
 	apply, named, recorded := builder.WorkspaceTemplateApply, builder.WithWorkspaceName, builder.WithRecordedWorkspace(builder.Workspace("w", builder.AtRest))
 	adopted := []string{"no Workspace is created with this name: only an existing Workspace can be adopted"}
 	inScheme := named(naming.Workspace(terraform.ScopeCluster, types.NamespacedName{Namespace: builder.Namespace, Name: "a"}))
-	testApplies(t, applies.ValidateNewWorkspaceName, map[string]applyRow{
+	testApplies(t, validation.ValidateNewWorkspaceName, map[string]applyRow{
 		"no name":                               {existing: []validation.Owner{vpc}, apply: apply("a")},
 		"the name of the scheme":                {existing: []validation.Owner{vpc}, apply: apply("a-apply", named("a"))},
 		"another name":                          {existing: []validation.Owner{vpc}, apply: apply("a", named("w")), warnings: adopted},
@@ -256,7 +254,7 @@ func TestDependencyCyclesAreRejected(t *testing.T) {
 	}
 	const long = "WorkspaceTemplateApplies cannot depend on each other: a → b → c → a. Remove one of these dependencies"
 	later := []string{"does not exist yet"}
-	testApplies(t, applies.ValidateWorkspaceTemplateApply, map[string]applyRow{
+	testApplies(t, validation.ValidateWorkspaceTemplateApply, map[string]applyRow{
 		"without dependencies":               {existing: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a")},
 		"waiting for a chain":                {existing: []validation.Owner{vpc, waiting("b", "c"), waiting("c")}, apply: waiting("a", "b", "c")},
 		"waits for a missing Workspace":      {existing: []validation.Owner{vpc}, apply: waiting("a", "b")},
@@ -290,7 +288,7 @@ func TestSearchForACycleIsLimited(t *testing.T) {
 	for i := range 3000 {
 		existing.add(waiting(fmt.Sprint(i), fmt.Sprint(i+1), fmt.Sprint((i*7)%3000)))
 	}
-	findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), existing, waiting("a", "0"))
+	findings, err := validation.ValidateWorkspaceTemplateApply(context.Background(), existing, waiting("a", "0"))
 	require.NoError(t, err)
 	assert.Empty(t, findings.Errors)
 	assert.LessOrEqual(t, existing.looks["ClaimantsOf"], 1002)
@@ -309,10 +307,10 @@ func TestErrorsAreDeterministic(t *testing.T) {
 	}))
 	messages := sets.New[string]()
 	for range 100 {
-		got, err := owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(tagged, complete("eks")), tagged)
+		got, err := validation.ValidateCAPTControlPlane(t.Context(), newFakeReader(tagged, complete("eks")), tagged)
 		require.NoError(t, err)
 		messages.Insert(template(params).ToAggregate().Error(), got.Errors.ToAggregate().Error())
-		testApplies(t, applies.ValidateWorkspaceTemplateApply, map[string]applyRow{
+		testApplies(t, validation.ValidateWorkspaceTemplateApply, map[string]applyRow{
 			"one of several claimants": {apply: apply("a", named),
 				existing: []validation.Owner{vpc, apply("e", named), apply("d", named), apply("c", named), apply("b", named)},
 				errors:   []finding{{"spec.workspaceName", field.ErrorTypeInvalid, "WorkspaceTemplateApply b owns this Workspace"}}},
@@ -374,7 +372,7 @@ func TestRetainConflictCausesAWarning(t *testing.T) {
 			for _, other := range row.others {
 				others = append(others, *other)
 			}
-			conflict := applies.RetainConflict(row.apply, others)
+			conflict := validation.RetainConflict(row.apply, others)
 			if row.names == "" {
 				assert.Empty(t, conflict)
 				return
@@ -382,7 +380,7 @@ func TestRetainConflictCausesAWarning(t *testing.T) {
 			assert.Contains(t, conflict, "the deletion of WorkspaceTemplateApply "+row.names+" destroys resources that it depends on")
 		})
 	}
-	conflict := applies.RetainConflict(applied("eks", retain, on("vpc", "roles")), []infrav1.WorkspaceTemplateApply{*vpc, *roles})
+	conflict := validation.RetainConflict(applied("eks", retain, on("vpc", "roles")), []infrav1.WorkspaceTemplateApply{*vpc, *roles})
 	assert.Contains(t, conflict, "Set spec.deletionPolicy of WorkspaceTemplateApply roles and spec.vpc.template.deletionPolicy of CAPTCluster demo to Retain, "+
 		"or spec.deletionPolicy of WorkspaceTemplateApply eks to Delete")
 	assert.Contains(t, conflict, "annotation "+naming.AllowReleaseFromAnnotation+" to roles,vpc")

@@ -31,8 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation/owners"
-	"github.com/capt-provider/capt/api/validation/templates"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/controllers/adoption/storedversions"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
@@ -141,10 +140,10 @@ func (o *options) validate() error {
 	if err := o.validateTokens(); err != nil {
 		return err
 	}
-	if err := owners.ValidateStatePrefix(o.statePrefix); err != nil {
+	if err := validation.ValidateStatePrefix(o.statePrefix); err != nil {
 		return fmt.Errorf("--state-prefix: %w", err)
 	}
-	if _, err := templates.ParseDefaultRollout(o.defaultRollout); err != nil {
+	if _, err := validation.ParseDefaultRollout(o.defaultRollout); err != nil {
 		return fmt.Errorf("--default-rollout: %w", err)
 	}
 	if _, err := storedversions.ParsePhases(o.skipPhases); err != nil {
@@ -242,7 +241,7 @@ func (o *options) setupControllers(ctx context.Context, mgr ctrl.Manager) error 
 	if err != nil {
 		return err
 	}
-	rollout, err := templates.ParseDefaultRollout(o.defaultRollout)
+	rollout, err := validation.ParseDefaultRollout(o.defaultRollout)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation/templates"
+	"github.com/capt-provider/capt/api/validation"
 )
 
 // sample is one object of a file, as written and as decoded.
@@ -189,7 +189,7 @@ func TestSampleTemplatesPassExactlyTheVariablesOfTheirModules(t *testing.T) {
 
 func requireValid(t *testing.T, template *infrav1.WorkspaceTemplate) {
 	t.Helper()
-	require.Empty(t, templates.ValidateWorkspaceTemplate(template))
+	require.Empty(t, validation.ValidateWorkspaceTemplate(template))
 	var passed []string
 	for _, v := range template.Spec.Template.Spec.ForProvider.Vars {
 		passed = append(passed, v.Key)

@@ -17,7 +17,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation/consumption"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
@@ -85,7 +85,7 @@ func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCl
 	want := claim.ExpectationOfCAPTCluster(captCluster, f.clusterName(captCluster))
 	f.Apply, err = r.applyReader(v, f).Observe(ctx, captCluster, spec.WorkspaceTemplateApplyRef, want)
 	f.Template = owner.ObserveTemplate(ctx, workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace},
-		template.Ref.Key(captCluster.Namespace), captCluster.Namespace, consumption.VPCFields(&spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
+		template.Ref.Key(captCluster.Namespace), captCluster.Namespace, validation.VPCFields(&spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
 	if f.Apply.Apply != nil && f.Apply.Apply.Status.StartedTime != nil {
 		f.Running = r.State.Elapsed(client.ObjectKeyFromObject(captCluster), "vpc", f.Apply.Apply.Status.StartedTime.Time, 0)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 )
@@ -30,7 +30,7 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) {
 	s := &captCluster.Status
 	s.ObservedGeneration = captCluster.Generation
 	if f.Cluster != nil && f.Cluster.Spec.ControlPlaneEndpoint.IsValid() {
-		endpoint := owners.RepairEndpoint(f.Cluster.Spec.ControlPlaneEndpoint)
+		endpoint := validation.RepairEndpoint(f.Cluster.Spec.ControlPlaneEndpoint)
 		s.Endpoint = endpoint.String()
 	}
 	engine.SetNegativePolarity(captCluster, engine.PausedCondition(f.Paused), engine.ClusterConflict(f.Clusters))
@@ -162,9 +162,8 @@ func ready(vpc, replaced engine.Condition, f *Facts) engine.Condition {
 
 // deletingCondition reports what the deletion waits for.
 func deletingCondition(f *Facts) engine.Condition {
-	if len(f.ControlPlanes) > 0 && f.Paused == "" && !f.Apply.IsHeld() {
-		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForControlPlaneDeletionReason,
-			fmt.Sprintf("waiting for the deletion of CAPTControlPlane %s, which uses the VPC", strings.Join(f.ControlPlanes, ", ")))
+	if waiting := desired.WaitingForControlPlanes(f.ControlPlanes); waiting != nil && f.Paused == "" && !f.Apply.IsHeld() {
+		return engine.True(infrav1.DeletingCondition, waiting.Reason, waiting.Message)
 	}
 	return f.Apply.DeletingCondition(infrav1.DeletingCondition, f.Paused)
 }

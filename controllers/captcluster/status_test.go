@@ -25,7 +25,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -205,7 +205,7 @@ func TestVariables(t *testing.T) {
 	byDefault := builder.CAPTCluster("demo")
 	got := desired.VPCIntent(byDefault, "demo-cluster").Variables
 	assert.Equal(t, map[string]string{"cluster_name": "demo-cluster", "vpc_name": "demo-vpc", "region": "ap-northeast-1"}, got)
-	assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), owners.VPCVariables(), "admission warns of variables that have no effect")
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), validation.VPCVariables(), "admission warns of variables that have no effect")
 
 	mine := builder.CAPTCluster("demo", builder.WithRegion("us-gov-west-1"), builder.With(func(c *infrav1.CAPTCluster) {
 		c.Spec.VPC.Template.Name = "net"

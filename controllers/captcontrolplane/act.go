@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/health"
 	"github.com/capt-provider/capt/controllers/health/probe"
@@ -21,7 +21,7 @@ import (
 // reconcileControlPlane holds, provisions, destroys or releases the WorkspaceTemplateApply of the control plane.
 func (r *Reconciler) reconcileControlPlane(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, _ *Facts, p *Plan) error {
 	return p.Apply.Act(ctx, r.Client, func() {
-		controlPlane.Spec.ControlPlaneEndpoint = owners.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint)
+		controlPlane.Spec.ControlPlaneEndpoint = validation.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint)
 	})
 }
 
@@ -42,7 +42,7 @@ func (r *Reconciler) publishEndpoint(ctx context.Context, controlPlane *controlp
 	if !p.PublishEndpoint {
 		return nil
 	}
-	endpoint := owners.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint)
+	endpoint := validation.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint)
 	if !endpoint.IsValid() || recreated(&controlPlane.Status) {
 		var err error
 		if endpoint, err = f.outputs().Endpoint(); err != nil || endpoint.IsZero() {

@@ -17,7 +17,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/health"
@@ -218,7 +218,7 @@ func endpointAvailable(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, 
 	yes := func(message string) engine.Condition {
 		return engine.True(controlplanev1.EndpointAvailableCondition, controlplanev1.EndpointKnownReason, message)
 	}
-	written := owners.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint)
+	written := validation.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint)
 	known := written.IsValid()
 	switch {
 	case !p.Apply.Ready() && known:

@@ -16,7 +16,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation/versions"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/health"
@@ -43,7 +43,7 @@ type Facts struct {
 	// Infrastructure is the CAPTCluster of the Cluster; nil when it does not exist, or the Cluster uses another provider.
 	Infrastructure *infrav1.CAPTCluster
 	// Version is spec.version, parsed; VersionError is why it cannot be.
-	Version      versions.KubernetesVersion
+	Version      validation.KubernetesVersion
 	VersionError error
 	// Apply is the WorkspaceTemplateApply of the control plane.
 	Apply owner.Facts
@@ -134,7 +134,7 @@ func (f *Facts) outputs() kubeconfigsecret.Outputs {
 
 // runningVersion is the version that EKS runs according to Terraform or, without that output, the requested one.
 func (f *Facts) runningVersion() string {
-	reported, err := versions.ParseKubernetesVersion(f.outputs().Output(terraform.OutputClusterVersion))
+	reported, err := validation.ParseKubernetesVersion(f.outputs().Output(terraform.OutputClusterVersion))
 	if err == nil && reported.EKS != f.Version.EKS {
 		return reported.Semantic
 	}

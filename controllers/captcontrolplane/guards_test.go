@@ -98,7 +98,7 @@ func TestAnUnwrittenEndpointIsNotReported(t *testing.T) {
 	assert.NotEqual(t, controlplanev1.StateReady, got.Status.State)
 }
 
-// Which steps EKS takes is tested with api/validation/versions. What was stored before there was a webhook is not written either; AWS
+// Which steps EKS takes is tested with api/validation. What was stored before there was a webhook is not written either; AWS
 // upgrades what it no longer supports, and only a later change of the version is refused.
 func TestAVersionThatEKSRefusesIsNotWritten(t *testing.T) {
 	for name, row := range map[string]struct{ spec, runs, refused string }{

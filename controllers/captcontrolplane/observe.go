@@ -20,8 +20,7 @@ import (
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation/consumption"
-	"github.com/capt-provider/capt/api/validation/versions"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 	graphreader "github.com/capt-provider/capt/controllers/graph"
@@ -46,7 +45,7 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	if f.Clusters, err = engine.ReferringClusters(ctx, r.Client, controlPlane); err != nil {
 		return nil, err
 	}
-	f.Version, f.VersionError = versions.ParseKubernetesVersion(controlPlane.Spec.Version)
+	f.Version, f.VersionError = validation.ParseKubernetesVersion(controlPlane.Spec.Version)
 	if err := r.observeInfrastructure(ctx, f); err != nil {
 		return nil, err
 	}
@@ -130,10 +129,10 @@ func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlpl
 func (r *Reconciler) observeTemplates(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	lookup := workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace}
 	at := controlPlane.Namespace
-	f.Template = owner.ObserveTemplate(ctx, lookup, controlPlane.Spec.WorkspaceTemplateRef.Key(at), at, consumption.ControlPlaneFields(controlPlane))
+	f.Template = owner.ObserveTemplate(ctx, lookup, controlPlane.Spec.WorkspaceTemplateRef.Key(at), at, validation.ControlPlaneFields(controlPlane))
 	for i := range controlPlane.Spec.FargateProfiles {
 		ref := controlPlane.Spec.FargateProfiles[i].WorkspaceTemplateRef
-		fields := consumption.FargateFields(field.NewPath("spec", "fargateProfiles").Index(i))
+		fields := validation.FargateFields(field.NewPath("spec", "fargateProfiles").Index(i))
 		f.ProfileTemplates = append(f.ProfileTemplates, owner.ObserveTemplate(ctx, lookup, ref.Key(at), at, fields))
 	}
 }

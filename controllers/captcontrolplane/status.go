@@ -16,7 +16,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/progress"
@@ -28,7 +28,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	before := s.DeepCopy()
 	s.ObservedGeneration = controlPlane.Generation
 	s.ExternalManagedControlPlane = ptr.To(true)
-	if endpoint := owners.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint); endpoint.IsValid() {
+	if endpoint := validation.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint); endpoint.IsValid() {
 		s.Endpoint = endpoint.String()
 	}
 	engine.SetNegativePolarity(controlPlane, engine.PausedCondition(f.Paused), engine.ClusterConflict(f.Clusters))
@@ -286,7 +286,7 @@ func observedProgress(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, c
 		in.Step = progress.APIServer
 	}
 	// After a move or a restore, status does not have what happened before, and an endpoint shows that it is not a creation.
-	lost := s.Progress == nil && owners.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint).IsValid()
+	lost := s.Progress == nil && validation.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint).IsValid()
 	if s.State != controlplanev1.StatePending && !lost {
 		in.Operation = controlplanev1.OperationCreation
 	}

@@ -21,8 +21,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation/owners"
-	"github.com/capt-provider/capt/api/validation/versions"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
@@ -62,7 +61,7 @@ func outputs() map[string]string {
 func newObservation(t *testing.T, options ...builder.Option) *observation {
 	t.Helper()
 	o := &observation{T: t, controlPlane: builder.CAPTControlPlane("demo", append([]builder.Option{builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer)}, options...)...)}
-	version, err := versions.ParseKubernetesVersion(o.controlPlane.Spec.Version)
+	version, err := validation.ParseKubernetesVersion(o.controlPlane.Spec.Version)
 	require.NoError(t, err)
 	o.Facts = &Facts{
 		Cluster:        builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
@@ -264,7 +263,7 @@ func TestVariablesByDefault(t *testing.T) {
 	}, got)
 	tags := map[string]controlplanev1.TagValue{"team": "blue"}
 	o.controlPlane.Spec.AdditionalTags = tags
-	assert.ElementsMatch(t, slices.Collect(maps.Keys(variablesOf(t, o))), owners.ControlPlaneVariables(tags), "admission warns of others")
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(variablesOf(t, o))), validation.ControlPlaneVariables(tags), "admission warns of others")
 }
 
 // Whatever the spec says reaches the template; so does the VPC, which is fault 14.

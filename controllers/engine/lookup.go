@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/validation/ownership"
+	"github.com/capt-provider/capt/api/claim"
 )
 
 // Get reads an object into obj and returns it, or nil when it does not exist. An error means that the object could not be read, so that it is
@@ -49,13 +49,13 @@ func LabeledCluster(ctx context.Context, cached client.Client, uncached client.R
 	return util.GetClusterFromMetadata(ctx, readThrough{Client: cached, uncached: uncached}, object)
 }
 
-// ReferringClusters returns the Clusters that refer to a CAPTCluster or a CAPTControlPlane, sorted by name. cached has ownership.ClusterIndex.
+// ReferringClusters returns the Clusters that refer to a CAPTCluster or a CAPTControlPlane, sorted by name. cached has claim.ClusterIndex.
 func ReferringClusters(ctx context.Context, cached client.Reader, object client.Object) ([]*clusterv1.Cluster, error) {
-	keys := ownership.ClusterKeys(&clusterv1.Cluster{Spec: clusterv1.ClusterSpec{InfrastructureRef: ownership.ReferenceTo(object)}})
+	keys := claim.ClusterKeys(&clusterv1.Cluster{Spec: clusterv1.ClusterSpec{InfrastructureRef: claim.ReferenceTo(object)}})
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	return referringClusters(ctx, cached, object, client.MatchingFields{ownership.ClusterIndex: keys[0]})
+	return referringClusters(ctx, cached, object, client.MatchingFields{claim.ClusterIndex: keys[0]})
 }
 
 func referringClusters(ctx context.Context, reader client.Reader, object client.Object, options ...client.ListOption) (found []*clusterv1.Cluster, err error) {
@@ -64,7 +64,7 @@ func referringClusters(ctx context.Context, reader client.Reader, object client.
 		return nil, fmt.Errorf("listing the Clusters that refer to this object: %w", err)
 	}
 	for i := range list.Items {
-		if ownership.RefersTo(&list.Items[i], object) {
+		if claim.RefersTo(&list.Items[i], object) {
 			found = append(found, &list.Items[i])
 		}
 	}

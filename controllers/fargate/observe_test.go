@@ -22,7 +22,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -160,7 +160,7 @@ func TestTheWorkspaceTemplateApplyOfAProfile(t *testing.T) {
 			{Name: "demo-vpc-connection", Namespace: builder.Namespace, Keys: []string{"vpc_config"}},
 		},
 	}, apply.Spec)
-	assert.ElementsMatch(t, owners.FargateVariables(), slices.Collect(maps.Keys(apply.Spec.Variables)), "admission knows them all")
+	assert.ElementsMatch(t, validation.FargateVariables(), slices.Collect(maps.Keys(apply.Spec.Variables)), "admission knows them all")
 	assert.True(t, env.held(), "it is not left behind")
 	assert.Zero(t, env.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef, "the list is the user's")
 }

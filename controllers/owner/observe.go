@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/claim"
@@ -144,7 +143,4 @@ func (r Reader) factsFor(object client.Object, want claim.Expectation, apply *in
 }
 
 // UpToDate reports whether Terraform has applied the WorkspaceTemplateApply as it is now.
-func (f *Facts) UpToDate() bool {
-	return f.Apply != nil && f.Apply.DeletionTimestamp.IsZero() &&
-		f.Apply.Status.ObservedGeneration == f.Apply.Generation && conditions.IsTrue(f.Apply, infrav1.ReadyCondition)
-}
+func (f *Facts) UpToDate() bool { return desired.IsUpToDate(f.Apply) }

@@ -62,7 +62,7 @@ func (p *Plan) Condition(conditionType, readyReason string) engine.Condition {
 	case p.Apply == nil:
 		return no(infrav1.ProvisioningReason, "waiting for the WorkspaceTemplateApply of %s to be created", p.Owner.Creates)
 	case !p.Apply.DeletionTimestamp.IsZero():
-		return no(infrav1.DeletingReason, "WorkspaceTemplateApply %s is being deleted%s", p.Apply.Name, causeOf(": ", conditions.Get(p.Apply, infrav1.DeletingCondition)))
+		return no(infrav1.DeletingReason, "WorkspaceTemplateApply %s is being deleted%s", p.Apply.Name, desired.DeletionCause(p.Apply))
 	}
 	ready := conditions.Get(p.Apply, infrav1.ReadyCondition)
 	switch {
@@ -80,14 +80,6 @@ func (f *Facts) createOrUpdate() string {
 		return "update"
 	}
 	return "create"
-}
-
-// causeOf is the message of a condition that waits, after a separator; empty when it has none.
-func causeOf(separator string, condition *metav1.Condition) string {
-	if condition == nil || condition.Message == "" || condition.Reason == infrav1.NotDeletingReason {
-		return ""
-	}
-	return separator + condition.Message
 }
 
 // Working reports whether Terraform runs or is about to run, and no error is known.
@@ -160,8 +152,8 @@ func (f *Facts) DeletingCondition(conditionType, paused string) engine.Condition
 			"the deletion is blocked: WorkspaceTemplateApply %s has an owner reference to this object, but spec.workspaceTemplateApplyRef does not name it. To delete it too, set the reference; to keep it and its cloud resources, remove its owner reference",
 			strings.Join(f.OwnedCandidates, ", ")))
 	}
-	if waiting := f.waitingFor(); waiting != "" {
-		return engine.True(conditionType, infrav1.WaitingForWorkspaceTemplateApplyDeletionReason, waiting)
+	if waiting := f.waitingFor(); waiting != nil {
+		return engine.True(conditionType, waiting.Reason, waiting.Message)
 	}
 	return engine.True(conditionType, infrav1.DeletingReason, "")
 }

@@ -13,13 +13,13 @@ import (
 
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation/consumption"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 )
 
 // ObserveTemplate reads the template that an object in a namespace refers to, and checks which fields of the object have no effect with it.
-func ObserveTemplate(ctx context.Context, lookup workspacetemplate.Lookup, key types.NamespacedName, namespace string, fields []consumption.TypedField) desired.TemplateFacts {
+func ObserveTemplate(ctx context.Context, lookup workspacetemplate.Lookup, key types.NamespacedName, namespace string, fields []validation.TypedField) desired.TemplateFacts {
 	template, unreadable := lookup.Permitted(ctx, key, namespace)
 	return desired.Template(key, template, unreadable, fields)
 }

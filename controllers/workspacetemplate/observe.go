@@ -18,7 +18,6 @@ import (
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
@@ -51,7 +50,7 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 		return nil, fmt.Errorf("listing WorkspaceTemplateApplies of the template: %w", err)
 	}
 	f := &Facts{
-		Errors: templates.ValidateWorkspaceTemplate(template).Errors, Revision: rollout.HashOf(template), Policy: template.RolloutPolicyOr(r.DefaultRollout),
+		Errors: validation.ValidateWorkspaceTemplate(template).Errors, Revision: rollout.HashOf(template), Policy: template.RolloutPolicyOr(r.DefaultRollout),
 		Finalizers: v.Finalizers,
 	}
 	var permitted []*infrav1.WorkspaceTemplateApply

@@ -96,8 +96,8 @@ type Facts struct {
 	// Inputs are what the failed run used; the zero value without a failure.
 	Inputs workspace.RunInputs
 	desired.Findings
-	// Dependents are WorkspaceTemplateApplies whose Workspaces depend on this one; observed only during deletion.
-	Dependents []string
+	// Dependents is why the Workspace is not destroyed yet: others depend on it; observed only during deletion.
+	Dependents *desired.Blocked
 	// UnreconciledFor is how long the Workspace has been observed without a condition or a finalizer of the provider.
 	UnreconciledFor time.Duration
 	// Queued is the message while another member of the serialized group is active; empty when the object does not wait for it.

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -16,7 +15,6 @@ import (
 	"sigs.k8s.io/cluster-api/util"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/capt-provider/capt/api/claim"
 	"github.com/capt-provider/capt/api/desired"
@@ -26,7 +24,7 @@ import (
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
-	"github.com/capt-provider/capt/api/validation/applies"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
@@ -77,7 +75,7 @@ func (r *Reconciler) observeTemplate(ctx context.Context, apply *infrav1.Workspa
 	f.TemplateKey = apply.TemplateKey()
 	templates := workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace}
 	f.Template, f.LookupError = templates.Permitted(ctx, f.TemplateKey, apply.Namespace)
-	f.Name = applies.WorkspaceName(apply, f.Template)
+	f.Name = validation.WorkspaceName(apply, f.Template)
 	if f.Template != nil {
 		f.LookupError = r.observeRevision(ctx, templates, apply, f)
 	}
@@ -278,7 +276,7 @@ func (r *Reconciler) findWorkspace(ctx context.Context, apply *infrav1.Workspace
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
 	live, err := r.Workspaces.Get(ctx, f.Template.Spec.WorkspaceScope, apply.Namespace, f.Name)
-	unexpectedlyAbsent := retained(apply) && apply.Status.WorkspaceRef != nil || f.desired().Compare().LostState != "" || applies.IsStateUnknown(apply, f.Template)
+	unexpectedlyAbsent := retained(apply) && apply.Status.WorkspaceRef != nil || f.desired().Compare().LostState != "" || validation.IsStateUnknown(apply, f.Template)
 	if live == nil && err == nil && unexpectedlyAbsent { // Confirmed by the API server, and in the other scope, before it is reported.
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
@@ -331,25 +329,14 @@ func (r *Reconciler) retainConflict(ctx context.Context, apply *infrav1.Workspac
 		}
 		others = append(others, found...)
 	}
-	return applies.RetainConflict(apply, others), nil
+	return validation.RetainConflict(apply, others), nil
 }
 
-// dependentsOf lists objects of the same namespace whose Workspaces depend on this one. The garbage collector and the namespace controller
-// delete everything at once, so the order is kept here. Objects of other namespaces must not be able to block the deletion.
-func (r *Reconciler) dependentsOf(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) ([]string, error) {
+// dependentsOf returns why the Workspace is not destroyed before those that depend on it.
+func (r *Reconciler) dependentsOf(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*desired.Blocked, error) {
 	if apply.Spec.WorkspaceName == "" {
 		return nil, nil
 	}
 	list, err := r.list(ctx, client.InNamespace(apply.Namespace), client.MatchingFields{index.WaitForWorkspace: apply.Namespace + "/" + apply.Spec.WorkspaceName})
-	var names []string
-	for i := range list {
-		dependent := &list[i]
-		// One that is being deleted may have created a Workspace that status does not record yet. Its finalizer is added before.
-		mayHaveOne := !dependent.DeletionTimestamp.IsZero() && controllerutil.ContainsFinalizer(dependent, infrav1.WorkspaceTemplateApplyFinalizer)
-		if dependent.UID != apply.UID && (dependent.Status.WorkspaceRef != nil || mayHaveOne) {
-			names = append(names, dependent.Name)
-		}
-	}
-	slices.Sort(names) // Lists from the cache are unordered, and the message must not change.
-	return names, err
+	return desired.WaitingForDependents(apply, list), err
 }

@@ -131,7 +131,7 @@ func deletionAction(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 		return WaitForKind
 	case !f.owned():
 		return Release
-	case len(f.Dependents) > 0 && !f.Live.Deleting():
+	case f.Dependents != nil && !f.Live.Deleting():
 		return Observe
 	case f.Live.Deleting():
 		return WaitForDestroy

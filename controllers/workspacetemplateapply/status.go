@@ -327,9 +327,8 @@ func destroying(f *Facts, o workspace.Observation) engine.Condition {
 	case f.Restored, f.Live != nil && !f.owned():
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, fmt.Sprintf(
 			"Workspace %s is kept: it is not recorded for this object, which waits for its other finalizers", f.Name))
-	case len(f.Dependents) > 0 && f.owned() && !f.Live.Deleting():
-		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForDependentsReason, fmt.Sprintf(
-			"Workspace %s is destroyed after its dependents: waiting for the deletion of WorkspaceTemplateApply %s", f.Name, strings.Join(f.Dependents, ", ")))
+	case f.Dependents != nil && f.owned() && !f.Live.Deleting():
+		return engine.True(infrav1.DeletingCondition, f.Dependents.Reason, f.Dependents.Message)
 	case f.Queued != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.QueuedReason, f.Queued)
 	case o.Failed, o.Reason == infrav1.WorkspacePausedReason:

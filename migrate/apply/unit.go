@@ -26,7 +26,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
-	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
@@ -59,7 +59,7 @@ func (r *run) unrepaired(ctx context.Context, ref migrate.ObjectRef) (string, er
 	}
 	host, _, _ := unstructured.NestedString(live.Object, "spec", "controlPlaneEndpoint", "host")
 	kind, _, _ := unstructured.NestedString(live.Object, "spec", "controlPlaneRef", "kind")
-	repaired := owners.RepairEndpoint(clusterv1.APIEndpoint{Host: host}).Host
+	repaired := validation.RepairEndpoint(clusterv1.APIEndpoint{Host: host}).Host
 	if repaired == host || repaired == "" || kind != "CAPTControlPlane" {
 		return "", nil
 	}

@@ -28,8 +28,6 @@ import (
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/consumption"
-	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
@@ -312,16 +310,16 @@ func pinFailed(o *owner, why error) *obstacle {
 
 // pinErrors returns the validation errors of a template that reproduces a Workspace, without those that the old template has, too.
 func pinErrors(o *owner, template, old *infrav1.WorkspaceTemplate) field.ErrorList {
-	errs := templates.ValidateWorkspaceTemplate(template).Errors
+	errs := validation.ValidateWorkspaceTemplate(template).Errors
 	if o.controlPlane == nil {
 		return errs
 	}
-	fields := consumption.ControlPlaneFields(o.controlPlane)
+	fields := validation.ControlPlaneFields(o.controlPlane)
 	var before field.ErrorList
 	if old != nil {
-		before, _ = consumption.Unconsumed(old, fields)
+		before, _ = validation.FieldsWithoutEffect(old, fields)
 	}
-	after, _ := consumption.Unconsumed(template, fields)
+	after, _ := validation.FieldsWithoutEffect(template, fields)
 	return append(errs, slices.DeleteFunc(after, func(e *field.Error) bool {
 		return slices.ContainsFunc(before, func(b *field.Error) bool { return b.Field == e.Field })
 	})...)

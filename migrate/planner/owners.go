@@ -25,7 +25,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
@@ -214,7 +213,7 @@ func (f *fleet) adoptedReference(o *owner, decided types.UID) *infrav1.Workspace
 }
 
 func (f *fleet) clusterOf(object client.Object) *clusterv1.Cluster {
-	return f.clusters[types.NamespacedName{Namespace: object.GetNamespace(), Name: validation.ClusterName(object)}]
+	return f.clusters[types.NamespacedName{Namespace: object.GetNamespace(), Name: claim.ClusterName(object)}]
 }
 
 // claimant returns an owner for MatchFleet; false if the owner has no WorkspaceTemplateApply, because its VPC exists already.
@@ -225,7 +224,7 @@ func (f *fleet) claimant(o *owner) (legacy.Claimant, bool) {
 	if o.controlPlane != nil {
 		claimant.Want = legacy.ExpectationOfControlPlane(o.controlPlane, o.cluster)
 		claimant.ConnectionSecret = naming.ControlPlaneConnectionSecret(o.controlPlane.Name)
-		if endpoint := owners.RepairEndpoint(o.controlPlane.Spec.ControlPlaneEndpoint); endpoint.Host != "" {
+		if endpoint := validation.RepairEndpoint(o.controlPlane.Spec.ControlPlaneEndpoint); endpoint.Host != "" {
 			claimant.Outputs = map[string]string{terraform.OutputClusterEndpoint: addressOf(endpoint)}
 		}
 		return claimant, true

@@ -33,7 +33,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/render"
-	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
@@ -148,7 +148,7 @@ func stateOf(owners []*owner) plan.UnitState {
 func endpointStep(cluster *clusterv1.Cluster) *plan.Step {
 	var c change
 	stored := cluster.Spec.ControlPlaneEndpoint
-	if repaired := owners.RepairEndpoint(stored); repaired.Host != "" {
+	if repaired := validation.RepairEndpoint(stored); repaired.Host != "" {
 		c.set("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host, whyEndpoint)
 		c.set("/spec/controlPlaneEndpoint/port", stored.Port, repaired.Port, "the port of its API server")
 	}
@@ -510,7 +510,7 @@ func (o *owner) ownerSteps() []plan.Step {
 	}
 	if o.controlPlane != nil {
 		stored := o.controlPlane.Spec.ControlPlaneEndpoint
-		if repaired := owners.RepairEndpoint(stored); repaired.Host != "" {
+		if repaired := validation.RepairEndpoint(stored); repaired.Host != "" {
 			c.set("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host, whyEndpoint)
 		}
 	}

@@ -33,11 +33,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation/ownership"
 	"github.com/capt-provider/capt/test/sandbox/pki"
 )
 
@@ -752,8 +752,8 @@ type API struct {
 // Clients prepares a fake API server with objects.
 func Clients(objects ...client.Object) *fake.ClientBuilder {
 	return fake.NewClientBuilder().WithScheme(Scheme()).WithObjects(objects...).WithReturnManagedFields().
-		WithIndex(&clusterv1.Cluster{}, ownership.ClusterIndex, func(cluster client.Object) []string {
-			return ownership.ClusterKeys(cluster.(*clusterv1.Cluster))
+		WithIndex(&clusterv1.Cluster{}, claim.ClusterIndex, func(cluster client.Object) []string {
+			return claim.ClusterKeys(cluster.(*clusterv1.Cluster))
 		})
 }
 

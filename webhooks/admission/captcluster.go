@@ -13,8 +13,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/kept"
-	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
@@ -24,7 +22,7 @@ func setupCAPTCluster(mgr ctrl.Manager, cached, live lookup.Reader) error {
 
 func captClusterDefaulter(reader validation.Reader) *defaulter[*infrav1.CAPTCluster] {
 	return &defaulter[*infrav1.CAPTCluster]{
-		reader: reader, create: defaultVPCReference, keepHubFields: kept.ClusterHubFields,
+		reader: reader, create: defaultVPCReference, keepHubFields: validation.ClusterHubFields,
 	}
 }
 
@@ -67,7 +65,7 @@ func captClusterValidator(reader validation.Reader) validator[*infrav1.CAPTClust
 	return validator[*infrav1.CAPTCluster]{
 		reader: reader,
 		spec:   func(captCluster *infrav1.CAPTCluster) any { return captCluster.Spec },
-		check:  owners.ValidateCAPTCluster,
+		check:  validation.ValidateCAPTCluster,
 		warn: warnOfUnpinning("CAPTCluster", vpcTemplate, func(captCluster *infrav1.CAPTCluster) string {
 			return captCluster.Spec.WorkspaceTemplateApplyRef.Name
 		}),

@@ -12,9 +12,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/consumption"
-	"github.com/capt-provider/capt/api/validation/kept"
-	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
@@ -23,7 +20,7 @@ func setupCAPTControlPlane(mgr ctrl.Manager, cached, live lookup.Reader) error {
 }
 
 func captControlPlaneDefaulter(reader validation.Reader) *defaulter[*controlplanev1.CAPTControlPlane] {
-	return &defaulter[*controlplanev1.CAPTControlPlane]{reader: reader, create: defaultControlPlane, keepHubFields: kept.ControlPlaneHubFields}
+	return &defaulter[*controlplanev1.CAPTControlPlane]{reader: reader, create: defaultControlPlane, keepHubFields: validation.ControlPlaneHubFields}
 }
 
 // defaultControlPlane sets spec.workspaceTemplateApplyRef of a new CAPTControlPlane and completes its spec.version. It does not set the
@@ -32,7 +29,7 @@ func defaultControlPlane(ctx context.Context, reader validation.Reader, controlP
 	if spec := &controlPlane.Spec; !spec.WorkspaceTemplateApplyRef.IsDefined() && spec.WorkspaceTemplateRef.Name != "" {
 		spec.WorkspaceTemplateApplyRef, err = newReference(ctx, reader, controlPlane, legacy.ExpectationOfControlPlane(controlPlane, ""))
 	}
-	kept.CompleteVersion(controlPlane)
+	validation.CompleteVersion(controlPlane)
 	return err
 }
 
@@ -40,7 +37,7 @@ func captControlPlaneValidator(reader validation.Reader) validator[*controlplane
 	return validator[*controlplanev1.CAPTControlPlane]{
 		reader: reader,
 		spec:   func(controlPlane *controlplanev1.CAPTControlPlane) any { return controlPlane.Spec },
-		check:  owners.ValidateCAPTControlPlane, change: consumption.ValidateCAPTControlPlaneUpdate,
+		check:  validation.ValidateCAPTControlPlane, change: validation.ValidateCAPTControlPlaneUpdate,
 		warn: warnOfUnpinning("CAPTControlPlane",
 			func(controlPlane *controlplanev1.CAPTControlPlane) infrav1.WorkspaceTemplateReference {
 				return controlPlane.Spec.WorkspaceTemplateRef

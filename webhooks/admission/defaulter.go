@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/kept"
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
@@ -72,7 +71,7 @@ func (d defaulter[T]) setDefaults(ctx context.Context, request admission.Request
 	if err != nil || migrating {
 		return err // A rollback omits fields on purpose.
 	}
-	kept.Fields(old, object)
+	validation.RestoreFields(old, object)
 	if isInOlderVersion(request) {
 		return d.keepHubFields(ctx, d.reader, old, object)
 	}

@@ -9,7 +9,6 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
@@ -25,8 +24,8 @@ func captClusterTemplateValidator(reader validation.Reader) validator[*infrav1.C
 	return validator[*infrav1.CAPTClusterTemplate]{
 		reader: reader,
 		spec:   func(template *infrav1.CAPTClusterTemplate) any { return template.Spec },
-		check:  owners.ValidateCAPTClusterTemplate,
-		change: owners.ValidateCAPTClusterTemplateUpdate,
+		check:  validation.ValidateCAPTClusterTemplate,
+		change: validation.ValidateCAPTClusterTemplateUpdate,
 	}
 }
 
@@ -34,7 +33,7 @@ func captControlPlaneTemplateValidator(reader validation.Reader) validator[*cont
 	return validator[*controlplanev1.CAPTControlPlaneTemplate]{
 		reader: reader,
 		spec:   func(template *controlplanev1.CAPTControlPlaneTemplate) any { return template.Spec },
-		check:  owners.ValidateCAPTControlPlaneTemplate,
-		change: owners.ValidateCAPTControlPlaneTemplateUpdate,
+		check:  validation.ValidateCAPTControlPlaneTemplate,
+		change: validation.ValidateCAPTControlPlaneTemplateUpdate,
 	}
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/capt-provider/capt/api/identity"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/rules"
 	"github.com/capt-provider/capt/api/validation/schema"
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
@@ -36,7 +35,7 @@ type validator[T client.Object] struct {
 	// spec returns the part of an object that is checked. An update that does not change it is always admitted, so that labels and
 	// finalizers of objects that were stored before a rule existed can be changed.
 	spec func(T) any
-	// check checks an updated object. New ones are checked by rules.New.
+	// check checks an updated object. New ones are checked by validation.ValidateNew.
 	check func(ctx context.Context, reader validation.Reader, object T) (validation.Findings, error)
 	// change checks the difference between the old and the new object; nil if every change between valid objects is allowed.
 	change func(ctx context.Context, reader validation.Reader, old, object T) (field.ErrorList, error)
@@ -50,7 +49,7 @@ type validator[T client.Object] struct {
 
 // ValidateCreate implements admission.Validator.
 func (r validator[T]) ValidateCreate(ctx context.Context, object T) (admission.Warnings, error) {
-	findings, err := rules.New(ctx, r.reader, object)
+	findings, err := validation.ValidateNew(ctx, r.reader, object)
 	if err != nil {
 		return nil, lookupError(object, err)
 	}

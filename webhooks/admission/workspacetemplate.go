@@ -17,9 +17,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/consumption"
-	"github.com/capt-provider/capt/api/validation/kept"
-	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
@@ -31,7 +28,7 @@ func setupWorkspaceTemplate(mgr ctrl.Manager, cached, _ lookup.Reader) error {
 func workspaceTemplateDefaulter() *defaulter[*infrav1.WorkspaceTemplate] {
 	return &defaulter[*infrav1.WorkspaceTemplate]{
 		create:        func(context.Context, validation.Reader, *infrav1.WorkspaceTemplate) error { return nil },
-		keepHubFields: kept.TemplateHubFields,
+		keepHubFields: validation.TemplateHubFields,
 		sign:          signApproval[*infrav1.WorkspaceTemplate],
 	}
 }
@@ -63,19 +60,12 @@ func workspaceTemplateValidator(reader validation.Reader) validator[*infrav1.Wor
 			return []any{template.Spec, template.Annotations[naming.ApproveAnnotation], template.Annotations[naming.ResumeAnnotation]}
 		},
 		check: func(_ context.Context, _ validation.Reader, template *infrav1.WorkspaceTemplate) (validation.Findings, error) {
-			return templates.ValidateWorkspaceTemplate(template), nil
+			return validation.ValidateWorkspaceTemplate(template), nil
 		},
 		change: func(_ context.Context, _ validation.Reader, old, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
-			return templates.ValidateUpdate(old, template), nil
+			return validation.ValidateWorkspaceTemplateUpdate(old, template), nil
 		},
-		warn: func(ctx context.Context, reader validation.Reader, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
-			fields, err := consumption.WorkspaceTemplateUpdateWarnings(ctx, reader, old, template)
-			if err != nil {
-				return nil, err
-			}
-			users, err := templates.UpdateWarnings(ctx, reader, old, template)
-			return append(fields, users...), err
-		},
+		warn: validation.WorkspaceTemplateUpdateWarnings,
 	}
 }
 

@@ -14,9 +14,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/applies"
-	"github.com/capt-provider/capt/api/validation/kept"
-	"github.com/capt-provider/capt/api/validation/ownership"
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
@@ -26,7 +23,7 @@ func setupWorkspaceTemplateApply(mgr ctrl.Manager, cached, live lookup.Reader) e
 
 func workspaceTemplateApplyDefaulter(reader validation.Reader) *defaulter[*infrav1.WorkspaceTemplateApply] {
 	return &defaulter[*infrav1.WorkspaceTemplateApply]{
-		reader: reader, create: defaultWorkspaceName, keepHubFields: kept.ApplyHubFields,
+		reader: reader, create: defaultWorkspaceName, keepHubFields: validation.ApplyHubFields,
 		sign: signApproval[*infrav1.WorkspaceTemplateApply],
 	}
 }
@@ -40,7 +37,7 @@ func defaultWorkspaceName(ctx context.Context, reader validation.Reader, apply *
 	if apply.Spec.WorkspaceName != "" || apply.Name == "" || legacy.UnadoptedWorkspace(apply) != "" {
 		return nil
 	}
-	reserved, err := ownership.ValidateNewWorkspaceTemplateApply(ctx, reader, apply)
+	reserved, err := validation.ValidateNewWorkspaceTemplateApply(ctx, reader, apply)
 	if err != nil || len(reserved.Errors) > 0 {
 		return err
 	}
@@ -54,7 +51,7 @@ func defaultWorkspaceName(ctx context.Context, reader validation.Reader, apply *
 			return err
 		}
 	}
-	apply.Spec.WorkspaceName = applies.WorkspaceName(apply, template)
+	apply.Spec.WorkspaceName = validation.WorkspaceName(apply, template)
 	return nil
 }
 
@@ -62,8 +59,8 @@ func workspaceTemplateApplyValidator(reader validation.Reader) validator[*infrav
 	return validator[*infrav1.WorkspaceTemplateApply]{
 		reader: reader,
 		spec:   func(apply *infrav1.WorkspaceTemplateApply) any { return apply.Spec },
-		check:  applies.ValidateWorkspaceTemplateApply,
-		change: applies.ValidateWorkspaceTemplateApplyUpdate,
+		check:  validation.ValidateWorkspaceTemplateApply,
+		change: validation.ValidateWorkspaceTemplateApplyUpdate,
 		warn: warnOfUnpinning("WorkspaceTemplateApply",
 			func(apply *infrav1.WorkspaceTemplateApply) infrav1.WorkspaceTemplateReference {
 				return apply.Spec.TemplateRef

@@ -18,7 +18,6 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
 )
 
 const (
@@ -62,7 +61,7 @@ func ValidateModule(params terraform.WorkspaceParameters, path *field.Path) fiel
 	if _, known := validModules.Get(key); known {
 		return nil
 	}
-	errs := parse(params).Findings(path.Child("module")).Errors
+	errs, _ := parse(params).Check(path.Child("module"))
 	if len(errs) == 0 {
 		validModules.Add(key, nil)
 	}
@@ -79,7 +78,8 @@ func ValidateComplexity(params terraform.WorkspaceParameters, path *field.Path) 
 	if params.Source != terraform.SourceInline {
 		return nil
 	}
-	return (&Parsed{exceededLimit: exceededLimit(params)}).Findings(path.Child("module")).Errors
+	errs, _ := (&Parsed{exceededLimit: exceededLimit(params)}).Check(path.Child("module"))
+	return errs
 }
 
 // ParseTemplate parses a module before its placeholders are replaced.
@@ -114,36 +114,35 @@ func parse(params terraform.WorkspaceParameters) *Parsed {
 	return r
 }
 
-// Findings returns the syntax errors of a module. An error in a line with a placeholder is a warning, because the value of the variable may
-// complete the line.
-func (r *Parsed) Findings(path *field.Path) validation.Findings {
+// Check returns the syntax errors of a module, at most maxDiagnostics. An error in a line with a placeholder is a warning, because the value of the
+// variable may complete the line.
+func (r *Parsed) Check(path *field.Path) (errs field.ErrorList, warnings []string) {
 	const correct = "Correct the module in the WorkspaceTemplate"
-	var findings validation.Findings
 	if r.exceededLimit != "" {
-		findings.Refuse(validation.Invalid(path, "%s. %s", r.exceededLimit, correct))
-		return findings
+		return field.ErrorList{invalid(path, "%s. %s", r.exceededLimit, correct)}, nil
 	}
-	var errors, warnings int
+	var moreErrors, moreWarnings int
 	for _, diag := range r.diags {
+		inPlaceholderLine := diag.Subject != nil && r.placeholderLines.Has(diag.Subject.Start.Line)
 		switch {
 		case diag.Severity != hcl.DiagError:
-		case diag.Subject != nil && r.placeholderLines.Has(diag.Subject.Start.Line):
-			if warnings++; warnings <= maxDiagnostics {
-				findings.Warn(path, "%s %s", r.describe(diag), PlaceholderNote)
-			}
+		case inPlaceholderLine && len(warnings) == maxDiagnostics:
+			moreWarnings++
+		case inPlaceholderLine:
+			warnings = append(warnings, r.describe(diag)+" "+PlaceholderNote)
+		case len(errs) == maxDiagnostics:
+			moreErrors++
 		default:
-			if errors++; errors <= maxDiagnostics {
-				findings.Refuse(validation.Invalid(path, "%s %s", r.describe(diag), correct))
-			}
+			errs = append(errs, invalid(path, "%s %s", r.describe(diag), correct))
 		}
 	}
-	if more := errors - maxDiagnostics; more > 0 {
-		findings.Refuse(validation.Invalid(path, "and %d more errors. %s", more, correct))
+	if moreErrors > 0 {
+		errs = append(errs, invalid(path, "and %d more errors. %s", moreErrors, correct))
 	}
-	if more := warnings - maxDiagnostics; more > 0 {
-		findings.Warn(path, "and %d more lines like these", more)
+	if moreWarnings > 0 {
+		warnings = append(warnings, fmt.Sprintf("and %d more lines like these", moreWarnings))
 	}
-	return findings
+	return errs, warnings
 }
 
 // IsValid reports whether the module could be parsed.
@@ -164,6 +163,11 @@ func (r *Parsed) describe(diag *hcl.Diagnostic) string {
 		where = fmt.Sprintf("line %d, column %d: ", diag.Subject.Start.Line, diag.Subject.Start.Column)
 	}
 	return fmt.Sprintf("%s%s: %s", where, diag.Summary, withoutQuotations(diag.Detail, r.text))
+}
+
+// invalid returns an error about a value without the value, which may be a secret or the text of a whole module.
+func invalid(path *field.Path, format string, args ...any) *field.Error {
+	return field.Invalid(path, field.OmitValueType{}, fmt.Sprintf(format, args...))
 }
 
 // withoutQuotations removes quotations of the module from the detail of a diagnostic, so that the message cannot reveal the value of a

@@ -13,9 +13,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/capt-provider/capt/api/validation"
 )
 
 // NotDeclaredNote ends the messages about what a module refers to and does not declare.
@@ -57,26 +54,26 @@ func (s *scan) add(at hcl.Range, format string, args ...any) {
 
 // Language returns warnings about what BundledTerraform does not have, and about modules of other directories; none for a module that is not
 // valid HCL. In JSON, only blocks are checked.
-func (r *Parsed) Language(path *field.Path) validation.Findings {
+func (r *Parsed) Language() []string {
 	known := newLanguage()
-	return r.scan(path, &scan{language: &known})
+	return r.scan(&scan{language: &known})
 }
 
 // Variables returns warnings about references to variables that the module does not declare; none for a module in JSON. Besides the module, a
 // ProviderConfig can have declarations, which the webhooks do not know, so they check no other references.
-func (r *Parsed) Variables(path *field.Path) validation.Findings {
-	return r.scan(path, &scan{declared: sets.New[string](), variables: true})
+func (r *Parsed) Variables() []string {
+	return r.scan(&scan{declared: sets.New[string](), variables: true})
 }
 
 // References returns warnings about references to what neither the module nor the others declare; none for a module in JSON.
-func (r *Parsed) References(path *field.Path, others ...*Parsed) validation.Findings {
+func (r *Parsed) References(others ...*Parsed) []string {
 	s := &scan{declared: sets.New[string]()}
 	for _, other := range others {
 		if body := other.native(); body != nil {
 			s.declareAll(body)
 		}
 	}
-	return r.scan(path, s)
+	return r.scan(s)
 }
 
 // native returns the content of a valid module in native syntax; nil for others.
@@ -88,7 +85,7 @@ func (r *Parsed) native() *hclsyntax.Body {
 	return body
 }
 
-func (r *Parsed) scan(path *field.Path, s *scan) (findings validation.Findings) {
+func (r *Parsed) scan(s *scan) (warnings []string) {
 	switch body := r.native(); {
 	case body != nil:
 		s.module(body)
@@ -105,12 +102,11 @@ func (r *Parsed) scan(path *field.Path, s *scan) (findings validation.Findings) 
 	})
 	for i, found := range s.found {
 		if i == maxDiagnostics {
-			findings.Warn(path, "and %d more problems", len(s.found)-i+s.more)
-			break
+			return append(warnings, fmt.Sprintf("and %d more problems", len(s.found)-i+s.more))
 		}
-		findings.Warn(path, "line %d, column %d: %s", found.at.Line, found.at.Column, found.text)
+		warnings = append(warnings, fmt.Sprintf("line %d, column %d: %s", found.at.Line, found.at.Column, found.text))
 	}
-	return findings
+	return warnings
 }
 
 func (s *scan) module(body *hclsyntax.Body) {

@@ -37,7 +37,7 @@ func ReplacePlaceholders(text string, values map[string]string) string {
 // ChangingStructure returns the variables whose values would change the structure of an inline module, sorted. It returns none for a module
 // that is not valid, whatever the values are, or that is too complex to be parsed.
 func ChangingStructure(params terraform.WorkspaceParameters, variables map[string]string) []string {
-	names := sets.List(placeholdersIn(params.Module).Intersection(sets.KeySet(variables)))
+	names := sets.List(PlaceholdersIn(params.Module).Intersection(sets.KeySet(variables)))
 	if params.Source != terraform.SourceInline || len(names) == 0 {
 		return nil
 	}
@@ -68,7 +68,7 @@ func ChangingStructure(params terraform.WorkspaceParameters, variables map[strin
 
 // IsUnsafe reports whether a module cannot be rendered with the values of variables.
 func IsUnsafe(params terraform.WorkspaceParameters, variables map[string]string) bool {
-	for name := range placeholdersIn(params.Module) {
+	for name := range PlaceholdersIn(params.Module) {
 		if value, ok := variables[name]; ok && !SafeInModule(value) {
 			return true
 		}

@@ -31,7 +31,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
-	"github.com/capt-provider/capt/api/validation/applies"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/cmd/captctl/diff"
 	"github.com/capt-provider/capt/migrate"
 )
@@ -82,7 +82,7 @@ func templated(t *testing.T, names ...string) *environment {
 		require.NoError(t, err)
 		apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: named(controlPlane.Spec.WorkspaceTemplateApplyRef.Name), Spec: intent.Spec("team-a", controlPlane.Spec.WorkspaceTemplateRef)}
 		apply.Labels = map[string]string{clusterv1.ClusterNameLabel: name}
-		apply.Spec.WorkspaceName = applies.WorkspaceName(apply, template)
+		apply.Spec.WorkspaceName = validation.WorkspaceName(apply, template)
 		workspace := rendered(t, apply, template)
 		apply.Status.WorkspaceRef = &infrav1.WorkspaceReference{
 			APIVersion: workspace.GetAPIVersion(), Kind: workspace.GetKind(), Namespace: "team-a", Name: workspace.GetName(), UID: workspace.GetUID(),

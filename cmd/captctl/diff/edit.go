@@ -15,9 +15,8 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/kept"
-	"github.com/capt-provider/capt/api/validation/rules"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/manifest"
 	"github.com/capt-provider/capt/migrate"
@@ -40,7 +39,7 @@ func (s *source) edit(ctx context.Context, files *manifest.Content, warnings io.
 			fmt.Fprintf(warnings, "Warning: %s:%d:%d: %s is not in the cluster, so there is nothing to compare; captctl template render shows what a template renders to\n", object.File, line, column, object)
 			continue
 		}
-		findings, err := rules.New(ctx, s.lookup(), live)
+		findings, err := validation.ValidateNew(ctx, s.lookup(), live)
 		if err != nil {
 			return err
 		}
@@ -58,7 +57,7 @@ func (s *source) edit(ctx context.Context, files *manifest.Content, warnings io.
 // live returns the object of the cluster that an object of a file replaces; nil if there is none. A new template replaces none, but objects of the
 // cluster may refer to it already.
 func (s *source) live(ctx context.Context, object *manifest.Object) (validation.Owner, error) {
-	key := validation.KeyOf(object.Typed)
+	key := naming.KeyOf(object.Typed)
 	switch typed := object.Typed.(type) {
 	case *infrav1.WorkspaceTemplate:
 		template, err := s.template(ctx, key)
@@ -89,29 +88,29 @@ func orNil[T any, P interface {
 
 // replace puts an object of a file in place of that of the cluster. Status and fields that CAPT sets are kept, as the webhooks keep them.
 func (s *source) replace(ctx context.Context, object *manifest.Object) (err error) {
-	key := validation.KeyOf(object.Typed)
+	key := naming.KeyOf(object.Typed)
 	older := object.Kind.Version == migrate.LegacyVersion
 	switch edited := object.Typed.(type) {
 	case *infrav1.WorkspaceTemplate:
 		if live := s.templates[key]; live != nil {
 			edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-			err = keep(ctx, s.lookup(), older, live, edited, kept.TemplateHubFields)
+			err = keep(ctx, s.lookup(), older, live, edited, validation.TemplateHubFields)
 		}
 		s.templates[key] = edited
 	case *infrav1.WorkspaceTemplateApply:
 		live := s.applies[key]
 		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-		err = keep(ctx, s.lookup(), older, live, edited, kept.ApplyHubFields)
+		err = keep(ctx, s.lookup(), older, live, edited, validation.ApplyHubFields)
 		s.applies[key] = edited
 	case *infrav1.CAPTCluster:
 		live := s.captClusters[key]
 		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-		err = keep(ctx, s.lookup(), older, live, edited, kept.ClusterHubFields)
+		err = keep(ctx, s.lookup(), older, live, edited, validation.ClusterHubFields)
 		s.captClusters[key] = edited
 	case *controlplanev1.CAPTControlPlane:
 		live := s.controlPlanes[key]
 		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-		err = keep(ctx, s.lookup(), older, live, edited, kept.ControlPlaneHubFields)
+		err = keep(ctx, s.lookup(), older, live, edited, validation.ControlPlaneHubFields)
 		s.controlPlanes[key] = edited
 	}
 	s.edited[editKey(object.Typed)] = true
@@ -119,7 +118,7 @@ func (s *source) replace(ctx context.Context, object *manifest.Object) (err erro
 }
 
 func keep[T validation.Owner](ctx context.Context, reader validation.Reader, older bool, live, edited T, hubFields func(context.Context, validation.Reader, T, T) error) error {
-	kept.Fields(live, edited)
+	validation.RestoreFields(live, edited)
 	if older {
 		return hubFields(ctx, reader, live, edited)
 	}
@@ -146,7 +145,7 @@ func (s *source) rejected(ctx context.Context, edited []*manifest.Object, before
 	var errs []string
 	reader := s.lookup()
 	for _, object := range edited {
-		findings, err := rules.New(ctx, reader, object.Typed)
+		findings, err := validation.ValidateNew(ctx, reader, object.Typed)
 		if err != nil {
 			return err
 		}
@@ -173,5 +172,5 @@ func (s *source) isNew(found *field.Error, before field.ErrorList, typed validat
 
 // editKey is the kind and the key of an object.
 func editKey(object validation.Owner) string {
-	return fmt.Sprintf("%T %s", object, validation.KeyOf(object))
+	return fmt.Sprintf("%T %s", object, naming.KeyOf(object))
 }

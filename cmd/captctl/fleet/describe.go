@@ -28,7 +28,6 @@ import (
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
@@ -47,7 +46,7 @@ func (o *describeOptions) Validate() error {
 
 // NewDescribe returns captctl describe.
 func NewDescribe(environment *cli.Environment) *cobra.Command {
-	o := &describeOptions{cli.NewView(environment), selected{cluster.Selected{Of: environment.Access}}}
+	o := &describeOptions{cli.NewView(environment), selected{cli.Selected{Of: environment.Access}}}
 	command := &cobra.Command{
 		Use:   "describe [NAMESPACE/]CLUSTER",
 		Short: "Show the state of a Cluster, the one cause if it is not Ready, and what to do",

@@ -24,9 +24,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/manifests"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/convert"
 )
@@ -135,7 +133,7 @@ func Read(ctx context.Context, environment *cli.Environment, paths []string, rec
 }
 
 // Typed returns the objects without errors, which can refer to each other.
-func (c *Content) Typed() (all manifests.Objects) {
+func (c *Content) Typed() (all validation.Objects) {
 	for _, object := range c.Objects {
 		if object.Typed != nil {
 			all = append(all, object.Typed)
@@ -258,7 +256,7 @@ func (r *reader) decode(ctx context.Context, o *Object, source *unstructured.Uns
 			return
 		}
 	}
-	typed, err := cluster.Scheme().New(hub.GroupVersionKind())
+	typed, err := cli.Scheme().New(hub.GroupVersionKind())
 	if err != nil {
 		return
 	}

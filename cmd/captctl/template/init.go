@@ -24,9 +24,8 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/ssa"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/modules"
-	"github.com/capt-provider/capt/api/validation/owners"
-	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 )
 
@@ -126,7 +125,7 @@ func (o *initOptions) Run(context.Context) error {
 	}
 	purpose := cmp.Or(o.purpose, m.purpose())
 	byDefault := o.fill(template, m, purpose)
-	findings := templates.ValidateWorkspaceTemplate(template)
+	findings := validation.ValidateWorkspaceTemplate(template)
 	if len(findings.Errors) > 0 {
 		return fmt.Errorf("the template would be rejected: %w", findings.Errors.ToAggregate())
 	}
@@ -150,7 +149,7 @@ func (o *initOptions) Run(context.Context) error {
 // fill adds variables and outputs. It returns the variables that keep their default.
 func (o *initOptions) fill(template *infrav1.WorkspaceTemplate, m *module, purpose string) (byDefault []string) {
 	set := map[string][]string{
-		forVPC: owners.VPCVariables(), forControlPlane: owners.ControlPlaneVariables(nil), forFargate: owners.FargateVariables(),
+		forVPC: validation.VPCVariables(), forControlPlane: validation.ControlPlaneVariables(nil), forFargate: validation.FargateVariables(),
 	}[purpose]
 	params := &template.Spec.Template.Spec.ForProvider
 	for _, name := range m.variableNames() {
@@ -204,12 +203,13 @@ func readModule(directory string) (*module, error) {
 			params.InlineFormat = terraform.FormatJSON
 		}
 		parsed := modules.ParseTemplate(params)
-		for _, err := range parsed.Findings(field.NewPath(name)).Errors {
+		errs, _ := parsed.Check(field.NewPath(name))
+		for _, err := range errs {
 			invalid.Items = append(invalid.Items, filepath.Join(directory, name)+": "+err.Detail)
 		}
 		if declared := parsed.Declarations(); declared != nil {
-			maps.Copy(m.variables, declared.Variables())
-			maps.Copy(m.outputs, declared.Outputs())
+			maps.Copy(m.variables, declared.Variables)
+			maps.Copy(m.outputs, declared.Outputs)
 		}
 	}
 	switch {

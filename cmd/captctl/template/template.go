@@ -18,9 +18,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/render"
-	"github.com/capt-provider/capt/api/validation/applies"
-	"github.com/capt-provider/capt/api/validation/manifests"
-	"github.com/capt-provider/capt/api/validation/rules"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/manifest"
 	"github.com/capt-provider/capt/cmd/captctl/output"
@@ -164,7 +162,7 @@ func (o *renderOptions) Run(ctx context.Context) error {
 	if err := o.check(ctx, content, &template, apply); err != nil {
 		return err
 	}
-	rendered, errs := render.Workspace(render.Input{Apply: apply.typed, Template: template.typed, Name: applies.WorkspaceName(apply.typed, template.typed)})
+	rendered, errs := render.Workspace(render.Input{Apply: apply.typed, Template: template.typed, Name: validation.WorkspaceName(apply.typed, template.typed)})
 	if len(errs) > 0 {
 		return refused(template.Object, errs)
 	}
@@ -242,8 +240,8 @@ func (o *renderOptions) check(ctx context.Context, content *manifest.Content, te
 }
 
 // checkOne applies the rules to an object. Without a file, its messages begin with a prefix.
-func (o *renderOptions) checkOne(ctx context.Context, all manifests.Objects, object *manifest.Object, typed any, prefix string) error {
-	findings, err := rules.New(ctx, all, typed)
+func (o *renderOptions) checkOne(ctx context.Context, all validation.Objects, object *manifest.Object, typed any, prefix string) error {
+	findings, err := validation.ValidateNew(ctx, all, typed)
 	if err != nil {
 		return err
 	}

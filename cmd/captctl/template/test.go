@@ -24,8 +24,8 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/redact"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/modules"
-	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/manifest"
 	"github.com/capt-provider/capt/cmd/captctl/output"
@@ -148,7 +148,7 @@ var ofModule = regexp.MustCompile(`^(spec\.publishOutputs|spec\.template\.spec\.
 // check applies the rules. Warnings about the module are errors, unless values of variables decide.
 func (t *Test) check(template source[*infrav1.WorkspaceTemplate]) {
 	configuration := modules.ParseTemplate(terraform.WorkspaceParameters{Source: terraform.SourceInline, Module: t.configuration})
-	findings := templates.ValidateWorkspaceTemplate(template.typed, configuration)
+	findings := validation.ValidateWorkspaceTemplate(template.typed, configuration)
 	for _, err := range findings.Errors {
 		t.add(template.Object, validate.LevelError, err.Field, err.Detail)
 	}

@@ -17,8 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/capt-provider/capt/api/validation/manifests"
-	"github.com/capt-provider/capt/api/validation/rules"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/manifest"
 	"github.com/capt-provider/capt/cmd/captctl/output"
@@ -144,7 +143,7 @@ func (o *options) check(ctx context.Context) (*Report, error) {
 
 // checkAll checks objects, which can refer to each other.
 func (r *Report) checkAll(ctx context.Context, content *manifest.Content) error {
-	all := manifests.Files{Objects: content.Typed()}
+	all := validation.Files{Objects: content.Typed()}
 	r.duplicates(content.Objects)
 	r.shared(content.Objects)
 	for _, object := range content.Objects {
@@ -155,7 +154,7 @@ func (r *Report) checkAll(ctx context.Context, content *manifest.Content) error 
 		if !object.IsCAPT() || object.Typed == nil {
 			continue
 		}
-		found, err := rules.New(ctx, all, object.Typed)
+		found, err := validation.ValidateNew(ctx, all, object.Typed)
 		if err != nil {
 			return err
 		}

@@ -14,12 +14,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
@@ -29,8 +28,6 @@ const (
 	secretKind = "Secret"
 	// maxNamed limits how many dependencies a message names.
 	maxNamed = 20
-	// maxCause limits the cause of one dependency, in bytes.
-	maxCause = 512
 )
 
 // Reader reads dependencies. Secrets are read from the API server: their values are not cached.
@@ -138,49 +135,30 @@ func isEmpty(secret *corev1.Secret) bool {
 // Workspace without one is checked by its own conditions.
 func (r Reader) missingWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, dependency infrav1.WorkspaceDependency) (string, error) {
 	namespace := apply.DependencyKey(dependency).Namespace
-	owners, err := r.listApplies(ctx, namespace, client.MatchingFields{index.WorkspaceName: dependency.Name})
+	providers, err := r.listApplies(ctx, namespace, client.MatchingFields{index.WorkspaceName: dependency.Name})
 	if err != nil {
 		return "", err
 	}
-	if slices.ContainsFunc(owners, func(owner infrav1.WorkspaceTemplateApply) bool {
-		return conditions.IsTrue(&owner, infrav1.ReadyCondition) && owner.Status.ObservedGeneration == owner.Generation
-	}) {
-		return "", nil
-	}
-	message := fmt.Sprintf("Workspace %s is not up to date%s", dependency.Name, failureCause(owners, apply))
-	if len(owners) == 0 {
-		if message, err = r.missingUnowned(ctx, namespace, dependency.Name); err != nil {
-			return "", err
-		}
-	}
-	if message != "" && namespace != apply.Namespace { // Objects of other namespaces are not disclosed.
-		message = fmt.Sprintf("Workspace %s of namespace %s does not exist, or is not up to date", dependency.Name, namespace)
-	}
-	return message, nil
+	return desired.MissingWorkspace(apply, dependency, providers, func() (bool, bool, error) { return r.unowned(ctx, namespace, dependency.Name) })
 }
 
-// missingUnowned checks a Workspace without a WorkspaceTemplateApply by its own conditions.
-func (r Reader) missingUnowned(ctx context.Context, namespace, name string) (string, error) {
+// unowned reports on a Workspace without a WorkspaceTemplateApply by its own conditions. That one of another namespace exists is not disclosed.
+func (r Reader) unowned(ctx context.Context, namespace, name string) (exists, upToDate bool, err error) {
 	for _, scope := range terraform.Scopes() {
 		live, err := r.Workspaces.Get(ctx, scope, namespace, name)
-		if live != nil {
-			if ours, err := r.belongsTo(ctx, namespace, live, name); err != nil {
-				return "", err
-			} else if !ours {
-				live = nil // That it exists is not disclosed.
-			}
-		}
 		switch {
 		case errors.Is(err, workspace.ErrKindMissing):
+			continue
 		case err != nil:
-			return "", err
-		case live != nil && workspace.Observe(live, workspace.ObserveInput{}).UpToDate:
-			return "", nil
-		case live != nil:
-			return fmt.Sprintf("Workspace %s is not up to date", name), nil
+			return false, false, err
+		case live == nil:
+			continue
+		}
+		if ours, err := r.belongsTo(ctx, namespace, live, name); ours || err != nil {
+			return ours, ours && workspace.Observe(live, workspace.ObserveInput{}).UpToDate, err
 		}
 	}
-	return fmt.Sprintf("Workspace %s does not exist", name), nil
+	return false, false, nil
 }
 
 // belongsTo reports whether a Workspace belongs to a namespace. A cluster-wide one without a claim belongs to the
@@ -208,7 +186,7 @@ func (r Reader) belongsTo(ctx context.Context, namespace string, live *workspace
 
 func (r Reader) causeOf(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, match client.MatchingFields) (string, error) {
 	owners, err := r.listApplies(ctx, apply.Namespace, match)
-	return failureCause(owners, apply), err
+	return desired.FailureCause(owners, apply), err
 }
 
 func (r Reader) listApplies(ctx context.Context, namespace string, match client.MatchingFields) ([]infrav1.WorkspaceTemplateApply, error) {
@@ -217,18 +195,4 @@ func (r Reader) listApplies(ctx context.Context, namespace string, match client.
 		return nil, fmt.Errorf("listing WorkspaceTemplateApplies: %w", err)
 	}
 	return list.Items, nil
-}
-
-// failureCause is the failure of the WorkspaceTemplateApply that provides a dependency; empty when it does not need a user. Progress is not
-// part of it: each step would be a status write of all that wait.
-func failureCause(providers []infrav1.WorkspaceTemplateApply, waiting *infrav1.WorkspaceTemplateApply) string {
-	for i := range providers {
-		provider := &providers[i]
-		ready := conditions.Get(provider, infrav1.ReadyCondition)
-		if provider.Name == waiting.Name || ready == nil || ready.Status == metav1.ConditionTrue || !infrav1.RequiresUserAction(ready.Reason) {
-			continue
-		}
-		return fmt.Sprintf(": WorkspaceTemplateApply %s is not ready: %s", provider.Name, failure.Truncate(ready.Message, maxCause))
-	}
-	return ""
 }

@@ -9,6 +9,7 @@ package owners
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,9 +25,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
 )
-
-// maxDepth limits how many levels of owners are read. CAPT has three: WorkspaceTemplateApply, CAPTCluster, Cluster.
-const maxDepth = 4
 
 // Reader reads owners, from the API server when the cache does not have them.
 type Reader struct{ Cached, Uncached client.Reader }
@@ -106,31 +104,31 @@ func description(object metav1.Object) string {
 // Missing describes an owner of an object, or of its owners, that does not exist; empty when there is none. With mustRead, an owner that
 // the manager may not read counts as missing.
 func (r Reader) Missing(ctx context.Context, object metav1.Object, mustRead bool) (string, error) {
-	return r.missing(ctx, object, mustRead, maxDepth)
-}
-
-func (r Reader) missing(ctx context.Context, object metav1.Object, mustRead bool, depth int) (string, error) {
-	if depth == 0 {
-		return "", nil
-	}
-	for _, ref := range object.GetOwnerReferences() {
-		owner, err := r.owner(ctx, object.GetNamespace(), ref)
+	missing, err := desired.MissingOwner(object, func(namespace string, ref metav1.OwnerReference) (metav1.Object, bool, error) {
+		owner, err := r.owner(ctx, namespace, ref)
 		switch {
 		case apierrors.IsForbidden(err), meta.IsNoMatchError(err):
 			if mustRead {
-				return fmt.Sprintf("owner %s %s (UID %s) cannot be read (if it exists, set annotation %s to the UID of the Workspace)", ref.Kind, ref.Name, ref.UID, naming.AdoptWorkspaceAnnotation), nil
+				err = &unreadableError{ref}
+				return nil, false, err
 			}
-			continue
+			return nil, false, nil
 		case err != nil:
-			return "", fmt.Errorf("reading owner %s %s: %w", ref.Kind, ref.Name, err)
-		case owner == nil:
-			return fmt.Sprintf("owner %s %s (UID %s) does not exist", ref.Kind, ref.Name, ref.UID), nil
+			return nil, false, fmt.Errorf("reading owner %s %s: %w", ref.Kind, ref.Name, err)
 		}
-		if missing, err := r.missing(ctx, owner, mustRead, depth-1); missing != "" || err != nil {
-			return missing, err
-		}
+		return owner, true, nil
+	})
+	if unreadable := (*unreadableError)(nil); errors.As(err, &unreadable) {
+		return unreadable.Error(), nil
 	}
-	return "", nil
+	return missing, err
+}
+
+// unreadableError is an owner that the manager may not read.
+type unreadableError struct{ metav1.OwnerReference }
+
+func (e *unreadableError) Error() string {
+	return fmt.Sprintf("owner %s %s (UID %s) cannot be read (if it exists, set annotation %s to the UID of the Workspace)", e.Kind, e.Name, e.UID, naming.AdoptWorkspaceAnnotation)
 }
 
 // owner reads an owner; nil when no object has its UID.

@@ -19,6 +19,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
@@ -194,7 +195,7 @@ func (r Reader) ClusterOf(ctx context.Context, owner validation.Owner) (*cluster
 // clusterByOwnerReference returns the Cluster that an object names although the Cluster does not refer to the object yet: Cluster API
 // creates the objects of a ClusterClass before it refers to them. A Cluster that refers to another object is not returned.
 func (r Reader) clusterByOwnerReference(ctx context.Context, owner validation.Owner, kind string) (*clusterv1.Cluster, error) {
-	cluster, err := r.Cluster(ctx, key(owner.GetNamespace(), validation.ClusterName(owner)))
+	cluster, err := r.Cluster(ctx, key(owner.GetNamespace(), claim.ClusterName(owner)))
 	if err != nil || cluster == nil {
 		return nil, err
 	}

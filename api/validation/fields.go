@@ -1,0 +1,302 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation/modules"
+)
+
+// checkFields checks the fields of an object in a namespace against the template that it refers to. It ignores a template that does not
+// exist or does not allow the namespace, which TemplateReference reports.
+func checkFields(ctx context.Context, reader Reader, ref infrav1.WorkspaceTemplateReference, namespace string, fields []TypedField) (Findings, error) {
+	var findings Findings
+	template, permitted, err := PermittedTemplate(ctx, reader, ref.Key(namespace), namespace)
+	if err != nil || !permitted {
+		return findings, err
+	}
+	restricting, others := FieldsWithoutEffect(template, fields)
+	findings.Refuse(restricting...)
+	findings.AddWarnings(others)
+	return findings, nil
+}
+
+// checkControlPlaneFields checks the fields of a control plane and of its Fargate profiles. For a control plane that already exists in AWS, for
+// example after a move or an adoption, it only warns; ValidateCAPTControlPlaneUpdate rejects what an update adds.
+func checkControlPlaneFields(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane) (Findings, error) {
+	findings, err := checkFields(ctx, reader, controlPlane.Spec.WorkspaceTemplateRef, controlPlane.Namespace, ControlPlaneFields(controlPlane))
+	if err != nil {
+		return findings, err
+	}
+	exists, err := mayExist(ctx, reader, controlPlane)
+	if err != nil {
+		return findings, err
+	}
+	if exists {
+		findings.DowngradeToWarnings()
+	}
+	profiles, err := checkFargateFields(ctx, reader, controlPlane.Spec.FargateProfiles, controlPlane.Namespace, field.NewPath("spec", "fargateProfiles"))
+	findings.Add(profiles)
+	return findings, err
+}
+
+// checkFargateFields checks the fields of Fargate profiles.
+func checkFargateFields(ctx context.Context, reader Reader, profiles []controlplanev1.FargateProfile, namespace string, path *field.Path) (Findings, error) {
+	var findings Findings
+	for i := range profiles {
+		found, err := checkFields(ctx, reader, profiles[i].WorkspaceTemplateRef, namespace, FargateFields(path.Index(i)))
+		if err != nil {
+			return findings, err
+		}
+		findings.Add(found)
+	}
+	return findings, nil
+}
+
+// mayExist reports whether the EKS cluster of a control plane may exist: the endpoint is known, or a Workspace is recorded.
+func mayExist(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane) (bool, error) {
+	if controlPlane.Spec.ControlPlaneEndpoint.Host != "" || ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
+		return true, nil
+	}
+	apply, err := ApplyInUse(ctx, reader, controlPlane)
+	return apply != nil && RecordedWorkspace(apply) != "", err
+}
+
+// ValidateCAPTControlPlaneUpdate rejects an update of a control plane that exists in AWS if afterwards a field that restricts access has no
+// effect, and the update caused this: it sets the field, or it refers to a template that does not consume the field.
+func ValidateCAPTControlPlaneUpdate(ctx context.Context, reader Reader, old, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
+	if exists, err := mayExist(ctx, reader, controlPlane); err != nil || !exists {
+		return nil, err // checkControlPlaneFields rejects the object.
+	}
+	after, err := checkFields(ctx, reader, controlPlane.Spec.WorkspaceTemplateRef, controlPlane.Namespace, ControlPlaneFields(controlPlane))
+	if err != nil || len(after.Errors) == 0 {
+		return nil, err
+	}
+	if reproduces, err := reproducesWorkspace(ctx, reader, old, controlPlane); err != nil || !reproduces {
+		return after.Errors, err
+	}
+	before, err := checkFields(ctx, reader, old.Spec.WorkspaceTemplateRef, old.Namespace, ControlPlaneFields(old))
+	return slices.DeleteFunc(after.Errors, func(e *field.Error) bool {
+		return slices.ContainsFunc(before.Errors, func(b *field.Error) bool { // The message names the template.
+			return b.Field == e.Field && equality.Semantic.DeepEqual(b.BadValue, e.BadValue)
+		})
+	}), err
+}
+
+// reproducesWorkspace reports whether an update of the template reference does not change the Workspace: the template is the same, or
+// captctl migrate created the new one to reproduce the Workspace.
+func reproducesWorkspace(ctx context.Context, reader Reader, old, controlPlane *controlplanev1.CAPTControlPlane) (bool, error) {
+	key := controlPlane.Spec.WorkspaceTemplateRef.Key(controlPlane.Namespace)
+	if key == old.Spec.WorkspaceTemplateRef.Key(old.Namespace) {
+		return true, nil
+	}
+	template, permitted, err := PermittedTemplate(ctx, reader, key, controlPlane.Namespace)
+	return permitted && template.Labels[naming.PinnedLabel] == "true", err
+}
+
+// lostRestrictions warns of a template update after which fields of control planes that restrict access have no effect.
+func lostRestrictions(ctx context.Context, reader Reader, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
+	users, err := reader.ControlPlanesOfTemplate(ctx, naming.KeyOf(template))
+	if err != nil {
+		return nil, err
+	}
+	var affected []string
+	for i := range users {
+		permitted, err := PermitsNamespace(template, users[i].Namespace, func() (labels.Set, error) {
+			return reader.NamespaceLabels(ctx, users[i].Namespace)
+		})
+		if err != nil {
+			return nil, err
+		}
+		fields := ControlPlaneFields(&users[i])
+		before, _ := FieldsWithoutEffect(old, fields)
+		after, _ := FieldsWithoutEffect(template, fields)
+		if permitted && len(after) > len(before) {
+			affected = append(affected, fmt.Sprintf("%s (%s)", naming.KeyOf(&users[i]), after[len(after)-1].Field))
+		}
+	}
+	if len(affected) == 0 {
+		return nil, nil
+	}
+	var findings Findings
+	slices.Sort(affected)
+	findings.Warn(field.NewPath("spec", "template", "spec", "forProvider"),
+		"after this update, the API servers of %d CAPTControlPlanes will be reachable from more networks than specified: the template no longer uses the placeholder of a field, for example %s. Restore the placeholder",
+		len(affected), affected[0])
+	return findings.Warnings, nil
+}
+
+// FieldsWithoutEffect lists the fields that have no effect with a template: those that restrict access, and the others.
+func FieldsWithoutEffect(template *infrav1.WorkspaceTemplate, fields []TypedField) (restricting, others field.ErrorList) {
+	if len(fields) == 0 {
+		return nil, nil
+	}
+	anywhere, _ := modules.Placeholders(&template.Spec.Template.Spec)
+	inEffect := effectivePlaceholders(&template.Spec.Template.Spec)
+	for i := range fields {
+		f, used := &fields[i], anywhere
+		if f.Restricts {
+			used = inEffect
+		}
+		switch {
+		case used.Has(f.Placeholder), len(f.Alternatives) > 0 && used.HasAll(f.Alternatives...):
+		case f.Restricts:
+			restricting = append(restricting, field.Invalid(f.Path, f.Value, "the API server would be reachable from more networks than specified: the field "+f.noEffectMessage(template)+", or unset the field"))
+		case f.Required:
+			others = append(others, field.Invalid(f.Path, field.OmitValueType{}, f.noEffectMessage(template)))
+		default:
+			others = append(others, field.Invalid(f.Path, field.OmitValueType{}, f.noEffectMessage(template)+", or unset the field"))
+		}
+	}
+	return restricting, others
+}
+
+// noEffectMessage returns the message that the field has no effect with a template.
+func (f *TypedField) noEffectMessage(template *infrav1.WorkspaceTemplate) string {
+	return fmt.Sprintf("has no effect: WorkspaceTemplate %s/%s does not pass ${%s} to its module. Add the placeholder to forProvider.vars",
+		template.Namespace, template.Name, f.Placeholder)
+}
+
+// variableReferences matches references to Terraform variables in a module.
+var variableReferences = regexp.MustCompile(`\bvar\s*\.\s*([A-Za-z_][A-Za-z0-9_-]*)`)
+
+// effectivePlaceholders returns the placeholders that can have an effect on resources. For an inline module, placeholders in comments do
+// not count, nor do those whose value is only passed to a Terraform variable that the module does not use.
+func effectivePlaceholders(spec *terraform.WorkspaceSpec) sets.Set[string] {
+	spec = spec.DeepCopy()
+	params := &spec.ForProvider
+	if params.Source == terraform.SourceInline {
+		params.Module = withoutComments(*params)
+		known := sets.New[string]()
+		for _, match := range variableReferences.FindAllStringSubmatch(params.Module, -1) {
+			known.Insert(match[1])
+		}
+		unused := func(key string) bool { return !known.Has(key) && !terraform.Placeholder.MatchString(key) }
+		params.Vars = slices.DeleteFunc(params.Vars, func(v terraform.Var) bool { return unused(v.Key) })
+		params.VarMap = deleteUnused(modules.VarMap(*params), unused)
+	}
+	used, _ := modules.Placeholders(spec)
+	return used
+}
+
+// deleteUnused deletes the values whose keys are unused, and returns the others as JSON.
+func deleteUnused(values map[string]json.RawMessage, unused func(string) bool) *apiextensionsv1.JSON {
+	for key := range values {
+		if unused(key) {
+			delete(values, key)
+		}
+	}
+	data, err := json.Marshal(values)
+	if err != nil {
+		return nil // Cannot happen: the values were decoded from JSON.
+	}
+	return &apiextensionsv1.JSON{Raw: data}
+}
+
+// withoutComments returns a module with spaces in place of comments. JSON has no comments.
+func withoutComments(params terraform.WorkspaceParameters) string {
+	if params.InlineFormat == terraform.FormatJSON {
+		return params.Module
+	}
+	module := []byte(params.Module)
+	tokens, _ := hclsyntax.LexConfig([]byte(params.Module), "main.tf", hcl.InitialPos)
+	for i := range tokens {
+		if tokens[i].Type == hclsyntax.TokenComment {
+			for at := tokens[i].Range.Start.Byte; at < tokens[i].Range.End.Byte; at++ {
+				module[at] = ' '
+			}
+		}
+	}
+	return string(module)
+}
+
+// TypedField is a field that a user has set and that reaches Terraform only through a placeholder of the template.
+type TypedField struct {
+	Path  *field.Path
+	Value any
+	// Placeholder is the placeholder that consumes the field. Alternatives also consume it, if the template has all of them.
+	Placeholder  string
+	Alternatives []string
+	// Restricts is true if the field restricts access: if it had no effect, the API server would be reachable from more networks than
+	// specified.
+	Restricts bool
+	// Required is true for fields that cannot be unset.
+	Required bool
+}
+
+// ControlPlaneFields returns the typed fields that the user of a CAPTControlPlane has set and that its own template should consume.
+func ControlPlaneFields(controlPlane *controlplanev1.CAPTControlPlane) []TypedField {
+	version := TypedField{Path: field.NewPath("spec", "version"), Value: controlPlane.Spec.Version, Placeholder: naming.VersionVariable, Required: true}
+	return append([]TypedField{version}, commonFields(&controlPlane.Spec.CAPTControlPlaneTemplateResourceSpec, field.NewPath("spec"))...)
+}
+
+// commonFields returns the typed fields that a CAPTControlPlane and a CAPTControlPlaneTemplate have in common. Fields with their default
+// value are left out, because the API server may have set them.
+func commonFields(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path) []TypedField {
+	var fields []TypedField
+	if spec.Region != "" {
+		fields = append(fields, TypedField{Path: path.Child("region"), Value: spec.Region, Placeholder: naming.RegionVariable})
+	}
+	access, accessPath := ptr.Deref(spec.EndpointAccess, controlplanev1.EndpointAccess{}), path.Child("endpointAccess")
+	if !access.HasPublic() {
+		fields = append(fields, TypedField{Path: accessPath.Child("public"), Value: false, Placeholder: naming.PublicAccessVariable, Restricts: true})
+	}
+	if access.HasPrivate() { // Private access adds a way to the API server, so it is not a restriction.
+		fields = append(fields, TypedField{Path: accessPath.Child("private"), Value: true, Placeholder: naming.PrivateAccessVariable})
+	}
+	if len(access.PublicCIDRs) > 0 {
+		fields = append(fields, TypedField{Path: accessPath.Child("publicCIDRs"), Value: access.PublicCIDRs, Placeholder: naming.PublicAccessCIDRsVariable, Restricts: true})
+	}
+	if len(spec.Addons) > 0 {
+		fields = append(fields, TypedField{Path: path.Child("addons"), Placeholder: naming.AddonsVariable})
+	}
+	if len(spec.AdditionalTags) > 0 {
+		tagged := TypedField{Path: path.Child("additionalTags"), Placeholder: naming.TagsVariable}
+		for key := range spec.AdditionalTags {
+			tagged.Alternatives = append(tagged.Alternatives, naming.TagPrefix+key)
+		}
+		fields = append(fields, tagged)
+	}
+	return fields
+}
+
+// FargateFields returns the typed fields of a Fargate profile that its template should consume.
+func FargateFields(path *field.Path) []TypedField {
+	return []TypedField{
+		{Path: path.Child("name"), Placeholder: naming.ProfileVariable, Required: true},
+		{Path: path.Child("selectors"), Placeholder: naming.SelectorsVariable, Required: true},
+	}
+}
+
+// VPCFields returns the typed fields that the user of a CAPTCluster has set and that the template of its VPC should consume.
+func VPCFields(spec *infrav1.CAPTClusterTemplateResourceSpec, path *field.Path) []TypedField {
+	fields := []TypedField{{Path: path.Child("region"), Value: spec.Region, Placeholder: naming.RegionVariable, Required: true}}
+	if spec.VPC.Template.IsDefined() && spec.VPC.Template.Name != "" {
+		fields = append(fields, TypedField{Path: path.Child("vpc", "template", "name"), Value: spec.VPC.Template.Name, Placeholder: naming.VPCVariable})
+	}
+	return fields
+}
+
+// RestrictsAccess reports whether any of the fields restricts access.
+func RestrictsAccess(fields []TypedField) bool {
+	return slices.ContainsFunc(fields, func(f TypedField) bool { return f.Restricts })
+}

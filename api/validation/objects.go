@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/capt-provider/capt/api/claim"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
+	"github.com/capt-provider/capt/api/naming"
+)
+
+// Objects are typed objects of CAPT's kinds, Clusters and Namespaces. They are all that exists, except for Namespaces: any may exist without
+// being among them, and then has only the label that every Namespace has.
+type Objects []Owner
+
+var _ Reader = Objects{}
+
+// Files are the objects of files. A cluster may have others.
+type Files struct{ Objects }
+
+// Absence implements Incomplete.
+func (Files) Absence() string { return "is not among the files" }
+
+func find[T Owner](o Objects, is func(T) bool) (found T) {
+	for _, object := range o {
+		if object, ok := object.(T); ok && is(object) {
+			return object
+		}
+	}
+	return found
+}
+
+func get[T Owner](o Objects, key types.NamespacedName) T {
+	return find(o, func(object T) bool { return naming.KeyOf(object) == key })
+}
+
+func list[E any, T interface {
+	*E
+	Owner
+}](o Objects, is func(T) bool) (found []E) {
+	for _, object := range o {
+		if object, ok := object.(T); ok && is(object) {
+			found = append(found, *object)
+		}
+	}
+	return found
+}
+
+// WorkspaceTemplate implements Reader.
+func (o Objects) WorkspaceTemplate(_ context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
+	return get[*infrav1.WorkspaceTemplate](o, key), nil
+}
+
+// WorkspaceTemplateApply implements Reader.
+func (o Objects) WorkspaceTemplateApply(_ context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
+	return get[*infrav1.WorkspaceTemplateApply](o, key), nil
+}
+
+// ClaimantsOf implements Reader.
+func (o Objects) ClaimantsOf(_ context.Context, workspaceName string) ([]infrav1.WorkspaceTemplateApply, error) {
+	return list(o, func(apply *infrav1.WorkspaceTemplateApply) bool {
+		return workspaceName != "" && apply.Spec.WorkspaceName == workspaceName
+	}), nil
+}
+
+// UsersOf implements Reader.
+func (o Objects) UsersOf(_ context.Context, template types.NamespacedName) (Users, error) {
+	return CountUsers(list(o, func(apply *infrav1.WorkspaceTemplateApply) bool { return apply.TemplateKey() == template })), nil
+}
+
+// CAPTCluster implements Reader.
+func (o Objects) CAPTCluster(_ context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error) {
+	return get[*infrav1.CAPTCluster](o, key), nil
+}
+
+// CAPTControlPlane implements Reader.
+func (o Objects) CAPTControlPlane(_ context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
+	return get[*controlplanev1.CAPTControlPlane](o, key), nil
+}
+
+// ReferrersTo implements Reader.
+func (o Objects) ReferrersTo(_ context.Context, apply types.NamespacedName) (owners []Owner, err error) {
+	for _, owner := range o {
+		var refs []infrav1.WorkspaceTemplateApplyReference
+		switch owner := owner.(type) {
+		case *infrav1.CAPTCluster:
+			refs = append(refs, owner.Spec.WorkspaceTemplateApplyRef)
+		case *controlplanev1.CAPTControlPlane:
+			refs = append(refs, owner.Spec.WorkspaceTemplateApplyRef)
+			for i := range owner.Spec.FargateProfiles {
+				refs = append(refs, owner.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef)
+			}
+		}
+		if owner.GetNamespace() == apply.Namespace && slices.Contains(refs, infrav1.WorkspaceTemplateApplyReference{Name: apply.Name}) {
+			owners = append(owners, owner)
+		}
+	}
+	return owners, nil
+}
+
+// ControlPlanesOfTemplate implements Reader.
+func (o Objects) ControlPlanesOfTemplate(_ context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
+	return list(o, func(controlPlane *controlplanev1.CAPTControlPlane) bool {
+		return controlPlane.Spec.WorkspaceTemplateRef.Key(controlPlane.Namespace) == template
+	}), nil
+}
+
+// HasUnownedLegacy implements Reader.
+func (o Objects) HasUnownedLegacy(_ context.Context, namespace string) (bool, error) {
+	return find(o, func(apply *infrav1.WorkspaceTemplateApply) bool {
+		return apply.Namespace == namespace && legacy.IsUnownedLegacy(apply)
+	}) != nil, nil
+}
+
+// HasUnclaimedWorkspace implements Reader. Workspaces are not written by hand.
+func (o Objects) HasUnclaimedWorkspace(context.Context, string) (bool, error) { return false, nil }
+
+// Cluster implements Reader.
+func (o Objects) Cluster(_ context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
+	return get[*clusterv1.Cluster](o, key), nil
+}
+
+// ClusterOf implements Reader.
+func (o Objects) ClusterOf(_ context.Context, owner Owner) (*clusterv1.Cluster, error) {
+	return find(o, func(cluster *clusterv1.Cluster) bool { return claim.RefersTo(cluster, owner) }), nil
+}
+
+// NamespaceLabels implements Reader.
+func (o Objects) NamespaceLabels(_ context.Context, name string) (labels.Set, error) {
+	found := labels.Set{corev1.LabelMetadataName: name}
+	if namespace := get[*corev1.Namespace](o, types.NamespacedName{Name: name}); namespace != nil {
+		found = labels.Merge(namespace.Labels, found)
+	}
+	return found, nil
+}

@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/identity"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// RestoreFields restores the fields of an object that an update omits: its identity, and fields of spec that CAPT wrote.
+func RestoreFields(old, object metav1.Object) {
+	identity.Keep(old, object)
+	if controlPlane, ok := object.(*controlplanev1.CAPTControlPlane); ok {
+		keepControlPlane(old.(*controlplanev1.CAPTControlPlane), controlPlane)
+	}
+}
+
+// keepControlPlane corrects an endpoint in the invalid form of CAPT v0.3, or removes it so that the controller writes it again.
+func keepControlPlane(old, controlPlane *controlplanev1.CAPTControlPlane) {
+	if controlPlane.Spec.Version != old.Spec.Version { // An unchanged version keeps its form: a write of other fields must not change spec.version.
+		CompleteVersion(controlPlane)
+	}
+	if controlPlane.Spec.ControlPlaneEndpoint.IsZero() {
+		controlPlane.Spec.ControlPlaneEndpoint = RepairEndpoint(old.Spec.ControlPlaneEndpoint)
+	}
+}
+
+// CompleteVersion changes spec.version to the form that Cluster API's contract requires: a semantic version with the prefix v. It ignores
+// an invalid version, which validation rejects.
+func CompleteVersion(controlPlane *controlplanev1.CAPTControlPlane) {
+	if version, err := ParseKubernetesVersion(controlPlane.Spec.Version); err == nil {
+		controlPlane.Spec.Version = version.Semantic
+	}
+}
+
+// Hub fields are fields that older versions do not have. In objects of an older version, their values are in the conversion-data
+// annotation. A manifest in Git does not have the annotation, so kubectl replace, and every tool that writes whole objects, omits it. Such
+// a write must not remove these fields, and must not set them through a forged annotation. So the functions of this file copy them from the
+// old object.
+
+// ClusterHubFields restores the fields of a CAPTCluster that v1beta1 does not have. RestoreFields of a VPC source are restored only if the
+// write keeps that source.
+func ClusterHubFields(ctx context.Context, reader Reader, old, captCluster *infrav1.CAPTCluster) error {
+	captCluster.Spec.DeletionProtection = old.Spec.DeletionProtection
+	before, now := &old.Spec.VPC, &captCluster.Spec.VPC
+	now.ConnectionSecretRef = infrav1.LocalSecretReference{}
+	if now.ExistingID == before.ExistingID {
+		now.ConnectionSecretRef = before.ConnectionSecretRef
+	}
+	if now.Template.IsDefined() && before.Template.IsDefined() {
+		now.Template.Variables, now.Template.TimeoutSeconds = maps.Clone(before.Template.Variables), before.Template.TimeoutSeconds
+		return keepPinned(ctx, reader, old.Namespace, before.Template.Ref, &now.Template.Ref)
+	}
+	return nil
+}
+
+// ControlPlaneHubFields restores the fields of a CAPTControlPlane that v1beta1 does not have, and the endpoint that adoption corrected.
+func ControlPlaneHubFields(ctx context.Context, reader Reader, old, controlPlane *controlplanev1.CAPTControlPlane) error {
+	before, now := old.Spec.DeepCopy(), &controlPlane.Spec
+	now.Variables, now.Kubeconfig, now.EndpointProbe, now.Recovery = before.Variables, before.Kubeconfig, before.EndpointProbe, before.Recovery
+	now.DeletionProtection = before.DeletionProtection
+	if before.Timeouts.SecretSeconds != 0 && now.Timeouts != (controlplanev1.Timeouts{}) {
+		now.Timeouts.SecretSeconds = before.Timeouts.SecretSeconds
+	}
+	if repaired := RepairEndpoint(now.ControlPlaneEndpoint); repaired == before.ControlPlaneEndpoint {
+		now.ControlPlaneEndpoint = repaired
+	}
+	return keepPinned(ctx, reader, old.Namespace, before.WorkspaceTemplateRef, &now.WorkspaceTemplateRef)
+}
+
+// TemplateHubFields restores the fields of a WorkspaceTemplate that v1beta1 does not have.
+func TemplateHubFields(_ context.Context, _ Reader, old, template *infrav1.WorkspaceTemplate) error {
+	before, now := old.Spec.DeepCopy(), &template.Spec
+	now.WorkspaceScope, now.AllowedNamespaces, now.PublishOutputs = before.WorkspaceScope, before.AllowedNamespaces, before.PublishOutputs
+	now.Rollout = before.Rollout
+	if was, is := before.Template.Spec.ProviderConfigRef, now.Template.Spec.ProviderConfigRef; was != nil && is != nil && was.Name == is.Name {
+		is.Kind = was.Kind
+	}
+	was, is := &before.Template.Spec.ForProvider, &now.Template.Spec.ForProvider
+	if was.Source == is.Source && is.Source != terraform.SourceInline {
+		is.RemotePullPolicy = was.RemotePullPolicy
+	}
+	return nil
+}
+
+// ApplyHubFields restores the fields of a WorkspaceTemplateApply that v1beta1 does not have. It also restores the deletion policy
+// Retain, which v1beta1 has, if captctl migrate set it on adoption: manifests from before the adoption do not have it, and the Workspace of
+// a helper would be destroyed with the helper.
+func ApplyHubFields(ctx context.Context, reader Reader, old, apply *infrav1.WorkspaceTemplateApply) error {
+	for i := range apply.Spec.WaitForSecrets {
+		now := &apply.Spec.WaitForSecrets[i]
+		now.Keys = nil
+		for _, before := range old.Spec.WaitForSecrets {
+			if before.Name == now.Name && before.Namespace == now.Namespace {
+				now.Keys = slices.Clone(before.Keys)
+			}
+		}
+	}
+	// A replacement of the whole object removes captctl from managedFields, so managedFields prove this only for the first replacement.
+	if old.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && (legacy.HelperRole(old) != "" || legacy.IsSpotRoleHelper(old) || writtenByMigration(old.ManagedFields, "spec", "deletionPolicy")) {
+		apply.Spec.DeletionPolicy = old.Spec.DeletionPolicy
+	}
+	apply.Spec.TemplateRevision = old.Spec.TemplateRevision
+	return keepPinned(ctx, reader, old.Namespace, old.Spec.TemplateRef, &apply.Spec.TemplateRef)
+}
+
+// keepPinned restores a reference to a template that captctl migrate created to reproduce a Workspace. Manifests of CAPT v0.3 refer to the
+// original template, which no longer matches the Workspace: Terraform would apply the difference.
+func keepPinned(ctx context.Context, reader Reader, namespace string, before infrav1.WorkspaceTemplateReference, now *infrav1.WorkspaceTemplateReference) error {
+	if before.Key(namespace) == now.Key(namespace) {
+		return nil
+	}
+	template, permitted, err := PermittedTemplate(ctx, reader, before.Key(namespace), namespace)
+	if err == nil && permitted && template.Labels[naming.PinnedLabel] == "true" {
+		*now = before
+	}
+	return err
+}
+
+// writtenByMigration reports whether captctl migrate owns a field according to managedFields.
+func writtenByMigration(managed []metav1.ManagedFieldsEntry, path ...any) bool {
+	field := fieldpath.MakePathOrDie(path...)
+	return slices.ContainsFunc(managed, func(entry metav1.ManagedFieldsEntry) bool {
+		if entry.Manager != naming.MigrationFieldManager || entry.FieldsV1 == nil {
+			return false
+		}
+		fields := fieldpath.NewSet()
+		return fields.FromJSON(entry.FieldsV1.GetRawReader()) == nil && fields.Has(field)
+	})
+}

@@ -1,0 +1,243 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"context"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation/modules"
+)
+
+// templateLookup looks up and checks the WorkspaceTemplate that a field refers to. The template is nil if it cannot be used.
+type templateLookup func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error)
+
+// lookupFrom returns the lookup for objects in a namespace.
+func lookupFrom(reader Reader, namespace string) templateLookup {
+	return func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
+		return TemplateReference(ctx, reader, ref, namespace, path)
+	}
+}
+
+// lookupFromClass returns the lookup for ClusterClass templates in a namespace. It only warns: Cluster API creates objects from the
+// template in the namespaces of Clusters, where the same reference may be valid, and is checked again.
+func lookupFromClass(reader Reader, namespace string) templateLookup {
+	return func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
+		template, findings, err := TemplateReference(ctx, reader, ref, namespace, path)
+		findings.DowngradeToWarnings()
+		return template, findings, err
+	}
+}
+
+// derived is the value of a variable that CAPT sets from a field.
+type derived struct {
+	value string
+	path  *field.Path
+	// document is true for JSON, which can never be inserted into the text of a module, whatever the value is: the template is to be corrected, not
+	// the field.
+	document bool
+}
+
+// variablesOf are the variables of an owner.
+type variablesOf struct {
+	// given are those of the user, in the field at path.
+	given map[string]string
+	path  *field.Path
+	// setByCAPT are the names of those that CAPT sets, which override those of the user. derived are the values that come from other fields.
+	setByCAPT []string
+	derived   map[string]derived
+}
+
+// pathOf returns the field of a variable.
+func (v variablesOf) pathOf(name string) *field.Path {
+	if d, ok := v.derived[name]; ok {
+		return d.path
+	}
+	return v.path.Key(name)
+}
+
+// validateTemplateUse checks the WorkspaceTemplate that an owner refers to, and the values of its variables.
+func validateTemplateUse(ctx context.Context, ref infrav1.WorkspaceTemplateReference, refPath *field.Path, variables variablesOf, lookUp templateLookup) (Findings, error) {
+	template, findings, err := lookUp(ctx, ref, refPath)
+	if err != nil {
+		return findings, err
+	}
+	findings.Refuse(validateVariableNames(variables.given, variables.path)...)
+	effective := make(map[string]string, len(variables.given))
+	for _, name := range slices.Sorted(maps.Keys(variables.given)) {
+		switch {
+		case name == naming.ProfileVariable:
+			findings.Refuse(Forbidden(variables.path.Key(name), "is reserved for Fargate profiles. Rename the variable"))
+		case slices.Contains(variables.setByCAPT, name):
+			findings.Warn(variables.path.Key(name), "has no effect: CAPT sets this variable. Remove it")
+		case modules.VariableName.MatchString(name): // Other names are errors already, so no warning is added.
+			effective[name] = variables.given[name]
+		}
+	}
+	if template != nil {
+		findings.Warnings = append(findings.Warnings, unusedVariableWarnings(template, effective, variables.path, variables.setByCAPT...)...)
+		documents := map[string]string{}
+		for name, d := range variables.derived {
+			if d.document {
+				documents[name] = "{}"
+			} else {
+				effective[name] = d.value
+			}
+		}
+		findings.Add(validateVariableValues(template, effective, variables.pathOf))
+		findings.AddWarnings(validateVariableValues(template, documents, variables.pathOf).Errors)
+	}
+	return findings, nil
+}
+
+// varArgs matches arguments that pass variables to Terraform.
+var varArgs = regexp.MustCompile(`^--?var(-file)?(=.*)?$`)
+
+// validateVariableNames checks the names of the variables that a user sets.
+func validateVariableNames(variables map[string]string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		if !modules.VariableName.MatchString(name) {
+			errs = append(errs, Invalid(path.Key(name),
+				"is not a valid name of a placeholder. Use letters, digits and underscores, and do not begin with a digit"))
+		}
+	}
+	return errs
+}
+
+// validateAppliedVariableNames checks the names of the variables of a WorkspaceTemplateApply. It ignores the variables that CAPT adds for
+// tags.
+func validateAppliedVariableNames(variables map[string]string, path *field.Path) field.ErrorList {
+	given := maps.Clone(variables)
+	maps.DeleteFunc(given, func(name, _ string) bool { return strings.HasPrefix(name, naming.TagPrefix) })
+	return validateVariableNames(given, path)
+}
+
+// validateVariableValues checks that the values of variables are safe where the template uses them: in the module or in its address. pathOf
+// returns the field of a variable. Variables that are not given yet are checked when the Workspace is rendered.
+func validateVariableValues(template *infrav1.WorkspaceTemplate, variables map[string]string, pathOf func(name string) *field.Path) Findings {
+	var findings Findings
+	parameters := template.Spec.Template.Spec.ForProvider
+	given, assumed := map[string]string{}, map[string]string{}
+	for _, name := range sets.List(modules.PlaceholdersIn(parameters.Module)) {
+		value, ok := variables[name]
+		switch {
+		case !ok || name == modules.WorkspaceNameVariable:
+			assumed[name] = "0"
+		case modules.SafeInModule(value):
+			given[name], assumed[name] = value, value
+		default:
+			assumed[name] = "0"
+			findings.Refuse(modules.UnsafeInModuleError(pathOf(name), name))
+		}
+	}
+	for _, name := range modules.ChangingStructure(parameters, assumed) {
+		if _, ok := given[name]; ok {
+			findings.Refuse(modules.StructureError(pathOf(name), name))
+		}
+	}
+	if parameters.Source == terraform.SourceRemote {
+		for _, name := range modules.UnsafeInSource(parameters.Module, given) {
+			findings.Refuse(modules.UnsafeSourceError(pathOf(name), name))
+		}
+	}
+	return findings
+}
+
+// unusedVariableWarnings warns of probable spelling mistakes: variables of the user without a placeholder in the template, and placeholders
+// of the template without a variable. further are the names of variables that CAPT sets; a template need not use them.
+func unusedVariableWarnings(template *infrav1.WorkspaceTemplate, variables map[string]string, path *field.Path, further ...string) []string {
+	var findings Findings
+	used, needed := modules.Placeholders(&template.Spec.Template.Spec)
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		switch {
+		case name == modules.WorkspaceNameVariable:
+			findings.Warn(path.Key(name), "has no effect: CAPT always sets ${%s} to the name of the Workspace. Remove the variable", name)
+		case !used.Has(name):
+			findings.Warn(path.Key(name), "has no effect: WorkspaceTemplate %s/%s has no placeholder ${%s}. Correct the spelling, or remove the variable", template.Namespace, template.Name, name)
+		}
+	}
+	for _, name := range sets.List(needed.Difference(sets.KeySet(variables)).Delete(append(further, modules.WorkspaceNameVariable)...)) {
+		findings.Warn(path, "placeholder ${%[3]s} of WorkspaceTemplate %[1]s/%[2]s has no value and is not replaced. Set the variable", template.Namespace, template.Name, name)
+	}
+	return findings.Warnings
+}
+
+// checkDeclaredVariables compares the variables that an inline module declares with those that the template passes to it.
+func checkDeclaredVariables(params terraform.WorkspaceParameters, module *modules.Declarations, path *field.Path) Findings {
+	var findings Findings
+	if module == nil || module.Incomplete {
+		return findings
+	}
+	const undeclared = "the module declares no variable %q. Declare the variable, or correct the spelling"
+	given := sets.New[string]()
+	for i, v := range params.Vars {
+		given.Insert(v.Key)
+		if _, ok := module.Variables[v.Key]; !ok && !terraform.Placeholder.MatchString(v.Key) {
+			findings.Warn(path.Child("vars").Index(i).Child("key"), undeclared, v.Key)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(modules.VarMap(params))) {
+		given.Insert(name)
+		if _, ok := module.Variables[name]; !ok {
+			findings.Warn(path.Child("varmap").Key(name), undeclared, name)
+		}
+	}
+	if allValuesKnown(params) {
+		findings.Add(variablesWithoutValue(module, params, given, path))
+	}
+	return findings
+}
+
+// variablesWithoutValue warns of variables that have neither a value nor a default.
+func variablesWithoutValue(module *modules.Declarations, params terraform.WorkspaceParameters, given sets.Set[string], path *field.Path) Findings {
+	var findings Findings
+	for _, name := range slices.Sorted(maps.Keys(module.Variables)) {
+		if !module.Variables[name] && !given.Has(name) && !isSetInEnv(params, name) {
+			findings.Warn(path.Child("module"), "variable %q has neither a value nor a default. Add it to forProvider.vars, or declare a default", name)
+		}
+	}
+	return findings
+}
+
+// allValuesKnown reports whether all variables are known: they come only from vars, varmap and env, without placeholders in their names.
+func allValuesKnown(params terraform.WorkspaceParameters) bool {
+	return len(params.VarFiles) == 0 &&
+		!slices.ContainsFunc(params.Vars, func(v terraform.Var) bool { return terraform.Placeholder.MatchString(v.Key) }) &&
+		!slices.ContainsFunc(slices.Concat(params.PlanArgs, params.ApplyArgs), func(arg string) bool {
+			return varArgs.MatchString(arg) || terraform.Placeholder.MatchString(arg)
+		})
+}
+
+func isSetInEnv(params terraform.WorkspaceParameters, variable string) bool {
+	return slices.ContainsFunc(params.Env, func(env terraform.EnvVar) bool { return env.Name == "TF_VAR_"+variable })
+}
+
+// validatePublishedOutputs checks spec.publishOutputs, the outputs that may appear in status, against the outputs that the module declares.
+func validatePublishedOutputs(spec *infrav1.WorkspaceTemplateSpec, module *modules.Declarations) Findings {
+	var findings Findings
+	if module == nil {
+		return findings
+	}
+	for i, name := range spec.PublishOutputs {
+		path := field.NewPath("spec", "publishOutputs").Index(i)
+		sensitive, ok := module.Outputs[name]
+		switch {
+		case sensitive:
+			findings.Refuse(Forbidden(path, "output %q is sensitive and cannot be published in status. Remove it from the list and read it from the connection Secret", name))
+		case !ok && !module.Incomplete:
+			findings.Warn(path, "the module declares no output %q. Declare the output, or correct the spelling", name)
+		}
+	}
+	return findings
+}

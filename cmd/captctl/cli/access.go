@@ -1,0 +1,505 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cluster connects captctl to the management cluster: the connection flags of kubectl, a client, and completions from the cluster.
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	goruntime "runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/lock"
+)
+
+// Defaults of --qps and --burst.
+const (
+	defaultQPS   = 20
+	defaultBurst = 200
+)
+
+// reachableTimeout limits the request by which reachable finds out whether the server accepts connections. A timeout is a warning: the server may
+// only be slow.
+const reachableTimeout = 5 * time.Second
+
+// Access is how commands reach the cluster.
+type Access struct {
+	*genericclioptions.ConfigFlags
+	// QPS and Burst limit requests to the API server, of all workers together.
+	QPS   float32
+	Burst int
+	// Warnings gets each warning of the API server once per object, for the first objects.
+	Warnings io.Writer
+	// Connect returns a client; tests replace it.
+	Connect func(*rest.Config) (client.WithWatch, error)
+
+	limiter flowcontrol.RateLimiter
+}
+
+// NewAccess returns an Access with the connection flags of kubectl. Warnings of the API server are printed to the writer.
+func NewAccess(warnings io.Writer) *Access {
+	return &Access{
+		ConfigFlags: genericclioptions.NewConfigFlags(true),
+		QPS:         defaultQPS, Burst: defaultBurst, Warnings: warnings,
+		Connect: func(config *rest.Config) (client.WithWatch, error) {
+			if err := reachable(config, warnings); err != nil {
+				return nil, err
+			}
+			return client.NewWithWatch(config, client.Options{Scheme: Scheme()})
+		},
+	}
+}
+
+// reachable fails if there is no API server at the address, for example because no kubeconfig was found, or if it cannot be trusted. Later, reads are
+// retried: a server may restart.
+func reachable(config *rest.Config, warnings io.Writer) error {
+	limited := rest.CopyConfig(config)
+	limited.Timeout = cmp.Or(min(config.Timeout, reachableTimeout), reachableTimeout)
+	versions, err := discovery.NewDiscoveryClientForConfig(limited)
+	if err != nil {
+		return err
+	}
+	var answered apierrors.APIStatus
+	_, err = versions.ServerVersion()
+	switch {
+	case err == nil, errors.As(err, &answered):
+		return nil
+	case utilnet.IsTimeout(err) && config.Timeout != limited.Timeout:
+		fmt.Fprintf(warnings, "Warning: the API server has not answered within %s. Waiting; check --context and the network if this takes long\n", reachableTimeout)
+		return nil
+	}
+	return migrate.Failed.Errorf("%w; check --kubeconfig, --context and --server", err)
+}
+
+// Describe names the management cluster for a question: the context of the kubeconfig, and the address.
+func (a *Access) Describe() string {
+	config, err := a.ToRESTConfig()
+	if err != nil {
+		return "this management cluster"
+	}
+	raw, err := a.ToRawKubeConfigLoader().RawConfig()
+	if context := cmp.Or(ptr.Deref(a.Context, ""), raw.CurrentContext); err == nil && context != "" {
+		return fmt.Sprintf("context %s (%s)", context, config.Host)
+	}
+	return config.Host
+}
+
+// Scheme returns a scheme with all kinds that captctl reads and writes.
+func Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme, controlplanev1.AddToScheme,
+	} {
+		utilruntime.Must(add(scheme))
+	}
+	return scheme
+}
+
+// AddRateFlags adds --qps and --burst.
+func (a *Access) AddRateFlags(flags *pflag.FlagSet) {
+	flags.Float32Var(&a.QPS, "qps", a.QPS, "Requests per second to the API server.")
+	flags.IntVar(&a.Burst, "burst", a.Burst, "Requests to the API server in a burst.")
+}
+
+// ValidateRate rejects limits with which nothing is ever sent.
+func (a *Access) ValidateRate() error {
+	if a.QPS <= 0 {
+		return errors.New("--qps must be more than 0")
+	}
+	if a.Burst < 1 {
+		return errors.New("--burst must be at least 1")
+	}
+	return nil
+}
+
+// Config of the API server. All clients that use it share one rate limit.
+func (a *Access) Config() (*rest.Config, error) {
+	config, err := a.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding the API server: %w; set --kubeconfig or --context", err)
+	}
+	config = rest.CopyConfig(config)
+	// A client of controller-runtime has one REST client per kind, and each would have a limit of its own.
+	if a.limiter == nil {
+		a.limiter = flowcontrol.NewTokenBucketRateLimiter(a.QPS, a.Burst)
+	}
+	config.QPS, config.Burst, config.RateLimiter = a.QPS, a.Burst, a.limiter
+	config.UserAgent = BuildVersion().UserAgent()
+	config.WarningHandlerWithContext = &warnings{to: a.Warnings, printed: map[string]sets.Set[string]{}}
+	return config, nil
+}
+
+// warnings prints each warning once per object that a request writes, for the first objects.
+type warnings struct {
+	to      io.Writer
+	mutex   sync.Mutex
+	printed map[string]sets.Set[string] // Objects by text.
+}
+
+// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
+func (w *warnings) HandleWarningHeaderWithContext(request context.Context, code int, _, text string) {
+	if code != warningCode || text == "" {
+		return
+	}
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	object := lock.WrittenObject(request)
+	objects := w.printed[text]
+	if objects == nil {
+		objects = sets.New[string]()
+		w.printed[text] = objects
+	}
+	if objects.Has(object) || objects.Len() == mostObjects {
+		return
+	}
+	if objects.Insert(object); objects.Len() == mostObjects {
+		text += " (not repeated for other objects)"
+	}
+	if object != "" {
+		text = object + ": " + text
+	}
+	if printers.IsTerminal(w.to) {
+		fmt.Fprint(w.to, "\r\x1b[K") // There may be a progress bar.
+	}
+	fmt.Fprintf(w.to, "Warning: %s\n", text)
+}
+
+// mostObjects limits for how many objects the same warning is printed: often all objects of a fleet cause it.
+const mostObjects = 3
+
+// warningCode is that of the API server's warnings (RFC 7234).
+const warningCode = 299
+
+// Client of the API server. It reads without a cache.
+func (a *Access) Client() (client.WithWatch, error) {
+	config, err := a.Config()
+	if err != nil {
+		return nil, err
+	}
+	connected, err := a.Connect(config)
+	if err != nil {
+		if files := a.ToRawKubeConfigLoader().ConfigAccess().GetLoadingPrecedence(); !slices.ContainsFunc(files, exists) {
+			err = fmt.Errorf("%w. No kubeconfig was found: %s", err, strings.Join(files, ", "))
+		}
+		return nil, fmt.Errorf("connecting to the API server: %w", err)
+	}
+	return connected, nil
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// Only is the namespace of --namespace; empty for all namespaces. The namespace of the kubeconfig's context is not used: a fleet is migrated as
+// a whole unless the user limits it.
+func (a *Access) Only() string {
+	if a.Namespace == nil {
+		return ""
+	}
+	return *a.Namespace
+}
+
+// Selected is the object that an argument names.
+type Selected struct {
+	Of              *Access
+	Namespace, Name string
+	// Kind is how messages name it; empty for a Cluster.
+	Kind string
+}
+
+// Complete takes the argument. Without a namespace, that of --namespace or of the context is meant.
+func (s *Selected) Complete(args []string) (err error) {
+	namespace, name, qualified := strings.Cut(args[0], "/")
+	if s.Namespace, s.Name = namespace, name; !qualified {
+		s.Name = args[0]
+		s.Namespace, _, err = s.Of.ToRawKubeConfigLoader().Namespace()
+	}
+	return err
+}
+
+// Validate checks the argument.
+func (s *Selected) Validate() error {
+	if s.Namespace == "" || s.Name == "" || strings.Contains(s.Name, "/") {
+		kind := cmp.Or(s.Kind, "CLUSTER")
+		return fmt.Errorf("%q: must be %s or NAMESPACE/%[2]s", s.Namespace+"/"+s.Name, kind)
+	}
+	return nil
+}
+
+// Objects are all Clusters and the objects of CAPT that can belong to them.
+type Objects struct {
+	Clusters      []clusterv1.Cluster
+	CAPTClusters  map[types.NamespacedName]*infrav1.CAPTCluster
+	ControlPlanes map[types.NamespacedName]*controlplanev1.CAPTControlPlane
+	Applies       map[types.NamespacedName]*infrav1.WorkspaceTemplateApply
+}
+
+// ReadObjects lists each kind once, in a namespace, or in all if it is empty.
+func ReadObjects(ctx context.Context, reader client.Reader, namespace string) (*Objects, error) {
+	var (
+		clusters      clusterv1.ClusterList
+		captClusters  infrav1.CAPTClusterList
+		controlPlanes controlplanev1.CAPTControlPlaneList
+		applies       infrav1.WorkspaceTemplateApplyList
+	)
+	for _, list := range []client.ObjectList{&clusters, &captClusters, &controlPlanes, &applies} {
+		if err := reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return nil, err
+		}
+	}
+	return &Objects{clusters.Items, Indexed(captClusters.Items), Indexed(controlPlanes.Items), Indexed(applies.Items)}, nil
+}
+
+// Indexed returns objects by namespace and name.
+func Indexed[T any, P interface {
+	*T
+	client.Object
+}](items []T) map[types.NamespacedName]P {
+	found := make(map[types.NamespacedName]P, len(items))
+	for i := range items {
+		found[client.ObjectKeyFromObject(P(&items[i]))] = &items[i]
+	}
+	return found
+}
+
+// Of returns the objects of CAPT that a Cluster refers to; nil for one that does not exist or is not CAPT's.
+func (o *Objects) Of(c *clusterv1.Cluster) (captCluster *infrav1.CAPTCluster, controlPlane *controlplanev1.CAPTControlPlane) {
+	if ref := c.Spec.InfrastructureRef; ref.APIGroup == infrav1.GroupVersion.Group {
+		captCluster = o.CAPTClusters[types.NamespacedName{Namespace: c.Namespace, Name: ref.Name}]
+	}
+	if ref := c.Spec.ControlPlaneRef; ref.APIGroup == controlplanev1.GroupVersion.Group {
+		controlPlane = o.ControlPlanes[types.NamespacedName{Namespace: c.Namespace, Name: ref.Name}]
+	}
+	return captCluster, controlPlane
+}
+
+// patience is how long a completion waits for a response of the cluster before it completes nothing.
+const patience = 3 * time.Second
+
+// Patience limits a completion in time.
+func (a *Access) Patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return context.WithTimeout(ctx, patience)
+}
+
+// Complete lists objects and completes with their names. If the cluster does not respond, it completes nothing, because a shell cannot show errors.
+func (a *Access) Complete(list client.ObjectList, names func() []string, options ...client.ListOption) cobra.CompletionFunc {
+	return func(command *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		ctx, cancel := a.Patience(command.Context())
+		defer cancel()
+		connected, err := a.Client()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		if err := connected.List(ctx, list, options...); err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return names(), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// CompleteNamespaces with the namespaces of the cluster.
+func (a *Access) CompleteNamespaces() cobra.CompletionFunc {
+	list := &corev1.NamespaceList{}
+	return a.Complete(list, func() (names []string) {
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return names
+	})
+}
+
+// CompleteClusters with NAMESPACE/NAME of the Clusters.
+func (a *Access) CompleteClusters() cobra.CompletionFunc {
+	return a.completeObjects(&clusterv1.ClusterList{})
+}
+
+// CompleteTemplates with NAMESPACE/NAME of the WorkspaceTemplates.
+func (a *Access) CompleteTemplates() cobra.CompletionFunc {
+	return a.completeObjects(&infrav1.WorkspaceTemplateList{})
+}
+
+// CompleteApplies with NAMESPACE/NAME of the WorkspaceTemplateApplies.
+func (a *Access) CompleteApplies() cobra.CompletionFunc {
+	return a.completeObjects(&infrav1.WorkspaceTemplateApplyList{})
+}
+
+// CompleteFailing with NAMESPACE/NAME of the Clusters, and with KIND/NAMESPACE/NAME of the WorkspaceTemplateApplies.
+func (a *Access) CompleteFailing() cobra.CompletionFunc {
+	return func(command *cobra.Command, args []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		found, directive := a.CompleteClusters()(command, args, text)
+		applies, _ := a.CompleteApplies()(command, args, text)
+		for _, name := range applies {
+			found = append(found, "workspacetemplateapply/"+name)
+		}
+		return found, directive
+	}
+}
+
+// CompleteImpact with KIND/NAMESPACE/NAME of the objects of CAPT.
+func (a *Access) CompleteImpact() cobra.CompletionFunc {
+	return func(command *cobra.Command, args []string, text string) (found []cobra.Completion, directive cobra.ShellCompDirective) {
+		for _, kind := range []struct {
+			name     string
+			complete cobra.CompletionFunc
+		}{
+			{"WorkspaceTemplate", a.CompleteTemplates()}, {"WorkspaceTemplateApply", a.CompleteApplies()}, {"Cluster", a.CompleteClusters()},
+		} {
+			names, _ := kind.complete(command, args, text)
+			for _, name := range names {
+				found = append(found, kind.name+"/"+name)
+			}
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeObjects completes with NAMESPACE/NAME.
+func (a *Access) completeObjects(list client.ObjectList) cobra.CompletionFunc {
+	return a.Complete(list, func() (names []string) {
+		_ = meta.EachListItem(list, func(object runtime.Object) error { // The function returns no error.
+			names = append(names, client.ObjectKeyFromObject(object.(client.Object)).String())
+			return nil
+		})
+		return names
+	})
+}
+
+// CompleteContexts with those of the kubeconfig.
+func (a *Access) CompleteContexts(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	config, err := a.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names := make([]cobra.Completion, 0, len(config.Contexts))
+	for name := range config.Contexts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// Watched are kinds of objects, in a namespace or in all if it is empty.
+type Watched struct {
+	Namespace string
+	Kinds     []schema.GroupVersionKind
+}
+
+// Changes signals that a watched object may have changed. Where the user may not watch, it signals at the interval refresh.
+func Changes(ctx context.Context, c client.WithWatch, refresh time.Duration, watched Watched) <-chan struct{} {
+	changed := make(chan struct{}, 1)
+	signal := func() {
+		select {
+		case changed <- struct{}{}:
+		default: // It is signaled already.
+		}
+	}
+	for _, kind := range watched.Kinds {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		go wait.UntilWithContext(ctx, func(ctx context.Context) {
+			events, err := c.Watch(ctx, list, client.InNamespace(watched.Namespace))
+			if meta.IsNoMatchError(err) { // It may be served in the older version only.
+				list.SetGroupVersionKind(list.GroupVersionKind().GroupKind().WithVersion(migrate.LegacyVersion))
+				return
+			}
+			signal() // For what changed while it was not watched.
+			if err != nil {
+				return
+			}
+			defer context.AfterFunc(ctx, events.Stop)()
+			for range events.ResultChan() {
+				signal()
+			}
+		}, refresh)
+	}
+	return changed
+}
+
+// release is set by the linker for releases; otherwise Go knows which commit was built.
+var release string
+
+// Version of captctl.
+type Version struct {
+	metav1.TypeMeta `json:",inline"`
+	Version         string `json:"version"`
+	// Commit and CommitTime are those of the source; empty if it was not built from a repository.
+	Commit     string `json:"commit,omitempty"`
+	CommitTime string `json:"commitTime,omitempty"`
+	// Modified reports whether the source was changed after the commit.
+	Modified bool `json:"modified,omitempty"`
+	// PlanVersion is the apiVersion of the plans that it makes and reads.
+	PlanVersion string `json:"planVersion"`
+	GoVersion   string `json:"goVersion"`
+	Platform    string `json:"platform"`
+}
+
+// BuildVersion returns the version of this program.
+func BuildVersion() Version {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	return versionFrom(info)
+}
+
+func versionFrom(info *debug.BuildInfo) Version {
+	settings := map[string]string{}
+	for _, setting := range info.Settings {
+		settings[setting.Key] = setting.Value
+	}
+	return Version{
+		TypeMeta:    metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Version"},
+		Version:     cmp.Or(release, info.Main.Version, "(devel)"),
+		Commit:      settings["vcs.revision"],
+		CommitTime:  settings["vcs.time"],
+		Modified:    settings["vcs.modified"] == "true",
+		PlanVersion: migrate.APIVersion,
+		GoVersion:   goruntime.Version(),
+		Platform:    goruntime.GOOS + "/" + goruntime.GOARCH,
+	}
+}
+
+// UserAgent identifies captctl in the audit log of the API server.
+func (v Version) UserAgent() string {
+	return fmt.Sprintf("captctl/%s (%s)", v.Version, v.Platform)
+}

@@ -1,0 +1,246 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package samples_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/provider/executor"
+	"github.com/capt-provider/capt/test/provider/executor/tofu"
+	"github.com/capt-provider/capt/test/sandbox/binaries"
+)
+
+// account is a stand-in of an AWS account, in which OpenTofu applies the templates of the sample for AWS with the modules of testdata.
+type account struct {
+	*testing.T
+	dir       string
+	templates map[string]*infrav1.WorkspaceTemplate
+	settings  string
+	factory   executor.Factory
+	// network is the file with the private subnets, which the VPC template writes.
+	network []byte
+}
+
+// registryModule matches the address of a module of the registry, with its version.
+var registryModule = regexp.MustCompile(`source( *)= "terraform-aws-modules/(\w+)/aws(?:/(/[^"]*))?"\n *version *= "([^"]*)"`)
+
+func newAccount(t *testing.T) *account {
+	t.Helper()
+	a := &account{T: t, dir: t.TempDir(), templates: map[string]*infrav1.WorkspaceTemplate{}}
+	t.Setenv(awsDir, a.dir)
+	samples := load(t)["aws"]
+	for _, template := range ofKind[*infrav1.WorkspaceTemplate](samples) {
+		a.templates[template.Name] = template
+	}
+	for _, config := range ofKind[*unstructured.Unstructured](samples) {
+		text, _, err := unstructured.NestedString(config.Object, "spec", "configuration")
+		require.NoError(t, err)
+		a.settings = text[:strings.Index(text, `  backend "s3"`)] + text[strings.Index(text, "  required_providers"):]
+	}
+	provider := filepath.Join(a.dir, ".mirror", "registry.opentofu.org", "hashicorp", "aws", "6.99.0", runtime.GOOS+"_"+runtime.GOARCH)
+	require.NoError(t, os.MkdirAll(provider, 0o700))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(self, filepath.Join(provider, "terraform-provider-aws")))
+	binary, err := binaries.Built(t.Context(), os.Stderr, binaries.Tofu)
+	require.NoError(t, err)
+	a.factory = tofu.New(tofu.Options{Binary: binary, WorkDir: a.dir})
+	return a
+}
+
+// workspace is a Workspace in the account.
+type workspace struct {
+	*account
+	template  string
+	variables map[string]string
+	terraform executor.Executor
+	options   executor.RunOptions
+}
+
+// open renders a template, and initializes Terraform with the result.
+func (a *account) open(template string, variables map[string]string) *workspace {
+	a.Helper()
+	require.Contains(a, a.templates, template)
+	w := &workspace{account: a, template: template, variables: variables}
+	apply := &infrav1.WorkspaceTemplateApply{}
+	apply.Name, apply.Namespace, apply.Spec.Variables = template, "default", variables
+	rendered, errs := render.Workspace(render.Input{Apply: apply, Template: a.templates[template], Name: template})
+	require.Empty(a, errs)
+	decoded := terraform.Workspace{}
+	require.NoError(a, k8sruntime.DefaultUnstructuredConverter.FromUnstructured(rendered.Object.Object, &decoded))
+	parameters := decoded.Spec.ForProvider
+	modules, err := filepath.Abs(filepath.Join("testdata", "terraform-aws-modules"))
+	require.NoError(a, err)
+	w.terraform, err = a.factory.Open(a.Context(), executor.Module{
+		UID: types.UID(template), Files: map[string][]byte{"main.tf": []byte(registryModule.ReplaceAllString(parameters.Module, `source$1= "`+modules+`/$2$3"`))},
+		EntrypointFiles: map[string][]byte{"settings.tf": []byte(a.settings)},
+	})
+	require.NoError(a, err)
+	for _, v := range parameters.Vars {
+		w.options.Vars = append(w.options.Vars, executor.Var{Key: v.Key, Value: v.Value})
+	}
+	for range parameters.VarFiles {
+		w.options.VarFiles = append(w.options.VarFiles, executor.VarFile{Data: a.network})
+	}
+	require.NoError(a, w.terraform.Init(a.Context(), nil))
+	return w
+}
+
+// apply applies the template, requires that another plan is empty, and returns the outputs.
+func (w *workspace) apply() map[string]any {
+	w.Helper()
+	require.NoError(w, w.terraform.Apply(w.Context(), w.options), w.template)
+	changes, err := w.terraform.Plan(w.Context(), w.options)
+	require.NoError(w, err)
+	require.False(w, changes, "the plan after the apply of %s is not empty", w.template)
+	outputs, err := w.terraform.Outputs(w.Context())
+	require.NoError(w, err)
+	values := map[string]any{}
+	for _, output := range outputs {
+		values[output.Name] = output.Value
+	}
+	return values
+}
+
+func (a *account) applyVPC(captCluster *infrav1.CAPTCluster, cluster string) map[string]any {
+	a.Helper()
+	outputs := a.open(captCluster.Spec.VPC.Template.Ref.Name, desired.VPCIntent(captCluster, cluster).Variables).apply()
+	require.NotEmpty(a, outputs["vpc_id"])
+	require.NotEmpty(a, outputs["availability_zones"])
+	a.network = []byte(outputs["vpc_config"].(string))
+	return outputs
+}
+
+func (a *account) openControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster string) *workspace {
+	a.Helper()
+	of := desired.NewControlPlane(controlPlane, nil, nil)
+	intent, err := of.Intent(cluster, "vpc-0123456789abcdef0")
+	require.NoError(a, err)
+	intent.Variables[naming.RegionVariable] = "eu-central-1"
+	return a.open(controlPlane.Spec.WorkspaceTemplateRef.Name, intent.Variables)
+}
+
+// cluster returns the objects of a Cluster of the sample.
+func cluster(t *testing.T, name string) (captCluster *infrav1.CAPTCluster, controlPlane *controlplanev1.CAPTControlPlane) {
+	t.Helper()
+	samples := load(t)["aws"]
+	require.True(t, slices.ContainsFunc(ofKind[*clusterv1.Cluster](samples), func(c *clusterv1.Cluster) bool { return c.Name == name }))
+	for _, c := range ofKind[*infrav1.CAPTCluster](samples) {
+		if c.Name == name {
+			captCluster = c
+		}
+	}
+	for _, c := range ofKind[*controlplanev1.CAPTControlPlane](samples) {
+		if c.Name == name {
+			controlPlane = c
+		}
+	}
+	return captCluster, controlPlane
+}
+
+// The names of EKS clusters have up to 100 characters, and those of IAM roles 64.
+func TestTheSampleForAWSIsAppliedByTerraform(t *testing.T) {
+	for _, name := range []string{"demo", strings.Repeat("long-name-", 10)} {
+		t.Run(fmt.Sprint(len(name)), func(t *testing.T) {
+			a := newAccount(t)
+			captCluster, controlPlane := cluster(t, "demo")
+			a.applyVPC(captCluster, name)
+			eks := a.openControlPlane(controlPlane, name)
+			outputs := eks.apply()
+			for _, output := range []string{"cluster_endpoint", "cluster_certificate_authority_data"} {
+				require.NotEmpty(t, outputs[output], output)
+			}
+			assert.Equal(t, name, outputs["cluster_name"])
+			for i := range controlPlane.Spec.FargateProfiles {
+				profile := &controlPlane.Spec.FargateProfiles[i]
+				intent, err := desired.FargateIntent(controlPlane, profile, desired.FargateInputs{Cluster: name, EKSName: name, Region: "eu-central-1", VPCSecret: "demo-vpc-connection"})
+				require.NoError(t, err)
+				a.open(profile.WorkspaceTemplateRef.Name, intent.Variables).apply()
+			}
+			require.NoError(t, eks.terraform.Destroy(t.Context(), eks.options))
+			resources, err := eks.terraform.Resources(t.Context())
+			require.NoError(t, err)
+			assert.Empty(t, resources)
+		})
+	}
+}
+
+// EKS rejects an update that only leaves out the block of Auto Mode.
+func TestAutoModeOfTheSampleCanBeSwitchedOffAndOn(t *testing.T) {
+	a := newAccount(t)
+	_, controlPlane := cluster(t, "demo")
+	for _, on := range []string{"true", "false", "true"} {
+		controlPlane.Spec.Variables["auto_mode"] = on
+		a.openControlPlane(controlPlane, "demo").apply()
+	}
+}
+
+// applies opens the WorkspaceTemplateApplies of the sample with nodes.
+func (a *account) openWorkers(template string, change map[string]string) *workspace {
+	a.Helper()
+	for _, apply := range ofKind[*infrav1.WorkspaceTemplateApply](load(a.T)["aws"]) {
+		if apply.Spec.TemplateRef.Name == template {
+			for name, value := range change {
+				apply.Spec.Variables[name] = value
+			}
+			return a.open(template, apply.Spec.Variables)
+		}
+	}
+	require.FailNow(a, "no WorkspaceTemplateApply", template)
+	return nil
+}
+
+func TestTheWorkersOfTheSampleAreAppliedByTerraform(t *testing.T) {
+	for _, name := range []string{"workers", strings.Repeat("long-name-", 10)} {
+		t.Run(fmt.Sprint(len(name)), func(t *testing.T) {
+			a := newAccount(t)
+			captCluster, controlPlane := cluster(t, "workers")
+			a.applyVPC(captCluster, name)
+			a.openControlPlane(controlPlane, name).apply()
+			outputs := a.openWorkers("aws-nodegroup", map[string]string{"cluster_name": name}).apply()
+			assert.NotEmpty(t, outputs["nodegroup_arn"])
+			outputs = a.openWorkers("aws-karpenter", map[string]string{"cluster_name": name}).apply()
+			assert.NotEmpty(t, outputs["queue_name"])
+			assert.NotEmpty(t, outputs["node_iam_role_name"])
+		})
+	}
+}
+
+// EKS rejects a minimum above the desired size, which Terraform must not reset to the minimum either.
+func TestTheLimitsOfANodeGroupChangeAndItsAutoscalerDecidesBetweenThem(t *testing.T) {
+	a := newAccount(t)
+	captCluster, _ := cluster(t, "workers")
+	a.applyVPC(captCluster, "workers")
+	for _, row := range []struct{ least, most, autoscaled, want string }{
+		{"2", "4", "", "2"}, {"2", "4", "3", "3"}, {"1", "4", "", "3"}, {"4", "8", "", "4"}, {"1", "2", "", "2"},
+	} {
+		if row.autoscaled != "" {
+			require.NoError(t, os.WriteFile(filepath.Join(a.dir, desiredSizeFile), []byte(row.autoscaled), 0o600))
+		}
+		a.openWorkers("aws-nodegroup", map[string]string{"min_size": row.least, "max_size": row.most}).apply()
+		size, err := os.ReadFile(filepath.Join(a.dir, desiredSizeFile))
+		require.NoError(t, err)
+		assert.Equal(t, row.want, string(size), row)
+	}
+}
