@@ -98,7 +98,7 @@ func (s *Journal) Encode() (map[string][]byte, error) {
 func stateName(planID string) string       { return lock.JournalPrefix + planID }
 func partName(planID string, i int) string { return fmt.Sprintf("%s-plan-%d", stateName(planID), i) }
 
-// States returns the journals of all plans, the latest last.
+// Journals returns the journals of all plans, the latest last.
 func Journals(ctx context.Context, reader client.Reader, namespace string) ([]Journal, error) {
 	list := &corev1.ConfigMapList{}
 	if err := migrate.RetryingReader(reader).List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{partLabel: "state"}); err != nil {
