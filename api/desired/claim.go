@@ -18,10 +18,16 @@ import (
 
 // ClaimOf returns the one of other WorkspaceTemplateApplies with the same name of a Workspace that has an older claim to it, for messages. The oldest
 // wins, so that exactly one of two objects that were admitted concurrently continues. A record in status, which users cannot write, outweighs a name
-// in spec, which they can.
+// in spec, which they can. Objects of all namespaces can have the same cluster-wide Workspace.
 func (w *Workspace) ClaimOf(others []infrav1.WorkspaceTemplateApply) string {
+	if w.Name == "" || w.Live != nil && render.IsClaimed(w.Live, w.Apply) {
+		return ""
+	}
 	for i := range others {
 		other := &others[i]
+		if other.Spec.WorkspaceName != w.Name || other.Namespace != w.Apply.Namespace && !w.ClusterWide() {
+			continue
+		}
 		if other.UID == w.Apply.UID || !Older(other, w.Apply) || w.recordOutweighs(other) {
 			continue
 		}

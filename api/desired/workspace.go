@@ -85,6 +85,7 @@ func (w *Workspace) renderRules() []Rule[*Workspace] {
 		{infrav1.TemplateDeletingReason, (*Workspace).templateDeleting},
 		{infrav1.RevisionMissingReason, (*Workspace).revisionMissing},
 		{infrav1.WaitingForRolloutReason, (*Workspace).revisionUnassigned},
+		{infrav1.VariableMissingReason, (*Workspace).variableMissing},
 		{infrav1.TemplateInvalidReason, (*Workspace).invalid},
 	}
 }
@@ -136,6 +137,14 @@ func (w *Workspace) templateNotFound() string {
 	return fmt.Sprintf("WorkspaceTemplate %s does not exist, or does not allow this namespace. Create it, or add the namespace to its spec.allowedNamespaces", w.templateKey())
 }
 
+// ClusterWide reports whether the Workspace has, or would have, no namespace.
+func (w *Workspace) ClusterWide() bool {
+	if w.Live != nil {
+		return w.Live.GetNamespace() == ""
+	}
+	return w.Template != nil && w.Template.Spec.WorkspaceScope == terraform.ScopeCluster
+}
+
 // templateDeleting blocks only a WorkspaceTemplateApply that never had a Workspace.
 func (w *Workspace) templateDeleting() string {
 	if w.Template.DeletionTimestamp.IsZero() || w.Live != nil || w.Apply.Status.WorkspaceRef != nil {
@@ -159,6 +168,13 @@ func (w *Workspace) revisionUnassigned() string {
 	return fmt.Sprintf("no revision of WorkspaceTemplate %s is assigned yet: check condition RollingOut of the template", w.templateKey())
 }
 
+func (w *Workspace) variableMissing() string {
+	if slices.ContainsFunc(w.RenderErrors, func(err *field.Error) bool { return err.Type != field.ErrorTypeRequired }) {
+		return "" // Other errors come first.
+	}
+	return w.invalid()
+}
+
 func (w *Workspace) invalid() string {
 	if len(w.RenderErrors) == 0 {
 		return ""
@@ -166,19 +182,22 @@ func (w *Workspace) invalid() string {
 	return fmt.Sprintf("WorkspaceTemplate %s/%s: %s", w.Template.Namespace, w.Template.Name, w.RenderErrors.ToAggregate())
 }
 
-// externalName returns the external name of the live Workspace, or the one that a new Workspace would have.
-func (w *Workspace) externalName() string {
+// ExternalName returns the external name of the live Workspace, or the one that a new Workspace would have.
+func (w *Workspace) ExternalName() string {
 	if w.Live != nil && w.Live.GetAnnotations()[render.ExternalNameAnnotation] != "" {
 		return w.Live.GetAnnotations()[render.ExternalNameAnnotation]
 	}
-	return cmp.Or(w.Rendered.Object.GetAnnotations()[render.ExternalNameAnnotation], w.Name)
+	if w.Rendered != nil {
+		return cmp.Or(w.Rendered.Object.GetAnnotations()[render.ExternalNameAnnotation], w.Name)
+	}
+	return w.Name // The default of the provider.
 }
 
 // stateOfRecord returns the name of the Terraform state in the annotation of an object without status, if a new Workspace would have another state.
 // After a restore or a move without the Workspace, only the annotation records it.
 func (w *Workspace) stateOfRecord() string {
 	recorded := w.Apply.Annotations[naming.ExternalNameAnnotation]
-	if w.Apply.Status.WorkspaceRef != nil || w.Rendered == nil || recorded == w.externalName() {
+	if w.Apply.Status.WorkspaceRef != nil || w.Rendered == nil || recorded == w.ExternalName() {
 		return ""
 	}
 	return recorded

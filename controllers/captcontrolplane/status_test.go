@@ -64,10 +64,12 @@ func newObservation(t *testing.T, options ...builder.Option) *observation {
 	version, err := validation.ParseKubernetesVersion(o.controlPlane.Spec.Version)
 	require.NoError(t, err)
 	o.Facts = &Facts{
-		Cluster:        builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
+		Observed: owner.Observed{
+			Cluster: builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
+			Apply:   owner.Facts{Apply: builder.WorkspaceTemplateApply(applyName, builder.UpToDate(outputs()))},
+		},
 		Infrastructure: vpc(),
 		Version:        version,
-		Apply:          owner.Facts{Apply: builder.WorkspaceTemplateApply(applyName, builder.UpToDate(outputs()))},
 		Connection:     connection(map[string]string{"cluster_certificate_authority_data": builder.CA()}),
 	}
 	return o
@@ -219,7 +221,7 @@ func TestRules(t *testing.T) {
 		"another provider's, and no region": {newObservation(t).with(foreignInfrastructure), "RegionConflict"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			condition := row.observation.plan().Blocked
+			condition := row.observation.plan().Apply.Blocked
 			if row.want == "" {
 				assert.Nil(t, condition)
 				return
@@ -248,7 +250,7 @@ func TestWaitingForInfrastructureNamesTheCause(t *testing.T) {
 				builder.OwnedBy(f.Cluster)(f.Infrastructure)
 				engine.Set(f.Infrastructure, row.ready)
 			})
-			assert.Contains(t, o.plan().Blocked.Message, row.want)
+			assert.Contains(t, o.plan().Apply.Blocked.Message, row.want)
 		})
 	}
 }

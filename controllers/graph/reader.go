@@ -11,11 +11,12 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -48,9 +49,7 @@ func (r Reader) Observe(ctx context.Context, o *graph.Objects) error {
 		key := types.NamespacedName{Namespace: node.Namespace, Name: node.Name}
 		switch {
 		case node.Kind == graph.SecretKind && key.Namespace == o.ControlPlane.Namespace:
-			secret := &metav1.PartialObjectMetadata{}
-			secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-			found, err := engine.Get(ctx, r.Cache, key, secret)
+			found, err := engine.Get(ctx, r.Cache, key, engine.Metadata("Secret"))
 			if err != nil {
 				return fmt.Errorf("reading Secret %s: %w", key.Name, err)
 			}
@@ -183,16 +182,6 @@ func (r Reader) dependents(ctx context.Context, of *apply) (found []*apply, err 
 	return found, nil
 }
 
-// Waiting returns the WorkspaceTemplateApplies that wait for a Secret.
-func (r Reader) Waiting(ctx context.Context, secret client.Object) ([]*apply, error) {
-	return r.list(ctx, client.MatchingFields{index.WaitForSecret: client.ObjectKeyFromObject(secret).String()})
-}
-
-// Using returns the WorkspaceTemplateApplies that refer to a WorkspaceTemplate.
-func (r Reader) Using(ctx context.Context, template client.Object) ([]*apply, error) {
-	return r.list(ctx, client.MatchingFields{workspacetemplate.UserIndex: client.ObjectKeyFromObject(template).String()})
-}
-
 // list returns objects of the cache in a fixed order, so that a limit always cuts off the same ones. They must not be changed.
 func (r Reader) list(ctx context.Context, options ...client.ListOption) ([]*apply, error) {
 	var list infrav1.WorkspaceTemplateApplyList
@@ -207,4 +196,18 @@ func (r Reader) list(ctx context.Context, options ...client.ListOption) ([]*appl
 		return strings.Compare(client.ObjectKeyFromObject(a).String(), client.ObjectKeyFromObject(b).String())
 	})
 	return found, nil
+}
+
+// Changed passes creations, deletions, and updates that change a graph.
+func Changed() predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || StateChanged(e.ObjectOld, e.ObjectNew)
+	}}
+}
+
+// StateChanged reports whether two versions of an object differ in what a graph has of it.
+func StateChanged(before, after client.Object) bool {
+	was, ok := before.(graph.Object)
+	is, alsoOK := after.(graph.Object)
+	return ok && alsoOK && !graph.SameState(was, is)
 }
