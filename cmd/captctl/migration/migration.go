@@ -198,7 +198,7 @@ func (c *common) complete(command *cobra.Command, args []string, _ string) ([]co
 	ctx, cancel := c.Access.Patience(command.Context())
 	defer cancel()
 	if connected, err := c.Access.Client(); err == nil {
-		states, _ := apply.States(ctx, connected, c.journal) // A shell shows no errors.
+		states, _ := apply.Journals(ctx, connected, c.journal) // A shell shows no errors.
 		for i := range states {
 			names = append(names, states[i].PlanID)
 		}

@@ -989,7 +989,7 @@ func showStatus(p *output.Printer, s *status.Status, now time.Time) {
 	p.Commands("", resumeCommands(s.Units))
 }
 
-func statusRow(unit status.Unit) []string {
+func statusRow(unit status.UnitStatus) []string {
 	change, phase := "", string(unit.Phase)
 	switch {
 	case unit.PendingChange != "":
@@ -1004,7 +1004,7 @@ func statusRow(unit status.Unit) []string {
 }
 
 // runMessage reports whether a run works on a unit or was interrupted, and what a decision skips; empty if neither applies.
-func runMessage(unit status.Unit) string {
+func runMessage(unit status.UnitStatus) string {
 	switch unit.State {
 	case plan.InProgress:
 		return "a run of plan " + unit.PlanID + " is in progress for this unit"
@@ -1028,7 +1028,7 @@ func runMessage(unit status.Unit) string {
 }
 
 // resumeCommands returns the commands that complete interrupted runs, and those that revert them, for each plan.
-func resumeCommands(units []status.Unit) (commands []string) {
+func resumeCommands(units []status.UnitStatus) (commands []string) {
 	type run struct {
 		plan  string
 		phase apply.Phase
@@ -1056,7 +1056,7 @@ func resumeCommands(units []status.Unit) (commands []string) {
 	return commands
 }
 
-func plans(p *output.Printer, applied []status.Plan, now time.Time) {
+func plans(p *output.Printer, applied []status.AppliedPlan, now time.Time) {
 	rows := output.Rows{}
 	for _, one := range applied {
 		row := []string{one.ID, output.Ago(now, one.Started.Time), output.Ago(now, one.Updated.Time)}
