@@ -38,12 +38,15 @@ type Existing struct {
 	Conflict string
 }
 
-// existingRules block an owner whose WorkspaceTemplateApply is not known.
-func existingRules[F any](get func(F) *Existing) []Rule[F] {
-	return []Rule[F]{
-		{infrav1.AdoptionRequiredReason, func(facts F) string { return get(facts).Undecided }},
-		{infrav1.ReferenceConflictReason, func(facts F) string { return get(facts).Conflict }},
+// blocked blocks an owner whose WorkspaceTemplateApply is not known.
+func (e *Existing) blocked() *Blocked {
+	switch {
+	case e.Undecided != "":
+		return &Blocked{infrav1.AdoptionRequiredReason, e.Undecided}
+	case e.Conflict != "":
+		return &Blocked{infrav1.ReferenceConflictReason, e.Conflict}
 	}
+	return nil
 }
 
 // Want describes a WorkspaceTemplateApply as its owner wants it.

@@ -3,23 +3,29 @@
 
 package desired
 
-// Rule is a reason why something is not written. F is the type of the facts that it checks.
-type Rule[F any] struct {
-	// Reason of the condition that reports the rule.
-	Reason string
-	// Message says what is wrong, why, and what to do; empty when the rule does not apply.
-	Message func(facts F) string
-}
-
-// Blocked is why something is not written: reason and message of the condition that reports it.
+// Blocked is why something is not written: reason of the condition that reports it, and message, which says what is wrong, why, and what to do.
 type Blocked struct{ Reason, Message string }
 
-// First returns the first rule that applies; nil when none does.
-func First[F any](facts F, rules []Rule[F]) *Blocked {
-	for _, rule := range rules {
-		if message := rule.Message(facts); message != "" {
-			return &Blocked{rule.Reason, message}
+// Rule returns why something is not written; nil when the rule does not apply.
+type Rule func() *Blocked
+
+// Chain are rules in the order in which they are reported.
+type Chain []Rule
+
+// First returns why something is not written according to the first rule that applies; nil when none does.
+func (c Chain) First() *Blocked {
+	for _, rule := range c {
+		if blocked := rule(); blocked != nil {
+			return blocked
 		}
 	}
 	return nil
+}
+
+// blockedBy returns an error as why something is not written; nil without an error.
+func blockedBy(reason, prefix string, err error) *Blocked {
+	if err == nil {
+		return nil
+	}
+	return &Blocked{reason, prefix + err.Error()}
 }

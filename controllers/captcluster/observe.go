@@ -49,7 +49,7 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 	if err != nil && !engine.Absent(err) {
 		return nil, fmt.Errorf("reading the Cluster: %w", err)
 	}
-	f := &Facts{Cluster: cluster, Paused: engine.Paused(cluster, captCluster)}
+	f := &Facts{Cluster: cluster, Paused: desired.Paused(cluster, captCluster)}
 	if f.Clusters, err = engine.ReferringClusters(ctx, r.Client, captCluster); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/health"
@@ -82,7 +83,7 @@ func (r *Reconciler) reconcileProbes(_ context.Context, controlPlane *controlpla
 	default:
 		target := probe.Target{Kubeconfig: kubeconfig, Required: f.EndpointProbe == controlplanev1.EndpointProbeRequired, Last: controlPlane.Status.Health}
 		if p.Apply.Ready() && p.Blocked == nil {
-			target.Version = f.Version.EKS
+			target.Version = f.desired(controlPlane).Version.EKS
 		}
 		r.Probes.Track(key, target)
 		f.Probed = r.Probes.Results(key)
@@ -97,7 +98,7 @@ func (r *Reconciler) mustProbe(ctx context.Context, key client.ObjectKey) bool {
 	if err := r.Client.Get(ctx, key, controlPlane); err != nil {
 		return !engine.Absent(err)
 	}
-	return r.Watches(controlPlane) && controlPlane.DeletionTimestamp.IsZero() && engine.Paused(nil, controlPlane) == ""
+	return r.Watches(controlPlane) && controlPlane.DeletionTimestamp.IsZero() && desired.Paused(nil, controlPlane) == ""
 }
 
 // awaitTimeouts requeues the object for the next time at which a timeout or a token expires, which no watch reports.

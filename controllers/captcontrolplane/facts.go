@@ -42,9 +42,6 @@ type Facts struct {
 	Clusters []*clusterv1.Cluster
 	// Infrastructure is the CAPTCluster of the Cluster; nil when it does not exist, or the Cluster uses another provider.
 	Infrastructure *infrav1.CAPTCluster
-	// Version is spec.version, parsed; VersionError is why it cannot be.
-	Version      validation.KubernetesVersion
-	VersionError error
 	// Apply is the WorkspaceTemplateApply of the control plane.
 	Apply owner.Facts
 	// Template is the WorkspaceTemplate of the control plane, ProfileTemplates are those of its Fargate profiles.
@@ -133,10 +130,10 @@ func (f *Facts) outputs() kubeconfigsecret.Outputs {
 }
 
 // runningVersion is the version that EKS runs according to Terraform or, without that output, the requested one.
-func (f *Facts) runningVersion() string {
+func (f *Facts) runningVersion(requested validation.KubernetesVersion) string {
 	reported, err := validation.ParseKubernetesVersion(f.outputs().Output(terraform.OutputClusterVersion))
-	if err == nil && reported.EKS != f.Version.EKS {
+	if err == nil && reported.EKS != requested.EKS {
 		return reported.Semantic
 	}
-	return f.Version.Semantic
+	return requested.Semantic
 }

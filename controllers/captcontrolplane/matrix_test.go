@@ -108,7 +108,7 @@ func lacks() []fact {
 			o.Infrastructure.Spec.Region = "us-east-1"
 			o.controlPlane.Spec.Region = "eu-west-1"
 		}},
-		{"version invalid", func(o *observation) { o.VersionError = assert.AnError }},
+		{"version invalid", func(o *observation) { o.controlPlane.Spec.Version = "latest" }},
 		{"the user must decide", func(o *observation) { o.Apply.Candidates = []claim.Candidate{{Name: "by-hand"}} }},
 		{"reference belongs to another owner", func(o *observation) { o.Apply.Conflict = "it belongs to CAPTControlPlane other" }},
 	}

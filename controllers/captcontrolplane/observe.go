@@ -36,7 +36,7 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 		return nil, fmt.Errorf("reading the Cluster: %w", err)
 	}
 	f := &Facts{
-		Now: r.State.Now(), GateDecision: v, Cluster: cluster, Paused: engine.Paused(cluster, controlPlane), CreatesTokens: r.Tokens != nil, Recovers: r.Recovery != nil,
+		Now: r.State.Now(), GateDecision: v, Cluster: cluster, Paused: desired.Paused(cluster, controlPlane), CreatesTokens: r.Tokens != nil, Recovers: r.Recovery != nil,
 		Running: Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning, Failing: notRunning}, EndpointProbe: controlPlane.Spec.EndpointProbe,
 	}
 	if r.Probes == nil {
@@ -45,7 +45,6 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	if f.Clusters, err = engine.ReferringClusters(ctx, r.Client, controlPlane); err != nil {
 		return nil, err
 	}
-	f.Version, f.VersionError = validation.ParseKubernetesVersion(controlPlane.Spec.Version)
 	if err := r.observeInfrastructure(ctx, f); err != nil {
 		return nil, err
 	}

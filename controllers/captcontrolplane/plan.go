@@ -91,8 +91,7 @@ func (f *Facts) kubeconfigPlan(controlPlane *controlplanev1.CAPTControlPlane, re
 
 // desired returns the control plane as package desired describes it.
 func (f *Facts) desired(controlPlane *controlplanev1.CAPTControlPlane) *desired.ControlPlane {
-	return &desired.ControlPlane{
-		ControlPlane: controlPlane, Cluster: f.Cluster, CAPTCluster: f.Infrastructure, Existing: f.Apply.Existing(), Template: &f.Template,
-		Version: f.Version, VersionError: f.VersionError,
-	}
+	c := desired.NewControlPlane(controlPlane, f.Cluster, f.Infrastructure)
+	c.Existing, c.Template = f.Apply.Existing(), &f.Template
+	return c
 }

@@ -46,7 +46,10 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 
 	c := conditionsOf(controlPlane, f, p)
 	c.profiles.Set(controlPlane)
-	reportVersion(s, f, c)
+	if c.workspace.Status == metav1.ConditionTrue && c.dependencies.Status == metav1.ConditionTrue { // It is known after a complete apply.
+		s.Version = f.runningVersion(f.desired(controlPlane).Version)
+		s.Versions = []clusterv1.StatusVersion{{Version: s.Version}}
+	}
 	s.Health = c.health
 	if c.initialized {
 		s.Initialization.ControlPlaneInitialized = ptr.To(true)
@@ -73,14 +76,6 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 func reportDependencies(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, changed bool) {
 	if f.Graph != nil && f.Paused == "" && (changed || s.Phase != controlplanev1.PhaseCreating) {
 		s.Dependencies = f.graphWithWrites().Dependencies()
-	}
-}
-
-// reportVersion reports the version that EKS runs, which is known after a complete apply.
-func reportVersion(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, c conditionSet) {
-	if c.workspace.Status == metav1.ConditionTrue && c.dependencies.Status == metav1.ConditionTrue {
-		s.Version = f.runningVersion()
-		s.Versions = []clusterv1.StatusVersion{{Version: s.Version}}
 	}
 }
 

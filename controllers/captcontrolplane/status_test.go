@@ -61,12 +61,9 @@ func outputs() map[string]string {
 func newObservation(t *testing.T, options ...builder.Option) *observation {
 	t.Helper()
 	o := &observation{T: t, controlPlane: builder.CAPTControlPlane("demo", append([]builder.Option{builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer)}, options...)...)}
-	version, err := validation.ParseKubernetesVersion(o.controlPlane.Spec.Version)
-	require.NoError(t, err)
 	o.Facts = &Facts{
 		Cluster:        builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
 		Infrastructure: vpc(),
-		Version:        version,
 		Apply:          owner.Facts{Apply: builder.WorkspaceTemplateApply(applyName, builder.UpToDate(outputs()))},
 		Connection:     connection(map[string]string{"cluster_certificate_authority_data": builder.CA()}),
 	}
@@ -181,11 +178,11 @@ func TestFieldsOfStatus(t *testing.T) {
 
 func TestVersionIsTheRunningOne(t *testing.T) {
 	o := onceReady(t).apply(working)
-	o.Version.Semantic = "v1.32.0"
+	o.controlPlane.Spec.Version = "v1.32.0"
 	assert.Equal(t, "v1.31.0", o.status().Version, "while the update runs")
 	o.apply(builder.UpToDate(outputs()))
 	assert.Equal(t, "v1.32.0", o.status().Version)
-	o.VersionError, o.Version.Semantic = assert.AnError, ""
+	o.controlPlane.Spec.Version = "latest"
 	assert.Equal(t, "v1.32.0", o.status().Version, "a spec that is wrong changes nothing that runs")
 }
 

@@ -11,9 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/desired"
 	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
@@ -79,12 +77,7 @@ func keepTransitionTimes(before []metav1.Condition, after Object) {
 	after.SetConditions(kept)
 }
 
-// Paused is desired.Paused.
-func Paused(cluster *clusterv1.Cluster, obj client.Object) string {
-	return desired.Paused(cluster, obj)
-}
-
-// PausedCondition is the condition of Cluster API's pause rule; why is the result of Paused.
+// PausedCondition is the condition of Cluster API's pause rule; why is the result of desired.Paused.
 func PausedCondition(why string) Condition {
 	if why == "" {
 		return False(clusterv1.PausedCondition, clusterv1.NotPausedReason, "")
@@ -92,7 +85,7 @@ func PausedCondition(why string) Condition {
 	return True(clusterv1.PausedCondition, clusterv1.PausedReason, why)
 }
 
-// PausedMessage reports what is not done while an object is paused; why is the result of Paused.
+// PausedMessage reports what is not done while an object is paused; why is the result of desired.Paused.
 func PausedMessage(done, why string) string {
 	return fmt.Sprintf("nothing is %s while the object is paused: %s", done, why)
 }

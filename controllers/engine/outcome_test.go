@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -115,7 +116,7 @@ func TestPaused(t *testing.T) {
 		"both": {paused, []builder.Option{builder.Paused()}, byCluster + ", " + byAnnotation},
 	} {
 		t.Run(name, func(t *testing.T) {
-			why := Paused(row.cluster, builder.CAPTCluster("demo", row.options...))
+			why := desired.Paused(row.cluster, builder.CAPTCluster("demo", row.options...))
 			assert.Equal(t, row.want, why)
 			condition := PausedCondition(why)
 			assert.Equal(t, row.want != "", condition.Status == metav1.ConditionTrue)

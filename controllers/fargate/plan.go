@@ -80,8 +80,8 @@ func (f *Facts) planProfile(controlPlane *controlplanev1.CAPTControlPlane, i int
 		wanted := desired.FargateProfile{
 			ControlPlane: controlPlane, Profile: &controlPlane.Spec.FargateProfiles[i], Cluster: f.Cluster.EKSCluster, Existing: facts.Existing(), Owned: profile.Existing,
 		}
-		if conflict := wanted.Elsewhere(); conflict != "" {
-			facts = owner.Facts{Conflict: conflict}
+		if conflict := wanted.Elsewhere(); conflict != nil {
+			facts = owner.Facts{Conflict: conflict.Message}
 		} else if want, err := wanted.Want(); err != nil {
 			return PlannedProfile{}, err
 		} else {

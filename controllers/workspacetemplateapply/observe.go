@@ -62,7 +62,7 @@ func (r *Reconciler) observePause(ctx context.Context, apply *infrav1.WorkspaceT
 		return fmt.Errorf("reading the Cluster: %w", err)
 	}
 	byOwner, err := r.owners().PausedBy(ctx, apply)
-	f.Paused, f.PausedForMove = cmp.Or(engine.Paused(cluster, apply), byOwner), pausedForMove(cluster, apply)
+	f.Paused, f.PausedForMove = cmp.Or(desired.Paused(cluster, apply), byOwner), pausedForMove(cluster, apply)
 	return err
 }
 

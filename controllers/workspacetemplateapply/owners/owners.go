@@ -37,7 +37,7 @@ func (r Reader) PausedBy(ctx context.Context, object metav1.Object) (string, err
 	if err != nil || controller == nil {
 		return "", err
 	}
-	why := engine.Paused(nil, controller)
+	why := desired.Paused(nil, controller)
 	if why == "" {
 		return "", nil
 	}
