@@ -184,3 +184,30 @@ func ProvisionedMessage(field string) string {
 	return fmt.Sprintf("spec.workspaceTemplateApplyRef is empty and no WorkspaceTemplateApply matches, but %s is set, so the cloud resources may exist already: nothing is created. "+
 		"Set the reference to the WorkspaceTemplateApply that created them or, if none of them exist, to a new name", field)
 }
+
+// Blocked is why something is not written: reason of the condition that reports it, and message, which says what is wrong, why, and what to do.
+type Blocked struct{ Reason, Message string }
+
+// Rule returns why something is not written; nil when the rule does not apply.
+type Rule func() *Blocked
+
+// Chain are rules in the order in which they are reported.
+type Chain []Rule
+
+// First returns why something is not written according to the first rule that applies; nil when none does.
+func (c Chain) First() *Blocked {
+	for _, rule := range c {
+		if blocked := rule(); blocked != nil {
+			return blocked
+		}
+	}
+	return nil
+}
+
+// blockedBy returns an error as why something is not written; nil without an error.
+func blockedBy(reason, prefix string, err error) *Blocked {
+	if err == nil {
+		return nil
+	}
+	return &Blocked{reason, prefix + err.Error()}
+}

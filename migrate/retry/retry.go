@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/retriable"
+	"github.com/capt-provider/capt/api/ssa"
 )
 
 // Do calls attempt until it succeeds, fails for a reason that is not transient, or a minute has passed. It returns the last error, or the cause of the context.
@@ -66,7 +66,7 @@ func Again(err error) error { return again{err} }
 func Transient(err error) bool {
 	for _, passes := range []func(error) bool{
 		apierrors.IsTooManyRequests, apierrors.IsServerTimeout, apierrors.IsTimeout, apierrors.IsServiceUnavailable, apierrors.IsInternalError,
-		utilnet.IsConnectionRefused, utilnet.IsConnectionReset, utilnet.IsProbableEOF, utilnet.IsHTTP2ConnectionLost, isTimeout, isGateway, retriable.IsUnknownOwnerVersion,
+		utilnet.IsConnectionRefused, utilnet.IsConnectionReset, utilnet.IsProbableEOF, utilnet.IsHTTP2ConnectionLost, isTimeout, isGateway, ssa.IsUnknownOwnerVersion,
 	} {
 		if passes(err) {
 			return true
