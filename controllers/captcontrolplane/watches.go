@@ -29,7 +29,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
-	graphreader "github.com/capt-provider/capt/controllers/graph"
+	"github.com/capt-provider/capt/controllers/graphreader"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
 	applyindex "github.com/capt-provider/capt/controllers/workspacetemplateapply/index"

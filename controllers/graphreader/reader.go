@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package graph reads the objects of a control plane's dependency graph (api/graph), and finds the graphs that an object belongs to.
+// Package graphreader reads the objects of a control plane's dependency graph (api/graph), and finds the graphs that an object belongs to.
 // Everything is read from the cache.
-package graph
+package graphreader
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -207,4 +209,18 @@ func (r Reader) list(ctx context.Context, options ...client.ListOption) ([]*appl
 		return strings.Compare(client.ObjectKeyFromObject(a).String(), client.ObjectKeyFromObject(b).String())
 	})
 	return found, nil
+}
+
+// Changed passes creations, deletions, and updates that change a graph.
+func Changed() predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || StateChanged(e.ObjectOld, e.ObjectNew)
+	}}
+}
+
+// StateChanged reports whether two versions of an object differ in what a graph has of it.
+func StateChanged(before, after client.Object) bool {
+	was, ok := before.(graph.Object)
+	is, alsoOK := after.(graph.Object)
+	return ok && alsoOK && !graph.SameState(was, is)
 }
