@@ -11,7 +11,6 @@ import (
 	"maps"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/capt-provider/capt/api/claim"
@@ -176,7 +175,7 @@ func (in Intent) Spec(namespace string, template infrav1.WorkspaceTemplateRefere
 // naming scheme gives to a new one.
 func wasAdopted(apply *infrav1.WorkspaceTemplateApply) bool {
 	ref := apply.Status.WorkspaceRef
-	key := types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name}
+	key := naming.KeyOf(apply)
 	return ref != nil && ref.Namespace == "" && ref.Name != naming.Workspace(terraform.ScopeCluster, key)
 }
 

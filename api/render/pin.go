@@ -4,12 +4,10 @@
 package render
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -29,25 +27,17 @@ func Pin(live map[string]any, name string, old *infrav1.WorkspaceTemplate, appli
 		if variables == nil {
 			variables = map[string]string{}
 		}
-		variables[workspaceNameVariable] = name
+		variables[modules.WorkspaceNameVariable] = name
 		p.variables = append(p.variables, variables)
 	}
 	var template any
 	if old != nil {
-		data, err := json.Marshal(old.Spec.Template.Spec)
-		if err != nil {
+		if err := convert(old.Spec.Template.Spec, &template); err != nil {
 			return nil, field.ErrorList{field.InternalError(path, err)}
 		}
-		if err := utiljson.Unmarshal(data, &template); err != nil {
-			return nil, field.ErrorList{field.InternalError(path, err)}
-		}
-	}
-	data, err := json.Marshal(p.value(live, template, path))
-	if err != nil {
-		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
 	spec := &terraform.WorkspaceSpec{}
-	if err := json.Unmarshal(data, spec); err != nil {
+	if err := convert(p.value(live, template, path), spec); err != nil {
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
 	if len(p.errs) == 0 && old != nil && slices.ContainsFunc(p.variables, func(variables map[string]string) bool {

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -61,7 +60,7 @@ func Workspace(in Input) (*Rendered, field.ErrorList) {
 	path := field.NewPath("spec", "template", "spec")
 	variables := make(map[string]string, len(in.Apply.Spec.Variables)+1)
 	maps.Copy(variables, in.Apply.Spec.Variables)
-	variables[workspaceNameVariable] = in.Name
+	variables[modules.WorkspaceNameVariable] = in.Name
 
 	spec, errs := substituteSpec(&in.Template.Spec.Template.Spec, variables, path)
 	if len(errs) > 0 {
@@ -95,7 +94,7 @@ func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*
 	if err != nil {
 		return nil, field.ErrorList{field.InternalError(field.NewPath("spec", "template", "spec"), err)}
 	}
-	key := types.NamespacedName{Namespace: in.Apply.Namespace, Name: in.Apply.Name}
+	key := naming.KeyOf(in.Apply)
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
 	object.SetGroupVersionKind(scope.GroupVersionKind())
 	object.SetName(in.Name)
@@ -111,19 +110,14 @@ func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*
 
 // toMap returns a spec as unstructured content. In lists it sets the defaults of the CRD: lists of the Workspace are atomic, so without
 // them the live and the rendered list would always differ.
-func toMap(spec *terraform.WorkspaceSpec) (map[string]any, error) {
+func toMap(spec *terraform.WorkspaceSpec) (content map[string]any, err error) {
 	for i := range spec.ForProvider.VarFiles {
 		if spec.ForProvider.VarFiles[i].Format == "" {
 			spec.ForProvider.VarFiles[i].Format = terraform.FormatHCL
 		}
 	}
-	data, err := json.Marshal(spec)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the spec of the Workspace: %w", err)
-	}
-	content := map[string]any{}
-	// utiljson decodes whole numbers as int64, as in objects of the API server: a float64 would always differ.
-	return content, utiljson.Unmarshal(data, &content)
+	err = convert(spec, &content)
+	return content, err
 }
 
 // Ownership of a Workspace.
@@ -192,7 +186,7 @@ func unclaimedOwner(workspace *unstructured.Unstructured, apply *infrav1.Workspa
 
 // IsClaimed reports whether a Workspace was created for a WorkspaceTemplateApply of that namespace and name.
 func IsClaimed(workspace *unstructured.Unstructured, apply *infrav1.WorkspaceTemplateApply) bool {
-	return workspace.GetAnnotations()[naming.ClaimAnnotation] == naming.Claim(types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name})
+	return workspace.GetAnnotations()[naming.ClaimAnnotation] == naming.Claim(naming.KeyOf(apply))
 }
 
 // IsRecorded reports whether status of a WorkspaceTemplateApply, which users cannot write, records the UID of a Workspace.
@@ -343,31 +337,20 @@ func withoutDelete(actions []terraform.ManagementAction) []terraform.ManagementA
 	})
 }
 
-// workspaceNameVariable is the placeholder for the name of the Workspace, the same as in CAPT v0.3.
-const workspaceNameVariable = modules.WorkspaceNameVariable
-
 // substituteSpec replaces ${name} in the strings of a template. It does not replace in serialized text, so a value cannot add or change
 // fields. Placeholders without a variable are kept: they are interpolations of Terraform.
 func substituteSpec(template *terraform.WorkspaceSpec, variables map[string]string, path *field.Path) (*terraform.WorkspaceSpec, field.ErrorList) {
-	data, err := json.Marshal(template)
-	if err != nil {
-		return nil, field.ErrorList{field.InternalError(path, err)}
-	}
 	var tree any
-	if err := utiljson.Unmarshal(data, &tree); err != nil { // Decodes whole numbers as int64, not float64.
+	spec := &terraform.WorkspaceSpec{}
+	if err := convert(template, &tree); err != nil {
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
 	module := path.Child("forProvider", "module")
 	s := substitution{variables: variables, module: module.String()}
-	tree = s.walk(tree, path)
-	if len(s.errs) > 0 {
+	if tree = s.walk(tree, path); len(s.errs) > 0 {
 		return nil, s.errs
 	}
-	if data, err = json.Marshal(tree); err != nil {
-		return nil, field.ErrorList{field.InternalError(path, err)}
-	}
-	spec := &terraform.WorkspaceSpec{}
-	if err := json.Unmarshal(data, spec); err != nil {
+	if err := convert(tree, spec); err != nil {
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
 	if spec.ForProvider.Source == terraform.SourceRemote {
@@ -381,6 +364,16 @@ func substituteSpec(template *terraform.WorkspaceSpec, variables map[string]stri
 		s.errs = append(s.errs, modules.StructureError(module, changing...))
 	}
 	return spec, s.errs
+}
+
+// convert encodes a value as JSON and decodes it as another one, with whole numbers as int64, as in objects of the API server: a float64 would always
+// differ.
+func convert(from, to any) error {
+	data, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	return utiljson.Unmarshal(data, to)
 }
 
 // substitution replaces the placeholders in all strings of a spec, and collects the errors.
