@@ -42,14 +42,6 @@ func NewControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster *clu
 	return c
 }
 
-// Intent returns what is written into the WorkspaceTemplateApply for the Cluster with a name and the VPC with an ID.
-func (c *ControlPlane) Intent(cluster, vpcID string) (Intent, error) {
-	if c.VersionError != nil {
-		return Intent{}, fmt.Errorf("spec.version: %w", c.VersionError)
-	}
-	return ControlPlaneIntent(c.ControlPlane, ControlPlaneInputs{Cluster: cluster, EKSVersion: c.Version.EKS, Region: c.region(), VPCID: vpcID})
-}
-
 // Blocked returns why the WorkspaceTemplateApply is not written.
 func (c *ControlPlane) Blocked() *Blocked {
 	return Chain{
@@ -171,13 +163,13 @@ func (c *ControlPlane) versionStep() *Blocked {
 }
 
 // Want describes the WorkspaceTemplateApply.
-func (c *ControlPlane) Want() (*Want, error) {
-	intent, err := c.Intent(c.Cluster.Name, VPCID(c.CAPTCluster))
+func (c *ControlPlane) Want() *Want {
+	intent, _ := c.Intent(c.Cluster.Name, VPCID(c.CAPTCluster)) // An invalid version blocks it.
 	return &Want{
 		Expectation: claim.ExpectationOfControlPlane(c.ControlPlane, c.Cluster.Name), Ref: c.ControlPlane.Spec.WorkspaceTemplateApplyRef,
 		ClusterName: c.Cluster.Name, Template: c.ControlPlane.Spec.WorkspaceTemplateRef,
 		Intent: intent, WaitForWorkspaces: c.vpcWorkspace(), WaitForSecrets: c.vpcSecret(),
-	}, err
+	}
 }
 
 // vpcWorkspace returns the Workspace of the VPC, on which the Workspace of the control plane depends. It is known when the control plane is created,

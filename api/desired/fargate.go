@@ -101,23 +101,17 @@ func ConnectionKeys() []string {
 
 // Want describes the WorkspaceTemplateApply. Its Workspace waits for that of the control plane, so that the profile is destroyed first when both are
 // deleted.
-func (p *FargateProfile) Want() (*Want, error) {
+func (p *FargateProfile) Want() *Want {
 	c, namespace := &p.Cluster, p.ControlPlane.Namespace
-	intent, err := FargateIntent(p.ControlPlane, p.Profile, FargateInputs{
-		Cluster: c.Name, EKSName: c.EKSName, Region: c.Region, Connection: c.ConnectionName, VPCSecret: c.VPCSecretName,
-	})
-	if err != nil {
-		return nil, err
-	}
 	expectation, ref := ExpectationOfFargateProfile(c.Name, c.EKSName, p.Profile)
 	return &Want{
 		Expectation: expectation, Ref: ref, ClusterName: c.Name, Template: p.Profile.WorkspaceTemplateRef,
 		Labels:            map[string]string{naming.SerializeLabel: naming.FargateProfilesGroup},
-		Intent:            intent,
+		Intent:            FargateIntent(p.ControlPlane, p.Profile, p.Cluster),
 		WaitForWorkspaces: []infrav1.WorkspaceDependency{{Name: c.Workspace, Namespace: namespace}},
 		WaitForSecrets: []infrav1.SecretDependency{
 			{Name: c.ConnectionName, Namespace: namespace, Keys: ConnectionKeys()},
 			{Name: c.VPCSecretName, Namespace: namespace, Keys: []string{terraform.OutputVPCConfig}},
 		},
-	}, nil
+	}
 }

@@ -24,8 +24,8 @@ import (
 type Owner interface {
 	// Blocked returns why the WorkspaceTemplateApply is not written; nil when it may be.
 	Blocked() *Blocked
-	// Want describes the WorkspaceTemplateApply, while nothing blocks it.
-	Want() (*Want, error)
+	// Want describes the WorkspaceTemplateApply, while nothing blocks it; nil while that is not known.
+	Want() *Want
 }
 
 // Existing is what an owner found of its WorkspaceTemplateApply.

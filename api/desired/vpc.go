@@ -56,15 +56,15 @@ func (v *VPC) clusterName() string {
 }
 
 // Want describes the WorkspaceTemplateApply; nil while the name of the Cluster is not known.
-func (v *VPC) Want() (*Want, error) {
+func (v *VPC) Want() *Want {
 	cluster, template := v.clusterName(), v.CAPTCluster.Spec.VPC.Template
 	if cluster == "" {
-		return nil, nil
+		return nil
 	}
 	return &Want{
 		Expectation: claim.ExpectationOfCAPTCluster(v.CAPTCluster, cluster), Ref: v.CAPTCluster.Spec.WorkspaceTemplateApplyRef, ClusterName: cluster,
 		Template: template.Ref, Intent: VPCIntent(v.CAPTCluster, cluster), DeletionPolicy: template.DeletionPolicy,
-	}, nil
+	}
 }
 
 // VPCID returns the ID of the VPC of a CAPTCluster, which may be nil; empty while it is unknown. For an existing VPC, spec is used if status has

@@ -34,10 +34,7 @@ func plan(captCluster *infrav1.CAPTCluster, f *Facts) (*Plan, error) {
 		p.Blocked = engine.Blocking(infrav1.VPCReadyCondition, vpc.Blocked())
 		p.AwaitTemplate = vpc.TemplateBlocks() && owner.AwaitsTemplate(&f.Template, captCluster.Namespace)
 		if p.Blocked == nil {
-			var err error
-			if applyInput.Want, err = vpc.Want(); err != nil {
-				return p, err
-			}
+			applyInput.Want = vpc.Want()
 		}
 	}
 	var err error

@@ -45,9 +45,7 @@ func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err
 	p.AwaitTemplate = c.TemplateBlocks() && owner.AwaitsTemplate(&f.Template, controlPlane.Namespace)
 	applyInput := owner.PlanInput{Owner: ownerOf(controlPlane), Paused: f.Paused != "", BlockOwnDeletion: len(f.Fargate.Obsolete) > 0}
 	if p.Blocked == nil {
-		if applyInput.Want, err = c.Want(); err != nil {
-			return p, err
-		}
+		applyInput.Want = c.Want()
 	}
 	if p.Apply, err = f.Apply.Plan(applyInput); err != nil {
 		return p, err

@@ -339,7 +339,6 @@ func variablesOf(t *testing.T, o *observation) map[string]string {
 
 func wantOf(t *testing.T, o *observation) *desired.Want {
 	t.Helper()
-	want, err := o.desired(o.controlPlane).Want()
-	require.NoError(t, err)
+	want := o.desired(o.controlPlane).Want()
 	return want
 }

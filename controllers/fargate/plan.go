@@ -82,10 +82,8 @@ func (f *Facts) planProfile(controlPlane *controlplanev1.CAPTControlPlane, i int
 		}
 		if conflict := wanted.Elsewhere(); conflict != nil {
 			facts = owner.Facts{Conflict: conflict.Message}
-		} else if want, err := wanted.Want(); err != nil {
-			return PlannedProfile{}, err
 		} else {
-			of.Want = want
+			of.Want = wanted.Want()
 		}
 	}
 	plan, err := facts.Plan(of)
