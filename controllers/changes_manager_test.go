@@ -39,6 +39,7 @@ import (
 	"github.com/capt-provider/capt/controllers/captcontrolplane"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/metrics"
+	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply"
@@ -90,8 +91,8 @@ func newManager(t *testing.T, objects []client.Object) *manager {
 	engineFor := func() engine.Engine {
 		return engine.Engine{Gate: engine.OpenGate{}, Client: m.API, Recorder: &events.FakeRecorder{}, State: &engine.StateCache{}, Uncached: m.API}
 	}
-	m.captClusters = &captcluster.Reconciler{Engine: engineFor(), Uncached: m.API}
-	m.controlPlanes = &captcontrolplane.Reconciler{Engine: engineFor(), Uncached: m.API, Cache: m.API, FargateMetrics: metrics.NewFargate(prometheus.NewRegistry())}
+	m.captClusters = &captcluster.Reconciler{Reconciler: owner.Reconciler{Engine: engineFor(), Uncached: m.API}}
+	m.controlPlanes = &captcontrolplane.Reconciler{Reconciler: owner.Reconciler{Engine: engineFor(), Uncached: m.API}, Cache: m.API, FargateMetrics: metrics.NewFargate(prometheus.NewRegistry())}
 	m.applies = &workspacetemplateapply.Reconciler{
 		Engine: engineFor(), Uncached: m.API, Clock: clocktesting.NewFakePassiveClock(now), RateLimiter: serialize.NewRateLimiter(),
 		Workspaces: &workspace.Client{Client: m.API, Uncached: m.API, Watch: func(context.Context, terraform.Scope) error { return nil }},

@@ -7,6 +7,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,7 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/metrics"
+	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply"
@@ -106,17 +108,27 @@ type Options struct {
 	SkipCRDMigrationPhases []crdmigrator.Phase
 }
 
+// ParsePhases returns the phases that the flag --skip-crd-migration-phases names. The CRD migrator would refuse others only when it
+// starts.
+func ParsePhases(names []string) ([]crdmigrator.Phase, error) {
+	phases := make([]crdmigrator.Phase, 0, len(names))
+	for _, name := range names {
+		known := []crdmigrator.Phase{crdmigrator.StorageVersionMigrationPhase, crdmigrator.CleanupManagedFieldsPhase}
+		phase := crdmigrator.Phase(name)
+		if !slices.Contains(known, phase) {
+			return nil, fmt.Errorf("%q is not a phase; valid values are %s and %s", name, known[0], known[1])
+		}
+		phases = append(phases, phase)
+	}
+	return phases, nil
+}
+
 // watchFilterOf is WatchFilterValue, except for templates: all managers share them, and compute the same status.
 func (o Options) watchFilterOf(object client.Object) string {
 	if _, shared := object.(*infrav1.WorkspaceTemplate); shared {
 		return ""
 	}
 	return o.WatchFilterValue
-}
-
-// watches reports whether an object of any kind is reconciled with these options.
-func (o Options) watches(object client.Object) bool {
-	return engine.Engine{WatchFilterValue: o.watchFilterOf(object)}.Watches(object)
 }
 
 // The metrics server authenticates and authorizes its clients with these requests.
@@ -144,7 +156,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := indexClusters(ctx, mgr); err != nil {
 		return err
 	}
-	metrics.NewObjects(ctrlmetrics.Registry, metrics.ObjectsOptions{Cache: mgr.GetClient(), Elected: mgr.Elected(), Watches: options.watches})
+	metrics.NewObjects(ctrlmetrics.Registry, metrics.ObjectsOptions{Cache: mgr.GetClient(), Elected: mgr.Elected(), Watches: func(object client.Object) bool {
+		return engine.Engine{WatchFilterValue: options.watchFilterOf(object)}.Watches(object)
+	}})
 	if err := setupTemplates(ctx, mgr, engineFor("workspacetemplate-controller"), options, control); err != nil {
 		return err
 	}
@@ -160,18 +174,16 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up WorkspaceTemplateApplies: %w", err)
 	}
-	clusters := &captcluster.Reconciler{Engine: engineFor("captcluster-controller"), Uncached: mgr.GetAPIReader(), Namespace: options.Namespace}
+	ownerFor := func(name string) owner.Reconciler {
+		return owner.Reconciler{Engine: engineFor(name), Uncached: mgr.GetAPIReader(), Namespace: options.Namespace}
+	}
+	clusters := &captcluster.Reconciler{Reconciler: ownerFor("captcluster-controller")}
 	if err := clusters.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up CAPTClusters: %w", err)
 	}
 	controlPlanes := &captcontrolplane.Reconciler{
-		Engine:         engineFor("captcontrolplane-controller"),
-		Uncached:       mgr.GetAPIReader(),
-		Cache:          mgr.GetCache(),
-		Tokens:         options.Tokens,
-		FargateMetrics: metrics.NewFargate(ctrlmetrics.Registry),
-		Kubeconfigs:    metrics.NewKubeconfigs(ctrlmetrics.Registry),
-		Namespace:      options.Namespace,
+		Reconciler: ownerFor("captcontrolplane-controller"), Cache: mgr.GetCache(), Tokens: options.Tokens,
+		FargateMetrics: metrics.NewFargate(ctrlmetrics.Registry), Kubeconfigs: metrics.NewKubeconfigs(ctrlmetrics.Registry),
 	}
 	if options.Recovery {
 		controlPlanes.Recovery, controlPlanes.Workspaces = metrics.NewRecovery(ctrlmetrics.Registry), workspaces
@@ -196,7 +208,6 @@ func setupTemplates(ctx context.Context, mgr ctrl.Manager, e engine.Engine, opti
 	return nil
 }
 
-// indexClusters indexes Clusters by the objects that they refer to.
 func indexClusters(ctx context.Context, mgr ctrl.Manager) error {
 	keys := func(cluster client.Object) []string { return claim.ClusterKeys(cluster.(*clusterv1.Cluster)) }
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &clusterv1.Cluster{}, claim.ClusterIndex, keys); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/crdmigrator"
 
 	"github.com/capt-provider/capt/controllers"
 )
@@ -28,4 +29,12 @@ func TestTheCacheKeepsTheMarkOfMigratedDefinitions(t *testing.T) {
 			assert.Equal(t, row.keeps, kept.(*metav1.PartialObjectMetadata).Annotations)
 		})
 	}
+}
+
+func TestPhasesAreThoseOfTheMigrator(t *testing.T) {
+	phases, err := controllers.ParsePhases([]string{"StorageVersionMigration", "CleanupManagedFields"})
+	require.NoError(t, err)
+	assert.Equal(t, []crdmigrator.Phase{crdmigrator.StorageVersionMigrationPhase, crdmigrator.CleanupManagedFieldsPhase}, phases)
+	_, err = controllers.ParsePhases([]string{"All"})
+	assert.ErrorContains(t, err, `"All" is not a phase; valid values are StorageVersionMigration and CleanupManagedFields`)
 }

@@ -347,17 +347,9 @@ func (f *Fleet) pausedBy(u *Unit) string {
 
 // olderClaim returns the other WorkspaceTemplateApply with an older claim to the Workspace.
 func (f *Fleet) olderClaim(w *desired.Workspace) string {
-	if w.Name == "" || w.Live != nil && w.Live.GetAnnotations()[naming.ClaimAnnotation] == naming.Claim(naming.KeyOf(w.Apply)) {
-		return ""
-	}
-	clusterWide := w.Template != nil && w.Template.Spec.WorkspaceScope == terraform.ScopeCluster
-	if w.Live != nil {
-		clusterWide = w.Live.GetNamespace() == ""
-	}
 	var others []infrav1.WorkspaceTemplateApply
 	for _, other := range sorted(f.Applies) {
-		near := clusterWide || other.Namespace == w.Apply.Namespace
-		if near && other.Spec.WorkspaceName == w.Name && naming.KeyOf(other) != naming.KeyOf(w.Apply) {
+		if naming.KeyOf(other) != naming.KeyOf(w.Apply) {
 			others = append(others, *other)
 		}
 	}

@@ -107,7 +107,11 @@ func (w *Workspace) NotRendered() *Blocked {
 		return &Blocked{infrav1.RevisionMissingReason, fmt.Sprintf("revision %s of WorkspaceTemplate %s is not stored, so the Workspace is not changed until the rollout assigns another revision. To use the current one, approve its rollout. After clusterctl move, create the saved revisions (docs/move.md)",
 			terraform.ShortRevision(w.Revision), key)}
 	case len(w.RenderErrors) > 0:
-		return &Blocked{infrav1.TemplateInvalidReason, fmt.Sprintf("WorkspaceTemplate %s: %s", naming.KeyOf(w.Template), w.RenderErrors.ToAggregate())}
+		reason := infrav1.VariableMissingReason
+		if slices.ContainsFunc(w.RenderErrors, func(err *field.Error) bool { return err.Type != field.ErrorTypeRequired }) {
+			reason = infrav1.TemplateInvalidReason // Other errors come first.
+		}
+		return &Blocked{reason, fmt.Sprintf("WorkspaceTemplate %s: %s", naming.KeyOf(w.Template), w.RenderErrors.ToAggregate())}
 	}
 	return nil
 }
@@ -122,19 +126,30 @@ func (w *Workspace) Owned() bool {
 	return w.Live != nil && w.Ownership == render.Owned && w.OwnerMissing == ""
 }
 
-// externalName returns the external name of the live Workspace, or the one that a new Workspace would have.
-func (w *Workspace) externalName() string {
+// ClusterWide reports whether the Workspace has, or would have, no namespace.
+func (w *Workspace) ClusterWide() bool {
+	if w.Live != nil {
+		return w.Live.GetNamespace() == ""
+	}
+	return w.Template != nil && w.Template.Spec.WorkspaceScope == terraform.ScopeCluster
+}
+
+// ExternalName returns the external name of the live Workspace, or the one that a new Workspace would have.
+func (w *Workspace) ExternalName() string {
 	if w.Live != nil && w.Live.GetAnnotations()[render.ExternalNameAnnotation] != "" {
 		return w.Live.GetAnnotations()[render.ExternalNameAnnotation]
 	}
-	return cmp.Or(w.Rendered.Object.GetAnnotations()[render.ExternalNameAnnotation], w.Name)
+	if w.Rendered != nil {
+		return cmp.Or(w.Rendered.Object.GetAnnotations()[render.ExternalNameAnnotation], w.Name)
+	}
+	return w.Name // The default of the provider.
 }
 
 // stateOfRecord returns the name of the Terraform state in the annotation of an object without status, if a new Workspace would have another state.
 // After a restore or a move without the Workspace, only the annotation records it.
 func (w *Workspace) stateOfRecord() string {
 	recorded := w.Apply.Annotations[naming.ExternalNameAnnotation]
-	if w.Apply.Status.WorkspaceRef != nil || w.Rendered == nil || recorded == w.externalName() {
+	if w.Apply.Status.WorkspaceRef != nil || w.Rendered == nil || recorded == w.ExternalName() {
 		return ""
 	}
 	return recorded
@@ -260,10 +275,16 @@ func (w *Workspace) NotRecreatedMessage() string {
 
 // ClaimOf returns the one of other WorkspaceTemplateApplies with the same name of a Workspace that has an older claim to it, for messages. The oldest
 // wins, so that exactly one of two objects that were admitted concurrently continues. A record in status, which users cannot write, outweighs a name
-// in spec, which they can.
+// in spec, which they can. Objects of all namespaces can have the same cluster-wide Workspace.
 func (w *Workspace) ClaimOf(others []infrav1.WorkspaceTemplateApply) string {
+	if w.Name == "" || w.Live != nil && render.IsClaimed(w.Live, w.Apply) {
+		return ""
+	}
 	for i := range others {
 		other := &others[i]
+		if other.Spec.WorkspaceName != w.Name || other.Namespace != w.Apply.Namespace && !w.ClusterWide() {
+			continue
+		}
 		if other.UID == w.Apply.UID || !Older(other, w.Apply) || w.recordOutweighs(other) {
 			continue
 		}

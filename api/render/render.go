@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -62,7 +63,7 @@ func Workspace(in Input) (*Rendered, field.ErrorList) {
 	maps.Copy(variables, in.Apply.Spec.Variables)
 	variables[modules.WorkspaceNameVariable] = in.Name
 
-	spec, errs := substituteSpec(&in.Template.Spec.Template.Spec, variables, path)
+	spec, errs := substitute(&in.Template.Spec, variables, path)
 	if len(errs) > 0 {
 		return nil, errs
 	}
@@ -110,14 +111,19 @@ func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*
 
 // toMap returns a spec as unstructured content. In lists it sets the defaults of the CRD: lists of the Workspace are atomic, so without
 // them the live and the rendered list would always differ.
-func toMap(spec *terraform.WorkspaceSpec) (content map[string]any, err error) {
+func toMap(spec *terraform.WorkspaceSpec) (map[string]any, error) {
 	for i := range spec.ForProvider.VarFiles {
 		if spec.ForProvider.VarFiles[i].Format == "" {
 			spec.ForProvider.VarFiles[i].Format = terraform.FormatHCL
 		}
 	}
-	err = convert(spec, &content)
-	return content, err
+	data, err := json.Marshal(spec)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the spec of the Workspace: %w", err)
+	}
+	content := map[string]any{}
+	// utiljson decodes whole numbers as int64, as in objects of the API server: a float64 would always differ.
+	return content, utiljson.Unmarshal(data, &content)
 }
 
 // Ownership of a Workspace.
@@ -337,38 +343,41 @@ func withoutDelete(actions []terraform.ManagementAction) []terraform.ManagementA
 	})
 }
 
-// substituteSpec replaces ${name} in the strings of a template. It does not replace in serialized text, so a value cannot add or change
-// fields. Placeholders without a variable are kept: they are interpolations of Terraform.
-func substituteSpec(template *terraform.WorkspaceSpec, variables map[string]string, path *field.Path) (*terraform.WorkspaceSpec, field.ErrorList) {
+// substitute replaces ${name} in the strings of a template. It does not replace in serialized text, so a value cannot add or change fields.
+func substitute(template *infrav1.WorkspaceTemplateSpec, variables map[string]string, path *field.Path) (*terraform.WorkspaceSpec, field.ErrorList) {
 	var tree any
-	spec := &terraform.WorkspaceSpec{}
-	if err := convert(template, &tree); err != nil {
+	if err := decode(template.Template.Spec, &tree); err != nil {
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
 	module := path.Child("forProvider", "module")
-	s := substitution{variables: variables, module: module.String()}
-	if tree = s.walk(tree, path); len(s.errs) > 0 {
-		return nil, s.errs
+	s := substitution{mode: template.Substitution, variables: variables}
+	if template.Template.Spec.ForProvider.Source == terraform.SourceInline {
+		s.module = module.String()
 	}
-	if err := convert(tree, spec); err != nil {
+	tree = s.walk(tree, path)
+	spec := &terraform.WorkspaceSpec{}
+	if err := decode(tree, spec); err != nil {
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
-	if spec.ForProvider.Source == terraform.SourceRemote {
-		for _, name := range modules.UnsafeInSource(template.ForProvider.Module, variables) {
+	params := template.Template.Spec.ForProvider
+	if params.Source == terraform.SourceRemote {
+		for _, name := range modules.UnsafeInSource(params.Module, variables) {
 			s.errs = append(s.errs, modules.UnsafeSourceError(module, name))
 		}
 	}
+	if len(s.errs) > 0 || template.HasLiteralModule() {
+		return spec, s.errs
+	}
 	inModule := spec.ForProvider
-	inModule.Module = template.ForProvider.Module
-	if changing := modules.ChangingStructure(inModule, variables); len(changing) > 0 {
+	inModule.Module = params.Module
+	if changing := modules.ChangingStructure(inModule, template.Substitution.Escaping(), variables); len(changing) > 0 {
 		s.errs = append(s.errs, modules.StructureError(module, changing...))
 	}
 	return spec, s.errs
 }
 
-// convert encodes a value as JSON and decodes it as another one, with whole numbers as int64, as in objects of the API server: a float64 would always
-// differ.
-func convert(from, to any) error {
+// decode converts a value to another through JSON. Whole numbers become int64, not float64.
+func decode(from, to any) error {
 	data, err := json.Marshal(from)
 	if err != nil {
 		return err
@@ -378,8 +387,9 @@ func convert(from, to any) error {
 
 // substitution replaces the placeholders in all strings of a spec, and collects the errors.
 type substitution struct {
+	mode      infrav1.Substitution
 	variables map[string]string
-	// module is the path of the field forProvider.module.
+	// module is the path of an inline module.
 	module string
 	errs   field.ErrorList
 }
@@ -387,38 +397,62 @@ type substitution struct {
 func (s *substitution) walk(node any, path *field.Path) any {
 	switch node := node.(type) {
 	case map[string]any:
-		for key, child := range node {
-			node[key] = s.walk(child, path.Child(key))
+		for _, key := range slices.Sorted(maps.Keys(node)) {
+			node[key] = s.walk(node[key], path.Child(key))
 		}
 	case []any:
 		for i, child := range node {
 			node[i] = s.walk(child, path.Index(i))
 		}
 	case string:
+		if s.module != "" && path.String() == s.module {
+			return s.replaceInModule(node, path)
+		}
 		return s.replace(node, path)
 	}
 	return node
 }
 
+// replace replaces the placeholders in a field other than an inline module. A template of an earlier version has no escapes, and keeps placeholders
+// without a value.
 func (s *substitution) replace(text string, path *field.Path) string {
-	inModule := path.String() == s.module
-	var refused []string
-	out := terraform.Placeholder.ReplaceAllStringFunc(text, func(match string) string {
-		name := match[2 : len(match)-1]
-		value, ok := s.variables[name]
-		if !ok {
-			return match
-		}
-		if inModule && !modules.SafeInModule(value) {
-			if !slices.Contains(refused, name) {
-				refused = append(refused, name)
-			}
-			return match
-		}
-		return value
-	})
-	for _, name := range refused {
-		s.errs = append(s.errs, modules.UnsafeInModuleError(path, name))
+	if s.mode == "" {
+		return modules.ReplacePlaceholders(text, terraform.NoEscape, s.variables)
+	}
+	out, missing := replaceInField(text, s.variables)
+	if s.mode == infrav1.SubstitutionAll {
+		return out
+	}
+	for _, name := range missing {
+		s.errs = append(s.errs, modules.MissingVariableError(path, name))
 	}
 	return out
+}
+
+func (s *substitution) replaceInModule(text string, path *field.Path) string {
+	if s.mode == infrav1.SubstitutionFields {
+		return text
+	}
+	refused := sets.New[string]()
+	return terraform.ReplacePlaceholders(text, s.mode.Escaping(), func(name string) string {
+		value, ok := s.variables[name]
+		if ok && modules.SafeInModule(value) {
+			return value
+		}
+		if ok && !refused.Has(name) {
+			refused.Insert(name)
+			s.errs = append(s.errs, modules.UnsafeInModuleError(path, name))
+		}
+		return "${" + name + "}"
+	})
+}
+
+// replaceInField also returns the names of the variables without a value, whose placeholders stay.
+func replaceInField(text string, variables map[string]string) (out string, missing []string) {
+	for _, name := range sets.List(modules.PlaceholdersIn(text)) {
+		if _, ok := variables[name]; !ok {
+			missing = append(missing, name)
+		}
+	}
+	return modules.ReplacePlaceholders(text, terraform.EscapeRemoved, variables), missing
 }

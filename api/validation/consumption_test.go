@@ -5,6 +5,7 @@ package validation_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -310,7 +311,7 @@ func TestVariableWorkspaceNameOfAUserHasNoEffect(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.WithModule(`locals { a = "${WORKSPACE_NAME}" }`))
 	given := map[string]string{"WORKSPACE_NAME": `"`}
 	assert.Empty(t, validation.ValidateVariableValues(template, given, variablesPath.Key), "what has no effect does no harm")
-	assertWarned(t, validation.UnusedVariableWarnings(template, given, variablesPath),
+	assertWarned(t, validation.CheckPlaceholders(template, given, variablesPath).Warnings,
 		"spec.variables[WORKSPACE_NAME]: has no effect: CAPT always sets ${WORKSPACE_NAME} to the name of the Workspace")
 }
 
@@ -357,9 +358,19 @@ func TestWarningsAboutMisspelledVariables(t *testing.T) {
 			for _, variable := range row.given {
 				given[variable] = "correcthorse"
 			}
-			warnings := validation.UnusedVariableWarnings(builder.WorkspaceTemplate("vpc", row.option), given, variablesPath, row.further...)
-			assertWarned(t, warnings, row.want...)
-			assert.NotContains(t, strings.Join(warnings, "\n"), "correcthorse")
+			template := builder.WorkspaceTemplate("vpc", row.option)
+			findings := validation.CheckPlaceholders(template, given, variablesPath, row.further...)
+			assert.Empty(t, findings.Errors)
+			assertWarned(t, findings.Warnings, row.want...)
+			assert.NotContains(t, strings.Join(findings.Warnings, "\n"), "correcthorse")
+
+			template.Spec.Substitution = infrav1.SubstitutionFields
+			findings = validation.CheckPlaceholders(template, given, variablesPath, row.further...)
+			if slices.Contains(row.want, missing) {
+				assertRefused(t, findings.Errors, finding{"spec.variables[b]", field.ErrorTypeRequired, "WorkspaceTemplate default/vpc has the placeholder ${b}. Set the variable"})
+			} else {
+				assert.Empty(t, findings.Errors)
+			}
 		})
 	}
 }

@@ -5,6 +5,7 @@ package validation
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -69,10 +70,15 @@ func validateFargateProfiles(ctx context.Context, of templates, profiles []contr
 func warnOfProfileTemplate(template *infrav1.WorkspaceTemplate, profile string, path *field.Path) Findings {
 	var findings Findings
 	given := FargateVariables()
-	_, needed := modules.Placeholders(&template.Spec.Template.Spec)
+	_, needed := modules.Placeholders(&template.Spec)
 	for _, name := range sets.List(needed.Delete(append(given, modules.WorkspaceNameVariable)...)) {
-		findings.Warn(path, "placeholder ${%[3]s} of WorkspaceTemplate %[1]s/%[2]s has no value and is not replaced: templates of Fargate profiles only get %[4]s. Write the value into the template",
+		message := fmt.Sprintf("placeholder ${%[3]s} of WorkspaceTemplate %[1]s/%[2]s has no value and is not replaced: templates of Fargate profiles only get %[4]s. Write the value into the template",
 			template.Namespace, template.Name, name, strings.Join(given, ", "))
+		if template.Spec.Substitution == infrav1.SubstitutionFields {
+			findings.Refuse(Invalid(path, "%s", message))
+		} else {
+			findings.Warn(path, "%s", message)
+		}
 	}
 	values := map[string]string{naming.ProfileVariable: profile, naming.SelectorsVariable: "[{}]", naming.TagsVariable: "{}"}
 	for _, e := range validateVariableValues(template, values, path.Key).Errors {

@@ -134,8 +134,8 @@ func FieldsWithoutEffect(template *infrav1.WorkspaceTemplate, fields []TypedFiel
 	if len(fields) == 0 {
 		return nil, nil
 	}
-	anywhere, _ := modules.Placeholders(&template.Spec.Template.Spec)
-	inEffect := effectivePlaceholders(&template.Spec.Template.Spec)
+	anywhere, _ := modules.Placeholders(&template.Spec)
+	inEffect := effectivePlaceholders(&template.Spec)
 	for i := range fields {
 		f, used := &fields[i], anywhere
 		if f.Restricts {
@@ -165,16 +165,16 @@ var variableReferences = regexp.MustCompile(`\bvar\s*\.\s*([A-Za-z_][A-Za-z0-9_-
 
 // effectivePlaceholders returns the placeholders that can have an effect on resources. For an inline module, placeholders in comments do
 // not count, nor do those whose value is only passed to a Terraform variable that the module does not use.
-func effectivePlaceholders(spec *terraform.WorkspaceSpec) sets.Set[string] {
+func effectivePlaceholders(spec *infrav1.WorkspaceTemplateSpec) sets.Set[string] {
 	spec = spec.DeepCopy()
-	params := &spec.ForProvider
+	params := &spec.Template.Spec.ForProvider
 	if params.Source == terraform.SourceInline {
 		params.Module = withoutComments(*params)
 		known := sets.New[string]()
 		for _, match := range variableReferences.FindAllStringSubmatch(params.Module, -1) {
 			known.Insert(match[1])
 		}
-		unused := func(key string) bool { return !known.Has(key) && !terraform.Placeholder.MatchString(key) }
+		unused := func(key string) bool { return !known.Has(key) && !terraform.HasPlaceholder(key) }
 		params.Vars = slices.DeleteFunc(params.Vars, func(v terraform.Var) bool { return unused(v.Key) })
 		params.VarMap = deleteUnused(modules.VarMap(*params), unused)
 	}

@@ -4,6 +4,7 @@
 package validation
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -22,9 +23,17 @@ import (
 // RestoreFields restores the fields of an object that an update omits: its identity, and fields of spec that CAPT wrote.
 func RestoreFields(old, object metav1.Object) {
 	keepIdentity(old, object)
-	if controlPlane, ok := object.(*controlplanev1.CAPTControlPlane); ok {
-		keepControlPlane(old.(*controlplanev1.CAPTControlPlane), controlPlane)
+	switch object := object.(type) {
+	case *controlplanev1.CAPTControlPlane:
+		keepControlPlane(old.(*controlplanev1.CAPTControlPlane), object)
+	case *infrav1.WorkspaceTemplate:
+		object.Spec.Substitution = cmp.Or(object.Spec.Substitution, old.(*infrav1.WorkspaceTemplate).Spec.Substitution)
 	}
+}
+
+// SetDefaultSubstitution sets the default of a new template. Those that are written in v1beta1 have none.
+func SetDefaultSubstitution(template *infrav1.WorkspaceTemplate) {
+	template.Spec.Substitution = cmp.Or(template.Spec.Substitution, infrav1.SubstitutionFields)
 }
 
 // keepControlPlane corrects an endpoint in the invalid form of CAPT v0.3, or removes it so that the controller writes it again.
@@ -99,7 +108,7 @@ func restoreControlPlane(ctx context.Context, reader Reader, old, controlPlane *
 func restoreTemplate(old, template *infrav1.WorkspaceTemplate) {
 	before, now := old.Spec.DeepCopy(), &template.Spec
 	now.WorkspaceScope, now.AllowedNamespaces, now.PublishOutputs = before.WorkspaceScope, before.AllowedNamespaces, before.PublishOutputs
-	now.Rollout = before.Rollout
+	now.Rollout, now.Substitution = before.Rollout, before.Substitution
 	if was, is := before.Template.Spec.ProviderConfigRef, now.Template.Spec.ProviderConfigRef; was != nil && is != nil && was.Name == is.Name {
 		is.Kind = was.Kind
 	}

@@ -5,6 +5,7 @@ package validation
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -83,7 +84,7 @@ func (t templates) validateUse(ctx context.Context, ref infrav1.WorkspaceTemplat
 		}
 	}
 	if template != nil {
-		findings.Warnings = append(findings.Warnings, unusedVariableWarnings(template, effective, variables.path, variables.setByCAPT...)...)
+		findings.Add(checkPlaceholders(template, effective, variables.path, variables.setByCAPT...))
 		documents := map[string]string{}
 		for name, d := range variables.derived {
 			if d.document {
@@ -127,7 +128,10 @@ func validateVariableValues(template *infrav1.WorkspaceTemplate, variables map[s
 	var findings Findings
 	parameters := template.Spec.Template.Spec.ForProvider
 	given, assumed := map[string]string{}, map[string]string{}
-	for _, name := range sets.List(modules.PlaceholdersIn(parameters.Module)) {
+	if template.Spec.HasLiteralModule() {
+		return findings
+	}
+	for _, name := range sets.List(sets.New(terraform.Placeholders(parameters.Module, template.Spec.Substitution.Escaping())...)) {
 		value, ok := variables[name]
 		switch {
 		case !ok || name == modules.WorkspaceNameVariable:
@@ -139,7 +143,7 @@ func validateVariableValues(template *infrav1.WorkspaceTemplate, variables map[s
 			findings.Refuse(modules.UnsafeInModuleError(pathOf(name), name))
 		}
 	}
-	for _, name := range modules.ChangingStructure(parameters, assumed) {
+	for _, name := range modules.ChangingStructure(parameters, template.Spec.Substitution.Escaping(), assumed) {
 		if _, ok := given[name]; ok {
 			findings.Refuse(modules.StructureError(pathOf(name), name))
 		}
@@ -152,11 +156,12 @@ func validateVariableValues(template *infrav1.WorkspaceTemplate, variables map[s
 	return findings
 }
 
-// unusedVariableWarnings warns of probable spelling mistakes: variables of the user without a placeholder in the template, and placeholders
-// of the template without a variable. further are the names of variables that CAPT sets; a template need not use them.
-func unusedVariableWarnings(template *infrav1.WorkspaceTemplate, variables map[string]string, path *field.Path, further ...string) []string {
+// checkPlaceholders compares the placeholders of the template with the variables of the user: without a value, a placeholder is an error, and a
+// warning if the template replaces only those with a value. A variable without a placeholder is probably a spelling mistake. further are the names
+// of variables that CAPT sets; a template need not use them.
+func checkPlaceholders(template *infrav1.WorkspaceTemplate, variables map[string]string, path *field.Path, further ...string) Findings {
 	var findings Findings
-	used, needed := modules.Placeholders(&template.Spec.Template.Spec)
+	used, needed := modules.Placeholders(&template.Spec)
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		switch {
 		case name == modules.WorkspaceNameVariable:
@@ -166,9 +171,13 @@ func unusedVariableWarnings(template *infrav1.WorkspaceTemplate, variables map[s
 		}
 	}
 	for _, name := range sets.List(needed.Difference(sets.KeySet(variables)).Delete(append(further, modules.WorkspaceNameVariable)...)) {
+		if template.Spec.Substitution == infrav1.SubstitutionFields {
+			findings.Refuse(field.Required(path.Key(name), fmt.Sprintf("WorkspaceTemplate %s/%s has the placeholder ${%s}. Set the variable", template.Namespace, template.Name, name)))
+			continue
+		}
 		findings.Warn(path, "placeholder ${%[3]s} of WorkspaceTemplate %[1]s/%[2]s has no value and is not replaced. Set the variable", template.Namespace, template.Name, name)
 	}
-	return findings.Warnings
+	return findings
 }
 
 // checkDeclaredVariables compares the variables that an inline module declares with those that the template passes to it.
@@ -181,7 +190,7 @@ func checkDeclaredVariables(params terraform.WorkspaceParameters, module *module
 	given := sets.New[string]()
 	for i, v := range params.Vars {
 		given.Insert(v.Key)
-		if _, ok := module.Variables[v.Key]; !ok && !terraform.Placeholder.MatchString(v.Key) {
+		if _, ok := module.Variables[v.Key]; !ok && !terraform.HasPlaceholder(v.Key) {
 			findings.Warn(path.Child("vars").Index(i).Child("key"), undeclared, v.Key)
 		}
 	}
@@ -211,9 +220,9 @@ func variablesWithoutValue(module *modules.Declarations, params terraform.Worksp
 // allValuesKnown reports whether all variables are known: they come only from vars, varmap and env, without placeholders in their names.
 func allValuesKnown(params terraform.WorkspaceParameters) bool {
 	return len(params.VarFiles) == 0 &&
-		!slices.ContainsFunc(params.Vars, func(v terraform.Var) bool { return terraform.Placeholder.MatchString(v.Key) }) &&
+		!slices.ContainsFunc(params.Vars, func(v terraform.Var) bool { return terraform.HasPlaceholder(v.Key) }) &&
 		!slices.ContainsFunc(slices.Concat(params.PlanArgs, params.ApplyArgs), func(arg string) bool {
-			return varArgs.MatchString(arg) || terraform.Placeholder.MatchString(arg)
+			return varArgs.MatchString(arg) || terraform.HasPlaceholder(arg)
 		})
 }
 

@@ -71,7 +71,7 @@ func ValidateWorkspaceTemplateApply(ctx context.Context, reader Reader, apply *i
 		findings.Add(validateVariableValues(template, apply.Spec.Variables, variables.Key))
 		// Controllers set all their variables for every template, so unused ones are normal.
 		if metav1.GetControllerOf(apply) == nil {
-			findings.Warnings = append(findings.Warnings, unusedVariableWarnings(template, apply.Spec.Variables, variables)...)
+			findings.Add(checkPlaceholders(template, apply.Spec.Variables, variables))
 		}
 	}
 	err = cmp.Or(

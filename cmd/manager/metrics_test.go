@@ -18,7 +18,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	webhookconversion "sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
-	"github.com/capt-provider/capt/controllers/adoption/storedversions"
+	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/webhooks/conversion"
 )
@@ -44,7 +44,7 @@ func registered(t *testing.T) map[string]bool {
 	metrics.NewFargate(registry)
 	metrics.NewHealth(registry)
 	metrics.NewRecovery(registry)
-	storedversions.NewMetrics(registry)
+	adoption.NewMetrics(registry)
 	metrics.NewPreviews(registry, nil)
 	conversion.NewCountingRegistry(webhookconversion.NewRegistry(), registry)
 	names := map[string]bool{}

@@ -33,7 +33,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers"
-	"github.com/capt-provider/capt/controllers/adoption/storedversions"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/metrics"
 )
@@ -146,7 +145,7 @@ func (o *options) validate() error {
 	if _, err := validation.ParseDefaultRollout(o.defaultRollout); err != nil {
 		return fmt.Errorf("--default-rollout: %w", err)
 	}
-	if _, err := storedversions.ParsePhases(o.skipPhases); err != nil {
+	if _, err := controllers.ParsePhases(o.skipPhases); err != nil {
 		return fmt.Errorf("--skip-crd-migration-phases: %w", err)
 	}
 	return logsv1.ValidateAndApply(o.logOptions, nil)
@@ -237,7 +236,7 @@ func (o *options) run(ctx context.Context) error {
 }
 
 func (o *options) setupControllers(ctx context.Context, mgr ctrl.Manager) error {
-	skip, err := storedversions.ParsePhases(o.skipPhases)
+	skip, err := controllers.ParsePhases(o.skipPhases)
 	if err != nil {
 		return err
 	}

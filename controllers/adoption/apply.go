@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/claim"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
@@ -41,7 +42,7 @@ func (g *Gate) checkApply(ctx context.Context, apply *infrav1.WorkspaceTemplateA
 	case name != "":
 		v.Block, err = g.blockFor(ctx, apply, name)
 	case apply.Spec.WorkspaceName == "":
-		v.BlockMissing = func(ctx context.Context) (*engine.Block, error) { return g.blockOfRestored(ctx, apply) }
+		v.BlockMissing = func(ctx context.Context) (*desired.Blocked, error) { return g.blockOfRestored(ctx, apply) }
 	case deleting && legacy.LegacyFinalizer(apply): // A user set spec.workspaceName: releasing the object would orphan the Workspace.
 		v.BlockUnclaimed, err = g.blockFor(ctx, apply, apply.Spec.WorkspaceName)
 	}
@@ -50,13 +51,13 @@ func (g *Gate) checkApply(ctx context.Context, apply *infrav1.WorkspaceTemplateA
 
 // blockOfRestored returns the Block of an object that was restored from Git or a backup, without the status of CAPT v0.3, if there is a cluster-wide
 // Workspace with the name that CAPT v0.3 gave, without a claim and without another WorkspaceTemplateApply.
-func (g *Gate) blockOfRestored(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*engine.Block, error) {
+func (g *Gate) blockOfRestored(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*desired.Blocked, error) {
 	name := naming.LegacyWorkspace(apply.Name)
 	live, err := g.Workspaces.Get(ctx, terraform.ScopeCluster, "", name)
 	switch {
 	case errors.Is(err, workspace.ErrKindMissing):
 		return nil, nil
-	case err != nil || live == nil || live.Claimed() || live.IsPreview():
+	case err != nil || live == nil || live.Claimed() || naming.IsPreview(live):
 		return nil, err
 	}
 	if taken, err := g.belongsToAnother(ctx, apply, name); err != nil || taken {
@@ -95,7 +96,7 @@ func recordsClusterWide(apply *infrav1.WorkspaceTemplateApply, name string) bool
 
 // blockFor returns the Block of an object whose Workspace was not adopted. CAPT v0.3 shared one Workspace between objects of equal names: if it was
 // adopted for another one, as status records, which users cannot write, this object has none.
-func (g *Gate) blockFor(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, name string) (*engine.Block, error) {
+func (g *Gate) blockFor(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, name string) (*desired.Blocked, error) {
 	adopter := ""
 	if !legacy.AwaitsProof(apply) {
 		others, err := g.list(ctx, client.MatchingFields{index.WorkspaceName: name})

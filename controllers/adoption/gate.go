@@ -19,10 +19,10 @@ import (
 
 	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/controllers/adoption/storedversions"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 )
@@ -39,10 +39,7 @@ type Options struct {
 
 // Setup returns the gate, and adds the controller that migrates stored versions after the last adoption.
 func Setup(ctx context.Context, mgr ctrl.Manager, options Options) (engine.Gate, error) {
-	err := storedversions.SetupWithManager(ctx, mgr, storedversions.Options{
-		SkipPhases: options.SkipPhases, Namespace: options.Namespace, Metrics: storedversions.NewMetrics(options.Metrics),
-	})
-	if err != nil {
+	if err := setupStoredVersions(ctx, mgr, options); err != nil {
 		return nil, fmt.Errorf("setting up the migration of stored versions: %w", err)
 	}
 	return &Gate{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader(), Workspaces: options.Workspaces, Namespace: options.Namespace}, nil
@@ -76,13 +73,12 @@ func (g *Gate) Check(ctx context.Context, obj engine.Object) (engine.GateDecisio
 	return engine.GateDecision{}, nil
 }
 
-// required is the Block of an object that has to be adopted.
-func required(format string, args ...any) *engine.Block {
-	return &engine.Block{Reason: infrav1.AdoptionRequiredReason, Message: fmt.Sprintf(format, args...)}
+func required(format string, args ...any) *desired.Blocked {
+	return &desired.Blocked{Reason: infrav1.AdoptionRequiredReason, Message: fmt.Sprintf(format, args...)}
 }
 
 // BlockOf implements engine.Gate: an owner must not use a WorkspaceTemplateApply that has not been adopted.
-func (g *Gate) BlockOf(apply *infrav1.WorkspaceTemplateApply) *engine.Block {
+func (g *Gate) BlockOf(apply *infrav1.WorkspaceTemplateApply) *desired.Blocked {
 	name := legacy.UnadoptedWorkspace(apply)
 	if name == "" {
 		return nil
@@ -127,7 +123,7 @@ func checkTemplate(template *infrav1.WorkspaceTemplate) engine.GateDecision {
 	if !has(template, infrav1.LegacyWorkspaceTemplateFinalizer) || has(template, infrav1.WorkspaceTemplateFinalizer) || !template.DeletionTimestamp.IsZero() {
 		return v
 	}
-	v.BlockFor = func(users []*infrav1.WorkspaceTemplateApply) *engine.Block {
+	v.BlockFor = func(users []*infrav1.WorkspaceTemplateApply) *desired.Blocked {
 		for _, user := range users {
 			if legacy.UnadoptedWorkspace(user) != "" {
 				return required("its user %s/%s was created by CAPT v0.3 and has not been adopted", user.Namespace, user.Name)

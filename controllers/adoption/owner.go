@@ -6,6 +6,7 @@ package adoption
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/terraform"
@@ -25,7 +27,6 @@ import (
 	"github.com/capt-provider/capt/controllers/owner"
 )
 
-// subject is an owner that is checked.
 type subject struct {
 	engine.Object
 	ref infrav1.WorkspaceTemplateApplyReference
@@ -74,7 +75,7 @@ func (s subject) decision() engine.GateDecision {
 		return v
 	}
 	if v.Inherited {
-		v.BlockMissing, v.BlockConflict = s.blockMissing, func(conflict string) *engine.Block {
+		v.BlockMissing, v.BlockConflict = s.blockMissing, func(conflict string) *desired.Blocked {
 			return required("this object was created by CAPT v0.3 and has not been adopted: %s", conflict)
 		}
 	}
@@ -92,7 +93,7 @@ func (s subject) decision() engine.GateDecision {
 }
 
 // blockMissing returns the Block of an owner whose WorkspaceTemplateApply does not exist. A reference that CAPT v0.3 did not record is for a new one.
-func (s subject) blockMissing(context.Context) (*engine.Block, error) {
+func (s subject) blockMissing(context.Context) (*desired.Blocked, error) {
 	if s.recorded != s.ref.Name {
 		return nil, nil
 	}
@@ -102,16 +103,13 @@ func (s subject) blockMissing(context.Context) (*engine.Block, error) {
 
 // blockOfExistingVPC returns the Block of a CAPTCluster with an existing VPC, which is adopted with the control plane of its Cluster: it has no
 // WorkspaceTemplateApply that could show whether the cluster was adopted.
-func (g *Gate) blockOfExistingVPC(ctx context.Context, s subject) (*engine.Block, error) {
+func (g *Gate) blockOfExistingVPC(ctx context.Context, s subject) (*desired.Blocked, error) {
 	if !s.isLegacy() || !s.GetDeletionTimestamp().IsZero() {
 		return nil, nil
 	}
-	cluster, err := engine.OwnerCluster(ctx, g.Client, g.Uncached, metav1.ObjectMeta{Namespace: s.GetNamespace(), OwnerReferences: s.GetOwnerReferences()})
-	if err != nil && !engine.Absent(err) {
-		return nil, fmt.Errorf("reading the Cluster: %w", err)
-	}
-	if cluster == nil || cluster.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" {
-		return nil, nil
+	cluster, err := engine.OwnerCluster(ctx, g.Client, g.Uncached, s)
+	if err != nil || cluster == nil || cluster.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" {
+		return nil, err
 	}
 	key := client.ObjectKey{Namespace: s.GetNamespace(), Name: cluster.Spec.ControlPlaneRef.Name}
 	controlPlane, err := engine.Get(ctx, g.Client, key, &controlplanev1.CAPTControlPlane{})
@@ -180,9 +178,36 @@ func adopted(before, after client.Object) bool {
 
 // adoptedWith returns the CAPTClusters that are adopted together with a control plane.
 func (g *Gate) adoptedWith(ctx context.Context, controlPlane client.Object) []ctrl.Request {
-	clusters := owner.Requests{Client: g.Client, List: &infrav1.CAPTClusterList{}}
-	return clusters.Matching(ctx, func(object client.Object) bool {
+	return engine.Requests(ctx, g.Client, &infrav1.CAPTClusterList{}, func(object client.Object) bool {
 		c := object.(*infrav1.CAPTCluster)
 		return !c.Spec.VPC.Template.IsDefined() && conditions.IsTrue(c, infrav1.AdoptionRequiredCondition)
 	}, client.InNamespace(controlPlane.GetNamespace()))
+}
+
+// keepStatus updates only the conditions about adoption and pause, and keeps the rest of the status as CAPT v0.3 wrote it. It is for objects
+// that have not been adopted, or whose adoption was rolled back. required is the condition AdoptionRequired.
+func keepStatus(obj engine.Object, paused string, required engine.Condition) {
+	engine.SetNegativePolarity(obj, engine.PausedCondition(paused))
+	if required.Status != metav1.ConditionFalse || legacy.LegacyStatus(0, obj.GetConditions()) {
+		engine.SetNegativePolarity(obj, required)
+	}
+	ready := conditions.Get(obj, infrav1.ReadyCondition)
+	switch {
+	case ready == nil:
+	case ready.Reason == infrav1.WriteRefusedReason: // CAPT v0.3 did not use this reason: this version wrote the condition, and it is outdated.
+		conditions.Delete(obj, infrav1.ReadyCondition)
+	case paused == "":
+		ready.Message = withoutPause(ready.Message)
+	}
+}
+
+// withoutPause returns a message without what engine.WithPause added to it.
+func withoutPause(message string) string {
+	if strings.HasPrefix(message, "paused: ") {
+		return ""
+	}
+	if _, rest, paused := strings.Cut(message, "): "); paused && strings.HasPrefix(message, "paused (") {
+		return rest
+	}
+	return message
 }

@@ -6,23 +6,28 @@ package captcluster
 
 import (
 	"context"
+	"errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
 )
 
 // Reconciler of CAPTClusters.
-type Reconciler struct {
-	engine.Engine
-	// Uncached reads from the API server what must not be missed during deletion.
-	Uncached client.Reader
-	// Namespace is the only namespace in the cache; empty means all.
-	Namespace string
-}
+type Reconciler struct{ owner.Reconciler }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captclusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captclusters/status,verbs=patch
@@ -34,7 +39,7 @@ type Reconciler struct {
 
 // Reconcile one CAPTCluster.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	return engine.Run(ctx, r.Engine, req, &infrav1.CAPTCluster{}, engine.Phases[*infrav1.CAPTCluster, Facts, *Plan]{
+	return engine.Run(ctx, r.Engine, req, &infrav1.CAPTCluster{}, engine.Phases[*infrav1.CAPTCluster, Facts, *owner.Plan]{
 		Observe:         r.observe,
 		Plan:            plan,
 		Act:             engine.InOrder(r.reconcileVPC, r.await),
@@ -45,4 +50,95 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		IsWarning:       func(condition metav1.Condition) bool { return infrav1.RequiresUserAction(condition.Reason) },
 		Events:          vpcEvents,
 	})
+}
+
+// RegisterIndexes adds the indexes of this controller to a cache.
+func RegisterIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	return errors.Join(
+		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.ReferenceIndex, referenceKeys),
+		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.TemplateIndex, templateKey),
+	)
+}
+
+// SetupWithManager registers the watches.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	log := ctrl.LoggerFrom(ctx)
+	scheme := mgr.GetScheme()
+	if err := RegisterIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	toInfrastructure := util.ClusterToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("CAPTCluster"), mgr.GetClient(), &infrav1.CAPTCluster{})
+	control := r.NewController(ctx, mgr, &infrav1.CAPTCluster{}, options).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toInfrastructure),
+			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitions(scheme, log), owner.EndpointChanged(), owner.ReferenceChanged()))).
+		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.deletedInNamespace),
+			builder.WithPredicates(owner.Deleted()))
+	return r.requests().Watch(r.Gate.Watch(control, &infrav1.CAPTCluster{})).Complete(r)
+}
+
+// requests lists the CAPTClusters to reconcile.
+func (r *Reconciler) requests() owner.Requests {
+	return owner.Requests{Client: r.Client, List: &infrav1.CAPTClusterList{}, MayWaitFor: func(object client.Object, apply string) bool {
+		ref := object.(*infrav1.CAPTCluster).Spec.WorkspaceTemplateApplyRef
+		return !ref.IsDefined() || ref.Name == apply || isReplaced(object)
+	}}
+}
+
+func templateKey(object client.Object) []string {
+	template := object.(*infrav1.CAPTCluster).Spec.VPC.Template
+	if !template.IsDefined() {
+		return nil
+	}
+	return []string{template.Ref.Key(object.GetNamespace()).String()}
+}
+
+func referenceKeys(object client.Object) []string {
+	return owner.References(object, object.(*infrav1.CAPTCluster).Spec.WorkspaceTemplateApplyRef)
+}
+
+// deletedInNamespace reconciles the CAPTClusters whose deletion may wait for a control plane that was deleted, or whose first VPC it may have used.
+func (r *Reconciler) deletedInNamespace(ctx context.Context, controlPlane client.Object) []ctrl.Request {
+	return r.requests().Matching(ctx, func(c client.Object) bool { return !c.GetDeletionTimestamp().IsZero() || isReplaced(c) }, client.InNamespace(controlPlane.GetNamespace()))
+}
+
+// isReplaced reports whether a CAPTCluster keeps the ID of its first VPC until no control plane uses that.
+func isReplaced(object client.Object) bool {
+	return object.(*infrav1.CAPTCluster).Status.VPC.ReplacedBy != ""
+}
+
+// plan decides what to do. It is pure.
+func plan(captCluster *infrav1.CAPTCluster, f *Facts) (*owner.Plan, error) {
+	in := owner.PlanInput{Owner: ownerOf(captCluster), BlockDeletion: len(f.ControlPlanes) > 0}
+	var vpc owner.Described
+	if captCluster.Spec.VPC.Template.IsDefined() {
+		vpc = &desired.VPC{CAPTCluster: captCluster, Cluster: f.Cluster, Existing: f.Apply.Existing(), Template: &f.Template}
+	} else {
+		in.Hold = f.Cluster != nil && !f.Apply.NeedsDecision()
+	}
+	p, err := f.Observed.Plan(in, vpc, infrav1.VPCReadyCondition)
+	return &p, err
+}
+
+// ownerOf returns a CAPTCluster as the owner of a WorkspaceTemplateApply.
+func ownerOf(captCluster *infrav1.CAPTCluster) owner.Owner {
+	return owner.Owner{
+		Object: captCluster, Kind: infrav1.GroupVersion.WithKind("CAPTCluster"), Ref: &captCluster.Spec.WorkspaceTemplateApplyRef,
+		Finalizer: infrav1.CAPTClusterFinalizer, FieldManager: naming.CAPTClusterFieldManager, Creates: "the VPC",
+	}
+}
+
+// reconcileVPC holds, provisions, destroys or releases the WorkspaceTemplateApply of the VPC.
+func (r *Reconciler) reconcileVPC(ctx context.Context, _ *infrav1.CAPTCluster, _ *Facts, p *owner.Plan) error {
+	return p.Act(ctx, r.Client, nil)
+}
+
+// await repeats the reconcile while a template blocks that is not watched, and when the timeout of the VPC passes.
+func (r *Reconciler) await(_ context.Context, captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) error {
+	switch left := timeoutOf(captCluster) - f.Running; {
+	case p.AwaitTemplate:
+		return engine.Wait("the WorkspaceTemplate", owner.TemplateInterval)
+	case f.Running > 0 && left > 0 && f.Paused == "":
+		return engine.Wait("the timeout of the VPC", left)
+	}
+	return nil
 }

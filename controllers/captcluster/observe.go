@@ -15,28 +15,17 @@ import (
 
 	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
-	"github.com/capt-provider/capt/controllers/workspacetemplate"
 )
 
 // Facts are what a reconcile observed.
 type Facts struct {
-	// Cluster is nil until Cluster API has set the owner reference.
-	Cluster *clusterv1.Cluster
-	// Paused is why the object is paused; empty when it is not.
-	Paused string
-	// Apply is the WorkspaceTemplateApply of the VPC.
-	Apply owner.Facts
-	// Template is the WorkspaceTemplate of the VPC.
-	Template desired.TemplateFacts
+	owner.Observed
 	// Running is how long Terraform has been creating or updating the VPC; zero when it is not.
 	Running time.Duration
-	// Clusters refer to the CAPTCluster.
-	Clusters []*clusterv1.Cluster
 	// ControlPlanes are the names of the Cluster's control planes that still exist; read only while the CAPTCluster is being deleted.
 	ControlPlanes []string
 	// KeepVPC is true when status.vpc.id must not be overwritten: a control plane was created in that VPC. It is observed only when Terraform
@@ -45,47 +34,32 @@ type Facts struct {
 }
 
 func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTCluster, v engine.GateDecision) (*Facts, error) {
-	cluster, err := engine.OwnerCluster(ctx, r.Client, r.Uncached, captCluster.ObjectMeta)
-	if err != nil && !engine.Absent(err) {
-		return nil, fmt.Errorf("reading the Cluster: %w", err)
-	}
-	f := &Facts{Cluster: cluster, Paused: desired.Paused(cluster, captCluster)}
-	if f.Clusters, err = engine.ReferringClusters(ctx, r.Client, captCluster); err != nil {
+	observed, err := r.ObserveClusters(ctx, captCluster, v)
+	if err != nil {
 		return nil, err
 	}
+	f := &Facts{Observed: observed}
 	if !captCluster.DeletionTimestamp.IsZero() {
-		if f.ControlPlanes, err = r.existingControlPlanes(ctx, captCluster, cluster); err != nil {
+		if f.ControlPlanes, err = r.existingControlPlanes(ctx, captCluster, f.Cluster); err != nil {
 			return nil, err
 		}
 	}
 	f.Apply = owner.Facts{Block: v.Block, Held: v.Block != nil}
 	if captCluster.Spec.VPC.Template.IsDefined() {
-		if err := r.observeVPC(ctx, captCluster, v, f); err != nil {
+		if err := r.observeVPC(ctx, captCluster, f); err != nil {
 			return nil, err
 		}
 	}
 	if f.KeepVPC, err = r.observeReplacement(ctx, captCluster, f); err != nil {
 		return nil, err
 	}
-	if f.Apply.HeldBy, err = r.HeldByClusters(ctx, captCluster); err != nil {
-		return nil, err
-	}
-	return f, r.applyReader(v, f).ObserveDeletion(ctx, &f.Apply, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef)
+	return f, r.ObserveDeletion(ctx, &f.Apply, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef)
 }
 
-// applyReader returns the reader of WorkspaceTemplateApplies. Only if a missing one may be created does it confirm with the API server that
-// it does not exist.
-func (r *Reconciler) applyReader(v engine.GateDecision, f *Facts) owner.Reader {
-	return owner.Reader{Cached: r.Client, Uncached: r.Uncached, Gate: r.Gate, GateDecision: v, Confirm: f.Cluster != nil && f.Paused == ""}
-}
-
-// observeVPC reads the WorkspaceTemplateApply and the template of the VPC.
-func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCluster, v engine.GateDecision, f *Facts) (err error) {
-	template, spec := captCluster.Spec.VPC.Template, &captCluster.Spec
-	want := claim.ExpectationOfCAPTCluster(captCluster, f.clusterName(captCluster))
-	f.Apply, err = r.applyReader(v, f).Observe(ctx, captCluster, spec.WorkspaceTemplateApplyRef, want)
-	f.Template = owner.ObserveTemplate(ctx, workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace},
-		template.Ref.Key(captCluster.Namespace), captCluster.Namespace, validation.VPCFields(&spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
+func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) (err error) {
+	spec, want := &captCluster.Spec, claim.ExpectationOfCAPTCluster(captCluster, f.ClusterName(captCluster))
+	f.Apply, err = r.Reader(f.GateDecision, f.Cluster != nil && f.Paused == "").Observe(ctx, captCluster, spec.WorkspaceTemplateApplyRef, want)
+	f.Template = r.ObserveTemplate(ctx, captCluster, spec.VPC.Template.Ref, validation.VPCFields(&spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
 	if f.Apply.Apply != nil && f.Apply.Apply.Status.StartedTime != nil {
 		f.Running = r.State.Elapsed(client.ObjectKeyFromObject(captCluster), "vpc", f.Apply.Apply.Status.StartedTime.Time, 0)
 	}
@@ -131,14 +105,6 @@ func (r *Reconciler) isCreated(ctx context.Context, key client.ObjectKey) (bool,
 	}
 	apply, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Namespace: key.Namespace, Name: ref.Name}, &infrav1.WorkspaceTemplateApply{})
 	return apply != nil, err
-}
-
-// clusterName returns the name of the Cluster; the value of the label if the Cluster no longer exists.
-func (f *Facts) clusterName(captCluster *infrav1.CAPTCluster) string {
-	if f.Cluster != nil {
-		return f.Cluster.Name
-	}
-	return captCluster.Labels[clusterv1.ClusterNameLabel]
 }
 
 // existingControlPlanes returns the names of the Cluster's CAPTControlPlanes that still exist. It finds them by the reference of the Cluster

@@ -41,9 +41,9 @@ type environment struct {
 func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 	api := builder.NewAPI(builder.Clients(objects...).WithStatusSubresource(&infrav1.CAPTCluster{}).
 		WithIndex(&infrav1.CAPTCluster{}, owner.ReferenceIndex, referenceKeys))
-	return &environment{T: t, API: api, Reconciler: &Reconciler{
+	return &environment{T: t, API: api, Reconciler: &Reconciler{owner.Reconciler{
 		Engine: engine.Engine{Client: api, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}, Gate: &adoption.Gate{Client: api, Uncached: api}}, Uncached: api,
-	}}
+	}}}
 }
 
 // reconcile returns the writes of one reconcile.
@@ -117,9 +117,9 @@ func TestTheReferenceIsWrittenBeforeTheApply(t *testing.T) {
 func TestTheApplyOfTheVPC(t *testing.T) {
 	p, err := plan(builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
 		c.Spec.VPC.Template.Ref = infrav1.WorkspaceTemplateReference{Name: "golden", Namespace: "shared"}
-	})), &Facts{Cluster: builder.Cluster("demo")})
+	})), &Facts{Observed: owner.Observed{Cluster: builder.Cluster("demo")}})
 	require.NoError(t, err)
-	spec := p.Apply.Desired.Object["spec"].(map[string]any)
+	spec := p.Desired.Object["spec"].(map[string]any)
 	assert.Equal(t, map[string]any{"name": "golden", "namespace": "shared"}, spec["templateRef"])
 }
 

@@ -26,7 +26,7 @@ import (
 )
 
 // status computes the status from facts and plan.
-func status(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) {
+func status(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) {
 	s := &captCluster.Status
 	s.ObservedGeneration = captCluster.Generation
 	if f.Cluster != nil && f.Cluster.Spec.ControlPlaneEndpoint.IsValid() {
@@ -39,7 +39,7 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) {
 		engine.Set(captCluster, deleting, engine.False(infrav1.ReadyCondition, infrav1.DeletingReason, deleting.Message))
 		return
 	}
-	if summary := p.Apply.Summary(); summary != nil {
+	if summary := p.Summary(); summary != nil {
 		s.WorkspaceTemplateApply = summary
 	}
 	vpc := vpcReady(captCluster, f, p)
@@ -56,8 +56,8 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) {
 	owner.ReportTemplates(captCluster, &f.Template)
 }
 
-func situation(_ *infrav1.CAPTCluster, f *Facts, p *Plan) engine.Situation {
-	return p.Apply.Situation(f.Paused)
+func situation(_ *infrav1.CAPTCluster, f *Facts, p *owner.Plan) engine.Situation {
+	return p.Situation(f.Paused)
 }
 
 // details restores what may be written later, because the next write that has another cause is certain: that Terraform has started.
@@ -68,7 +68,7 @@ func details(before, after *infrav1.CAPTCluster, _ *Facts) time.Duration {
 	return owner.StartDelay
 }
 
-func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) engine.Condition {
+func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) engine.Condition {
 	switch {
 	case f.Cluster == nil:
 		return engine.False(infrav1.VPCReadyCondition, infrav1.WaitingForOwnerReason, desired.WaitingForCluster)
@@ -79,7 +79,7 @@ func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) engine.Condit
 	case f.Paused != "" && f.Apply.Apply == nil:
 		return engine.False(infrav1.VPCReadyCondition, clusterv1.PausedReason, engine.PausedMessage("created", f.Paused))
 	}
-	condition := p.Apply.Condition(infrav1.VPCReadyCondition, infrav1.VPCReadyReason)
+	condition := p.Condition(infrav1.VPCReadyCondition, infrav1.VPCReadyReason)
 	if limit := timeoutOf(captCluster); condition.Status != metav1.ConditionTrue && f.Running >= limit && f.Paused == "" {
 		return engine.False(infrav1.VPCReadyCondition, infrav1.VPCReadyTimeoutReason, fmt.Sprintf(
 			"timed out after %s (spec.vpc.template.timeoutSeconds): %s. CAPT keeps waiting. Fix the cause, or raise the timeout",
@@ -109,7 +109,6 @@ func vpcID(captCluster *infrav1.CAPTCluster, f *Facts) string {
 	return f.Apply.Apply.Status.Outputs[terraform.OutputVPCID]
 }
 
-// vpcStatus returns the VPC for status, once its ID is known.
 func vpcStatus(captCluster *infrav1.CAPTCluster, f *Facts) infrav1.VPCStatus {
 	id := vpcID(captCluster, f)
 	if f.KeepVPC {
@@ -160,7 +159,6 @@ func ready(vpc, replaced engine.Condition, f *Facts) engine.Condition {
 	return engine.WithPause(condition, f.Paused)
 }
 
-// deletingCondition reports what the deletion waits for.
 func deletingCondition(f *Facts) engine.Condition {
 	if waiting := desired.WaitingForControlPlanes(f.ControlPlanes); waiting != nil && f.Paused == "" && !f.Apply.IsHeld() {
 		return engine.True(infrav1.DeletingCondition, waiting.Reason, waiting.Message)

@@ -33,7 +33,7 @@ import (
 )
 
 func withApply(options ...builder.Option) *Facts {
-	return &Facts{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc", options...)}}
+	return &Facts{Observed: owner.Observed{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc", options...)}}}
 }
 
 // report computes the status, as if the WorkspaceTemplateApply had been written, and returns the step.
@@ -42,14 +42,14 @@ func report(captCluster *infrav1.CAPTCluster, f *Facts) owner.Step {
 	if err != nil {
 		panic(err)
 	}
-	p.Apply.Differs = false
+	p.Differs = false
 	api := builder.Only{Object: f.Apply.Apply}
 	decision, err := (&adoption.Gate{Client: api, Uncached: api}).Check(context.Background(), captCluster)
 	if err != nil {
 		panic(err)
 	}
 	decision.Report(captCluster, situation(captCluster, f, p), func() { status(captCluster, f, p) })
-	return p.Apply.Step
+	return p.Step
 }
 
 func made(outputs map[string]string) *Facts { return withApply(builder.UpToDate(outputs)) }
@@ -75,7 +75,7 @@ func rows() (all []row) {
 	outputs := map[string]string{"vpc_id": "vpc-1", "availability_zones": `["a","b"]`}
 	with := func(apply owner.Facts) func() *Facts {
 		return func() *Facts {
-			return &Facts{Cluster: builder.Cluster("demo", builder.WithEndpoint("eks.example.com", 443)), Apply: apply}
+			return &Facts{Observed: owner.Observed{Cluster: builder.Cluster("demo", builder.WithEndpoint("eks.example.com", 443)), Apply: apply}}
 		}
 	}
 	shows := func(reason string) func() *Facts {
@@ -169,7 +169,7 @@ func TestGoldenTable(t *testing.T) {
 
 func TestWhileDeletingTheMessageNamesWhatItWaitsFor(t *testing.T) {
 	for message, facts := range map[string]*Facts{
-		"waiting for the deletion of CAPTControlPlane a, b, which uses the VPC": {Apply: made(nil).Apply, ControlPlanes: []string{"a", "b"}},
+		"waiting for the deletion of CAPTControlPlane a, b, which uses the VPC": {Observed: made(nil).Observed, ControlPlanes: []string{"a", "b"}},
 		"waiting for WorkspaceTemplateApply demo-vpc to be deleted":             withApply(builder.Deleting()),
 		"": {},
 	} {
@@ -275,7 +275,7 @@ func legacyVPC(status metav1.ConditionStatus, reason string) metav1.Condition {
 
 // unadopted are the facts before the adoption.
 func unadopted() *Facts {
-	return &Facts{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Block: &engine.Block{Reason: engine.DecisionReason, Message: "demo-vpc"}, Held: true}}
+	return &Facts{Observed: owner.Observed{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Block: &desired.Blocked{Reason: engine.DecisionReason, Message: "demo-vpc"}, Held: true}}}
 }
 
 // What CAPT v0.3 reported is what is so until the adoption. Only conditions are written, and those about adoption and pause alone, but

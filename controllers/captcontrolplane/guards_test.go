@@ -109,7 +109,7 @@ func TestAVersionThatEKSRefusesIsNotWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := newObservation(t, builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = row.spec })).apply(
 				builder.WithVariables(map[string]string{"kubernetes_version": "1.31"}), builder.UpToDate(map[string]string{"cluster_version": row.runs}))
-			got := o.plan().Blocked
+			got := o.plan().Apply.Blocked
 			if row.refused == "" {
 				assert.Nil(t, got)
 				return

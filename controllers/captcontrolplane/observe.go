@@ -6,12 +6,13 @@ package captcontrolplane
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/claim"
@@ -20,35 +21,34 @@ import (
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/graphreader"
+	"github.com/capt-provider/capt/controllers/health"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/progress"
-	"github.com/capt-provider/capt/controllers/workspacetemplate"
+	"github.com/capt-provider/capt/controllers/recovery"
 )
 
 func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, v engine.GateDecision) (*Facts, error) {
-	cluster, err := engine.OwnerCluster(ctx, r.Client, r.Uncached, controlPlane.ObjectMeta)
-	if err != nil && !engine.Absent(err) {
-		return nil, fmt.Errorf("reading the Cluster: %w", err)
+	observed, err := r.ObserveClusters(ctx, controlPlane, v)
+	if err != nil {
+		return nil, err
 	}
 	f := &Facts{
-		Now: r.State.Now(), GateDecision: v, Cluster: cluster, Paused: desired.Paused(cluster, controlPlane), CreatesTokens: r.Tokens != nil, Recovers: r.Recovery != nil,
+		Observed: observed, Now: r.State.Now(), CreatesTokens: r.Tokens != nil, Recovers: r.Recovery != nil,
 		Running: Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning, Failing: notRunning}, EndpointProbe: controlPlane.Spec.EndpointProbe,
 	}
 	if r.Probes == nil {
 		f.EndpointProbe = controlplanev1.EndpointProbeDisabled
 	}
-	if f.Clusters, err = engine.ReferringClusters(ctx, r.Client, controlPlane); err != nil {
-		return nil, err
-	}
 	if err := r.observeInfrastructure(ctx, f); err != nil {
 		return nil, err
 	}
-	if err := r.observeApplies(ctx, controlPlane, f); err != nil || cluster == nil {
+	if err := r.observeApplies(ctx, controlPlane, f); err != nil || f.Cluster == nil {
 		return f, err
 	}
 	r.observeTemplates(ctx, controlPlane, f)
@@ -101,14 +101,10 @@ func (r *Reconciler) graph() graphreader.Reader {
 
 // observeApplies reads the WorkspaceTemplateApplies of the control plane and of its Fargate profiles.
 func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
-	// Confirm with the API server that one is missing only if it may be created.
-	reader := owner.Reader{Cached: r.Client, Uncached: r.Uncached, Gate: r.Gate, GateDecision: f.GateDecision, Confirm: f.Paused == "" && f.desired(controlPlane).InfrastructureReady()}
 	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
-	want := claim.ExpectationOfControlPlane(controlPlane, clusterName(controlPlane, f.Cluster))
+	want := claim.ExpectationOfControlPlane(controlPlane, f.ClusterName(controlPlane))
+	reader := r.Reader(f.GateDecision, f.Paused == "" && f.desired(controlPlane).InfrastructureReady())
 	if f.Apply, err = reader.Observe(ctx, controlPlane, ref, want); err != nil {
-		return err
-	}
-	if f.Apply.HeldBy, err = r.HeldByClusters(ctx, controlPlane); err != nil {
 		return err
 	}
 	if f.Fargate, err = r.fargate().ObserveExisting(ctx, controlPlane); err != nil {
@@ -121,23 +117,20 @@ func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlpl
 	if err := r.fargate().ObserveOrphans(ctx, controlPlane, eksName, &f.Fargate); err != nil {
 		return err
 	}
-	return reader.ObserveDeletion(ctx, &f.Apply, controlPlane, ref, f.Fargate.ObsoleteApplies()...)
+	return r.ObserveDeletion(ctx, &f.Apply, controlPlane, ref, f.Fargate.ObsoleteApplies()...)
 }
 
 // observeTemplates reads the WorkspaceTemplates that the control plane refers to.
 func (r *Reconciler) observeTemplates(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
-	lookup := workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace}
-	at := controlPlane.Namespace
-	f.Template = owner.ObserveTemplate(ctx, lookup, controlPlane.Spec.WorkspaceTemplateRef.Key(at), at, validation.ControlPlaneFields(controlPlane))
+	f.Template = r.ObserveTemplate(ctx, controlPlane, controlPlane.Spec.WorkspaceTemplateRef, validation.ControlPlaneFields(controlPlane))
 	for i := range controlPlane.Spec.FargateProfiles {
-		ref := controlPlane.Spec.FargateProfiles[i].WorkspaceTemplateRef
 		fields := validation.FargateFields(field.NewPath("spec", "fargateProfiles").Index(i))
-		f.ProfileTemplates = append(f.ProfileTemplates, owner.ObserveTemplate(ctx, lookup, ref.Key(at), at, fields))
+		f.ProfileTemplates = append(f.ProfileTemplates, r.ObserveTemplate(ctx, controlPlane, controlPlane.Spec.FargateProfiles[i].WorkspaceTemplateRef, fields))
 	}
 }
 
 func (r *Reconciler) fargate() fargate.Reader {
-	return fargate.Reader{Cached: r.Client, Uncached: r.Uncached, Gate: r.Gate}
+	return fargate.Reader{Reconciler: &r.Reconciler}
 }
 
 // observeProfiles reads the Fargate profiles of spec, once the control plane has a Workspace.
@@ -162,14 +155,6 @@ func (r *Reconciler) observeInfrastructure(ctx context.Context, f *Facts) (err e
 	return nil
 }
 
-// clusterName returns the name of the Cluster; the value of the label if the Cluster no longer exists.
-func clusterName(controlPlane *controlplanev1.CAPTControlPlane, cluster *clusterv1.Cluster) string {
-	if cluster != nil {
-		return cluster.Name
-	}
-	return controlPlane.Labels[clusterv1.ClusterNameLabel]
-}
-
 // observeSecrets reads the connection Secret and the kubeconfig Secrets, once Terraform has created the control plane. Before that, and
 // while Terraform changes it, only the renewal of a token needs them, and the probes need the kubeconfig.
 func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
@@ -177,14 +162,14 @@ func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlpl
 		return nil
 	}
 	upToDate := f.Apply.UpToDate()
-	if f.Kubeconfig.Live, err = r.readSecret(ctx, controlPlane.Namespace, naming.KubeconfigSecret(f.Cluster.Name)); err != nil {
+	if f.Kubeconfig.Live, err = r.ReadSecret(ctx, controlPlane.Namespace, naming.KubeconfigSecret(f.Cluster.Name)); err != nil {
 		return err
 	}
 	if !upToDate && (!f.CreatesTokens || !f.Kubeconfig.HoldsToken()) {
 		return nil
 	}
 	if upToDate {
-		if f.UserKubeconfig.Live, err = r.readSecret(ctx, controlPlane.Namespace, naming.UserKubeconfigSecret(f.Cluster.Name)); err != nil {
+		if f.UserKubeconfig.Live, err = r.ReadSecret(ctx, controlPlane.Namespace, naming.UserKubeconfigSecret(f.Cluster.Name)); err != nil {
 			return err
 		}
 	}
@@ -193,7 +178,10 @@ func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlpl
 			return err
 		}
 	}
-	return r.observeConnection(ctx, controlPlane, f)
+	if ref := f.Apply.Apply.Spec.WriteConnectionSecretToRef; ref != nil { // Terraform writes it.
+		f.Connection, err = r.ReadSecret(ctx, controlPlane.Namespace, ref.Name)
+	}
+	return err
 }
 
 // needsKubeconfig reports whether the kubeconfig Secret must be read.
@@ -208,19 +196,104 @@ func (f *Facts) needsKubeconfig(controlPlane *controlplanev1.CAPTControlPlane) b
 	return f.Apply.Apply != nil && (f.CreatesTokens || probes)
 }
 
-// observeConnection reads the connection Secret that Terraform writes for the control plane.
-func (r *Reconciler) observeConnection(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
-	if ref := f.Apply.Apply.Spec.WriteConnectionSecretToRef; ref != nil {
-		f.Connection, err = r.readSecret(ctx, controlPlane.Namespace, ref.Name)
-	}
-	return err
+// fieldManager is the field manager of everything this controller applies.
+const fieldManager = naming.CAPTControlPlaneFieldManager
+
+// Facts are what a reconcile observed, and the results of its writes.
+type Facts struct {
+	owner.Observed
+	Now time.Time
+	// Infrastructure is the CAPTCluster of the Cluster; nil when it does not exist, or the Cluster uses another provider.
+	Infrastructure *infrav1.CAPTCluster
+	// ProfileTemplates are the WorkspaceTemplates of the Fargate profiles.
+	ProfileTemplates []desired.TemplateFacts
+	// Fargate are the Fargate profiles.
+	Fargate fargate.Facts
+	// Connection is the connection Secret; nil when it does not exist or is not needed.
+	Connection *corev1.Secret
+	// Kubeconfig and UserKubeconfig are the kubeconfig Secrets.
+	Kubeconfig, UserKubeconfig kubeconfigsecret.Kubeconfig
+	// CreatesTokens is true when this manager creates tokens, NameConflict when another control plane has an EKS cluster of the same
+	// name for longer.
+	CreatesTokens, NameConflict bool
+	// Graph has the objects of the dependency graph; nil while the control plane has no Cluster, or is being deleted.
+	Graph *graph.Objects
+	// Running is the duration of the operations that have a timeout.
+	Running Running
+	// Earlier are the durations of operations of other control planes with the same template; nil at rest.
+	Earlier progress.Durations
+	// EndpointProbe is spec.endpointProbe; Disabled if this manager probes no API servers. Probed are the results.
+	EndpointProbe controlplanev1.EndpointProbe
+	Probed        health.Probed
+	// Recovers is true if this manager recovers control planes. History is read only if it could recreate this one.
+	Recovers bool
+	History  *recovery.History
+	// Recovered is true once this reconcile has started the recovery action of the plan; RecoveryProblem is why it could not.
+	Recovered       bool
+	RecoveryProblem string
+	// requeueAfter is the time until the next reconcile without an event; zero means none.
+	requeueAfter time.Duration
 }
 
-// readSecret reads a Secret from the API server, because the cache has no values of Secrets; nil when it does not exist.
-func (r *Reconciler) readSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	found, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Secret{})
-	if err != nil {
-		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+// graphWithWrites adds to Graph what this reconcile wrote, which the cache may not have yet, and returns it.
+func (f *Facts) graphWithWrites() *graph.Objects {
+	applies := []*infrav1.WorkspaceTemplateApply{f.Apply.Apply}
+	for i := range f.Fargate.Profiles {
+		applies = append(applies, f.Fargate.Profiles[i].Apply.Apply)
 	}
-	return found, nil
+	for _, apply := range applies {
+		if apply != nil {
+			f.Graph.Put(apply)
+		}
+	}
+	if f.Kubeconfig.Written {
+		f.Graph.Secrets.Insert(naming.KubeconfigSecret(f.Cluster.Name))
+	}
+	if f.UserKubeconfig.Written {
+		f.Graph.Secrets.Insert(naming.UserKubeconfigSecret(f.Cluster.Name))
+	}
+	return f.Graph
+}
+
+// requeueWithin requests a reconcile after a duration at the latest; zero requests none.
+func (f *Facts) requeueWithin(after time.Duration) {
+	if after > 0 && (f.requeueAfter == 0 || after < f.requeueAfter) {
+		f.requeueAfter = after
+	}
+}
+
+// vpcReplaced returns the condition that is True while Terraform reports another VPC than the one that the control plane was created in.
+func (f *Facts) vpcReplaced() engine.Condition {
+	if f.Infrastructure == nil || f.Apply.Apply == nil {
+		return engine.False(infrav1.VPCReplacedCondition, infrav1.VPCNotReplacedReason, "")
+	}
+	return owner.VPCReplaced(f.Infrastructure)
+}
+
+// infrastructureUnreported reports whether Cluster API has not reported the state of the infrastructure yet, although no problem is known: an
+// object that was moved or restored has no status.
+func (f *Facts) infrastructureUnreported() bool {
+	unreported := f.Cluster != nil && f.Cluster.Status.Initialization.InfrastructureProvisioned == nil
+	if f.Infrastructure == nil {
+		return unreported && !desired.HasCAPTCluster(f.Cluster)
+	}
+	return unreported && !infrav1.RequiresUserAction(conditions.GetReason(f.Infrastructure, infrav1.ReadyCondition))
+}
+
+// outputs of Terraform.
+func (f *Facts) outputs() kubeconfigsecret.Outputs {
+	outputs := kubeconfigsecret.Outputs{Connection: f.Connection}
+	if f.Apply.Apply != nil {
+		outputs.Published = f.Apply.Apply.Status.Outputs
+	}
+	return outputs
+}
+
+// runningVersion is the version that EKS runs according to Terraform or, without that output, the requested one.
+func (f *Facts) runningVersion(requested validation.KubernetesVersion) string {
+	reported, err := validation.ParseKubernetesVersion(f.outputs().Output(terraform.OutputClusterVersion))
+	if err == nil && reported.EKS != requested.EKS {
+		return reported.Semantic
+	}
+	return requested.Semantic
 }

@@ -4,11 +4,19 @@
 package captcontrolplane
 
 import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
+	"github.com/capt-provider/capt/controllers/health"
+	"github.com/capt-provider/capt/controllers/health/probe"
+	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/recovery"
@@ -16,8 +24,6 @@ import (
 
 // Plan is what one reconcile does.
 type Plan struct {
-	// Blocked is why the WorkspaceTemplateApply is not written, as condition DependenciesReady; nil when it may be.
-	Blocked *engine.Condition
 	// Cycle describes objects of the dependency graph that depend on each other; empty when there are none.
 	Cycle string
 	// Apply is the plan for the WorkspaceTemplateApply of the control plane.
@@ -31,8 +37,6 @@ type Plan struct {
 	SkipFargate bool
 	// Recovery is what is done about a failure of Terraform.
 	Recovery recovery.Decision
-	// AwaitTemplate is true while the object is blocked by a template that no watch covers.
-	AwaitTemplate bool
 }
 
 // plan decides what to do. It is pure.
@@ -41,13 +45,9 @@ func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err
 	if f.Graph != nil {
 		c.Cycle, c.CycleBlocks = f.Graph.Cycle()
 	}
-	p = &Plan{Cycle: c.Cycle, Blocked: engine.Blocking(controlplanev1.DependenciesReadyCondition, c.Blocked())}
-	p.AwaitTemplate = c.TemplateBlocks() && owner.AwaitsTemplate(&f.Template, controlPlane.Namespace)
-	applyInput := owner.PlanInput{Owner: ownerOf(controlPlane), Paused: f.Paused != "", BlockOwnDeletion: len(f.Fargate.Obsolete) > 0}
-	if p.Blocked == nil {
-		applyInput.Want = c.Want()
-	}
-	if p.Apply, err = f.Apply.Plan(applyInput); err != nil {
+	p = &Plan{Cycle: c.Cycle}
+	in := owner.PlanInput{Owner: ownerOf(controlPlane), BlockOwnDeletion: len(f.Fargate.Obsolete) > 0}
+	if p.Apply, err = f.Observed.Plan(in, c, controlplanev1.DependenciesReadyCondition); err != nil {
 		return p, err
 	}
 	ready := p.Apply.Ready()
@@ -56,7 +56,7 @@ func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err
 	p.Kubeconfig = f.kubeconfigPlan(controlPlane, ready)
 	p.Kubeconfig.Write = publish
 	p.SkipFargate = f.Apply.HeldBy != nil || f.Apply.RetainConflict != "" || f.Apply.Held && controlPlane.DeletionTimestamp.IsZero()
-	p.Fargate, err = f.Fargate.Plan(controlPlane, fargate.PlanInput{Paused: f.Paused, Blocked: p.Blocked != nil, Ready: ready && p.Blocked == nil})
+	p.Fargate, err = f.Fargate.Plan(controlPlane, fargate.PlanInput{Paused: f.Paused, Blocked: p.Apply.Blocked != nil, Ready: ready && p.Apply.Blocked == nil})
 	p.Recovery = f.recoveryPlan(controlPlane, p)
 	return p, err
 }
@@ -92,4 +92,96 @@ func (f *Facts) desired(controlPlane *controlplanev1.CAPTControlPlane) *desired.
 	c := desired.NewControlPlane(controlPlane, f.Cluster, f.Infrastructure)
 	c.Existing, c.Template = f.Apply.Existing(), &f.Template
 	return c
+}
+
+// reconcileControlPlane holds, provisions, destroys or releases the WorkspaceTemplateApply of the control plane.
+func (r *Reconciler) reconcileControlPlane(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, _ *Facts, p *Plan) error {
+	return p.Apply.Act(ctx, r.Client, func() {
+		controlPlane.Spec.ControlPlaneEndpoint = validation.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint)
+	})
+}
+
+func (r *Reconciler) reconcileKubeconfig(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
+	publisher := kubeconfigsecret.Publisher{Client: r.Client, Tokens: r.Tokens}
+	after, err := publisher.Publish(ctx, p.Kubeconfig, &f.Kubeconfig, &f.UserKubeconfig)
+	f.requeueWithin(after)
+	expiry, _ := kubeconfig.Expiry(f.Kubeconfig.Published(controlPlane))
+	r.Kubeconfigs.Report(client.ObjectKeyFromObject(controlPlane), expiry)
+	return err
+}
+
+// publishEndpoint sets spec.controlPlaneEndpoint. It must run after the kubeconfigs are published: Cluster API connects as soon as it has the
+// endpoint, and waits 30 seconds if there is no kubeconfig then. An endpoint that is set is not changed, unless it has an invalid form,
+// or the cluster was recreated.
+func (r *Reconciler) publishEndpoint(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
+	if !p.PublishEndpoint {
+		return nil
+	}
+	endpoint := validation.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint)
+	if !endpoint.IsValid() || recreated(&controlPlane.Status) {
+		var err error
+		if endpoint, err = f.outputs().Endpoint(); err != nil || endpoint.IsZero() {
+			return nil //nolint:nilerr // The condition EndpointAvailable reports it; a retry would read the same output.
+		}
+	}
+	return engine.Patch(ctx, r.Client, controlPlane, func() { controlPlane.Spec.ControlPlaneEndpoint = endpoint })
+}
+
+func (r *Reconciler) reconcileFargateProfiles(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
+	r.FargateMetrics.Observe(client.ObjectKeyFromObject(controlPlane), p.Fargate.MetricProfiles(), f.Now)
+	if p.SkipFargate {
+		return nil
+	}
+	return p.Fargate.Act(ctx, r.Client)
+}
+
+// reconcileProbes starts, changes or stops the probes of the API server, and reads their results.
+func (r *Reconciler) reconcileProbes(_ context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
+	key := client.ObjectKeyFromObject(controlPlane)
+	kubeconfig := f.Kubeconfig.Published(controlPlane)
+	switch {
+	case r.Probes == nil:
+		return nil
+	case !controlPlane.DeletionTimestamp.IsZero(), f.GateDecision.KeepsStatus(controlPlane, situation(controlPlane, f, p)):
+		r.Probes.Forget(key)
+		return nil
+	case f.EndpointProbe == controlplanev1.EndpointProbeDisabled, f.Paused != "":
+		r.Probes.Stop(key)
+	case f.Apply.ResourcesAbsent():
+		r.Probes.Stop(key)
+		f.Probed = health.NotProbed("Terraform has not created the cluster, or is destroying it")
+	case kubeconfig == nil:
+		r.Probes.Stop(key)
+		f.Probed = health.NotProbed("waiting for the kubeconfig")
+	default:
+		target := probe.Target{Kubeconfig: kubeconfig, Required: f.EndpointProbe == controlplanev1.EndpointProbeRequired, Last: controlPlane.Status.Health}
+		if p.Apply.Ready() && p.Apply.Blocked == nil {
+			target.Version = f.desired(controlPlane).Version.EKS
+		}
+		r.Probes.Track(key, target)
+		f.Probed = r.Probes.Results(key)
+	}
+	r.Probes.Report(key, conditionsOf(controlPlane, f, p).health)
+	return nil
+}
+
+// mustProbe reports whether this manager still has to probe the API server of a control plane.
+func (r *Reconciler) mustProbe(ctx context.Context, key client.ObjectKey) bool {
+	controlPlane := &controlplanev1.CAPTControlPlane{}
+	if err := r.Client.Get(ctx, key, controlPlane); err != nil {
+		return !engine.Absent(err)
+	}
+	return r.Watches(controlPlane) && controlPlane.DeletionTimestamp.IsZero() && desired.Paused(nil, controlPlane) == ""
+}
+
+// awaitTimeouts requeues the object for the next time at which a timeout or a token expires, which no watch reports.
+func (r *Reconciler) awaitTimeouts(_ context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
+	if p.Apply.AwaitTemplate {
+		f.requeueWithin(owner.TemplateInterval)
+	}
+	f.requeueWithin(f.nextTimeout(controlPlane, p))
+	if f.requeueAfter == 0 {
+		return nil
+	}
+	return engine.Wait("a timeout, a token or a template", f.requeueAfter)
 }

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -60,7 +61,7 @@ func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, fargate.ControllerIndex, fargate.IndexController)
 	require.NoError(t, applyindex.Register(t.Context(), builder.Indexes{ClientBuilder: clients}))
 	env := &environment{T: t, clock: builder.NewClock(), API: builder.NewAPI(clients)}
-	env.Reconciler = &Reconciler{Uncached: env.API, Cache: env.API, FargateMetrics: metrics.NewFargate(prometheus.NewRegistry()), Engine: engine.Engine{
+	env.Reconciler = &Reconciler{Cache: env.API, FargateMetrics: metrics.NewFargate(prometheus.NewRegistry()), Reconciler: owner.Reconciler{Uncached: env.API, Engine: engine.Engine{
 		Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{Clock: env.clock},
 		Client: interceptor.NewClient(env.API, interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
@@ -71,7 +72,7 @@ func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 				return c.List(ctx, list, opts...)
 			},
 		}),
-	}}
+	}}}
 	env.Gate = &adoption.Gate{Client: env.API, Uncached: env.API}
 	return env
 }
@@ -276,7 +277,7 @@ func TestTheStatusIsKeptBeforeAdoption(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := observation(t).with(func(f *Facts) {
-				f.Apply = owner.Facts{Block: &engine.Block{Reason: engine.DecisionReason, Message: applyName}, Held: true}
+				f.Apply = owner.Facts{Block: &desired.Blocked{Reason: engine.DecisionReason, Message: applyName}, Held: true}
 			})
 			before := o.controlPlane.DeepCopy()
 			want := builder.ConditionSummary(before.Status.Conditions)

@@ -51,7 +51,7 @@ func (r *Reconciler) completeHistory(ctx context.Context, h *recovery.History) (
 		connection = ref.Name
 	}
 	for _, name := range []string{naming.KubeconfigSecret(h.Cluster.Name), naming.UserKubeconfigSecret(h.Cluster.Name), connection} {
-		secret, err := r.readSecret(ctx, h.ControlPlane.Namespace, name)
+		secret, err := r.ReadSecret(ctx, h.ControlPlane.Namespace, name)
 		if err != nil {
 			return err
 		}
@@ -115,11 +115,10 @@ func (f *Facts) failing(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) 
 
 // mayRecover reports whether recovery may act. Nothing is recovered while the control plane is paused, moved or deleted, or blocked.
 func (f *Facts) mayRecover(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) bool {
-	return f.Recovers && f.Paused == "" && controlPlane.DeletionTimestamp.IsZero() && f.Cluster != nil && p.Blocked == nil &&
+	return f.Recovers && f.Paused == "" && controlPlane.DeletionTimestamp.IsZero() && f.Cluster != nil && p.Apply.Blocked == nil &&
 		f.Apply.Conflict == "" && !f.Apply.NeedsDecision() && !f.GateDecision.KeepsStatus(controlPlane, situation(controlPlane, f, p))
 }
 
-// recoveryPlan decides about recovery.
 func (f *Facts) recoveryPlan(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) recovery.Decision {
 	if !f.mayRecover(controlPlane, p) {
 		return recovery.Decision{Next: controlPlane.Status.Recovery}
@@ -244,7 +243,6 @@ func (r *Reconciler) currentHistory(ctx context.Context, controlPlane *controlpl
 	return h, errors.Join(errs[:]...)
 }
 
-// reportRecovery sets status.recovery and the condition Recovering.
 func reportRecovery(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	d, s := &p.Recovery, &controlPlane.Status.Recovery
 	if d.Kind != recovery.Run || f.Recovered {

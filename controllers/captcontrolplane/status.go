@@ -55,13 +55,18 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 		s.Initialization.ControlPlaneInitialized = ptr.To(true)
 	}
 	s.State = nextState(s.State, state(s, f, c))
-	s.Phase = phase(s.State, ptr.Deref(s.Initialization.ControlPlaneInitialized, false))
+	initialized := ptr.Deref(s.Initialization.ControlPlaneInitialized, false)
+	s.Phase = phase(s.State, initialized)
 
-	engine.Set(controlPlane, c.dependencies, c.workspace, c.endpoint, c.kubeconfig, initialized(s), available(s, f, c), ready(s.State, f, c, p.Recovery.Summary()))
-	engine.SetNegativePolarity(controlPlane, f.Apply.Decision(), creating(s.Phase), degraded(s.State, f, c), failed(s.State, f, c), f.vpcReplaced())
+	engine.Set(controlPlane, c.dependencies, c.workspace, c.endpoint, c.kubeconfig,
+		engine.If(initialized, controlplanev1.InitializedCondition, controlplanev1.InitializedReason, "", controlplanev1.NotInitializedReason),
+		available(s, f, c), ready(s.State, f, c, p.Recovery.Summary()))
+	engine.SetNegativePolarity(controlPlane, f.Apply.Decision(),
+		engine.If(s.Phase == controlplanev1.PhaseCreating, controlplanev1.CreatingCondition, controlplanev1.CreatingReason, "", controlplanev1.NotCreatingReason),
+		degraded(s.State, f, c), failed(s.State, f, c), f.vpcReplaced())
 	owner.ReportTemplates(controlPlane, f.templates()...)
 	if f.Graph != nil && f.Paused == "" {
-		engine.SetNegativePolarity(controlPlane, dependencyCycle(p.Cycle))
+		engine.SetNegativePolarity(controlPlane, engine.If(p.Cycle != "", controlplanev1.DependencyCycleCondition, controlplanev1.DependencyCycleReason, p.Cycle, controlplanev1.NoDependencyCycleReason))
 	}
 	s.Progress = progress.Next(s.Progress, observedProgress(controlPlane, f, c))
 	changed := !equality.Semantic.DeepEqual(before, s)
@@ -77,14 +82,6 @@ func reportDependencies(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, chan
 	if f.Graph != nil && f.Paused == "" && (changed || s.Phase != controlplanev1.PhaseCreating) {
 		s.Dependencies = f.graphWithWrites().Dependencies()
 	}
-}
-
-// dependencyCycle returns the condition that is True while objects depend on each other.
-func dependencyCycle(message string) engine.Condition {
-	if message == "" {
-		return engine.False(controlplanev1.DependencyCycleCondition, controlplanev1.NoDependencyCycleReason, "")
-	}
-	return engine.True(controlplanev1.DependencyCycleCondition, controlplanev1.DependencyCycleReason, message)
 }
 
 func situation(_ *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) engine.Situation {
@@ -162,7 +159,6 @@ func servingState(f *Facts, c conditionSet) controlplanev1.State {
 	return controlplanev1.StateConfiguring
 }
 
-// phase returns the phase that summarizes a state.
 func phase(state controlplanev1.State, initialized bool) controlplanev1.Phase {
 	switch state {
 	case controlplanev1.StateReady, controlplanev1.StateDegraded:
@@ -177,13 +173,6 @@ func phase(state controlplanev1.State, initialized bool) controlplanev1.Phase {
 	case controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateProvisioning, controlplanev1.StateConfiguring:
 	}
 	return controlplanev1.PhaseCreating
-}
-
-func initialized(s *controlplanev1.CAPTControlPlaneStatus) engine.Condition {
-	if ptr.Deref(s.Initialization.ControlPlaneInitialized, false) {
-		return engine.True(controlplanev1.InitializedCondition, controlplanev1.InitializedReason, "")
-	}
-	return engine.False(controlplanev1.InitializedCondition, controlplanev1.NotInitializedReason, "")
 }
 
 // available returns the condition Available. It stays True while the API server can be used, also while Terraform runs or fails, unless
@@ -218,13 +207,6 @@ func ready(state controlplanev1.State, f *Facts, c conditionSet, recovery string
 		condition = engine.False(controlplanev1.ReadyCondition, unmet.Reason, unmet.Message+recovery)
 	}
 	return engine.WithPause(condition, f.Paused)
-}
-
-func creating(phase controlplanev1.Phase) engine.Condition {
-	if phase != controlplanev1.PhaseCreating {
-		return engine.False(controlplanev1.CreatingCondition, controlplanev1.NotCreatingReason, "")
-	}
-	return engine.True(controlplanev1.CreatingCondition, controlplanev1.CreatingReason, "")
 }
 
 // failed returns the condition Failed. Conversion to v1beta1 uses its reason and message for failureReason and failureMessage.

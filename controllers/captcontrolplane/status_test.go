@@ -62,9 +62,11 @@ func newObservation(t *testing.T, options ...builder.Option) *observation {
 	t.Helper()
 	o := &observation{T: t, controlPlane: builder.CAPTControlPlane("demo", append([]builder.Option{builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer)}, options...)...)}
 	o.Facts = &Facts{
-		Cluster:        builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
+		Observed: owner.Observed{
+			Cluster: builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
+			Apply:   owner.Facts{Apply: builder.WorkspaceTemplateApply(applyName, builder.UpToDate(outputs()))},
+		},
 		Infrastructure: vpc(),
-		Apply:          owner.Facts{Apply: builder.WorkspaceTemplateApply(applyName, builder.UpToDate(outputs()))},
 		Connection:     connection(map[string]string{"cluster_certificate_authority_data": builder.CA()}),
 	}
 	return o
@@ -216,7 +218,7 @@ func TestRules(t *testing.T) {
 		"another provider's, and no region": {newObservation(t).with(foreignInfrastructure), "RegionConflict"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			condition := row.observation.plan().Blocked
+			condition := row.observation.plan().Apply.Blocked
 			if row.want == "" {
 				assert.Nil(t, condition)
 				return
@@ -245,7 +247,7 @@ func TestWaitingForInfrastructureNamesTheCause(t *testing.T) {
 				builder.OwnedBy(f.Cluster)(f.Infrastructure)
 				engine.Set(f.Infrastructure, row.ready)
 			})
-			assert.Contains(t, o.plan().Blocked.Message, row.want)
+			assert.Contains(t, o.plan().Apply.Blocked.Message, row.want)
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	"github.com/capt-provider/capt/api/desired"
 	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
@@ -38,6 +39,14 @@ func False(conditionType, reason, message string) Condition {
 // Unknown makes a condition of status Unknown.
 func Unknown(conditionType, reason, message string) Condition {
 	return Condition{Type: conditionType, Status: metav1.ConditionUnknown, Reason: reason, Message: message}
+}
+
+// If makes a condition of status True with a reason and a message, or else of status False with another reason.
+func If(is bool, conditionType, reason, message, otherwise string) Condition {
+	if !is {
+		return False(conditionType, otherwise, "")
+	}
+	return True(conditionType, reason, message)
 }
 
 // Limits of the API server, in bytes. It rejects a longer message.
@@ -79,10 +88,7 @@ func keepTransitionTimes(before []metav1.Condition, after Object) {
 
 // PausedCondition is the condition of Cluster API's pause rule; why is the result of desired.Paused.
 func PausedCondition(why string) Condition {
-	if why == "" {
-		return False(clusterv1.PausedCondition, clusterv1.NotPausedReason, "")
-	}
-	return True(clusterv1.PausedCondition, clusterv1.PausedReason, why)
+	return If(why != "", clusterv1.PausedCondition, clusterv1.PausedReason, why, clusterv1.NotPausedReason)
 }
 
 // PausedMessage reports what is not done while an object is paused; why is the result of desired.Paused.
@@ -100,4 +106,13 @@ func WithPause(condition Condition, paused string) Condition {
 		condition.Message = fmt.Sprintf("paused (%s): %s", paused, condition.Message)
 	}
 	return condition
+}
+
+// Blocking returns the condition of status False that reports why something is blocked; nil if nothing does.
+func Blocking(conditionType string, blocked *desired.Blocked) *Condition {
+	if blocked == nil {
+		return nil
+	}
+	condition := False(conditionType, blocked.Reason, blocked.Message)
+	return &condition
 }

@@ -10,10 +10,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -150,12 +152,12 @@ func Run[O Object, F, P any](ctx context.Context, e Engine, req ctrl.Request, ob
 	if cluster := obj.GetLabels()[clusterv1.ClusterNameLabel]; cluster != "" {
 		ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KRef(obj.GetNamespace(), cluster)))
 	}
-	held, err := e.deletionHeld(ctx, obj)
+	held, wait, err := e.deletionHeld(ctx, obj)
 	switch {
 	case err != nil:
 		reportFailure(ctx, e, obj, err, phases)
 	case held != nil:
-		err = holdDeletion(ctx, e, obj, held, phases)
+		err = holdDeletion(ctx, e, obj, held, wait, phases)
 	default:
 		err = runPhases(ctx, e, obj, phases)
 	}
@@ -186,7 +188,7 @@ func runPhases[O Object, F, P any](ctx context.Context, e Engine, obj O, phases 
 		return err
 	}
 	actErr := phases.Act(ctx, obj, facts, plan)
-	if isReleased(obj) {
+	if !obj.GetDeletionTimestamp().IsZero() && len(obj.GetFinalizers()) == 0 { // The API server deleted it, because its last finalizer was removed.
 		return actErr
 	}
 	before := obj.DeepCopyObject().(O)
@@ -238,11 +240,6 @@ func reportFailure[O Object, F, P any](ctx context.Context, e Engine, obj O, fai
 	}
 }
 
-// isReleased reports whether the API server deleted the object, because its last finalizer was removed.
-func isReleased(obj client.Object) bool {
-	return !obj.GetDeletionTimestamp().IsZero() && len(obj.GetFinalizers()) == 0
-}
-
 // writeStatus writes the status if it changed, and sends events. The API server refuses the write when the cache was stale.
 func writeStatus[O Object, F, P any](ctx context.Context, e Engine, before, after O, phases Phases[O, F, P]) error {
 	keepTransitionTimes(before.GetConditions(), after)
@@ -268,7 +265,6 @@ func writeStatus[O Object, F, P any](ctx context.Context, e Engine, before, afte
 	return nil
 }
 
-// transitionEvent is the event for the transition of a condition.
 func transitionEvent(condition metav1.Condition, isWarning func(metav1.Condition) bool) Event {
 	event := Event{Type: corev1.EventTypeNormal, Reason: condition.Reason, Action: condition.Type, Message: condition.Message}
 	if isWarning != nil && isWarning(condition) {
@@ -293,4 +289,31 @@ func changedConditions(before, after []metav1.Condition, types []string) (change
 		}
 	}
 	return changed
+}
+
+// errDeleted ends a reconcile whose object was deleted after it was read: nothing may be created for it.
+var errDeleted = errors.New("the object no longer exists")
+
+// Patch writes metadata and spec of the reconciled object, if change modifies them. The API server rejects the write if the cache was stale.
+// After an error, obj is restored, so that status does not report what was not written.
+func Patch[O client.Object](ctx context.Context, c client.Client, obj O, change func()) error {
+	original := obj.DeepCopyObject().(O)
+	if change(); equality.Semantic.DeepEqual(original, obj) {
+		return nil
+	}
+	wanted := obj.DeepCopyObject().(O)
+	overwrite(obj, original)
+	if err := c.Patch(ctx, wanted, client.MergeFromWithOptions(original, client.MergeFromWithOptimisticLock{})); err != nil {
+		if apierrors.IsNotFound(err) {
+			return errDeleted
+		}
+		return fmt.Errorf("writing metadata or spec: %w", markStale(err))
+	}
+	overwrite(obj, wanted)
+	return nil
+}
+
+// overwrite copies the content of one object to another.
+func overwrite[O client.Object](obj, state O) {
+	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(state).Elem())
 }

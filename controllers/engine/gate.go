@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/claim"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
@@ -19,7 +20,7 @@ type Gate interface {
 	// Check returns the decision about an object. It writes nothing.
 	Check(ctx context.Context, obj Object) (GateDecision, error)
 	// BlockOf returns why the owner of a WorkspaceTemplateApply must not use it; nil if it may.
-	BlockOf(apply *infrav1.WorkspaceTemplateApply) *Block
+	BlockOf(apply *infrav1.WorkspaceTemplateApply) *desired.Blocked
 	// Evidence returns why a WorkspaceTemplateApply may belong to an owner, if the owner itself has no evidence.
 	Evidence(want claim.Expectation, owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) []claim.Evidence
 	// Origin returns what created a WorkspaceTemplateApply, if its Workspace may be older than its records; empty otherwise.
@@ -33,15 +34,15 @@ type Gate interface {
 // GateDecision is the decision of a Gate about an object. The zero value is that of an object that may be written.
 type GateDecision struct {
 	// Block is why nothing of the object is created, changed or deleted; nil if it may be.
-	Block *Block
+	Block *desired.Blocked
 	// BlockMissing returns the Block of an object whose cluster-wide Workspace, or WorkspaceTemplateApply, does not exist; BlockConflict that of an
 	// owner whose WorkspaceTemplateApply belongs to another object. They are nil if that is no reason for a Block.
-	BlockMissing  func(ctx context.Context) (*Block, error)
-	BlockConflict func(conflict string) *Block
+	BlockMissing  func(ctx context.Context) (*desired.Blocked, error)
+	BlockConflict func(conflict string) *desired.Blocked
 	// BlockUnclaimed is the Block of an object that is being deleted, if its Workspace exists and was created for no object.
-	BlockUnclaimed *Block
+	BlockUnclaimed *desired.Blocked
 	// BlockFor returns the Block of a template with these users; nil if the users do not matter.
-	BlockFor func(users []*infrav1.WorkspaceTemplateApply) *Block
+	BlockFor func(users []*infrav1.WorkspaceTemplateApply) *desired.Blocked
 	// Inherited is true if the controller of this version has not computed the status of the object.
 	Inherited bool
 	// Advice replaces the advice to recreate the object, whose cloud resources exist; empty if that is right.
@@ -56,9 +57,6 @@ type GateDecision struct {
 	// Correct changes recorded values before the status is computed; nil if all are right.
 	Correct func(obj Object)
 }
-
-// Block is why an object must not be written. Only its status reports that.
-type Block struct{ Reason, Message string }
 
 // Situation of an object that decides whether its status is kept.
 type Situation struct {
@@ -88,7 +86,7 @@ const (
 )
 
 // Decision returns DecisionCondition; block is nil if everything is decided.
-func Decision(block *Block) Condition {
+func Decision(block *desired.Blocked) Condition {
 	if block == nil {
 		return False(DecisionCondition, infrav1.AdoptionNotRequiredReason, "")
 	}
@@ -114,7 +112,7 @@ type OpenGate struct{}
 func (OpenGate) Check(context.Context, Object) (GateDecision, error) { return GateDecision{}, nil }
 
 // BlockOf implements Gate.
-func (OpenGate) BlockOf(*infrav1.WorkspaceTemplateApply) *Block { return nil }
+func (OpenGate) BlockOf(*infrav1.WorkspaceTemplateApply) *desired.Blocked { return nil }
 
 // Evidence implements Gate.
 func (OpenGate) Evidence(claim.Expectation, metav1.Object, *infrav1.WorkspaceTemplateApply) []claim.Evidence {

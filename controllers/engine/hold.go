@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -40,9 +39,7 @@ func (e Engine) deletedDefinition(ctx context.Context, obj client.Object) (delet
 	own, _ := meta.UnsafeGuessKindToResource(gvk)
 	clusters := schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "clusters"}
 	for _, resource := range []schema.GroupResource{own.GroupResource(), clusters} {
-		definition := &metav1.PartialObjectMetadata{}
-		definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-		found, err := Get(ctx, e.Uncached, client.ObjectKey{Name: resource.String()}, definition)
+		found, err := Get(ctx, e.Uncached, client.ObjectKey{Name: resource.String()}, Metadata("CustomResourceDefinition"))
 		if err != nil {
 			return nil, fmt.Errorf("reading CustomResourceDefinition %s: %w", resource, err)
 		}
@@ -57,45 +54,38 @@ func (e Engine) deletedDefinition(ctx context.Context, obj client.Object) (delet
 	return deleted, nil
 }
 
-// Hold is why the deletion of an object does not continue.
-type Hold struct {
-	Reason, Message string
-	// outcome ends the reconcile; nil when a watch causes the next one.
-	outcome error
-}
-
-// deletionHeld returns why nothing of an object may be deleted although it is being deleted; nil when nothing holds the deletion.
-func (e Engine) deletionHeld(ctx context.Context, obj Object) (*Hold, error) {
+// deletionHeld returns why nothing of an object may be deleted although it is being deleted, and what ends the reconcile then; nil when nothing holds
+// the deletion, or a watch causes the next reconcile.
+func (e Engine) deletionHeld(ctx context.Context, obj Object) (held *desired.Blocked, wait, err error) {
 	if obj.GetDeletionTimestamp().IsZero() {
-		return nil, nil
+		return nil, nil, nil
 	}
 	definition, err := e.deletedDefinition(ctx, obj)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case definition != nil && !desired.AllowsDelete(definition):
-		return &Hold{
-			Reason: infrav1.DefinitionDeletingReason,
-			Message: fmt.Sprintf("CustomResourceDefinition %s is being deleted, so nothing is destroyed. %s set the annotation %s of the definition to \"true\": %s",
-				definition.Name, desired.HowToKeep, naming.AllowDeleteAnnotation, desired.DeletionContinues),
-			outcome: Wait("the deletion of CustomResourceDefinition "+definition.Name+" to be allowed", definitionInterval),
-		}, nil
-	case IsDeletionProtected(obj):
-		protected := desired.DeletionProtected("")
-		return &Hold{Reason: protected.Reason, Message: protected.Message}, nil
+		return &desired.Blocked{Reason: infrav1.DefinitionDeletingReason, Message: fmt.Sprintf(
+			"CustomResourceDefinition %s is being deleted, so nothing is destroyed. %s set the annotation %s of the definition to \"true\": %s",
+			definition.Name, desired.HowToKeep, naming.AllowDeleteAnnotation, desired.DeletionContinues,
+		)}, Wait("the deletion of CustomResourceDefinition "+definition.Name+" to be allowed", definitionInterval), nil
+	case desired.IsDeletionProtected(obj):
+		return desired.DeletionProtected(""), nil, nil
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 // HeldByClusters returns why nothing of a CAPTCluster or a CAPTControlPlane that is being deleted may be destroyed: a Cluster that is not being
 // deleted refers to it. It is nil if nothing holds the deletion, and if the definition of the object is deleted with the permission of a user.
-func (e Engine) HeldByClusters(ctx context.Context, obj Object) (*Hold, error) {
+func (e Engine) HeldByClusters(ctx context.Context, obj Object) (*desired.Blocked, error) {
 	const name = "this object"
 	held, err := HeldByClusters(ctx, e.Client, obj, name)
-	if held == nil && err == nil && e.Uncached != nil && mayBeHeld(obj) {
+	// Before anything of it is destroyed, the API server confirms that no Cluster holds the deletion: the caches are not synchronized.
+	confirm := e.Uncached != nil && !obj.GetDeletionTimestamp().IsZero() && !DeletionContinues(obj) && !desired.AllowsDelete(obj)
+	if held == nil && err == nil && confirm {
 		var clusters []*clusterv1.Cluster
 		clusters, err = referringClusters(ctx, e.Uncached, obj)
-		held = heldByClusters(clusters, name)
+		held = desired.HeldByClusters(clusters, name)
 	}
 	if held == nil || err != nil {
 		return nil, err
@@ -104,12 +94,6 @@ func (e Engine) HeldByClusters(ctx context.Context, obj Object) (*Hold, error) {
 		return nil, err
 	}
 	return held, nil
-}
-
-// mayBeHeld reports whether the API server must confirm that no Cluster holds the deletion of an object: before anything of it is destroyed. The
-// caches of Clusters and of their objects are not synchronized.
-func mayBeHeld(obj Object) bool {
-	return !obj.GetDeletionTimestamp().IsZero() && !DeletionContinues(obj) && !desired.AllowsDelete(obj)
 }
 
 // DeletionContinues reports whether an object is being deleted and reports that nothing holds that. A paused object reports only the pause.
@@ -122,12 +106,12 @@ func DeletionContinues(obj Object) bool {
 }
 
 // HeldByClusters is Engine.HeldByClusters for an object that another one controls, from the cache. name is how the message names the object.
-func HeldByClusters(ctx context.Context, cached client.Reader, object client.Object, name string) (*Hold, error) {
+func HeldByClusters(ctx context.Context, cached client.Reader, object client.Object, name string) (*desired.Blocked, error) {
 	if object.GetDeletionTimestamp().IsZero() || desired.AllowsDelete(object) {
 		return nil, nil
 	}
 	clusters, err := ReferringClusters(ctx, cached, object)
-	return heldByClusters(clusters, name), err
+	return desired.HeldByClusters(clusters, name), err
 }
 
 // ClusterConflict returns the condition that is True while more than one Cluster refers to an object.
@@ -144,23 +128,9 @@ func ClusterConflict(clusters []*clusterv1.Cluster) Condition {
 		strings.Join(names, ", ")))
 }
 
-// heldByClusters returns the hold of desired.HeldByClusters.
-func heldByClusters(clusters []*clusterv1.Cluster, name string) *Hold {
-	if held := desired.HeldByClusters(clusters, name); held != nil {
-		return &Hold{Reason: held.Reason, Message: held.Message}
-	}
-	return nil
-}
-
-// IsDeletionProtected reports whether an object is protected from deletion by its spec.
-func IsDeletionProtected(obj client.Object) bool {
-	owner, ok := obj.(interface{ IsDeletionProtected() bool })
-	return ok && owner.IsDeletionProtected()
-}
-
 // holdDeletion ends the reconcile of an object that is being deleted by mistake: it reports that, and neither deletes what the object controls
 // nor removes a finalizer.
-func holdDeletion[O Object, F, P any](ctx context.Context, e Engine, obj O, held *Hold, phases Phases[O, F, P]) error {
+func holdDeletion[O Object, F, P any](ctx context.Context, e Engine, obj O, held *desired.Blocked, wait error, phases Phases[O, F, P]) error {
 	before := obj.DeepCopyObject().(O)
 	Set(obj, True(infrav1.DeletingCondition, held.Reason, held.Message))
 	if conditions.Has(obj, infrav1.ReadyCondition) {
@@ -169,5 +139,5 @@ func holdDeletion[O Object, F, P any](ctx context.Context, e Engine, obj O, held
 	if err := writeStatus(ctx, e, before, obj, phases); err != nil {
 		return fmt.Errorf("writing status: %w", err)
 	}
-	return held.outcome
+	return wait
 }

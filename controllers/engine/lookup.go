@@ -6,15 +6,20 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/claim"
@@ -30,23 +35,31 @@ func Get[O client.Object](ctx context.Context, reader client.Reader, key client.
 	return obj, nil
 }
 
-// OwnerCluster reads the Cluster that owns an object; nil when there is none. The caches of Clusters and of their objects are not synchronized,
-// so a Cluster that is not in the cache is read from the API server before it counts as deleted.
-func OwnerCluster(ctx context.Context, cached client.Client, uncached client.Reader, object metav1.ObjectMeta) (*clusterv1.Cluster, error) {
-	cluster, err := util.GetOwnerCluster(ctx, cached, object)
-	if !Absent(err) {
-		return cluster, err
-	}
-	return util.GetOwnerCluster(ctx, readThrough{Client: cached, uncached: uncached}, object)
+// OwnerCluster reads the Cluster that owns an object; nil when there is none.
+func OwnerCluster(ctx context.Context, cached client.Client, uncached client.Reader, object metav1.Object) (*clusterv1.Cluster, error) {
+	return clusterOf(ctx, util.GetOwnerCluster, cached, uncached, object)
 }
 
-// LabeledCluster reads the Cluster that the label of an object names, with the same check as OwnerCluster.
-func LabeledCluster(ctx context.Context, cached client.Client, uncached client.Reader, object metav1.ObjectMeta) (*clusterv1.Cluster, error) {
-	cluster, err := util.GetClusterFromMetadata(ctx, cached, object)
-	if !Absent(err) {
-		return cluster, err
+// LabeledCluster reads the Cluster that the label of an object names; nil when there is none.
+func LabeledCluster(ctx context.Context, cached client.Client, uncached client.Reader, object metav1.Object) (*clusterv1.Cluster, error) {
+	return clusterOf(ctx, util.GetClusterFromMetadata, cached, uncached, object)
+}
+
+// clusterOf reads a Cluster. The caches of Clusters and of their objects are not synchronized, so one that is not in the cache is read from the API
+// server before it counts as deleted.
+func clusterOf(ctx context.Context, get func(context.Context, client.Client, metav1.ObjectMeta) (*clusterv1.Cluster, error), cached client.Client, uncached client.Reader, object metav1.Object) (*clusterv1.Cluster, error) {
+	of := metav1.ObjectMeta{Namespace: object.GetNamespace(), Labels: object.GetLabels(), OwnerReferences: object.GetOwnerReferences()}
+	cluster, err := get(ctx, cached, of)
+	if Absent(err) {
+		cluster, err = get(ctx, readThrough{Client: cached, uncached: uncached}, of)
 	}
-	return util.GetClusterFromMetadata(ctx, readThrough{Client: cached, uncached: uncached}, object)
+	switch {
+	case Absent(err), errors.Is(err, util.ErrNoCluster):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the Cluster: %w", err)
+	}
+	return cluster, nil
 }
 
 // ReferringClusters returns the Clusters that refer to a CAPTCluster or a CAPTControlPlane, sorted by name. cached has claim.ClusterIndex.
@@ -86,11 +99,46 @@ func (c readThrough) Get(ctx context.Context, key client.ObjectKey, object clien
 // Absent reports whether an error means that an object does not exist.
 func Absent(err error) bool { return apierrors.IsNotFound(err) }
 
+// Metadata returns an empty object for the metadata of a kind of the core API, or of CustomResourceDefinition.
+func Metadata(kind string) *metav1.PartialObjectMetadata {
+	version := corev1.SchemeGroupVersion
+	if kind == "CustomResourceDefinition" {
+		version = apiextensionsv1.SchemeGroupVersion
+	}
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(version.WithKind(kind))
+	return object
+}
+
+// Requests returns requests for the objects of a list that match; nil means all. list is an empty list of their kind.
+func Requests(ctx context.Context, reader client.Reader, list client.ObjectList, matches func(client.Object) bool, options ...client.ListOption) []ctrl.Request {
+	return RequestsFor(ctx, reader, list, func(object client.Object) []ctrl.Request {
+		if matches != nil && !matches(object) {
+			return nil
+		}
+		return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}
+	}, options...)
+}
+
+// RequestsFor returns the requests that each object of a list causes. An error is logged only: a watch cannot return it.
+func RequestsFor(ctx context.Context, reader client.Reader, list client.ObjectList, of func(client.Object) []ctrl.Request, options ...client.ListOption) (requests []ctrl.Request) {
+	// The objects are only read, so the cache need not copy them.
+	err := reader.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...)
+	if err == nil {
+		err = meta.EachListItem(list, func(item runtime.Object) error {
+			requests = append(requests, of(item.(client.Object))...)
+			return nil
+		})
+	}
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the objects to reconcile", "list", fmt.Sprintf("%T", list), "options", options)
+	}
+	return requests
+}
+
 // NamespaceLabels reads the labels of a namespace; nil when it does not exist.
 func NamespaceLabels(ctx context.Context, reader client.Reader, name string) (labels.Set, error) {
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	found, err := Get(ctx, reader, client.ObjectKey{Name: name}, object)
+	found, err := Get(ctx, reader, client.ObjectKey{Name: name}, Metadata("Namespace"))
 	if err != nil || found == nil {
 		return nil, err
 	}

@@ -7,12 +7,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/ssa"
+	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
 // waitError ends a reconcile that is repeated after a while.
@@ -47,16 +56,12 @@ func (e *staleError) Unwrap() error { return e.error }
 // markStale marks the conflict of a write to the reconciled object. No other conflict is marked: no watch reports that a
 // ResourceQuota is contended, or that another object was replaced.
 func markStale(err error) error {
-	if apierrors.IsConflict(err) && !isQuotaConflict(err) {
+	var status apierrors.APIStatus
+	ofQuota := errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "resourcequotas"
+	if apierrors.IsConflict(err) && !ofQuota { // The API server updates a ResourceQuota on behalf of a write.
 		return &staleError{err}
 	}
 	return err
-}
-
-// isQuotaConflict reports whether a conflict is on a ResourceQuota, which the API server updates on behalf of a write.
-func isQuotaConflict(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "resourcequotas"
 }
 
 // isRetriable reports whether an error, or one of those joined in it, is retried by the work queue.
@@ -122,4 +127,71 @@ func resultOf(ctx context.Context, err error) (ctrl.Result, error) {
 	}
 	ctrl.LoggerFrom(ctx).V(4).Info("The object changed after it was read", "error", err.Error())
 	return ctrl.Result{}, nil
+}
+
+// firstRefusal returns the first response in an error by which the API server refused a request, and the error that describes the request; nil
+// when there is none. Refusals that end by themselves do not count.
+func firstRefusal(err error) (apierrors.APIStatus, error) {
+	refusals := []int32{http.StatusBadRequest, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}
+	switch e := err.(type) { //nolint:errorlint // The errors of the tree are checked one by one.
+	case apierrors.APIStatus:
+		if slices.Contains(refusals, e.Status().Code) && !endsByItself(err) {
+			return e, err
+		}
+	case interface{ Unwrap() error }:
+		if answer, found := firstRefusal(e.Unwrap()); found != nil {
+			return answer, err
+		}
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			if answer, found := firstRefusal(part); found != nil {
+				return answer, found
+			}
+		}
+	}
+	return nil, nil
+}
+
+// IsRefusal reports whether the API server refuses a request until something else changes. An object that would exceed the limit of etcd is an
+// internal error.
+func IsRefusal(err error) bool {
+	answer, _ := firstRefusal(err)
+	return answer != nil || err != nil && strings.Contains(err.Error(), "etcdserver: request is too large")
+}
+
+// endsByItself recognizes refusals in a namespace that is being deleted, and of admission that does not know a new version of a
+// kind yet.
+func endsByItself(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || ssa.IsUnknownOwnerVersion(err)
+}
+
+// reportRefusal reports a refused write: in the condition Deleting of an object that is being deleted, otherwise in the summary
+// condition, or in DecisionCondition if the gate keeps the summary. A condition that quotes the API server's answer already is kept.
+func (e Engine) reportRefusal(obj Object, summary string, actErr error) {
+	answer, err := firstRefusal(actErr)
+	if err == nil {
+		return
+	}
+	message := "the API server rejected a request of CAPT: " + failure.OneLine(err.Error()) +
+		". Check admission policies, webhooks, quotas and the RBAC rules of CAPT's service account. CAPT retries"
+	if !obj.GetDeletionTimestamp().IsZero() {
+		Set(obj, True(infrav1.DeletingCondition, infrav1.WriteRefusedReason, message))
+		if conditions.Has(obj, infrav1.ReadyCondition) {
+			Set(obj, False(infrav1.ReadyCondition, infrav1.DeletingReason, message))
+		}
+		return
+	}
+	text := answer.Status().Message
+	reported := func(c metav1.Condition) bool {
+		return c.Status != metav1.ConditionTrue && (strings.Contains(c.Message, text) || strings.Contains(c.Message, failure.OneLine(text)))
+	}
+	switch {
+	case slices.ContainsFunc(obj.GetConditions(), reported):
+	case e.Gate.KeepsSummary(obj, summary):
+		Set(obj, Unknown(DecisionCondition, infrav1.WriteRefusedReason, message))
+	case summary == infrav1.ReadyCondition:
+		Set(obj, False(summary, infrav1.WriteRefusedReason, message))
+	default:
+		Set(obj, Unknown(summary, infrav1.WriteRefusedReason, message))
+	}
 }

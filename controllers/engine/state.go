@@ -33,7 +33,6 @@ type StateCache struct {
 	objects sync.Map // client.ObjectKey to *objectState
 }
 
-// objectState is the state of one object.
 type objectState struct {
 	sync.Mutex
 	// version is the resource version after the last read or write of this process, at its time.
@@ -129,7 +128,6 @@ func (c *StateCache) remainingDelay(key client.ObjectKey, delay time.Duration) t
 	return delay - c.clock().Since(state.delayedSince)
 }
 
-// clearRefusal records that the API server no longer refuses a request.
 func (c *StateCache) clearRefusal(key client.ObjectKey) {
 	state := c.lockedState(key)
 	defer state.Unlock()

@@ -70,7 +70,7 @@ func TestProfilesAreKeptWhileTheClusterIsUnknown(t *testing.T) {
 	assert.True(t, env.held())
 	assert.Equal(t, []string{"a"}, statuses(*env.planOf(&f, PlanInput{})))
 
-	env.Cached = newClient(env.controlPlane)
+	env.Client = newClient(env.controlPlane)
 	f, err = env.ObserveExisting(ctx, env.controlPlane)
 	require.NoError(t, err)
 	env.act(env.planOf(&f, PlanInput{}))
@@ -93,7 +93,7 @@ func TestTheFinalizerIsKeptForProfilesThatAreNotInTheCache(t *testing.T) {
 	for name, deleted := range map[string]builder.Option{"taken out of spec": builder.With(func(*controlplanev1.CAPTControlPlane) {}), "deleted": builder.Deleting()} {
 		t.Run(name, func(t *testing.T) {
 			env := newEnvironment(t, builder.CAPTControlPlane("demo", builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), deleted), owned("demo-a-fargate-apply", "a"))
-			env.Cached = newClient(env.controlPlane)
+			env.Client = newClient(env.controlPlane)
 			assert.Len(t, env.plan(cluster()).Obsolete, 1)
 		})
 	}
@@ -106,11 +106,11 @@ func TestADeletedControlPlaneListsItsOwnProfilesOnly(t *testing.T) {
 		owned("demo-a-fargate-apply", "a", builder.WithLabel(clusterv1.ClusterNameLabel, "demo")), owned("demo-b-fargate-apply", "b"))
 	for i := range 100 {
 		name := fmt.Sprintf("prod-%d-fargate-apply", i)
-		require.NoError(t, env.Cached.Create(ctx, owned(name, "a", builder.WithUID(types.UID(name)), builder.WithLabel(clusterv1.ClusterNameLabel, "prod"),
+		require.NoError(t, env.Client.Create(ctx, owned(name, "a", builder.WithUID(types.UID(name)), builder.WithLabel(clusterv1.ClusterNameLabel, "prod"),
 			alone, builder.OwnedBy(builder.CAPTControlPlane("prod")))))
 	}
 	sent := 0
-	env.Uncached = interceptor.NewClient(env.Cached.(client.WithWatch), interceptor.Funcs{
+	env.Uncached = interceptor.NewClient(env.Client.(client.WithWatch), interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			err := c.List(ctx, list, opts...)
 			sent += meta.LenList(list)

@@ -7,18 +7,25 @@
 package fargate
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 )
@@ -86,11 +93,7 @@ func isDestroying(apply *infrav1.WorkspaceTemplateApply) bool {
 }
 
 // Reader reads Fargate profiles.
-type Reader struct {
-	Cached   client.Client
-	Uncached client.Reader
-	Gate     engine.Gate
-}
+type Reader struct{ *owner.Reconciler }
 
 // ObserveSpec reads the profiles of spec once their EKS cluster is known, and adds them to the existing ones.
 func (r Reader) ObserveSpec(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, cluster Cluster, f *Facts) (err error) {
@@ -99,8 +102,7 @@ func (r Reader) ObserveSpec(ctx context.Context, controlPlane *controlplanev1.CA
 		spec := &controlPlane.Spec.FargateProfiles[i]
 		want, ref := desired.ExpectationOfFargateProfile(cluster.Name, cluster.EKSName, spec)
 		// Confirm with the API server only if the profile may be created: the cluster is up to date, and Terraform creates no other profile.
-		reader := owner.Reader{Cached: r.Cached, Uncached: r.Uncached, Gate: r.Gate, Confirm: cluster.UpToDate && !f.busy()}
-		if f.Profiles[i].Apply, err = reader.Observe(ctx, controlPlane, ref, want); err != nil {
+		if f.Profiles[i].Apply, err = r.Reader(engine.GateDecision{}, cluster.UpToDate && !f.busy()).Observe(ctx, controlPlane, ref, want); err != nil {
 			return fmt.Errorf("reading Fargate profile %s: %w", spec.Name, err)
 		}
 	}
@@ -111,9 +113,144 @@ func (r Reader) ObserveSpec(ctx context.Context, controlPlane *controlplanev1.CA
 	if err != nil || !pending {
 		return err
 	}
-	key := client.ObjectKey{Namespace: controlPlane.Namespace, Name: cluster.VPCSecretName}
-	if f.VPCSecret, err = engine.Get(ctx, r.Uncached, key, &corev1.Secret{}); err != nil {
-		return fmt.Errorf("reading Secret %s: %w", key.Name, err)
+	f.VPCSecret, err = r.ReadSecret(ctx, controlPlane.Namespace, cluster.VPCSecretName)
+	return err
+}
+
+// ControllerIndex finds the WorkspaceTemplateApplies of Fargate profiles by the UID of their control plane.
+const ControllerIndex = "fargateProfileOf"
+
+// IndexController is the function of ControllerIndex.
+func IndexController(object client.Object) []string {
+	controller := metav1.GetControllerOf(object)
+	if controller == nil || object.GetLabels()[naming.SerializeLabel] != naming.FargateProfilesGroup {
+		return nil
+	}
+	return []string{string(controller.UID)}
+}
+
+// ObserveExisting reads the profiles that exist: those of spec, in its order, and obsolete ones. Before the finalizer can be removed, it reads
+// from the API server, because the cache may not have a profile that was just created.
+func (r Reader) ObserveExisting(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane) (f Facts, err error) {
+	applies, err := r.controlled(ctx, controlPlane)
+	if err != nil {
+		return f, fmt.Errorf("listing the WorkspaceTemplateApplies of Fargate profiles: %w", err)
+	}
+	deleted, existing := !controlPlane.DeletionTimestamp.IsZero(), map[string]*infrav1.WorkspaceTemplateApply{}
+	for i := range applies {
+		apply := &applies[i]
+		switch {
+		case !metav1.IsControlledBy(apply, controlPlane):
+		case deleted || !specHasProfileOf(controlPlane, apply):
+			f.Obsolete = append(f.Obsolete, Profile{Name: profileName(apply), Apply: owner.Facts{Apply: apply}})
+		default:
+			existing[profileName(apply)] = apply
+		}
+	}
+	slices.SortFunc(f.Obsolete, byName)
+	for i := range controlPlane.Spec.FargateProfiles {
+		if name := controlPlane.Spec.FargateProfiles[i].Name; !deleted {
+			f.Profiles = append(f.Profiles, Profile{Name: name, Existing: existing[name]})
+		}
+	}
+	return f, r.confirmObsolete(ctx, controlPlane, &f)
+}
+
+// controlled lists the WorkspaceTemplateApplies of profiles that a control plane controls.
+func (r Reader) controlled(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane) ([]infrav1.WorkspaceTemplateApply, error) {
+	var list infrav1.WorkspaceTemplateApplyList
+	inNamespace := client.InNamespace(controlPlane.Namespace)
+	if err := r.Client.List(ctx, &list, inNamespace, client.MatchingFields{ControllerIndex: string(controlPlane.UID)}); err != nil {
+		return nil, err
+	}
+	unused := len(controlPlane.Spec.FargateProfiles)+len(list.Items) == 0
+	if !controllerutil.ContainsFinalizer(controlPlane, controlplanev1.FargateProfileFinalizer) || !unused && controlPlane.DeletionTimestamp.IsZero() {
+		return list.Items, nil
+	}
+	// Select by the labels that they were created with: a namespace may have many clusters, and the response has whole objects.
+	var live infrav1.WorkspaceTemplateApplyList
+	err := r.Uncached.List(ctx, &live, inNamespace, labelsOf(controlPlane))
+	return merged(live.Items, list.Items), err
+}
+
+func labelsOf(controlPlane *controlplanev1.CAPTControlPlane) client.MatchingLabels {
+	labels := client.MatchingLabels{naming.SerializeLabel: naming.FargateProfilesGroup}
+	if cluster := controlPlane.Labels[clusterv1.ClusterNameLabel]; cluster != "" {
+		labels[clusterv1.ClusterNameLabel] = cluster
+	}
+	return labels
+}
+
+// merged adds objects from the cache that the API server did not return, because another client may have changed their labels.
+func merged(live, cached []infrav1.WorkspaceTemplateApply) []infrav1.WorkspaceTemplateApply {
+	for i := range cached {
+		if !slices.ContainsFunc(live, func(a infrav1.WorkspaceTemplateApply) bool { return a.UID == cached[i].UID }) {
+			live = append(live, cached[i])
+		}
+	}
+	return live
+}
+
+// ObserveOrphans adds the profiles of a control plane in deletion that it does not control: profiles that spec refers to and that were never
+// written, and profiles that lost their owner reference because the control plane was deleted with propagationPolicy Orphan. EKS does not
+// delete a cluster with profiles, and no other controller would delete them.
+func (r Reader) ObserveOrphans(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, eksName string, f *Facts) error {
+	if controlPlane.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	for i := range controlPlane.Spec.FargateProfiles {
+		spec := &controlPlane.Spec.FargateProfiles[i]
+		want, ref := desired.ExpectationOfFargateProfile(controlPlane.Labels[clusterv1.ClusterNameLabel], eksName, spec)
+		known := slices.ContainsFunc(f.Obsolete, func(p Profile) bool { return p.Apply.Apply.Name == ref.Name })
+		if known || ref.Name == "" {
+			continue
+		}
+		apply, err := r.Reader(engine.GateDecision{}, false).Observe(ctx, controlPlane, ref, want)
+		if err != nil {
+			return fmt.Errorf("reading Fargate profile %s: %w", spec.Name, err)
+		}
+		if found := apply.Apply; found != nil && (spec.WorkspaceTemplateApplyRef.IsDefined() || found.Labels[naming.SerializeLabel] == naming.FargateProfilesGroup || metav1.IsControlledBy(found, controlPlane)) {
+			f.Obsolete = append(f.Obsolete, Profile{Name: spec.Name, Apply: apply})
+		}
+	}
+	slices.SortFunc(f.Obsolete, byName)
+	return nil
+}
+
+func byName(a, b Profile) int {
+	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Apply.Apply.Name, b.Apply.Apply.Name))
+}
+
+// confirmObsolete reads the control plane from the API server before a profile is deleted because spec does not have it. The caches of a new
+// leader may already have a profile that its predecessor created, and still have the spec from before the profile was added. No check is needed while the control plane is being deleted, which cannot
+// be reverted.
+func (r Reader) confirmObsolete(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
+	notDeleted := func(p Profile) bool { return p.Apply.Apply.DeletionTimestamp.IsZero() }
+	if !controlPlane.DeletionTimestamp.IsZero() || !slices.ContainsFunc(f.Obsolete, notDeleted) {
+		return nil
+	}
+	live, err := engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(controlPlane), &controlplanev1.CAPTControlPlane{})
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading the control plane: %w", err)
+	case live == nil || live.UID != controlPlane.UID || live.Generation != controlPlane.Generation:
+		return apierrors.NewConflict(controlplanev1.GroupVersion.WithResource("captcontrolplanes").GroupResource(), controlPlane.Name,
+			errors.New("spec changed after the cache was read")) // The event of the change causes the next reconcile.
 	}
 	return nil
+}
+
+// specHasProfileOf reports whether spec has the profile of a WorkspaceTemplateApply. One without a profile name is kept.
+func specHasProfileOf(controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) bool {
+	name := apply.Spec.Variables[naming.ProfileVariable]
+	return name == "" || slices.ContainsFunc(controlPlane.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool {
+		return p.Name == name || p.WorkspaceTemplateApplyRef.Name == apply.Name
+	})
+}
+
+func profileName(apply *infrav1.WorkspaceTemplateApply) string {
+	if name := apply.Spec.Variables[naming.ProfileVariable]; name != "" {
+		return name
+	}
+	return apply.Name
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -63,7 +64,7 @@ func newEnvironment(t *testing.T, controlPlane *controlplanev1.CAPTControlPlane,
 	c := newClient(append(objects, controlPlane)...)
 	live := &controlplanev1.CAPTControlPlane{}
 	require.NoError(t, c.Get(ctx, client.ObjectKeyFromObject(controlPlane), live))
-	return &environment{T: t, Reader: Reader{Cached: c, Uncached: c, Gate: engine.OpenGate{}}, controlPlane: live}
+	return &environment{T: t, Reader: Reader{&owner.Reconciler{Engine: engine.Engine{Client: c, Gate: engine.OpenGate{}}, Uncached: c}}, controlPlane: live}
 }
 
 func cluster() Cluster {
@@ -101,7 +102,7 @@ func (env *environment) planOf(f *Facts, in PlanInput) *Plan {
 
 func (env *environment) act(p *Plan) {
 	env.Helper()
-	require.NoError(env, p.Act(ctx, env.Cached))
+	require.NoError(env, p.Act(ctx, env.Client))
 }
 
 // alone is a WorkspaceTemplateApply without an owner.
@@ -114,7 +115,7 @@ func (env *environment) make(cluster Cluster) {
 		env.act(env.plan(cluster))
 		for _, apply := range env.applies() {
 			builder.UpToDate(nil)(&apply)
-			require.NoError(env, env.Cached.Update(ctx, &apply))
+			require.NoError(env, env.Client.Update(ctx, &apply))
 		}
 	}
 }
@@ -122,7 +123,7 @@ func (env *environment) make(cluster Cluster) {
 func (env *environment) applies() (applies []infrav1.WorkspaceTemplateApply) {
 	env.Helper()
 	var list infrav1.WorkspaceTemplateApplyList
-	require.NoError(env, env.Cached.List(ctx, &list))
+	require.NoError(env, env.Client.List(ctx, &list))
 	return list.Items
 }
 
@@ -233,7 +234,7 @@ func TestNewProfilesAreCreatedOneAfterTheOther(t *testing.T) {
 
 			first := env.applies()[0]
 			state(&first)
-			require.NoError(t, env.Cached.Update(ctx, &first))
+			require.NoError(t, env.Client.Update(ctx, &first))
 			env.act(env.plan(cluster()))
 			assert.Len(t, env.applies(), 2)
 		})
@@ -243,10 +244,10 @@ func TestNewProfilesAreCreatedOneAfterTheOther(t *testing.T) {
 func TestANewProfileWaitsForOneThatIsNotInTheCache(t *testing.T) {
 	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("z", "a")), vpcSecret())
 	env.act(env.plan(cluster()))
-	live := env.Cached
-	env.Cached = newClient(env.controlPlane.DeepCopy())
+	live := env.Client
+	env.Client = newClient(env.controlPlane.DeepCopy())
 	f := env.plan(cluster())
-	env.Cached = live
+	env.Client = live
 	env.act(f)
 	assert.Len(t, env.applies(), 1)
 }

@@ -4,9 +4,13 @@
 package fargate
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
@@ -57,7 +61,8 @@ func (f *Facts) Plan(controlPlane *controlplanev1.CAPTControlPlane, in PlanInput
 		p.Profiles = append(p.Profiles, profile)
 	}
 	if in.Ready && slices.ContainsFunc(p.Profiles, func(profile PlannedProfile) bool { return profile.isPending(p.Busy) }) {
-		p.Missing = f.missingDependencies()
+		missing := []string{f.Cluster.missingConnectionKeys(), f.missingVPCSecret()}
+		p.Missing = strings.Join(slices.DeleteFunc(missing, func(s string) bool { return s == "" }), "; ")
 	}
 	return p, nil
 }
@@ -69,7 +74,6 @@ func (f *Facts) anyPending(controlPlane *controlplanev1.CAPTControlPlane) (bool,
 	return slices.ContainsFunc(p.Profiles, func(profile PlannedProfile) bool { return profile.isPending(p.Busy) }), err
 }
 
-// planProfile returns the plan for the profile with an index in spec.
 func (f *Facts) planProfile(controlPlane *controlplanev1.CAPTControlPlane, i int, in PlanInput) (PlannedProfile, error) {
 	profile, facts := &f.Profiles[i], f.Profiles[i].Apply
 	if f.Cluster == nil || in.Blocked && facts.Apply == nil { // The reference is not resolved, or does not count yet.
@@ -107,12 +111,6 @@ func (p *PlannedProfile) isPending(busy bool) bool {
 	return p.Apply.Differs && p.Apply.Apply.DeletionTimestamp.IsZero()
 }
 
-// missingDependencies describes what is missing or invalid in the connection Secret of the control plane and the Secret of the VPC; empty when
-// nothing is.
-func (f *Facts) missingDependencies() string {
-	return strings.Join(slices.DeleteFunc([]string{f.Cluster.missingConnectionKeys(), f.missingVPCSecret()}, func(s string) bool { return s == "" }), "; ")
-}
-
 func (c *Cluster) missingConnectionKeys() string {
 	if c.Connection == nil {
 		return fmt.Sprintf("Secret %s does not exist. provider-terraform writes it; see the conditions of Workspace %s", c.ConnectionName, c.Workspace)
@@ -143,4 +141,60 @@ func (f *Facts) missingVPCSecret() string {
 		return fmt.Sprintf("key %s of Secret %s does not describe a VPC: %v", terraform.OutputVPCConfig, name, err)
 	}
 	return ""
+}
+
+// Act creates, updates and deletes the profiles. A profile that cannot be written does not block the others.
+func (p *Plan) Act(ctx context.Context, c client.Client) error {
+	switch {
+	case p.Paused != "":
+		return nil
+	case len(p.Profiles)+len(p.Obsolete) == 0:
+		return ownerOf(p.controlPlane, "").Release(ctx, c)
+	}
+	if err := p.hold(ctx, c); err != nil {
+		return err
+	}
+	return errors.Join(p.deleteObsolete(ctx, c), p.writeProfiles(ctx, c))
+}
+
+// hold adds the finalizer before the first profile is created.
+func (p *Plan) hold(ctx context.Context, c client.Client) error {
+	exists := func(profile PlannedProfile) bool { return profile.Apply.Apply != nil || p.mayWrite(&profile) }
+	if !p.controlPlane.DeletionTimestamp.IsZero() || len(p.Obsolete) == 0 && !slices.ContainsFunc(p.Profiles, exists) {
+		return nil
+	}
+	return ownerOf(p.controlPlane, "").Hold(ctx, c, nil)
+}
+
+func (p *Plan) deleteObsolete(ctx context.Context, c client.Client) error {
+	var errs []error
+	for i := range p.Obsolete {
+		if apply := &p.Obsolete[i].Apply; apply.Apply.DeletionTimestamp.IsZero() {
+			errs = append(errs, owner.Delete(ctx, c, apply.Apply))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Plan) writeProfiles(ctx context.Context, c client.Client) error {
+	var errs []error
+	for i := range p.Profiles {
+		profile := &p.Profiles[i]
+		changes := p.mayWrite(profile)
+		if !changes && (profile.Apply.Differs || p.blocked() != nil) {
+			continue
+		}
+		// Without a difference, this restores lost managedFields.
+		if err := profile.Apply.Write(ctx, c); err != nil {
+			errs = append(errs, fmt.Errorf("writing Fargate profile %s: %w", profile.Name, err))
+			continue
+		}
+		p.Busy = p.Busy || changes
+	}
+	return errors.Join(errs...)
+}
+
+// mayWrite reports whether a profile is created or changed now.
+func (p *Plan) mayWrite(profile *PlannedProfile) bool {
+	return p.blocked() == nil && profile.isPending(p.Busy)
 }

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -82,7 +82,7 @@ func TestStateOfAProfile(t *testing.T) {
 		"interrupted":                             {as(shows(infrav1.CreateInterruptedReason, "look")), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure, "look"},
 		"of another owner":                        {as(owner.Facts{Conflict: "belongs to other"}), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure, "belongs to other"},
 		"refused":                                 {as(owner.Facts{Refused: assert.AnError}), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure, assert.AnError.Error()},
-		"the user must decide":                    {as(owner.Facts{Block: &engine.Block{Message: "by-hand"}}), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure, "by-hand"},
+		"the user must decide":                    {as(owner.Facts{Block: &desired.Blocked{Message: "by-hand"}}), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure, "by-hand"},
 		"being deleted by another client":         {apply: as(made(builder.Deleting())), plan: Plan{PlanInput: PlanInput{Ready: true}}, stage: deleting},
 		"being deleted, which fails":              {as(deletingBecause(infrav1.DestroyFailedReason, "AccessDenied")), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure, "AccessDenied"},
 		"being deleted, another one comes first":  {apply: as(deletingBecause(infrav1.QueuedReason, "turn")), plan: Plan{PlanInput: PlanInput{Ready: true}}, stage: deleting},
@@ -109,7 +109,7 @@ var resource = schema.GroupResource{Resource: "workspacetemplateapplies"}
 
 // answering lets the API server answer the first writes of WorkspaceTemplateApplies with an error each.
 func (env *environment) answering(errs ...error) {
-	env.Cached = interceptor.NewClient(env.Cached.(client.WithWatch), interceptor.Funcs{
+	env.Client = interceptor.NewClient(env.Client.(client.WithWatch), interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 			if len(errs) > 0 {
 				err := errs[0]
@@ -126,7 +126,7 @@ func TestARefusedProfileDoesNotBlockOthers(t *testing.T) {
 	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
 	env.answering(apierrors.NewForbidden(resource, "demo-a-fargate-apply", nil))
 	f := env.plan(cluster())
-	require.ErrorContains(t, f.Act(ctx, env.Cached), "writing Fargate profile a")
+	require.ErrorContains(t, f.Act(ctx, env.Client), "writing Fargate profile a")
 	require.Len(t, env.applies(), 1)
 	assert.Equal(t, "b", env.applies()[0].Spec.Variables["profile_name"])
 	status := f.Report(builder.Created).Statuses[0]
@@ -145,7 +145,7 @@ func TestAnErrorOfTheAPIServerIsRetried(t *testing.T) {
 			env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
 			env.answering(err)
 			f := env.plan(cluster())
-			require.ErrorIs(t, f.Act(ctx, env.Cached), err)
+			require.ErrorIs(t, f.Act(ctx, env.Client), err)
 			assert.Equal(t, creating, f.stateOf(&f.Profiles[0]).stage)
 			env.act(env.plan(cluster()))
 			assert.Len(t, env.applies(), 1)

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -50,9 +49,7 @@ func (r Reader) Observe(ctx context.Context, o *graph.Objects) error {
 		key := types.NamespacedName{Namespace: node.Namespace, Name: node.Name}
 		switch {
 		case node.Kind == graph.SecretKind && key.Namespace == o.ControlPlane.Namespace:
-			secret := &metav1.PartialObjectMetadata{}
-			secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-			found, err := engine.Get(ctx, r.Cache, key, secret)
+			found, err := engine.Get(ctx, r.Cache, key, engine.Metadata("Secret"))
 			if err != nil {
 				return fmt.Errorf("reading Secret %s: %w", key.Name, err)
 			}
@@ -183,16 +180,6 @@ func (r Reader) dependents(ctx context.Context, of *apply) (found []*apply, err 
 		found = append(found, waiting...)
 	}
 	return found, nil
-}
-
-// Waiting returns the WorkspaceTemplateApplies that wait for a Secret.
-func (r Reader) Waiting(ctx context.Context, secret client.Object) ([]*apply, error) {
-	return r.list(ctx, client.MatchingFields{index.WaitForSecret: client.ObjectKeyFromObject(secret).String()})
-}
-
-// Using returns the WorkspaceTemplateApplies that refer to a WorkspaceTemplate.
-func (r Reader) Using(ctx context.Context, template client.Object) ([]*apply, error) {
-	return r.list(ctx, client.MatchingFields{workspacetemplate.UserIndex: client.ObjectKeyFromObject(template).String()})
 }
 
 // list returns objects of the cache in a fixed order, so that a limit always cuts off the same ones. They must not be changed.

@@ -151,12 +151,6 @@ func TestRelated(t *testing.T) {
 	}
 }
 
-func TestWaiting(t *testing.T) {
-	waiting, err := Reader{Cache: managementCluster(t)}.Waiting(t.Context(), builder.SecretWith("account", nil))
-	require.NoError(t, err)
-	assert.Equal(t, []string{"demo-vpc"}, namesOf(waiting))
-}
-
 func TestChangedPassesWhatChangesAGraph(t *testing.T) {
 	ready := waiting("a", builder.UpToDate(nil))
 	for name, row := range map[string]struct {

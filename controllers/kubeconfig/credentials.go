@@ -100,7 +100,6 @@ func (a *AWS) Token(ctx context.Context, cluster, region string) (string, time.T
 	return token, at.Add(tokenLifetime), nil
 }
 
-// currentCredentials returns the credentials, and renews them when necessary.
 func (a *AWS) currentCredentials(ctx context.Context) (aws.Credentials, error) {
 	select {
 	case a.lock <- struct{}{}:

@@ -81,7 +81,6 @@ func stsHost(ctx context.Context, region string) (string, error) {
 	return endpoint.URI.Host, nil
 }
 
-// eksToken is the content of a token.
 type eksToken struct {
 	text, host string
 	// expires is when the token expires.

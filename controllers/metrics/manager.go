@@ -6,10 +6,12 @@ package metrics
 import (
 	"context"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors/version"
+	"k8s.io/apimachinery/pkg/types"
 	clientmetrics "k8s.io/client-go/tools/metrics"
 	"k8s.io/client-go/util/cert"
 )
@@ -57,4 +59,71 @@ func (c certificate) Collect(metrics chan<- prometheus.Metric) {
 
 func gauge(description *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(description, prometheus.GaugeValue, value, labels...)
+}
+
+// NewPreviews registers capt_previews{state}, a gauge: how many objects have a preview (Running), and how many wait for one to end (Waiting). Only the
+// leader has any. It panics when it is already registered.
+func NewPreviews(registry prometheus.Registerer, count func() (running, waiting int)) {
+	for _, state := range []string{"Running", "Waiting"} {
+		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "capt_previews", Help: "Number of objects with a preview, and of those that wait for one to end.", ConstLabels: prometheus.Labels{"state": state},
+		}, func() float64 {
+			running, waiting := count()
+			return float64(map[string]int{"Running": running, "Waiting": waiting}[state])
+		}))
+	}
+}
+
+// Unclaimed is capt_workspace_unclaimed_seconds{namespace,name}, a gauge: how long the manager has observed the Workspace of a
+// WorkspaceTemplateApply that provider-terraform has not reconciled yet; absent otherwise. A nil Unclaimed records nothing.
+type Unclaimed struct {
+	description *prometheus.Desc
+	since       sync.Map // types.NamespacedName to time.Time
+}
+
+// NewUnclaimed registers the metric. It panics when it is already registered.
+func NewUnclaimed(registry prometheus.Registerer) *Unclaimed {
+	m := &Unclaimed{description: prometheus.NewDesc("capt_workspace_unclaimed_seconds",
+		"How long the manager has observed a Workspace that provider-terraform has not reconciled yet.", []string{"namespace", "name"}, nil)}
+	registry.MustRegister(m)
+	return m
+}
+
+// Report records for how long a Workspace has been unclaimed; zero means that it is not.
+func (m *Unclaimed) Report(apply types.NamespacedName, unclaimed time.Duration) {
+	switch {
+	case m == nil:
+	case unclaimed > 0:
+		m.since.Store(apply, time.Now().Add(-unclaimed))
+	default:
+		m.since.Delete(apply)
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Unclaimed) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- m.description }
+
+// Collect implements prometheus.Collector.
+func (m *Unclaimed) Collect(metrics chan<- prometheus.Metric) {
+	m.since.Range(func(apply, since any) bool {
+		key := apply.(types.NamespacedName)
+		metrics <- gauge(m.description, time.Since(since.(time.Time)).Seconds(), key.Namespace, key.Name)
+		return true
+	})
+}
+
+// Kubeconfigs is capt_kubeconfig_expiry_timestamp_seconds{namespace,name}, a gauge: when the token in the kubeconfig of a CAPTControlPlane
+// expires; absent without a token. A nil Kubeconfigs records nothing.
+type Kubeconfigs struct{ expiry objectGauge }
+
+// NewKubeconfigs registers the metric. It panics when it is already registered.
+func NewKubeconfigs(registry prometheus.Registerer) *Kubeconfigs {
+	return &Kubeconfigs{newObjectGauge(registry, "capt_kubeconfig_expiry_timestamp_seconds", "Time when the token in the kubeconfig of a CAPTControlPlane expires.")}
+}
+
+// Report records when the token expires; zero means that there is none.
+func (m *Kubeconfigs) Report(controlPlane types.NamespacedName, expiry time.Time) {
+	if m != nil {
+		m.expiry.set(controlPlane, !expiry.IsZero(), float64(expiry.Unix()))
+	}
 }

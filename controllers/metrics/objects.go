@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package metrics has all metrics that CAPT adds to those of controller-runtime: every name is here, and is
+// registered once. Labels identify the object, and have no content of it.
 package metrics
 
 import (
@@ -141,7 +143,6 @@ func (m *objects) collect(s *scrape, kind string, object graphObject) {
 	}
 }
 
-// collectRollout sends the metrics of a staged rollout.
 func (m *objects) collectRollout(s *scrape, template *infrav1.WorkspaceTemplate) {
 	rollout := &template.Status.Rollout
 	if rollout.Stage == "" {

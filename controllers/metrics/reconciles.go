@@ -171,7 +171,6 @@ func (m *Reconciles) Deleted(object graph.Object, name types.NamespacedName, now
 	delete(m.objects, key)
 }
 
-// errorClass returns the class of the error of a WorkspaceTemplateApply.
 func errorClass(object graph.Object) string {
 	if apply, ok := object.(*infrav1.WorkspaceTemplateApply); ok {
 		return apply.Status.LastFailureClass

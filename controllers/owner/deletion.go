@@ -15,16 +15,20 @@ import (
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/controllers/engine"
 )
 
 // ObserveDeletion reads what the deletion of an owner depends on. profiles are the WorkspaceTemplateApplies of its Fargate profiles. CAPT creates no
 // helpers, so the cache has them all. A helper that spec refers to by mistake is not deleted.
-func (r Reader) ObserveDeletion(ctx context.Context, f *Facts, owner client.Object, ref infrav1.WorkspaceTemplateApplyReference, profiles ...*infrav1.WorkspaceTemplateApply) error {
+func (r *Reconciler) ObserveDeletion(ctx context.Context, f *Facts, owner engine.Object, ref infrav1.WorkspaceTemplateApplyReference, profiles ...*infrav1.WorkspaceTemplateApply) (err error) {
 	if owner.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
+	if f.HeldBy, err = r.HeldByClusters(ctx, owner); err != nil {
+		return err
+	}
 	var list infrav1.WorkspaceTemplateApplyList
-	if err := r.Cached.List(ctx, &list, client.InNamespace(owner.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &list, client.InNamespace(owner.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing the WorkspaceTemplateApplies that this object controls: %w", err)
 	}
 	for i := range list.Items {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capt-provider/capt/api/claim"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/builder"
@@ -39,12 +40,12 @@ func TestOnlyWhatTheOwnerControlsIsAHelper(t *testing.T) {
 			apply.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "CAPTControlPlane", Name: "demo", UID: owner.UID}}
 		})),
 	)
-	f := &Facts{}
-	require.NoError(t, Reader{Gate: engine.OpenGate{}, Cached: applies}.ObserveDeletion(ctx, f, owner, infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}))
+	f, reconciler := &Facts{}, &Reconciler{Engine: engine.Engine{Client: applies}}
+	require.NoError(t, reconciler.ObserveDeletion(ctx, f, owner, infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}))
 	assert.Empty(t, f.nextToDelete(), "the owner is not being deleted")
 
 	builder.Deleting()(owner)
-	require.NoError(t, Reader{Gate: engine.OpenGate{}, Cached: applies}.ObserveDeletion(ctx, f, owner, infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}, builder.WorkspaceTemplateApply("demo-profile")))
+	require.NoError(t, reconciler.ObserveDeletion(ctx, f, owner, infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}, builder.WorkspaceTemplateApply("demo-profile")))
 	assert.Equal(t, []string{"demo-kubeconfig-apply", "demo-spot-role-check"}, names(f.nextToDelete()))
 }
 
@@ -98,7 +99,7 @@ func TestTheDecisionNamesTheCandidates(t *testing.T) {
 	assert.Equal(t, metav1.ConditionFalse, (&Facts{}).Decision().Status)
 	for want, facts := range map[string]Facts{
 		"no WorkspaceTemplateApply matches, but status.vpc.id is set": {ProvisionedField: "status.vpc.id"},
-		"blocked": {Block: &engine.Block{Message: "blocked"}},
+		"blocked": {Block: &desired.Blocked{Message: "blocked"}},
 	} {
 		assert.Contains(t, facts.DecisionMessage(), want)
 	}

@@ -8,14 +8,69 @@ package owner
 import (
 	"context"
 	"fmt"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/claim"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/workspacetemplate"
 )
+
+// Reconciler is what the controllers of all owners have.
+type Reconciler struct {
+	engine.Engine
+	// Uncached reads Secrets, which are never cached with their values, and what must not be missed during deletion.
+	Uncached client.Reader
+	// Namespace is the only namespace in the cache; empty means all.
+	Namespace string
+}
+
+// Observed are the facts that all owners have.
+type Observed struct {
+	// GateDecision is about the owner.
+	GateDecision engine.GateDecision
+	// Cluster is nil until Cluster API has set the owner reference; Clusters refer to the owner.
+	Cluster  *clusterv1.Cluster
+	Clusters []*clusterv1.Cluster
+	// Paused is why the owner is paused; empty when it is not.
+	Paused string
+	// Apply is its WorkspaceTemplateApply, and Template the WorkspaceTemplate of that.
+	Apply    Facts
+	Template desired.TemplateFacts
+}
+
+// ObserveClusters reads the Clusters of an owner.
+func (r *Reconciler) ObserveClusters(ctx context.Context, object client.Object, v engine.GateDecision) (o Observed, err error) {
+	o.GateDecision = v
+	if o.Cluster, err = engine.OwnerCluster(ctx, r.Client, r.Uncached, object); err != nil {
+		return o, err
+	}
+	o.Paused = desired.Paused(o.Cluster, object)
+	o.Clusters, err = engine.ReferringClusters(ctx, r.Client, object)
+	return o, err
+}
+
+// ClusterName returns the name of the Cluster; the value of the label if the Cluster no longer exists.
+func (o *Observed) ClusterName(object client.Object) string {
+	if o.Cluster != nil {
+		return o.Cluster.Name
+	}
+	return object.GetLabels()[clusterv1.ClusterNameLabel]
+}
+
+// Reader returns the reader of WorkspaceTemplateApplies. Only if a missing one may be created does it confirm with the API server that it does not
+// exist.
+func (r *Reconciler) Reader(v engine.GateDecision, mayCreate bool) Reader {
+	return Reader{Cached: r.Client, Uncached: r.Uncached, Gate: r.Gate, GateDecision: v, Confirm: mayCreate}
+}
 
 // Facts are what an owner observed of its WorkspaceTemplateApply.
 type Facts struct {
@@ -24,11 +79,11 @@ type Facts struct {
 	// Helpers are the other WorkspaceTemplateApplies that the owner controls, sorted by name; read only while it is being deleted.
 	Helpers []infrav1.WorkspaceTemplateApply
 	// HeldBy is why nothing that the owner controls may be deleted, because a Cluster uses it; observed only while it is being deleted.
-	HeldBy *engine.Hold
+	HeldBy *desired.Blocked
 	// RetainConflict is why the deletion policies forbid to delete what the owner controls; read only while it is being deleted.
 	RetainConflict string
 	// Block is why the gate forbids to write the owner, or the WorkspaceTemplateApply that it refers to; nil if it does not.
-	Block *engine.Block
+	Block *desired.Blocked
 	// Held is true if there is a Block, or the owner waits for a decision about something that is not released.
 	Held bool
 	// Candidates are WorkspaceTemplateApplies that may belong to an owner without a reference.
@@ -42,6 +97,15 @@ type Facts struct {
 	Conflict string
 	// Refused is the error with which the API server refused the WorkspaceTemplateApply.
 	Refused error
+}
+
+// ReadSecret reads a Secret from the API server, because the cache has no values of Secrets; nil when it does not exist.
+func (r *Reconciler) ReadSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	found, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Secret{})
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+	}
+	return found, nil
 }
 
 // Reader reads WorkspaceTemplateApplies.
@@ -107,7 +171,6 @@ func (f *Facts) NeedsDecision() bool {
 	return f.Block != nil || len(f.Candidates) > 0 || f.ProvisionedField != ""
 }
 
-// observeReferenced reads the WorkspaceTemplateApply that an owner refers to.
 func (r Reader) observeReferenced(ctx context.Context, reader client.Reader, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation) (Facts, error) {
 	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: ref.Name}
 	apply, err := engine.Get(ctx, reader, key, &infrav1.WorkspaceTemplateApply{})
@@ -144,3 +207,34 @@ func (r Reader) factsFor(object client.Object, want claim.Expectation, apply *in
 
 // UpToDate reports whether Terraform has applied the WorkspaceTemplateApply as it is now.
 func (f *Facts) UpToDate() bool { return desired.IsUpToDate(f.Apply) }
+
+// ObserveTemplate reads the template that an object refers to, and checks which fields of the object have no effect with it.
+func (r *Reconciler) ObserveTemplate(ctx context.Context, object client.Object, ref infrav1.WorkspaceTemplateReference, fields []validation.TypedField) desired.TemplateFacts {
+	lookup := workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace}
+	key := ref.Key(object.GetNamespace())
+	template, unreadable := lookup.Permitted(ctx, key, object.GetNamespace())
+	return desired.Template(key, template, unreadable, fields)
+}
+
+// TemplateInterval is how often to read a template that blocks an object and that no watch covers.
+const TemplateInterval = time.Minute
+
+// ReportTemplates sets the condition that lists the fields without effect, and removes it when there are none.
+func ReportTemplates(object engine.Object, templates ...*desired.TemplateFacts) {
+	var found field.ErrorList
+	reason := infrav1.FieldsWithoutEffectReason
+	for _, f := range templates {
+		if f.Unreadable != nil {
+			return // The condition stays.
+		}
+		found = append(append(found, f.Restricting...), f.Others...)
+		if len(f.Restricting) > 0 {
+			reason = infrav1.FieldNotConsumedReason
+		}
+	}
+	if len(found) == 0 {
+		conditions.Delete(object, infrav1.FieldsConsumedCondition)
+		return
+	}
+	engine.Set(object, engine.False(infrav1.FieldsConsumedCondition, reason, desired.Messages(found)))
+}

@@ -335,8 +335,8 @@ func TestDeleteHasAUIDPrecondition(t *testing.T) {
 		},
 	})
 	f := &Facts{Apply: apply}
-	require.NoError(t, f.Delete(ctx, c))
+	require.NoError(t, Delete(ctx, c, f.Apply))
 	require.NotNil(t, given.Preconditions)
 	assert.Equal(t, apply.UID, *given.Preconditions.UID)
-	require.NoError(t, f.Delete(ctx, c), "one that is gone is deleted")
+	require.NoError(t, Delete(ctx, c, f.Apply), "one that is gone is deleted")
 }

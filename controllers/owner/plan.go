@@ -4,14 +4,24 @@
 package owner
 
 import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/managedfields"
 )
 
 // Step is what a reconcile does about a WorkspaceTemplateApply.
@@ -46,7 +56,6 @@ type Owner struct {
 	Creates string
 }
 
-// deleting reports whether the owner is being deleted.
 func (o Owner) deleting() bool { return !o.GetDeletionTimestamp().IsZero() }
 
 // PlanInput is what the plan depends on in addition to the facts. The owner provides it in each reconcile.
@@ -71,6 +80,33 @@ type Plan struct {
 	Desired *unstructured.Unstructured
 	// Differs is true when the WorkspaceTemplateApply has to be written.
 	Differs bool
+	// Blocked is why it is not written; nil when it may be, and for an owner without a template.
+	Blocked *engine.Condition
+	// AwaitTemplate is true while a template blocks that no watch covers: whether the owner may use it depends on the labels of its namespace, or
+	// the template is outside of the namespaces that the manager watches.
+	AwaitTemplate bool
+}
+
+// Described is an owner with a template, as package desired describes it.
+type Described interface {
+	desired.Owner
+	TemplateBlocks() bool
+}
+
+// Plan decides what to do about the WorkspaceTemplateApply of an owner, which d describes; nil without a template. conditionType is that of the condition
+// that reports why it is not written.
+func (o *Observed) Plan(in PlanInput, d Described, conditionType string) (p Plan, err error) {
+	var blocked *engine.Condition
+	if d != nil {
+		if blocked = engine.Blocking(conditionType, d.Blocked()); blocked == nil {
+			in.Want = d.Want()
+		}
+	}
+	in.Paused = o.Paused != ""
+	p, err = o.Apply.Plan(in)
+	p.Blocked = blocked
+	p.AwaitTemplate = d != nil && d.TemplateBlocks() && (o.Template.Key.Namespace != in.Owner.GetNamespace() || o.Template.Unreadable != nil)
+	return p, err
 }
 
 // Existing returns what the rules of package desired need.
@@ -130,3 +166,104 @@ func (p *Plan) policyChanged() bool {
 
 // Ready reports whether the WorkspaceTemplateApply is as the owner wants it, and Terraform has applied it.
 func (p *Plan) Ready() bool { return p.UpToDate() && !p.Differs }
+
+// Act executes the plan. prepare modifies the owner in the same patch that records the reference; it may be nil.
+func (p *Plan) Act(ctx context.Context, c client.Client, prepare func()) error {
+	switch p.Step {
+	case Hold:
+		return p.Owner.Hold(ctx, c, nil)
+	case Provision:
+		return p.provision(ctx, c, prepare)
+	case WritePolicy:
+		return p.Write(ctx, c)
+	case Destroy:
+		return p.destroy(ctx, c)
+	case Release:
+		return p.Owner.Release(ctx, c)
+	case Wait:
+	}
+	return nil
+}
+
+// Hold adds the finalizer, and modifies the owner with change in the same patch; change may be nil.
+func (o Owner) Hold(ctx context.Context, c client.Client, change func()) error {
+	return engine.Patch(ctx, c, o.Object, func() {
+		controllerutil.AddFinalizer(o.Object, o.Finalizer)
+		if change != nil {
+			change()
+		}
+	})
+}
+
+// Release removes the finalizer.
+func (o Owner) Release(ctx context.Context, c client.Client) error {
+	return engine.Patch(ctx, c, o.Object, func() { controllerutil.RemoveFinalizer(o.Object, o.Finalizer) })
+}
+
+// provision records the reference before it creates the WorkspaceTemplateApply: a crash between the two never leads to a second one.
+func (p *Plan) provision(ctx context.Context, c client.Client, prepare func()) error {
+	err := p.Owner.Hold(ctx, c, func() {
+		if !p.Owner.Ref.IsDefined() {
+			*p.Owner.Ref = infrav1.WorkspaceTemplateApplyReference{Name: p.Desired.GetName()}
+		}
+		if prepare != nil {
+			prepare()
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return p.Write(ctx, c)
+}
+
+// destroy deletes the WorkspaceTemplateApplies that are next. It writes a changed deletion policy before the deletion.
+func (p *Plan) destroy(ctx context.Context, c client.Client) error {
+	if p.OwnIsNext() && p.policyChanged() {
+		if err := p.Write(ctx, c); err != nil {
+			return err
+		}
+	}
+	for _, apply := range p.notYetDeleted() {
+		if err := Delete(ctx, c, apply); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Write applies the WorkspaceTemplateApply if it differs, and adds the result to the facts. It also restores lost managedFields.
+func (p *Plan) Write(ctx context.Context, c client.Client) error {
+	// The WorkspaceTemplateApply is Ready nevertheless.
+	lost := p.Desired != nil && p.Apply != nil && p.Apply.DeletionTimestamp.IsZero() && managedfields.Lost(p.Apply, p.Owner.FieldManager)
+	if !p.Differs && !lost {
+		return nil
+	}
+	ctrl.LoggerFrom(ctx).Info("Applying WorkspaceTemplateApply", "WorkspaceTemplateApply", klog.KObj(p.Desired), "managedFieldsLost", lost)
+	written := p.Desired.DeepCopy()
+	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(written), client.FieldOwner(p.Owner.FieldManager), client.ForceOwnership)
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
+		p.Refused = err
+	}
+	if err != nil {
+		return fmt.Errorf("applying WorkspaceTemplateApply %s: %w", p.Desired.GetName(), err)
+	}
+	if err := managedfields.Restore(ctx, c, written, p.Owner.FieldManager); err != nil {
+		return err
+	}
+	p.Apply = &infrav1.WorkspaceTemplateApply{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, p.Apply); err != nil {
+		return err
+	}
+	p.Differs = desired.Differs(p.Apply, p.Desired, p.Owner.FieldManager)
+	return nil
+}
+
+// Delete requests the deletion of a WorkspaceTemplateApply by UID, so that a new object of the same name is not affected.
+func Delete(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) error {
+	ctrl.LoggerFrom(ctx).Info("Deleting WorkspaceTemplateApply", "WorkspaceTemplateApply", klog.KObj(apply))
+	err := c.Delete(ctx, apply, client.Preconditions{UID: ptr.To(apply.UID)})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting WorkspaceTemplateApply %s: %w", apply.Name, err)
+	}
+	return nil
+}

@@ -120,7 +120,7 @@ func (f *Facts) ResourcesAbsent() bool {
 // Decision reports whether the user must decide which WorkspaceTemplateApply belongs to the owner.
 func (f *Facts) Decision() engine.Condition {
 	if message := f.DecisionMessage(); message != "" {
-		return engine.Decision(&engine.Block{Reason: engine.DecisionReason, Message: message})
+		return engine.Decision(&desired.Blocked{Reason: engine.DecisionReason, Message: message})
 	}
 	return engine.Decision(nil)
 }
@@ -158,8 +158,13 @@ func (f *Facts) DeletingCondition(conditionType, paused string) engine.Condition
 	return engine.True(conditionType, infrav1.DeletingReason, "")
 }
 
-// ReadyReason is the reason of the WorkspaceTemplateApply's Ready condition.
-func (f *Facts) ReadyReason() string { return conditions.GetReason(f.Apply, infrav1.ReadyCondition) }
+// ReadyReason is the reason of the WorkspaceTemplateApply's Ready condition; empty without one.
+func (f *Facts) ReadyReason() string {
+	if f.Apply == nil {
+		return ""
+	}
+	return conditions.GetReason(f.Apply, infrav1.ReadyCondition)
+}
 
 // Situation of the owner, for the gate.
 func (p *Plan) Situation(paused string) engine.Situation {
@@ -174,4 +179,18 @@ func (p *Plan) settling(paused string) bool {
 	}
 	unobserved := p.Apply.Status.ObservedGeneration != p.Apply.Generation
 	return unobserved || paused != "" && p.Differs // A paused owner does not write.
+}
+
+// VPCReplaced returns the condition that is True while Terraform reports another VPC than the one that the cluster was created in.
+func VPCReplaced(captCluster *infrav1.CAPTCluster) engine.Condition {
+	vpc := captCluster.Status.VPC
+	if vpc.ReplacedBy == "" {
+		return engine.False(infrav1.VPCReplacedCondition, infrav1.VPCNotReplacedReason, "")
+	}
+	return engine.True(infrav1.VPCReplacedCondition, infrav1.VPCReplacedReason, fmt.Sprintf(
+		"Terraform reports VPC %[1]s for CAPTCluster %[2]s, but the control plane was created in %[3]s and cannot move. "+
+			"Check first whether %[3]s still exists: aws ec2 describe-vpcs --vpc-ids %[3]s. "+
+			"If it exists, import it into the Terraform state before you revert the change that replaced it. "+
+			"If it does not exist, revert nothing, because Terraform would create a third VPC: recreate the control plane in %[1]s (docs/troubleshooting.md#a-replaced-vpc)",
+		vpc.ReplacedBy, captCluster.Name, vpc.ID))
 }

@@ -5,15 +5,14 @@ package owner
 
 import (
 	"context"
-	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -49,23 +48,8 @@ type Requests struct {
 }
 
 // Matching returns requests for the owners that match.
-func (r Requests) Matching(ctx context.Context, matches func(client.Object) bool, options ...client.ListOption) (requests []ctrl.Request) {
-	list := r.List.DeepCopyObject().(client.ObjectList)
-	// The objects are only read, so the cache need not copy them.
-	err := r.Client.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...)
-	if err == nil {
-		err = meta.EachListItem(list, func(item runtime.Object) error {
-			if object := item.(client.Object); matches == nil || matches(object) {
-				requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)})
-			}
-			return nil
-		})
-	}
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the owners to reconcile", "list", fmt.Sprintf("%T", list), "options", options)
-		return nil
-	}
-	return requests
+func (r Requests) Matching(ctx context.Context, matches func(client.Object) bool, options ...client.ListOption) []ctrl.Request {
+	return engine.Requests(ctx, r.Client, r.List.DeepCopyObject().(client.ObjectList), matches, options...)
 }
 
 // ReferringTo returns the owners that refer to a WorkspaceTemplateApply, which they may not control yet.
@@ -88,6 +72,13 @@ func (r Requests) blockedByPolicy(ctx context.Context, apply client.Object) []ct
 	return r.Matching(ctx, func(owner client.Object) bool {
 		return conditions.GetReason(owner.(engine.Object), infrav1.DeletingCondition) == infrav1.DeletionPolicyConflictReason
 	}, client.InNamespace(apply.GetNamespace()))
+}
+
+// NewController returns a controller of owners that reconciles those that this manager watches.
+func (r *Reconciler) NewController(ctx context.Context, mgr ctrl.Manager, object client.Object, options controller.Options) *builder.Builder {
+	log, scheme := ctrl.LoggerFrom(ctx), mgr.GetScheme()
+	watched := builder.WithPredicates(predicates.ResourceHasFilterLabel(scheme, log, r.WatchFilterValue), predicates.ResourceIsNotExternallyManaged(scheme, log))
+	return ctrl.NewControllerManagedBy(mgr).For(object, watched).WithOptions(options)
 }
 
 // Watch adds the watches that all owners need. The indexes must be registered for the kind of the owner.

@@ -86,7 +86,6 @@ func (p *state) last() *controlplanev1.OperationRecord {
 	return &p.History[len(p.History)-1]
 }
 
-// inProgress reports whether the last operation has not ended.
 func (p *state) inProgress() bool { return p.last() != nil && p.last().CompletionTime == nil }
 
 // end ends the operation in progress. A success after a failure ends the same operation: Terraform was retried.

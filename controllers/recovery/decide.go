@@ -164,7 +164,6 @@ func (d *Decision) settle(in Input) {
 	}
 }
 
-// inProgress reports whether an action has no outcome yet.
 func inProgress(s *controlplanev1.RecoveryStatus) bool {
 	return s.LastAction != "" && s.LastOutcome == ""
 }

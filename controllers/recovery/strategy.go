@@ -46,7 +46,6 @@ type policy struct {
 	advice string
 }
 
-// policyOf returns the policy for a class of errors.
 func policyOf(class failure.Class) policy {
 	reapply := []controlplanev1.RecoveryActionType{controlplanev1.RecoveryReapply}
 	switch class {
@@ -58,12 +57,11 @@ func policyOf(class failure.Class) policy {
 		return policy{advice: "Correct the WorkspaceTemplate, the variables or the ProviderConfig"}
 	case failure.ClassInterrupted:
 		return policy{actions: []controlplanev1.RecoveryActionType{controlplanev1.RecoveryClearInterruptedCreate, controlplanev1.RecoveryReapply}}
-	case failure.ClassThrottle, failure.ClassLock, failure.ClassTimeout, failure.ClassNetwork, failure.ClassUnknown:
+	case failure.ClassThrottle, failure.ClassLock, failure.ClassTimeout, failure.ClassNetwork, failure.ClassProviderPod, failure.ClassUnknown:
 	}
 	return policy{actions: reapply, providerFirst: true}
 }
 
-// maxRetries is the limit of attempts.
 func maxRetries(strategy *controlplanev1.RecoveryStrategy) int32 {
 	if strategy == nil {
 		return defaultMaxRetries

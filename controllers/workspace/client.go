@@ -1,6 +1,10 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package workspace reads and writes Workspaces of provider-terraform: apply, observe, delete. Package render renders their spec, and
+// package failure explains errors of the provider. Only these, api/terraform and the tests know Crossplane. Observing is pure.
+//
+// docs/provider-terraform.md lists the states of a Workspace of provider-terraform v0.18 to v1.1.
 package workspace
 
 import (
@@ -11,14 +15,17 @@ import (
 	"strings"
 	"sync"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -73,21 +80,16 @@ func (c *Client) Get(ctx context.Context, scope terraform.Scope, namespace, name
 		return nil, err
 	}
 	live, err := get(ctx, c.Client, scope, namespace, name)
-	if live != nil && c.written.CacheIsStale(live.object) {
+	if live != nil && c.written.CacheIsStale(live.Unstructured) {
 		return get(ctx, c.Uncached, scope, namespace, name)
 	}
 	return live, err
 }
 
-// ensureWatched checks that the kind of a scope is installed, and watches it.
 func (c *Client) ensureWatched(ctx context.Context, scope terraform.Scope) error {
 	if err := c.checkInstalled(ctx, scope); err != nil {
 		return err
 	}
-	return c.watch(ctx, scope)
-}
-
-func (c *Client) watch(ctx context.Context, scope terraform.Scope) error {
 	if err := c.Watch(ctx, scope); err != nil {
 		return fmt.Errorf("watching Workspaces: %w", err)
 	}
@@ -112,8 +114,7 @@ func (c *Client) checkInstalled(ctx context.Context, scope terraform.Scope) erro
 
 // definition is the metadata of the CRD of the Workspaces of a scope.
 func (c *Client) definition(ctx context.Context, scope terraform.Scope) (*metav1.PartialObjectMetadata, error) {
-	definition := &metav1.PartialObjectMetadata{}
-	definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	definition := engine.Metadata("CustomResourceDefinition")
 	switch err := c.Client.Get(ctx, client.ObjectKey{Name: DefinitionOf(scope)}, definition); {
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("%w: %s", ErrKindMissing, scope.GroupVersionKind())
@@ -173,7 +174,7 @@ func (c *Client) Recorded(ctx context.Context, apply *infrav1.WorkspaceTemplateA
 		if err != nil {
 			return nil, err
 		}
-		if live != nil && live.Owner(apply, rendered) == Owned {
+		if live != nil && live.Owner(apply, rendered) == render.Owned {
 			return live, nil
 		}
 		if live != nil {
@@ -254,9 +255,9 @@ func (c *Client) inOtherScope(ctx context.Context, apply *infrav1.WorkspaceTempl
 
 // Update updates the live Workspace to what was rendered, by server-side apply. The caller checks difference and owner.
 func (c *Client) Update(ctx context.Context, live *Live, rendered *render.Rendered) (*Live, error) {
-	want := rendered.For(live.object)
+	want := rendered.For(live.Unstructured)
 	// The API server refuses if the Workspace was recreated.
-	want.SetUID(live.UID())
+	want.SetUID(live.GetUID())
 	return c.apply(ctx, want)
 }
 
@@ -267,10 +268,10 @@ func (c *Client) Restore(ctx context.Context, live *Live, rendered *render.Rende
 	if err != nil {
 		return nil, err
 	}
-	if err := managedfields.Restore(ctx, c.Client, restored.object, naming.WorkspaceTemplateApplyFieldManager); err != nil {
+	if err := managedfields.Restore(ctx, c.Client, restored.Unstructured, naming.WorkspaceTemplateApplyFieldManager); err != nil {
 		return nil, err
 	}
-	c.written.Record(restored.object)
+	c.written.Record(restored.Unstructured)
 	return restored, nil
 }
 
@@ -278,7 +279,8 @@ func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (
 	err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
 		client.FieldOwner(naming.WorkspaceTemplateApplyFieldManager), client.ForceOwnership)
 	switch {
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), isUnknownField(err):
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err),
+		err != nil && strings.Contains(err.Error(), "failed to create typed patch object"): // The CRD does not have a field. The status is that of an internal error.
 		return nil, &RejectedError{Err: err}
 	case meta.IsNoMatchError(err), isNotServed(err):
 		return nil, fmt.Errorf("%w: %s", ErrKindNotServed, object.GroupVersionKind())
@@ -289,12 +291,6 @@ func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (
 	return newLive(object)
 }
 
-// isUnknownField reports whether an error is the response of the API server to a field that the CRD does not have, which has the status of an
-// internal error.
-func isUnknownField(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "failed to create typed patch object")
-}
-
 // isNotServed reports whether an error means that the API server does not serve the kind.
 func isNotServed(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
@@ -303,10 +299,10 @@ func isNotServed(err error) bool {
 // Delete deletes the Workspace, so that the provider destroys its cloud resources. A Workspace with the same name and another UID is not
 // deleted.
 func (c *Client) Delete(ctx context.Context, live *Live) error {
-	err := c.Client.Delete(ctx, live.object, client.Preconditions{UID: ptr.To(live.UID())})
-	c.written.Forget(client.ObjectKeyFromObject(live.object))
+	err := c.Client.Delete(ctx, live.Unstructured, client.Preconditions{UID: ptr.To(live.GetUID())})
+	c.written.Forget(client.ObjectKeyFromObject(live.Unstructured))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting Workspace %s: %w", live.object.GetName(), err)
+		return fmt.Errorf("deleting Workspace %s: %w", live.GetName(), err)
 	}
 	return nil
 }
@@ -316,4 +312,27 @@ func scopeOf(object *unstructured.Unstructured) terraform.Scope {
 		return terraform.ScopeCluster
 	}
 	return terraform.ScopeNamespaced
+}
+
+// Explain explains the error of the Workspace of a WorkspaceTemplateApply, without the secrets that it may quote. complete is false when the
+// text of Terraform is omitted, because some secrets are not known.
+func (c *Client) Explain(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, live *Live) (report failure.Report, complete bool) {
+	failed := live.typed.Failure()
+	if failed == nil {
+		return failure.Report{}, true
+	}
+	secrets := c.secrets(ctx, live)
+	return failure.Explain(failed.Message, secrets, failure.Command(apply)), secrets.Missing == nil
+}
+
+// secrets reads the secrets that the error of a Workspace may quote.
+func (c *Client) secrets(ctx context.Context, live *Live) failure.Secrets {
+	return failure.SecretsOf(&live.typed, func(key types.NamespacedName) (*corev1.Secret, error) {
+		secret := &corev1.Secret{}
+		err := c.Uncached.Get(ctx, key, secret)
+		if client.IgnoreNotFound(err) != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot read a Secret that an error of Terraform may quote: details of the error are omitted", "Secret", klog.KRef(key.Namespace, key.Name))
+		}
+		return secret, err
+	})
 }

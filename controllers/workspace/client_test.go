@@ -129,8 +129,8 @@ func TestAWorkspaceIsCreatedByServerSideApply(t *testing.T) {
 	live, err := env.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendered)
 	require.NoError(t, err)
 	assert.Equal(t, before, rendered.Object, "it is not modified")
-	assert.False(t, live.Differs(rendered))
-	assert.Equal(t, Owned, live.Owner(builder.WorkspaceTemplateApply("demo-vpc"), nil))
+	assert.False(t, rendered.Differs(live.Unstructured))
+	assert.Equal(t, render.Owned, live.Owner(builder.WorkspaceTemplateApply("demo-vpc"), nil))
 	_, err = env.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendered)
 	require.NoError(t, err)
 	require.Len(t, env.applied, 1, "one that exists is kept, though the cache does not show it")
@@ -178,7 +178,7 @@ func TestAStaleCacheIsBypassed(t *testing.T) {
 	})
 	live, err := env.Get(ctx, terraform.ScopeNamespaced, "default", "demo-vpc")
 	require.NoError(t, err)
-	assert.NotEqual(t, "5", live.object.GetResourceVersion())
+	assert.NotEqual(t, "5", live.GetResourceVersion())
 }
 
 // During one creation, another one completes.
@@ -216,10 +216,10 @@ func TestUpdateHasAUIDPrecondition(t *testing.T) {
 	live, err := env.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
 	require.NoError(t, err)
 	changed := rendering{template: []builder.Option{builder.WithModule("# another")}}.must(t)
-	require.True(t, live.Differs(changed))
+	require.True(t, changed.Differs(live.Unstructured))
 	live, err = env.Update(ctx, live, changed)
 	require.NoError(t, err)
-	assert.False(t, live.Differs(changed))
+	assert.False(t, changed.Differs(live.Unstructured))
 
 	env.Client.Client = interceptor.NewClient(env.api, interceptor.Funcs{
 		Apply: func(_ context.Context, _ client.WithWatch, obj runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
@@ -306,7 +306,7 @@ func TestRecorded(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.NotNil(t, live, "the cache is empty")
-			assert.Equal(t, row.want.GetAPIVersion(), live.Reference().APIVersion)
+			assert.Equal(t, row.want.GetAPIVersion(), render.ReferenceTo(live.Unstructured).APIVersion)
 		})
 	}
 }

@@ -4,7 +4,9 @@
 package workspace
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,7 +74,7 @@ type ObserveInput struct {
 // Observe returns the state of a Workspace.
 func Observe(live *Live, in ObserveInput) Observation {
 	o := Observation{Outputs: outputs(&live.typed, in.Published)}
-	ready, synced, name := live.condition(conditionReady), live.condition(conditionSynced), live.object.GetName()
+	ready, synced, name := live.condition(conditionReady), live.condition(conditionSynced), live.GetName()
 	o.Applied = live.applied()
 
 	switch {
@@ -115,7 +117,7 @@ func (l *Live) failed() bool { return l.typed.Failure() != nil }
 // isCurrent reports whether an error is of the current generation. provider-terraform before v1 does not report the generation, and a repeated
 // error does not change the condition. So without a generation, an error counts as current.
 func isCurrent(live *Live, synced *metav1.Condition) bool {
-	return synced.ObservedGeneration == 0 || synced.ObservedGeneration == live.object.GetGeneration()
+	return synced.ObservedGeneration == 0 || synced.ObservedGeneration == live.GetGeneration()
 }
 
 // setProgress reports what the provider is doing.
@@ -123,7 +125,7 @@ func (o *Observation) setProgress(live *Live, in ObserveInput, ready, synced *me
 	o.Reason = infrav1.ProvisioningReason
 	switch {
 	case in.Differs:
-		o.Message = "Workspace " + live.object.GetName() + " has not been updated to the current template and variables yet"
+		o.Message = "Workspace " + live.GetName() + " has not been updated to the current template and variables yet"
 	case !live.reconciled():
 		o.setUnreconciled(live, in.UnreconciledFor)
 	case live.unreported() && live.statusIsCurrent(in.LastUpdate):
@@ -131,7 +133,7 @@ func (o *Observation) setProgress(live *Live, in ObserveInput, ready, synced *me
 	case isTrue(ready) && live.statusIsCurrent(in.LastUpdate):
 		o.Message = "Terraform is applying a change"
 	case isTrue(ready), live.unreported():
-		o.Message = "the change of Workspace " + live.object.GetName() + atTime(lastChange(live)) + " is pending or in progress: provider-terraform has not reported on it yet"
+		o.Message = "the change of Workspace " + live.GetName() + atTime(lastChange(live)) + " is pending or in progress: provider-terraform has not reported on it yet"
 		if synced != nil && synced.ObservedGeneration == 0 {
 			o.Message += ". Before v1, it does not report a change that needs no apply. If this persists, set the annotation crossplane.io/paused=true on the Workspace, and remove it when its condition Synced is False"
 		}
@@ -148,10 +150,8 @@ func (l *Live) unreported() bool {
 	return l.condition(conditionReady) == nil && isTrue(l.condition(conditionSynced))
 }
 
-// applied reports whether the resources exist.
 func (l *Live) applied() bool { return isTrue(l.condition(conditionReady)) || l.unreported() }
 
-// atTime formats a time, if there is one.
 func atTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -161,7 +161,7 @@ func atTime(t time.Time) string {
 
 // reconciled reports whether the provider has reconciled the Workspace at least once.
 func (l *Live) reconciled() bool {
-	return l.condition(conditionReady) != nil || l.condition(conditionSynced) != nil || slices.Contains(l.object.GetFinalizers(), finalizer)
+	return l.condition(conditionReady) != nil || l.condition(conditionSynced) != nil || slices.Contains(l.GetFinalizers(), finalizer)
 }
 
 // Unreconciled reports whether a Workspace has no condition and no finalizer of the provider.
@@ -174,7 +174,7 @@ func (o *Observation) setUnreconciled(live *Live, unreconciledFor time.Duration)
 		return
 	}
 	o.Reason = infrav1.WorkspaceNotReconciledReason
-	o.Message = "Workspace " + live.object.GetName() + " was created" + atTime(live.object.GetCreationTimestamp().Time) + ", and provider-terraform has not reconciled it yet. Check that provider-terraform runs and " +
+	o.Message = "Workspace " + live.GetName() + " was created" + atTime(live.GetCreationTimestamp().Time) + ", and provider-terraform has not reconciled it yet. Check that provider-terraform runs and " +
 		"serves this kind of Workspace. It may be busy with other Workspaces: by default it applies one at a time (flag --max-reconcile-rate)"
 }
 
@@ -182,11 +182,138 @@ func (o *Observation) setFailure(report failure.Report) {
 	o.Failed, o.Class, o.Reason, o.Message = true, report.Class, report.Reason, report.Message
 }
 
-// isApplyError reports whether a condition is an error of terraform apply.
 func isApplyError(synced *metav1.Condition) bool {
 	return strings.HasPrefix(synced.Message, "create failed") || strings.HasPrefix(synced.Message, "update failed")
 }
 
 func isTrue(condition *metav1.Condition) bool {
 	return condition != nil && condition.Status == metav1.ConditionTrue
+}
+
+// outputs returns the outputs that may be published.
+func outputs(workspace *terraform.Workspace, published []string) map[string]string {
+	var out map[string]string
+	for _, name := range published {
+		value, ok := workspace.Status.AtProvider.Outputs[name]
+		if !ok {
+			continue
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[name] = outputText(value.Raw)
+	}
+	return out
+}
+
+// outputText returns the value of a string output, and compact JSON for any other output, as in the connection Secret.
+func outputText(raw []byte) string {
+	var s string
+	if err := json.Unmarshal(raw, &s); err == nil {
+		return s
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, raw); err != nil {
+		return string(raw)
+	}
+	return compact.String()
+}
+
+// statusIsCurrent reports whether the status is of the current generation. Ready cannot show this, because it stays True while an update is
+// applied. provider-terraform v1 sets observedGeneration of Synced. Before v1, a successful update changes neither condition, but any status
+// that was written after the change is about that change: the API server rejects a status write of a provider that has not read the change.
+func (l *Live) statusIsCurrent(last *infrav1.WorkspaceUpdate) bool {
+	generation := l.GetGeneration()
+	if synced := l.condition(conditionSynced); synced != nil && synced.ObservedGeneration != 0 {
+		return synced.ObservedGeneration == generation
+	}
+	if generation <= 1 {
+		return true // Not changed since its creation.
+	}
+	if last != nil && last.Generation == generation {
+		return last.StatusHash == "" || last.StatusHash != l.statusHash()
+	}
+	// Another client changed the Workspace, or the record is lost, so compare the times in managedFields. They have whole seconds: a status of
+	// the same second may be older than the change. managedFields do not record removed fields, so this can be late by one poll interval of
+	// the provider, ten minutes.
+	changed := lastChange(l)
+	return changed.IsZero() || l.typed.LastStatus().After(changed)
+}
+
+// UpdateRecord returns the record of a change of the Workspace, for the status of the WorkspaceTemplateApply.
+func (l *Live) UpdateRecord() *infrav1.WorkspaceUpdate {
+	return &infrav1.WorkspaceUpdate{Generation: l.GetGeneration(), StatusHash: l.statusHash()}
+}
+
+// RefreshRecord returns the record of the last change for the next reconcile. Once the provider has reported the change, the record keeps that
+// result. It is nil if the provider reports the generation, which needs no record.
+func (l *Live) RefreshRecord(last *infrav1.WorkspaceUpdate) *infrav1.WorkspaceUpdate {
+	synced := l.condition(conditionSynced)
+	switch {
+	case !l.statusIsCurrent(last):
+		return last
+	case synced == nil || synced.ObservedGeneration != 0 || l.GetGeneration() <= 1:
+		return nil
+	}
+	return &infrav1.WorkspaceUpdate{Generation: l.GetGeneration()}
+}
+
+func (l *Live) statusHash() string {
+	data, err := json.Marshal(l.Unstructured.Object["status"])
+	if err != nil {
+		return "" // Cannot happen: it was decoded from JSON.
+	}
+	return hash(data)
+}
+
+// createPending is the annotation in which the provider records when the first apply starts.
+const createPending = "crossplane.io/external-create-pending"
+
+// Started returns when Terraform started to apply the current spec; zero if it has not. For a Workspace that was applied before, that is the
+// time of its last change, because the provider does not record the start. known is the result of the last call: the provider updates the
+// annotation at each retry, but the operation is the same until the Workspace changes.
+func (l *Live) Started(known time.Time) time.Time {
+	changed := lastChange(l)
+	began, _ := time.Parse(time.RFC3339, l.GetAnnotations()[createPending]) // Missing or invalid means not started.
+	switch {
+	case l.unreported(): // The annotation is of before a move.
+		return time.Time{}
+	case !known.IsZero() && !known.Before(changed):
+		return known
+	case began.IsZero() && l.condition(conditionReady) == nil:
+		return time.Time{}
+	case began.After(changed):
+		return began
+	}
+	return changed
+}
+
+// lastChange is when the spec of the Workspace was last changed; zero if unknown.
+func lastChange(live *Live) (changed time.Time) {
+	return terraform.LatestWrite(live.Unstructured, func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Subresource == "" && entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.GetRawBytes()), `"f:spec"`)
+	})
+}
+
+// InProgress reports whether Terraform is creating, changing or destroying the resources of a Workspace, or is about to. last is the change
+// that status records; class is the class of the current error.
+//
+// A transient error does not end the operation: the provider retries, and AWS may continue. Any other error ends the operation although the
+// provider retries, and so does any error before apply or destroy: otherwise a module that cannot be downloaded would block the queued
+// Workspaces forever. A repair of drift is not detected.
+func InProgress(live *Live, last *infrav1.WorkspaceUpdate, class failure.Class) bool {
+	ready, synced := live.condition(conditionReady), live.condition(conditionSynced)
+	switch {
+	case synced != nil && synced.Reason == reasonPaused:
+		return false
+	case live.failed() && isCurrent(live, synced) && (!live.Deleting() || !isApplyError(synced)):
+		return class.IsTransient() && !isPlanError(synced)
+	}
+	done := isTrue(ready) && isTrue(synced) || live.unreported()
+	return live.Deleting() || !done || !live.statusIsCurrent(last)
+}
+
+// isPlanError reports whether a condition is an error before terraform apply or destroy.
+func isPlanError(synced *metav1.Condition) bool {
+	return strings.HasPrefix(synced.Message, "connect failed") || strings.HasPrefix(synced.Message, "observe failed")
 }

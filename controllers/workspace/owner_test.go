@@ -50,32 +50,32 @@ func TestOwner(t *testing.T) {
 		live     *unstructured.Unstructured
 		apply    *infrav1.WorkspaceTemplateApply
 		rendered *render.Rendered
-		want     Ownership
+		want     render.Ownership
 	}{
-		"claimed by the apply":                               {claimed, fresh, rendered, Owned},
-		"claimed by it, though its status was lost":          {claimed, fresh, nil, Owned},
-		"claimed by it, though its template changed":         {claimed, fresh, other, Owned},
-		"claimed and recreated by it":                        {claimed, recorded(builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.WorkspaceRef.UID = "old" })), rendered, Owned},
-		"claimed by an apply of another name":                {claimed, builder.WorkspaceTemplateApply("demo"), rendered, Foreign},
-		"claimed by an apply of another namespace":           {claimed, builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("other")), rendered, Foreign},
-		"claimed by another, though its UID was recorded":    {asLive(t, (rendering{apply: []builder.Option{builder.WithNamespace("other")}}).must(t)), recorded(), rendered, Foreign},
-		"not claimed, its UID recorded":                      {adopted(t, rendered), recorded(), other, Owned},
-		"not claimed, as it would be rendered":               {adopted(t, rendered), fresh, rendered, Undecided},
-		"not claimed, as rendered, with defaults besides":    {adopted(t, rendered, with("managementPolicies", []any{"*"})), fresh, rendered, Undecided},
-		"not claimed, but confirmed by a user":               {adopted(t, rendered), confirmed, rendered, Owned},
-		"not claimed, confirmed by a user, but different":    {adopted(t, rendered), confirmed, other, Foreign},
-		"not claimed, restored with its state":               {adopted(t, rendered), restored, rendered, Owned},
-		"claimed, and older":                                 {older(claimed), fresh, rendered, Undecided},
-		"claimed, and older, and nothing to compare":         {older(claimed), fresh, nil, Undecided},
-		"claimed, and older, but confirmed by a user":        {older(claimed), confirmed, other, Owned},
-		"claimed, and older, another one was confirmed":      {older(claimed), builder.WorkspaceTemplateApply("demo-vpc", builder.WithAnnotation(naming.AdoptWorkspaceAnnotation, "x")), rendered, Undecided},
-		"claimed, and older than the recorded one":           {older(claimed), recorded(builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.WorkspaceRef.UID = "old" })), rendered, Undecided},
-		"claimed, and older, but recorded":                   {older(claimed), recorded(), other, Owned},
-		"claimed by another one, though confirmed by a user": {asLive(t, (rendering{apply: []builder.Option{builder.WithNamespace("other")}}).must(t)), confirmed, rendered, Foreign},
-		"not claimed, different from what would be rendered": {adopted(t, rendered), fresh, other, Foreign},
-		"not claimed, no evidence":                           {adopted(t, rendered), fresh, nil, Foreign},
-		"not claimed, another UID than recorded":             {adopted(t, rendered, builder.WithUID("new")), recorded(), other, Replaced},
-		"not claimed, another UID, but as it would be made":  {adopted(t, rendered, builder.WithUID("new")), recorded(), rendered, Undecided},
+		"claimed by the apply":                               {claimed, fresh, rendered, render.Owned},
+		"claimed by it, though its status was lost":          {claimed, fresh, nil, render.Owned},
+		"claimed by it, though its template changed":         {claimed, fresh, other, render.Owned},
+		"claimed and recreated by it":                        {claimed, recorded(builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.WorkspaceRef.UID = "old" })), rendered, render.Owned},
+		"claimed by an apply of another name":                {claimed, builder.WorkspaceTemplateApply("demo"), rendered, render.Foreign},
+		"claimed by an apply of another namespace":           {claimed, builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("other")), rendered, render.Foreign},
+		"claimed by another, though its UID was recorded":    {asLive(t, (rendering{apply: []builder.Option{builder.WithNamespace("other")}}).must(t)), recorded(), rendered, render.Foreign},
+		"not claimed, its UID recorded":                      {adopted(t, rendered), recorded(), other, render.Owned},
+		"not claimed, as it would be rendered":               {adopted(t, rendered), fresh, rendered, render.Undecided},
+		"not claimed, as rendered, with defaults besides":    {adopted(t, rendered, with("managementPolicies", []any{"*"})), fresh, rendered, render.Undecided},
+		"not claimed, but confirmed by a user":               {adopted(t, rendered), confirmed, rendered, render.Owned},
+		"not claimed, confirmed by a user, but different":    {adopted(t, rendered), confirmed, other, render.Foreign},
+		"not claimed, restored with its state":               {adopted(t, rendered), restored, rendered, render.Owned},
+		"claimed, and older":                                 {older(claimed), fresh, rendered, render.Undecided},
+		"claimed, and older, and nothing to compare":         {older(claimed), fresh, nil, render.Undecided},
+		"claimed, and older, but confirmed by a user":        {older(claimed), confirmed, other, render.Owned},
+		"claimed, and older, another one was confirmed":      {older(claimed), builder.WorkspaceTemplateApply("demo-vpc", builder.WithAnnotation(naming.AdoptWorkspaceAnnotation, "x")), rendered, render.Undecided},
+		"claimed, and older than the recorded one":           {older(claimed), recorded(builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.WorkspaceRef.UID = "old" })), rendered, render.Undecided},
+		"claimed, and older, but recorded":                   {older(claimed), recorded(), other, render.Owned},
+		"claimed by another one, though confirmed by a user": {asLive(t, (rendering{apply: []builder.Option{builder.WithNamespace("other")}}).must(t)), confirmed, rendered, render.Foreign},
+		"not claimed, different from what would be rendered": {adopted(t, rendered), fresh, other, render.Foreign},
+		"not claimed, no evidence":                           {adopted(t, rendered), fresh, nil, render.Foreign},
+		"not claimed, another UID than recorded":             {adopted(t, rendered, builder.WithUID("new")), recorded(), other, render.Replaced},
+		"not claimed, another UID, but as it would be made":  {adopted(t, rendered, builder.WithUID("new")), recorded(), rendered, render.Undecided},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, row.want, mustLive(t, row.live).Owner(row.apply, row.rendered))
@@ -89,28 +89,28 @@ func TestAClusterWideWorkspaceCannotBeTakenOverByRenderingTheSame(t *testing.T) 
 	connected := builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
 		spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "outputs"}
 	})
-	render := func(namespace string, template ...builder.Option) *render.Rendered {
+	rendered := func(namespace string, template ...builder.Option) *render.Rendered {
 		return rendering{apply: []builder.Option{builder.WithNamespace(namespace)}, template: append(template, wide)}.must(t)
 	}
 	apply := func(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
 		return builder.WorkspaceTemplateApply("demo-vpc", options...)
 	}
 	recorded := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.WorkspaceName = "demo-vpc" })
-	ours := mustLive(t, adopted(t, render("default", connected)))
-	unowned := mustLive(t, adopted(t, render("default")))
-	more := mustLive(t, adopted(t, render("default", connected), with("deletionPolicy", "Orphan")))
+	ours := mustLive(t, adopted(t, rendered("default", connected)))
+	unowned := mustLive(t, adopted(t, rendered("default")))
+	more := mustLive(t, adopted(t, rendered("default", connected), with("deletionPolicy", "Orphan")))
 
-	confirmed := builder.WithAnnotation(naming.AdoptWorkspaceAnnotation, string(ours.UID()))
-	assert.Equal(t, Undecided, ours.Owner(apply(), render("default", connected)), "its outputs go into this namespace")
-	assert.Equal(t, Owned, ours.Owner(apply(confirmed), render("default", connected)))
-	assert.Equal(t, Foreign, ours.Owner(apply(confirmed, builder.WithNamespace("other")), render("other", connected)), "confirmed by another tenant")
-	assert.Equal(t, Foreign, unowned.Owner(apply(confirmed), render("default")), "confirmed by another tenant")
-	assert.Equal(t, Foreign, ours.Owner(apply(builder.WithNamespace("other")), render("other", connected)))
-	assert.Equal(t, Foreign, ours.Owner(apply(builder.WithNamespace("other")), render("other")), "a subset is not equal")
-	assert.Equal(t, Foreign, unowned.Owner(apply(), render("default")), "no evidence")
-	assert.Equal(t, Owned, unowned.Owner(apply(recorded), render("default")), "users cannot write status")
-	assert.Equal(t, Foreign, more.Owner(apply(), render("default", connected)))
-	assert.Equal(t, Owned, more.Owner(apply(recorded), render("default", connected)))
+	confirmed := builder.WithAnnotation(naming.AdoptWorkspaceAnnotation, string(ours.GetUID()))
+	assert.Equal(t, render.Undecided, ours.Owner(apply(), rendered("default", connected)), "its outputs go into this namespace")
+	assert.Equal(t, render.Owned, ours.Owner(apply(confirmed), rendered("default", connected)))
+	assert.Equal(t, render.Foreign, ours.Owner(apply(confirmed, builder.WithNamespace("other")), rendered("other", connected)), "confirmed by another tenant")
+	assert.Equal(t, render.Foreign, unowned.Owner(apply(confirmed), rendered("default")), "confirmed by another tenant")
+	assert.Equal(t, render.Foreign, ours.Owner(apply(builder.WithNamespace("other")), rendered("other", connected)))
+	assert.Equal(t, render.Foreign, ours.Owner(apply(builder.WithNamespace("other")), rendered("other")), "a subset is not equal")
+	assert.Equal(t, render.Foreign, unowned.Owner(apply(), rendered("default")), "no evidence")
+	assert.Equal(t, render.Owned, unowned.Owner(apply(recorded), rendered("default")), "users cannot write status")
+	assert.Equal(t, render.Foreign, more.Owner(apply(), rendered("default", connected)))
+	assert.Equal(t, render.Owned, more.Owner(apply(recorded), rendered("default", connected)))
 }
 
 func with(name string, value any) builder.Option {
@@ -128,7 +128,7 @@ func TestAWorkspaceKeepsItsMetadata(t *testing.T) {
 		adopted(t, rendered): nil, claimed: claimed.GetAnnotations(), moved: moved.GetAnnotations(),
 	} {
 		live := mustLive(t, workspace)
-		assert.False(t, live.Differs(rendered))
+		assert.False(t, rendered.Differs(live.Unstructured))
 		assert.Equal(t, want, rendered.For(workspace).GetAnnotations())
 	}
 	assert.Equal(t, "default/demo-vpc", claimed.GetAnnotations()[naming.ClaimAnnotation])
@@ -143,9 +143,9 @@ func TestARemovedVariableIsADifference(t *testing.T) {
 	assert.NoError(t, unstructured.SetNestedField(workspace.Object, "x", "spec", "forProvider", "varmap", "gone"))
 	fields := `{"f:spec": {"f:forProvider": {"f:varmap": {"f:kept": {}, "f:gone": {}}}}}`
 
-	assert.False(t, mustLive(t, workspace).Differs(r), "set by another client")
+	assert.False(t, r.Differs(mustLive(t, workspace).Unstructured), "set by another client")
 	builder.WrittenBy(naming.WorkspaceTemplateApplyFieldManager, builder.Created, fields)(workspace)
-	assert.True(t, mustLive(t, workspace).Differs(r), "set by an earlier apply")
+	assert.True(t, r.Differs(mustLive(t, workspace).Unstructured), "set by an earlier apply")
 }
 
 func TestReference(t *testing.T) {
@@ -154,12 +154,12 @@ func TestReference(t *testing.T) {
 	assert.Equal(t, &infrav1.WorkspaceReference{
 		APIVersion: "tf.m.upbound.io/v1beta1", Kind: "Workspace", Namespace: "default", Name: "demo-vpc", UID: workspace.GetUID(),
 		ExternalName: "demo-vpc",
-	}, live.Reference())
+	}, render.ReferenceTo(live.Unstructured))
 	assert.True(t, live.Deleting())
 
 	plain := mustLive(t, builder.Workspace("demo-vpc", builder.AtRest, builder.InClusterScope()))
 	assert.False(t, plain.Deleting())
-	assert.Empty(t, plain.Reference().Namespace)
+	assert.Empty(t, render.ReferenceTo(plain.Unstructured).Namespace)
 }
 
 // rendering is an apply with a template, to be rendered to the Workspace "demo-vpc".

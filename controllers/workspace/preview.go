@@ -42,11 +42,6 @@ const (
 	connectTime = time.Minute
 )
 
-// PreviewOf returns the preview of a WorkspaceTemplateApply; nil without one. A Workspace of that name that is not a preview is returned, too.
-func (c *Client) PreviewOf(ctx context.Context, scope terraform.Scope, apply *infrav1.WorkspaceTemplateApply) (*Live, error) {
-	return c.Get(ctx, scope, apply.Namespace, naming.PreviewWorkspace(client.ObjectKeyFromObject(apply)))
-}
-
 // Previews lists the WorkspaceTemplateApplies of all previews in the cache, of a scope, that were not created before a time.
 func (c *Client) Previews(ctx context.Context, scope terraform.Scope, since time.Time) (keys []types.NamespacedName, err error) {
 	list := &unstructured.UnstructuredList{}
@@ -97,8 +92,8 @@ func (c *Client) CreatePreview(ctx context.Context, apply *infrav1.WorkspaceTemp
 
 // Replan makes the provider plan a preview again, by a change of an annotation.
 func (c *Client) Replan(ctx context.Context, preview *Live, now time.Time) error {
-	object := preview.object.DeepCopy()
-	before := client.MergeFromWithOptions(preview.object, client.MergeFromWithOptimisticLock{})
+	object := preview.Unstructured.DeepCopy()
+	before := client.MergeFromWithOptions(preview.Unstructured, client.MergeFromWithOptimisticLock{})
 	annotations := object.GetAnnotations()
 	annotations[naming.PreviewLookAnnotation] = now.UTC().Format(time.RFC3339) + "/" + preview.typed.Status.AtProvider.Checksum
 	object.SetAnnotations(annotations)
@@ -115,13 +110,13 @@ const previewChangedInterval = time.Second
 // DeletePreview deletes a preview. If another client has allowed the provider more than to observe, the deletion would destroy the resources of the
 // Workspace, so that this is reverted first, also while the preview is already being deleted. Only the version that was checked is deleted.
 func (c *Client) DeletePreview(ctx context.Context, preview *Live) error {
-	object := preview.object.DeepCopy()
+	object := preview.Unstructured.DeepCopy()
 	if !preview.OnlyObserves() {
 		ctrl.LoggerFrom(ctx).Info("Reverting the managementPolicies of a preview, which another client changed", "Workspace", klog.KObj(object))
 		if err := render.OnlyObserve(object); err != nil {
 			return fmt.Errorf("writing preview %s: %w", object.GetName(), err)
 		}
-		before := client.MergeFromWithOptions(preview.object, client.MergeFromWithOptimisticLock{})
+		before := client.MergeFromWithOptions(preview.Unstructured, client.MergeFromWithOptimisticLock{})
 		if err := c.Client.Patch(ctx, object, before, client.FieldOwner(naming.WorkspaceTemplateApplyFieldManager)); err != nil {
 			return previewChanged("writing", object, err)
 		}
@@ -156,7 +151,7 @@ func (c *Client) DeleteOrphanedPreview(ctx context.Context, apply types.Namespac
 	if err != nil || preview == nil {
 		return ignoreKindMissing(err)
 	}
-	if of, _ := ParsePreviewOf(preview.object); of != apply || !preview.IsPreview() || preview.Claimed() {
+	if of, _ := ParsePreviewOf(preview.Unstructured); of != apply || !naming.IsPreview(preview) || preview.Claimed() {
 		return nil
 	}
 	owner, err := engine.Get(ctx, c.Uncached, apply, &infrav1.WorkspaceTemplateApply{})
@@ -173,14 +168,9 @@ func ignoreKindMissing(err error) error {
 	return err
 }
 
-// Preview returns the preview of the update of a Workspace to the rendered one.
-func (l *Live) Preview(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) (*render.Rendered, error) {
-	return rendered.Preview(l.object, apply)
-}
-
 // Previews reports whether a live preview has a content, and whether no client changed it since.
 func (l *Live) Previews(preview *render.Rendered) (same, unchanged bool) {
-	return l.object.GetAnnotations()[naming.PreviewRevisionAnnotation] == preview.Revision, preview.IsUnchanged(l.object)
+	return l.GetAnnotations()[naming.PreviewRevisionAnnotation] == preview.Revision, preview.IsUnchanged(l.Unstructured)
 }
 
 // SupportsPreviews reports whether the provider of a Workspace is v1 or later: it reports the generation.
@@ -209,7 +199,7 @@ func ObservePreview(preview *Live, now time.Time, report failure.Report) Preview
 	case synced == nil:
 		return PreviewObservation{} // The provider has not reached it.
 	case synced.Reason == reasonPaused:
-		return PreviewObservation{Result: infrav1.PreviewUnavailable, Message: "preview " + preview.object.GetName() + " is paused by another client"}
+		return PreviewObservation{Result: infrav1.PreviewUnavailable, Message: "preview " + preview.GetName() + " is paused by another client"}
 	case preview.failed():
 		return observeFailedPreview(now.Sub(synced.LastTransitionTime.Time).Abs(), synced.Message, report)
 	case isTrue(ready) && isTrue(synced) && preview.typed.Status.AtProvider.Checksum != "":
@@ -254,7 +244,7 @@ func observeFailedPreview(since time.Duration, message string, report failure.Re
 
 // lookedAt returns when a plan was last requested, and the checksum that the preview had then; zero if none was requested.
 func (l *Live) lookedAt() (at time.Time, checksum string) {
-	text, checksum, _ := strings.Cut(l.object.GetAnnotations()[naming.PreviewLookAnnotation], "/")
+	text, checksum, _ := strings.Cut(l.GetAnnotations()[naming.PreviewLookAnnotation], "/")
 	at, _ = time.Parse(time.RFC3339, text) // Missing or invalid means not requested.
 	return at, checksum
 }

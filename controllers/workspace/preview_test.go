@@ -92,15 +92,15 @@ func TestAPreviewWithoutItsProviderConfigFailsAfterAMinute(t *testing.T) {
 func TestAPreviewBelongsToNoObject(t *testing.T) {
 	rendered := rendering{}.must(t)
 	apply := builder.WorkspaceTemplateApply("demo-vpc")
-	preview, err := mustLive(t, asLive(t, rendered)).Preview(apply, rendered)
+	preview, err := rendered.Preview(mustLive(t, asLive(t, rendered)).Unstructured, apply)
 	require.NoError(t, err)
 	live := mustLive(t, preview.Object)
 	apply.Annotations = map[string]string{naming.AdoptWorkspaceAnnotation: "", naming.ExternalNameAnnotation: live.ExternalName()}
-	assert.Equal(t, Foreign, live.Owner(apply, rendered))
+	assert.Equal(t, render.Foreign, live.Owner(apply, rendered))
 	unlabeled := preview.Object.DeepCopy()
 	unlabeled.SetLabels(nil)
 	builder.WithAnnotation(naming.ClaimAnnotation, naming.Claim(client.ObjectKeyFromObject(apply)))(unlabeled)
-	assert.Equal(t, Foreign, mustLive(t, unlabeled).Owner(apply, rendered), "also if another client changed it")
+	assert.Equal(t, render.Foreign, mustLive(t, unlabeled).Owner(apply, rendered), "also if another client changed it")
 
 	key, ok := ParsePreviewOf(preview.Object)
 	assert.True(t, ok)
@@ -116,7 +116,7 @@ func TestAPreviewBelongsToNoObject(t *testing.T) {
 func TestAPreviewIsCreatedOnlyIfItsPoliciesAreKept(t *testing.T) {
 	rendered := rendering{}.must(t)
 	apply := builder.WorkspaceTemplateApply("demo-vpc")
-	preview, err := mustLive(t, asLive(t, rendered)).Preview(apply, rendered)
+	preview, err := rendered.Preview(mustLive(t, asLive(t, rendered)).Unstructured, apply)
 	require.NoError(t, err)
 	env := newEnvironment(t, terraform.Scopes())
 	c, reliable := env.Client, env.api
@@ -221,21 +221,21 @@ func TestOnlyTheVersionOfAPreviewThatWasCheckedIsDeleted(t *testing.T) {
 		return live
 	}
 	before := read()
-	changed := read().object
+	changed := read().Unstructured
 	must(unstructured.SetNestedStringSlice(changed.Object, []string{"*"}, "spec", "managementPolicies"))
 	require.NoError(t, env.api.Update(t.Context(), changed))
 	env.Client.Client = env.api
 	require.ErrorContains(t, env.DeletePreview(t.Context(), before), "waiting for the preview to be read again")
-	require.Nil(t, read().object.GetDeletionTimestamp())
+	require.Nil(t, read().Unstructured.GetDeletionTimestamp())
 
-	must(unstructured.SetNestedField(before.object.Object, []any{"*"}, "spec", "managementPolicies"))
+	must(unstructured.SetNestedField(before.Unstructured.Object, []any{"*"}, "spec", "managementPolicies"))
 	require.ErrorContains(t, env.DeletePreview(t.Context(), before), "waiting for the preview to be read again", "it cannot be reverted either")
 	require.NoError(t, env.DeletePreview(t.Context(), read()))
 	live := read()
 	require.True(t, live.Deleting())
 	require.True(t, live.OnlyObserves())
 	require.NoError(t, env.DeletePreview(t.Context(), live))
-	changed = live.object.DeepCopy()
+	changed = live.Unstructured.DeepCopy()
 	changed.SetFinalizers(nil)
 	require.NoError(t, env.api.Update(t.Context(), changed))
 	require.NoError(t, env.DeletePreview(t.Context(), live), "it is gone")

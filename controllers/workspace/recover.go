@@ -15,9 +15,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +25,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation/modules"
+	"github.com/capt-provider/capt/controllers/engine"
 )
 
 // Requests for recovery actions that are carried out on a Workspace: <type>/<UID of the Workspace>/<time>.
@@ -38,8 +37,8 @@ const (
 // RecoveryRequested reports whether a request is for this Workspace and was not carried out. A request for an earlier Workspace of the name
 // is void.
 func (l *Live) RecoveryRequested(request string) bool {
-	isFor := func(action string) bool { return strings.HasPrefix(request, action+"/"+string(l.UID())+"/") }
-	return (isFor(reapplyRequest) || isFor(clearRequest)) && l.object.GetAnnotations()[naming.RecoveryAnnotation] != request
+	isFor := func(action string) bool { return strings.HasPrefix(request, action+"/"+string(l.GetUID())+"/") }
+	return (isFor(reapplyRequest) || isFor(clearRequest)) && l.GetAnnotations()[naming.RecoveryAnnotation] != request
 }
 
 // ClearsInterruptedCreate reports whether a request continues an interrupted create.
@@ -54,18 +53,18 @@ func ClearsInterruptedCreate(request string) bool {
 // of the manager or a move.
 func (c *Client) Recover(ctx context.Context, live *Live, request string) (*Live, error) {
 	annotations := map[string]any{naming.RecoveryAnnotation: request}
-	metadata := map[string]any{"uid": live.UID(), "annotations": annotations}
+	metadata := map[string]any{"uid": live.GetUID(), "annotations": annotations}
 	if ClearsInterruptedCreate(request) {
 		// Changing another annotation in the same patch is needed: the provider ignores changes of this one. The provider must not have written
 		// since, because it could have started another create.
 		annotations[createPending] = nil
-		metadata["resourceVersion"] = live.object.GetResourceVersion()
+		metadata["resourceVersion"] = live.GetResourceVersion()
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return nil, err
 	}
-	object := live.object.DeepCopy()
+	object := live.Unstructured.DeepCopy()
 	if err := c.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(naming.RecoveryFieldManager)); err != nil {
 		return nil, fmt.Errorf("requesting a recovery of Workspace %s: %w", object.GetName(), err)
 	}
@@ -139,9 +138,8 @@ func (c *Client) Inputs(ctx context.Context, live *Live) (in RunInputs, err erro
 	}
 	in.NotRemote = notRemote(config)
 	for _, key := range append(credentialsOf(config), live.typed.Spec.SecretKeys()...) {
-		secret := &metav1.PartialObjectMetadata{}
-		secret.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Secret"})
-		secret.SetNamespace(cmp.Or(key.Namespace, live.object.GetNamespace()))
+		secret := engine.Metadata("Secret")
+		secret.SetNamespace(cmp.Or(key.Namespace, live.GetNamespace()))
 		secret.SetName(key.Name)
 		if err := add(secret, secret.GetResourceVersion); err != nil {
 			return in, err
@@ -160,14 +158,13 @@ func providerConfigOf(live *Live) *unstructured.Unstructured {
 		kind, name = "ProviderConfig", kind
 	}
 	if namespaced && kind == "ProviderConfig" {
-		config.SetNamespace(live.object.GetNamespace())
+		config.SetNamespace(live.GetNamespace())
 	}
 	config.SetGroupVersionKind(gvk.GroupVersion().WithKind(kind))
 	config.SetName(name)
 	return config
 }
 
-// credentialsOf lists the Secrets with credentials of a ProviderConfig.
 func credentialsOf(config *unstructured.Unstructured) []terraform.KeyReference {
 	var refs []terraform.KeyReference
 	list, _, _ := unstructured.NestedSlice(config.Object, "spec", "credentials")
@@ -213,7 +210,7 @@ func notRemote(config *unstructured.Unstructured) string {
 // interruption once: if it has started another create since, that one runs, or was interrupted as well, and nothing shows which. So each
 // report allows one continuation.
 func (l *Live) CreateNotContinuable() string {
-	began, err := time.Parse(time.RFC3339, l.object.GetAnnotations()[createPending])
+	began, err := time.Parse(time.RFC3339, l.GetAnnotations()[createPending])
 	synced := l.condition(conditionSynced)
 	switch {
 	case err != nil, synced == nil:

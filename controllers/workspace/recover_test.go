@@ -36,10 +36,10 @@ func TestRecoveryRequests(t *testing.T) {
 	object := builder.Workspace("demo", builder.Interrupted)
 	live, err := newLive(object)
 	require.NoError(t, err)
-	request := "ClearInterruptedCreate/" + string(live.UID()) + "/1"
+	request := "ClearInterruptedCreate/" + string(live.GetUID()) + "/1"
 	assert.True(t, live.RecoveryRequested(request))
 	assert.True(t, ClearsInterruptedCreate(request))
-	for _, void := range []string{"", "Reapply", "Reapply/another/1", "RecreateWorkspace/" + string(live.UID()) + "/1"} {
+	for _, void := range []string{"", "Reapply", "Reapply/another/1", "RecreateWorkspace/" + string(live.GetUID()) + "/1"} {
 		assert.False(t, live.RecoveryRequested(void), void)
 	}
 	annotations := object.GetAnnotations()

@@ -12,8 +12,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -21,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -73,21 +73,17 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err != nil {
 		return err
 	}
-	namespaces := &metav1.PartialObjectMetadata{}
-	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.WorkspaceTemplate{}).
 		Named("workspacetemplate").
 		WithOptions(options).
-		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []ctrl.Request {
-			return []ctrl.Request{{NamespacedName: object.(*infrav1.WorkspaceTemplateApply).TemplateKey()}}
-		}), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, user client.Object) []ctrl.Request { return templateOf(user) }), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.Funcs{UpdateFunc: countLater}).
 		Watches(&appsv1.ControllerRevision{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []ctrl.Request {
 			return []ctrl.Request{{NamespacedName: rollout.TemplateOf(object)}}
 		})).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(relabeled())).
-		WatchesMetadata(namespaces, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(relabeled())).
+		WatchesMetadata(engine.Metadata("Namespace"), handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(relabeled())).
 		Complete(r)
 }
 
@@ -122,7 +118,6 @@ func relabeled() predicate.Predicate {
 	})
 }
 
-// ofCluster reconciles the templates that a Cluster uses.
 func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []ctrl.Request {
 	return r.usedBy(ctx, client.InNamespace(cluster.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()})
 }
@@ -133,13 +128,79 @@ func (r *Reconciler) ofNamespace(ctx context.Context, namespace client.Object) [
 }
 
 // usedBy returns requests for the templates of the WorkspaceTemplateApplies that a list with these options returns.
-func (r *Reconciler) usedBy(ctx context.Context, options ...client.ListOption) (requests []ctrl.Request) {
-	var users infrav1.WorkspaceTemplateApplyList
-	if err := r.Client.List(ctx, &users, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list WorkspaceTemplateApplies to reconcile their templates", "options", options)
+func (r *Reconciler) usedBy(ctx context.Context, options ...client.ListOption) []ctrl.Request {
+	return engine.RequestsFor(ctx, r.Client, &infrav1.WorkspaceTemplateApplyList{}, templateOf, options...)
+}
+
+func templateOf(user client.Object) []ctrl.Request {
+	return []ctrl.Request{{NamespacedName: user.(*infrav1.WorkspaceTemplateApply).TemplateKey()}}
+}
+
+// Action is what a reconcile does.
+type Action string
+
+const (
+	// Observe: nothing to write.
+	Observe Action = "Observe"
+	// Hold: add the finalizer before the template can be used.
+	Hold Action = "Hold"
+	// Release: remove the finalizer.
+	Release Action = "Release"
+)
+
+// Plan is the decision of a reconcile.
+type Plan struct {
+	Action Action
+	// Staged is what the rollout does; nil without a staged one.
+	Staged *stagedPlan
+	// Unassign are the users that keep no revision of an earlier staged rollout.
+	Unassign []types.NamespacedName
+}
+
+// plan decides what to do. It is pure.
+func plan(template *infrav1.WorkspaceTemplate, f *Facts) (Plan, error) {
+	p := Plan{Action: action(template, f)}
+	switch {
+	case f.Staged != nil:
+		p.Staged = planStaged(template, f)
+	case !f.Policy.IsStaged(): // A template that is being deleted keeps its users as they are.
+		p.Unassign = f.Assigned
 	}
-	for i := range users.Items {
-		requests = append(requests, ctrl.Request{NamespacedName: users.Items[i].TemplateKey()})
+	return p, nil
+}
+
+func action(template *infrav1.WorkspaceTemplate, f *Facts) Action {
+	switch {
+	case f.Block != nil:
+		return Observe
+	case template.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(template, infrav1.WorkspaceTemplateFinalizer):
+		return Hold
+	case !template.DeletionTimestamp.IsZero() && len(f.Users) == 0:
+		return Release
 	}
-	return requests
+	return Observe
+}
+
+func (r *Reconciler) act(ctx context.Context, template *infrav1.WorkspaceTemplate, f *Facts, p Plan) error {
+	err := engine.Patch(ctx, r.Client, template, func() {
+		switch p.Action {
+		case Hold:
+			controllerutil.AddFinalizer(template, infrav1.WorkspaceTemplateFinalizer)
+			removeFinalizers(template, f.Finalizers)
+		case Release:
+			controllerutil.RemoveFinalizer(template, infrav1.WorkspaceTemplateFinalizer)
+			removeFinalizers(template, f.Finalizers)
+		case Observe:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return r.rollOut(ctx, template, f, p)
+}
+
+func removeFinalizers(template *infrav1.WorkspaceTemplate, finalizers []string) {
+	for _, finalizer := range finalizers {
+		controllerutil.RemoveFinalizer(template, finalizer)
+	}
 }

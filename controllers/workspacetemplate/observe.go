@@ -8,13 +8,16 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/claim"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
@@ -38,7 +41,7 @@ type Facts struct {
 	// Policy is spec.rollout or, without it, the default of the manager.
 	Policy infrav1.WorkspaceTemplateRollout
 	// Block is why the template must not be written; nil if it may be. Finalizers are removed with that of this controller.
-	Block      *engine.Block
+	Block      *desired.Blocked
 	Finalizers []string
 }
 
@@ -77,7 +80,6 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 	return f, nil
 }
 
-// observeRevision observes which revision of the template a user has.
 func (f *Facts) observeRevision(user *infrav1.WorkspaceTemplateApply) {
 	name := client.ObjectKeyFromObject(user).String()
 	switch has := user.Status.TemplateRevision; {
@@ -102,4 +104,76 @@ func (r *Reconciler) blocksDeletion(ctx context.Context, template *infrav1.Works
 		return false, fmt.Errorf("reading namespace %s: %w", user.Namespace, err)
 	}
 	return permitted, nil
+}
+
+// Lookup reads WorkspaceTemplates for the objects that refer to them.
+type Lookup struct {
+	Cached, Uncached client.Reader
+	// Namespace is the only namespace in the cache; empty means all. Templates of other namespaces are read from the API server.
+	Namespace string
+}
+
+// readerOf returns the reader for templates of a namespace, and for their revisions.
+func (l Lookup) readerOf(namespace string) client.Reader {
+	if l.Namespace != "" && namespace != l.Namespace {
+		return l.Uncached
+	}
+	return l.Cached
+}
+
+// Revisions returns the stored revisions of templates. A revision may be assigned before the cache has it, so it is missing only if the API server does
+// not have it.
+func (l Lookup) Revisions(ctx context.Context) rollout.Store {
+	return rollout.Store{
+		First: func(keys ...types.NamespacedName) (*appsv1.ControllerRevision, error) {
+			for _, uncached := range []bool{false, true} {
+				for _, key := range keys {
+					reader := l.readerOf(key.Namespace)
+					if uncached {
+						reader = l.Uncached
+					}
+					object, err := engine.Get(ctx, reader, key, &appsv1.ControllerRevision{})
+					if err != nil {
+						return nil, fmt.Errorf("reading ControllerRevision %s: %w", key, err)
+					}
+					if object != nil {
+						return object, nil
+					}
+				}
+			}
+			return nil, nil
+		},
+		All: func(namespace string) ([]appsv1.ControllerRevision, error) {
+			return listRevisions(ctx, l.readerOf(namespace), namespace)
+		},
+	}
+}
+
+// listRevisions returns the ControllerRevisions of the templates of a namespace.
+func listRevisions(ctx context.Context, reader client.Reader, namespace string) ([]appsv1.ControllerRevision, error) {
+	var list appsv1.ControllerRevisionList
+	if err := reader.List(ctx, &list, client.InNamespace(namespace), client.HasLabels{naming.TemplateRevisionLabel}); err != nil {
+		return nil, fmt.Errorf("listing ControllerRevisions: %w", err)
+	}
+	return list.Items, nil
+}
+
+// Permitted returns the WorkspaceTemplate that an object of a namespace refers to, or nil when it does not exist or does not allow the
+// namespace. This is also checked at admission, but either object can change afterwards.
+func (l Lookup) Permitted(ctx context.Context, key types.NamespacedName, namespace string) (*infrav1.WorkspaceTemplate, error) {
+	reader := l.readerOf(key.Namespace)
+	template, err := engine.Get(ctx, reader, key, &infrav1.WorkspaceTemplate{})
+	if err != nil {
+		return nil, fmt.Errorf("reading WorkspaceTemplate %s: %w", key, err)
+	}
+	if template == nil {
+		return nil, nil
+	}
+	permitted, err := validation.PermitsNamespace(template, namespace, func() (labels.Set, error) {
+		return engine.NamespaceLabels(ctx, l.Cached, namespace)
+	})
+	if err != nil || !permitted {
+		return nil, err
+	}
+	return template, nil
 }

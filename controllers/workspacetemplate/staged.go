@@ -29,7 +29,6 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
-// stagedFacts are the facts of a staged rollout.
 type stagedFacts struct {
 	// History has the stored revisions.
 	History rollout.History
@@ -40,7 +39,6 @@ type stagedFacts struct {
 	NotStored string
 }
 
-// stagedPlan is what a reconcile does about a staged rollout.
 type stagedPlan struct {
 	rollout.Decision
 	// Revision is the one to roll out; Write is true if it has to be stored.
@@ -133,7 +131,6 @@ func (r *Reconciler) clusterLabels(ctx context.Context, user *infrav1.WorkspaceT
 	return cluster.Labels, nil
 }
 
-// planStaged decides how the rollout continues.
 func planStaged(template *infrav1.WorkspaceTemplate, facts *Facts) *stagedPlan {
 	f := facts.Staged
 	revision := f.History.Record(template)
@@ -300,7 +297,6 @@ func rolloutStatus(template *infrav1.WorkspaceTemplate, policy infrav1.Workspace
 	return s
 }
 
-// stagedCondition is the condition RollingOut of a staged rollout.
 func stagedCondition(f *stagedFacts, p *stagedPlan) engine.Condition {
 	if f.NotStored != "" {
 		return engine.True(infrav1.RollingOutCondition, infrav1.RolloutWaitingReason, fmt.Sprintf(

@@ -29,7 +29,7 @@ func status(template *infrav1.WorkspaceTemplate, f *Facts, p Plan) {
 			f.Policy.DeepCopyInto(&s.Rollout.DefaultPolicy)
 		}
 	}
-	engine.Set(template, valid(f), inUse(f), deleting(template, f))
+	engine.Set(template, valid(f), engine.If(len(f.Users) > 0, infrav1.InUseCondition, infrav1.UsedReason, "used by "+rollout.Names(f.Users), infrav1.NotUsedReason), deleting(template, f))
 	engine.SetNegativePolarity(template, rollingOut(f, p.Staged))
 }
 
@@ -38,13 +38,6 @@ func valid(f *Facts) engine.Condition {
 		return engine.False(infrav1.ValidCondition, infrav1.TemplateInvalidReason, f.Errors.ToAggregate().Error())
 	}
 	return engine.True(infrav1.ValidCondition, infrav1.ValidReason, "")
-}
-
-func inUse(f *Facts) engine.Condition {
-	if len(f.Users) == 0 {
-		return engine.False(infrav1.InUseCondition, infrav1.NotUsedReason, "")
-	}
-	return engine.True(infrav1.InUseCondition, infrav1.UsedReason, "used by "+rollout.Names(f.Users))
 }
 
 // rollingOut reports users with another revision. Those that Terraform failed for come first in the message.

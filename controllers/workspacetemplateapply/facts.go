@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -20,8 +22,8 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/managedfields"
 	"github.com/capt-provider/capt/controllers/workspace"
-	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 )
 
@@ -30,8 +32,6 @@ type Facts struct {
 	Now time.Time
 	// apply is the object.
 	apply *infrav1.WorkspaceTemplateApply
-	// ReconcileAt is the annotation of captctl reconcile.
-	ReconcileAt string
 	// Paused is why the object is paused; empty when it is not.
 	Paused string
 	// PausedForMove is true when the object is paused like clusterctl move does: by its Cluster, or by itself without a Cluster.
@@ -44,7 +44,7 @@ type Facts struct {
 	// Retained is true when the Workspace is kept after the deletion of the object.
 	Retained bool
 	// DeletionHeld is why the controller of the object forbids to destroy its cloud resources; observed only during deletion.
-	DeletionHeld *engine.Hold
+	DeletionHeld *desired.Blocked
 	// RetainConflict is why the object must not be deleted although it is Retained; observed only during deletion.
 	RetainConflict string
 	// TemplateKey is the WorkspaceTemplate of spec.
@@ -73,7 +73,7 @@ type Facts struct {
 	RenderErrors field.ErrorList
 	// GateDecision is about the object, and Block why the object must not be written; nil if it may be.
 	GateDecision engine.GateDecision
-	Block        *engine.Block
+	Block        *desired.Blocked
 	// LookupError is why a template or dependency could not be read. Nothing is written then, and the reconcile is retried.
 	LookupError error
 	// Missing lists the dependencies that are not ready.
@@ -83,7 +83,7 @@ type Facts struct {
 	KindScope                  terraform.Scope
 	// Live is nil when the Workspace does not exist.
 	Live      *workspace.Live
-	Ownership workspace.Ownership
+	Ownership render.Ownership
 	// Restored is true when the object came from a backup or a move, and has not been recorded as the owner of its Workspace since.
 	Restored bool
 	// OwnerMissing describes an owner that does not exist, or cannot be read, while nothing is recorded for the object: the garbage
@@ -110,8 +110,6 @@ type Facts struct {
 	// WrittenGeneration and LastUpdate are the fields of the same name in status.
 	WrittenGeneration int64
 	LastUpdate        *infrav1.WorkspaceUpdate
-	// Generation of the WorkspaceTemplateApply.
-	Generation int64
 }
 
 // hasRevision reports whether there is a content to render.
@@ -121,7 +119,7 @@ func (f *Facts) hasRevision() bool {
 
 // Differs reports whether the Workspace is not as rendered.
 func (f *Facts) Differs() bool {
-	return f.Live != nil && f.Rendered != nil && f.Live.Differs(f.Rendered)
+	return f.Live != nil && f.Rendered != nil && f.Rendered.Differs(f.Live.Unstructured)
 }
 
 // outdated reports whether the Workspace is owned and must be updated.
@@ -129,15 +127,14 @@ func (f *Facts) outdated() bool { return f.owned() && !f.Live.Deleting() && f.Di
 
 // lostManagedFields reports whether the managedFields of the Workspace no longer record what CAPT applied.
 func (f *Facts) lostManagedFields(apply *infrav1.WorkspaceTemplateApply) bool {
-	return f.owned() && !f.Live.Deleting() && f.Live.LostManagedFields(apply)
+	return f.owned() && !f.Live.Deleting() && f.Live.ClaimedBy(apply) && managedfields.Lost(f.Live, naming.WorkspaceTemplateApplyFieldManager)
 }
 
 // owned reports whether the Workspace exists and belongs to the object.
 func (f *Facts) owned() bool {
-	return f.Live != nil && f.Ownership == workspace.Owned && f.OwnerMissing == ""
+	return f.Live != nil && f.Ownership == render.Owned && f.OwnerMissing == ""
 }
 
-// inProgress reports whether Terraform is working on the current Workspace.
 func (f *Facts) inProgress() bool {
 	return f.owned() && workspace.InProgress(f.Live, f.LastUpdate, f.Failure.Class)
 }
@@ -164,18 +161,10 @@ func (f *Facts) createNotRecoverable() string {
 	return cmp.Or(f.Inputs.NotRemote, f.Live.CreateNotContinuable())
 }
 
-// clusterWide reports whether the Workspace has, or would have, no namespace.
-func (f *Facts) clusterWide() bool {
-	if f.Live != nil {
-		return f.Live.Reference().Namespace == ""
-	}
-	return f.Template != nil && f.Template.Spec.WorkspaceScope == terraform.ScopeCluster
-}
-
 // written reports whether the Workspace is as spec requires. Without a template, the recorded generation decides.
 func (f *Facts) written() bool {
 	if f.Rendered == nil {
-		return f.owned() && (f.WrittenGeneration == f.Generation || f.MovedAsWritten)
+		return f.owned() && (f.WrittenGeneration == f.apply.Generation || f.MovedAsWritten)
 	}
 	return f.owned() && !f.Differs()
 }
@@ -212,25 +201,14 @@ func (f *Facts) unprovable(o workspace.Observation) (infrav1.PreviewResult, stri
 	return "", ""
 }
 
-// externalName returns the external name of the live Workspace, or the one that a new Workspace would have.
-func (f *Facts) externalName() string {
-	if f.Live != nil && f.Live.ExternalName() != "" {
-		return f.Live.ExternalName()
-	}
-	if f.Rendered != nil {
-		return f.Rendered.Object.GetAnnotations()[render.ExternalNameAnnotation]
-	}
-	return f.Name // The default of the provider.
-}
-
 // request is what would be sent to the API server; nil when nothing is rendered.
-func (f *Facts) request() *observed.Request {
+func (f *Facts) request() *writeRequest {
 	if f.Rendered == nil {
 		return nil
 	}
-	request := &observed.Request{Revision: f.Rendered.Revision, ReconcileAt: f.ReconcileAt}
+	request := &writeRequest{Revision: f.Rendered.Revision, ReconcileAt: f.apply.Annotations[naming.ReconcileAnnotation]}
 	if f.Live != nil {
-		request.Workspace, request.Generation = f.Live.UID(), f.Live.Generation()
+		request.Workspace, request.Generation = f.Live.GetUID(), f.Live.GetGeneration()
 	}
 	return request
 }
@@ -314,4 +292,150 @@ func (f *Facts) assumedPlan() (infrav1.PreviewResult, string) {
 		return infrav1.PreviewUnavailable, "previews require provider-terraform v1 or later"
 	}
 	return "", ""
+}
+
+// firstConflict returns why the Workspace is not written although it can be rendered; nil when it may be.
+func firstConflict(f *Facts) *desired.Blocked {
+	return f.desired().Conflict()
+}
+
+// mustNotBeWritten reports whether the gate or a rule forbids to write the Workspace.
+func (f *Facts) mustNotBeWritten() bool { return f.Block != nil || firstConflict(f) != nil }
+
+func conflict(f *Facts) engine.Condition {
+	if f.Block != nil {
+		return engine.True(infrav1.WorkspaceConflictCondition, f.Block.Reason, f.Block.Message)
+	}
+	if found := firstConflict(f); found != nil {
+		return engine.True(infrav1.WorkspaceConflictCondition, found.Reason, found.Message)
+	}
+	return engine.False(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceOwnedReason, "")
+}
+
+// desired returns the Workspace as package desired describes it.
+func (f *Facts) desired() *desired.Workspace {
+	w := &desired.Workspace{
+		Apply: f.apply, Name: f.Name, Template: f.Template, Revision: f.Revision, RevisionMissing: f.RevisionMissing, Rendered: f.Rendered, RenderErrors: f.RenderErrors,
+		Ownership: f.Ownership, OlderClaim: f.OlderClaim, OwnerMissing: f.OwnerMissing, Findings: f.Findings,
+	}
+	if f.Live != nil {
+		w.Live = f.Live.Unstructured
+	}
+	return w
+}
+
+// lastSeen is what the controller last observed of a WorkspaceTemplateApply, see engine.StateOf. It is lost when the manager restarts; at worst, an
+// event or a request is repeated.
+type lastSeen struct {
+	unreconciled firstSeen
+	rejected     *rejection
+	failure      explained
+}
+
+type firstSeen struct {
+	workspace types.UID
+	at        time.Time
+}
+
+type explained struct {
+	errorHash string
+	failure.Report
+}
+
+// writeRequest identifies a write to the API server: a revision, for a generation of a Workspace. A user repeats it with captctl reconcile, which
+// changes the annotation reconcile-at.
+type writeRequest struct {
+	Revision    string
+	Workspace   types.UID
+	Generation  int64
+	ReconcileAt string
+}
+
+type rejection struct {
+	request writeRequest
+	why     string
+	at      time.Time
+}
+
+// Failure returns the report of the error with a hash; an empty hash means no error. While the hash is unchanged, the cached report is returned:
+// Secrets that the error quotes may have changed since, and their old values would not be redacted. explain returns a report, and whether to
+// cache it.
+func (s *lastSeen) Failure(errorHash string, explain func() (failure.Report, bool)) failure.Report {
+	if errorHash == "" {
+		s.failure = explained{}
+		return failure.Report{}
+	}
+	if s.failure.errorHash == errorHash {
+		return s.failure.Report
+	}
+	report, complete := explain()
+	if complete {
+		s.failure = explained{errorHash, report}
+	}
+	return report
+}
+
+// UnreconciledFor returns for how long this process has seen a Workspace without a sign of the provider; an empty UID means that there is none.
+func (s *lastSeen) UnreconciledFor(workspace types.UID, now time.Time) time.Duration {
+	if workspace == "" || s.unreconciled.workspace != workspace {
+		s.unreconciled = firstSeen{workspace: workspace, at: now}
+		return 0
+	}
+	return now.Sub(s.unreconciled.at)
+}
+
+// Reject records that the API server rejected a request, and reports whether the same was not rejected before.
+func (s *lastSeen) Reject(request writeRequest, why string, now time.Time) (first bool) {
+	first = s.rejected == nil || s.rejected.request != request || s.rejected.why != why
+	s.rejected = &rejection{request, why, now}
+	return first
+}
+
+// Rejected returns why the API server rejected the same request, and when to send it again; empty when it did not, or when that time has
+// come. A nil request means that there is none.
+func (s *lastSeen) Rejected(request *writeRequest, now time.Time) (why string, next time.Time) {
+	if s.rejected == nil {
+		return "", time.Time{}
+	}
+	if request == nil || s.rejected.request != *request {
+		s.rejected = nil
+		return "", time.Time{}
+	}
+	if next = s.rejected.at.Add(previews.RejectedInterval); !now.Before(next) {
+		return "", time.Time{} // The rejection stays recorded, so that a repetition is not logged again.
+	}
+	return s.rejected.why, next
+}
+
+// failedInputs has the objects that failed runs of Terraform used, so that a change of one causes a reconcile.
+type failedInputs struct {
+	lock sync.Mutex
+	// of has the inputs of a WorkspaceTemplateApply, as from workspace.InputKey.
+	of map[types.NamespacedName][]string
+}
+
+// Set replaces the inputs of a WorkspaceTemplateApply; none removes it.
+func (i *failedInputs) Set(apply types.NamespacedName, inputs []string) {
+	i.lock.Lock()
+	defer i.lock.Unlock()
+	if len(inputs) == 0 {
+		delete(i.of, apply)
+		return
+	}
+	if i.of == nil {
+		i.of = map[types.NamespacedName][]string{}
+	}
+	i.of[apply] = inputs
+}
+
+// Users lists the WorkspaceTemplateApplies whose failed runs used an object.
+func (i *failedInputs) Users(input string) (users []types.NamespacedName) {
+	i.lock.Lock()
+	defer i.lock.Unlock()
+	for apply, inputs := range i.of {
+		if slices.Contains(inputs, input) {
+			users = append(users, apply)
+		}
+	}
+	return users
 }

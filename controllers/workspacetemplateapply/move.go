@@ -19,6 +19,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace"
 )
@@ -40,7 +41,7 @@ const (
 // they have no owner, and moves cluster-wide ones of all namespaces.
 func (r *Reconciler) moveBlock(ctx context.Context, f *Facts) (string, error) {
 	switch {
-	case f.clusterWide():
+	case f.desired().ClusterWide():
 		return blockUntilManual, nil
 	case f.Live == nil && f.Template == nil:
 		return blockUntilLabeled, nil // No Workspace can be created.
@@ -59,23 +60,19 @@ func (r *Reconciler) observeMove(ctx context.Context, apply *infrav1.WorkspaceTe
 	if f.MoveBlock, err = r.moveBlock(ctx, f); err != nil || !f.moveRequested(apply) {
 		return err
 	}
-	f.MovePolicyMissing, err = r.movePolicyMissing(ctx)
-	return err
+	bindings := &metav1.PartialObjectMetadataList{}
+	bindings.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBindingList"))
+	if err := r.Uncached.List(ctx, bindings, movePolicyLabels()); err != nil {
+		return fmt.Errorf("looking up the policy for moved Workspaces: %w", err)
+	}
+	f.MovePolicyMissing = len(bindings.Items) == 0
+	return nil
 }
 
 // movePolicyLabels select the binding of the policy for moved Workspaces. Between the writes of clusterctl a Workspace has neither external
 // name nor finalizer, and without the policy a running provider would create or destroy resources.
 func movePolicyLabels() client.MatchingLabels {
 	return client.MatchingLabels{naming.PolicyLabel: "moved-workspaces"}
-}
-
-func (r *Reconciler) movePolicyMissing(ctx context.Context) (bool, error) {
-	bindings := &metav1.PartialObjectMetadataList{}
-	bindings.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBindingList"))
-	if err := r.Uncached.List(ctx, bindings, movePolicyLabels()); err != nil {
-		return false, fmt.Errorf("looking up the policy for moved Workspaces: %w", err)
-	}
-	return len(bindings.Items) == 0, nil
 }
 
 // pausedForMove reports whether the object is paused as clusterctl move does it: by its Cluster. An object without a Cluster must be paused by
@@ -118,7 +115,7 @@ func (f *Facts) moveBlockedBy(apply *infrav1.WorkspaceTemplateApply) string {
 		return "" // Nothing was created.
 	case f.Live == nil:
 		return fmt.Sprintf("Workspace %s does not exist", ref.Name)
-	case f.Ownership != workspace.Owned:
+	case f.Ownership != render.Owned:
 		return conflict(f).Message
 	case f.MovePolicyMissing:
 		return "ValidatingAdmissionPolicyBinding capt-moved-workspaces, which protects moved Workspaces from provider-terraform, is not installed. Install all manifests of CAPT"

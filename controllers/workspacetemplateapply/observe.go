@@ -8,15 +8,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/cluster-api/util"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/claim"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -28,9 +37,7 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
-	"github.com/capt-provider/capt/controllers/workspacetemplateapply/dependencies"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
-	"github.com/capt-provider/capt/controllers/workspacetemplateapply/owners"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 )
 
@@ -38,7 +45,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	f := &Facts{
 		apply: apply,
 		Now:   r.Clock.Now(), GateDecision: v, Block: v.Block, Retained: retained(apply), Restored: claim.Restored(apply),
-		ReconcileAt: apply.Annotations[naming.ReconcileAnnotation], Generation: apply.Generation, WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate, SpecHash: rollout.SpecHash(apply),
+		WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate, SpecHash: rollout.SpecHash(apply),
 	}
 	if err := r.observePause(ctx, apply, f); err != nil {
 		return nil, err
@@ -57,17 +64,13 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 
 // observePause finds out whether the object is paused by its Cluster, by an annotation, or by an owner.
 func (r *Reconciler) observePause(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-	cluster, err := engine.LabeledCluster(ctx, r.Client, r.Uncached, apply.ObjectMeta)
-	if err != nil && !errors.Is(err, util.ErrNoCluster) && !engine.Absent(err) {
-		return fmt.Errorf("reading the Cluster: %w", err)
+	cluster, err := engine.LabeledCluster(ctx, r.Client, r.Uncached, apply)
+	if err != nil {
+		return err
 	}
-	byOwner, err := r.owners().PausedBy(ctx, apply)
+	byOwner, err := r.pausedByOwner(ctx, apply)
 	f.Paused, f.PausedForMove = cmp.Or(desired.Paused(cluster, apply), byOwner), pausedForMove(cluster, apply)
 	return err
-}
-
-func (r *Reconciler) owners() owners.Reader {
-	return owners.Reader{Cached: r.Client, Uncached: r.Uncached}
 }
 
 // observeTemplate reads and renders the template, and reads the dependencies.
@@ -80,11 +83,10 @@ func (r *Reconciler) observeTemplate(ctx context.Context, apply *infrav1.Workspa
 		f.LookupError = r.observeRevision(ctx, templates, apply, f)
 	}
 	if f.hasRevision() {
-		f.Rendered, f.RenderErrors = render.Workspace(r.renderInput(apply, f))
+		f.Rendered, f.RenderErrors = r.render(apply, f, f.Template)
 	}
 	if apply.DeletionTimestamp.IsZero() {
-		reader := dependencies.Reader{Client: r.Client, Uncached: r.Uncached, Workspaces: r.Workspaces}
-		missing, err := reader.Missing(ctx, apply, f.Now)
+		missing, err := r.missingDependencies(ctx, apply, f.Now)
 		f.Missing, f.LookupError = missing, errors.Join(f.LookupError, err)
 	}
 }
@@ -101,20 +103,26 @@ func (r *Reconciler) observeRevision(ctx context.Context, templates workspacetem
 		f.Template = at
 	}
 	// clusterctl moves neither revisions nor status. The object waits for its move until the Workspace is as spec requires, and spec has not changed since.
-	f.MovedAsWritten = f.RevisionMissing && err == nil && f.WrittenGeneration == 0 && f.Generation == 1
+	f.MovedAsWritten = f.RevisionMissing && err == nil && f.WrittenGeneration == 0 && apply.Generation == 1
 	return err
 }
 
-func (r *Reconciler) renderInput(apply *infrav1.WorkspaceTemplateApply, f *Facts) render.Input {
-	return render.Input{Apply: apply, Template: f.Template, Name: f.Name, ExternalName: desired.RecordedExternalName(apply), StatePrefix: r.StatePrefix}
+// render renders the Workspace from a content of the template. A recorded Workspace keeps its references to other namespaces.
+func (r *Reconciler) render(apply *infrav1.WorkspaceTemplateApply, f *Facts, template *infrav1.WorkspaceTemplate) (*render.Rendered, field.ErrorList) {
+	in := render.Input{Apply: apply, Template: template, Name: f.Name, ExternalName: desired.RecordedExternalName(apply), StatePrefix: r.StatePrefix}
+	rendered, errs := render.Workspace(in)
+	if len(errs) == 0 || f.Live == nil || !f.Live.RecordedFor(apply) {
+		return rendered, errs
+	}
+	in.Recorded = f.Live.Spec()
+	return render.Workspace(in)
 }
 
-// observeDeletion observes what may block the deletion of the object.
 func (r *Reconciler) observeDeletion(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
 	if apply.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	if f.DeletionHeld, err = r.owners().HeldBy(ctx, apply); err != nil {
+	if f.DeletionHeld, err = r.heldByOwner(ctx, apply); err != nil {
 		return err
 	}
 	if f.RetainConflict, err = r.retainConflict(ctx, apply); err != nil {
@@ -141,7 +149,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		r.Unclaimed.Report(client.ObjectKeyFromObject(apply), 0)
 		r.lastObserved(apply).UnreconciledFor("", f.Now)
 		f.Findings = f.desired().Compare()
-		if err = r.dismissRevision(ctx, apply, f); err == nil && f.clusterWide() && f.GateDecision.BlockMissing != nil {
+		if err = r.dismissRevision(ctx, apply, f); err == nil && f.desired().ClusterWide() && f.GateDecision.BlockMissing != nil {
 			f.Block, err = f.GateDecision.BlockMissing(ctx)
 		}
 		return err
@@ -153,21 +161,19 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 // observeLive observes a Workspace that exists: whether this object owns it, and what it reports.
 func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	r.recognizeRevision(apply, f)
-	if len(f.RenderErrors) > 0 && f.Live.RecordedFor(apply) { // A recorded Workspace keeps its references to other namespaces.
-		again := r.renderInput(apply, f)
-		again.Recorded = f.Live.Spec()
-		f.Rendered, f.RenderErrors = render.Workspace(again)
+	if len(f.RenderErrors) > 0 {
+		f.Rendered, f.RenderErrors = r.render(apply, f, f.Template)
 	}
-	if f.Ownership = workspace.Foreign; f.OlderClaim == "" { // Whatever this object records, also during its deletion.
+	if f.Ownership = render.Foreign; f.OlderClaim == "" { // Whatever this object records, also during its deletion.
 		f.Ownership = f.Live.Owner(apply, f.Rendered)
 	}
-	if f.Block == nil && f.Ownership == workspace.Foreign && f.OlderClaim == "" && !f.Live.Claimed() {
+	if f.Block == nil && f.Ownership == render.Foreign && f.OlderClaim == "" && !f.Live.Claimed() {
 		f.Block = f.GateDecision.BlockUnclaimed
 	}
 	f.Findings = f.desired().Compare()
 	var unreconciled types.UID
 	if f.Live.Unreconciled() {
-		unreconciled = f.Live.UID()
+		unreconciled = f.Live.GetUID()
 	}
 	f.UnreconciledFor = r.lastObserved(apply).UnreconciledFor(unreconciled, f.Now)
 	r.Unclaimed.Report(client.ObjectKeyFromObject(apply), f.UnreconciledFor)
@@ -183,7 +189,7 @@ func (r *Reconciler) recognizeRevision(apply *infrav1.WorkspaceTemplateApply, f 
 	if f.Current == nil || f.hasRevision() || f.LookupError != nil || f.Live.Scope() != f.Current.Spec.WorkspaceScope.OrDefault() {
 		return
 	}
-	if rendered, errs := r.renderCurrent(apply, f); len(errs) == 0 && !f.Live.Differs(rendered) {
+	if rendered, errs := r.render(apply, f, f.Current); len(errs) == 0 && !rendered.Differs(f.Live.Unstructured) {
 		f.Template, f.Revision, f.RevisionMissing, f.Rendered = f.Current, f.CurrentRevision, false, rendered
 	}
 }
@@ -218,7 +224,7 @@ func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.Workspac
 		p.Failure = r.Workspaces.ExplainPreview(ctx, p.Live, f.Live)
 	}
 	p.Ready = p.Ready || f.canBePreviewed()
-	p.Wanted, err = f.Live.Preview(apply, wanted)
+	p.Wanted, err = wanted.Preview(f.Live.Unstructured, apply)
 	return err
 }
 
@@ -235,23 +241,11 @@ func (r *Reconciler) observeCurrent(apply *infrav1.WorkspaceTemplateApply, f *Fa
 	if f.Preview.Assigned || !f.owned() {
 		return nil
 	}
-	rendered, errs := r.renderCurrent(apply, f)
+	rendered, errs := r.render(apply, f, f.Current)
 	if f.Preview.Assumed, f.Preview.Message = f.refusedRevision(apply, rendered, errs); f.Preview.Assumed == "" {
 		f.Preview.Assumed, f.Preview.Message = f.assumedPlan()
 	}
 	return rendered
-}
-
-// renderCurrent renders the current content of the template, although another revision is assigned.
-func (r *Reconciler) renderCurrent(apply *infrav1.WorkspaceTemplateApply, f *Facts) (*render.Rendered, field.ErrorList) {
-	in := r.renderInput(apply, f)
-	in.Template = f.Current
-	rendered, errs := render.Workspace(in)
-	if len(errs) > 0 && f.Live.RecordedFor(apply) { // As in observeLive.
-		in.Recorded = f.Live.Spec()
-		return render.Workspace(in)
-	}
-	return rendered, errs
 }
 
 func (r *Reconciler) previews() previews.Runner {
@@ -301,8 +295,8 @@ func (r *Reconciler) observeOwners(ctx context.Context, apply *infrav1.Workspace
 	}
 	// The manager may not be able to read owners of other controllers. Only a restored object waits for them, unless a user confirmed
 	// the Workspace.
-	mustRead := f.Restored && (f.Live == nil || apply.Annotations[naming.AdoptWorkspaceAnnotation] != string(f.Live.UID()))
-	f.OwnerMissing, err = r.owners().Missing(ctx, apply, mustRead)
+	mustRead := f.Restored && (f.Live == nil || apply.Annotations[naming.AdoptWorkspaceAnnotation] != string(f.Live.GetUID()))
+	f.OwnerMissing, err = r.missingOwner(ctx, apply, mustRead)
 	return err
 }
 
@@ -339,4 +333,327 @@ func (r *Reconciler) dependentsOf(ctx context.Context, apply *infrav1.WorkspaceT
 	}
 	list, err := r.list(ctx, client.InNamespace(apply.Namespace), client.MatchingFields{index.WaitForWorkspace: apply.Namespace + "/" + apply.Spec.WorkspaceName})
 	return desired.WaitingForDependents(apply, list), err
+}
+
+// olderClaim returns an older WorkspaceTemplateApply with the same Workspace. The oldest wins, so that exactly one of two objects that
+// were admitted concurrently continues. Objects of all namespaces can have the same cluster-wide Workspace. A record in status, which users cannot
+// write, outweighs a name in spec, which they can.
+func (r *Reconciler) olderClaim(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (string, error) {
+	if f.Name == "" || (f.Live != nil && f.Live.ClaimedBy(apply)) {
+		return "", nil
+	}
+	// Without the namespace, each object of a fleet with namespaced Workspaces would read all others of its name.
+	options := []client.ListOption{client.MatchingFields{index.WorkspaceName: f.Name}}
+	if !f.desired().ClusterWide() {
+		options = append(options, client.InNamespace(apply.Namespace))
+	}
+	others, err := r.list(ctx, options...)
+	if err != nil {
+		return "", err
+	}
+	return f.desired().ClaimOf(others), nil
+}
+
+func hasNamespacedWorkspace(apply *infrav1.WorkspaceTemplateApply) bool {
+	return apply.Status.WorkspaceRef != nil && apply.Status.WorkspaceRef.Namespace != ""
+}
+
+// dismissRevision lets an object that never had a Workspace wait for its revision, unless the one in spec was rolled out or approved: only such a revision is
+// assigned to new objects, and a user could have written another one.
+func (r *Reconciler) dismissRevision(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	if f.Current == nil || !f.hasRevision() || apply.Status.WorkspaceRef != nil || !apply.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	uncached := workspacetemplate.Lookup{Cached: r.Uncached, Uncached: r.Uncached} // The record may be newer than the cache.
+	object, err := uncached.Revisions(ctx).First(rollout.StoredAs(f.TemplateKey, f.Revision)...)
+	if err != nil {
+		return err
+	}
+	if object != nil {
+		if stored, err := rollout.Parse(object); err == nil && stored.Hash == f.Revision && (stored.RolledOut || stored.Approval != rollout.Approval{}) {
+			return nil
+		}
+	}
+	f.Revision, f.Rendered, f.RenderErrors = "", nil, nil
+	return nil
+}
+
+// pausedByOwner reports why the controller of an object is paused by its own annotation; empty when it is not. A paused controller writes
+// nothing, but an edited template, or the garbage collector, would still change what it controls. The pause of a Cluster is observed by its
+// label.
+func (r *Reconciler) pausedByOwner(ctx context.Context, object metav1.Object) (string, error) {
+	controller, err := controllerOf(ctx, object, r.Client, r.Uncached)
+	if err != nil || controller == nil {
+		return "", err
+	}
+	why := desired.Paused(nil, controller)
+	if why == "" {
+		return "", nil
+	}
+	return fmt.Sprintf("%s, which controls this object, is paused: %s", controllerName(object), why), nil
+}
+
+// heldByOwner returns why the controller of a WorkspaceTemplateApply forbids to destroy its cloud resources; nil when it does not: it is protected from
+// deletion, or it is being deleted although a Cluster refers to it. While the controller is being deleted, everything that it controls is held:
+// foreground deletion deletes all of that. Otherwise it protects only its own WorkspaceTemplateApply, because a Fargate profile that was removed
+// from spec is deleted. The controller is read from the API server, because a destroy cannot be reverted.
+func (r *Reconciler) heldByOwner(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*desired.Blocked, error) {
+	controller, err := controllerOf(ctx, apply, r.Uncached)
+	if err != nil || controller == nil {
+		return nil, err
+	}
+	own := ""
+	switch c := controller.(type) {
+	case *infrav1.CAPTCluster:
+		own = c.Spec.WorkspaceTemplateApplyRef.Name
+	case *controlplanev1.CAPTControlPlane:
+		own = c.Spec.WorkspaceTemplateApplyRef.Name
+	}
+	if desired.IsDeletionProtected(controller) && (!controller.GetDeletionTimestamp().IsZero() || own == apply.Name) {
+		return desired.DeletionProtected(controllerName(apply)), nil
+	}
+	if engine.DeletionContinues(controller) {
+		return nil, nil
+	}
+	return engine.HeldByClusters(ctx, r.Client, controller, controllerName(apply))
+}
+
+// controllerOf returns the CAPTCluster or CAPTControlPlane that controls an object, from the first reader that has it; nil when there is none.
+func controllerOf(ctx context.Context, object metav1.Object, readers ...client.Reader) (found engine.Object, err error) {
+	ref := metav1.GetControllerOf(object)
+	if ref == nil || ref.Kind == clusterv1.ClusterKind {
+		return nil, nil
+	}
+	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: ref.Name}
+	for _, reader := range readers {
+		kind := watchedKind(*ref)
+		if kind == nil {
+			return nil, nil
+		}
+		if found, err = engine.Get(ctx, reader, key, kind); err != nil {
+			return nil, fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
+		}
+		if found != nil {
+			break
+		}
+	}
+	if found == nil || found.GetUID() != ref.UID {
+		return nil, nil
+	}
+	return found, nil
+}
+
+// controllerName is the kind and the name of the controller of an object.
+func controllerName(object metav1.Object) string {
+	controller := metav1.GetControllerOf(object)
+	return controller.Kind + " " + controller.Name
+}
+
+// missingOwner describes an owner of an object, or of its owners, that does not exist; empty when there is none. With mustRead, an owner that
+// the manager may not read counts as missing.
+func (r *Reconciler) missingOwner(ctx context.Context, object metav1.Object, mustRead bool) (string, error) {
+	missing, err := desired.MissingOwner(object, func(namespace string, ref metav1.OwnerReference) (metav1.Object, bool, error) {
+		owner, err := r.readOwner(ctx, namespace, ref)
+		switch {
+		case apierrors.IsForbidden(err), meta.IsNoMatchError(err):
+			if mustRead {
+				err = &unreadableError{ref}
+				return nil, false, err
+			}
+			return nil, false, nil
+		case err != nil:
+			return nil, false, fmt.Errorf("reading owner %s %s: %w", ref.Kind, ref.Name, err)
+		}
+		return owner, true, nil
+	})
+	if unreadable := (*unreadableError)(nil); errors.As(err, &unreadable) {
+		return unreadable.Error(), nil
+	}
+	return missing, err
+}
+
+// unreadableError is an owner that the manager may not read.
+type unreadableError struct{ metav1.OwnerReference }
+
+func (e *unreadableError) Error() string {
+	return fmt.Sprintf("owner %s %s (UID %s) cannot be read (if it exists, set annotation %s to the UID of the Workspace)", e.Kind, e.Name, e.UID, naming.AdoptWorkspaceAnnotation)
+}
+
+// readOwner reads an owner; nil when no object has its UID.
+func (r *Reconciler) readOwner(ctx context.Context, namespace string, ref metav1.OwnerReference) (metav1.Object, error) {
+	key := client.ObjectKey{Namespace: namespace, Name: ref.Name}
+	if cached := watchedKind(ref); cached != nil {
+		if err := r.Client.Get(ctx, key, cached); err == nil && cached.GetUID() == ref.UID {
+			return cached, nil
+		}
+	}
+	owner := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: ref.APIVersion, Kind: ref.Kind}}
+	owner, err := engine.Get(ctx, r.Uncached, key, owner)
+	if err != nil || owner == nil || owner.UID != ref.UID {
+		return nil, err
+	}
+	return owner, nil
+}
+
+// watchedKind is an empty object of the kind of an owner; nil when the manager does not watch that kind.
+func watchedKind(ref metav1.OwnerReference) engine.Object {
+	switch schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() {
+	case infrav1.GroupVersion.WithKind("CAPTCluster").GroupKind():
+		return &infrav1.CAPTCluster{}
+	case controlplanev1.GroupVersion.WithKind("CAPTControlPlane").GroupKind():
+		return &controlplanev1.CAPTControlPlane{}
+	case clusterv1.GroupVersion.WithKind("Cluster").GroupKind():
+		return &clusterv1.Cluster{}
+	}
+	return nil
+}
+
+// maxNamed limits how many dependencies a message names.
+const maxNamed = 20
+
+// missingDependencies lists what a WorkspaceTemplateApply waits for, and since when. Secrets are read from the API server: their values are not cached.
+func (r *Reconciler) missingDependencies(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, now time.Time) ([]infrav1.MissingDependency, error) {
+	var missing []infrav1.MissingDependency
+	for _, dependency := range apply.Spec.WaitForSecrets {
+		found, err := r.missingSecret(ctx, apply, dependency)
+		if err != nil {
+			return nil, err
+		}
+		missing = append(missing, found...)
+	}
+	for _, dependency := range apply.Spec.WaitForWorkspaces {
+		message, err := r.missingWorkspace(ctx, apply, dependency)
+		if err != nil {
+			return nil, err
+		}
+		if message != "" {
+			missing = append(missing, infrav1.MissingDependency{Kind: terraform.WorkspaceKind, Name: dependency.Name, Message: message})
+		}
+	}
+	for i := range missing {
+		missing[i].Since = missingSince(&missing[i], apply.Status.MissingDependencies, now)
+	}
+	return missing, nil
+}
+
+// missingSince is when a dependency was first seen missing. A key of a Secret is missing since the whole Secret was.
+func missingSince(missing *infrav1.MissingDependency, before []infrav1.MissingDependency, now time.Time) *metav1.Time {
+	i := slices.IndexFunc(before, func(b infrav1.MissingDependency) bool {
+		return b.Kind == missing.Kind && b.Name == missing.Name && (b.Key == missing.Key || b.Key == "")
+	})
+	if i < 0 {
+		first := metav1.NewTime(now).Rfc3339Copy()
+		return &first
+	}
+	return before[i].Since
+}
+
+// missingMessage lists missing dependencies in a sentence.
+func missingMessage(missing []infrav1.MissingDependency) string {
+	var phrases []string
+	for i, m := range missing {
+		if i == maxNamed {
+			phrases = append(phrases, fmt.Sprintf("and %d more, see status.missingDependencies", len(missing)-i))
+			break
+		}
+		phrases = append(phrases, fmt.Sprintf("%s (since %s)", m.Message, m.Since.UTC().Format(time.RFC3339)))
+	}
+	return strings.Join(phrases, "; ")
+}
+
+// missingSecret lists what a Secret lacks. A Secret of another namespace counts as missing.
+func (r *Reconciler) missingSecret(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, dependency infrav1.SecretDependency) ([]infrav1.MissingDependency, error) {
+	var missing []infrav1.MissingDependency
+	add := func(key, format string, args ...any) {
+		missing = append(missing, infrav1.MissingDependency{Kind: "Secret", Name: dependency.Name, Key: key, Message: fmt.Sprintf(format, args...)})
+	}
+	if dependency.Namespace != "" && dependency.Namespace != apply.Namespace {
+		add("", "Secret %s must be in namespace %s, the namespace of this object. Correct its namespace in spec.waitForSecrets", dependency.Name, apply.Namespace)
+		return missing, nil
+	}
+	secret, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Namespace: apply.Namespace, Name: dependency.Name}, &corev1.Secret{})
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %s: %w", dependency.Name, err)
+	}
+	if secret == nil {
+		add("", "Secret %s does not exist", dependency.Name)
+	} else {
+		for _, key := range dependency.Keys {
+			if len(secret.Data[key]) == 0 {
+				add(key, "Secret %s has no value for key %s", dependency.Name, key)
+			}
+		}
+		if len(dependency.Keys) == 0 && isEmpty(secret) {
+			add("", "Secret %s is empty", dependency.Name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil, nil
+	}
+	writers, err := r.list(ctx, client.InNamespace(apply.Namespace), client.MatchingFields{index.ConnectionSecret: apply.Namespace + "/" + dependency.Name})
+	missing[len(missing)-1].Message += desired.FailureCause(writers, apply)
+	return missing, err
+}
+
+// isEmpty reports whether a Secret has no values: provider-terraform creates connection Secrets before it fills them.
+func isEmpty(secret *corev1.Secret) bool {
+	for _, value := range secret.Data {
+		if len(value) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// missingWorkspace describes why a Workspace is not up to date; empty when it is. Its WorkspaceTemplateApply knows the desired spec. A
+// Workspace without one is checked by its own conditions.
+func (r *Reconciler) missingWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, dependency infrav1.WorkspaceDependency) (string, error) {
+	namespace := apply.DependencyKey(dependency).Namespace
+	providers, err := r.list(ctx, client.InNamespace(namespace), client.MatchingFields{index.WorkspaceName: dependency.Name})
+	if err != nil {
+		return "", err
+	}
+	return desired.MissingWorkspace(apply, dependency, providers, func() (bool, bool, error) { return r.unownedWorkspace(ctx, namespace, dependency.Name) })
+}
+
+// unownedWorkspace reports on a Workspace without a WorkspaceTemplateApply by its own conditions. That one of another namespace exists is not disclosed.
+func (r *Reconciler) unownedWorkspace(ctx context.Context, namespace, name string) (exists, upToDate bool, err error) {
+	for _, scope := range terraform.Scopes() {
+		live, err := r.Workspaces.Get(ctx, scope, namespace, name)
+		switch {
+		case errors.Is(err, workspace.ErrKindMissing):
+			continue
+		case err != nil:
+			return false, false, err
+		case live == nil:
+			continue
+		}
+		if ours, err := r.belongsTo(ctx, namespace, live, name); ours || err != nil {
+			return ours, ours && workspace.Observe(live, workspace.ObserveInput{}).UpToDate, err
+		}
+	}
+	return false, false, nil
+}
+
+// belongsTo reports whether a Workspace belongs to a namespace. A cluster-wide one without a claim belongs to the
+// namespace of the WorkspaceTemplateApply whose status, which users cannot write, records it, or else to that of its connection Secret.
+func (r *Reconciler) belongsTo(ctx context.Context, namespace string, live *workspace.Live, name string) (bool, error) {
+	if live.Scope() != terraform.ScopeCluster || live.Claimed() {
+		return !live.ClaimedElsewhere(namespace), nil
+	}
+	named, err := r.list(ctx, client.MatchingFields{index.WorkspaceName: name})
+	if err != nil {
+		return false, err
+	}
+	for i := range named {
+		if live.RecordedFor(&named[i]) {
+			return named[i].Namespace == namespace, nil
+		}
+	}
+	derived, err := r.list(ctx, client.InNamespace(namespace), client.MatchingFields{index.DerivedName: name})
+	if err != nil || slices.ContainsFunc(derived, func(apply infrav1.WorkspaceTemplateApply) bool { return apply.Status.WorkspaceName == name }) {
+		return err == nil, err
+	}
+	ref := live.Spec().WriteConnectionSecretToRef
+	return ref != nil && ref.Namespace == namespace, nil
 }

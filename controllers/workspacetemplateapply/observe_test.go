@@ -29,7 +29,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/workspacetemplateapply/dependencies"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -286,13 +285,12 @@ func TestADependencyThatV03CreatedBelongsToTheNamespaceThatStatusRecords(t *test
 		t.Run(name, func(t *testing.T) {
 			env := newEnvironment(t, append(row.objects, net.DeepCopy())...)
 			apply := builder.WorkspaceTemplateApply("addon", builder.WithNamespace("team"), builder.WaitingForWorkspace("net", ""))
-			reader := dependencies.Reader{Client: env.API, Uncached: env.API, Workspaces: env.reconciler.Workspaces}
-			missing, err := reader.Missing(t.Context(), apply, now)
+			missing, err := env.reconciler.missingDependencies(t.Context(), apply, now)
 			require.NoError(t, err)
 			if row.found {
 				assert.Empty(t, missing)
 			} else {
-				assert.Equal(t, "Workspace net does not exist", withoutSince(dependencies.Message(missing)))
+				assert.Equal(t, "Workspace net does not exist", withoutSince(missingMessage(missing)))
 			}
 		})
 	}
@@ -330,7 +328,7 @@ func TestALostDependencyIsMissingSinceItWasLost(t *testing.T) {
 }
 
 func TestMessagesNameAtMost20Dependencies(t *testing.T) {
-	message := dependencies.Message(lacking(slices.Repeat([]string{"Secret s does not exist"}, 64)...))
+	message := missingMessage(lacking(slices.Repeat([]string{"Secret s does not exist"}, 64)...))
 	assert.Equal(t, 20, strings.Count(message, "Secret s"))
 	assert.Contains(t, message, "and 44 more, see status.missingDependencies")
 }

@@ -4,12 +4,32 @@
 package workspacetemplateapply
 
 import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	clusterlabels "sigs.k8s.io/cluster-api/util/labels"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/terraform/failure"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/serialize"
 )
 
 // Action is what a reconcile does.
@@ -39,11 +59,6 @@ const (
 	// Release: remove the finalizers. The Workspace is gone, or is retained.
 	Release Action = "Release"
 )
-
-// changesResources reports whether an action makes Terraform start.
-func (a Action) changesResources() bool {
-	return a == Create || a == Update || a == Recover || a == Destroy
-}
 
 // Plan is the decision of a reconcile.
 type Plan struct {
@@ -151,4 +166,238 @@ func setAssignment(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	default:
 		recorded.TemplateRevision = assigned
 	}
+}
+
+const (
+	// ownersInterval is how often to read missing owners: no watch reports other kinds, or owners of owners.
+	ownersInterval = time.Minute
+	// servedInterval is how often to check whether an installed CRD is served: no event reports it.
+	servedInterval = 5 * time.Second
+)
+
+func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) error {
+	r.reportReplaced(apply, f)
+	if p.Action != Update {
+		r.RateLimiter.Cancel(client.ObjectKeyFromObject(apply), f.Now)
+	}
+	// A preview that cannot be written must not keep the object out of its group: all other members would queue.
+	previewErr, action := r.previews().Act(ctx, apply, &f.Preview, p.Preview), p.Action
+	if previewErr != nil {
+		action = Observe
+	}
+	err := r.serialized(ctx, apply, f, action, func() error {
+		if previewErr != nil {
+			return previewErr
+		}
+		err := r.carryOut(ctx, apply, f, p.Action)
+		if err == nil && f.LookupError != nil && p.Action == Observe && (f.Block == nil || f.Preview.Proof != "") {
+			return f.LookupError // Status reports it, and the lookup is retried.
+		}
+		return err
+	})
+	return p.Preview.Wait(&f.Preview, err)
+}
+
+func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, action Action) error {
+	switch action {
+	case Create:
+		return r.create(ctx, apply, f)
+	case Update:
+		return r.update(ctx, apply, f)
+	case Restore: // Terraform does nothing, so it is neither serialized nor limited.
+		ctrl.LoggerFrom(ctx).Info("Restoring managedFields of Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
+		live, err := r.Workspaces.Restore(ctx, f.Live, f.Rendered)
+		return r.recordWrite(ctx, apply, f, live, err)
+	case Recover:
+		request := apply.Annotations[naming.RecoveryAnnotation]
+		ctrl.LoggerFrom(ctx).Info("Recovering Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "request", request)
+		live, err := r.Workspaces.Recover(ctx, f.Live, request)
+		return r.recordWrite(ctx, apply, f, live, err)
+	case Protect:
+		return r.protect(ctx, apply, f)
+	case AllowMove:
+		return engine.Patch(ctx, r.Client, apply, func() { delete(apply.Annotations, clusterctlv1.BlockMoveAnnotation) })
+	case WaitForKind:
+		return waitForKind(f)
+	case Destroy:
+		ctrl.LoggerFrom(ctx).Info("Deleting Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
+		return r.Workspaces.Delete(ctx, f.Live)
+	case Release:
+		return r.release(ctx, apply, f)
+	case Observe:
+		return waitForUnwatched(f)
+	case WaitForDestroy:
+	}
+	return nil
+}
+
+// waitForUnwatched requeues an object that has nothing to write, and that waits for something that no watch reports.
+func waitForUnwatched(f *Facts) error {
+	switch {
+	case f.OwnerMissing != "":
+		return engine.Wait("the owners of this object", ownersInterval)
+	case f.Rejected != "":
+		return waitForRetry(f)
+	}
+	if after := f.Observation().RequeueAfter; after > 0 {
+		return engine.Wait("provider-terraform to reconcile the Workspace", after)
+	}
+	return nil
+}
+
+func waitForRetry(f *Facts) error {
+	return engine.Wait("the next attempt to write the rejected Workspace", f.RetryAt.Sub(f.Now))
+}
+
+// waitForKind waits for provider-terraform. The definition of the kind is watched.
+func waitForKind(f *Facts) error {
+	if f.KindNotServed {
+		return engine.Wait("the API server to serve the Workspace kind", servedInterval)
+	}
+	return nil
+}
+
+// serialized runs an action that starts Terraform only if the object is, or becomes, the active member of its group.
+func (r *Reconciler) serialized(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, action Action, run func() error) error {
+	group, member := serialize.GroupOf(apply)
+	switch {
+	case !member:
+		r.serializer.Forget(client.ObjectKeyFromObject(apply))
+		return run()
+	case !slices.Contains([]Action{Create, Update, Recover, Destroy}, action): // It does not start Terraform.
+		r.serializer.Record(apply, group, f.inProgress())
+		return run()
+	}
+	active, err := r.serializer.Acquire(apply, group, f.inProgress(), func() ([]client.ObjectKey, error) { return r.otherMembers(ctx, apply, group) })
+	if err != nil {
+		return err
+	}
+	if !active {
+		f.Queued = group.QueuedMessage()
+		r.RateLimiter.Cancel(client.ObjectKeyFromObject(apply), f.Now)
+		return nil
+	}
+	err = run()
+	// A request without a response may have succeeded.
+	requested := err == nil && action == Destroy || err != nil && !notExecuted(err) && f.Rejected == ""
+	r.serializer.Record(apply, group, requested || f.inProgress())
+	return err
+}
+
+// otherMembers lists the other members of a group that this manager reconciles.
+func (r *Reconciler) otherMembers(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, group serialize.Group) ([]client.ObjectKey, error) {
+	list, err := r.list(ctx, client.InNamespace(group.Namespace), group.Labels())
+	var keys []client.ObjectKey
+	for i := range list {
+		other := &list[i]
+		reconciled := r.WatchFilterValue == "" || clusterlabels.HasWatchLabel(other, r.WatchFilterValue)
+		if other.Name != apply.Name && reconciled && !annotations.IsExternallyManaged(other) {
+			keys = append(keys, client.ObjectKeyFromObject(other))
+		}
+	}
+	return keys, err
+}
+
+// notExecuted reports whether an error shows that the API server did not execute the request.
+func notExecuted(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code >= http.StatusBadRequest && status.Status().Code < http.StatusInternalServerError
+}
+
+// reportReplaced sends one event when the Workspace was recreated with its claim, for example from a backup. Terraform continues with the state
+// that the external name of the Workspace identifies.
+func (r *Reconciler) reportReplaced(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
+	before := apply.Status.WorkspaceRef
+	if !apply.DeletionTimestamp.IsZero() || !f.owned() || before == nil || before.UID == "" || before.UID == f.Live.GetUID() {
+		return
+	}
+	r.Recorder.Eventf(apply, nil, corev1.EventTypeWarning, infrav1.WorkspaceReplacedReason, "Observe",
+		"Workspace %s was deleted and recreated (UID was %s, is %s)", f.Name, before.UID, f.Live.GetUID())
+}
+
+// create records the name of the Workspace before it creates it, so that the Workspace is found after a crash between the two.
+func (r *Reconciler) create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	if err := r.protect(ctx, apply, f); err != nil {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Info("Creating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "revision", f.Rendered.Revision)
+	live, err := r.Workspaces.Create(ctx, apply, f.Rendered)
+	return r.recordWrite(ctx, apply, f, live, err)
+}
+
+func (r *Reconciler) update(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	if wait := r.RateLimiter.Reserve(client.ObjectKeyFromObject(apply), f.Now); wait > 0 {
+		return engine.Wait("the rate limit of updates", wait)
+	}
+	if err := r.protect(ctx, apply, f); err != nil {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Info("Updating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "revision", f.Rendered.Revision)
+	live, err := r.Workspaces.Update(ctx, f.Live, f.Rendered)
+	if err == nil {
+		f.LastUpdate = live.UpdateRecord()
+	}
+	return r.recordWrite(ctx, apply, f, live, err)
+}
+
+// recordWrite adds the result of a write to the facts. A rejected Workspace is sent again after a change, or at RetryAt. Only the first of
+// equal rejections is logged.
+func (r *Reconciler) recordWrite(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, live *workspace.Live, err error) error {
+	var rejected *workspace.RejectedError
+	switch {
+	case errors.As(err, &rejected):
+		f.Rejected, f.RetryAt = "the API server rejected the Workspace: "+failure.OneLine(rejected.Error()), f.Now.Add(previews.RejectedInterval)
+		if r.lastObserved(apply).Reject(*f.request(), f.Rejected, f.Now) {
+			ctrl.LoggerFrom(ctx).Error(err, "The API server rejected the Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
+		}
+		return waitForRetry(f)
+	case errors.Is(err, workspace.ErrKindMissing):
+		f.setKindMissing(err)
+		return waitForKind(f)
+	case err != nil:
+		f.WriteError = err
+		return err
+	}
+	f.Live, f.Ownership = live, live.Owner(apply, f.Rendered)
+	return nil
+}
+
+// protect sets the finalizer, spec.workspaceName and the annotations, in one patch.
+func (r *Reconciler) protect(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	return engine.Patch(ctx, r.Client, apply, func() {
+		controllerutil.AddFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
+		apply.Spec.WorkspaceName = f.Name
+		metav1.SetMetaDataAnnotation(&apply.ObjectMeta, clusterctlv1.BlockMoveAnnotation, f.MoveBlock)
+		if name := f.desired().ExternalName(); apply.Annotations[naming.ExternalNameAnnotation] != name {
+			metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.ExternalNameAnnotation, name)
+			metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.ExternalNameUIDAnnotation, string(apply.UID))
+		}
+	})
+}
+
+// release removes the finalizers without destroying the Workspace, and reports as an event what is left and why.
+func (r *Reconciler) release(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	held := false
+	err := engine.Patch(ctx, r.Client, apply, func() {
+		for _, finalizer := range append([]string{infrav1.WorkspaceTemplateApplyFinalizer}, f.GateDecision.Finalizers...) {
+			held = controllerutil.RemoveFinalizer(apply, finalizer) || held
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case !held:
+	case f.Restored && !retained(apply):
+		r.Recorder.Eventf(apply, nil, corev1.EventTypeWarning, "WorkspaceLeft", "Delete",
+			"Workspace %s and its cloud resources (Terraform state %s) are kept: this object is a restored copy, and was deleted before it was recorded as their owner. "+
+				"Recreate the object without metadata.ownerReferences, or with owners that exist; to destroy the resources, delete the Workspace",
+			f.Name, apply.Annotations[naming.ExternalNameAnnotation])
+	case f.Live == nil:
+	case !f.owned() && !retained(apply):
+		r.Recorder.Eventf(apply, nil, corev1.EventTypeWarning, "WorkspaceLeft", "Delete",
+			"Workspace %s is kept: it is not recorded for this object. To destroy its cloud resources, delete the Workspace", f.Name)
+	default:
+		r.Recorder.Eventf(apply, nil, corev1.EventTypeNormal, "WorkspaceRetained", "Delete", "Workspace %s and its cloud resources are kept: spec.deletionPolicy is Retain", f.Name)
+	}
+	return nil
 }

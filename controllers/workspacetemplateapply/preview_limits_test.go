@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -43,7 +42,7 @@ func TestAPreviewWithoutAResultEndsAfterTenMinutes(t *testing.T) {
 			p.look()
 			assert.Equal(t, infrav1.PreviewUnavailable, p.result())
 			assert.Contains(t, p.get("demo-vpc").Status.Preview.Message, want)
-			assert.Equal(t, observed.RejectedInterval, p.look().RequeueAfter.Round(time.Minute))
+			assert.Equal(t, previews.RejectedInterval, p.look().RequeueAfter.Round(time.Minute))
 			if preview := p.preview(); preview != nil {
 				assert.NotNil(t, preview.GetDeletionTimestamp())
 			}

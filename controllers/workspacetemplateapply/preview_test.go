@@ -22,7 +22,7 @@ import (
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -135,10 +135,10 @@ func TestAPlanThatFailsIsRepeatedLater(t *testing.T) {
 	p.look()
 	assert.Equal(t, infrav1.PreviewFailed, p.result())
 	assert.Contains(t, p.get("demo-vpc").Status.Preview.Message, "Unsupported argument")
-	assert.Equal(t, observed.RejectedInterval, p.look().RequeueAfter.Round(time.Minute))
+	assert.Equal(t, previews.RejectedInterval, p.look().RequeueAfter.Round(time.Minute))
 	require.Nil(t, p.preview())
 
-	p.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(observed.RejectedInterval))
+	p.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(previews.RejectedInterval))
 	p.look()
 	require.NotNil(t, p.preview())
 	assert.Equal(t, infrav1.PreviewFailed, p.result(), "until there is another result")

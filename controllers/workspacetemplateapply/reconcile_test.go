@@ -19,7 +19,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -100,7 +100,7 @@ func TestAFailedCreationIsReported(t *testing.T) {
 		err   error
 		after time.Duration // Zero when the error is retried.
 	}{
-		"False WorkspaceRejected: the API server rejected the Workspace: ": {apierrors.NewInvalid(schema.GroupKind{Kind: "Workspace"}, "demo-vpc", nil), observed.RejectedInterval},
+		"False WorkspaceRejected: the API server rejected the Workspace: ": {apierrors.NewInvalid(schema.GroupKind{Kind: "Workspace"}, "demo-vpc", nil), previews.RejectedInterval},
 		"False WorkspaceKindMissing":                                       {&meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "Workspace"}}, servedInterval},
 		"False WorkspaceNotWritten: the Workspace cannot be written: ":     {apierrors.NewForbidden(workspaces, "demo-vpc", errors.New("exceeded quota: pods")), 0},
 	} {

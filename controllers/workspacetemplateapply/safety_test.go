@@ -26,7 +26,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
-	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -165,18 +165,18 @@ func TestARejectedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
 	for round := 1; round <= 4; round++ {
 		got, err := env.reconciler.Reconcile(ctx, request("demo-vpc"))
 		require.NoError(t, err)
-		require.Equal(t, observed.RejectedInterval, got.RequeueAfter, "round %d", round)
+		require.Equal(t, previews.RejectedInterval, got.RequeueAfter, "round %d", round)
 		require.Equal(t, round, sent)
 
-		clock.SetTime(clock.Now().Add(observed.RejectedInterval / 2))
+		clock.SetTime(clock.Now().Add(previews.RejectedInterval / 2))
 		env.Writes = nil
 		got, err = env.reconciler.Reconcile(ctx, request("demo-vpc")) // Something else wakes it, as its own status does.
 		require.NoError(t, err)
-		require.Equal(t, observed.RejectedInterval/2, got.RequeueAfter)
+		require.Equal(t, previews.RejectedInterval/2, got.RequeueAfter)
 		require.Equal(t, round, sent)
 		require.Empty(t, env.Writes)
 		require.Contains(t, env.ready("demo-vpc"), "False WorkspaceRejected")
-		clock.SetTime(clock.Now().Add(observed.RejectedInterval / 2))
+		clock.SetTime(clock.Now().Add(previews.RejectedInterval / 2))
 	}
 	assert.Equal(t, 1, strings.Count(logged.String(), "The API server rejected the Workspace"), "equal rejections are logged once")
 
@@ -225,7 +225,7 @@ func TestARetainedWorkspaceKeepsItsDependencies(t *testing.T) {
 
 // What is seen again is not taken for new, and a Secret that an error quotes may have changed since.
 func TestWhatWasSeenIsRemembered(t *testing.T) {
-	seen := observed.State{}
+	seen := lastSeen{}
 	assert.Zero(t, seen.UnreconciledFor("one", now))
 	assert.Equal(t, time.Minute, seen.UnreconciledFor("one", now.Add(time.Minute)))
 	assert.Zero(t, seen.UnreconciledFor("two", now.Add(time.Minute)), "another Workspace")

@@ -15,11 +15,11 @@ import (
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
-	"github.com/capt-provider/capt/controllers/workspacetemplateapply/dependencies"
 )
 
 // status computes the status from facts and plan. Fields that depend on neither are kept.
@@ -34,7 +34,7 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 		return
 	}
 	if f.owned() {
-		s.WorkspaceName, s.WorkspaceRef = f.Name, f.Live.Reference()
+		s.WorkspaceName, s.WorkspaceRef = f.Name, render.ReferenceTo(f.Live.Unstructured)
 		s.Outputs = observation.Outputs
 	}
 	if observation.Applied {
@@ -136,7 +136,6 @@ func setWritten(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	}
 }
 
-// setPreviews records a change that is held, and the result of the preview.
 func setPreviews(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, p Plan) {
 	result := ptr.Deref(p.Preview.Recorded(&f.Preview), infrav1.RevisionPreview{})
 	s.Change = infrav1.HeldChange{}
@@ -196,7 +195,8 @@ func rendered(f *Facts) engine.Condition {
 	case blocked != nil:
 		return *engine.Blocking(infrav1.RenderedCondition, blocked)
 	case f.Rejected != "":
-		return engine.False(infrav1.RenderedCondition, infrav1.WorkspaceRejectedReason, f.rejectedMessage())
+		return engine.False(infrav1.RenderedCondition, infrav1.WorkspaceRejectedReason, fmt.Sprintf(
+			"%s. Correct the WorkspaceTemplate, or what rejects the Workspace. Next attempt at %s", strings.TrimRight(f.Rejected, "."), f.RetryAt.UTC().Format(time.RFC3339)))
 	}
 	if f.Revision != f.CurrentRevision {
 		return engine.True(infrav1.RenderedCondition, infrav1.RevisionHeldReason, fmt.Sprintf(
@@ -206,18 +206,13 @@ func rendered(f *Facts) engine.Condition {
 	return engine.True(infrav1.RenderedCondition, infrav1.RenderedReason, "")
 }
 
-// rejectedMessage has the time of the next attempt.
-func (f *Facts) rejectedMessage() string {
-	return fmt.Sprintf("%s. Correct the WorkspaceTemplate, or what rejects the Workspace. Next attempt at %s", strings.TrimRight(f.Rejected, "."), f.RetryAt.UTC().Format(time.RFC3339))
-}
-
 func dependenciesReady(f *Facts) engine.Condition {
 	if f.LookupError != nil && f.Template != nil {
 		return engine.Unknown(infrav1.DependenciesReadyCondition, infrav1.LookupFailedReason,
 			"dependencies cannot be read: "+failure.OneLine(f.LookupError.Error())+". CAPT retries")
 	}
 	if len(f.Missing) > 0 {
-		return engine.False(infrav1.DependenciesReadyCondition, infrav1.WaitingForDependenciesReason, dependencies.Message(f.Missing))
+		return engine.False(infrav1.DependenciesReadyCondition, infrav1.WaitingForDependenciesReason, missingMessage(f.Missing))
 	}
 	return engine.True(infrav1.DependenciesReadyCondition, infrav1.DependenciesReadyReason, "")
 }

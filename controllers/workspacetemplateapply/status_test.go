@@ -27,7 +27,6 @@ import (
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -75,7 +74,7 @@ func TestStatusFieldsOfAnUpToDateWorkspace(t *testing.T) {
 	got := s.status()
 	assert.Equal(t, int64(3), got.ObservedGeneration)
 	assert.Equal(t, "demo-vpc", got.WorkspaceName)
-	assert.Equal(t, s.Live.Reference(), got.WorkspaceRef)
+	assert.Equal(t, render.ReferenceTo(s.Live.Unstructured), got.WorkspaceRef)
 	assert.Equal(t, map[string]string{"vpc_id": "vpc-1"}, got.Outputs)
 	assert.Equal(t, metav1.ConditionTrue, got.Applied)
 	assert.Equal(t, s.Rendered.Revision, got.LastAppliedRevision)
@@ -90,7 +89,7 @@ func TestStatusFieldsOfAnUpToDateWorkspace(t *testing.T) {
 
 func TestAForeignWorkspaceIsNotRecorded(t *testing.T) {
 	s := newFixture(t).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
-	s.Ownership = workspace.Foreign
+	s.Ownership = render.Foreign
 	got := s.status()
 	assert.True(t, got.WorkspaceRef == nil && got.Outputs == nil && got.Applied == "")
 }
@@ -165,7 +164,7 @@ func newFixture(t *testing.T, options ...builder.Option) *fixture {
 		builder.WithAnnotation(clusterctlv1.BlockMoveAnnotation, blockUntilPaused), builder.WithAnnotation(naming.ExternalNameAnnotation, "demo-vpc"),
 	}, options...)
 	s := &fixture{T: t, apply: builder.WorkspaceTemplateApply("demo-vpc", options...)}
-	s.Facts = &Facts{apply: s.apply, Now: now, Name: "demo-vpc", MoveBlock: blockUntilPaused, Template: builder.WorkspaceTemplate("vpc")}
+	s.Facts = &Facts{apply: s.apply, WrittenGeneration: s.apply.Generation, Now: now, Name: "demo-vpc", MoveBlock: blockUntilPaused, Template: builder.WorkspaceTemplate("vpc")}
 	s.Revision = rollout.HashOf(s.Template)
 	s.CurrentRevision = s.Revision
 	var errs field.ErrorList
@@ -190,7 +189,7 @@ func (s *fixture) withWorkspace(row builder.Row, options ...builder.Option) *fix
 	live, err := workspaces.Get(s.Context(), terraform.ScopeNamespaced, object.GetNamespace(), object.GetName())
 	require.NoError(s, err)
 	require.NotNil(s, live)
-	s.Live, s.Ownership = live, workspace.Owned
+	s.Live, s.Ownership = live, render.Owned
 	s.Failure, _ = workspaces.Explain(s.Context(), s.apply, s.Live)
 	return s
 }
@@ -246,7 +245,7 @@ func rows(t *testing.T) []row {
 	noTemplate, noKind := func(f *Facts) { f.Template, f.Rendered = nil, nil }, func(f *Facts) { f.KindMissing = true }
 	notRendered := func(f *Facts) { f.Rendered, f.RenderErrors = nil, invalid }
 	queued := func(f *Facts) { f.Queued = "one at a time" }
-	is := func(ownership workspace.Ownership) func(f *Facts) { return func(f *Facts) { f.Ownership = ownership } }
+	is := func(ownership render.Ownership) func(f *Facts) { return func(f *Facts) { f.Ownership = ownership } }
 	all := []row{
 		{"nothing there yet", newFixture(t)},
 		{"queued for a day", newFixture(t).withWorkspace(builder.Queued).with(func(f *Facts) { f.UnreconciledFor = 24 * time.Hour })},
@@ -272,11 +271,11 @@ func rows(t *testing.T) []row {
 		{"what it waited for is gone (defect 10)", newFixture(t).withWorkspace(builder.AtRest).with(missing)},
 		{"the kind is not installed", newFixture(t).with(noKind)},
 		{"an older one names the same Workspace", newFixture(t).with(func(f *Facts) { f.OlderClaim = "WorkspaceTemplateApply demo" })},
-		{"of another owner", newFixture(t).withWorkspace(builder.AtRest, withOtherSpec()).with(is(workspace.Foreign))},
-		{"recreated by another client", newFixture(t).withWorkspace(builder.AtRest, withOtherSpec()).with(is(workspace.Replaced))},
+		{"of another owner", newFixture(t).withWorkspace(builder.AtRest, withOtherSpec()).with(is(render.Foreign))},
+		{"recreated by another client", newFixture(t).withWorkspace(builder.AtRest, withOtherSpec()).with(is(render.Replaced))},
 		{"ours, but nothing holds it", newFixture(t, held()).withWorkspace(builder.AtRest)},
 		{"ours, held by CAPT v0.3's finalizer", newFixture(t, held(infrav1.LegacyWorkspaceTemplateApplyFinalizer)).withWorkspace(builder.AtRest)},
-		{"of another owner, not held", newFixture(t, held()).withWorkspace(builder.AtRest).with(is(workspace.Foreign))},
+		{"of another owner, not held", newFixture(t, held()).withWorkspace(builder.AtRest).with(is(render.Foreign))},
 	}
 	for _, r := range builder.Rows() {
 		all = append(all, row{"Workspace: " + string(r), newFixture(t).withWorkspace(r, builder.WithCreation(now))})
@@ -291,8 +290,8 @@ func rows(t *testing.T) []row {
 		row{"deleted, though its template is gone", deleting().withWorkspace(builder.AtRest).with(noTemplate)},
 		row{"deleted, though what it waited for is gone", deleting().withWorkspace(builder.AtRest).with(missing)},
 		row{"deleted, the Workspace is gone", deleting()},
-		row{"deleted, the Workspace has another owner", deleting().withWorkspace(builder.AtRest).with(is(workspace.Foreign))},
-		row{"deleted, the Workspace was recreated by another client", deleting().withWorkspace(builder.AtRest).with(is(workspace.Replaced))},
+		row{"deleted, the Workspace has another owner", deleting().withWorkspace(builder.AtRest).with(is(render.Foreign))},
+		row{"deleted, the Workspace was recreated by another client", deleting().withWorkspace(builder.AtRest).with(is(render.Replaced))},
 		row{"deleted, retained (defect 1)", deleting(retain).withWorkspace(builder.AtRest)},
 		row{"deleted, retained, though the kind is not installed", deleting(retain).with(noKind)},
 		row{"deleted, the kind is not installed", deleting().with(noKind)},

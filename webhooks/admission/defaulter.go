@@ -63,6 +63,9 @@ func (d defaulter[T]) complete(ctx context.Context, request admission.Request, o
 	old := newObject(kind)
 	if request.Operation == admissionv1.Create {
 		signApproval(request.UserInfo.Username, old, object)
+		if template, ok := any(object).(*infrav1.WorkspaceTemplate); ok && !isInOlderVersion(request) {
+			validation.SetDefaultSubstitution(template)
+		}
 		return setDefaults(ctx, d.reader, object)
 	}
 	if err := d.decoder.DecodeRaw(request.OldObject, old); err != nil {

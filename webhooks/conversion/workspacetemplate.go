@@ -24,6 +24,9 @@ var (
 func workspaceTemplateToHub(in *infrav1beta1.WorkspaceTemplate, out *infrav1.WorkspaceTemplate) {
 	workspaceTemplateFieldsToHub(in, out)
 	out.Spec.WorkspaceScope = terraform.ScopeCluster
+	if params := &out.Spec.Template.Spec.ForProvider; params.Source == terraform.SourceInline && terraform.HasPlaceholder(params.Module) {
+		out.Spec.Substitution = infrav1.SubstitutionAll
+	}
 	out.Status.Conditions = conditionsToHub(out.Status.Conditions)
 }
 

@@ -95,6 +95,8 @@ func (s *source) replace(ctx context.Context, object *manifest.Object) (err erro
 		if live := s.templates[key]; live != nil {
 			edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
 			err = keep(ctx, s.lookup(), older, live, edited)
+		} else if !older {
+			validation.SetDefaultSubstitution(edited)
 		}
 		s.templates[key] = edited
 	case *infrav1.WorkspaceTemplateApply:

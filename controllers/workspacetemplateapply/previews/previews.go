@@ -6,6 +6,7 @@
 package previews
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,16 +21,20 @@ import (
 
 	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
-	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
 )
 
 // previewTimeout is how long a preview may take. Otherwise, a plan that never ends would keep its slot.
 const previewTimeout = 10 * time.Minute
+
+// RejectedInterval is how often what the API server rejected is sent again without a change: the CRD, or an admission rule of the cluster, may have
+// changed.
+const RejectedInterval = 10 * time.Minute
 
 // Step is what a reconcile does about a preview.
 type Step string
@@ -99,7 +104,8 @@ func Decide(f *Facts) Decision {
 		f.decide(&d)
 		return d
 	}
-	if f.mustDelete() {
+	// One that is not wanted is deleted, or reverted while it is being deleted.
+	if f.Live != nil && f.isOurs() && (!f.Live.Deleting() || !f.Live.OnlyObserves()) {
 		d.Step = Delete
 	}
 	return d
@@ -134,16 +140,8 @@ func (f *Facts) decide(d *Decision) {
 			d.Result = f.result(seen.Result, seen.Message)
 			return
 		}
-		f.limit(d, f.Live.CreatedAt(), f.noPlan())
+		f.limit(d, f.Live.GetCreationTimestamp().Time, cmp.Or(f.Failure.Message, "provider-terraform did not plan it. Check that it runs, and what it is busy with (flag --max-reconcile-rate)"))
 	}
-}
-
-// noPlan is why there is no result in time.
-func (f *Facts) noPlan() string {
-	if f.Failure.Message != "" {
-		return f.Failure.Message
-	}
-	return "provider-terraform did not plan it. Check that it runs, and what it is busy with (flag --max-reconcile-rate)"
 }
 
 // limit ends the wait for a result previewTimeout after it began. The wait for a proof ends with captctl, which withdraws the request.
@@ -161,13 +159,8 @@ func (f *Facts) limit(d *Decision, since time.Time, why string) {
 	}
 }
 
-// mustDelete reports whether a preview that is not wanted is still to be deleted, or to be reverted while it is being deleted.
-func (f *Facts) mustDelete() bool {
-	return f.Live != nil && f.isOurs() && (!f.Live.Deleting() || !f.Live.OnlyObserves())
-}
-
 // isOurs reports whether the live Workspace is a preview. Another one must not be deleted.
-func (f *Facts) isOurs() bool { return f.Live.IsPreview() && !f.Live.Claimed() }
+func (f *Facts) isOurs() bool { return naming.IsPreview(f.Live) && !f.Live.Claimed() }
 
 func (f *Facts) result(result infrav1.PreviewResult, message string) *infrav1.RevisionPreview {
 	r := &infrav1.RevisionPreview{TemplateRevision: f.Revision, Proof: f.Proof, Result: result, Message: message, CompletionTime: ptr.To(metav1.NewTime(f.Now))}
@@ -196,7 +189,7 @@ func (f *Facts) isFresh(r *infrav1.RevisionPreview) (bool, time.Duration) {
 	}
 	switch r.Result {
 	case infrav1.PreviewFailed, infrav1.PreviewUnavailable:
-		left := ptr.Deref(r.CompletionTime, metav1.Time{}).Add(observed.RejectedInterval).Sub(f.Now)
+		left := ptr.Deref(r.CompletionTime, metav1.Time{}).Add(RejectedInterval).Sub(f.Now)
 		return left > 0, max(0, left)
 	case infrav1.PreviewEmpty, infrav1.PreviewChanges:
 	}
@@ -218,7 +211,7 @@ func (d Decision) Wait(f *Facts, err error) error {
 	case f.Queued:
 		after = f.QueuedFor
 	case f.Rejected != "":
-		after = observed.RejectedInterval
+		after = RejectedInterval
 	}
 	if err != nil || after <= 0 {
 		return err
@@ -245,7 +238,7 @@ func (r Runner) Live(ctx context.Context, apply *infrav1.WorkspaceTemplateApply,
 	default:
 		return nil, nil
 	}
-	live, err := r.Workspaces.PreviewOf(ctx, scope, apply)
+	live, err := r.Workspaces.Get(ctx, scope, apply.Namespace, naming.PreviewWorkspace(client.ObjectKeyFromObject(apply)))
 	if errors.Is(err, workspace.ErrKindMissing) {
 		return nil, nil
 	}
@@ -258,7 +251,7 @@ func (r Runner) Act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, 
 	case f.Live == nil && d.Step != Create:
 		r.Slots.Release(key, f.Now)
 	case f.Live != nil && f.isOurs():
-		r.Slots.Hold(key, apply.TemplateKey().String(), f.Live.CreatedAt(), f.Now)
+		r.Slots.Hold(key, apply.TemplateKey().String(), f.Live.GetCreationTimestamp().Time, f.Now)
 	}
 	switch d.Step {
 	case Create:
@@ -272,7 +265,6 @@ func (r Runner) Act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, 
 	return nil
 }
 
-// create creates the preview, if there are not too many.
 func (r Runner) create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	key := client.ObjectKeyFromObject(apply)
 	wait, err := r.Slots.Take(key, apply.TemplateKey().String(), f.Now, func() ([]client.ObjectKey, error) {

@@ -4,7 +4,7 @@
 package previews
 
 import (
-	"cmp"
+	"slices"
 	"sync"
 	"time"
 
@@ -181,15 +181,11 @@ func (s *Slots) next(load map[share]int) (best client.ObjectKey, w *waiter) {
 	for key, other := range s.waiting {
 		namespace, template := share{namespace: key.Namespace}, share{template: other.template}
 		of := [4]int{load[namespace] + load[template], s.served[namespace], s.served[template], other.arrival}
-		if other.keptUntil.IsZero() && (w == nil || less(of, rank)) {
+		if other.keptUntil.IsZero() && (w == nil || slices.Compare(of[:], rank[:]) < 0) {
 			best, w, rank = key, other, of
 		}
 	}
 	return best, w
-}
-
-func less(a, b [4]int) bool {
-	return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]), cmp.Compare(a[2], b[2]), cmp.Compare(a[3], b[3])) < 0
 }
 
 // Hold is called for an object with a preview, which may be from before a restart.

@@ -8,7 +8,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 )
 
 // Values of label state. A profile can have several states.
@@ -51,7 +55,7 @@ type Profile struct {
 //   - capt_fargate_profile_dependency_errors_total, a counter: the number of times that a profile started to lack a dependency. A dependency
 //     that was missing before this process started is not counted.
 type Fargate struct {
-	profiles           *prometheus.GaugeVec
+	profiles           objectGauge
 	creation, deletion prometheus.Histogram
 	failures, missing  prometheus.Counter
 
@@ -75,9 +79,7 @@ type profileHistory struct {
 // NewFargate registers the metrics. It panics when they are already registered.
 func NewFargate(registry prometheus.Registerer) *Fargate {
 	m := &Fargate{
-		profiles: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "capt_fargate_profiles", Help: "Fargate profiles of a CAPTControlPlane by state (active, ready, failed).",
-		}, []string{"namespace", "name", "state"}),
+		profiles: newObjectGauge(registry, "capt_fargate_profiles", "Fargate profiles of a CAPTControlPlane by state (active, ready, failed).", "state"),
 		creation: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "capt_fargate_profile_creation_duration_seconds", Help: "Duration from the start of Terraform for a new Fargate profile until it was first ready.",
 			Buckets: durationBuckets,
@@ -95,7 +97,7 @@ func NewFargate(registry prometheus.Registerer) *Fargate {
 		histories: map[types.NamespacedName]map[types.UID]profileHistory{},
 		lacking:   map[types.NamespacedName]int{},
 	}
-	registry.MustRegister(m.profiles, m.creation, m.deletion, m.failures, m.missing)
+	registry.MustRegister(m.creation, m.deletion, m.failures, m.missing)
 	return m
 }
 
@@ -150,12 +152,7 @@ func (m *Fargate) Forget(controlPlane types.NamespacedName) {
 	delete(m.lacking, controlPlane)
 }
 
-// setGauge sets the gauge.
 func (m *Fargate) setGauge(controlPlane types.NamespacedName, profiles []Profile) {
-	if len(profiles) == 0 {
-		m.profiles.DeletePartialMatch(prometheus.Labels{"namespace": controlPlane.Namespace, "name": controlPlane.Name})
-		return
-	}
 	var active, ready, failed float64
 	for _, profile := range profiles {
 		active += boolToFloat(profile.UID != "")
@@ -163,7 +160,7 @@ func (m *Fargate) setGauge(controlPlane types.NamespacedName, profiles []Profile
 		failed += boolToFloat(profile.Failed)
 	}
 	for state, number := range map[string]float64{profileActive: active, profileReady: ready, profileFailed: failed} {
-		m.profiles.WithLabelValues(controlPlane.Namespace, controlPlane.Name, state).Set(number)
+		m.profiles.set(controlPlane, len(profiles) > 0, number, state)
 	}
 }
 
@@ -190,7 +187,6 @@ func (m *Fargate) updateHistory(profile Profile, was profileHistory, known bool,
 	return is
 }
 
-// seconds between times of different clocks, not negative.
 func seconds(from, to time.Time) float64 { return max(0, to.Sub(from)).Seconds() }
 
 func boolToFloat(condition bool) float64 {
@@ -198,4 +194,119 @@ func boolToFloat(condition bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+// Health has metrics of the health checks of control planes. All are gauges with the labels namespace and name of the CAPTControlPlane:
+//
+//   - capt_health_check{check}: 1 if the check passes, 0 if it fails; absent while its result is unknown.
+//   - capt_health_probe_duration_seconds: the duration of the last probe of the API server.
+//   - capt_health_last_probe_timestamp_seconds: when the last probe started.
+type Health struct{ checks, duration, last objectGauge }
+
+// NewHealth registers the metrics. It panics when they are already registered.
+func NewHealth(registry prometheus.Registerer) *Health {
+	return &Health{
+		checks:   newObjectGauge(registry, "capt_health_check", "Health check of a CAPTControlPlane: 1 if it passes, 0 if it fails, absent if unknown.", "check"),
+		duration: newObjectGauge(registry, "capt_health_probe_duration_seconds", "Duration of the last probe of the API server of a CAPTControlPlane."),
+		last:     newObjectGauge(registry, "capt_health_last_probe_timestamp_seconds", "Time of the last probe of the API server of a CAPTControlPlane."),
+	}
+}
+
+// Report records the status of a check.
+func (m *Health) Report(controlPlane types.NamespacedName, check string, status controlplanev1.HealthState) {
+	healthy := status == controlplanev1.HealthHealthy
+	m.checks.set(controlPlane, healthy || status == controlplanev1.HealthUnhealthy, boolToFloat(healthy), check)
+}
+
+// Probed records a probe.
+func (m *Health) Probed(controlPlane types.NamespacedName, began time.Time, took time.Duration) {
+	m.duration.set(controlPlane, true, took.Seconds())
+	m.last.set(controlPlane, true, float64(began.Unix()))
+}
+
+// Stopped removes the metrics of probes.
+func (m *Health) Stopped(controlPlane types.NamespacedName) {
+	m.duration.forget(controlPlane)
+	m.last.forget(controlPlane)
+}
+
+// Forget removes all metrics of a control plane.
+func (m *Health) Forget(controlPlane types.NamespacedName) {
+	m.checks.forget(controlPlane)
+	m.Stopped(controlPlane)
+}
+
+// objectGauge is a gauge with the labels namespace and name of an object. It is absent while an object has no value.
+type objectGauge struct{ *prometheus.GaugeVec }
+
+func newObjectGauge(registry prometheus.Registerer, name, help string, labels ...string) objectGauge {
+	g := objectGauge{prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"namespace", "name"}, labels...))}
+	registry.MustRegister(g)
+	return g
+}
+
+func (g objectGauge) set(object types.NamespacedName, hasValue bool, value float64, labels ...string) {
+	labels = append([]string{object.Namespace, object.Name}, labels...)
+	if hasValue {
+		g.WithLabelValues(labels...).Set(value)
+	} else {
+		g.DeleteLabelValues(labels...)
+	}
+}
+
+func (g objectGauge) forget(object types.NamespacedName) {
+	g.DeletePartialMatch(prometheus.Labels{"namespace": object.Namespace, "name": object.Name})
+}
+
+// Recovery has metrics of recovery actions. A nil Recovery records nothing.
+//
+//   - capt_recovery_attempts_total{kind,class,action,result}: attempts that have ended. class is that of the error.
+//   - capt_recovery_next_attempt_timestamp_seconds{namespace,name}: when the next attempt starts; absent when none is planned.
+//   - capt_recovery_exhausted{namespace,name}: 1 while all attempts have failed, else absent.
+type Recovery struct {
+	attempts        *prometheus.CounterVec
+	next, exhausted objectGauge
+	lock            sync.Mutex
+	// ended is when the last attempt that was counted started: a reconcile whose status write fails is repeated.
+	ended map[types.NamespacedName]time.Time
+}
+
+// NewRecovery registers the metrics. It panics when they are already registered.
+func NewRecovery(registry prometheus.Registerer) *Recovery {
+	m := &Recovery{
+		ended:     map[types.NamespacedName]time.Time{},
+		attempts:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "capt_recovery_attempts_total", Help: "Recovery attempts that have ended."}, []string{"kind", "class", "action", "result"}),
+		next:      newObjectGauge(registry, "capt_recovery_next_attempt_timestamp_seconds", "Time of the next recovery attempt of a CAPTControlPlane."),
+		exhausted: newObjectGauge(registry, "capt_recovery_exhausted", "1 while all recovery attempts of a CAPTControlPlane have failed."),
+	}
+	registry.MustRegister(m.attempts)
+	return m
+}
+
+// Ended counts an attempt of a control plane, once.
+func (m *Recovery) Ended(key types.NamespacedName, started time.Time, class, action, result string) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	if m.ended[key].Equal(started) {
+		return
+	}
+	m.ended[key] = started
+	m.attempts.WithLabelValues("CAPTControlPlane", class, action, result).Inc()
+}
+
+// Report records what is next.
+func (m *Recovery) Report(key types.NamespacedName, next *metav1.Time, exhausted bool) {
+	m.next.set(key, next != nil, float64(ptr.Deref(next, metav1.Time{}).Unix()))
+	m.exhausted.set(key, exhausted, 1)
+}
+
+// Forget removes what is recorded about a control plane.
+func (m *Recovery) Forget(key types.NamespacedName) {
+	if m == nil {
+		return
+	}
+	m.Report(key, nil, false)
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	delete(m.ended, key)
 }

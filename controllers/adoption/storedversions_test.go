@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package storedversions
+package adoption
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/cluster-api/controllers/crdmigrator"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -44,16 +43,16 @@ func cache(objects ...client.Object) client.WithWatch {
 	})
 }
 
-// gate is a Reconciler that counts how often it starts the migrator.
+// gate is a StoredVersions that counts how often it starts the migrator.
 type gate struct {
-	Reconciler
+	StoredVersions
 	registry *prometheus.Registry
 	starts   int
 }
 
 func newGate(cached, live client.Reader) *gate {
 	g := &gate{registry: prometheus.NewPedanticRegistry()}
-	g.Reconciler = Reconciler{Cached: cached, Uncached: live, Metrics: NewMetrics(g.registry), Start: func() error {
+	g.StoredVersions = StoredVersions{Cached: cached, Uncached: live, Metrics: NewMetrics(g.registry), Start: func() error {
 		g.starts++
 		return nil
 	}}
@@ -201,12 +200,4 @@ func TestOnlyAdoptionsWakeTheController(t *testing.T) {
 	assert.True(t, p.Update(event.UpdateEvent{ObjectOld: adopted, ObjectNew: waiting}), "it was rolled back")
 	assert.False(t, p.Update(event.UpdateEvent{ObjectOld: waiting, ObjectNew: waiting}))
 	assert.False(t, p.Update(event.UpdateEvent{ObjectOld: adopted, ObjectNew: adopted}))
-}
-
-func TestPhasesAreThoseOfTheMigrator(t *testing.T) {
-	phases, err := ParsePhases([]string{"StorageVersionMigration", "CleanupManagedFields"})
-	require.NoError(t, err)
-	assert.Equal(t, []crdmigrator.Phase{crdmigrator.StorageVersionMigrationPhase, crdmigrator.CleanupManagedFieldsPhase}, phases)
-	_, err = ParsePhases([]string{"All"})
-	assert.ErrorContains(t, err, `"All" is not a phase; valid values are StorageVersionMigration and CleanupManagedFields`)
 }

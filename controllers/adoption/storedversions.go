@@ -1,9 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storedversions migrates the stored versions of CAPT's CustomResourceDefinitions with Cluster API's CRD migrator, once no object awaits
-// adoption.
-package storedversions
+package adoption
 
 import (
 	"context"
@@ -11,7 +9,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -34,15 +36,15 @@ import (
 // migrationTimeout is long enough to rewrite thousands of objects of one kind. After it the migrator continues.
 const migrationTimeout = 10 * time.Minute
 
-// Reconciler starts the CRD migrator when no object of the management cluster awaits adoption: the migration cannot be reverted, so the
+// StoredVersions migrates the stored versions of CAPT's CustomResourceDefinitions: it starts the CRD migrator when no object of the management cluster awaits adoption: the migration cannot be reverted, so the
 // migrator does not even run before that.
-type Reconciler struct {
+type StoredVersions struct {
 	// Cached lists watched objects.
 	Cached client.Reader
 	// Uncached lists objects of the whole management cluster; nil if the cache has all namespaces.
 	Uncached client.Reader
 	// Metrics has the number of objects that await adoption.
-	Metrics *Metrics
+	Metrics *prometheus.GaugeVec
 	// Start adds the CRD migrator to the manager. It is called until it succeeds.
 	Start func() error
 
@@ -57,7 +59,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanetemplates,verbs=get;list;patch
 
 // Reconcile counts the objects that await adoption, and starts the migrator when there are none.
-func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+func (r *StoredVersions) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	found, err := r.awaitingAdoption(ctx)
 	if apierrors.IsForbidden(err) { // Retries do not help.
 		err = reconcile.TerminalError(err)
@@ -66,7 +68,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, fmt.Errorf("stored versions are not migrated: %w", err)
 	}
 	log := ctrl.LoggerFrom(ctx)
-	r.Metrics.Set(found.byKind)
+	for kind, count := range found.byKind {
+		r.Metrics.WithLabelValues(kind).Set(float64(count))
+	}
 	switch {
 	case r.started:
 		return ctrl.Result{}, nil
@@ -87,22 +91,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{}, nil
 }
 
-// Options of the migration.
-type Options struct {
-	// SkipPhases of the CRD migrator.
-	SkipPhases []crdmigrator.Phase
-	// Namespace is the only namespace in the cache; empty means all.
-	Namespace string
-	Metrics   *Metrics
-}
-
-// SetupWithManager adds the controller, unless StorageVersionMigration is skipped. The CRD migrator marks definitions as done when it
+// setupStoredVersions adds the controller, unless StorageVersionMigration is skipped. The CRD migrator marks definitions as done when it
 // skips that phase, and would not migrate them after the flag is removed. The other phase has nothing to do while v1beta1 is served.
-func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
+func setupStoredVersions(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	if slices.Contains(options.SkipPhases, crdmigrator.StorageVersionMigrationPhase) {
 		return nil
 	}
-	r := &Reconciler{Cached: mgr.GetClient(), Metrics: options.Metrics, Start: func() error {
+	r := &StoredVersions{Cached: mgr.GetClient(), Metrics: NewMetrics(options.Metrics), Start: func() error {
 		// A start that failed may have registered the name of the controller.
 		return migrator(mgr, options.SkipPhases).SetupWithManager(ctx, mgr, controller.Options{
 			MaxConcurrentReconciles: 1, ReconciliationTimeout: migrationTimeout, SkipNameValidation: ptr.To(true),
@@ -115,7 +110,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("storedversions").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
-		WatchesRawSource(source.Func(enqueueAtStart)).
+		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			queue.Add(wholeCluster)
+			return nil
+		})).
 		Watches(&infrav1.WorkspaceTemplateApply{}, enqueue, builder.WithPredicates(adoptionChanged())).
 		Watches(&infrav1.CAPTCluster{}, enqueue, builder.WithPredicates(adoptionChanged())).
 		Watches(&controlplanev1.CAPTControlPlane{}, enqueue, builder.WithPredicates(adoptionChanged())).
@@ -142,11 +140,6 @@ func migrator(mgr ctrl.Manager, skip []crdmigrator.Phase) *crdmigrator.CRDMigrat
 // wholeCluster is the only request: the count is for the whole management cluster.
 var wholeCluster = ctrl.Request{}
 
-func enqueueAtStart(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	queue.Add(wholeCluster)
-	return nil
-}
-
 // adoptionChanged passes events that change the number of objects that await adoption.
 func adoptionChanged() predicate.Funcs {
 	return predicate.Funcs{
@@ -157,4 +150,75 @@ func adoptionChanged() predicate.Funcs {
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
+}
+
+// pageSize limits the memory that listing past the cache takes.
+const pageSize = 500
+
+// awaiting are the objects that await adoption.
+type awaiting struct {
+	total  int
+	byKind map[string]int
+	// kind and object are an example of such an object; object is nil when there is none.
+	kind   string
+	object metav1.Object
+}
+
+// awaitingAdoption returns the objects that await adoption. It lists them from the API server only if the cache has none.
+func (r *StoredVersions) awaitingAdoption(ctx context.Context) (*awaiting, error) {
+	found, err := countAwaiting(ctx, r.Cached, 0)
+	if err != nil || found.total > 0 || r.Uncached == nil {
+		return found, err
+	}
+	return countAwaiting(ctx, r.Uncached, pageSize)
+}
+
+// countAwaiting counts the objects that await adoption. limit is the page size; zero lists without pages, for caches.
+func countAwaiting(ctx context.Context, reader client.Reader, limit int64) (*awaiting, error) {
+	found := &awaiting{byKind: map[string]int{}}
+	for kind, newList := range map[string]func() client.ObjectList{
+		"WorkspaceTemplateApply": func() client.ObjectList { return &infrav1.WorkspaceTemplateApplyList{} },
+		"CAPTCluster":            func() client.ObjectList { return &infrav1.CAPTClusterList{} },
+		"CAPTControlPlane":       func() client.ObjectList { return &controlplanev1.CAPTControlPlaneList{} },
+	} {
+		if err := found.addKind(ctx, reader, kind, newList, limit); err != nil {
+			return nil, fmt.Errorf("listing objects of kind %s: %w", kind, err)
+		}
+	}
+	return found, nil
+}
+
+// addKind counts the objects of one kind. Each page has its own list: decoding into one that was used keeps fields that the next page lacks.
+func (a *awaiting) addKind(ctx context.Context, reader client.Reader, kind string, newList func() client.ObjectList, limit int64) error {
+	a.byKind[kind] = 0
+	for next := ""; ; {
+		list := newList()
+		err := reader.List(ctx, list, client.Limit(limit), client.Continue(next), client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return err
+		}
+		err = meta.EachListItem(list, func(item runtime.Object) error {
+			if object, ok := item.(metav1.Object); ok && legacy.IsPending(object) {
+				a.total++
+				a.byKind[kind]++
+				a.kind, a.object = kind, object
+			}
+			return nil
+		})
+		next = list.GetContinue()
+		if err != nil || limit == 0 || next == "" { // Caches set a continue token too.
+			return err
+		}
+	}
+}
+
+// NewMetrics registers capt_objects_awaiting_adoption{kind}, a gauge: the number of objects of CAPT v0.3 that have not been adopted. It panics when it is
+// already registered.
+func NewMetrics(registry prometheus.Registerer) *prometheus.GaugeVec {
+	objects := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "capt_objects_awaiting_adoption",
+		Help: "Objects of CAPT v0.3 that have not been adopted. While there are any, stored versions are not migrated.",
+	}, []string{"kind"})
+	registry.MustRegister(objects)
+	return objects
 }
