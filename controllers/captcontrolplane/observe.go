@@ -111,8 +111,8 @@ func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlpl
 		return err
 	}
 	eksName := want.Variables[naming.ClusterVariable]
-	if f.Apply.Apply != nil {
-		eksName = f.Apply.Apply.Spec.Variables[naming.ClusterVariable]
+	if f.Apply.Live != nil {
+		eksName = f.Apply.Live.Spec.Variables[naming.ClusterVariable]
 	}
 	if err := r.fargate().ObserveOrphans(ctx, controlPlane, eksName, &f.Fargate); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (r *Reconciler) fargate() fargate.Reader {
 
 // observeProfiles reads the Fargate profiles of spec, once the control plane has a Workspace.
 func (r *Reconciler) observeProfiles(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
-	apply := f.Apply.Apply
+	apply := f.Apply.Live
 	if !controlPlane.DeletionTimestamp.IsZero() || apply == nil || apply.Spec.WorkspaceName == "" {
 		return nil
 	}
@@ -174,11 +174,11 @@ func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlpl
 		}
 	}
 	if f.CreatesTokens {
-		if f.NameConflict, err = kubeconfigsecret.NameConflict(ctx, r.Client, f.Apply.Apply); err != nil {
+		if f.NameConflict, err = kubeconfigsecret.NameConflict(ctx, r.Client, f.Apply.Live); err != nil {
 			return err
 		}
 	}
-	if ref := f.Apply.Apply.Spec.WriteConnectionSecretToRef; ref != nil { // Terraform writes it.
+	if ref := f.Apply.Live.Spec.WriteConnectionSecretToRef; ref != nil { // Terraform writes it.
 		f.Connection, err = r.ReadSecret(ctx, controlPlane.Namespace, ref.Name)
 	}
 	return err
@@ -193,7 +193,7 @@ func (f *Facts) needsKubeconfig(controlPlane *controlplanev1.CAPTControlPlane) b
 		return true
 	}
 	probes := f.EndpointProbe != controlplanev1.EndpointProbeDisabled && ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false)
-	return f.Apply.Apply != nil && (f.CreatesTokens || probes)
+	return f.Apply.Live != nil && (f.CreatesTokens || probes)
 }
 
 // fieldManager is the field manager of everything this controller applies.
@@ -237,9 +237,9 @@ type Facts struct {
 
 // graphWithWrites adds to Graph what this reconcile wrote, which the cache may not have yet, and returns it.
 func (f *Facts) graphWithWrites() *graph.Objects {
-	applies := []*infrav1.WorkspaceTemplateApply{f.Apply.Apply}
+	applies := []*infrav1.WorkspaceTemplateApply{f.Apply.Live}
 	for i := range f.Fargate.Profiles {
-		applies = append(applies, f.Fargate.Profiles[i].Apply.Apply)
+		applies = append(applies, f.Fargate.Profiles[i].Apply.Live)
 	}
 	for _, apply := range applies {
 		if apply != nil {
@@ -264,7 +264,7 @@ func (f *Facts) requeueWithin(after time.Duration) {
 
 // vpcReplaced returns the condition that is True while Terraform reports another VPC than the one that the control plane was created in.
 func (f *Facts) vpcReplaced() engine.Condition {
-	if f.Infrastructure == nil || f.Apply.Apply == nil {
+	if f.Infrastructure == nil || f.Apply.Live == nil {
 		return engine.False(infrav1.VPCReplacedCondition, infrav1.VPCNotReplacedReason, "")
 	}
 	return owner.VPCReplaced(f.Infrastructure)
@@ -283,8 +283,8 @@ func (f *Facts) infrastructureUnreported() bool {
 // outputs of Terraform.
 func (f *Facts) outputs() kubeconfigsecret.Outputs {
 	outputs := kubeconfigsecret.Outputs{Connection: f.Connection}
-	if f.Apply.Apply != nil {
-		outputs.Published = f.Apply.Apply.Status.Outputs
+	if f.Apply.Live != nil {
+		outputs.Published = f.Apply.Live.Status.Outputs
 	}
 	return outputs
 }

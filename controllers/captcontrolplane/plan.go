@@ -73,7 +73,7 @@ func ownerOf(controlPlane *controlplanev1.CAPTControlPlane) owner.Owner {
 func (f *Facts) kubeconfigPlan(controlPlane *controlplanev1.CAPTControlPlane, ready bool) kubeconfigsecret.Plan {
 	p := kubeconfigsecret.Plan{Paused: f.Paused != "", NameConflict: f.NameConflict, Now: f.Now}
 	switch {
-	case !controlPlane.DeletionTimestamp.IsZero() || f.Cluster == nil || f.Apply.Apply == nil:
+	case !controlPlane.DeletionTimestamp.IsZero() || f.Cluster == nil || f.Apply.Live == nil:
 		return p
 	case ready:
 		p.Mode = kubeconfigsecret.Publish
@@ -81,7 +81,7 @@ func (f *Facts) kubeconfigPlan(controlPlane *controlplanev1.CAPTControlPlane, re
 		p.Mode = kubeconfigsecret.RenewToken
 	}
 	p.Cluster = kubeconfigsecret.Cluster{
-		ControlPlane: controlPlane, Name: f.Cluster.Name, EKSName: f.Apply.Apply.Spec.Variables[naming.ClusterVariable],
+		ControlPlane: controlPlane, Name: f.Cluster.Name, EKSName: f.Apply.Live.Spec.Variables[naming.ClusterVariable],
 		Region: f.desired(controlPlane).EKSCluster().Region, Outputs: f.outputs(),
 	}
 	return p

@@ -123,7 +123,7 @@ func summary(p *Plan) *controlplanev1.WorkspaceTemplateApplyStatus {
 	return &controlplanev1.WorkspaceTemplateApplyStatus{
 		WorkspaceTemplateApplySummary: *summary,
 		State:                         cmp.Or(p.Apply.ReadyReason(), infrav1.ProvisioningReason),
-		Outputs:                       p.Apply.Apply.Status.Outputs,
+		Outputs:                       p.Apply.Live.Status.Outputs,
 	}
 }
 
@@ -252,8 +252,8 @@ func observedProgress(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, c
 	if first != nil {
 		in.Message = first.Message
 	}
-	if f.Apply.Apply != nil {
-		in.Revision = f.Apply.Apply.Generation
+	if f.Apply.Live != nil {
+		in.Revision = f.Apply.Live.Generation
 	}
 	if initialized {
 		in.Operation, in.Failed = operationOf(s.State, first), !c.working

@@ -64,7 +64,7 @@ func newObservation(t *testing.T, options ...builder.Option) *observation {
 	o.Facts = &Facts{
 		Observed: owner.Observed{
 			Cluster: builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
-			Apply:   owner.Facts{Apply: builder.WorkspaceTemplateApply(applyName, builder.UpToDate(outputs()))},
+			Apply:   owner.Facts{Live: builder.WorkspaceTemplateApply(applyName, builder.UpToDate(outputs()))},
 		},
 		Infrastructure: vpc(),
 		Connection:     connection(map[string]string{"cluster_certificate_authority_data": builder.CA()}),
@@ -79,9 +79,9 @@ func (o *observation) with(change func(f *Facts)) *observation {
 
 // apply replaces the WorkspaceTemplateApply. Terraform has applied it if the control plane was Ready.
 func (o *observation) apply(options ...builder.Option) *observation {
-	o.Apply.Apply = builder.WorkspaceTemplateApply(applyName, options...)
+	o.Apply.Live = builder.WorkspaceTemplateApply(applyName, options...)
 	if ptr.Deref(o.controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
-		o.Apply.Apply.Status.Applied = metav1.ConditionTrue
+		o.Apply.Live.Status.Applied = metav1.ConditionTrue
 	}
 	return o
 }
@@ -108,14 +108,14 @@ func (o *observation) plan() *Plan {
 	o.Helper()
 	p, err := plan(o.controlPlane, o.Facts)
 	require.NoError(o, err)
-	if p.Apply.Desired == nil || o.Apply.Apply == nil || o.unwritten {
+	if p.Apply.Desired == nil || o.Apply.Live == nil || o.unwritten {
 		return p
 	}
 	desired := &infrav1.WorkspaceTemplateApply{}
 	require.NoError(o, runtime.DefaultUnstructuredConverter.FromUnstructured(p.Apply.Desired.Object, desired))
-	written, facts := o.Apply.Apply.DeepCopy(), *o.Facts
+	written, facts := o.Apply.Live.DeepCopy(), *o.Facts
 	written.Name, written.Labels, written.OwnerReferences, written.Spec = desired.Name, desired.Labels, desired.OwnerReferences, desired.Spec
-	facts.Apply.Apply = written
+	facts.Apply.Live = written
 	p, err = plan(o.controlPlane, &facts)
 	require.NoError(o, err)
 	return p
@@ -131,7 +131,7 @@ func (o *observation) status() controlplanev1.CAPTControlPlaneStatus {
 
 // decision of the gate.
 func (o *observation) decision() engine.GateDecision {
-	api := builder.Only{Object: o.Apply.Apply}
+	api := builder.Only{Object: o.Apply.Live}
 	v, err := (&adoption.Gate{Client: api, Uncached: api}).Check(context.Background(), o.controlPlane)
 	if err != nil {
 		panic(err)
