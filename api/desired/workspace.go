@@ -282,10 +282,7 @@ func (w *Workspace) ClaimOf(others []infrav1.WorkspaceTemplateApply) string {
 	}
 	for i := range others {
 		other := &others[i]
-		if other.Spec.WorkspaceName != w.Name || other.Namespace != w.Apply.Namespace && !w.ClusterWide() {
-			continue
-		}
-		if other.UID == w.Apply.UID || !Older(other, w.Apply) || w.recordOutweighs(other) {
+		if !w.isOlderClaim(other) {
 			continue
 		}
 		if other.Namespace == w.Apply.Namespace {
@@ -298,9 +295,12 @@ func (w *Workspace) ClaimOf(others []infrav1.WorkspaceTemplateApply) string {
 	return ""
 }
 
-// recordOutweighs reports whether status of the object records the Workspace, and that of another one does not.
-func (w *Workspace) recordOutweighs(other *infrav1.WorkspaceTemplateApply) bool {
-	return w.Live != nil && render.IsRecorded(w.Live, w.Apply) && !render.IsRecorded(w.Live, other)
+// isOlderClaim reports whether another object may have the same Workspace, and comes first: it is older, unless status of this object records the
+// Workspace and that of the other one does not.
+func (w *Workspace) isOlderClaim(other *infrav1.WorkspaceTemplateApply) bool {
+	same := other.Spec.WorkspaceName == w.Name && (other.Namespace == w.Apply.Namespace || w.ClusterWide())
+	outweighed := w.Live != nil && render.IsRecorded(w.Live, w.Apply) && !render.IsRecorded(w.Live, other)
+	return same && other.UID != w.Apply.UID && Older(other, w.Apply) && !outweighed
 }
 
 // claimsClusterWide reports whether a WorkspaceTemplateApply of another namespace has, or may create, a cluster-wide Workspace. Its user can write any
