@@ -101,7 +101,7 @@ func TestAnOutdatedWorkspaceIsNotUpToDateAndReportsItsError(t *testing.T) {
 
 // specChanged sets when another client last changed the spec of a Workspace.
 func specChanged(when time.Time) builder.Option {
-	return builder.WrittenBy("kubectl", when, `{"f:spec":{"f:forProvider":{}}}`)
+	return writtenBy("kubectl", when, `{"f:spec":{"f:forProvider":{}}}`)
 }
 
 // statusChanged sets when the provider last changed status.
@@ -125,7 +125,7 @@ func TestProviderV0AStatusAfterTheChangeIsCurrent(t *testing.T) {
 		"status in the same second": {2, []builder.Option{statusChanged(moment), specChanged(moment)}, false},
 		"status after the change":   {2, []builder.Option{specChanged(moment), statusChanged(moment.Add(time.Second))}, true},
 		"a later change of labels": {2, []builder.Option{
-			specChanged(moment), statusChanged(moment.Add(time.Second)), builder.WrittenBy("kubectl", moment.Add(time.Hour), `{"f:metadata":{}}`)}, true},
+			specChanged(moment), statusChanged(moment.Add(time.Second)), writtenBy("kubectl", moment.Add(time.Hour), `{"f:metadata":{}}`)}, true},
 		"no managedFields": {2, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -375,4 +375,15 @@ func TestForbiddenSecretsOmitTheErrorText(t *testing.T) {
 	assert.True(t, got.Failed)
 	assert.NotContains(t, got.Message, "ThrottlingException")
 	assert.Contains(t, got.Message, "details omitted: they may contain credentials")
+}
+
+// writtenBy says that a field manager applied the spec of a Workspace at a time, and which of its fields.
+func writtenBy(manager string, when time.Time, fields string) builder.Option {
+	return builder.With(func(workspace *unstructured.Unstructured) {
+		written := metav1.NewTime(when)
+		workspace.SetManagedFields(append(workspace.GetManagedFields(), metav1.ManagedFieldsEntry{
+			Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: workspace.GetAPIVersion(),
+			FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}, Time: &written,
+		}))
+	})
 }

@@ -144,7 +144,7 @@ func TestARemovedVariableIsADifference(t *testing.T) {
 	fields := `{"f:spec": {"f:forProvider": {"f:varmap": {"f:kept": {}, "f:gone": {}}}}}`
 
 	assert.False(t, r.Differs(mustLive(t, workspace).Unstructured), "set by another client")
-	builder.WrittenBy(naming.WorkspaceTemplateApplyFieldManager, builder.Created, fields)(workspace)
+	writtenBy(naming.WorkspaceTemplateApplyFieldManager, builder.Created, fields)(workspace)
 	assert.True(t, r.Differs(mustLive(t, workspace).Unstructured), "set by an earlier apply")
 }
 

@@ -27,7 +27,6 @@ import (
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
-	"github.com/capt-provider/capt/migrate/retry"
 )
 
 const (
@@ -51,8 +50,8 @@ const (
 	PhaseRolledBack  Phase = "RolledBack"  // Everything that could be reverted is.
 )
 
-// UnitState is the recorded progress of a unit. What is written is read from the objects.
-type UnitState struct {
+// UnitRecord is the recorded progress of a unit. What is written is read from the objects.
+type UnitRecord struct {
 	Phase   Phase  `json:"phase"`
 	Message string `json:"message,omitempty"` // Message says why the last run did not complete the unit, or what the user should know.
 	// Begun is when the plan was first applied to the unit, or first after a rollback. It orders the plans that wrote a unit.
@@ -63,7 +62,7 @@ type UnitState struct {
 }
 
 // active reports whether a run has begun to write the unit, and it was not rolled back since.
-func (u UnitState) active() bool { return u.Phase != "" && u.Phase != PhaseRolledBack }
+func (u UnitRecord) active() bool { return u.Phase != "" && u.Phase != PhaseRolledBack }
 
 // Backup is where the backup is that was written before the first write.
 type Backup struct {
@@ -72,25 +71,25 @@ type Backup struct {
 	Checksum string `json:"checksum"` // Checksum is the SHA-256 of the file, in hexadecimal.
 }
 
-// State is the journal of a plan: a ConfigMap in the management cluster.
-type State struct {
+// Journal records the progress of a plan, in a ConfigMap of the management cluster.
+type Journal struct {
 	metav1.TypeMeta `json:",inline"`
-	PlanID          string               `json:"planID"`
-	Checksum        string               `json:"checksum"`
-	ClusterUID      types.UID            `json:"clusterUID"`
-	Decisions       *migrate.Decisions   `json:"decisions,omitempty"` // Decisions are those that the plan was made with.
-	Parts           int                  `json:"parts"`               // Parts is the number of ConfigMaps that hold the plan.
-	Run             string               `json:"run"`                 // Run is the host and process that wrote the journal last.
-	Started         metav1.Time          `json:"started"`
-	Updated         metav1.Time          `json:"updated"`
-	Backup          *Backup              `json:"backup,omitempty"`
-	Units           map[string]UnitState `json:"units"`
+	PlanID          string                `json:"planID"`
+	Checksum        string                `json:"checksum"`
+	ClusterUID      types.UID             `json:"clusterUID"`
+	Decisions       *migrate.Decisions    `json:"decisions,omitempty"` // Decisions are those that the plan was made with.
+	Parts           int                   `json:"parts"`               // Parts is the number of ConfigMaps that hold the plan.
+	Run             string                `json:"run"`                 // Run is the host and process that wrote the journal last.
+	Started         metav1.Time           `json:"started"`
+	Updated         metav1.Time           `json:"updated"`
+	Backup          *Backup               `json:"backup,omitempty"`
+	Units           map[string]UnitRecord `json:"units"`
 
 	version string // version is the resourceVersion of the ConfigMap.
 }
 
 // Encode returns the content of the ConfigMap.
-func (s *State) Encode() (map[string][]byte, error) {
+func (s *Journal) Encode() (map[string][]byte, error) {
 	s.APIVersion, s.Kind = migrate.APIVersion, journalKind
 	data, err := compress(func(to io.Writer) error { return json.NewEncoder(to).Encode(s) })
 	return map[string][]byte{stateKey: data}, err
@@ -99,35 +98,35 @@ func (s *State) Encode() (map[string][]byte, error) {
 func stateName(planID string) string       { return lock.JournalPrefix + planID }
 func partName(planID string, i int) string { return fmt.Sprintf("%s-plan-%d", stateName(planID), i) }
 
-// States returns the journals of all plans, the latest last.
-func States(ctx context.Context, reader client.Reader, namespace string) ([]State, error) {
+// Journals returns the journals of all plans, the latest last.
+func Journals(ctx context.Context, reader client.Reader, namespace string) ([]Journal, error) {
 	list := &corev1.ConfigMapList{}
-	if err := retry.Reader(reader).List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{partLabel: "state"}); err != nil {
+	if err := migrate.RetryingReader(reader).List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{partLabel: "state"}); err != nil {
 		return nil, fmt.Errorf("listing journals in namespace %s: %w", namespace, err)
 	}
-	states := make([]State, len(list.Items))
+	states := make([]Journal, len(list.Items))
 	for i := range list.Items {
 		if err := decode(&list.Items[i], &states[i]); err != nil {
 			return nil, err
 		}
 	}
-	slices.SortFunc(states, func(a, b State) int {
+	slices.SortFunc(states, func(a, b Journal) int {
 		return cmp.Or(a.Started.Compare(b.Started.Time), cmp.Compare(a.PlanID, b.PlanID))
 	})
 	return states, nil
 }
 
 // Recorded returns the journal of a plan; nil if the plan was never applied in this cluster.
-func Recorded(ctx context.Context, reader client.Reader, namespace, planID string) (*State, error) {
-	states, err := States(ctx, reader, namespace)
-	i := slices.IndexFunc(states, func(state State) bool { return state.PlanID == planID })
+func Recorded(ctx context.Context, reader client.Reader, namespace, planID string) (*Journal, error) {
+	states, err := Journals(ctx, reader, namespace)
+	i := slices.IndexFunc(states, func(state Journal) bool { return state.PlanID == planID })
 	if err != nil || i < 0 {
 		return nil, err
 	}
 	return &states[i], nil
 }
 
-func decode(configMap *corev1.ConfigMap, state *State) error {
+func decode(configMap *corev1.ConfigMap, state *Journal) error {
 	state.version = configMap.ResourceVersion
 	decompressed, err := gzip.NewReader(bytes.NewReader(configMap.BinaryData[stateKey]))
 	if err == nil {
@@ -154,7 +153,7 @@ func LoadPlan(ctx context.Context, reader client.Reader, namespace, planID strin
 	var compressed bytes.Buffer
 	for i := range state.Parts {
 		configMap := &corev1.ConfigMap{}
-		if err := retry.Reader(reader).Get(ctx, client.ObjectKey{Namespace: namespace, Name: partName(planID, i)}, configMap); err != nil {
+		if err := migrate.RetryingReader(reader).Get(ctx, client.ObjectKey{Namespace: namespace, Name: partName(planID, i)}, configMap); err != nil {
 			return nil, fmt.Errorf("reading plan %s from the cluster: %w", planID, err)
 		}
 		compressed.Write(configMap.BinaryData[partKey])
@@ -179,18 +178,18 @@ func compress(write func(io.Writer) error) ([]byte, error) {
 	return compressed.Bytes(), err
 }
 
-// journal writes the state of one plan. Only the holder of the Lease writes it.
-type journal struct {
+// journalWriter writes the journal of one plan. Only the holder of the Lease writes it.
+type journalWriter struct {
 	reader    client.Reader
 	writes    *lock.Writer
 	namespace string
 	clock     clock.PassiveClock
 	mutex     sync.Mutex
-	state     State
+	state     Journal
 }
 
 // storePlan writes the plan. The state comes after it: once the state exists, the plan does.
-func (j *journal) storePlan(ctx context.Context, p *plan.Plan) error {
+func (j *journalWriter) storePlan(ctx context.Context, p *plan.Plan) error {
 	compressed, err := compress(p.Write)
 	if err != nil {
 		return fmt.Errorf("compressing the plan: %w", err)
@@ -209,13 +208,13 @@ func (j *journal) storePlan(ctx context.Context, p *plan.Plan) error {
 }
 
 // unit returns what is recorded about a unit; the phase is empty if no run of the plan has started it.
-func (j *journal) unit(name string) UnitState {
+func (j *journalWriter) unit(name string) UnitRecord {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	return j.state.Units[name]
 }
 
-func (j *journal) set(ctx context.Context, name string, wanted UnitState) error {
+func (j *journalWriter) set(ctx context.Context, name string, wanted UnitRecord) error {
 	if len(wanted.Message) > maxMessage {
 		wanted.Message = strings.ToValidUTF8(wanted.Message[:maxMessage], "") + "…"
 	}
@@ -230,14 +229,14 @@ func (j *journal) set(ctx context.Context, name string, wanted UnitState) error 
 		return nil
 	}
 	if j.state.Units == nil {
-		j.state.Units = map[string]UnitState{}
+		j.state.Units = map[string]UnitRecord{}
 	}
 	j.state.Units[name] = wanted
 	return j.write(ctx)
 }
 
 // setPhase records how far a unit has come. One that was never started has no phase, and gets none.
-func (j *journal) setPhase(ctx context.Context, name string, phase Phase, message string) error {
+func (j *journalWriter) setPhase(ctx context.Context, name string, phase Phase, message string) error {
 	unit := j.unit(name)
 	if unit.Phase == "" {
 		return nil
@@ -249,13 +248,13 @@ func (j *journal) setPhase(ctx context.Context, name string, phase Phase, messag
 	return j.set(ctx, name, unit)
 }
 
-func (j *journal) save(ctx context.Context) error {
+func (j *journalWriter) save(ctx context.Context) error {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	return j.write(ctx)
 }
 
-func (j *journal) write(ctx context.Context) error {
+func (j *journalWriter) write(ctx context.Context) error {
 	j.state.Updated = metav1.NewTime(j.clock.Now())
 	data, err := j.state.Encode()
 	if err != nil {
@@ -268,7 +267,7 @@ func (j *journal) write(ctx context.Context) error {
 	return err
 }
 
-func (j *journal) configMap(name, part string) *corev1.ConfigMap {
+func (j *journalWriter) configMap(name, part string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -278,8 +277,8 @@ func (j *journal) configMap(name, part string) *corev1.ConfigMap {
 }
 
 // replace creates or replaces a ConfigMap, unless another run has written it meanwhile: this one may have lost the Lease.
-func (j *journal) replace(ctx context.Context, wanted *corev1.ConfigMap) error {
-	err := retry.Do(ctx, func(ctx context.Context) error {
+func (j *journalWriter) replace(ctx context.Context, wanted *corev1.ConfigMap) error {
+	err := migrate.Retry(ctx, func(ctx context.Context) error {
 		sent, send := wanted.DeepCopy(), j.writes.Update
 		if wanted.ResourceVersion == "" {
 			send = j.writes.Create
@@ -287,10 +286,10 @@ func (j *journal) replace(ctx context.Context, wanted *corev1.ConfigMap) error {
 		err := send(ctx, sent)
 		switch {
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-			return cmp.Or(j.refresh(ctx, wanted), retry.Again(err))
+			return cmp.Or(j.refresh(ctx, wanted), migrate.Again(err))
 		case apierrors.IsNotFound(err) && wanted.ResourceVersion != "": // It was deleted by another client.
 			wanted.ResourceVersion = ""
-			return retry.Again(err)
+			return migrate.Again(err)
 		case err == nil:
 			wanted.ResourceVersion = sent.ResourceVersion
 		}
@@ -304,8 +303,8 @@ func (j *journal) replace(ctx context.Context, wanted *corev1.ConfigMap) error {
 
 // refresh reads the resourceVersion of a ConfigMap after a conflict: this run may have written it, and the response was lost. It fails if another
 // run has written the state. The parts of a plan are the same in every run.
-func (j *journal) refresh(ctx context.Context, wanted *corev1.ConfigMap) error {
-	live, state := &corev1.ConfigMap{}, State{}
+func (j *journalWriter) refresh(ctx context.Context, wanted *corev1.ConfigMap) error {
+	live, state := &corev1.ConfigMap{}, Journal{}
 	if err := j.reader.Get(ctx, client.ObjectKeyFromObject(wanted), live); err != nil {
 		return err
 	}

@@ -138,9 +138,8 @@ func TestAUnitThatIsNotProvenIsReverted(t *testing.T) {
 func TestAProofMustBeRequestedFromTheBeginning(t *testing.T) {
 	env := newEnvironment(t, interceptor.Funcs{})
 	p, o := env.proving(infrav1.PreviewEmpty)
-	r, err := newRun(p, o)
-	require.NoError(t, err)
-	r.journal.state.Units = map[string]UnitState{p.Units[0].Name(): {Phase: PhaseApplying}}
+	r := newRun(p, o)
+	r.journal.state.Units = map[string]UnitRecord{p.Units[0].Name(): {Phase: PhaseApplying}}
 	require.ErrorContains(t, r.apply(t.Context(), &p.Units[0], &UnitResult{}), "a run without --prove has begun to write it")
 	assert.Empty(t, env.written("a"))
 }

@@ -18,12 +18,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
-	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // shutdownTimeout is how long a run that was interrupted may take to write its last state.
@@ -35,8 +35,8 @@ type run struct {
 	plan          *plan.Plan
 	reads         client.Reader // reads retries each request.
 	writes        *lock.Writer  // writes sends every write. It fails once the Lease is lost; in a dry run, the API server keeps nothing.
-	journal       *journal
-	otherPlans    []State // The journals of other plans.
+	journal       *journalWriter
+	otherPlans    []Journal // The journals of other plans.
 	mutex         sync.Mutex
 	results       map[string]*UnitResult
 	halted        bool        // Set when a Workspace changed: no other unit is started.
@@ -51,13 +51,7 @@ type work func(ctx context.Context, unit *plan.Unit, result *UnitResult) error
 // Apply writes a plan, or what is missing of it after an interruption. The outcome of the error is NeedsDecision if the plan does not adopt some
 // units, and Partly if units failed that are written in part or after others.
 func Apply(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
-	if o.Backup == nil {
-		return nil, errors.New("a function for the backup is required")
-	}
-	r, err := newRun(p, o)
-	if err != nil {
-		return nil, err
-	}
+	r := newRun(p, o)
 	units, left, err := r.selectAdoptable()
 	if err != nil {
 		return nil, err
@@ -75,10 +69,7 @@ func Apply(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
 // Rollback reverts what a plan wrote. What was changed since is left: the outcome of the error is Partly in the run that finds it. The unit is
 // rolled back nevertheless: another rollback has nothing to write, reports the same and succeeds.
 func Rollback(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
-	r, err := newRun(p, o)
-	if err != nil {
-		return nil, err
-	}
+	r := newRun(p, o)
 	units, err := r.selected(p)
 	if err != nil {
 		return nil, err
@@ -87,13 +78,14 @@ func Rollback(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
 	return r.runUnits(ctx, "Rolling back", units, r.requireJournal, r.rollBack)
 }
 
-func newRun(p *plan.Plan, o Options) (*run, error) {
-	if err := o.complete(p); err != nil {
-		return nil, err
-	}
-	r := &run{Options: o, plan: p, reads: retry.Reader(o.Reader), results: map[string]*UnitResult{}}
-	r.journal = &journal{reader: r.reads, namespace: o.Namespace, clock: o.Clock}
-	return r, nil
+func newRun(p *plan.Plan, o Options) *run {
+	o.Concurrency = max(o.Concurrency, 1)
+	o.Wait = cmp.Or(o.Wait, DefaultWait)
+	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
+	o.Progress = cmp.Or[migrate.Progress](o.Progress, migrate.Silent{})
+	r := &run{Options: o, plan: p, reads: migrate.RetryingReader(o.Client), results: map[string]*UnitResult{}}
+	r.journal = &journalWriter{reader: r.reads, namespace: o.Namespace, clock: o.Clock}
+	return r
 }
 
 func (o *Options) selected(p *plan.Plan) (units []*plan.Unit, err error) {
@@ -156,7 +148,7 @@ func (r *run) runUnits(ctx context.Context, phase string, units []*plan.Unit, be
 		r.writes = lock.NewWriter(client.NewDryRunClient(r.Client), func() error { return nil }, r.FixClusterEndpoints)
 	} else {
 		held, working, err := lock.Acquire(ctx, lock.Options{
-			Client: r.Client, Reader: r.Reader, Namespace: r.Namespace, Identity: identity, Duration: r.LeaseDuration,
+			Client: r.Client, Namespace: r.Namespace, Identity: identity, Duration: r.LeaseDuration,
 			Waiting: func(other lock.Holder) {
 				r.Progress.Phase(fmt.Sprintf("Waiting for the Lease of %s", other), 0)
 			},
@@ -197,11 +189,11 @@ func (r *run) requireSameCluster(ctx context.Context) error {
 }
 
 func (r *run) readJournals(ctx context.Context) error {
-	states, err := States(ctx, r.reads, r.Namespace)
+	states, err := Journals(ctx, r.reads, r.Namespace)
 	if err != nil {
 		return err
 	}
-	r.journal.state = State{
+	r.journal.state = Journal{
 		PlanID: r.plan.ID, Checksum: r.plan.Checksum, ClusterUID: r.plan.ClusterUID, Decisions: r.plan.Decisions, Started: metav1.NewTime(r.Clock.Now()),
 	}
 	for i := range states {
@@ -357,4 +349,69 @@ func (r *run) runError(ctx context.Context, units []UnitResult) error {
 		again = "Nothing was written"
 	}
 	return outcome.Errorf("%d of %d failed, %d not started; the first: %s. %s", failed, len(units), left, first, again)
+}
+
+// DefaultWait is how long a unit may take until the manager has reported every object of it.
+const DefaultWait = 5 * time.Minute
+
+// Options say how to apply a plan, or roll it back.
+type Options struct {
+	Client    client.Client // Client reads from the API server itself.
+	Namespace string        // Namespace of the Lease and the journal.
+	// Units are the names of the units to work on; all of the plan if it is empty. Apply rejects one that the plan does not adopt.
+	Units       []string
+	Concurrency int // How many units are in progress at the same time.
+	// MaxFailures is how many units may fail before no other is started. None is started after a Workspace was found changed.
+	MaxFailures         int
+	FixClusterEndpoints bool          // FixClusterEndpoints also writes spec.controlPlaneEndpoint of Clusters.
+	Prove               bool          // Prove adopts a unit only if the manager reports an empty plan for each of its Workspaces.
+	DryRun              bool          // DryRun sends every write to the API server, which keeps none of them. Nothing else is written.
+	Wait                time.Duration // How long to wait for the manager, per unit.
+	LeaseDuration       time.Duration // How long a run that was killed keeps others waiting.
+	Clock               clock.Clock
+	Progress            migrate.Progress
+	// Backup writes the backup of a plan before the first write, or verifies the one that an earlier run wrote. A rollback needs none.
+	Backup func(ctx context.Context, previous *Backup) (*Backup, error)
+	// Check runs before the first write of a run. Its error lists everything that prevents the run, such as missing rights.
+	Check func(ctx context.Context) error
+	// Gate verifies again, right before the first write of a unit, that the manager would not change its Workspaces.
+	Gate func(ctx context.Context, unit *plan.Unit) error
+}
+
+// UnitOutcome is what a run did with a unit.
+type UnitOutcome string
+
+// Outcomes of units.
+const (
+	Applied    UnitOutcome = "Applied"    // By this run.
+	RolledBack UnitOutcome = "RolledBack" // By this run.
+	Unchanged  UnitOutcome = "Unchanged"  // There was nothing to write.
+	LeftOut    UnitOutcome = "LeftOut"    // The plan has no steps for the unit, or another run has decided about it since; the message says why.
+	Failed     UnitOutcome = "Failed"     // The message says why. The unit may be written in part.
+	NotStarted UnitOutcome = "NotStarted" // The run ended before.
+	NotProven  UnitOutcome = "NotProven"  // Terraform would change something, or its plan fails: the unit is not adopted, and what was written is reverted.
+	// Interrupted: the run ended while it worked on the unit, which may be written in part. The message says how it is left.
+	Interrupted UnitOutcome = "Interrupted"
+)
+
+// UnitResult is one unit after a run.
+type UnitResult struct {
+	Unit    string         `json:"unit"`
+	Outcome UnitOutcome    `json:"outcome"`
+	State   plan.UnitState `json:"state,omitempty"` // State of the unit in the plan, if it was left out.
+	Writes  int            `json:"writes"`          // Writes is how many objects this run wrote, with those whose answer was lost.
+	Begun   bool           `json:"-"`               // Begun is true if this run or an earlier one began to write the unit, and it was not rolled back since.
+	// Kept are the objects with fields that the run left as they are, because these were changed since the plan wrote them.
+	Kept    []string `json:"kept,omitempty"`
+	Left    []string `json:"left,omitempty"`    // Left are the objects that the plan created, after a rollback. They are not deleted.
+	Message string   `json:"message,omitempty"` // Message says why the unit failed or was left out, or what the user should know.
+}
+
+// Result is what a run did.
+type Result struct {
+	metav1.TypeMeta `json:",inline"`
+	PlanID          string       `json:"planID"`
+	DryRun          bool         `json:"dryRun,omitempty"`
+	Units           []UnitResult `json:"units"`
+	Backup          *Backup      `json:"backup,omitempty"`
 }

@@ -69,7 +69,7 @@ func label(name string) plan.Field {
 
 func (env *environment) options(units ...string) Options {
 	return Options{
-		Client: env.WithWatch, Reader: env.WithWatch, Namespace: namespace, Units: units, Wait: 3 * time.Second, LeaseDuration: time.Minute,
+		Client: env.WithWatch, Namespace: namespace, Units: units, Wait: 3 * time.Second, LeaseDuration: time.Minute,
 		Backup: func(context.Context, *Backup) (*Backup, error) { return &Backup{}, nil },
 		Check:  func(context.Context) error { return nil },
 		Gate:   func(context.Context, *plan.Unit) error { env.gates++; return nil },
@@ -112,7 +112,7 @@ func (env *environment) set(name, value string) {
 	require.NoError(env, env.Update(env.Context(), live))
 }
 
-func (env *environment) recorded(planID string) UnitState {
+func (env *environment) recorded(planID string) UnitRecord {
 	env.Helper()
 	state, err := Recorded(env.Context(), env.WithWatch, namespace, planID)
 	require.NoError(env, err)
@@ -295,10 +295,9 @@ func TestAWorkspaceThatChangedWhileAUnitWasSkippedIsNotAnAlarm(t *testing.T) {
 	p := env.plan("plan", label("one"))
 	p.Units[0].Workspaces = []migrate.WorkspaceRecord{{ObjectRef: migrate.ObjectRef{Group: "tf.upbound.io", Kind: "Workspace", Name: "upgraded"}}}
 	env.set("one", "planned")
-	r, err := newRun(p, env.options())
-	require.NoError(t, err)
-	r.journal.state.Units = map[string]UnitState{unitName: {Phase: PhaseApplying}}
-	err = r.apply(t.Context(), &p.Units[0], &UnitResult{})
+	r := newRun(p, env.options())
+	r.journal.state.Units = map[string]UnitRecord{unitName: {Phase: PhaseApplying}}
+	err := r.apply(t.Context(), &p.Units[0], &UnitResult{})
 	require.ErrorContains(t, err, "changed since the plan was created")
 	alarm := (*workspaceError)(nil)
 	assert.NotErrorAs(t, err, &alarm)
@@ -316,7 +315,7 @@ func TestTheJournalOfAnotherRunIsNotReplaced(t *testing.T) {
 				if object, is := object.(*corev1.ConfigMap); is && !meanwhile {
 					meanwhile = true
 					live := object.DeepCopy()
-					state := State{}
+					state := Journal{}
 					require.NoError(t, decode(live, &state))
 					if tc.run != "" {
 						state.Run = tc.run

@@ -6,18 +6,26 @@ package apply
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	jsonpatch "gomodules.xyz/jsonpatch/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -107,7 +115,7 @@ func beforeFirstWrite(err error) error {
 }
 
 // leaveOut returns why a run skips a unit; empty if it does not.
-func (r *run) leaveOut(unit string, recorded UnitState) string {
+func (r *run) leaveOut(unit string, recorded UnitRecord) string {
 	if later := r.laterPlan(unit, recorded); later != "" {
 		return fmt.Sprintf("plan %s was applied to it later", later)
 	}
@@ -119,7 +127,7 @@ func (r *run) leaveOut(unit string, recorded UnitState) string {
 
 // checkApplied compares a unit that this plan has applied. Its objects belong to the user again: what changed is reported, and not written a
 // second time. Only the repair of the endpoint, which the user may request later, is written.
-func (r *run) checkApplied(ctx context.Context, unit *plan.Unit, recorded UnitState, result *UnitResult) error {
+func (r *run) checkApplied(ctx context.Context, unit *plan.Unit, recorded UnitRecord, result *UnitResult) error {
 	is, err := r.compare(ctx, unit.Steps)
 	if err != nil {
 		return err
@@ -153,7 +161,7 @@ func (r *run) checkApplied(ctx context.Context, unit *plan.Unit, recorded UnitSt
 }
 
 // writeUnit writes the steps of a unit and records it as next. started is true if an earlier run has written some of them.
-func (r *run) writeUnit(ctx context.Context, unit *plan.Unit, started bool, next UnitState, steps []plan.Step, result *UnitResult) error {
+func (r *run) writeUnit(ctx context.Context, unit *plan.Unit, started bool, next UnitRecord, steps []plan.Step, result *UnitResult) error {
 	if r.Prove && next.Proof == "" {
 		return errors.New("a run without --prove has begun to write it. Resume it without --prove, or roll it back first")
 	}
@@ -233,9 +241,9 @@ type comparison struct {
 }
 
 // nextState returns what is recorded of a unit before the next write of it.
-func (c *comparison) nextState(recorded UnitState, proof string) UnitState {
+func (c *comparison) nextState(recorded UnitRecord, proof string) UnitRecord {
 	if !recorded.active() {
-		recorded = UnitState{Found: c.found, Proof: proof}
+		recorded = UnitRecord{Found: c.found, Proof: proof}
 	}
 	recorded.Endpoint = recorded.Endpoint || c.endpoint
 	return recorded
@@ -368,4 +376,381 @@ func Gate(reader client.Reader, p *plan.Plan, now clock.PassiveClock) func(conte
 		}
 		return planner.Recheck(snapshot, p.Decisions, unit)
 	}
+}
+
+// direction of a step.
+type direction bool
+
+const (
+	forward  direction = true
+	backward direction = false
+)
+
+// changedError means that an object is neither as it was before the step nor as the step wrote it. It is not written.
+type changedError struct {
+	object migrate.ObjectRef
+	why    string
+}
+
+func (e *changedError) Error() string {
+	return fmt.Sprintf("%s: %s since the plan was created; it is left as it is", e.object, e.why)
+}
+
+// examine compares a live object, nil if it does not exist, with a step. The state is Changed if at least one field is, else Pending if at least
+// one field is. changed is a *changedError with the first change; nil for other states. err means that the object cannot be compared.
+func examine(step *plan.Step, live *unstructured.Unstructured, to direction) (state plan.FieldState, changed, err error) {
+	if step.Create != nil {
+		return examineCreated(step, live)
+	}
+	switch {
+	case live == nil:
+		return plan.Changed, &changedError{step.Object, "it was deleted"}, nil
+	case live.GetUID() != step.Object.UID:
+		return plan.Changed, &changedError{step.Object, "it was recreated"}, nil
+	case live.GetDeletionTimestamp() != nil && to == forward:
+		return plan.Changed, &changedError{step.Object, "it is being deleted"}, nil
+	}
+	state = plan.Applied
+	for i := range step.Fields {
+		ofField, err := step.Fields[i].State(live.Object)
+		if err != nil {
+			return "", nil, fmt.Errorf("%s: %w", step.Object, err)
+		}
+		switch {
+		case ofField == plan.Changed && changed == nil:
+			state, changed = ofField, &changedError{step.Object, "its field " + step.Fields[i].Path + " was changed"}
+		case ofField == plan.Pending && changed == nil:
+			state = ofField
+		}
+	}
+	return state, changed, nil
+}
+
+// examineCreated is examine for a step that creates an object. It compares only the spec.
+func examineCreated(step *plan.Step, live *unstructured.Unstructured) (state plan.FieldState, changed, err error) {
+	if live == nil {
+		return plan.Pending, nil, nil
+	}
+	spec, err := json.Marshal(step.Create["spec"])
+	if err != nil {
+		return "", nil, err
+	}
+	state, err = (&plan.Field{Path: "/spec", After: spec}).State(live.Object)
+	if err == nil && state != plan.Applied {
+		return plan.Changed, &changedError{step.Object, "its spec was changed"}, nil
+	}
+	return state, nil, err
+}
+
+// write writes a step, or reverts it, unless that is done already. The object is read before each attempt, so that an attempt after a conflict or a
+// lost response is like a first one. The error is a *changedError if the object is left as it is.
+func (r *run) write(ctx context.Context, step *plan.Step, to direction, result *UnitResult) error {
+	if step.Create != nil && to == backward { // captctl deletes nothing.
+		return nil
+	}
+	var kept error
+	writes := result.Writes
+	err := migrate.Retry(ctx, func(ctx context.Context) error {
+		live, err := r.read(ctx, step.Object)
+		if err != nil {
+			return err
+		}
+		var state plan.FieldState
+		// Forward, an object that was changed is not written at all; backward, each field is checked on its own.
+		state, kept, err = examine(step, live, to)
+		switch {
+		case err != nil:
+			return err
+		case step.Create != nil && state == plan.Pending:
+			return r.create(ctx, step, result)
+		case step.Create != nil, kept != nil && (to == forward || live == nil || live.GetUID() != step.Object.UID):
+			return nil
+		}
+		return r.patch(ctx, step, live, to, result)
+	})
+	result.Writes = min(result.Writes, writes+1) // However often it was sent.
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", step.Object, err)
+	}
+	return kept
+}
+
+// mayBeWritten reports whether the API server has carried out a request with this error, or may have.
+func mayBeWritten(err error) bool {
+	var status apierrors.APIStatus
+	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError
+}
+
+// withFieldsOf returns an object with the fields of a step as they are after it or, backward, before it.
+func withFieldsOf(step *plan.Step, live *unstructured.Unstructured, to direction) (*unstructured.Unstructured, error) {
+	wanted := live.DeepCopy()
+	for i := range step.Fields {
+		field := &step.Fields[i]
+		state, err := field.State(live.Object)
+		switch {
+		case err != nil:
+		case to == forward && state == plan.Pending:
+			err = field.Set(wanted.Object)
+		case to == backward && state == plan.Applied:
+			err = field.Revert(wanted.Object)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", step.Object, err)
+		}
+	}
+	return wanted, nil
+}
+
+func (r *run) create(ctx context.Context, step *plan.Step, result *UnitResult) error {
+	err := r.writes.Create(ctx, (&unstructured.Unstructured{Object: step.Create}).DeepCopy())
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return migrate.Again(err)
+	case mayBeWritten(err):
+		result.Writes++
+	}
+	return err
+}
+
+// patch sends what a step changes as a JSON patch that applies only to the object that was read.
+func (r *run) patch(ctx context.Context, step *plan.Step, live *unstructured.Unstructured, to direction, result *UnitResult) error {
+	wanted, err := withFieldsOf(step, live, to)
+	if err != nil {
+		return err
+	}
+	before, err := live.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	after, err := wanted.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	operations, err := jsonpatch.CreatePatch(before, after)
+	if err != nil || len(operations) == 0 {
+		return err
+	}
+	guard := []jsonpatch.Operation{
+		jsonpatch.NewOperation("test", "/metadata/uid", string(live.GetUID())),
+		jsonpatch.NewOperation("test", "/metadata/resourceVersion", live.GetResourceVersion()),
+	}
+	data, err := json.Marshal(append(guard, operations...))
+	if err != nil {
+		return err
+	}
+	err = r.writes.Patch(ctx, wanted, step.Subresource, client.RawPatch(types.JSONPatchType, data))
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsInvalid(err) && r.changedSinceRead(ctx, step, live):
+		return migrate.Again(err)
+	case mayBeWritten(err):
+		result.Writes++
+	}
+	return err
+}
+
+// changedSinceRead reports whether an object changed since it was read: a failed test of a JSON patch has the same status as an invalid object.
+func (r *run) changedSinceRead(ctx context.Context, step *plan.Step, live *unstructured.Unstructured) bool {
+	now, err := r.read(ctx, step.Object)
+	return err == nil && now != nil && now.GetResourceVersion() != live.GetResourceVersion()
+}
+
+func (r *run) read(ctx context.Context, ref migrate.ObjectRef) (*unstructured.Unstructured, error) {
+	return migrate.Get(ctx, r.reads, ref)
+}
+
+// rollBack reverts a unit in the reverse order. Fields that were changed since keep their values, which is not a failure.
+func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult) error {
+	result.Outcome = Unchanged
+	recorded := r.journal.unit(unit.Name())
+	if !recorded.active() {
+		result.Message = cmp.Or(recorded.Message, "there is nothing of this plan to roll back")
+		return nil
+	}
+	if later := r.laterPlan(unit.Name(), recorded); later != "" {
+		return fmt.Errorf("plan %s wrote it later. Roll that back first: captctl migrate rollback %s", later, later)
+	}
+	before, err := r.workspaces(ctx, unit.Workspaces)
+	if err != nil {
+		return err
+	}
+	result.Outcome = RolledBack
+	var notes []string
+	write := func(ctx context.Context) (err error) {
+		var steps []*plan.Step
+		if steps, notes, err = r.reversible(ctx, unit, recorded, result); err == nil {
+			err = r.revert(ctx, steps, result)
+		}
+		if err == nil {
+			err = r.setProof(ctx, unit, recorded.Proof, backward)
+		}
+		result.Message = strings.Join(slices.Concat(result.Kept, notes), "; ")
+		return err
+	}
+	if r.DryRun {
+		return write(ctx)
+	}
+	if err := r.journal.setPhase(ctx, unit.Name(), PhaseRollingBack, ""); err != nil {
+		return err
+	}
+	if err := r.whilePaused(ctx, unit, true, result, write); err != nil {
+		return err
+	}
+	unreported, err := r.awaitRollback(ctx, unit)
+	if err != nil {
+		return err
+	}
+	if err := r.verifyWorkspaces(ctx, before); err != nil {
+		return err
+	}
+	result.Message = strings.Join(slices.Concat(result.Kept, notes, unreported), "; ")
+	return r.journal.setPhase(ctx, unit.Name(), PhaseRolledBack, result.Message)
+}
+
+// awaitRollback waits for the manager, and returns what it did not report: it may have been stopped. After that, no other unit waits.
+func (r *run) awaitRollback(ctx context.Context, unit *plan.Unit) (unreported []string, err error) {
+	if r.managerSilent.Load() {
+		return nil, nil
+	}
+	_, err = r.awaitManager(ctx, unit, PhaseRolledBack)
+	if errors.Is(err, errUnreported) {
+		r.managerSilent.Store(true)
+		return []string{err.Error()}, nil
+	}
+	return nil, err
+}
+
+// laterPlan returns a plan that began a unit after this one did, and was not rolled back; empty if there is none.
+func (r *run) laterPlan(unit string, recorded UnitRecord) string {
+	for i := range r.otherPlans {
+		theirs := r.otherPlans[i].Units[unit]
+		if recorded.active() && theirs.active() && recorded.Begun.Before(&theirs.Begun) {
+			return r.otherPlans[i].PlanID
+		}
+	}
+	return ""
+}
+
+// reversible returns the steps of a unit to revert, in that order, and why the others stay.
+func (r *run) reversible(ctx context.Context, unit *plan.Unit, recorded UnitRecord, result *UnitResult) (steps []*plan.Step, notes []string, err error) {
+	for _, step := range reverseOrder(writtenSteps(unit, recorded)) {
+		user, err := r.permissionUser(ctx, unit, step)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case user != "":
+			notes = append(notes, fmt.Sprintf("%s still allows namespace %s, because %s uses it", step.Object, permittedNamespace(step), user))
+		case step.Create != nil:
+			result.Left = append(result.Left, step.Object.String())
+			notes = append(notes, fmt.Sprintf("%s, which the plan created, is not deleted", step.Object))
+		default:
+			steps = append(steps, step)
+		}
+	}
+	return steps, notes, nil
+}
+
+// lateWrites is the interval between two passes of revert, in which a reconcile that began before the pause may write a status once more.
+const lateWrites = time.Second
+
+// revert writes steps backward, in passes, until a pass has nothing to write.
+func (r *run) revert(ctx context.Context, steps []*plan.Step, result *UnitResult) error {
+	var again *plan.Step // The last step that had to be reverted a second time.
+	pass := 0
+	err := wait.PollUntilContextTimeout(ctx, lateWrites, r.Wait, true, func(ctx context.Context) (bool, error) {
+		result.Kept = nil
+		before, incomplete := result.Writes, map[migrate.ObjectRef]bool{}
+		for _, step := range steps {
+			if incomplete[step.Object] { // Status follows from spec: it is kept while a field of spec is kept.
+				continue
+			}
+			writes := result.Writes
+			err := r.write(ctx, step, backward, result)
+			if changed := (*changedError)(nil); errors.As(err, &changed) {
+				result.Kept, incomplete[step.Object] = append(result.Kept, changed.Error()), true
+			} else if err != nil {
+				return false, err
+			}
+			if result.Writes > writes && pass > 0 {
+				again = step
+			}
+		}
+		pass++
+		return result.Writes == before || r.DryRun, nil
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil && again != nil {
+		err = fmt.Errorf("%s is applied again by another client, such as a GitOps controller, each time it is reverted (for %s). Stop that client, and roll back again", again.Object, r.Wait)
+	}
+	return err
+}
+
+// writtenSteps returns the steps of a unit without the fields that were as planned before the first write.
+func writtenSteps(unit *plan.Unit, recorded UnitRecord) []plan.Step {
+	steps := slices.Clone(unit.Steps)
+	if recorded.Endpoint && unit.Endpoint != nil {
+		steps = append(steps, *unit.Endpoint)
+	}
+	for i := range steps {
+		steps[i].Fields = slices.DeleteFunc(slices.Clone(steps[i].Fields), func(field plan.Field) bool {
+			return slices.Contains(recorded.Found, foundField(&steps[i], &field))
+		})
+	}
+	return steps
+}
+
+// reverseOrder returns steps in reverse order of their objects. Status still comes after spec: the manager derives it from there.
+func reverseOrder(steps []plan.Step) (reverse []*plan.Step) {
+	for i := len(steps) - 1; i >= 0; i-- {
+		if steps[i].Subresource != "" && i > 0 && steps[i-1].Object == steps[i].Object {
+			reverse = append(reverse, &steps[i-1], &steps[i])
+			i--
+			continue
+		}
+		reverse = append(reverse, &steps[i])
+	}
+	return reverse
+}
+
+// permittedNamespace returns the namespace that a step permits to use a WorkspaceTemplate; empty if it is not such a step.
+func permittedNamespace(step *plan.Step) (namespace string) {
+	if step.Object.Kind == templateKind && len(step.Fields) == 1 && step.Fields[0].Element {
+		_ = json.Unmarshal(step.Fields[0].After, &namespace) // It is a string.
+	}
+	return namespace
+}
+
+// permissionUser returns a WorkspaceTemplateApply that still needs the permission of a step after this run, because the manager renders it; empty
+// if there is none, or if the step is not about a permission.
+func (r *run) permissionUser(ctx context.Context, unit *plan.Unit, step *plan.Step) (user string, err error) {
+	namespace := permittedNamespace(step)
+	if namespace == "" {
+		return "", nil
+	}
+	leaving := r.objectsRolledBack(unit)
+	key := types.NamespacedName{Namespace: step.Object.Namespace, Name: step.Object.Name}
+	err = migrate.Each(ctx, r.reads, infrav1.GroupVersion.WithKind(applyKind), namespace, func(object *unstructured.Unstructured) error {
+		other := &infrav1.WorkspaceTemplateApply{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, other); err != nil {
+			return err
+		}
+		if rendered := legacy.AwaitsProof(other) || legacy.UnadoptedWorkspace(other) == ""; rendered && other.TemplateKey() == key && !leaving[other.UID] {
+			user = migrate.Ref(applyKind, other).String()
+		}
+		return nil
+	})
+	return user, err
+}
+
+// objectsRolledBack returns the UIDs of the objects of a unit, and of the units that are being rolled back at the same time.
+func (r *run) objectsRolledBack(unit *plan.Unit) map[types.UID]bool {
+	leaving := map[types.UID]bool{}
+	selected, _ := r.selected(r.plan) // It was validated.
+	for _, other := range selected {
+		if other.Name() != unit.Name() && r.journal.unit(other.Name()).Phase != PhaseRollingBack {
+			continue
+		}
+		for _, object := range other.Objects() {
+			leaving[object.UID] = true
+		}
+	}
+	return leaving
 }

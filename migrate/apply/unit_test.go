@@ -72,18 +72,18 @@ func TestTheManagerHasReportedAnObject(t *testing.T) {
 func TestAPlanIsNotRolledBackUnderALaterOne(t *testing.T) {
 	at := func(minute int) metav1.MicroTime { return metav1.NewMicroTime(time.Unix(int64(60*minute), 0)) }
 	for name, tc := range map[string]struct {
-		other UnitState
+		other UnitRecord
 		want  string
 	}{
-		"written later":     {UnitState{Phase: PhaseApplied, Begun: at(2)}, "other"},
-		"begun later":       {UnitState{Phase: PhaseApplying, Begun: at(2)}, "other"},
-		"written before":    {UnitState{Phase: PhaseApplied, Begun: at(0)}, ""},
-		"rolled back later": {UnitState{Phase: PhaseRolledBack, Begun: at(2)}, ""},
-		"of another unit":   {UnitState{}, ""},
+		"written later":     {UnitRecord{Phase: PhaseApplied, Begun: at(2)}, "other"},
+		"begun later":       {UnitRecord{Phase: PhaseApplying, Begun: at(2)}, "other"},
+		"written before":    {UnitRecord{Phase: PhaseApplied, Begun: at(0)}, ""},
+		"rolled back later": {UnitRecord{Phase: PhaseRolledBack, Begun: at(2)}, ""},
+		"of another unit":   {UnitRecord{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &run{otherPlans: []State{{PlanID: "other", Units: map[string]UnitState{"team-a/demo": tc.other}}}}
-			assert.Equal(t, tc.want, r.laterPlan("team-a/demo", UnitState{Phase: PhaseApplied, Begun: at(1)}))
+			r := &run{otherPlans: []Journal{{PlanID: "other", Units: map[string]UnitRecord{"team-a/demo": tc.other}}}}
+			assert.Equal(t, tc.want, r.laterPlan("team-a/demo", UnitRecord{Phase: PhaseApplied, Begun: at(1)}))
 		})
 	}
 }
@@ -95,11 +95,11 @@ func TestARollbackRevertsOnlyWhatThePlanWrote(t *testing.T) {
 		Steps:    []plan.Step{{Object: object, Fields: []plan.Field{{Path: "/spec/one"}, {Path: "/spec/two"}}}},
 		Endpoint: &plan.Step{Object: migrate.ObjectRef{Kind: clusterKind}},
 	}
-	steps := writtenSteps(unit, UnitState{Found: []string{foundField(&unit.Steps[0], &unit.Steps[0].Fields[0])}})
+	steps := writtenSteps(unit, UnitRecord{Found: []string{foundField(&unit.Steps[0], &unit.Steps[0].Fields[0])}})
 	require.Len(t, steps, 1)
 	assert.Equal(t, []plan.Field{{Path: "/spec/two"}}, steps[0].Fields)
 	assert.Len(t, unit.Steps[0].Fields, 2)
-	assert.Len(t, writtenSteps(unit, UnitState{Endpoint: true}), 2)
+	assert.Len(t, writtenSteps(unit, UnitRecord{Endpoint: true}), 2)
 }
 
 func TestAPlanOfAnotherManagementClusterIsRejected(t *testing.T) {
@@ -108,7 +108,7 @@ func TestAPlanOfAnotherManagementClusterIsRejected(t *testing.T) {
 	require.NoError(t, p.Seal())
 	none := func(context.Context) error { t.Error("it must not come so far"); return nil }
 	options := Options{
-		Client: c, Reader: c, Namespace: "capt-system", Check: none,
+		Client: c, Namespace: "capt-system", Check: none,
 		Backup: func(ctx context.Context, _ *Backup) (*Backup, error) { return nil, none(ctx) },
 		Gate:   func(ctx context.Context, _ *plan.Unit) error { return none(ctx) },
 	}
@@ -120,9 +120,9 @@ func TestTheJournalOfALargeFleetIsSmall(t *testing.T) {
 	env := newEnvironment(t, interceptor.Funcs{})
 	p := env.plan("plan", label("one"))
 	env.apply(p)
-	j := &journal{reader: env, namespace: namespace, clock: clock.RealClock{}}
-	state := UnitState{Phase: PhaseApplying, Message: strings.Repeat("m", maxMessage), Found: []string{strings.Repeat("f", 1000)}}
-	j.state.Units = map[string]UnitState{}
+	j := &journalWriter{reader: env, namespace: namespace, clock: clock.RealClock{}}
+	state := UnitRecord{Phase: PhaseApplying, Message: strings.Repeat("m", maxMessage), Found: []string{strings.Repeat("f", 1000)}}
+	j.state.Units = map[string]UnitRecord{}
 	for i := range 2000 {
 		j.state.Units[strings.Repeat("n", i%60)+string(rune('a'+i))] = state
 	}

@@ -30,7 +30,6 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
-	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // Stage of a migration.
@@ -169,7 +168,7 @@ func newChecker(ctx context.Context, options Options) (*checker, error) {
 		return migrate.Definitions(ctx, api, slices.Clone(legacyDefinitionNames)...)
 	})}
 	review := &authenticationv1.SelfSubjectReview{} // The API server does not store it, and adds the time.
-	if err := retry.Do(ctx, func(ctx context.Context) error { return api.Create(ctx, review) }); err != nil {
+	if err := migrate.Retry(ctx, func(ctx context.Context) error { return api.Create(ctx, review) }); err != nil {
 		return nil, fmt.Errorf("reading user and time from the API server: %w", err)
 	}
 	c.user, c.now = review.Status.UserInfo.Username, review.CreationTimestamp.Time

@@ -94,7 +94,7 @@ func (api *fakeAPI) acquire(identity string) (*lock.Lock, context.Context, error
 }
 
 func (api *fakeAPI) options(identity string) lock.Options {
-	return lock.Options{Client: api.client, Reader: api.client, Namespace: namespace, Identity: identity, Duration: duration, Waiting: func(lock.Holder) {}}
+	return lock.Options{Client: api.client, Namespace: namespace, Identity: identity, Duration: duration, Waiting: func(lock.Holder) {}}
 }
 
 // pass lets time pass in the bubble.

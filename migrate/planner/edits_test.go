@@ -112,7 +112,7 @@ func TestAnEditThatARolloutHoldsIsNotPending(t *testing.T) {
 			if stored {
 				s.Revisions = append(s.Revisions, *revision)
 			}
-			got, err := planner.New(s, planner.Options{Now: now})
+			got, err := planner.New(s, nil)
 			require.NoError(t, err)
 			assert.Empty(t, summary(got))
 
@@ -121,7 +121,7 @@ func TestAnEditThatARolloutHoldsIsNotPending(t *testing.T) {
 					s.Applies[i].Spec.TemplateRevision = rollout.HashOf(f.vpcTemplate)
 				}
 			}
-			got, err = planner.New(s, planner.Options{Now: now})
+			got, err = planner.New(s, nil)
 			require.NoError(t, err)
 			assert.Equal(t, []string{"Warning PendingChange CAPTCluster demo"}, summary(got), "it is assigned")
 		})

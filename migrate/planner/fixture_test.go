@@ -177,7 +177,7 @@ var now = time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 
 func planFor(t *testing.T, decisions *migrate.Decisions, fixtures ...*fixture) *plan.Plan {
 	t.Helper()
-	p, err := planner.New(snapshot(t, fixtures...), planner.Options{Decisions: decisions, Now: now})
+	p, err := planner.New(snapshot(t, fixtures...), decisions)
 	require.NoError(t, err)
 	requireStates(t, p)
 	return p

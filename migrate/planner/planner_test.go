@@ -258,7 +258,7 @@ func TestEndpointsOnOneHostAreTwo(t *testing.T) {
 
 func TestADecisionAboutNothingIsAnError(t *testing.T) {
 	s := newFixture("demo", "default").withWorkspaces(t)
-	_, err := planner.New(snapshot(t, s), planner.Options{Decisions: &migrate.Decisions{Owners: []migrate.OwnerDecision{{UID: "gone", Skip: true}}}})
+	_, err := planner.New(snapshot(t, s), &migrate.Decisions{Owners: []migrate.OwnerDecision{{UID: "gone", Skip: true}}})
 	require.ErrorContains(t, err, "gone")
 }
 
@@ -325,7 +325,7 @@ func TestAPlanOfWhatIsAdoptedIsEmpty(t *testing.T) {
 	first := planFor(t, nil, s)
 	require.Equal(t, map[string]plan.UnitState{"team-a/demo": plan.Adoptable}, states(first))
 	after := written(t, snapshot(t, s), first.Units[0].Steps...)
-	again, err := planner.New(after, planner.Options{Now: now})
+	again, err := planner.New(after, nil)
 	require.NoError(t, err)
 	assert.Equal(t, map[string]plan.UnitState{"team-a/demo": plan.Adopted}, states(again), "%v", summary(again))
 	assert.Empty(t, again.Findings)

@@ -61,7 +61,7 @@ func requireDocumented(finding migrate.Finding) {
 }
 
 func TestEveryReasonIsDocumented(t *testing.T) {
-	source, err := os.ReadFile("findings.go")
+	source, err := os.ReadFile("planner.go")
 	require.NoError(t, err)
 	var declared, documented []string
 	for _, match := range regexp.MustCompile(`(?m)^\tReason\w+\s+= "(\w+)"`).FindAllStringSubmatch(string(source), -1) {

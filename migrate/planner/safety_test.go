@@ -65,7 +65,7 @@ func TestTwoOwnersCannotBeDecidedForOne(t *testing.T) {
 	s.eks.OwnerReferences = nil
 	decisions := &migrate.Decisions{Owners: []migrate.OwnerDecision{taking(s.plane, s.eks), taking(other.plane, s.eks)}}
 
-	got, err := planner.New(snapshot(t, s, other), planner.Options{Decisions: decisions, Now: now})
+	got, err := planner.New(snapshot(t, s, other), decisions)
 	if err == nil {
 		requireOneToOne(t, "two decisions", got, []*fixture{s, other})
 	}

@@ -68,7 +68,7 @@ func TestTheStateOfAUnitIsFromPlanAndJournals(t *testing.T) {
 			f := clusters("demo")
 			f.Units[0].State = tc.planned
 			if tc.phase != "" {
-				f.Journals = []apply.State{{PlanID: "old", Run: "laptop-1", Units: map[string]apply.UnitState{"a/demo": {Phase: tc.phase}}}}
+				f.Journals = []apply.Journal{{PlanID: "old", Run: "laptop-1", Units: map[string]apply.UnitRecord{"a/demo": {Phase: tc.phase}}}}
 			}
 			if tc.holder != "" {
 				f.Lock = &lock.Holder{Identity: tc.holder}
@@ -92,7 +92,7 @@ func TestTheFirstClusterToAdoptIsOneThatWorks(t *testing.T) {
 		{Severity: migrate.Warning, Reason: planner.ReasonPaused, Object: f.Units[2].Members[0].Object},
 		{Severity: migrate.Warning, Reason: planner.ReasonInvalidClusterEndpoint, Object: f.Units[4].Object},
 	}
-	f.Journals = []apply.State{{PlanID: "old", Units: map[string]apply.UnitState{"a/d-half": {Phase: apply.PhaseApplying}}}}
+	f.Journals = []apply.Journal{{PlanID: "old", Units: map[string]apply.UnitRecord{"a/d-half": {Phase: apply.PhaseApplying}}}}
 	f.setStatuses()
 	assert.Equal(t, "a/e-good", f.FirstCluster(), "most Clusters of CAPT v0.3 have an endpoint to repair")
 	assert.Equal(t, []string{"Workspace b-failed: Synced is False (ReconcileError)"}, f.NotUpToDate(&f.Units[1]))
@@ -103,7 +103,7 @@ func TestTheFirstClusterToAdoptIsOneThatWorks(t *testing.T) {
 func TestTheRestOfAPlanIsWhatIsLeftToAdopt(t *testing.T) {
 	f := clusters("done", "left", "reverted")
 	f.Last = &plan.Plan{ID: "old", Units: clusters("done", "left", "reverted").Units}
-	f.Journals = []apply.State{{PlanID: "old", Units: map[string]apply.UnitState{"a/done": {Phase: apply.PhaseApplied}, "a/reverted": {Phase: apply.PhaseRolledBack}}}}
+	f.Journals = []apply.Journal{{PlanID: "old", Units: map[string]apply.UnitRecord{"a/done": {Phase: apply.PhaseApplied}, "a/reverted": {Phase: apply.PhaseRolledBack}}}}
 	f.Units[0].State = plan.Adopted
 	f.setStatuses()
 	assert.Equal(t, []string{"a/left"}, f.NotYetApplied())
@@ -120,7 +120,7 @@ func TestWritesAreThoseThatAreLeft(t *testing.T) {
 	assert.Equal(t, []int{1, 2, 0}, []int{writes(false, false, false), writes(false, false, true), writes(true, false, false)})
 
 	journal := func(phase apply.Phase) {
-		f.Journals = []apply.State{{PlanID: f.ID, Units: map[string]apply.UnitState{"a/demo": {Phase: phase}}}}
+		f.Journals = []apply.Journal{{PlanID: f.ID, Units: map[string]apply.UnitRecord{"a/demo": {Phase: phase}}}}
 	}
 	journal(apply.PhaseRolledBack)
 	assert.Equal(t, []int{0, 1, 0}, []int{writes(false, false, false), writes(false, true, false), writes(true, true, false)}, "a unit that was rolled back is left out unless it is named")
@@ -135,7 +135,7 @@ func TestWritesAreThoseThatAreLeft(t *testing.T) {
 func TestOnlyTheUnitsThatAreNamedAreReported(t *testing.T) {
 	f := clusters("one", "two")
 	f.Findings = []migrate.Finding{{Object: f.Units[0].Object}, {Object: f.Units[1].Object, Reason: "two"}}
-	f.Journals = []apply.State{{PlanID: "old", Units: map[string]apply.UnitState{"a/gone": {Phase: apply.PhaseApplied}}}}
+	f.Journals = []apply.Journal{{PlanID: "old", Units: map[string]apply.UnitRecord{"a/gone": {Phase: apply.PhaseApplied}}}}
 	require.ErrorContains(t, f.Only([]string{"a/typo"}), "CAPT has no such Cluster: a/typo")
 	f.Selected = []string{"a/two"}
 	require.NoError(t, f.Only(f.Selected))

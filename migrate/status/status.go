@@ -32,15 +32,15 @@ import (
 // Status is the state of a migration, from a new plan, the journals and the Lease.
 type Status struct {
 	metav1.TypeMeta `json:",inline"`
-	Units           []Unit            `json:"units"`              // Units are those of a plan made now, and those of applied plans that no longer exist.
-	Plans           []Plan            `json:"plans,omitempty"`    // Plans that were applied in this cluster, the oldest first.
+	Units           []UnitStatus      `json:"units"`              // Units are those of a plan made now, and those of applied plans that no longer exist.
+	Plans           []AppliedPlan     `json:"plans,omitempty"`    // Plans that were applied in this cluster, the oldest first.
 	Lock            *lock.Holder      `json:"lock,omitempty"`     // Lock is set while a run is in progress, or for a few seconds after it was killed.
 	Checks          []check.Check     `json:"checks,omitempty"`   // Checks are whether CAPT v0.3 runs, and in which versions objects are stored.
 	Findings        []migrate.Finding `json:"findings,omitempty"` // Findings are those of the new plan.
 }
 
-// Unit is one unit of the fleet.
-type Unit struct {
+// UnitStatus is the status of one unit of the fleet.
+type UnitStatus struct {
 	Unit string `json:"unit"`
 	// State is the state in which a run left the unit, or in which it is working on it; without one, the state that a plan with the decisions of the
 	// plans that were applied would give to it.
@@ -54,8 +54,8 @@ type Unit struct {
 	Paused        bool                `json:"paused,omitempty"`        // Paused is true if the Cluster, or an object of the unit, is paused.
 }
 
-// Plan is a plan that was applied in this cluster.
-type Plan struct {
+// AppliedPlan is a plan that was applied in this cluster.
+type AppliedPlan struct {
 	ID      string              `json:"id"`
 	Started metav1.Time         `json:"started"`
 	Updated metav1.Time         `json:"updated"`
@@ -81,10 +81,10 @@ type Options struct {
 type Fleet struct {
 	*plan.Plan
 	Snapshot *migrate.Snapshot
-	Selected []string // The names of the only units that were asked for; empty for all.
-	Statuses []Unit   // Statuses are the states of the units of the plan, and of units of applied plans that no longer exist, sorted by name.
+	Selected []string     // The names of the only units that were asked for; empty for all.
+	Statuses []UnitStatus // Statuses are the states of the units of the plan, and of units of applied plans that no longer exist, sorted by name.
 	// Journals are those of the plans that were applied, the latest last. Last is the latest of these plans; nil if there is none.
-	Journals []apply.State
+	Journals []apply.Journal
 	Last     *plan.Plan
 	Lock     *lock.Holder
 }
@@ -109,7 +109,7 @@ func Survey(ctx context.Context, o Options) (*Fleet, error) {
 		decisions = EarlierDecisions(f.Journals, snapshot)
 	}
 	progress.Phase("Planning", 0)
-	if f.Plan, err = planner.New(snapshot, planner.Options{Decisions: decisions, Now: now}); err != nil {
+	if f.Plan, err = planner.New(snapshot, decisions); err != nil {
 		return nil, err
 	}
 	if err := cmp.Or(f.Only(o.Units), f.Seal()); err != nil {
@@ -121,7 +121,7 @@ func Survey(ctx context.Context, o Options) (*Fleet, error) {
 }
 
 func (f *Fleet) readJournals(ctx context.Context, o Options, now time.Time) (err error) {
-	if f.Journals, err = apply.States(ctx, o.Reader, o.JournalNamespace); err != nil {
+	if f.Journals, err = apply.Journals(ctx, o.Reader, o.JournalNamespace); err != nil {
 		return err
 	}
 	if f.Lock, err = lock.Held(ctx, o.Reader, o.JournalNamespace, now); err != nil || len(f.Journals) == 0 {
@@ -133,7 +133,7 @@ func (f *Fleet) readJournals(ctx context.Context, o Options, now time.Time) (err
 
 // EarlierDecisions returns the decisions of all plans that were applied, as far as they still fit the objects. A later plan replaces the
 // decisions of an earlier one about the same object.
-func EarlierDecisions(journals []apply.State, s *migrate.Snapshot) (decisions *migrate.Decisions) {
+func EarlierDecisions(journals []apply.Journal, s *migrate.Snapshot) (decisions *migrate.Decisions) {
 	for i := range journals {
 		decisions = decisions.Merge(journals[i].Decisions)
 	}
@@ -142,7 +142,7 @@ func EarlierDecisions(journals []apply.State, s *migrate.Snapshot) (decisions *m
 
 // recorded is the state of a unit in the journal of the plan that wrote it last.
 type recorded struct {
-	apply.UnitState
+	apply.UnitRecord
 	planID  string
 	running bool // running is true while the run that wrote it last holds the Lease.
 }
@@ -165,14 +165,14 @@ func (f *Fleet) setStatuses() {
 	}
 	for name, unit := range last {
 		if parts := strings.Split(name, "/"); len(f.Selected) == 0 && (f.Namespace == "" || parts[len(parts)-2] == f.Namespace) {
-			f.Statuses = append(f.Statuses, Unit{Unit: name, PlanID: unit.planID, Phase: unit.Phase, Message: "the object no longer exists"})
+			f.Statuses = append(f.Statuses, UnitStatus{Unit: name, PlanID: unit.planID, Phase: unit.Phase, Message: "the object no longer exists"})
 		}
 	}
-	slices.SortFunc(f.Statuses, func(a, b Unit) int { return cmp.Compare(a.Unit, b.Unit) })
+	slices.SortFunc(f.Statuses, func(a, b UnitStatus) int { return cmp.Compare(a.Unit, b.Unit) })
 }
 
-func (f *Fleet) statusOf(planned *plan.Unit, last recorded) Unit {
-	unit := Unit{Unit: planned.Name(), PlanID: last.planID, Phase: last.Phase, Message: last.Message}
+func (f *Fleet) statusOf(planned *plan.Unit, last recorded) UnitStatus {
+	unit := UnitStatus{Unit: planned.Name(), PlanID: last.planID, Phase: last.Phase, Message: last.Message}
 	for _, finding := range f.FindingsOf(planned) {
 		switch {
 		case finding.Reason == planner.ReasonPendingChange:
@@ -202,11 +202,11 @@ func stateOf(planned plan.UnitState, last recorded, skipped bool) plan.UnitState
 }
 
 // StatusOf returns the state of a unit.
-func (f *Fleet) StatusOf(name string) Unit {
-	if i := slices.IndexFunc(f.Statuses, func(unit Unit) bool { return unit.Unit == name }); i >= 0 {
+func (f *Fleet) StatusOf(name string) UnitStatus {
+	if i := slices.IndexFunc(f.Statuses, func(unit UnitStatus) bool { return unit.Unit == name }); i >= 0 {
 		return f.Statuses[i]
 	}
-	return Unit{Unit: name}
+	return UnitStatus{Unit: name}
 }
 
 // NotYetApplied returns the units that the plan that was applied last still has to adopt.
@@ -225,8 +225,8 @@ func (f *Fleet) NotYetApplied() (names []string) {
 
 // RemainingWrites counts the steps of a unit that a run of a plan still has to write or to revert.
 func (f *Fleet) RemainingWrites(p *plan.Plan, unit *plan.Unit, run Run) int {
-	var last apply.UnitState
-	if i := slices.IndexFunc(f.Journals, func(journal apply.State) bool { return journal.PlanID == p.ID }); i >= 0 {
+	var last apply.UnitRecord
+	if i := slices.IndexFunc(f.Journals, func(journal apply.Journal) bool { return journal.PlanID == p.ID }); i >= 0 {
 		last = f.Journals[i].Units[unit.Name()]
 	}
 	reverted, endpoint := last.Phase == apply.PhaseRolledBack, run.Endpoints
@@ -327,7 +327,7 @@ func Read(ctx context.Context, o Options) (*Status, error) {
 		for _, unit := range state.Units {
 			units[unit.Phase]++
 		}
-		s.Plans = append(s.Plans, Plan{state.PlanID, state.Started, state.Updated, state.Run, state.Backup, units})
+		s.Plans = append(s.Plans, AppliedPlan{state.PlanID, state.Started, state.Updated, state.Run, state.Backup, units})
 	}
 	return s, nil
 }

@@ -36,14 +36,14 @@ const namespace = "capt-system"
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // journal is the state that a run recorded some minutes ago.
-func journal(t *testing.T, planID string, minutes int, units map[string]apply.UnitState) *corev1.ConfigMap {
+func journal(t *testing.T, planID string, minutes int, units map[string]apply.UnitRecord) *corev1.ConfigMap {
 	t.Helper()
 	at := metav1.NewTime(now.Add(-time.Duration(minutes) * time.Minute))
 	for name, unit := range units {
 		unit.Begun = metav1.NewMicroTime(at.Time)
 		units[name] = unit
 	}
-	data, err := (&apply.State{
+	data, err := (&apply.Journal{
 		PlanID: planID, Started: at, Updated: at, Units: units, Parts: 1, Backup: &apply.Backup{Host: "laptop", File: "/backup.tar.gz"},
 	}).Encode()
 	require.NoError(t, err)
@@ -74,11 +74,11 @@ func read(t *testing.T, only string, objects ...client.Object) *status.Status {
 
 func TestTheLastPlanThatWroteAUnitCounts(t *testing.T) {
 	objects := []client.Object{
-		journal(t, "aaaaaaaaaaaa", 30, map[string]apply.UnitState{"team-a/gone": {Phase: apply.PhaseApplied, Message: "older"}, "team-b/gone": {Phase: apply.PhaseApplying}}),
-		journal(t, "bbbbbbbbbbbb", 10, map[string]apply.UnitState{"team-a/gone": {Phase: apply.PhaseRolledBack}}),
+		journal(t, "aaaaaaaaaaaa", 30, map[string]apply.UnitRecord{"team-a/gone": {Phase: apply.PhaseApplied, Message: "older"}, "team-b/gone": {Phase: apply.PhaseApplying}}),
+		journal(t, "bbbbbbbbbbbb", 10, map[string]apply.UnitRecord{"team-a/gone": {Phase: apply.PhaseRolledBack}}),
 	}
 	s := read(t, "", objects...)
-	assert.Equal(t, []status.Unit{
+	assert.Equal(t, []status.UnitStatus{
 		{Unit: "team-a/gone", PlanID: "bbbbbbbbbbbb", Phase: apply.PhaseRolledBack, Message: "the object no longer exists"},
 		{Unit: "team-b/gone", PlanID: "aaaaaaaaaaaa", Phase: apply.PhaseApplying, Message: "the object no longer exists"},
 	}, s.Units)
@@ -96,7 +96,7 @@ func TestDecisionsOfAllPlansCount(t *testing.T) {
 	one.Namespace, one.Name, one.UID = "team-a", "one", "one"
 	two.Namespace, two.Name, two.UID = "team-a", "two", "two"
 	s := &migrate.Snapshot{CAPTClusters: []infrav1.CAPTCluster{*one, *two}}
-	journals := []apply.State{
+	journals := []apply.Journal{
 		{Decisions: &migrate.Decisions{Owners: []migrate.OwnerDecision{{UID: "one", Skip: true}, {UID: "two", Skip: true}, {UID: "gone", Skip: true}}}},
 		{},
 		{Decisions: &migrate.Decisions{Owners: []migrate.OwnerDecision{{UID: "two", Pin: true}}}},

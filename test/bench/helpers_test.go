@@ -32,7 +32,7 @@ import (
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/metrics"
-	"github.com/capt-provider/capt/test/sandbox/state"
+	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
 // readiness holds when Workspaces of control planes were seen to be up to date, and when the control planes were seen to be
@@ -169,7 +169,7 @@ func scrape(b *testing.B, s *sandbox.Sandbox) metrics.Families {
 // peakMemory is the most memory that the manager has had since it was started, in bytes, as the kernel counts it.
 func peakMemory(b *testing.B, s *sandbox.Sandbox) float64 {
 	b.Helper()
-	running, err := state.Load(s.Dir())
+	running, err := process.Load(s.Dir())
 	require.NoError(b, err)
 	require.NotNil(b, running.Process(sandbox.Manager), "no manager runs")
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", running.Process(sandbox.Manager).PID))

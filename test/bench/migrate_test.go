@@ -57,11 +57,11 @@ func BenchmarkMigrate(b *testing.B) {
 		require.NoError(b, err)
 		left := migrated
 		for _, part := range atRates {
-			_, err = env.Create(b.Context(), legacy.Fleet(part.clusters), legacy.NamesOf(part.namespace))
+			_, err = env.Create(b.Context(), fleetOf(part.clusters), legacy.NamesOf(part.namespace))
 			require.NoError(b, err)
 			left -= part.clusters
 		}
-		_, err = env.Create(b.Context(), legacy.Fleet(left), legacy.NamesOf("fleet"))
+		_, err = env.Create(b.Context(), fleetOf(left), legacy.NamesOf("fleet"))
 		require.NoError(b, err)
 		require.NoError(b, env.Upgrade(b.Context(), legacy.WebhooksOnly))
 		m := &migration{b, env, captctl, measure, b.TempDir()}
@@ -75,6 +75,17 @@ func BenchmarkMigrate(b *testing.B) {
 		}
 		require.NoError(b, env.Stop(context.Background()))
 	}
+}
+
+// fleetOf is n clusters with nothing wrong about them but their age, made fast.
+func fleetOf(n int) legacy.Fixture {
+	return legacy.Fixture{Quick: true, Clusters: func(names legacy.Names) []legacy.Cluster {
+		clusters := make([]legacy.Cluster, n)
+		for i := range clusters {
+			clusters[i] = legacy.Cluster{Namespace: names.Namespace, Name: fmt.Sprintf("%sfleet-%04d", names.Prefix, i)}
+		}
+		return clusters
+	}}
 }
 
 // build builds a program, and returns where it is.

@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/capt-provider/capt/test/fixture"
-	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
 
@@ -160,7 +159,7 @@ var withoutNetwork = &unstructured.Unstructured{Object: map[string]any{
 
 // createWithoutNetwork creates the object with the definition of CAPT v0.3, which this version's definition replaces afterwards.
 func (env *environment) createWithoutNetwork(ctx context.Context) error {
-	definitions, err := legacy.Definitions()
+	definitions, err := manifests.Load("../legacy/definitions.yaml")
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,6 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 	"github.com/capt-provider/capt/test/sandbox/pki"
 	"github.com/capt-provider/capt/test/sandbox/process"
-	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
 // node does for installed objects what a cluster does: it runs one process for each Deployment of a program that it knows, issues Certificates, and
@@ -46,7 +45,7 @@ type node struct {
 	dir       string
 	pods      map[client.ObjectKey]*pod
 	// started is what a reaper stops if this process is killed.
-	started state.State
+	started process.State
 	// injected are the versions of objects that have the authority.
 	injected map[types.UID]string
 }
@@ -67,7 +66,7 @@ func startNode(t *testing.T, server *fixture.Server, network *network, image *im
 	n := &node{
 		Server: server, network: network, image: image, authority: authority, dir: t.TempDir(), pods: map[client.ObjectKey]*pod{}, injected: map[types.UID]string{},
 	}
-	guard, err := state.StartReaper(server.Binary(binaries.Sandbox), n.dir, false)
+	guard, err := process.StartReaper(server.Binary(binaries.Sandbox), n.dir, false)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -212,7 +211,7 @@ func (n *node) start(ctx context.Context, d *appsv1.Deployment, name string, cer
 	if err != nil {
 		return nil, err
 	}
-	n.started.Record(state.Process{ID: started.ID(), Spec: run.Spec})
+	n.started.Record(process.Recorded{ID: started.ID(), Spec: run.Spec})
 	return &pod{Process: started, health: "http://" + process.Loopback(run.health) + "/readyz"}, n.started.Save(n.dir)
 }
 

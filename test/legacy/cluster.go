@@ -5,23 +5,40 @@ package legacy
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
+	"github.com/capt-provider/capt/test/sandbox"
 )
 
 // Region in which every cluster is.
@@ -455,4 +472,496 @@ func outputsOf(workspace *unstructured.Unstructured) map[string]string {
 		outputs[name] = fmt.Sprint(values[name])
 	}
 	return outputs
+}
+
+// Recipe is what a platform team put into the templates of a fleet.
+type Recipe struct {
+	// VPC and ControlPlane are the Terraform modules, and Variables are those that each of them is given.
+	VPC, ControlPlane                   string
+	VPCVariables, ControlPlaneVariables []string
+	// ProviderConfig has the credentials.
+	ProviderConfig string
+	// WithoutVPCSecret lets the template of the VPC name no Secret. Otherwise it is in VPCSecretNamespace, which is that of the
+	// template unless it says otherwise.
+	WithoutVPCSecret   bool
+	VPCSecretNamespace string
+	// Prefix is put before the names of templates, where those of several fixtures are in one namespace.
+	Prefix string
+}
+
+// Names of the templates.
+const (
+	VPCTemplate          = "vpc-template"
+	ControlPlaneTemplate = "eks-controlplane-template"
+	kubeconfigTemplate   = "eks-kubeconfig-template"
+	roleCheckTemplate    = "spot-role-check"
+	brokenTemplate       = "eks-broken"
+	addonTemplate        = "addon"
+	// roleCreateTemplate was never there in clusters that had the role already.
+	roleCreateTemplate = "spot-role-create"
+)
+
+// plain is a recipe that takes no AWS. Nothing runs it unless a test has a provider.
+var plain = Recipe{
+	VPC: `variable "cluster_name" { type = string }
+variable "vpc_name" { type = string }
+resource "terraform_data" "vpc" { input = { name = var.vpc_name, cluster = var.cluster_name } }
+output "vpc_id" { value = "vpc-${substr(terraform_data.vpc.id, 0, 8)}" }
+`,
+	VPCVariables: []string{"cluster_name", "vpc_name"},
+	ControlPlane: `variable "cluster_name" { type = string }
+variable "kubernetes_version" { type = string }
+variable "region" { type = string }
+resource "terraform_data" "eks" { input = { name = var.cluster_name, version = var.kubernetes_version, region = var.region } }
+output "cluster_name" { value = var.cluster_name }
+output "cluster_version" { value = terraform_data.eks.output.version }
+output "cluster_endpoint" { value = "https://${upper(substr(terraform_data.eks.id, 0, 8))}.gr7.${var.region}.eks.amazonaws.com" }
+output "cluster_certificate_authority_data" { value = "` + builder.CA() + `" }
+`,
+	ControlPlaneVariables: []string{"cluster_name", "kubernetes_version", "region"},
+	ProviderConfig:        "aws-provider-config",
+}
+
+const (
+	kubeconfigModule = `variable "cluster_name" { type = string }
+variable "region" { type = string }
+variable "cluster_endpoint" { type = string }
+variable "cluster_certificate_authority_data" { type = string }
+output "kubeconfig" {
+  sensitive = true
+  value = yamlencode({ apiVersion = "v1", kind = "Config", clusters = [{ name = var.cluster_name, cluster = {
+    server = var.cluster_endpoint, "certificate-authority-data" = var.cluster_certificate_authority_data
+  } }] })
+}
+`
+	// brokenModule makes terraform init fail.
+	brokenModule = `
+terraform {
+  required_providers {
+    broken = { source = "no/such/provider/source" }
+  }
+}
+`
+	addonModule = `variable "cluster_name" { type = string }
+resource "terraform_data" "addon" { input = var.cluster_name }
+output "id" { value = terraform_data.addon.id }
+`
+	roleCheckModule = `output "role_exists" { value = "true" }
+`
+)
+
+// template makes a WorkspaceTemplate as people wrote it. Each variable of the module has a placeholder of its own name.
+func (r *Recipe) template(namespace, name, description, module string, variables []string) *infrav1beta1.WorkspaceTemplate {
+	t := &infrav1beta1.WorkspaceTemplate{ObjectMeta: meta(namespace, r.Prefix+name)}
+	t.Spec.Template.Metadata = &infrav1beta1.WorkspaceTemplateMetadata{Description: &description, Version: ptr.To("1.0.0")}
+	t.Spec.Template.Spec = infrav1beta1.WorkspaceSpec{
+		ProviderConfigRef: &infrav1beta1.ProviderConfigReference{Name: r.ProviderConfig},
+		ForProvider:       infrav1beta1.WorkspaceParameters{Source: "Inline", Module: module},
+	}
+	for _, variable := range variables {
+		t.Spec.Template.Spec.ForProvider.Vars = append(t.Spec.Template.Spec.ForProvider.Vars, infrav1beta1.Var{Key: variable, Value: "${" + variable + "}"})
+	}
+	return t
+}
+
+// templates that a cluster uses. That of the VPC names the Secret with a placeholder, the others leave it to those who use them.
+func (c *Cluster) templates() []*infrav1beta1.WorkspaceTemplate {
+	r, namespace := c.Recipe, c.Templates
+	vpc := r.template(namespace, VPCTemplate, "VPC", r.VPC, r.VPCVariables)
+	if !r.WithoutVPCSecret {
+		secret := &infrav1beta1.SecretReference{Name: "${WORKSPACE_NAME}-connection", Namespace: r.VPCSecretNamespace}
+		if secret.Namespace == "" {
+			secret.Namespace = namespace
+		}
+		vpc.Spec.Template.Spec.WriteConnectionSecretToRef = secret
+	}
+	templates := []*infrav1beta1.WorkspaceTemplate{
+		vpc,
+		r.template(namespace, ControlPlaneTemplate, "EKS control plane", r.ControlPlane, r.ControlPlaneVariables),
+		r.template(namespace, roleCheckTemplate, "role of spot instances", roleCheckModule, nil),
+	}
+	if c.NeverReady {
+		templates = append(templates, r.template(namespace, brokenTemplate, "EKS control plane", r.ControlPlane+brokenModule, r.ControlPlaneVariables))
+	}
+	if len(c.Addons) > 0 {
+		templates = append(templates, r.template(namespace, addonTemplate, "addon", addonModule, []string{"cluster_name"}))
+	}
+	if c.Helpers {
+		kubeconfig := r.template(metav1.NamespaceDefault, kubeconfigTemplate, "kubeconfig", kubeconfigModule,
+			[]string{"cluster_name", "region", "cluster_endpoint", "cluster_certificate_authority_data"})
+		kubeconfig.Name = kubeconfigTemplate // CAPT v0.3 hard-codes name and namespace.
+		templates = append(templates, kubeconfig)
+	}
+	return templates
+}
+
+// rendered is the spec of a Workspace as CAPT v0.3 made it: placeholders replaced in the values of variables and in the name
+// of the Secret, in whose place the WorkspaceTemplateApply may name another. It is not what today's renderer does on purpose:
+// tests compare the two.
+func rendered(template *infrav1beta1.WorkspaceTemplate, apply *infrav1beta1.WorkspaceTemplateApply, workspace string) infrav1beta1.WorkspaceSpec {
+	pairs := []string{"${WORKSPACE_NAME}", workspace}
+	for name, value := range apply.Spec.Variables {
+		pairs = append(pairs, "${"+name+"}", value)
+	}
+	replacer := strings.NewReplacer(pairs...)
+	spec := *template.Spec.Template.Spec.DeepCopy()
+	for i := range spec.ForProvider.Vars {
+		spec.ForProvider.Vars[i].Value = replacer.Replace(spec.ForProvider.Vars[i].Value)
+	}
+	if secret := spec.WriteConnectionSecretToRef; secret != nil {
+		secret.Name = replacer.Replace(secret.Name)
+	}
+	if secret := apply.Spec.WriteConnectionSecretToRef; secret != nil {
+		spec.WriteConnectionSecretToRef = secret.DeepCopy()
+	}
+	// What the older definitions filled into templates.
+	spec.DeletionPolicy, spec.ManagementPolicies, spec.ForProvider.Entrypoint = ptr.To("Delete"), []string{"*"}, ptr.To("")
+	return spec
+}
+
+// then is when everything happened.
+const then = "2025-03-01T10:00:00Z"
+
+// condition has the form of Crossplane; others have a message, too.
+func condition(conditionType, status, reason, message string) map[string]any {
+	c := map[string]any{"type": conditionType, "status": status, "reason": reason, "lastTransitionTime": then}
+	if message != "" {
+		c["message"] = message
+	}
+	if conditionType == "Synced" {
+		c["observedGeneration"] = int64(1)
+	}
+	return c
+}
+
+const failure = "create failed: cannot apply Terraform configuration: Terraform encountered an error. Summary: creating EKS Cluster: LimitExceeded"
+
+// initFailure is what provider-terraform reports when a module cannot be initialized.
+const initFailure = "connect failed: cannot initialize Terraform configuration: Terraform encountered an error. Summary: Invalid provider source string"
+
+// endpointFailure is a lost conflict, which CAPT v0.3 takes for a failure for good.
+const endpointFailure = "Failed to update control plane endpoint: Operation cannot be fulfilled on captcontrolplanes.controlplane.cluster.x-k8s.io: the object has been modified"
+
+// outcome is how Terraform ended.
+type outcome int
+
+const (
+	succeeded outcome = iota
+	applyFailed
+	initFailed
+)
+
+func workspaceConditions(of outcome) []any {
+	switch of {
+	case initFailed:
+		return []any{condition("Synced", "False", "ReconcileError", initFailure)}
+	case applyFailed:
+		return []any{condition("Ready", "False", "Creating", ""), condition("Synced", "False", "ReconcileError", failure)}
+	default:
+		return []any{condition("Ready", "True", "Available", ""), condition("Synced", "True", "ReconcileSuccess", "")}
+	}
+}
+
+func workspaceStatus(outputs map[string]string, of outcome) map[string]any {
+	status := map[string]any{"conditions": workspaceConditions(of), "atProvider": map[string]any{}}
+	if of == succeeded {
+		status["atProvider"] = atProvider(outputs)
+	}
+	return status
+}
+
+// atProvider has the outputs that are not sensitive.
+func atProvider(outputs map[string]string) map[string]any {
+	at, plain := map[string]any{"checksum": "d5b59506d7edcc50529b14198dc1c2b4"}, map[string]any{}
+	for name, value := range outputs {
+		if name != "kubeconfig" {
+			plain[name], at["outputs"] = value, plain
+		}
+	}
+	return at
+}
+
+func applyStatus(workspace string, of outcome) map[string]any {
+	return map[string]any{
+		"applied": true, "workspaceName": workspace, "lastAppliedTime": then, "conditions": workspaceConditions(of),
+	}
+}
+
+func networkStatus(vpcID string, existing bool) map[string]any {
+	made, template := condition("VPCReady", "True", "VPCCreated", "VPC has been successfully created"), map[string]any{"ready": true}
+	if existing {
+		made = condition("VPCReady", "True", "ExistingVPCUsed", "Using existing VPC")
+	} else {
+		template["lastAppliedRevision"] = "2025-03-01 09:58:11 +0000 UTC"
+	}
+	return map[string]any{"ready": true, "vpcId": vpcID, "conditions": []any{made}, "workspaceTemplateStatus": template}
+}
+
+func (c *Cluster) controlPlaneStatus(outputs map[string]string) map[string]any {
+	const revision = "2025-03-01 09:58:13 +0000 UTC"
+	available := map[string]any{"ready": true, "state": "Available", "atProvider": atProvider(outputs)}
+	switch {
+	case c.ApplyFailed:
+		return map[string]any{
+			"ready": false, "initialized": false, "phase": "Failed", "failureReason": "WorkspaceError", "failureMessage": failure,
+			"conditions":      []any{condition("Ready", "False", "WorkspaceError", failure)},
+			"workspaceStatus": map[string]any{"ready": false, "state": "Creating"},
+		}
+	case c.NeverReady:
+		return map[string]any{
+			"ready": false, "initialized": false, "secretsReady": false, "phase": "Creating",
+			"conditions":      []any{condition("Ready", "False", "Creating", "Control plane is being created")},
+			"workspaceStatus": map[string]any{"atProvider": map[string]any{}},
+		}
+	case c.EndpointFailed:
+		return map[string]any{
+			"ready": false, "initialized": false, "secretsReady": true, "phase": "Failed",
+			"failureReason": "EndpointUpdateFailed", "failureMessage": endpointFailure,
+			"conditions":              []any{condition("Ready", "False", "EndpointUpdateFailed", endpointFailure)},
+			"workspaceStatus":         available,
+			"workspaceTemplateStatus": map[string]any{"ready": false, "lastAppliedRevision": revision, "lastFailureMessage": endpointFailure},
+		}
+	}
+	return map[string]any{
+		"ready": true, "initialized": true, "secretsReady": true, "phase": "Ready",
+		"conditions":              []any{condition("Ready", "True", "Ready", "Control plane is ready")},
+		"workspaceStatus":         available,
+		"workspaceTemplateStatus": map[string]any{"ready": true, "lastAppliedRevision": revision},
+	}
+}
+
+// Field managers of a legacy fleet.
+const (
+	// FieldManager is that of CAPT v0.3.
+	FieldManager = "older"
+	// CoreFieldManager is that of Cluster API, and ProviderFieldManager that of provider-terraform.
+	CoreFieldManager     = "core"
+	ProviderFieldManager = "provider"
+)
+
+// lastApplied is where kubectl keeps what it applied.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// Applier is the field manager that applies the manifests that a team keeps in Git.
+type Applier string
+
+// Appliers of manifests.
+const (
+	// Kubectl applies on the client's side, as it does by default.
+	Kubectl Applier = "kubectl-client-side-apply"
+	// Flux applies on the server's side, and labels what it applies.
+	Flux Applier = "kustomize-controller"
+	// ArgoCD applies like kubectl, and labels what it applies.
+	ArgoCD Applier = "argocd-controller"
+	// Topology is Cluster API, for a Cluster of a ClusterClass.
+	Topology Applier = "capi-topology"
+)
+
+// author writes the objects of a fleet, in the order of their lives. After an error it writes nothing more.
+type author struct {
+	ctx     context.Context //nolint:containedctx // it lives as long as one call of Create
+	client  client.Client
+	applier Applier
+	quick   bool
+	objects *Objects
+	err     error
+}
+
+// declare writes an object as it is in Git. With quick, CAPT v0.3's part is in it from the beginning.
+func (a *author) declare(manifest *unstructured.Unstructured, grow func(*unstructured.Unstructured)) *unstructured.Unstructured {
+	a.objects.Manifests = append(a.objects.Manifests, manifest.DeepCopy())
+	if a.quick {
+		grow(manifest)
+		return a.make(manifest, FieldManager)
+	}
+	if a.err != nil {
+		return manifest
+	}
+	switch a.applier {
+	case Flux:
+		label(manifest, "kustomize.toolkit.fluxcd.io/name", "clusters")
+		label(manifest, "kustomize.toolkit.fluxcd.io/namespace", "flux-system")
+		return a.apply(manifest)
+	case Topology:
+		return a.apply(manifest)
+	case ArgoCD:
+		label(manifest, "app.kubernetes.io/instance", "clusters")
+		fallthrough
+	case Kubectl:
+		a.annotateApplied(manifest)
+	}
+	return a.make(manifest, string(a.applier))
+}
+
+func (a *author) annotateApplied(manifest *unstructured.Unstructured) {
+	content, err := json.Marshal(manifest.Object)
+	a.fail("encoding", manifest, err)
+	annotations.AddAnnotations(manifest, map[string]string{lastApplied: string(content) + "\n"})
+}
+
+func (a *author) apply(object *unstructured.Unstructured) *unstructured.Unstructured {
+	a.fail("applying", object, a.client.Apply(a.ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(string(a.applier)), client.ForceOwnership))
+	return object
+}
+
+// make creates an object whole.
+func (a *author) make(object *unstructured.Unstructured, manager string) *unstructured.Unstructured {
+	if a.err == nil {
+		a.fail("creating", object, a.client.Create(a.ctx, object, client.FieldOwner(manager)))
+	}
+	return object
+}
+
+// grow lets a controller add to an object. Where it has nothing to add, it writes nothing.
+func (a *author) grow(object *unstructured.Unstructured, manager string, change func(*unstructured.Unstructured)) {
+	if a.err != nil {
+		return
+	}
+	a.fail("changing", object, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		before := object.DeepCopy()
+		change(object)
+		if equality.Semantic.DeepEqual(before.Object, object.Object) {
+			return nil
+		}
+		return a.retryable(object, a.client.Update(a.ctx, object, client.FieldOwner(manager)))
+	}))
+}
+
+// report writes status.
+func (a *author) report(object *unstructured.Unstructured, manager string, status map[string]any) {
+	if a.err != nil {
+		return
+	}
+	a.fail("reporting", object, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		object.Object["status"] = runtime.DeepCopyJSON(status)
+		return a.retryable(object, a.client.Status().Update(a.ctx, object, client.FieldOwner(manager)))
+	}))
+}
+
+// retryable reads an object again that another client has changed.
+func (a *author) retryable(object *unstructured.Unstructured, err error) error {
+	if apierrors.IsConflict(err) {
+		if err := a.client.Get(a.ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// done records objects as they are in the end.
+func (a *author) done(objects ...*unstructured.Unstructured) {
+	for _, object := range objects {
+		a.objects.Items = append(a.objects.Items, *object)
+	}
+}
+
+func (a *author) fail(what string, object *unstructured.Unstructured, err error) {
+	if a.err == nil && err != nil {
+		a.err = fmt.Errorf("%s %s %s/%s: %w", what, object.GetKind(), object.GetNamespace(), object.GetName(), err)
+	}
+}
+
+// untyped is the form in which objects are written: typed ones would be sent with fields that the test did not set.
+func untyped(kind schema.GroupVersionKind, typed any) *unstructured.Unstructured {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	if err != nil {
+		panic(fmt.Sprintf("legacy: %s: %v", kind.Kind, err)) // A mistake in this package.
+	}
+	object := &unstructured.Unstructured{Object: content}
+	object.SetGroupVersionKind(kind)
+	unstructured.RemoveNestedField(object.Object, "metadata", "creationTimestamp")
+	delete(object.Object, "status")
+	return object
+}
+
+func meta(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name}
+}
+
+func label(object *unstructured.Unstructured, key, value string) {
+	labels := object.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[key] = value
+	object.SetLabels(labels)
+}
+
+// owned adds an owner reference in the version of CAPT v0.3's own kinds.
+func owned(object, owner *unstructured.Unstructured, apiVersion string, controller bool) {
+	ref := metav1.OwnerReference{APIVersion: apiVersion, Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID()}
+	if controller {
+		ref.Controller, ref.BlockOwnerDeletion = &controller, &controller
+	}
+	object.SetOwnerReferences(util.EnsureOwnerRef(object.GetOwnerReferences(), ref))
+}
+
+// set a field of an object.
+func set(object *unstructured.Unstructured, value any, fields ...string) {
+	if err := unstructured.SetNestedField(object.Object, value, fields...); err != nil {
+		panic(fmt.Sprintf("legacy: %s: %v", object.GetKind(), err)) // A mistake in this package.
+	}
+}
+
+// secret makes one that belongs to another object. Whatever else is in it, it has the canary.
+func (a *author) secret(namespace, name string, kind corev1.SecretType, data map[string]string, owner *unstructured.Unstructured, apiVersion string) {
+	secret := &corev1.Secret{ObjectMeta: meta(namespace, name), Type: kind, StringData: map[string]string{"canary": Canary}}
+	maps.Copy(secret.StringData, data)
+	if kind == clusterv1.ClusterSecretType {
+		secret.Labels = map[string]string{clusterv1.ClusterNameLabel: owner.GetName()}
+	}
+	secret.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, schema.FromAPIVersionAndKind(apiVersion, owner.GetKind()))}
+	a.makeSecret(secret, FieldManager)
+}
+
+// state makes the Secret in which Terraform keeps its state of a Workspace.
+func (a *author) state(workspace string) {
+	name := "tfstate-" + workspace + "-" + sandbox.ProviderConfigName
+	secret := &corev1.Secret{ObjectMeta: meta(sandbox.ProviderNamespace, name), StringData: map[string]string{"tfstate": Canary}}
+	secret.Labels = map[string]string{
+		"app.kubernetes.io/managed-by": "terraform", "tfstate": "true",
+		"tfstateSecretSuffix": sandbox.ProviderConfigName, "tfstateWorkspace": workspace,
+	}
+	a.makeSecret(secret, ProviderFieldManager)
+}
+
+func (a *author) makeSecret(secret *corev1.Secret, manager string) {
+	if a.err != nil || a.quick {
+		return
+	}
+	if err := a.client.Create(a.ctx, secret, client.FieldOwner(manager)); err != nil {
+		a.err = fmt.Errorf("creating Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+}
+
+// delete begins the deletion of an object, which its finalizers hold back.
+func (a *author) delete(object *unstructured.Unstructured) {
+	if a.err != nil {
+		return
+	}
+	a.fail("deleting", object, a.client.Delete(a.ctx, object))
+	a.fail("reading", object, a.client.Get(a.ctx, client.ObjectKeyFromObject(object), object))
+}
+
+// timeout is how long a provider may take for a Workspace, and tick how often it is polled.
+const (
+	timeout = 5 * time.Minute
+	tick    = 300 * time.Millisecond
+)
+
+// await returns when a provider has run a Workspace, or failed to.
+func (a *author) await(workspace *unstructured.Unstructured, of outcome) {
+	if a.err != nil {
+		return
+	}
+	a.fail("waiting for", workspace, wait.PollUntilContextTimeout(a.ctx, tick, timeout, true, func(ctx context.Context) (bool, error) {
+		if err := a.client.Get(ctx, client.ObjectKeyFromObject(workspace), workspace); err != nil {
+			return false, err
+		}
+		reported, _ := conditions.UnstructuredGetAll(workspace) // It may have none yet.
+		if of != succeeded {
+			return apimeta.IsStatusConditionFalse(reported, "Synced"), nil
+		}
+		return apimeta.IsStatusConditionTrue(reported, "Ready") && apimeta.IsStatusConditionTrue(reported, "Synced"), nil
+	}))
 }

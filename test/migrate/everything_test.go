@@ -107,7 +107,7 @@ func requireSameSnapshot(t *testing.T, untouched, upgraded *migrate.Snapshot) {
 
 	plans := [2][]byte{}
 	for i, snapshot := range []*migrate.Snapshot{untouched, upgraded} {
-		p, err := planner.New(snapshot, planner.Options{Now: snapshot.Taken})
+		p, err := planner.New(snapshot, nil)
 		require.NoError(t, err)
 		plans[i], err = json.Marshal(p)
 		require.NoError(t, err)
@@ -183,7 +183,7 @@ func (env *everything) requireRendered(t *testing.T, adoption legacy.Adoption) {
 // What a fixture says of itself is what captctl finds out.
 func (env *everything) plansFindWhatBelongsTogether(t *testing.T) {
 	snapshot := env.snapshot(t, time.Now())
-	p, err := planner.New(snapshot, planner.Options{Now: snapshot.Taken})
+	p, err := planner.New(snapshot, nil)
 	require.NoError(t, err)
 	members := map[types.UID]plan.Member{}
 	for _, unit := range p.Units {

@@ -152,7 +152,7 @@ func requireNoDecision(t *testing.T, env *legacy.Environment) {
 	snapshot, err := migrate.Read(t.Context(), env.Admin, "", untouched.Taken)
 	require.NoError(t, err)
 	requireSameSnapshot(t, untouched, snapshot)
-	p, err := planner.New(snapshot, planner.Options{Now: snapshot.Taken})
+	p, err := planner.New(snapshot, nil)
 	require.NoError(t, err)
 	// A CAPTCluster with an existing VPC has nothing. The 25 WorkspaceTemplateApplies are of 9 owners, and 16 without one.
 	counts := map[migrate.OwnerState]int{}

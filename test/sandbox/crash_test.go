@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/test/sandbox"
-	"github.com/capt-provider/capt/test/sandbox/state"
+	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
 func TestCrashIsReportedWithItsLogAndCanBeRestarted(t *testing.T) {
@@ -72,11 +72,11 @@ func TestCanceledStartCleansUp(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sandbox")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var recorded *state.State
+	var recorded *process.State
 	go func() {
 		defer cancel()
 		for recorded == nil || len(recorded.Processes) < 2 {
-			recorded, _ = state.Load(dir)
+			recorded, _ = process.Load(dir)
 			time.Sleep(tick)
 		}
 	}()
@@ -100,9 +100,9 @@ func TestReaperCleansUpAfterAKilledOwner(t *testing.T) {
 	owner := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
 	owner.Env = append(os.Environ(), ownerEnv+"="+dir)
 	require.NoError(t, owner.Start())
-	recorded := &state.State{}
+	recorded := &process.State{}
 	require.Eventually(t, func() bool {
-		loaded, err := state.Load(dir)
+		loaded, err := process.Load(dir)
 		if err == nil {
 			recorded = loaded
 		}
@@ -119,7 +119,7 @@ func TestReaperCleansUpAfterAKilledOwner(t *testing.T) {
 	requireGone(t, recorded, dir)
 }
 
-func requireGone(t *testing.T, recorded *state.State, dir string) {
+func requireGone(t *testing.T, recorded *process.State, dir string) {
 	t.Helper()
 	require.NotNil(t, recorded)
 	require.Len(t, recorded.Processes, 2)

@@ -20,7 +20,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
 	"github.com/capt-provider/capt/test/sandbox/eks"
-	"github.com/capt-provider/capt/test/sandbox/state"
+	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
 // Deadline and interval of waits.
@@ -69,7 +69,7 @@ func TestStoppedSandboxLeavesNoProcessAndNoDirectory(t *testing.T) {
 	requireAggregated(t, s)
 	requireSeparate(t, s)
 	requireAttachable(t, s)
-	recorded, err := state.Load(s.Dir())
+	recorded, err := process.Load(s.Dir())
 	require.NoError(t, err)
 	require.Len(t, recorded.Processes, 3)
 	server := eks.Server{Dir: s.Dir(), Name: "left"}
@@ -138,9 +138,9 @@ func requireAttachable(t *testing.T, s *sandbox.Sandbox) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-func processOf(t *testing.T, s *sandbox.Sandbox, name string) state.Process {
+func processOf(t *testing.T, s *sandbox.Sandbox, name string) process.Recorded {
 	t.Helper()
-	recorded, err := state.Load(s.Dir())
+	recorded, err := process.Load(s.Dir())
 	require.NoError(t, err)
 	require.NotNil(t, recorded.Process(name), name)
 	return *recorded.Process(name)

@@ -33,7 +33,7 @@ import (
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
-	"github.com/capt-provider/capt/test/sandbox/state"
+	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
 const (
@@ -241,7 +241,7 @@ type value struct{ apiVersion, revision string }
 // stored is what etcd holds of some kinds, by key.
 func (env *environment) stored(t *testing.T, kinds []migrate.Kind) map[string]value {
 	t.Helper()
-	running, err := state.Load(env.Dir())
+	running, err := process.Load(env.Dir())
 	require.NoError(t, err)
 	values := map[string]value{}
 	for _, kind := range kinds {

@@ -19,7 +19,6 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 	"github.com/capt-provider/capt/test/sandbox/pki"
 	"github.com/capt-provider/capt/test/sandbox/process"
-	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
 // creation is how long a Pod has an address before its process runs.
@@ -35,7 +34,7 @@ type fleet struct {
 	certificate func() pki.Pair
 	// authority signs certificates, unless cert-manager does.
 	authority *pki.Authority
-	recorded  state.State
+	recorded  process.State
 }
 
 // balancer is a Service. If unready is set, endpoints are published before they are ready, and as long as they exist.
@@ -65,7 +64,7 @@ func newFleet(env *environment, size int) (*fleet, []*replica) {
 func emptyFleet(env *environment) *fleet {
 	env.Helper()
 	f := &fleet{environment: env, installation: installed(env.T), dir: env.TempDir()}
-	guard, err := state.StartReaper(shared.Binary(binaries.Sandbox), f.dir, false)
+	guard, err := process.StartReaper(shared.Binary(binaries.Sandbox), f.dir, false)
 	require.NoError(env, err)
 	env.Cleanup(func() { require.NoError(env, guard.Release()) })
 	return f
@@ -115,7 +114,7 @@ func (f *fleet) start(args ...string) *replica {
 // record makes a process end with the test, whatever happens to it.
 func (f *fleet) record(name string, started *process.Process, log string) {
 	f.Helper()
-	f.recorded.Record(state.Process{ID: started.ID(), Spec: process.Spec{Name: name, Log: log}})
+	f.recorded.Record(process.Recorded{ID: started.ID(), Spec: process.Spec{Name: name, Log: log}})
 	require.NoError(f, f.recorded.Save(f.dir))
 }
 

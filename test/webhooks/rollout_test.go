@@ -26,7 +26,7 @@ import (
 
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/pki"
-	"github.com/capt-provider/capt/test/sandbox/state"
+	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
 // TestReplicasAreReplacedUnderTraffic is what a Deployment does for an upgrade. The leader is the first to go.
@@ -102,7 +102,7 @@ func (env *environment) createStored(k kind, version string) *unstructured.Unstr
 // stored is the version in which etcd holds an object.
 func (env *environment) stored(k kind, name string) string {
 	env.Helper()
-	recorded, err := state.Load(shared.Dir())
+	recorded, err := process.Load(shared.Dir())
 	require.NoError(env, err)
 	key := "/registry/" + k.current.Group + "/" + env.resource(k) + "/" + env.Namespace + "/" + name
 	query, err := json.Marshal(map[string]string{"key": base64.StdEncoding.EncodeToString([]byte(key))})

@@ -93,7 +93,7 @@ func convertStrings[To, From ~string](in []From) []To {
 	return convertList(in, func(s From) To { return To(s) })
 }
 
-// copier sets a value from another one.
+// copier sets a value from another one. Values are strings, optional bools and statuses, times, JSON, structs, lists and maps of strings.
 type copier func(from, to reflect.Value)
 
 // fieldsOfSameNames returns a function that sets the fields of spec and status that both versions have by the same name. Create it once per process,
@@ -105,44 +105,56 @@ func fieldsOfSameNames[From, To any]() func(in *From, out *To) {
 }
 
 func copierOf(from, to reflect.Type) copier {
+	isStatus := func(t reflect.Type) bool { return t == reflect.TypeFor[metav1.ConditionStatus]() }
 	switch {
-	case to == reflect.TypeFor[metav1.ConditionStatus]() && from == reflect.TypeFor[*bool]():
+	case from == reflect.TypeFor[*bool]() && isStatus(to):
 		return func(f, t reflect.Value) { t.SetString(string(statusToHub(f.Interface().(*bool)))) }
-	case from == reflect.TypeFor[metav1.ConditionStatus]() && to == reflect.TypeFor[*bool]():
+	case isStatus(from) && to == reflect.TypeFor[*bool]():
 		return func(f, t reflect.Value) { t.Set(reflect.ValueOf(statusToSpoke(metav1.ConditionStatus(f.String())))) }
 	case from.Kind() == reflect.Pointer:
 		return copierOfPointer(from, to)
 	case to.Kind() == reflect.Pointer:
-		convert := copierOf(from, to.Elem())
-		return func(f, t reflect.Value) {
-			target := reflect.New(to.Elem())
-			if convert(f, target.Elem()); !target.Elem().IsZero() {
-				t.Set(target)
-			}
-		}
+		return copierToPointer(from, to)
+	case from.Kind() == reflect.String:
+		return func(f, t reflect.Value) { t.SetString(f.String()) }
 	case from == to && from.Comparable(): // Without pointers; a time has unexported fields.
 		return func(f, t reflect.Value) { t.Set(f) }
 	case from.Kind() == reflect.Struct:
 		return copierOfStruct(from, to)
 	case from.Kind() == reflect.Slice:
-		convert := copierOf(from.Elem(), to.Elem())
-		return func(f, t reflect.Value) {
-			if f.Len() == 0 {
-				return
-			}
-			t.Set(reflect.MakeSlice(to, f.Len(), f.Len()))
-			if from == to && from.Elem().Comparable() {
-				reflect.Copy(t, f)
-				return
-			}
-			for i := range f.Len() {
-				convert(f.Index(i), t.Index(i))
-			}
-		}
-	case from == reflect.TypeFor[map[string]string]():
-		return func(f, t reflect.Value) { t.Set(reflect.ValueOf(copyMap(f.Interface().(map[string]string)))) }
+		return copierOfSlice(from, to)
 	}
-	return func(f, t reflect.Value) { t.Set(f.Convert(to)) }
+	return func(f, t reflect.Value) { t.Set(reflect.ValueOf(copyMap(f.Interface().(map[string]string)))) }
+}
+
+func copierToPointer(from, to reflect.Type) copier {
+	convert := copierOf(from, to.Elem())
+	return func(f, t reflect.Value) {
+		if f.IsZero() {
+			return
+		}
+		target := reflect.New(to.Elem())
+		if convert(f, target.Elem()); !target.Elem().IsZero() {
+			t.Set(target)
+		}
+	}
+}
+
+func copierOfSlice(from, to reflect.Type) copier {
+	convert := copierOf(from.Elem(), to.Elem())
+	return func(f, t reflect.Value) {
+		if f.Len() == 0 {
+			return
+		}
+		t.Set(reflect.MakeSlice(to, f.Len(), f.Len()))
+		if from == to && from.Elem().Comparable() {
+			reflect.Copy(t, f)
+			return
+		}
+		for i := range f.Len() {
+			convert(f.Index(i), t.Index(i))
+		}
+	}
 }
 
 func copierOfPointer(from, to reflect.Type) copier {

@@ -242,9 +242,9 @@ func TestApplyOfAnUndecidedClusterNeedsADecision(t *testing.T) {
 // recorded adds the journal of a plan to an environment.
 func recorded(t *testing.T, env *environment, p *plan.Plan, at time.Time, units map[string]apply.Phase) {
 	t.Helper()
-	state := apply.State{PlanID: p.ID, Checksum: p.Checksum, Started: metav1.NewTime(at), Parts: 1, Units: map[string]apply.UnitState{}}
+	state := apply.Journal{PlanID: p.ID, Checksum: p.Checksum, Started: metav1.NewTime(at), Parts: 1, Units: map[string]apply.UnitRecord{}}
 	for name, phase := range units {
-		state.Units[name] = apply.UnitState{Phase: phase, Begun: metav1.NewMicroTime(at)}
+		state.Units[name] = apply.UnitRecord{Phase: phase, Begun: metav1.NewMicroTime(at)}
 	}
 	data, err := state.Encode()
 	require.NoError(t, err)
@@ -290,7 +290,7 @@ func TestRollbackFindsThePlanThatWroteAUnitLast(t *testing.T) {
 }
 
 func someStatus() *status.Status {
-	return &status.Status{Units: []status.Unit{
+	return &status.Status{Units: []status.UnitStatus{
 		{Unit: "team-a/demo", State: plan.Adopted, PlanID: "0123456789ab", Phase: apply.PhaseApplied},
 		{Unit: "team-b/shop", State: plan.Adoptable},
 	}}
@@ -326,7 +326,7 @@ func TestStatusIsShownAgainWhenItChanges(t *testing.T) {
 	reads := 0
 	env.status = func() *status.Status {
 		found := someStatus()
-		found.Plans = []status.Plan{{ID: "0123456789ab", Updated: metav1.NewTime(time.Date(2026, 10, 22, 9, 0, 0, 0, time.UTC))}}
+		found.Plans = []status.AppliedPlan{{ID: "0123456789ab", Updated: metav1.NewTime(time.Date(2026, 10, 22, 9, 0, 0, 0, time.UTC))}}
 		found.Lock = &lock.Holder{Identity: "laptop-1", Until: metav1.NewTime(env.clock.Now().Add(time.Minute))}
 		switch reads++; reads {
 		case 1, 2:

@@ -66,11 +66,12 @@ func TestATemplateIsCreatedFromAModuleRenderedAndTested(t *testing.T) {
 	require.NoError(t, err, out)
 	assert.Equal(t, "WorkspaceTemplate vpc: tofu or terraform validate was not run: neither tofu nor terraform is on PATH\n1 template tested: 0 findings\n", out)
 
-	out, errOut, err = run(t, name, "template", "render", "-f", file, "--var", "vpc_name=demo")
+	out, _, err = run(t, name, "template", "render", "-f", file, "--var", "vpc_name=demo", "--var", "environment=test")
 	require.NoError(t, err)
 	assert.Contains(t, out, "  namespace: platform\n")
 	assert.Contains(t, out, "    - key: vpc_name\n      value: demo\n")
-	assert.Contains(t, errOut, "placeholder ${environment} of WorkspaceTemplate platform/vpc has no value")
+	_, _, err = run(t, name, "template", "render", "-f", file, "--var", "vpc_name=demo")
+	require.ErrorContains(t, err, "--var: spec.variables[environment]: WorkspaceTemplate platform/vpc has the placeholder ${environment}. Set the variable")
 	_, _, err = run(t, name, "template", "render", "-f", file, "--var", "vpc-name=demo")
 	assert.ErrorContains(t, err, "--var: spec.variables[vpc-name]: is not a valid name of a placeholder")
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
-	"github.com/capt-provider/capt/migrate/backup"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -154,7 +153,7 @@ func (r *runOptions) options(connected client.Client, p *plan.Plan, before check
 		wait = 30 * time.Minute
 	}
 	return apply.Options{
-		Client: connected, Reader: connected, Namespace: r.journal, Units: r.selected(), Concurrency: r.concurrency, MaxFailures: r.maxFailures,
+		Client: connected, Namespace: r.journal, Units: r.selected(), Concurrency: r.concurrency, MaxFailures: r.maxFailures,
 		DryRun: r.DryRun(), Wait: wait, LeaseDuration: r.lease, Clock: r.Clock, Progress: r.Progress(r.output.Format()),
 		FixClusterEndpoints: r.fixEndpoints, Prove: r.prove,
 		Check: func(ctx context.Context) error {
@@ -281,7 +280,7 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	options.Backup = backup.Writer(connected, cmp.Or(o.backup, backup.DefaultFile(p.ID)), p, o.Clock)
+	options.Backup = apply.BackupWriter(connected, cmp.Or(o.backup, apply.DefaultBackupFile(p.ID)), p, o.Clock)
 	rest := slices.ContainsFunc(p.Units, func(unit plan.Unit) bool {
 		_, named := writes[unit.Name()]
 		return !named && unit.State == plan.Adoptable && (fleet == nil || fleet.RemainingWrites(p, &unit, status.Run{}) > 0)
@@ -408,11 +407,11 @@ func (o *rollbackOptions) otherPlans(ctx context.Context, reader client.Reader, 
 	if result.DryRun {
 		return nil
 	}
-	states, err := apply.States(ctx, reader, o.journal)
+	states, err := apply.Journals(ctx, reader, o.journal)
 	if err != nil {
 		return nil // The rollback is done; captctl migrate status reports the same.
 	}
-	states = slices.DeleteFunc(states, func(state apply.State) bool { return state.PlanID == result.PlanID })
+	states = slices.DeleteFunc(states, func(state apply.Journal) bool { return state.PlanID == result.PlanID })
 	adopted := map[string]string{}
 	for _, unit := range result.Units {
 		if id := lastApplied(states, unit.Unit); id != "" && (unit.Outcome == apply.RolledBack || unit.Outcome == apply.Unchanged) {
@@ -427,7 +426,7 @@ func (o *rollbackOptions) plan(ctx context.Context, reader client.Reader) (*plan
 	if o.name != "" {
 		return o.load(ctx)
 	}
-	states, err := apply.States(ctx, reader, o.journal)
+	states, err := apply.Journals(ctx, reader, o.journal)
 	if err != nil {
 		return nil, err
 	}
@@ -446,8 +445,8 @@ func (o *rollbackOptions) plan(ctx context.Context, reader client.Reader) (*plan
 }
 
 // lastApplied returns the ID of the plan that wrote a unit last; empty if there is nothing to roll back.
-func lastApplied(states []apply.State, unit string) (id string) {
-	var last apply.UnitState
+func lastApplied(states []apply.Journal, unit string) (id string) {
+	var last apply.UnitRecord
 	for i := range states {
 		state, found := states[i].Units[unit]
 		if found && state.Phase != apply.PhaseRolledBack && !state.Begun.Before(&last.Begun) {

@@ -44,7 +44,7 @@ func TestFindingsWithTheSameDifferencesAreShownOnce(t *testing.T) {
 
 func TestStatusSaysWhatComesNext(t *testing.T) {
 	next := func(state plan.UnitState) string {
-		s := &status.Status{Units: []status.Unit{{Unit: "team-a/demo", State: state}}}
+		s := &status.Status{Units: []status.UnitStatus{{Unit: "team-a/demo", State: state}}}
 		return printed(t, output.Table, func(to *output.Printer) { view.Status(to, s, now) })
 	}
 	assert.Contains(t, next(plan.Adoptable), "1 unit left to do: captctl migrate check shows the findings and the next steps.\n")

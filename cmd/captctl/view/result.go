@@ -203,7 +203,7 @@ func Status(p *output.Printer, s *status.Status, now time.Time) {
 	resume(p, s.Units)
 }
 
-func statusRow(unit status.Unit) []string {
+func statusRow(unit status.UnitStatus) []string {
 	change, phase := "", string(unit.Phase)
 	switch {
 	case unit.PendingChange != "":
@@ -218,7 +218,7 @@ func statusRow(unit status.Unit) []string {
 }
 
 // runMessage reports whether a run works on a unit or was interrupted, and what a decision skips; empty if neither applies.
-func runMessage(unit status.Unit) string {
+func runMessage(unit status.UnitStatus) string {
 	switch unit.State {
 	case plan.InProgress:
 		return "a run of plan " + unit.PlanID + " is in progress for this unit"
@@ -242,14 +242,14 @@ func runMessage(unit status.Unit) string {
 }
 
 // resume shows the commands that complete interrupted runs, and those that revert them.
-func resume(p *output.Printer, units []status.Unit) {
+func resume(p *output.Printer, units []status.UnitStatus) {
 	for _, command := range Resume(units) {
 		p.Linef("%s", p.Paint(output.Plain, command))
 	}
 }
 
 // Resume returns the commands that complete interrupted runs, and those that revert them, for each plan.
-func Resume(units []status.Unit) (commands []string) {
+func Resume(units []status.UnitStatus) (commands []string) {
 	type run struct {
 		plan  string
 		phase apply.Phase
@@ -277,7 +277,7 @@ func Resume(units []status.Unit) (commands []string) {
 	return commands
 }
 
-func plans(p *output.Printer, applied []status.Plan, now time.Time) {
+func plans(p *output.Printer, applied []status.AppliedPlan, now time.Time) {
 	rows := output.Rows{}
 	for _, one := range applied {
 		row := []string{one.ID, output.Ago(now, one.Started.Time), output.Ago(now, one.Updated.Time)}

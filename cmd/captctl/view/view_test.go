@@ -370,7 +370,7 @@ func TestNextStepsDependOnTheRun(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	s := &status.Status{
-		Units: []status.Unit{
+		Units: []status.UnitStatus{
 			{Unit: "team-a/demo", State: plan.Adopted, PlanID: "0123456789ab", Phase: apply.PhaseApplied, Paused: true},
 			{Unit: "team-a/other", State: plan.Interrupted, PlanID: "0123456789ab", Phase: apply.PhaseApplying, Message: "no:\n busy", Paused: true},
 			{Unit: "team-a/third", State: plan.Interrupted, PlanID: "0123456789ab", Phase: apply.PhaseApplying},
@@ -380,7 +380,7 @@ func TestStatus(t *testing.T) {
 			{Unit: "team-b/shop", State: plan.Adopted, PendingChange: "spec.version would become 1.33"},
 			{Unit: "team-c/gone", PlanID: "0123456789ab", Phase: apply.PhaseRolledBack, Message: "the object no longer exists"},
 		},
-		Plans: []status.Plan{{
+		Plans: []status.AppliedPlan{{
 			ID: "0123456789ab", Started: metav1.NewTime(now.Add(-time.Hour)), Updated: metav1.NewTime(now.Add(-2 * time.Second)), Run: "laptop-1", Backup: &apply.Backup{Host: "laptop", File: "/b.tar.gz"},
 			Units: map[apply.Phase]int{apply.PhaseApplied: 1, apply.PhaseApplying: 1, apply.PhaseRolledBack: 1},
 		}},

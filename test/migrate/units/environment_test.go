@@ -20,7 +20,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
-	"github.com/capt-provider/capt/migrate/backup"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/migrate/status"
@@ -74,10 +73,10 @@ func upgraded(t *testing.T, options sandbox.Options, create func(*environment)) 
 // optionsFor are the options of a run as captctl migrate sets them, with a backup in a directory of the test.
 func (env *environment) optionsFor(p *plan.Plan) apply.Options {
 	env.Helper()
-	file := filepath.Join(env.backups(), backup.DefaultFile(p.ID))
+	file := filepath.Join(env.backups(), apply.DefaultBackupFile(p.ID))
 	return apply.Options{
-		Client: env.captctl, Reader: env.captctl, Namespace: journalNamespace, LeaseDuration: 10 * time.Second, Wait: time.Minute,
-		Backup: backup.Writer(env.captctl, file, p, clock.RealClock{}),
+		Client: env.captctl, Namespace: journalNamespace, LeaseDuration: 10 * time.Second, Wait: time.Minute,
+		Backup: apply.BackupWriter(env.captctl, file, p, clock.RealClock{}),
 		Check:  func(context.Context) error { return nil },
 		Gate:   apply.Gate(env.captctl, p, clock.RealClock{}),
 	}
@@ -95,7 +94,7 @@ func (env *environment) plan(decisions *migrate.Decisions) *plan.Plan {
 	env.Helper()
 	snapshot, err := migrate.Read(env.Context(), env.captctl, "", time.Now())
 	require.NoError(env, err)
-	p, err := planner.New(snapshot, planner.Options{Decisions: decisions, Now: time.Now()})
+	p, err := planner.New(snapshot, decisions)
 	require.NoError(env, err)
 	return p
 }

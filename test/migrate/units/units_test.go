@@ -19,7 +19,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
-	"github.com/capt-provider/capt/migrate/backup"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/test/legacy"
 )
@@ -128,7 +127,7 @@ func (env *environment) writesNothingThatIsNotAsPlanned(t *testing.T) {
 		assert.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err), "%v", err)
 		assert.Equal(t, map[apply.UnitOutcome]int{apply.Applied: 2, apply.Unchanged: 3, apply.LeftOut: left}, outcomes(result))
 		env.requireEqual(before, "")
-		assert.NoFileExists(t, filepath.Join(env.directory, backup.DefaultFile(p.ID)))
+		assert.NoFileExists(t, filepath.Join(env.directory, apply.DefaultBackupFile(p.ID)))
 	})
 	t.Run("to name a unit that is not adopted is an error", func(t *testing.T) {
 		undecided := options

@@ -463,12 +463,7 @@ func (s *shape) equal(have, want reflect.Value) bool {
 	case kind == reflect.String:
 		return have.String() == want.String()
 	case s.members != nil:
-		for i := range s.members {
-			if m := &s.members[i]; !m.equal(have.Field(m.index), want.Field(m.index)) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(s.members, func(m member) bool { return !m.equal(have.Field(m.index), want.Field(m.index)) })
 	case kind == reflect.Pointer && !have.IsNil() && !want.IsNil():
 		return s.elem.equal(have.Elem(), want.Elem())
 	case kind == reflect.Slice && have.Len() == want.Len() && have.Len() > 0:
@@ -478,9 +473,16 @@ func (s *shape) equal(have, want reflect.Value) bool {
 			}
 		}
 		return true
+	}
+	return isEqual(have, want)
+}
+
+// isEqual compares values that have no parts.
+func isEqual(have, want reflect.Value) bool {
+	switch {
 	case have.CanInt():
 		return have.Int() == want.Int()
-	case kind == reflect.Bool, kind == reflect.Pointer:
+	case have.Kind() == reflect.Bool, have.Kind() == reflect.Pointer:
 		return have.Equal(want)
 	}
 	switch want := want.Addr().Interface().(type) {

@@ -25,7 +25,6 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/capt-provider/capt/test/provider"
-	"github.com/capt-provider/capt/test/provider/api"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/provider/executor/tofu"
 )
@@ -135,7 +134,7 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 func addChecks(mgr manager.Manager) error {
 	var synced atomic.Bool
 	err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		for _, kind := range []client.Object{&api.ClusterWorkspace{}, &api.NamespacedWorkspace{}} {
+		for _, kind := range []client.Object{&provider.ClusterWorkspace{}, &provider.NamespacedWorkspace{}} {
 			if _, err := mgr.GetCache().GetInformer(ctx, kind); err != nil {
 				return err
 			}

@@ -16,8 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/fixture"
-	"github.com/capt-provider/capt/test/provider/api"
+	"github.com/capt-provider/capt/test/provider"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/metrics"
 	"github.com/capt-provider/capt/test/sandbox/process"
@@ -45,7 +46,7 @@ func TestEndDuringTheFirstApply(t *testing.T) {
 	address := process.Loopback(port)
 	sb := fixture.Start(t, sandbox.Options{Provider: true, ProviderArgs: []string{"--metrics-addr=" + address}})
 	scheme := runtime.NewScheme()
-	require.NoError(t, api.AddToScheme(scheme))
+	require.NoError(t, provider.AddToScheme(scheme))
 	c, err := client.New(sb.Config(), client.Options{Scheme: scheme})
 	require.NoError(t, err)
 
@@ -86,15 +87,15 @@ func TestUnknownArgumentsAreRefused(t *testing.T) {
 	require.NoError(t, run(t.Context(), []string{"--help"}))
 }
 
-func slowWorkspace(t *testing.T, name string) *api.ClusterWorkspace {
+func slowWorkspace(t *testing.T, name string) *provider.ClusterWorkspace {
 	t.Helper()
-	w := &api.ClusterWorkspace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	w := &provider.ClusterWorkspace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	w.Spec.ProviderConfigReference = &xpv1.Reference{Name: sandbox.ProviderConfigName}
-	w.Spec.ForProvider = api.Parameters{Source: api.SourceInline, Module: slow, Vars: []api.Var{{Key: "dir", Value: t.TempDir()}}}
+	w.Spec.ForProvider = terraform.WorkspaceParameters{Source: terraform.SourceInline, Module: slow, Vars: []terraform.Var{{Key: "dir", Value: t.TempDir()}}}
 	return w
 }
 
-func waitForSynced(t *testing.T, c client.Client, w *api.ClusterWorkspace) xpv1.Condition {
+func waitForSynced(t *testing.T, c client.Client, w *provider.ClusterWorkspace) xpv1.Condition {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(w), w))

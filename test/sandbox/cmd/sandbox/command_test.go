@@ -14,7 +14,6 @@ import (
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/eks"
 	"github.com/capt-provider/capt/test/sandbox/process"
-	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
 // run runs the command and returns what it printed.
@@ -40,14 +39,14 @@ func TestSandboxIsStartedRestartedAndRemoved(t *testing.T) {
 	output, err := run(t, "up", "--dir", dir)
 	require.NoError(t, err)
 	require.Contains(t, output, filepath.Join(dir, "kubeconfig"))
-	recorded, err := state.Load(dir)
+	recorded, err := process.Load(dir)
 	require.NoError(t, err)
 	require.Len(t, recorded.Processes, 4)
 
 	// Starting a running sandbox changes nothing.
 	_, err = run(t, "up", "--dir", dir)
 	require.NoError(t, err)
-	again, err := state.Load(dir)
+	again, err := process.Load(dir)
 	require.NoError(t, err)
 	require.Equal(t, recorded, again)
 
@@ -80,7 +79,7 @@ func TestSandboxIsStartedRestartedAndRemoved(t *testing.T) {
 	// So are all components at once, as after a reboot, with the data they had.
 	server := eks.Server{Dir: dir, Name: "mine"}
 	for _, name := range []string{sandbox.Etcd, sandbox.APIServer, sandbox.KubeControllerManager, sandbox.ClusterAPI} {
-		recorded, err := state.Load(dir)
+		recorded, err := process.Load(dir)
 		require.NoError(t, err)
 		kill(t, recorded, name)
 	}
@@ -97,7 +96,7 @@ func TestSandboxIsStartedRestartedAndRemoved(t *testing.T) {
 	id, err = server.Process()
 	require.NoError(t, err)
 	require.True(t, id.Alive())
-	recorded, err = state.Load(dir)
+	recorded, err = process.Load(dir)
 	require.NoError(t, err)
 
 	// A sandbox of which only a part runs can be removed.
@@ -112,7 +111,7 @@ func TestSandboxIsStartedRestartedAndRemoved(t *testing.T) {
 	}
 }
 
-func kill(t *testing.T, recorded *state.State, name string) {
+func kill(t *testing.T, recorded *process.State, name string) {
 	t.Helper()
 	require.NoError(t, recorded.Process(name).Stop(0))
 }
@@ -146,7 +145,7 @@ func TestDownStopsOnlyRecordedProcesses(t *testing.T) {
 		Log: filepath.Join(t.TempDir(), "log")})
 	require.NoError(t, err)
 	t.Cleanup(other.Kill)
-	recorded := &state.State{Ready: true, Processes: []state.Process{
+	recorded := &process.State{Ready: true, Processes: []process.Recorded{
 		{Spec: process.Spec{Name: "etcd"}, ID: process.ID{PID: other.ID().PID, Started: "1"}},
 	}}
 	require.NoError(t, recorded.Save(dir))

@@ -6,17 +6,29 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/capt-provider/capt/test/fixture/servers"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/binaries"
+	"github.com/capt-provider/capt/test/sandbox/eks"
+	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
 // errReported ends a command whose failure has already been printed.
@@ -102,4 +114,317 @@ func commandLine(verb, dir string) string {
 		line += " --dir " + dir
 	}
 	return line
+}
+
+// isRunning reports whether a complete sandbox runs in a directory. A sandbox of which only some components run is an
+// error that names the command which repairs it.
+func isRunning(dir string) (bool, error) {
+	recorded, err := process.Load(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if !recorded.Ready {
+		return false, fmt.Errorf("the sandbox in %s has not finished starting; if no other command is starting it, remove it with: %s",
+			relative(dir), commandLine("down", dir))
+	}
+	for _, p := range recorded.Processes {
+		if !p.Alive() {
+			return false, fmt.Errorf("%s of the sandbox in %s is not running; see its log in %s and start it again with: %s",
+				p.Name, relative(dir), relative(p.Log), commandLine("restart", dir))
+		}
+	}
+	return true, nil
+}
+
+func newBuildCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	return &cobra.Command{
+		Use:       "build [binary...]",
+		Short:     "Build the programs of the sandbox that are missing",
+		ValidArgs: binaries.Names(),
+		Args:      cobra.OnlyValidArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return sandbox.Build(cmd.Context(), streams.Out, args...)
+		},
+	}
+}
+
+func newUpCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	var dir string
+	var auditLog bool
+	cmd := newDirCommand("up", "Start the sandbox and leave it running", &dir, func(ctx context.Context) error { return up(ctx, streams.Out, dir, auditLog) })
+	cmd.Flags().BoolVar(&auditLog, "audit-log", false, "log every request to the API server")
+	return cmd
+}
+
+// up starts everything, unless it is already running.
+func up(ctx context.Context, out io.Writer, dir string, auditLog bool) error {
+	running, err := isRunning(dir)
+	if err != nil {
+		return err
+	}
+	if !running {
+		s, err := sandbox.Start(ctx, sandbox.Options{
+			Dir: dir, Log: out, AuditLog: auditLog, ClusterAPI: true, Provider: true, Manager: true, KubeControllerManager: true,
+			// They are built first, in the same build.
+			Programs: []string{sandbox.Kubectl, sandbox.Clusterctl, sandbox.Captctl},
+		})
+		if err != nil {
+			return err
+		}
+		if err := s.Detach(); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(out, `
+The sandbox is running in %s. Next steps:
+
+  source %s    # KUBECONFIG and PATH for kubectl, clusterctl and captctl
+  kubectl apply -f config/samples/sandbox    # create a cluster
+  %s    # show the components of the sandbox
+  %s    # stop and remove the sandbox
+`, relative(dir), relative(sandbox.EnvFile(dir)), commandLine("status", dir), commandLine("down", dir))
+	return nil
+}
+
+func newDownCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	var dir string
+	return newDirCommand("down", "Stop the sandbox and remove its directory, without destroying clusters through Terraform", &dir,
+		func(context.Context) error { return down(dir, streams.Out) })
+}
+
+// down stops the processes that the sandbox in a directory has recorded, and removes the directory. A directory without
+// a record is not a sandbox and is not touched.
+func down(dir string, out io.Writer) error {
+	if _, err := process.Load(dir); errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintf(out, "Found no sandbox in %s.\n", relative(dir))
+		return nil
+	}
+	if err := process.Remove(dir, out); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "Removed the sandbox in %s.\n", relative(dir))
+	return nil
+}
+
+// newReapCommand is hidden (see process.StartReaper). Signals that end its owner must not end it.
+func newReapCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	var (
+		dir    string
+		remove bool
+	)
+	cmd := newDirCommand(process.ReapVerb, "Clean up after a sandbox when standard input is closed", &dir, func(context.Context) error {
+		signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+		return process.Reap(streams.In, streams.Out, dir, remove)
+	})
+	cmd.Hidden = true
+	_ = cmd.MarkFlagRequired("dir")
+	cmd.Flags().BoolVar(&remove, "remove", false, "remove the directory at the end")
+	return cmd
+}
+
+func newRestartCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	var dir string
+	return newDirCommand("restart", "Start the components of the sandbox that are not running, with the data they had", &dir,
+		func(ctx context.Context) error { return restarted(ctx, dir, streams.Out) })
+}
+
+// restarted starts what has ended. What runs is not touched.
+func restarted(ctx context.Context, dir string, out io.Writer) error {
+	err := process.RestartAll(ctx, dir, out)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("found no sandbox in %s", relative(dir))
+	case errors.Is(err, process.ErrIncomplete):
+		return fmt.Errorf("the sandbox in %s never finished starting; remove it with: %s", relative(dir), commandLine("down", dir))
+	case err != nil:
+		return err
+	}
+	fmt.Fprintf(out, "All components of the sandbox in %s are running.\n", relative(dir))
+	return nil
+}
+
+func newWithCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	return &cobra.Command{
+		Use:     "with <server>[,<server>...] -- <command> [argument...]",
+		Short:   "Run a command, such as go test, with control planes that its processes share",
+		Example: "  sandbox with " + strings.Join(servers.Names(), ",") + " -- go test ./test/deletion",
+		Args:    cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			names := strings.Split(args[0], ",")
+			if err := servers.Validate(names); err != nil {
+				return err
+			}
+			return with(cmd.Context(), streams, names, args[1:])
+		},
+	}
+}
+
+// with starts the control planes, runs the command and stops them. If the command fails, it has said why.
+func with(ctx context.Context, streams genericiooptions.IOStreams, names, command []string) error {
+	dir, stop, err := servers.Start(ctx, streams.ErrOut, names...)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), servers.Environment+"="+dir)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = streams.In, streams.Out, streams.ErrOut
+	// The command and its children, such as the binaries that go test runs, must stop what they have started.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	failed := cmd.Run()
+	if exit := (&exec.ExitError{}); errors.As(failed, &exit) {
+		failed = errReported
+	}
+	return errors.Join(failed, stop())
+}
+
+// tailLines is the number of log lines printed for a component that is not running.
+const tailLines = 10
+
+func newStatusCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	var dir string
+	return newDirCommand("status", "Show the components of the sandbox, and the last log lines of those that are not running", &dir,
+		func(ctx context.Context) error { return status(ctx, streams.Out, dir) })
+}
+
+// status prints one line per component. It fails if a component is not running or not ready.
+func status(ctx context.Context, out io.Writer, dir string) error {
+	recorded, err := process.Load(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("found no sandbox in %s", relative(dir))
+	}
+	if err != nil {
+		return err
+	}
+	healthy := true
+	for i := range recorded.Processes {
+		healthy = part(ctx, out, &recorded.Processes[i]) && healthy
+	}
+	servers, err := eks.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, server := range servers {
+		recorded, err := server.Recorded()
+		if err != nil {
+			return err
+		}
+		healthy = part(ctx, out, &recorded.Processes[0]) && healthy
+		if err := profiles(out, server); err != nil {
+			return err
+		}
+	}
+	if !healthy {
+		fmt.Fprintf(out, "\nStart the components that are not running with: %s\n", commandLine("restart", dir))
+		return errReported
+	}
+	return nil
+}
+
+// profiles prints the Fargate profiles of a cluster.
+func profiles(out io.Writer, server eks.Server) error {
+	all, err := server.FargateProfiles()
+	for _, profile := range all {
+		fmt.Fprintf(out, "%-26s %s\n", "  Fargate profile "+profile.Name, profile.Status)
+	}
+	return err
+}
+
+// part prints one component and reports whether it is healthy.
+func part(ctx context.Context, out io.Writer, p *process.Recorded) bool {
+	if !p.Alive() {
+		fmt.Fprintf(out, "%-26s not running; last lines of %s:\n    %s\n", p.Name, relative(p.Log),
+			strings.ReplaceAll(process.Tail(p.Log, tailLines), "\n", "\n    "))
+		return false
+	}
+	word, err := "ready", p.Probe(ctx)
+	if err != nil {
+		word = "not ready: " + err.Error()
+	}
+	fmt.Fprintf(out, "%-26s process %-8d %s\n", p.Name, p.PID, word)
+	return err == nil
+}
+
+// clusterTimeout limits how long a cluster may take to start or stop.
+const clusterTimeout = 5 * time.Minute
+
+// newEKSCommand returns the commands that the sandbox's Terraform modules call in place of the EKS API.
+func newEKSCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "eks",
+		Short: "Manage simulated EKS clusters; called by the sandbox's Terraform modules",
+	}
+	cmd.AddCommand(
+		newEKSVerb(streams, true, "start", "Start a cluster or change its version"),
+		newEKSVerb(streams, false, "stop", "Stop a cluster and remove its data"),
+		newFargateVerb(true, "create-fargate-profile", "Create a Fargate profile of a cluster"),
+		newFargateVerb(false, "delete-fargate-profile", "Delete a Fargate profile of a cluster"),
+	)
+	return cmd
+}
+
+func newEKSVerb(streams genericiooptions.IOStreams, start bool, verb, short string) *cobra.Command {
+	var server eks.Server
+	var version string
+	cmd := newDirCommand(verb, short, &server.Dir, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+		defer cancel()
+		switch {
+		case start && version == "":
+			return errors.New("--version is required")
+		case !start:
+			if err := server.Stop(ctx); err != nil {
+				return err
+			}
+			fmt.Fprintf(streams.Out, "stopped cluster %s\n", server.Name)
+			return nil
+		}
+		if err := server.Start(ctx, version); err != nil {
+			return err
+		}
+		fmt.Fprintf(streams.Out, "cluster %s runs Kubernetes %s at %s\n", server.Name, version, server.Endpoint())
+		return nil
+	})
+	cmd.Flags().StringVar(&server.Name, "name", "", "name of the cluster")
+	if start {
+		cmd.Flags().StringVar(&version, "version", "", "Kubernetes version, for example 1.35")
+	}
+	return cmd
+}
+
+// profileDuration is how long creating or deleting a Fargate profile takes. It takes minutes in EKS. It must not be zero
+// here: otherwise two operations would never overlap.
+const profileDuration = time.Second
+
+func newFargateVerb(create bool, verb, short string) *cobra.Command {
+	var server eks.Server
+	var profile eks.FargateProfile
+	var selectors, subnets string
+	var takes time.Duration
+	cmd := newDirCommand(verb, short, &server.Dir, func(ctx context.Context) error {
+		if err := errors.Join(server.Validate(), profile.Validate()); err != nil {
+			return err
+		}
+		if !create {
+			return server.DeleteFargateProfile(ctx, profile.Name, takes)
+		}
+		if err := json.Unmarshal([]byte(selectors), &profile.Selectors); err != nil {
+			return fmt.Errorf("--selectors: %w", err)
+		}
+		if err := json.Unmarshal([]byte(subnets), &profile.Subnets); err != nil {
+			return fmt.Errorf("--subnets: %w", err)
+		}
+		return server.CreateFargateProfile(ctx, profile, takes)
+	})
+	cmd.Flags().StringVar(&server.Name, "name", "", "name of the cluster")
+	cmd.Flags().StringVar(&profile.Name, "profile", "", "name of the Fargate profile")
+	cmd.Flags().DurationVar(&takes, "takes", profileDuration, "duration of the operation")
+	if create {
+		cmd.Flags().StringVar(&selectors, "selectors", "[]", "JSON list of objects with a namespace and optional labels")
+		cmd.Flags().StringVar(&subnets, "subnets", "[]", "JSON list of private subnet IDs")
+	}
+	return cmd
 }

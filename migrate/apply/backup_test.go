@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package backup_test
+package apply_test
 
 import (
 	"archive/tar"
@@ -30,7 +30,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate/apply"
-	"github.com/capt-provider/capt/migrate/backup"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -58,7 +57,7 @@ func sealed(t *testing.T) *plan.Plan {
 
 func writer(t *testing.T, reader client.Reader, file string) func(*apply.Backup) (*apply.Backup, error) {
 	t.Helper()
-	write := backup.Writer(reader, file, sealed(t), clock.NewFakePassiveClock(time.Unix(0, 0)))
+	write := apply.BackupWriter(reader, file, sealed(t), clock.NewFakePassiveClock(time.Unix(0, 0)))
 	return func(previous *apply.Backup) (*apply.Backup, error) { return write(t.Context(), previous) }
 }
 
@@ -83,10 +82,10 @@ func entries(t *testing.T, file string) map[string]string {
 }
 
 func TestABackupHasEveryObjectAndNoSecret(t *testing.T) {
-	file := filepath.Join(t.TempDir(), backup.DefaultFile("0123456789ab"))
+	file := filepath.Join(t.TempDir(), apply.DefaultBackupFile("0123456789ab"))
 	written, err := writer(t, fleet(), file)(nil)
 	require.NoError(t, err)
-	contents, sum, err := backup.Verify(file)
+	contents, sum, err := apply.VerifyBackup(file)
 	require.NoError(t, err)
 	assert.Equal(t, sum, written.Checksum)
 	assert.Equal(t, sealed(t).Checksum, contents.PlanChecksum)
@@ -128,7 +127,7 @@ func TestAnExistingFileIsNeverReplaced(t *testing.T) {
 		},
 		"of another plan": {func(t *testing.T, file string) {
 			require.NoError(t, os.Remove(file))
-			_, err := backup.Writer(fleet(), file, other, clock.NewFakePassiveClock(time.Unix(0, 0)))(t.Context(), nil)
+			_, err := apply.BackupWriter(fleet(), file, other, clock.NewFakePassiveClock(time.Unix(0, 0)))(t.Context(), nil)
 			require.NoError(t, err)
 		}, nil, "is the backup of plan " + other.ID},
 		"no backup at all": {
@@ -178,7 +177,7 @@ func TestWhatAKilledRunLeftIsHarmless(t *testing.T) {
 	require.NoError(t, os.WriteFile(file+".partial", []byte("half of it"), 0o644))
 	written, err := writer(t, fleet(), file)(nil)
 	require.NoError(t, err)
-	_, sum, err := backup.Verify(file)
+	_, sum, err := apply.VerifyBackup(file)
 	require.NoError(t, err)
 	assert.Equal(t, written.Checksum, sum)
 	assert.NoFileExists(t, file+".partial")

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package retry_test
+package migrate_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/capt-provider/capt/migrate/retry"
+	"github.com/capt-provider/capt/migrate"
 )
 
 func TestTransientErrorsAreRetried(t *testing.T) {
@@ -30,7 +30,7 @@ func TestTransientErrorsAreRetried(t *testing.T) {
 		"the answer was lost":    {fmt.Errorf("read: %w", syscall.ECONNRESET), true},
 		"a webhook is away":      {apierrors.NewInternalError(errors.New("failed calling webhook")), true},
 		"a proxy answered":       {apierrors.NewGenericServerResponse(http.StatusBadGateway, "get", resource, "", "", 0, false), true},
-		"marked":                 {fmt.Errorf("writing: %w", retry.Again(errors.New("conflict"))), true},
+		"marked":                 {fmt.Errorf("writing: %w", migrate.Again(errors.New("conflict"))), true},
 		"a version is new":       {apierrors.NewForbidden(resource, "a", errors.New("cannot find RESTMapping for APIVersion x")), true},
 		"a conflict":             {apierrors.NewConflict(resource, "a", nil), false},
 		"refused":                {apierrors.NewForbidden(resource, "a", nil), false},
@@ -38,9 +38,9 @@ func TestTransientErrorsAreRetried(t *testing.T) {
 		"the caller has no time": {context.DeadlineExceeded, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, row.want, retry.Transient(row.err))
+			assert.Equal(t, row.want, migrate.Transient(row.err))
 			tries := 0
-			err := retry.Do(t.Context(), func(context.Context) error {
+			err := migrate.Retry(t.Context(), func(context.Context) error {
 				if tries++; tries == 1 {
 					return row.err
 				}
@@ -60,9 +60,9 @@ func TestTransientErrorsAreRetried(t *testing.T) {
 func TestAnInterruptedRetryReturnsItsCause(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("the lock is lost")
-	err := retry.Do(ctx, func(context.Context) error {
+	err := migrate.Retry(ctx, func(context.Context) error {
 		cancel(why)
-		return retry.Again(errors.New("conflict"))
+		return migrate.Again(errors.New("conflict"))
 	})
 	require.ErrorIs(t, err, why)
 }

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backup writes what a migration may change into one archive, before the first write. It never reads a Secret.
-package backup
+package apply
 
 import (
 	"archive/tar"
@@ -31,15 +30,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
-	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
-	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // Entries of an archive, and the directory of objects without a namespace.
 const (
-	kind             = "Backup"
+	backupKind       = "Backup"
 	contentsEntry    = "backup.json"
 	planEntry        = "plan.json"
 	readmeEntry      = "README.md"
@@ -52,8 +49,8 @@ const (
 //go:embed archive-readme.md
 var readme string
 
-// Contents describes what a backup contains.
-type Contents struct {
+// BackupContents describes what a backup contains.
+type BackupContents struct {
 	metav1.TypeMeta `json:",inline"`
 	PlanID          string         `json:"planID"`
 	PlanChecksum    string         `json:"planChecksum"`
@@ -62,19 +59,19 @@ type Contents struct {
 	Objects         map[string]int `json:"objects"` // Objects counts the objects of each kind.
 }
 
-// DefaultFile is the name of the archive of a plan.
-func DefaultFile(planID string) string { return "capt-migrate-" + planID + ".tar.gz" }
+// DefaultBackupFile is the name of the archive of a plan.
+func DefaultBackupFile(planID string) string { return "capt-migrate-" + planID + ".tar.gz" }
 
-// Writer returns what apply.Options.Backup needs. It never replaces a file.
-func Writer(reader client.Reader, file string, p *plan.Plan, now clock.PassiveClock) func(context.Context, *apply.Backup) (*apply.Backup, error) {
-	return func(ctx context.Context, previous *apply.Backup) (*apply.Backup, error) {
+// BackupWriter returns what Options.Backup needs. It never replaces a file.
+func BackupWriter(reader client.Reader, file string, p *plan.Plan, now clock.PassiveClock) func(context.Context, *Backup) (*Backup, error) {
+	return func(ctx context.Context, previous *Backup) (*Backup, error) {
 		file, err := filepath.Abs(file)
 		if err != nil {
 			return nil, fmt.Errorf("writing the backup: %w", err)
 		}
 		var sum string
 		if _, missing := os.Stat(file); errors.Is(missing, fs.ErrNotExist) && previous == nil {
-			sum, err = write(ctx, reader, file, p, now.Now())
+			sum, err = writeArchive(ctx, reader, file, p, now.Now())
 		} else if !errors.Is(missing, fs.ErrNotExist) {
 			sum, err = verifyExisting(file, p, previous)
 		}
@@ -84,13 +81,13 @@ func Writer(reader client.Reader, file string, p *plan.Plan, now clock.PassiveCl
 		if previous != nil { // A file that is missing is on the host that began the migration, or was moved to a safe place.
 			return previous, nil
 		}
-		return &apply.Backup{Host: lock.Host(), File: file, Checksum: sum}, nil
+		return &Backup{Host: lock.Host(), File: file, Checksum: sum}, nil
 	}
 }
 
 // verifyExisting verifies that a file is the backup of a plan. No second backup is written: it would not show what was before the first write.
-func verifyExisting(file string, p *plan.Plan, previous *apply.Backup) (sum string, err error) {
-	contents, sum, err := Verify(file)
+func verifyExisting(file string, p *plan.Plan, previous *Backup) (sum string, err error) {
+	contents, sum, err := VerifyBackup(file)
 	switch {
 	case previous != nil && sum == previous.Checksum:
 		return sum, nil
@@ -105,8 +102,8 @@ func verifyExisting(file string, p *plan.Plan, previous *apply.Backup) (sum stri
 	return sum, nil
 }
 
-// write writes an archive under a temporary name, reads it back and renames it. What a run that was killed left is replaced.
-func write(ctx context.Context, reader client.Reader, file string, p *plan.Plan, now time.Time) (sum string, err error) {
+// writeArchive writes an archive under a temporary name, reads it back and renames it. What a run that was killed left is replaced.
+func writeArchive(ctx context.Context, reader client.Reader, file string, p *plan.Plan, now time.Time) (sum string, err error) {
 	partial := file + ".partial"
 	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
@@ -121,14 +118,14 @@ func write(ctx context.Context, reader client.Reader, file string, p *plan.Plan,
 		}
 	}()
 	compressed := gzip.NewWriter(archive)
-	w := &writer{reader: retry.Reader(reader), archive: tar.NewWriter(compressed), contents: Contents{
-		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: kind}, PlanID: p.ID, PlanChecksum: p.Checksum, ClusterUID: p.ClusterUID,
+	w := &archiveWriter{reader: migrate.RetryingReader(reader), archive: tar.NewWriter(compressed), contents: BackupContents{
+		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: backupKind}, PlanID: p.ID, PlanChecksum: p.Checksum, ClusterUID: p.ClusterUID,
 		Taken: metav1.NewTime(now), Objects: map[string]int{},
 	}}
 	if err := errors.Join(w.writeAll(ctx, p), w.archive.Close(), compressed.Close(), archive.Sync(), archive.Close()); err != nil {
 		return "", err
 	}
-	if _, sum, err = Verify(partial); err != nil {
+	if _, sum, err = VerifyBackup(partial); err != nil {
 		return "", fmt.Errorf("reading it back: %w", err)
 	}
 	if err := os.Rename(partial, file); err != nil {
@@ -141,14 +138,14 @@ func write(ctx context.Context, reader client.Reader, file string, p *plan.Plan,
 	return sum, errors.Join(directory.Sync(), directory.Close())
 }
 
-// writer writes one object after the other, each as an entry of its own, so that memory does not grow with the fleet.
-type writer struct {
+// archiveWriter writes one object after the other, each as an entry of its own, so that memory does not grow with the fleet.
+type archiveWriter struct {
 	reader   client.Reader
 	archive  *tar.Writer
-	contents Contents
+	contents BackupContents
 }
 
-func (w *writer) writeAll(ctx context.Context, p *plan.Plan) error {
+func (w *archiveWriter) writeAll(ctx context.Context, p *plan.Plan) error {
 	var document bytes.Buffer
 	if err := p.Write(&document); err != nil {
 		return err
@@ -166,7 +163,7 @@ func (w *writer) writeAll(ctx context.Context, p *plan.Plan) error {
 }
 
 // writeObject writes an object as it is, but for what kubectl would reject when it restores it.
-func (w *writer) writeObject(object *unstructured.Unstructured) error {
+func (w *archiveWriter) writeObject(object *unstructured.Unstructured) error {
 	object.SetManagedFields(nil)
 	object.SetResourceVersion("")
 	kind, namespace := object.GroupVersionKind().GroupKind().String(), object.GetNamespace()
@@ -177,7 +174,7 @@ func (w *writer) writeObject(object *unstructured.Unstructured) error {
 	return w.writeJSON(path.Join(objectsDirectory, kind, namespace, object.GetName()+".json"), object.Object)
 }
 
-func (w *writer) writeJSON(name string, content any) error {
+func (w *archiveWriter) writeJSON(name string, content any) error {
 	data, err := json.MarshalIndent(content, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", name, err)
@@ -185,7 +182,7 @@ func (w *writer) writeJSON(name string, content any) error {
 	return w.writeEntry(name, append(data, '\n'))
 }
 
-func (w *writer) writeEntry(name string, content []byte) error {
+func (w *archiveWriter) writeEntry(name string, content []byte) error {
 	header := &tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(content)), ModTime: w.contents.Taken.Time}
 	err := w.archive.WriteHeader(header)
 	if err == nil {
@@ -197,8 +194,8 @@ func (w *writer) writeEntry(name string, content []byte) error {
 	return nil
 }
 
-// Verify reads an archive to its end, so that gzip compares its checksum. It returns the SHA-256 of the file also if the archive is damaged.
-func Verify(file string) (contents *Contents, sum string, err error) {
+// VerifyBackup reads an archive to its end, so that gzip compares its checksum. It returns the SHA-256 of the file also if the archive is damaged.
+func VerifyBackup(file string) (contents *BackupContents, sum string, err error) {
 	data, err := os.ReadFile(file) // #nosec G304 -- The user names the file.
 	if err != nil {
 		return nil, "", err
@@ -208,12 +205,12 @@ func Verify(file string) (contents *Contents, sum string, err error) {
 	return contents, hex.EncodeToString(digest[:]), err
 }
 
-func readContents(from io.Reader) (*Contents, error) {
+func readContents(from io.Reader) (*BackupContents, error) {
 	compressed, err := gzip.NewReader(from)
 	if err != nil {
 		return nil, err
 	}
-	contents, archive := &Contents{}, tar.NewReader(compressed)
+	contents, archive := &BackupContents{}, tar.NewReader(compressed)
 	for header, err := archive.Next(); !errors.Is(err, io.EOF); header, err = archive.Next() {
 		if err == nil && header.Name == contentsEntry {
 			err = json.NewDecoder(archive).Decode(contents)
@@ -225,7 +222,7 @@ func readContents(from io.Reader) (*Contents, error) {
 	if _, err := io.Copy(io.Discard, compressed); err != nil { // #nosec G110 -- It is read to the end for its checksum, and not kept.
 		return nil, err
 	}
-	if contents.APIVersion != migrate.APIVersion || contents.Kind != kind {
+	if contents.APIVersion != migrate.APIVersion || contents.Kind != backupKind {
 		return nil, fmt.Errorf("its %s has apiVersion %q and kind %q, which this version of captctl does not know", contentsEntry, contents.APIVersion, contents.Kind)
 	}
 	return contents, nil
