@@ -36,8 +36,8 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/retriable"
 	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/ssa"
 	"github.com/capt-provider/capt/api/terraform"
 	captconversion "github.com/capt-provider/capt/webhooks/conversion"
 	"github.com/capt-provider/capt/webhooks/conversion/preserve"
@@ -464,7 +464,7 @@ func Again(err error) error { return again{err} }
 func Transient(err error) bool {
 	for _, passes := range []func(error) bool{
 		apierrors.IsTooManyRequests, apierrors.IsServerTimeout, apierrors.IsTimeout, apierrors.IsServiceUnavailable, apierrors.IsInternalError,
-		utilnet.IsConnectionRefused, utilnet.IsConnectionReset, utilnet.IsProbableEOF, utilnet.IsHTTP2ConnectionLost, isTimeout, isGateway, retriable.IsUnknownOwnerVersion,
+		utilnet.IsConnectionRefused, utilnet.IsConnectionReset, utilnet.IsProbableEOF, utilnet.IsHTTP2ConnectionLost, isTimeout, isGateway, ssa.IsUnknownOwnerVersion,
 	} {
 		if passes(err) {
 			return true

@@ -218,9 +218,9 @@ func (f *Fleet) unit(cluster *clusterv1.Cluster, object validation.Owner, kind, 
 	if waits := u.Blocked != nil && u.Blocked.Reason == controlplanev1.WaitingForWorkspaceReason; u.Blocked != nil && !waits {
 		return u, nil
 	}
-	want, err := owner.Want()
-	if err != nil || want == nil {
-		return u, err
+	want := owner.Want()
+	if want == nil {
+		return u, nil
 	}
 	gvk := infrav1.GroupVersion.WithKind(kind)
 	if kind == "CAPTControlPlane" {

@@ -5,7 +5,6 @@ package desired
 
 import (
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,80 +42,52 @@ func NewControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster *clu
 	return c
 }
 
-// Intent returns what is written into the WorkspaceTemplateApply for the Cluster with a name and the VPC with an ID.
-func (c *ControlPlane) Intent(cluster, vpcID string) (Intent, error) {
-	if c.VersionError != nil {
-		return Intent{}, fmt.Errorf("spec.version: %w", c.VersionError)
-	}
-	return ControlPlaneIntent(c.ControlPlane, ControlPlaneInputs{Cluster: cluster, EKSVersion: c.Version.EKS, Region: c.region(), VPCID: vpcID})
-}
-
 // Blocked returns why the WorkspaceTemplateApply is not written.
 func (c *ControlPlane) Blocked() *Blocked {
-	return First(c, slices.Concat(
-		[]Rule[*ControlPlane]{
-			{controlplanev1.WaitingForOwnerReason, (*ControlPlane).waitingForOwner},
-			{controlplanev1.InvalidVersionReason, func(c *ControlPlane) string { return errorMessage("spec.version: ", c.VersionError) }},
-		},
-		existingRules(func(c *ControlPlane) *Existing { return &c.Existing }),
-		templateRules((*ControlPlane).newTemplate),
-		[]Rule[*ControlPlane]{
-			{controlplanev1.RegionConflictReason, (*ControlPlane).regionConflict},
-			{controlplanev1.DependencyCycleReason, (*ControlPlane).dependencyCycle},
-			{controlplanev1.WaitingForInfrastructureReason, (*ControlPlane).waitingForInfrastructure},
-			{controlplanev1.RegionConflictReason, (*ControlPlane).regionMissing},
-			{controlplanev1.RegionConflictReason, (*ControlPlane).regionChanged},
-			{controlplanev1.InvalidVersionReason, (*ControlPlane).versionStep},
-		}))
+	return Chain{
+		c.waitingForOwner, c.invalidVersion, c.Existing.blocked, c.templateBlocked, c.regionConflict, c.dependencyCycle, c.waitingForInfrastructure,
+		c.regionMissing, c.regionChanged, c.versionStep,
+	}.First()
 }
 
 // TemplateBlocks reports whether the template is among what blocks.
-func (c *ControlPlane) TemplateBlocks() bool {
-	return c.Cluster != nil && First(c, templateRules((*ControlPlane).newTemplate)) != nil
-}
-
-// errorMessage returns the prefix and the text of an error; empty without an error.
-func errorMessage(prefix string, err error) string {
-	if err == nil {
-		return ""
-	}
-	return prefix + err.Error()
-}
+func (c *ControlPlane) TemplateBlocks() bool { return c.Cluster != nil && c.templateBlocked() != nil }
 
 // waitingForOwner blocks a control plane that no Cluster owns.
-func (c *ControlPlane) waitingForOwner() string {
+func (c *ControlPlane) waitingForOwner() *Blocked {
 	if c.Cluster != nil {
-		return ""
-	}
-	return "no Cluster owns this object. Create a Cluster whose spec.controlPlaneRef names it; if it exists, check that it is not paused and that Cluster API runs"
-}
-
-// newTemplate returns the template if the control plane does not use it yet.
-func (c *ControlPlane) newTemplate() *TemplateFacts {
-	built := claim.ExpectationOfControlPlane(c.ControlPlane, c.Cluster.Name).ProvisionedField != ""
-	if c.Template.inUse(c.Apply, built) {
 		return nil
 	}
-	return c.Template
+	return &Blocked{controlplanev1.WaitingForOwnerReason,
+		"no Cluster owns this object. Create a Cluster whose spec.controlPlaneRef names it; if it exists, check that it is not paused and that Cluster API runs"}
+}
+
+func (c *ControlPlane) invalidVersion() *Blocked {
+	return blockedBy(controlplanev1.InvalidVersionReason, "spec.version: ", c.VersionError)
+}
+
+// templateBlocked blocks the use of a template that the control plane does not use yet.
+func (c *ControlPlane) templateBlocked() *Blocked {
+	if c.Template.inUse(c.Apply, claim.ExpectationOfControlPlane(c.ControlPlane, c.Cluster.Name).ProvisionedField != "") {
+		return nil
+	}
+	return c.Template.blocked()
 }
 
 // Region is the region of the control plane; empty while it is not known.
 func (c *ControlPlane) region() string { return validation.Region(c.ControlPlane, c.CAPTCluster) }
 
 // regionConflict blocks a control plane whose region is not that of its VPC.
-func (c *ControlPlane) regionConflict() string {
-	if c.CAPTCluster == nil {
-		return ""
-	}
-	return errorMessage("", validation.RegionConflict(c.ControlPlane, c.CAPTCluster, c.Apply))
+func (c *ControlPlane) regionConflict() *Blocked {
+	return blockedBy(controlplanev1.RegionConflictReason, "", validation.RegionConflict(c.ControlPlane, c.CAPTCluster, c.Apply))
 }
 
 // dependencyCycle replaces a wait for the VPC that would never end.
-func (c *ControlPlane) dependencyCycle() string {
+func (c *ControlPlane) dependencyCycle() *Blocked {
 	if !c.CycleBlocks || c.InfrastructureReady() {
-		return ""
+		return nil
 	}
-	return c.Cycle
+	return &Blocked{controlplanev1.DependencyCycleReason, c.Cycle}
 }
 
 // InfrastructureReady reports whether the VPC exists. For other providers, the status of the Cluster counts. A new control plane waits until the
@@ -134,11 +105,15 @@ func HasCAPTCluster(cluster *clusterv1.Cluster) bool {
 	return ref.Kind == "CAPTCluster" && ref.APIGroup == infrav1.GroupVersion.Group
 }
 
-// waitingForInfrastructure includes the cause that the CAPTCluster reports.
-func (c *ControlPlane) waitingForInfrastructure() string {
+func (c *ControlPlane) waitingForInfrastructure() *Blocked {
 	if c.InfrastructureReady() {
-		return ""
+		return nil
 	}
+	return &Blocked{controlplanev1.WaitingForInfrastructureReason, c.infrastructureMessage()}
+}
+
+// infrastructureMessage includes the cause that the CAPTCluster reports.
+func (c *ControlPlane) infrastructureMessage() string {
 	if !HasCAPTCluster(c.Cluster) {
 		return fmt.Sprintf("waiting for Cluster API to report the infrastructure of Cluster %s as provisioned", c.Cluster.Name)
 	}
@@ -165,36 +140,36 @@ func (c *ControlPlane) vpcInProgress(ready *metav1.Condition) bool {
 }
 
 // regionMissing blocks a control plane whose region is known neither from its spec nor from the infrastructure.
-func (c *ControlPlane) regionMissing() string {
+func (c *ControlPlane) regionMissing() *Blocked {
 	if c.region() != "" {
-		return ""
+		return nil
 	}
-	return "spec.region is empty, and the infrastructure of the Cluster has no region. Set spec.region"
+	return &Blocked{controlplanev1.RegionConflictReason, "spec.region is empty, and the infrastructure of the Cluster has no region. Set spec.region"}
 }
 
 // regionChanged blocks a change of region, for which Terraform would replace the running cluster.
-func (c *ControlPlane) regionChanged() string {
-	return errorMessage("", validation.RegionChange(c.ControlPlane, c.CAPTCluster, c.Apply))
+func (c *ControlPlane) regionChanged() *Blocked {
+	return blockedBy(controlplanev1.RegionConflictReason, "", validation.RegionChange(c.ControlPlane, c.CAPTCluster, c.Apply))
 }
 
 // versionStep blocks an update that EKS would reject. A version that the WorkspaceTemplateApply already has is not an update.
-func (c *ControlPlane) versionStep() string {
+func (c *ControlPlane) versionStep() *Blocked {
 	from := validation.CurrentVersions(c.ControlPlane, c.Apply)
 	if from.Requested == c.Version.EKS {
-		return ""
+		return nil
 	}
 	_, err := validation.ValidateVersionChange(from, c.Version.EKS)
-	return errorMessage("spec.version: ", err)
+	return blockedBy(controlplanev1.InvalidVersionReason, "spec.version: ", err)
 }
 
 // Want describes the WorkspaceTemplateApply.
-func (c *ControlPlane) Want() (*Want, error) {
-	intent, err := c.Intent(c.Cluster.Name, VPCID(c.CAPTCluster))
+func (c *ControlPlane) Want() *Want {
+	intent, _ := c.Intent(c.Cluster.Name, VPCID(c.CAPTCluster)) // An invalid version blocks it.
 	return &Want{
 		Expectation: claim.ExpectationOfControlPlane(c.ControlPlane, c.Cluster.Name), Ref: c.ControlPlane.Spec.WorkspaceTemplateApplyRef,
 		ClusterName: c.Cluster.Name, Template: c.ControlPlane.Spec.WorkspaceTemplateRef,
 		Intent: intent, WaitForWorkspaces: c.vpcWorkspace(), WaitForSecrets: c.vpcSecret(),
-	}, err
+	}
 }
 
 // vpcWorkspace returns the Workspace of the VPC, on which the Workspace of the control plane depends. It is known when the control plane is created,

@@ -62,28 +62,24 @@ const WaitingForControlPlane = "waiting for the control plane"
 
 // Blocked returns why the WorkspaceTemplateApply is not written.
 func (p *FargateProfile) Blocked() *Blocked {
-	rules := existingRules(func(p *FargateProfile) *Existing { return &p.Existing })
-	return First(p, append(rules,
-		Rule[*FargateProfile]{infrav1.ReferenceConflictReason, (*FargateProfile).Elsewhere},
-		Rule[*FargateProfile]{controlplanev1.WaitingForWorkspaceReason, (*FargateProfile).waitingForControlPlane},
-	))
+	return Chain{p.Existing.blocked, p.Elsewhere, p.waitingForControlPlane}.First()
 }
 
-// Elsewhere is why the profile is not written if it exists under another name than the one that spec refers to, which does not exist.
-func (p *FargateProfile) Elsewhere() string {
+// Elsewhere blocks a profile that exists under another name than the one that spec refers to, which does not exist.
+func (p *FargateProfile) Elsewhere() *Blocked {
 	_, ref := ExpectationOfFargateProfile(p.Cluster.Name, p.Cluster.EKSName, p.Profile)
 	if p.Apply != nil || p.Owned == nil || p.Owned.Name == ref.Name {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("the profile exists with WorkspaceTemplateApply %s, and %s, which spec now selects, would create it a second time: nothing is written. "+
-		"To use the latter, remove the profile from spec, and add it again after its deletion", p.Owned.Name, ref.Name)
+	return &Blocked{infrav1.ReferenceConflictReason, fmt.Sprintf("the profile exists with WorkspaceTemplateApply %s, and %s, which spec now selects, would create it a second time: nothing is written. "+
+		"To use the latter, remove the profile from spec, and add it again after its deletion", p.Owned.Name, ref.Name)}
 }
 
-func (p *FargateProfile) waitingForControlPlane() string {
+func (p *FargateProfile) waitingForControlPlane() *Blocked {
 	if p.Ready {
-		return ""
+		return nil
 	}
-	return WaitingForControlPlane
+	return &Blocked{controlplanev1.WaitingForWorkspaceReason, WaitingForControlPlane}
 }
 
 // ExpectationOfFargateProfile returns what spec expects of the WorkspaceTemplateApply of a profile, and a reference to it. Without a reference in
@@ -105,23 +101,17 @@ func ConnectionKeys() []string {
 
 // Want describes the WorkspaceTemplateApply. Its Workspace waits for that of the control plane, so that the profile is destroyed first when both are
 // deleted.
-func (p *FargateProfile) Want() (*Want, error) {
+func (p *FargateProfile) Want() *Want {
 	c, namespace := &p.Cluster, p.ControlPlane.Namespace
-	intent, err := FargateIntent(p.ControlPlane, p.Profile, FargateInputs{
-		Cluster: c.Name, EKSName: c.EKSName, Region: c.Region, Connection: c.ConnectionName, VPCSecret: c.VPCSecretName,
-	})
-	if err != nil {
-		return nil, err
-	}
 	expectation, ref := ExpectationOfFargateProfile(c.Name, c.EKSName, p.Profile)
 	return &Want{
 		Expectation: expectation, Ref: ref, ClusterName: c.Name, Template: p.Profile.WorkspaceTemplateRef,
 		Labels:            map[string]string{naming.SerializeLabel: naming.FargateProfilesGroup},
-		Intent:            intent,
+		Intent:            FargateIntent(p.ControlPlane, p.Profile, p.Cluster),
 		WaitForWorkspaces: []infrav1.WorkspaceDependency{{Name: c.Workspace, Namespace: namespace}},
 		WaitForSecrets: []infrav1.SecretDependency{
 			{Name: c.ConnectionName, Namespace: namespace, Keys: ConnectionKeys()},
 			{Name: c.VPCSecretName, Namespace: namespace, Keys: []string{terraform.OutputVPCConfig}},
 		},
-	}, nil
+	}
 }

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/capt-provider/capt/api/claim"
@@ -29,43 +28,30 @@ type Intent struct {
 	ConnectionSecret string
 }
 
-// VPCIntent returns what a CAPTCluster with a template writes into the WorkspaceTemplateApply of its VPC.
+// VPCIntent returns what a CAPTCluster with a template writes into the WorkspaceTemplateApply of its VPC. As in all intents, variables that CAPT sets
+// take precedence over variables of the user.
 func VPCIntent(captCluster *infrav1.CAPTCluster, cluster string) Intent {
-	return Intent{Variables: vpcVariables(captCluster, cluster), ConnectionSecret: naming.VPCConnectionSecret(captCluster.Name)}
-}
-
-// vpcVariables returns the variables for the VPC template. Variables that CAPT sets take precedence over variables of the user.
-func vpcVariables(captCluster *infrav1.CAPTCluster, cluster string) map[string]string {
 	template := captCluster.Spec.VPC.Template
 	out := make(map[string]string, len(template.Variables)+3)
 	maps.Copy(out, template.Variables)
 	out[naming.ClusterVariable] = cluster
 	out[naming.VPCVariable] = claim.VPCName(captCluster)
 	out[naming.RegionVariable] = captCluster.Spec.Region
-	return out
+	return Intent{out, naming.VPCConnectionSecret(captCluster.Name)}
 }
 
-// ControlPlaneInputs are the variables of a control plane that do not come from its own spec.
-type ControlPlaneInputs struct {
-	// Cluster is the name of the Cluster.
-	Cluster string
-	// EKSVersion is the Kubernetes version in EKS' form, for example 1.31.
-	EKSVersion string
-	Region     string
-	// VPCID is empty while the VPC is not known.
-	VPCID string
-}
-
-// ControlPlaneIntent returns what a CAPTControlPlane writes into the WorkspaceTemplateApply of its EKS cluster. Variables have the names
-// that CAPT v0.3 used; maps and lists are JSON. Variables that CAPT sets take precedence over variables of the user. An error means
-// that a value cannot be encoded as JSON.
-func ControlPlaneIntent(controlPlane *controlplanev1.CAPTControlPlane, in ControlPlaneInputs) (Intent, error) {
-	spec := &controlPlane.Spec
+// Intent returns what is written into the WorkspaceTemplateApply for the Cluster with a name and the VPC with an ID, which is empty while it is not known.
+// Variables have the names that CAPT v0.3 used; maps and lists are JSON.
+func (c *ControlPlane) Intent(cluster, vpcID string) (Intent, error) {
+	if c.VersionError != nil {
+		return Intent{}, fmt.Errorf("spec.version: %w", c.VersionError)
+	}
+	spec := &c.ControlPlane.Spec
 	out := make(map[string]string, len(spec.Variables)+len(spec.AdditionalTags)+10)
 	maps.Copy(out, spec.Variables)
-	out[naming.ClusterVariable] = in.Cluster
-	out[naming.VersionVariable] = in.EKSVersion
-	out[naming.RegionVariable] = in.Region
+	out[naming.ClusterVariable] = cluster
+	out[naming.VersionVariable] = c.Version.EKS
+	out[naming.RegionVariable] = c.region()
 
 	access := ptr.Deref(spec.EndpointAccess, controlplanev1.EndpointAccess{})
 	out[naming.PublicAccessVariable] = strconv.FormatBool(access.HasPublic())
@@ -73,66 +59,41 @@ func ControlPlaneIntent(controlPlane *controlplanev1.CAPTControlPlane, in Contro
 	for tag, value := range spec.AdditionalTags {
 		out[naming.TagPrefix+tag] = string(value)
 	}
-	for name, value := range map[string]any{
-		naming.PublicAccessCIDRsVariable: orEmptyList(access.PublicCIDRs),
-		naming.AddonsVariable:            orEmptyList(spec.Addons),
-		naming.TagsVariable:              orEmptyMap(spec.AdditionalTags),
-	} {
-		text, err := json.Marshal(value)
-		if err != nil {
-			return Intent{}, fmt.Errorf("encoding variable %s: %w", name, err)
-		}
-		out[name] = string(text)
+	out[naming.PublicAccessCIDRsVariable] = listOf(access.PublicCIDRs)
+	out[naming.AddonsVariable] = listOf(spec.Addons)
+	out[naming.TagsVariable] = tagsOf(c.ControlPlane)
+	if vpcID != "" {
+		out[naming.VPCIDVariable] = vpcID
 	}
-	if in.VPCID != "" {
-		out[naming.VPCIDVariable] = in.VPCID
-	}
-	return Intent{Variables: out, ConnectionSecret: naming.ControlPlaneConnectionSecret(controlPlane.Name)}, nil
-}
-
-// FargateInputs are the variables of a Fargate profile that do not come from its spec. Secrets are passed by name, so that a template for many
-// clusters can read them through varFiles.
-type FargateInputs struct {
-	// Cluster is the name of the Cluster, EKSName that of the EKS cluster as Terraform received it.
-	Cluster, EKSName string
-	// Region of the EKS cluster.
-	Region string
-	// Connection is the connection Secret of the control plane, VPCSecret the one that describes the VPC.
-	Connection, VPCSecret string
+	return Intent{out, naming.ControlPlaneConnectionSecret(c.ControlPlane.Name)}, nil
 }
 
 // FargateIntent returns what a CAPTControlPlane writes into the WorkspaceTemplateApply of a Fargate profile; api/validation lists the
-// variables. Maps and lists are JSON.
-func FargateIntent(controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, in FargateInputs) (Intent, error) {
-	out := map[string]string{
-		naming.ClusterVariable:       in.EKSName,
+// variables. Maps and lists are JSON. Secrets are passed by name, so that a template for many clusters can read them through varFiles.
+func FargateIntent(controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster EKSCluster) Intent {
+	return Intent{map[string]string{
+		naming.ClusterVariable:       cluster.EKSName,
 		naming.ProfileVariable:       profile.Name,
-		naming.RegionVariable:        in.Region,
-		naming.EKSConnectionVariable: in.Connection,
-		naming.VPCConnectionVariable: in.VPCSecret,
-	}
-	for name, value := range map[string]any{naming.SelectorsVariable: profile.Selectors, naming.TagsVariable: orEmptyMap(controlPlane.Spec.AdditionalTags)} {
-		text, err := json.Marshal(value)
-		if err != nil {
-			return Intent{}, fmt.Errorf("encoding variable %s: %w", name, err)
-		}
-		out[name] = string(text)
-	}
-	return Intent{Variables: out, ConnectionSecret: naming.FargateConnectionSecret(in.Cluster, profile.Name)}, nil
+		naming.RegionVariable:        cluster.Region,
+		naming.EKSConnectionVariable: cluster.ConnectionName,
+		naming.VPCConnectionVariable: cluster.VPCSecretName,
+		naming.SelectorsVariable:     listOf(profile.Selectors),
+		naming.TagsVariable:          tagsOf(controlPlane),
+	}, naming.FargateConnectionSecret(cluster.Name, profile.Name)}
 }
 
-func orEmptyList[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
+// listOf encodes a list as JSON. Its elements have only strings, which can always be encoded.
+func listOf[T any](list []T) string {
+	text, _ := json.Marshal(append([]T{}, list...))
+	return string(text)
 }
 
-func orEmptyMap[V any](m map[string]V) map[string]V {
-	if m == nil {
-		return map[string]V{}
-	}
-	return m
+// tagsOf encodes the tags of a control plane as JSON.
+func tagsOf(controlPlane *controlplanev1.CAPTControlPlane) string {
+	tags := map[string]controlplanev1.TagValue{}
+	maps.Copy(tags, controlPlane.Spec.AdditionalTags)
+	text, _ := json.Marshal(tags) // It has only strings.
+	return string(text)
 }
 
 // For returns the intent for an existing WorkspaceTemplateApply, or for a new one if apply is nil. An existing WorkspaceTemplateApply keeps
@@ -151,11 +112,11 @@ func (in Intent) For(apply *infrav1.WorkspaceTemplateApply) Intent {
 			out.Variables[identity] = value
 		}
 	}
-	switch ref := apply.Spec.WriteConnectionSecretToRef; {
+	switch ref, recorded := apply.Spec.WriteConnectionSecretToRef, apply.Status.WorkspaceRef; {
 	case ref != nil && ref.Name != "":
 		out.ConnectionSecret = ref.Name
-	case wasAdopted(apply):
-		out.ConnectionSecret = "" // Only the template may name a Secret: a name here would change the Workspace.
+	case recorded != nil && recorded.Namespace == "" && recorded.Name != naming.Workspace(terraform.ScopeCluster, naming.KeyOf(apply)):
+		out.ConnectionSecret = "" // It was adopted, and only the template may name a Secret: a name here would change the Workspace.
 	}
 	return out
 }
@@ -170,14 +131,6 @@ func (in Intent) Spec(namespace string, template infrav1.WorkspaceTemplateRefere
 		spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: in.ConnectionSecret, Namespace: namespace}
 	}
 	return spec
-}
-
-// wasAdopted reports whether a WorkspaceTemplateApply was adopted: its Workspace is cluster-scoped, and does not have the name that the
-// naming scheme gives to a new one.
-func wasAdopted(apply *infrav1.WorkspaceTemplateApply) bool {
-	ref := apply.Status.WorkspaceRef
-	key := types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name}
-	return ref != nil && ref.Namespace == "" && ref.Name != naming.Workspace(terraform.ScopeCluster, key)
 }
 
 // AppliedTo returns a copy of a WorkspaceTemplateApply with the intent written into it. Variables that the intent does not set are kept.

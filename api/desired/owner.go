@@ -24,8 +24,8 @@ import (
 type Owner interface {
 	// Blocked returns why the WorkspaceTemplateApply is not written; nil when it may be.
 	Blocked() *Blocked
-	// Want describes the WorkspaceTemplateApply, while nothing blocks it.
-	Want() (*Want, error)
+	// Want describes the WorkspaceTemplateApply, while nothing blocks it; nil while that is not known.
+	Want() *Want
 }
 
 // Existing is what an owner found of its WorkspaceTemplateApply.
@@ -38,12 +38,15 @@ type Existing struct {
 	Conflict string
 }
 
-// existingRules block an owner whose WorkspaceTemplateApply is not known.
-func existingRules[F any](get func(F) *Existing) []Rule[F] {
-	return []Rule[F]{
-		{infrav1.AdoptionRequiredReason, func(facts F) string { return get(facts).Undecided }},
-		{infrav1.ReferenceConflictReason, func(facts F) string { return get(facts).Conflict }},
+// blocked blocks an owner whose WorkspaceTemplateApply is not known.
+func (e *Existing) blocked() *Blocked {
+	switch {
+	case e.Undecided != "":
+		return &Blocked{infrav1.AdoptionRequiredReason, e.Undecided}
+	case e.Conflict != "":
+		return &Blocked{infrav1.ReferenceConflictReason, e.Conflict}
 	}
+	return nil
 }
 
 // Want describes a WorkspaceTemplateApply as its owner wants it.
@@ -180,4 +183,31 @@ func CandidatesMessage(candidates []claim.Candidate) string {
 func ProvisionedMessage(field string) string {
 	return fmt.Sprintf("spec.workspaceTemplateApplyRef is empty and no WorkspaceTemplateApply matches, but %s is set, so the cloud resources may exist already: nothing is created. "+
 		"Set the reference to the WorkspaceTemplateApply that created them or, if none of them exist, to a new name", field)
+}
+
+// Blocked is why something is not written: reason of the condition that reports it, and message, which says what is wrong, why, and what to do.
+type Blocked struct{ Reason, Message string }
+
+// Rule returns why something is not written; nil when the rule does not apply.
+type Rule func() *Blocked
+
+// Chain are rules in the order in which they are reported.
+type Chain []Rule
+
+// First returns why something is not written according to the first rule that applies; nil when none does.
+func (c Chain) First() *Blocked {
+	for _, rule := range c {
+		if blocked := rule(); blocked != nil {
+			return blocked
+		}
+	}
+	return nil
+}
+
+// blockedBy returns an error as why something is not written; nil without an error.
+func blockedBy(reason, prefix string, err error) *Blocked {
+	if err == nil {
+		return nil
+	}
+	return &Blocked{reason, prefix + err.Error()}
 }

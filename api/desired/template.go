@@ -44,51 +44,23 @@ func (f *TemplateFacts) inUse(apply *infrav1.WorkspaceTemplateApply, built bool)
 	return apply.TemplateKey() == f.Key
 }
 
-// templateRules block the use of a template by an owner that does not use it yet. get returns the template, nil when it is in use already.
-func templateRules[F any](get func(F) *TemplateFacts) []Rule[F] {
-	rule := func(reason string, message func(*TemplateFacts) string) Rule[F] {
-		return Rule[F]{Reason: reason, Message: func(facts F) string {
-			if f := get(facts); f != nil {
-				return message(f)
-			}
-			return ""
-		}}
+// blocked blocks the use of a template by an owner that does not use it yet. The template is nil when it is in use already.
+func (f *TemplateFacts) blocked() *Blocked {
+	const restricts = "nothing is created: spec restricts access to the API server, and "
+	switch {
+	case f == nil:
+		return nil
+	case f.Template != nil && !f.Template.DeletionTimestamp.IsZero():
+		return &Blocked{infrav1.TemplateDeletingReason, validation.TemplateDeletingMessage(f.Key)}
+	case len(f.Restricting) > 0:
+		return &Blocked{infrav1.FieldNotConsumedReason, "nothing is created: " + Messages(f.Restricting)}
+	case f.Restricted && f.Unreadable != nil:
+		return &Blocked{infrav1.LookupFailedReason, fmt.Sprintf(restricts+"WorkspaceTemplate %s cannot be read: %v. CAPT retries", f.Key, f.Unreadable)}
+	case f.Restricted && f.Template == nil:
+		return &Blocked{infrav1.TemplateNotFoundReason, fmt.Sprintf(restricts+"CAPT cannot check that WorkspaceTemplate %s applies the restriction: it does not exist, or does not allow this namespace. "+
+			"Create it, or add the namespace to its spec.allowedNamespaces", f.Key)}
 	}
-	return []Rule[F]{
-		rule(infrav1.TemplateDeletingReason, (*TemplateFacts).deleting),
-		rule(infrav1.FieldNotConsumedReason, (*TemplateFacts).restrictionIgnored),
-		rule(infrav1.LookupFailedReason, (*TemplateFacts).restrictionUnchecked),
-		rule(infrav1.TemplateNotFoundReason, (*TemplateFacts).restrictionUnknown),
-	}
-}
-
-func (f *TemplateFacts) deleting() string {
-	if f.Template == nil || f.Template.DeletionTimestamp.IsZero() {
-		return ""
-	}
-	return validation.TemplateDeletingMessage(f.Key)
-}
-
-func (f *TemplateFacts) restrictionIgnored() string {
-	if len(f.Restricting) == 0 {
-		return ""
-	}
-	return "nothing is created: " + Messages(f.Restricting)
-}
-
-func (f *TemplateFacts) restrictionUnchecked() string {
-	if !f.Restricted || f.Unreadable == nil {
-		return ""
-	}
-	return fmt.Sprintf("nothing is created: spec restricts access to the API server, and WorkspaceTemplate %s cannot be read: %v. CAPT retries", f.Key, f.Unreadable)
-}
-
-func (f *TemplateFacts) restrictionUnknown() string {
-	if !f.Restricted || f.Template != nil || f.Unreadable != nil {
-		return ""
-	}
-	return fmt.Sprintf("nothing is created: spec restricts access to the API server, and CAPT cannot check that WorkspaceTemplate %s applies the restriction: it does not exist, or does not allow this namespace. "+
-		"Create it, or add the namespace to its spec.allowedNamespaces", f.Key)
+	return nil
 }
 
 // Messages returns the fields and details of errors, without values.

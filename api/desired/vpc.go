@@ -22,31 +22,29 @@ type VPC struct {
 
 // Blocked returns why the WorkspaceTemplateApply is not written.
 func (v *VPC) Blocked() *Blocked {
-	rules := []Rule[*VPC]{{infrav1.WaitingForOwnerReason, (*VPC).waitingForOwner}}
-	rules = append(rules, existingRules(func(v *VPC) *Existing { return &v.Existing })...)
-	return First(v, append(rules, templateRules((*VPC).newTemplate)...))
+	return Chain{v.waitingForOwner, v.Existing.blocked, v.templateBlocked}.First()
 }
 
 // TemplateBlocks reports whether the template is among what blocks.
-func (v *VPC) TemplateBlocks() bool { return First(v, templateRules((*VPC).newTemplate)) != nil }
+func (v *VPC) TemplateBlocks() bool { return v.templateBlocked() != nil }
 
 // WaitingForCluster is the message of a CAPTCluster that no Cluster owns.
 const WaitingForCluster = "no Cluster owns this object. Create a Cluster whose spec.infrastructureRef names it; if it exists, check that it is not paused and that Cluster API runs"
 
 // waitingForOwner does not block a deletion: the Cluster may no longer exist.
-func (v *VPC) waitingForOwner() string {
+func (v *VPC) waitingForOwner() *Blocked {
 	if v.Cluster != nil || !v.CAPTCluster.DeletionTimestamp.IsZero() {
-		return ""
+		return nil
 	}
-	return WaitingForCluster
+	return &Blocked{infrav1.WaitingForOwnerReason, WaitingForCluster}
 }
 
-// newTemplate returns the template if the CAPTCluster does not use it yet. A template blocks no deletion.
-func (v *VPC) newTemplate() *TemplateFacts {
+// templateBlocked blocks the use of a template that the CAPTCluster does not use yet. A template blocks no deletion.
+func (v *VPC) templateBlocked() *Blocked {
 	if !v.CAPTCluster.DeletionTimestamp.IsZero() || v.Template.inUse(v.Apply, v.CAPTCluster.Status.VPC.ID != "") {
 		return nil
 	}
-	return v.Template
+	return v.Template.blocked()
 }
 
 // clusterName returns the name of the Cluster; the value of the label if the Cluster no longer exists.
@@ -58,15 +56,15 @@ func (v *VPC) clusterName() string {
 }
 
 // Want describes the WorkspaceTemplateApply; nil while the name of the Cluster is not known.
-func (v *VPC) Want() (*Want, error) {
+func (v *VPC) Want() *Want {
 	cluster, template := v.clusterName(), v.CAPTCluster.Spec.VPC.Template
 	if cluster == "" {
-		return nil, nil
+		return nil
 	}
 	return &Want{
 		Expectation: claim.ExpectationOfCAPTCluster(v.CAPTCluster, cluster), Ref: v.CAPTCluster.Spec.WorkspaceTemplateApplyRef, ClusterName: cluster,
 		Template: template.Ref, Intent: VPCIntent(v.CAPTCluster, cluster), DeletionPolicy: template.DeletionPolicy,
-	}, nil
+	}
 }
 
 // VPCID returns the ID of the VPC of a CAPTCluster, which may be nil; empty while it is unknown. For an existing VPC, spec is used if status has

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
@@ -78,18 +79,6 @@ func (w *Workspace) Compare() (f Findings) {
 	return f
 }
 
-// renderRules returns why the Workspace cannot be rendered, in the order in which that is reported.
-func (w *Workspace) renderRules() []Rule[*Workspace] {
-	return []Rule[*Workspace]{
-		{infrav1.TemplateNotFoundReason, (*Workspace).templateNotFound},
-		{infrav1.TemplateDeletingReason, (*Workspace).templateDeleting},
-		{infrav1.RevisionMissingReason, (*Workspace).revisionMissing},
-		{infrav1.WaitingForRolloutReason, (*Workspace).revisionUnassigned},
-		{infrav1.VariableMissingReason, (*Workspace).variableMissing},
-		{infrav1.TemplateInvalidReason, (*Workspace).invalid},
-	}
-}
-
 // Render renders the Workspace. A live Workspace that status records keeps its references to other namespaces.
 func (w *Workspace) Render(in render.Input) error {
 	in.Apply, in.Template, in.Name = w.Apply, w.Template, w.Name
@@ -106,35 +95,35 @@ func (w *Workspace) Render(in render.Input) error {
 }
 
 // NotRendered returns why the Workspace cannot be rendered; nil if it can.
-func (w *Workspace) NotRendered() *Blocked { return First(w, w.renderRules()) }
+func (w *Workspace) NotRendered() *Blocked {
+	switch key := w.Apply.TemplateKey(); {
+	case w.Template == nil:
+		return &Blocked{infrav1.TemplateNotFoundReason, fmt.Sprintf("WorkspaceTemplate %s does not exist, or does not allow this namespace. Create it, or add the namespace to its spec.allowedNamespaces", key)}
+	case !w.Template.DeletionTimestamp.IsZero() && w.Live == nil && w.Apply.Status.WorkspaceRef == nil: // It never had a Workspace.
+		return &Blocked{infrav1.TemplateDeletingReason, validation.TemplateDeletingMessage(key)}
+	case w.Revision == "":
+		return &Blocked{infrav1.WaitingForRolloutReason, fmt.Sprintf("no revision of WorkspaceTemplate %s is assigned yet: check condition RollingOut of the template", key)}
+	case w.RevisionMissing:
+		return &Blocked{infrav1.RevisionMissingReason, fmt.Sprintf("revision %s of WorkspaceTemplate %s is not stored, so the Workspace is not changed until the rollout assigns another revision. To use the current one, approve its rollout. After clusterctl move, create the saved revisions (docs/move.md)",
+			terraform.ShortRevision(w.Revision), key)}
+	case len(w.RenderErrors) > 0:
+		reason := infrav1.VariableMissingReason
+		if slices.ContainsFunc(w.RenderErrors, func(err *field.Error) bool { return err.Type != field.ErrorTypeRequired }) {
+			reason = infrav1.TemplateInvalidReason // Other errors come first.
+		}
+		return &Blocked{reason, fmt.Sprintf("WorkspaceTemplate %s: %s", naming.KeyOf(w.Template), w.RenderErrors.ToAggregate())}
+	}
+	return nil
+}
 
 // Conflict returns why the Workspace is not written although it can be rendered: it may belong to another object, or would lose its state.
 func (w *Workspace) Conflict() *Blocked {
-	return First(w, []Rule[*Workspace]{
-		{infrav1.WorkspaceConflictReason, (*Workspace).lostState},
-		{infrav1.WorkspaceConflictReason, (*Workspace).olderClaim},
-		{infrav1.WorkspaceConflictReason, (*Workspace).ownerMissing},
-		{infrav1.WorkspaceConflictReason, (*Workspace).stateUnknown},
-		{infrav1.WorkspaceScopeConflictReason, (*Workspace).otherScope},
-		{infrav1.ProviderConfigConflictReason, (*Workspace).otherProviderConfig},
-		{infrav1.WorkspaceReplacedReason, (*Workspace).replaced},
-		{infrav1.WorkspaceConflictReason, (*Workspace).undecided},
-		{infrav1.WorkspaceConflictReason, (*Workspace).foreign},
-	})
+	return Chain{w.lostState, w.olderClaim, w.ownerMissing, w.stateUnknown, w.otherScope, w.otherProviderConfig, w.notOwned}.First()
 }
 
 // Owned reports whether the Workspace exists and belongs to the WorkspaceTemplateApply.
 func (w *Workspace) Owned() bool {
 	return w.Live != nil && w.Ownership == render.Owned && w.OwnerMissing == ""
-}
-
-func (w *Workspace) templateKey() types.NamespacedName { return w.Apply.TemplateKey() }
-
-func (w *Workspace) templateNotFound() string {
-	if w.Template != nil {
-		return ""
-	}
-	return fmt.Sprintf("WorkspaceTemplate %s does not exist, or does not allow this namespace. Create it, or add the namespace to its spec.allowedNamespaces", w.templateKey())
 }
 
 // ClusterWide reports whether the Workspace has, or would have, no namespace.
@@ -143,43 +132,6 @@ func (w *Workspace) ClusterWide() bool {
 		return w.Live.GetNamespace() == ""
 	}
 	return w.Template != nil && w.Template.Spec.WorkspaceScope == terraform.ScopeCluster
-}
-
-// templateDeleting blocks only a WorkspaceTemplateApply that never had a Workspace.
-func (w *Workspace) templateDeleting() string {
-	if w.Template.DeletionTimestamp.IsZero() || w.Live != nil || w.Apply.Status.WorkspaceRef != nil {
-		return ""
-	}
-	return validation.TemplateDeletingMessage(w.templateKey())
-}
-
-func (w *Workspace) revisionMissing() string {
-	if !w.RevisionMissing || w.Revision == "" {
-		return ""
-	}
-	return fmt.Sprintf("revision %s of WorkspaceTemplate %s is not stored, so the Workspace is not changed until the rollout assigns another revision. To use the current one, approve its rollout. After clusterctl move, create the saved revisions (docs/move.md)",
-		terraform.ShortRevision(w.Revision), w.templateKey())
-}
-
-func (w *Workspace) revisionUnassigned() string {
-	if w.Revision != "" {
-		return ""
-	}
-	return fmt.Sprintf("no revision of WorkspaceTemplate %s is assigned yet: check condition RollingOut of the template", w.templateKey())
-}
-
-func (w *Workspace) variableMissing() string {
-	if slices.ContainsFunc(w.RenderErrors, func(err *field.Error) bool { return err.Type != field.ErrorTypeRequired }) {
-		return "" // Other errors come first.
-	}
-	return w.invalid()
-}
-
-func (w *Workspace) invalid() string {
-	if len(w.RenderErrors) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("WorkspaceTemplate %s/%s: %s", w.Template.Namespace, w.Template.Name, w.RenderErrors.ToAggregate())
 }
 
 // ExternalName returns the external name of the live Workspace, or the one that a new Workspace would have.
@@ -203,38 +155,38 @@ func (w *Workspace) stateOfRecord() string {
 	return recorded
 }
 
-func (w *Workspace) lostState() string {
+func (w *Workspace) lostState() *Blocked {
 	if w.LostState == "" {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("Workspace %s does not exist, and this object had one with Terraform state %s: a new Workspace would have another state and create all resources a second time. "+
-		"Restore the Workspace, or remove the annotation %s if none of its resources are left", w.Name, w.LostState, naming.ExternalNameAnnotation)
+	return &Blocked{infrav1.WorkspaceConflictReason, fmt.Sprintf("Workspace %s does not exist, and this object had one with Terraform state %s: a new Workspace would have another state and create all resources a second time. "+
+		"Restore the Workspace, or remove the annotation %s if none of its resources are left", w.Name, w.LostState, naming.ExternalNameAnnotation)}
 }
 
-func (w *Workspace) olderClaim() string {
+func (w *Workspace) olderClaim() *Blocked {
 	if w.OlderClaim == "" {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("Workspace %s belongs to %s, which is older. CAPT continues when that no longer exists. Otherwise %s", w.Name, w.OlderClaim, w.anotherName())
+	return &Blocked{infrav1.WorkspaceConflictReason, fmt.Sprintf("Workspace %s belongs to %s, which is older. CAPT continues when that no longer exists. Otherwise %s", w.Name, w.OlderClaim, w.anotherName())}
 }
 
-func (w *Workspace) ownerMissing() string {
+func (w *Workspace) ownerMissing() *Blocked {
 	if w.OwnerMissing == "" {
-		return ""
+		return nil
 	}
-	return w.OwnerMissing + ": the garbage collector may delete this object, so no Workspace is created or recorded for it. Remove the owner reference. After that, this object can also be deleted, and recreated when its owner exists"
+	return &Blocked{infrav1.WorkspaceConflictReason, w.OwnerMissing + ": the garbage collector may delete this object, so no Workspace is created or recorded for it. Remove the owner reference. After that, this object can also be deleted, and recreated when its owner exists"}
 }
 
-func (w *Workspace) stateUnknown() string {
+func (w *Workspace) stateUnknown() *Blocked {
 	if !w.StateUnknown {
-		return ""
+		return nil
 	}
 	recreate := "recreate this object without spec.workspaceName"
 	if owner := w.owner(); owner != nil {
 		recreate = fmt.Sprintf("delete this object, with its annotation %s set to \"true\", and %s %s creates it without spec.workspaceName,", naming.AllowDeleteAnnotation, owner.Kind, owner.Name)
 	}
-	return fmt.Sprintf("Workspace %s of spec.workspaceName does not exist, and nothing records its Terraform state: a new Workspace would have another state and create all resources a second time. "+
-		"Restore the Workspace first, or %s if none of its resources are left", w.Name, recreate)
+	return &Blocked{infrav1.WorkspaceConflictReason, fmt.Sprintf("Workspace %s of spec.workspaceName does not exist, and nothing records its Terraform state: a new Workspace would have another state and create all resources a second time. "+
+		"Restore the Workspace first, or %s if none of its resources are left", w.Name, recreate)}
 }
 
 func (w *Workspace) scope() terraform.Scope {
@@ -244,59 +196,49 @@ func (w *Workspace) scope() terraform.Scope {
 	return terraform.ScopeNamespaced
 }
 
-func (w *Workspace) otherScope() string {
+func (w *Workspace) otherScope() *Blocked {
 	if !w.ScopeChanged || !w.Owned() {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("Workspace %s has scope %s, and WorkspaceTemplate %s has scope %s. Use a template with scope %s",
-		w.Name, w.scope(), w.templateKey(), w.Template.Spec.WorkspaceScope.OrDefault(), w.scope())
+	return &Blocked{infrav1.WorkspaceScopeConflictReason, fmt.Sprintf("Workspace %s has scope %s, and WorkspaceTemplate %s has scope %s. Use a template with scope %s",
+		w.Name, w.scope(), w.Apply.TemplateKey(), w.Template.Spec.WorkspaceScope.OrDefault(), w.scope())}
 }
 
 // otherProviderConfig blocks a change of the ProviderConfig that the user did not allow.
-func (w *Workspace) otherProviderConfig() string {
+func (w *Workspace) otherProviderConfig() *Blocked {
 	want := w.ProviderConfig
 	if want == "" {
-		return ""
+		return nil
 	}
 	harmless := "If both have the same account and backend"
 	if w.Apply.Status.LastAppliedRevision == "" {
 		harmless += ", or if Terraform has not created anything yet"
 	}
-	return fmt.Sprintf("Workspace %s uses ProviderConfig %s, and providerConfigRef of WorkspaceTemplate %s is now %s: with another account or backend, Terraform would create all resources a second time. "+
+	return &Blocked{infrav1.ProviderConfigConflictReason, fmt.Sprintf("Workspace %s uses ProviderConfig %s, and providerConfigRef of WorkspaceTemplate %s is now %s: with another account or backend, Terraform would create all resources a second time. "+
 		"Nothing is updated. Revert the template. %s, run: %s",
-		w.Name, render.ProviderConfigOf(w.Live), w.templateKey(), want, harmless, AnnotateCommand(w.Apply, naming.AllowProviderConfigAnnotation, want))
+		w.Name, render.ProviderConfigOf(w.Live), w.Apply.TemplateKey(), want, harmless, AnnotateCommand(w.Apply, naming.AllowProviderConfigAnnotation, want))}
 }
 
-func (w *Workspace) is(ownership render.Ownership) bool {
-	return w.Live != nil && w.Ownership == ownership
-}
-
-func (w *Workspace) replaced() string {
-	if !w.is(render.Replaced) {
-		return ""
-	}
-	return fmt.Sprintf("Workspace %s was recreated by another client; CAPT does not modify it. Restore the original Workspace with its annotations, or delete this one if it has another Terraform state: "+
-		"CAPT then creates the original one again, with the state of before", w.Name)
-}
-
-func (w *Workspace) undecided() string {
-	if !w.is(render.Undecided) {
-		return ""
-	}
-	return fmt.Sprintf("Workspace %s (UID %s) exists and is not recorded for this object: an earlier object of this name may have retained it. CAPT does not modify it. "+
-		"To take it over with its cloud resources, run: %s. Otherwise %s",
-		w.Name, w.Live.GetUID(), AnnotateCommand(w.Apply, naming.AdoptWorkspaceAnnotation, string(w.Live.GetUID())), w.anotherName())
-}
-
-func (w *Workspace) foreign() string {
-	if !w.is(render.Foreign) {
-		return ""
+// notOwned blocks a Workspace that exists and does not belong to the object.
+func (w *Workspace) notOwned() *Blocked {
+	switch {
+	case w.Live == nil:
+		return nil
+	case w.Ownership == render.Replaced:
+		return &Blocked{infrav1.WorkspaceReplacedReason, fmt.Sprintf("Workspace %s was recreated by another client; CAPT does not modify it. Restore the original Workspace with its annotations, or delete this one if it has another Terraform state: "+
+			"CAPT then creates the original one again, with the state of before", w.Name)}
+	case w.Ownership == render.Undecided:
+		return &Blocked{infrav1.WorkspaceConflictReason, fmt.Sprintf("Workspace %s (UID %s) exists and is not recorded for this object: an earlier object of this name may have retained it. CAPT does not modify it. "+
+			"To take it over with its cloud resources, run: %s. Otherwise %s",
+			w.Name, w.Live.GetUID(), AnnotateCommand(w.Apply, naming.AdoptWorkspaceAnnotation, string(w.Live.GetUID())), w.anotherName())}
+	case w.Ownership != render.Foreign:
+		return nil
 	}
 	message := fmt.Sprintf("Workspace %s exists and belongs to another object; CAPT does not modify it. CAPT continues when it no longer exists", w.Name)
 	if w.Apply.Status.WorkspaceRef != nil || w.Apply.Annotations[naming.ExternalNameAnnotation] != "" { // Its resources exist.
-		return message + ", with the Terraform state of before"
+		return &Blocked{infrav1.WorkspaceConflictReason, message + ", with the Terraform state of before"}
 	}
-	return message + ". Otherwise " + w.anotherName()
+	return &Blocked{infrav1.WorkspaceConflictReason, message + ". Otherwise " + w.anotherName()}
 }
 
 // anotherName is how an object that has no resources gets a Workspace of another name. One with an owner cannot be deleted alone: a policy rejects that,
@@ -329,4 +271,60 @@ func AnnotateCommand(apply *infrav1.WorkspaceTemplateApply, annotation, value st
 // NotRecreatedMessage is the message of NotRecreated.
 func (w *Workspace) NotRecreatedMessage() string {
 	return "Workspace " + w.Name + " does not exist, and is not recreated because spec.deletionPolicy is Retain. To recreate it, set spec.deletionPolicy to Delete, and back to Retain when the Workspace exists"
+}
+
+// ClaimOf returns the one of other WorkspaceTemplateApplies with the same name of a Workspace that has an older claim to it, for messages. The oldest
+// wins, so that exactly one of two objects that were admitted concurrently continues. A record in status, which users cannot write, outweighs a name
+// in spec, which they can. Objects of all namespaces can have the same cluster-wide Workspace.
+func (w *Workspace) ClaimOf(others []infrav1.WorkspaceTemplateApply) string {
+	if w.Name == "" || w.Live != nil && render.IsClaimed(w.Live, w.Apply) {
+		return ""
+	}
+	for i := range others {
+		other := &others[i]
+		if !w.isOlderClaim(other) {
+			continue
+		}
+		if other.Namespace == w.Apply.Namespace {
+			return "WorkspaceTemplateApply " + other.Name
+		}
+		if claimsClusterWide(other, w.Name) {
+			return "a WorkspaceTemplateApply of another namespace" // Its name is not disclosed.
+		}
+	}
+	return ""
+}
+
+// isOlderClaim reports whether another object may have the same Workspace, and comes first: it is older, unless status of this object records the
+// Workspace and that of the other one does not.
+func (w *Workspace) isOlderClaim(other *infrav1.WorkspaceTemplateApply) bool {
+	same := other.Spec.WorkspaceName == w.Name && (other.Namespace == w.Apply.Namespace || w.ClusterWide())
+	outweighed := w.Live != nil && render.IsRecorded(w.Live, w.Apply) && !render.IsRecorded(w.Live, other)
+	return same && other.UID != w.Apply.UID && Older(other, w.Apply) && !outweighed
+}
+
+// claimsClusterWide reports whether a WorkspaceTemplateApply of another namespace has, or may create, a cluster-wide Workspace. Its user can write any
+// name into spec, which is not a claim.
+func claimsClusterWide(other *infrav1.WorkspaceTemplateApply, name string) bool {
+	mayCreate := other.Status.WorkspaceRef == nil && name == naming.Workspace(terraform.ScopeCluster, naming.KeyOf(other))
+	return mayCreate || claim.RecordedWorkspace(other) == types.NamespacedName{Name: name}
+}
+
+// RecordedExternalName is the state that status records. For an adopted Workspace without an external name, the provider names the state
+// like the Workspace.
+func RecordedExternalName(apply *infrav1.WorkspaceTemplateApply) string {
+	ref := apply.Status.WorkspaceRef
+	switch {
+	case ref == nil:
+		return ""
+	case ref.ExternalName == "" && ref.Namespace == "" && ref.Name != naming.Workspace(terraform.ScopeCluster, naming.KeyOf(apply)):
+		return ref.Name
+	}
+	return ref.ExternalName
+}
+
+// Older reports whether one object was created before another. Objects that were created in the same second are ordered by namespace and name.
+func Older(one, other metav1.Object) bool {
+	first, second := one.GetCreationTimestamp(), other.GetCreationTimestamp()
+	return cmp.Or(first.Compare(second.Time), cmp.Compare(one.GetNamespace(), other.GetNamespace()), cmp.Compare(one.GetName(), other.GetName())) < 0
 }

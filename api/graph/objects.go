@@ -70,7 +70,7 @@ func WorkspaceNames(apply *infrav1.WorkspaceTemplateApply) (names []string) {
 		return []string{apply.Spec.WorkspaceName}
 	}
 	for _, scope := range terraform.Scopes() {
-		names = append(names, naming.Workspace(scope, types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name}))
+		names = append(names, naming.Workspace(scope, naming.KeyOf(apply)))
 	}
 	return names
 }

@@ -9,8 +9,11 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/capt-provider/capt/api/claim"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 )
@@ -111,4 +114,139 @@ func MachineOwner(apply *infrav1.WorkspaceTemplateApply) string {
 		}
 	}
 	return ""
+}
+
+// CheckAdvice is what to do for an object of CAPT v0.3. Its cloud resources exist, so it must not be recreated.
+const CheckAdvice = "Correct the reference if it can still be changed, or run captctl migrate check, which shows how to decide. Do not delete this object"
+
+// ExpectationOfCAPTCluster is that of package claim, with advice for an object of CAPT v0.3.
+func ExpectationOfCAPTCluster(captCluster *infrav1.CAPTCluster, cluster string) claim.Expectation {
+	want := claim.ExpectationOfCAPTCluster(captCluster, cluster)
+	if LegacyStatus(captCluster.Status.ObservedGeneration, captCluster.Status.Conditions) {
+		want.Advice = CheckAdvice
+	}
+	return want
+}
+
+// ExpectationOfControlPlane is that of package claim, with advice for an object of CAPT v0.3.
+func ExpectationOfControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster string) claim.Expectation {
+	want := claim.ExpectationOfControlPlane(controlPlane, cluster)
+	if LegacyStatus(controlPlane.Status.ObservedGeneration, controlPlane.Status.Conditions) {
+		want.Advice = CheckAdvice
+	}
+	return want
+}
+
+// Evidence that a WorkspaceTemplateApply which has not been adopted may belong to an owner.
+const (
+	// Unowned: no controller owns it, and its template and cluster_name do not contradict the owner.
+	Unowned claim.Evidence = "no controller owns it, it uses the same template, and its cluster_name matches or is empty"
+	// Referred: spec of the owner names it.
+	Referred claim.Evidence = "spec refers to it"
+)
+
+// Evidence returns why a WorkspaceTemplateApply that has not been adopted may belong to an owner whose spec refers to none, in addition to
+// Expectation.EvidenceFor: the owner owns it, or no controller does and it uses the template of the owner or has its cluster_name.
+func Evidence(want claim.Expectation, owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) []claim.Evidence {
+	switch {
+	case !mayOwnUnadopted(want, owner, apply):
+	case claim.Owns(owner, apply):
+		return []claim.Evidence{claim.Owned}
+	case metav1.GetControllerOf(apply) == nil:
+		return evidenceOfUnowned(want, owner, apply)
+	}
+	return nil
+}
+
+// EvidenceFor returns why a WorkspaceTemplateApply, adopted or not, may belong to an owner whose spec refers to none.
+func EvidenceFor(want claim.Expectation, owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) []claim.Evidence {
+	if found := want.EvidenceFor(owner, apply); len(found) > 0 {
+		return found
+	}
+	return Evidence(want, owner, apply)
+}
+
+// evidenceOfUnowned returns the evidence for a WorkspaceTemplateApply that no controller owns: its template and its cluster_name, which CAPT v0.3
+// set to the name of the Cluster or of the owner.
+func evidenceOfUnowned(want claim.Expectation, owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) []claim.Evidence {
+	ofCluster := want.HasClusterName(owner, apply)
+	switch {
+	case want.Template.Name != "" && want.SameTemplate(apply) && (ofCluster || apply.Spec.Variables[naming.ClusterVariable] == ""):
+		return []claim.Evidence{Unowned}
+	case ofCluster:
+		return []claim.Evidence{SameCluster}
+	}
+	return nil
+}
+
+// mayOwnUnadopted reports whether a WorkspaceTemplateApply that has not been adopted from CAPT v0.3 may belong to an owner. It ignores name
+// and template: CAPT v0.3 did not change the WorkspaceTemplateApply when the template of its owner changed. It returns false for helpers,
+// and for the WorkspaceTemplateApplies of machines and Fargate profiles.
+func mayOwnUnadopted(want claim.Expectation, owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
+	ofProfile := want.Variables[naming.ProfileVariable] != "" || apply.Spec.Variables[naming.ProfileVariable] != ""
+	return !ofProfile && UnadoptedWorkspace(apply) != "" && helperRole(owner.GetName(), apply) == "" && MachineOwner(apply) == ""
+}
+
+// IsPending reports whether an object still has to be adopted: a WorkspaceTemplateApply of CAPT v0.3, or an owner whose spec must refer
+// to its WorkspaceTemplateApply first. An owner is pending until this version has written its status, because only that status confirms the
+// reference. A helper, or the WorkspaceTemplateApply of a CaptMachine, is not pending if its deletionPolicy is Retain: it may remain
+// unadopted as long as its owner exists. captctl migrate sets Retain on helpers that it does not adopt; users set it on others.
+func IsPending(object metav1.Object) bool {
+	switch object := object.(type) {
+	case *infrav1.WorkspaceTemplateApply:
+		retained := (HelperRole(object) != "" || MachineOwner(object) != "") && object.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
+		return !retained && (UnadoptedWorkspace(object) != "" || adoptionRequired(object.Status.Conditions))
+	case *infrav1.CAPTCluster:
+		provisioned := !object.Spec.WorkspaceTemplateApplyRef.IsDefined() && ExpectationOfCAPTCluster(object, "").ProvisionedField != ""
+		return provisioned || ownerIsPending(object.Status.ObservedGeneration, object.Status.Conditions)
+	case *controlplanev1.CAPTControlPlane:
+		provisioned := !object.Spec.WorkspaceTemplateApplyRef.IsDefined() && ExpectationOfControlPlane(object, "").ProvisionedField != ""
+		return provisioned || ownerIsPending(object.Status.ObservedGeneration, object.Status.Conditions)
+	}
+	return false
+}
+
+// NeedsNoAdoption reports whether a helper needs no adoption: CAPT v0.3 recorded no Workspace for it, and its deletionPolicy is Retain, so
+// that no cloud resources of it are destroyed.
+func NeedsNoAdoption(apply *infrav1.WorkspaceTemplateApply) bool {
+	return apply.Spec.WorkspaceName == "" && !claim.RecordsWorkspace(apply) && HelperRole(apply) != "" && apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
+}
+
+// ownerIsPending reports whether the conditions of an owner require its adoption, or CAPT v0.3 wrote its status last.
+func ownerIsPending(observedGeneration int64, conditions []metav1.Condition) bool {
+	return adoptionRequired(conditions) || LegacyStatus(observedGeneration, conditions)
+}
+
+// adoptionRequired reports whether the condition AdoptionRequired is True, or Unknown because a request was refused.
+func adoptionRequired(conditions []metav1.Condition) bool {
+	condition := meta.FindStatusCondition(conditions, infrav1.AdoptionRequiredCondition)
+	return condition != nil && condition.Status != metav1.ConditionFalse
+}
+
+// AwaitsProof reports whether captctl migrate apply --prove has written the adoption of a WorkspaceTemplateApply, and not completed it. Until then the
+// object counts as not adopted, for its owner as well.
+func AwaitsProof(apply *infrav1.WorkspaceTemplateApply) bool {
+	return apply.Spec.WorkspaceName != "" && apply.Annotations[naming.ProveAnnotation] != ""
+}
+
+// ProofResult returns the result of the proof that an annotation of an object requests; empty while there is none. Without a request it is Empty.
+func ProofResult(object metav1.Object, found infrav1.RevisionPreview) infrav1.PreviewResult {
+	switch request := object.GetAnnotations()[naming.ProveAnnotation]; {
+	case request == "":
+		return infrav1.PreviewEmpty
+	case found.Proof != request:
+		return ""
+	}
+	return found.Result
+}
+
+// WhyNotProven describes the result of a proof that is not Empty.
+func WhyNotProven(found infrav1.RevisionPreview) string {
+	text := map[infrav1.PreviewResult]string{
+		infrav1.PreviewChanges: "Terraform would change something", infrav1.PreviewFailed: "its plan fails", infrav1.PreviewUnavailable: "no plan is possible",
+	}[found.Result]
+	if found.Message != "" {
+		text += ": " + strings.TrimSuffix(found.Message, ".")
+	}
+	return text
 }

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation/modules"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -47,7 +48,7 @@ func moduleUnchangedOrRefused(t *testing.T, module, name, value, other string) (
 	input := rendering{
 		apply: variables("other", other, name, value), template: []builder.Option{builder.WithModule(module)},
 	}.input()
-	values := map[string]string{"other": other, name: value, workspaceNameVariable: input.Name}
+	values := map[string]string{"other": other, name: value, modules.WorkspaceNameVariable: input.Name}
 	want, unsafe := substituted(module, values)
 	before, isModule := structure(module)
 
@@ -70,7 +71,7 @@ func moduleUnchangedOrRefused(t *testing.T, module, name, value, other string) (
 	}
 	if want != module { // A value is a literal: with another one, the module has the same structure.
 		for _, literal := range []string{"0", "1"} {
-			other, _ := substituted(module, map[string]string{"other": literal, name: literal, workspaceNameVariable: literal})
+			other, _ := substituted(module, map[string]string{"other": literal, name: literal, modules.WorkspaceNameVariable: literal})
 			require.Equal(t, syntaxTree(t, other), syntaxTree(t, want), "%s\n%s", other, want)
 		}
 	}
@@ -98,10 +99,10 @@ func FuzzModulesInJSONUnchangedOrRejected(f *testing.F) {
 			assert.Nil(t, rendered)
 			return
 		}
-		want, unsafe := substituted(module, map[string]string{"value": value, "other": other, workspaceNameVariable: "demo-vpc"})
+		want, unsafe := substituted(module, map[string]string{"value": value, "other": other, modules.WorkspaceNameVariable: "demo-vpc"})
 		require.Empty(t, unsafe)
 		for _, literal := range []string{"0", "1"} {
-			other, _ := substituted(module, map[string]string{"value": literal, "other": literal, workspaceNameVariable: literal})
+			other, _ := substituted(module, map[string]string{"value": literal, "other": literal, modules.WorkspaceNameVariable: literal})
 			require.Equal(t, jsonTree(t, other), jsonTree(t, want), "%s\n%s", other, want)
 		}
 	})

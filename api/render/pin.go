@@ -4,12 +4,9 @@
 package render
 
 import (
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
-
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
@@ -26,25 +23,17 @@ func Pin(live map[string]any, name string, old *infrav1.WorkspaceTemplate, appli
 		if variables == nil {
 			variables = map[string]string{}
 		}
-		variables[workspaceNameVariable] = name
+		variables[modules.WorkspaceNameVariable] = name
 		p.variables = append(p.variables, variables)
 	}
 	var template any
 	if old != nil {
-		data, err := json.Marshal(old.Spec.Template.Spec)
-		if err != nil {
+		if err := decode(old.Spec.Template.Spec, &template); err != nil {
 			return nil, "", err
 		}
-		if err := utiljson.Unmarshal(data, &template); err != nil {
-			return nil, "", err
-		}
-	}
-	data, err := json.Marshal(p.value(live, template))
-	if err != nil {
-		return nil, "", err
 	}
 	spec, was := &terraform.WorkspaceSpec{}, &terraform.WorkspaceSpec{}
-	if err := errors.Join(json.Unmarshal(data, spec), decode(live, was)); err != nil {
+	if err := errors.Join(decode(p.value(live, template), spec), decode(live, was)); err != nil {
 		return nil, "", err
 	}
 	if spec.ForProvider.Source != terraform.SourceInline {

@@ -10,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -25,7 +24,7 @@ const observe = "Observe"
 // the live one and the content that it would have after the update, fields of other clients included. It may only observe, and it writes no
 // Secret. It does not have the claim, so that it cannot be taken for the Workspace of the WorkspaceTemplateApply.
 func (r *Rendered) Preview(live *unstructured.Unstructured, apply *infrav1.WorkspaceTemplateApply) (*Rendered, error) {
-	key := types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name}
+	key := naming.KeyOf(apply)
 	applied := ssa.Applied(live, r.For(live), naming.WorkspaceTemplateApplyFieldManager)
 	spec, _, err := unstructured.NestedMap(applied.Object, "spec")
 	if err != nil || spec == nil {

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -62,7 +61,7 @@ func Workspace(in Input) (*Rendered, field.ErrorList) {
 	path := field.NewPath("spec", "template", "spec")
 	variables := make(map[string]string, len(in.Apply.Spec.Variables)+1)
 	maps.Copy(variables, in.Apply.Spec.Variables)
-	variables[workspaceNameVariable] = in.Name
+	variables[modules.WorkspaceNameVariable] = in.Name
 
 	spec, errs := substitute(&in.Template.Spec, variables, path)
 	if len(errs) > 0 {
@@ -96,7 +95,7 @@ func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*
 	if err != nil {
 		return nil, field.ErrorList{field.InternalError(field.NewPath("spec", "template", "spec"), err)}
 	}
-	key := types.NamespacedName{Namespace: in.Apply.Namespace, Name: in.Apply.Name}
+	key := naming.KeyOf(in.Apply)
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
 	object.SetGroupVersionKind(scope.GroupVersionKind())
 	object.SetName(in.Name)
@@ -193,7 +192,7 @@ func unclaimedOwner(workspace *unstructured.Unstructured, apply *infrav1.Workspa
 
 // IsClaimed reports whether a Workspace was created for a WorkspaceTemplateApply of that namespace and name.
 func IsClaimed(workspace *unstructured.Unstructured, apply *infrav1.WorkspaceTemplateApply) bool {
-	return workspace.GetAnnotations()[naming.ClaimAnnotation] == naming.Claim(types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name})
+	return workspace.GetAnnotations()[naming.ClaimAnnotation] == naming.Claim(naming.KeyOf(apply))
 }
 
 // IsRecorded reports whether status of a WorkspaceTemplateApply, which users cannot write, records the UID of a Workspace.
@@ -343,9 +342,6 @@ func withoutDelete(actions []terraform.ManagementAction) []terraform.ManagementA
 		return action == terraform.ManageDelete
 	})
 }
-
-// workspaceNameVariable is the placeholder for the name of the Workspace, the same as in CAPT v0.3.
-const workspaceNameVariable = modules.WorkspaceNameVariable
 
 // substitute replaces ${name} in the strings of a template. It does not replace in serialized text, so a value cannot add or change fields.
 func substitute(template *infrav1.WorkspaceTemplateSpec, variables map[string]string, path *field.Path) (*terraform.WorkspaceSpec, field.ErrorList) {

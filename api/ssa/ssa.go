@@ -1,13 +1,15 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ssa computes what server-side apply would change, without a request. Its functions are pure.
+// Package ssa computes what server-side apply would change, without a request, and which of its errors are temporary. Its functions are pure.
 package ssa
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -178,4 +180,10 @@ func hasKey(item any, element fieldpath.PathElement) bool {
 		}
 	}
 	return true
+}
+
+// IsUnknownOwnerVersion reports whether the admission of owner references (OwnerReferencesPermissionEnforcement) does not know the
+// version of an owner yet. The admission plugin discovers new versions of a kind every 30 seconds.
+func IsUnknownOwnerVersion(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot find RESTMapping")
 }

@@ -97,26 +97,21 @@ const (
 type WorkspaceSpec struct {
 	// deletionPolicy is what happens to the cloud resources when the Workspace is deleted. Cluster scope only; in the
 	// namespaced scope, omit Delete from managementPolicies instead.
-	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
 	// managementPolicies are the actions that Crossplane may take; absent means all actions.
-	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=6
 	ManagementPolicies []ManagementAction `json:"managementPolicies,omitempty"`
 
 	// providerConfigRef names the ProviderConfig (or ClusterProviderConfig) with the credentials and the backend.
-	// +optional
 	ProviderConfigRef *ProviderConfigReference `json:"providerConfigRef,omitempty"`
 
 	// publishConnectionDetailsTo is the external secret store configuration of provider-terraform before v1.
 	// Cluster scope only.
-	// +optional
 	PublishConnectionDetailsTo *PublishConnectionDetailsTo `json:"publishConnectionDetailsTo,omitempty"`
 
 	// writeConnectionSecretToRef names the Secret that receives all outputs, including sensitive ones.
-	// +optional
 	WriteConnectionSecretToRef *SecretReference `json:"writeConnectionSecretToRef,omitempty"`
 
 	// forProvider has the parameters of Terraform.
@@ -139,24 +134,20 @@ type ProviderConfigReference struct {
 	Name string `json:"name"`
 
 	// kind is ProviderConfig or ClusterProviderConfig; the default is ClusterProviderConfig. Namespaced scope only.
-	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Kind string `json:"kind,omitempty"`
 
 	// policy of resolving the reference. Cluster scope only.
-	// +optional
 	Policy *ReferencePolicy `json:"policy,omitempty"`
 }
 
 // ReferencePolicy specifies when and whether a reference must be resolved.
 type ReferencePolicy struct {
 	// resolution specifies whether the reference must be resolvable.
-	// +optional
 	// +kubebuilder:validation:Enum=Required;Optional
 	Resolution string `json:"resolution,omitempty"`
 
 	// resolve specifies when the reference is resolved.
-	// +optional
 	// +kubebuilder:validation:Enum=Always;IfNotPresent
 	Resolve string `json:"resolve,omitempty"`
 }
@@ -170,7 +161,6 @@ type SecretReference struct {
 	Name string `json:"name"`
 
 	// namespace of the Secret. In scope Namespaced it must be absent or the namespace of the Workspace.
-	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
 }
@@ -182,26 +172,21 @@ type PublishConnectionDetailsTo struct {
 	Name string `json:"name"`
 
 	// configRef names the store's configuration.
-	// +optional
 	ConfigRef *ProviderConfigReference `json:"configRef,omitempty"`
 
 	// metadata of the entry.
-	// +optional
 	Metadata *ConnectionSecretMetadata `json:"metadata,omitempty"`
 }
 
 // ConnectionSecretMetadata is metadata of an entry in an external secret store.
 type ConnectionSecretMetadata struct {
 	// annotations of the entry.
-	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 
 	// labels of the entry.
-	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
 	// type of the Secret.
-	// +optional
 	Type *corev1.SecretType `json:"type,omitempty"`
 }
 
@@ -217,61 +202,49 @@ type WorkspaceParameters struct {
 	Module string `json:"module"`
 
 	// inlineFormat is the syntax of an inline module; absent means HCL.
-	// +optional
 	InlineFormat FileFormat `json:"inlineFormat,omitempty"`
 
 	// entrypoint is the directory within the module in which Terraform runs.
-	// +optional
 	Entrypoint string `json:"entrypoint,omitempty"`
 
 	// vars are Terraform variables, one string each.
-	// +optional
 	// +listType=atomic
 	Vars []Var `json:"vars,omitempty"`
 
 	// varmap is a JSON object of Terraform variables of any type.
-	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
 	VarMap *apiextensionsv1.JSON `json:"varmap,omitempty"`
 
 	// varFiles are files of variables. Set each variable in one place only.
-	// +optional
 	// +listType=atomic
 	VarFiles []VarFile `json:"varFiles,omitempty"`
 
 	// env are environment variables of the terraform process.
-	// +optional
 	// +listType=atomic
 	Env []EnvVar `json:"env,omitempty"`
 
 	// initArgs are further arguments of terraform init.
-	// +optional
 	// +listType=atomic
 	InitArgs []string `json:"initArgs,omitempty"`
 
 	// planArgs are further arguments of terraform plan.
-	// +optional
 	// +listType=atomic
 	PlanArgs []string `json:"planArgs,omitempty"`
 
 	// applyArgs are further arguments of terraform apply.
-	// +optional
 	// +listType=atomic
 	ApplyArgs []string `json:"applyArgs,omitempty"`
 
 	// destroyArgs are further arguments of terraform destroy.
-	// +optional
 	// +listType=atomic
 	DestroyArgs []string `json:"destroyArgs,omitempty"`
 
 	// enableTerraformCLILogging sends Terraform's own output to the provider's log.
-	// +optional
 	EnableTerraformCLILogging *bool `json:"enableTerraformCLILogging,omitempty"`
 
 	// remotePullPolicy specifies when a remote module is fetched again.
-	// +optional
 	// +kubebuilder:validation:Enum=Always;IfNotPresent
 	RemotePullPolicy string `json:"remotePullPolicy,omitempty"`
 
@@ -298,15 +271,12 @@ type VarFile struct {
 	Source string `json:"source"`
 
 	// configMapKeyRef names the key of a ConfigMap.
-	// +optional
 	ConfigMapKeyRef *KeyReference `json:"configMapKeyRef,omitempty"`
 
 	// secretKeyRef names the key of a Secret.
-	// +optional
 	SecretKeyRef *KeyReference `json:"secretKeyRef,omitempty"`
 
 	// format is the syntax of the file; absent means HCL.
-	// +optional
 	Format FileFormat `json:"format,omitempty"`
 }
 
@@ -317,15 +287,12 @@ type EnvVar struct {
 	Name string `json:"name"`
 
 	// value of the environment variable.
-	// +optional
 	Value string `json:"value,omitempty"`
 
 	// configMapKeyRef takes the value from a ConfigMap.
-	// +optional
 	ConfigMapKeyRef *KeyReference `json:"configMapKeyRef,omitempty"`
 
 	// secretKeyRef takes the value from a Secret.
-	// +optional
 	SecretKeyRef *KeyReference `json:"secretKeyRef,omitempty"`
 }
 
@@ -336,7 +303,6 @@ type KeyReference struct {
 	Name string `json:"name"`
 
 	// namespace of the object. In scope Namespaced it must be absent or the namespace of the Workspace.
-	// +optional
 	Namespace string `json:"namespace,omitempty"`
 
 	// key within the object.

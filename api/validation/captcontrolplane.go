@@ -184,31 +184,19 @@ const (
 func validateTags(tags map[string]controlplanev1.TagValue, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
-		if hasReservedPrefix(key) && !strings.HasPrefix(key, reservedTag) { // The schema rejects the prefix in lower case.
+		if strings.HasPrefix(strings.ToLower(key), reservedTag) && !strings.HasPrefix(key, reservedTag) { // The schema rejects the prefix in lower case.
 			errs = append(errs, Invalid(path.Key(key), "tag keys with the prefix aws:, in upper or lower case, are reserved by AWS. Rename the tag"))
 		}
 		for _, part := range []struct{ name, text string }{{"key", key}, {"value", string(tags[key])}} {
-			if r, found := notInTags(part.text); found {
-				errs = append(errs, Invalid(path.Key(key), "the %s has the character %s. AWS allows letters, digits, spaces and + - = . _ : / @",
-					part.name, strconv.QuoteRune(r)))
+			for _, r := range part.text { // Letters, digits and spaces may be of any script.
+				if !unicode.In(r, unicode.L, unicode.N, unicode.Z) && !strings.ContainsRune(tagSymbols, r) {
+					errs = append(errs, Invalid(path.Key(key), "the %s has the character %s. AWS allows letters, digits, spaces and + - = . _ : / @", part.name, strconv.QuoteRune(r)))
+					break
+				}
 			}
 		}
 	}
 	return errs
-}
-
-func hasReservedPrefix(key string) bool {
-	return len(key) >= len(reservedTag) && strings.EqualFold(key[:len(reservedTag)], reservedTag)
-}
-
-// notInTags finds the first character that tags cannot have. Letters, digits and spaces may be of any script.
-func notInTags(text string) (rune, bool) {
-	for _, r := range text {
-		if !unicode.In(r, unicode.L, unicode.N, unicode.Z) && !strings.ContainsRune(tagSymbols, r) {
-			return r, true
-		}
-	}
-	return 0, false
 }
 
 // RepairEndpoint corrects a stored endpoint. CAPT v0.3 wrote the whole URL, including https://, as the host, which clients cannot connect

@@ -4,6 +4,7 @@
 package validation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -44,22 +45,16 @@ func validateApplyReference(ctx context.Context, reader Reader, owner Owner, ref
 
 // validateReferredApply checks that an owner may have the WorkspaceTemplateApply that it refers to. It warns if that does not exist, unless
 // the reference has the name of the naming scheme, which CAPT gives to a new one.
-func validateReferredApply(ctx context.Context, reader Reader, owner Owner, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation, path *field.Path) (Findings, error) {
-	var findings Findings
-	if !ref.IsDefined() {
-		return findings, nil
-	}
-	path = path.Child("name")
+func validateReferredApply(ctx context.Context, reader Reader, owner Owner, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation, path *field.Path) (findings Findings, err error) {
 	exists, reason, err := unavailable(ctx, reader, owner, ref.Name, want, removeReference)
-	switch {
+	switch path = path.Child("name"); {
 	case err != nil:
-		return findings, err
 	case reason != "":
 		findings.Refuse(Forbidden(path, "%s", reason))
 	case !exists && ref.Name != want.SchemeName:
 		findings.Warn(path, "WorkspaceTemplateApply %s does not exist and will be created. To adopt an existing one, correct the name", ref.Name)
 	}
-	return findings, nil
+	return findings, err
 }
 
 // unavailable reports whether a WorkspaceTemplateApply exists, and why an owner cannot have it: it has another owner, or it does not match.
@@ -94,28 +89,24 @@ func unavailable(ctx context.Context, reader Reader, owner Owner, name string, w
 // such a request, so that the API server responds with AlreadyExists: a restarted clusterctl move continues only after this error.
 func existsAlready(owner Owner, referrers []Owner, controller types.UID) bool {
 	return slices.ContainsFunc(referrers, func(referrer Owner) bool {
-		return referrer.GetUID() == controller && claim.ReferenceTo(referrer).Kind == claim.ReferenceTo(owner).Kind && referrer.GetName() == owner.GetName()
+		return referrer.GetUID() == controller && claim.ReferenceTo(referrer) == claim.ReferenceTo(owner)
 	})
 }
 
 // expectationOf returns what an owner expects of its WorkspaceTemplateApply, as its controller computes it. cluster is empty while the
 // Cluster is unknown.
 func expectationOf(owner Owner, cluster string) claim.Expectation {
-	switch owner := owner.(type) {
-	case *infrav1.CAPTCluster:
-		return legacy.ExpectationOfCAPTCluster(owner, cluster)
-	case *controlplanev1.CAPTControlPlane:
-		return legacy.ExpectationOfControlPlane(owner, cluster)
+	if controlPlane, ok := owner.(*controlplanev1.CAPTControlPlane); ok {
+		return legacy.ExpectationOfControlPlane(controlPlane, cluster)
 	}
-	return claim.Expectation{Variables: map[string]string{naming.ClusterVariable: cluster}}
+	return legacy.ExpectationOfCAPTCluster(owner.(*infrav1.CAPTCluster), cluster)
 }
 
 // otherOwners returns the kinds and names of the referrers other than the owner, sorted: webhooks recognize an error that existed before an
 // update by its text, so the text must not depend on the order of the list.
-func otherOwners(owner Owner, referrers []Owner) []string {
-	var others []string
+func otherOwners(owner Owner, referrers []Owner) (others []string) {
 	for _, other := range referrers {
-		if claim.ReferenceTo(other).Kind != claim.ReferenceTo(owner).Kind || other.GetName() != owner.GetName() {
+		if claim.ReferenceTo(other) != claim.ReferenceTo(owner) {
 			others = append(others, claim.ReferenceTo(other).Kind+" "+other.GetName())
 		}
 	}
@@ -124,10 +115,9 @@ func otherOwners(owner Owner, referrers []Owner) []string {
 }
 
 // validateApplyReferences checks every reference of a control plane to a WorkspaceTemplateApply.
-func validateApplyReferences(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane) (Findings, error) {
+func validateApplyReferences(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane) (findings Findings, err error) {
 	spec := &controlPlane.Spec
-	findings, err := validateApplyReference(ctx, reader, controlPlane, spec.WorkspaceTemplateApplyRef, field.NewPath("spec", "workspaceTemplateApplyRef"))
-	if err != nil || len(spec.FargateProfiles) == 0 {
+	if err := findings.include(validateApplyReference(ctx, reader, controlPlane, spec.WorkspaceTemplateApplyRef, field.NewPath("spec", "workspaceTemplateApplyRef"))); err != nil || len(spec.FargateProfiles) == 0 {
 		return findings, err
 	}
 	cluster, err := clusterName(ctx, reader, controlPlane)
@@ -136,11 +126,10 @@ func validateApplyReferences(ctx context.Context, reader Reader, controlPlane *c
 	}
 	findings.Refuse(validateDistinctApplies(controlPlane, cluster)...)
 	for i := range spec.FargateProfiles {
-		found, err := validateApplyOfProfile(ctx, reader, controlPlane, &spec.FargateProfiles[i], cluster, field.NewPath("spec", "fargateProfiles").Index(i))
-		if err != nil {
+		path := field.NewPath("spec", "fargateProfiles").Index(i)
+		if err := findings.include(validateApplyOfProfile(ctx, reader, controlPlane, &spec.FargateProfiles[i], cluster, path)); err != nil {
 			return findings, err
 		}
-		findings.Add(found)
 	}
 	return findings, nil
 }
@@ -148,35 +137,34 @@ func validateApplyReferences(ctx context.Context, reader Reader, controlPlane *c
 // validateApplyOfProfile checks that a Fargate profile may have its WorkspaceTemplateApply. Without a reference, the naming scheme
 // determines its name, once the name of the Cluster is known. Then a conflict is only a warning, because the user can delete the
 // WorkspaceTemplateApply.
-func validateApplyOfProfile(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster string, path *field.Path) (Findings, error) {
-	want := claim.ExpectationOfFargateProfile(cluster, profile)
-	if profile.WorkspaceTemplateApplyRef.IsDefined() || want.SchemeName == "" {
+func validateApplyOfProfile(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster string, path *field.Path) (findings Findings, err error) {
+	want, ref := claim.ExpectationOfFargateProfile(cluster, profile), profile.WorkspaceTemplateApplyRef
+	switch {
+	case ref.IsDefined():
 		path = path.Child("workspaceTemplateApplyRef")
-		findings, err := validateReferredApply(ctx, reader, controlPlane, profile.WorkspaceTemplateApplyRef, want, path)
-		if err == nil {
-			err = validateAddedReference(ctx, reader, controlPlane, profile.WorkspaceTemplateApplyRef, want, path, &findings)
+		err = cmp.Or(
+			findings.include(validateReferredApply(ctx, reader, controlPlane, ref, want, path)),
+			findings.include(validateAddedReference(ctx, reader, controlPlane, ref, want, path)))
+	case want.SchemeName != "":
+		var reason string
+		if _, reason, err = unavailable(ctx, reader, controlPlane, want.SchemeName, want, setReference); reason != "" {
+			findings.Warn(path, "nothing is created for this profile: %s", reason)
 		}
-		return findings, err
-	}
-	var findings Findings
-	_, reason, err := unavailable(ctx, reader, controlPlane, want.SchemeName, want, setReference)
-	if reason != "" {
-		findings.Warn(path, "nothing is created for this profile: %s", reason)
 	}
 	return findings, err
 }
 
 // validateAddedReference rejects a reference that is added to a Fargate profile which already has a WorkspaceTemplateApply of another name.
 // With the reference, CAPT would create the profile a second time, so it would stop writing; and a reference cannot be removed again.
-func validateAddedReference(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation, path *field.Path, findings *Findings) error {
-	if !ref.IsDefined() || want.SchemeName == "" || ref.Name == want.SchemeName {
-		return nil
+func validateAddedReference(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane, ref infrav1.WorkspaceTemplateApplyReference, want claim.Expectation, path *field.Path) (findings Findings, err error) {
+	if want.SchemeName == "" || ref.Name == want.SchemeName {
+		return findings, nil
 	}
 	existing, err := reader.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: want.SchemeName})
-	if err == nil && existing != nil && metav1.IsControlledBy(existing, controlPlane) && want.IdentityDifference(existing) == "" {
+	if existing != nil && metav1.IsControlledBy(existing, controlPlane) && want.IdentityDifference(existing) == "" {
 		findings.Refuse(Forbidden(path, "the profile already has WorkspaceTemplateApply %s. Remove the reference, or remove the profile, wait for the deletion, and add it again", existing.Name))
 	}
-	return err
+	return findings, err
 }
 
 // validateDistinctApplies checks that a control plane and its Fargate profiles do not share a WorkspaceTemplateApply. For a profile without

@@ -10,10 +10,10 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	"github.com/capt-provider/capt/api/identity"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
@@ -22,7 +22,7 @@ import (
 
 // RestoreFields restores the fields of an object that an update omits: its identity, and fields of spec that CAPT wrote.
 func RestoreFields(old, object metav1.Object) {
-	identity.Keep(old, object)
+	keepIdentity(old, object)
 	switch object := object.(type) {
 	case *controlplanev1.CAPTControlPlane:
 		keepControlPlane(old.(*controlplanev1.CAPTControlPlane), object)
@@ -162,4 +162,73 @@ func writtenByMigration(managed []metav1.ManagedFieldsEntry, path ...any) bool {
 		fields := fieldpath.NewSet()
 		return fields.FromJSON(entry.FieldsV1.GetRawReader()) == nil && fields.Has(field)
 	})
+}
+
+// IdentityField is a field that determines which cloud resources an object has, or what is applied to them. Admission, the policy capt-written-once and
+// its tests use these fields. The records in status are not among them: users cannot write status, and conversion takes no status from annotations
+// (webhooks/conversion/preserve).
+type IdentityField struct {
+	// Path of the field.
+	Path *field.Path
+	// Value points to the field; empty means absent.
+	Value *string
+	// Assigned is true if only CAPT may set the field, to any value; users may remove it. The other fields can be set once, by anyone who can write
+	// the object. Only captctl migrate may remove them, to roll back an adoption.
+	Assigned bool
+}
+
+// IdentityOf returns the fields of an object. The fields of a Fargate profile exist as long as the profile does.
+func IdentityOf(object metav1.Object) []IdentityField {
+	spec := field.NewPath("spec")
+	reference := func(path *field.Path, ref *infrav1.WorkspaceTemplateApplyReference) IdentityField {
+		return IdentityField{Path: path.Child("workspaceTemplateApplyRef", "name"), Value: &ref.Name}
+	}
+	switch o := object.(type) {
+	case *infrav1.CAPTCluster:
+		return []IdentityField{reference(spec, &o.Spec.WorkspaceTemplateApplyRef)}
+	case *controlplanev1.CAPTControlPlane:
+		fields := []IdentityField{reference(spec, &o.Spec.WorkspaceTemplateApplyRef)}
+		for i := range o.Spec.FargateProfiles {
+			profile := &o.Spec.FargateProfiles[i]
+			fields = append(fields, reference(spec.Child("fargateProfiles").Key(profile.Name), &profile.WorkspaceTemplateApplyRef))
+		}
+		return fields
+	case *infrav1.WorkspaceTemplateApply:
+		return []IdentityField{
+			{Path: spec.Child("workspaceName"), Value: &o.Spec.WorkspaceName},
+			{Path: spec.Child("templateRevision"), Value: &o.Spec.TemplateRevision, Assigned: true},
+		}
+	}
+	return nil
+}
+
+// keepIdentity restores the fields that an update omits, for example when a manifest without them replaces the object. A field that CAPT assigns may be
+// removed.
+func keepIdentity(old, object metav1.Object) {
+	before := byPath(old)
+	for _, f := range IdentityOf(object) {
+		if *f.Value == "" && !f.Assigned {
+			*f.Value = before[f.Path.String()]
+		}
+	}
+}
+
+// AssignedFields returns the fields that only CAPT may assign, and that an update sets to another value. The old object of a new one is empty.
+func AssignedFields(old, object metav1.Object) []IdentityField {
+	before := byPath(old)
+	var found []IdentityField
+	for _, f := range IdentityOf(object) {
+		if f.Assigned && *f.Value != "" && *f.Value != before[f.Path.String()] {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+func byPath(object metav1.Object) map[string]string {
+	values := map[string]string{}
+	for _, f := range IdentityOf(object) {
+		values[f.Path.String()] = *f.Value
+	}
+	return values
 }

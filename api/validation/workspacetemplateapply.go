@@ -53,13 +53,15 @@ func ValidateNewWorkspaceName(ctx context.Context, reader Reader, apply *infrav1
 }
 
 // ValidateWorkspaceTemplateApply checks a WorkspaceTemplateApply, on creation and on update.
-func ValidateWorkspaceTemplateApply(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply) (Findings, error) {
+func ValidateWorkspaceTemplateApply(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply) (findings Findings, err error) {
 	spec := field.NewPath("spec")
 	variables := spec.Child("variables")
-	findings := Findings{Errors: validateAppliedVariableNames(apply.Spec.Variables, variables)}
+	findings.Refuse(validateAppliedVariableNames(apply.Spec.Variables, variables)...)
 	findings.Add(validateNamespaces(apply, spec))
-	findings.Refuse(validateWorkspaceName(apply, spec)...)
-
+	if name := apply.Spec.WorkspaceName; name != "" && len(utilvalidation.IsDNS1123Subdomain(name)) > 0 {
+		findings.Refuse(field.Invalid(spec.Child("workspaceName"), name,
+			`is not a valid Workspace name (RFC 1123). Use lower-case letters, digits, "-" and ".", and begin and end with a letter or digit`))
+	}
 	template, found, err := TemplateReference(ctx, reader, apply.Spec.TemplateRef, apply.Namespace, spec.Child("templateRef"))
 	if err != nil {
 		return findings, err
@@ -72,17 +74,11 @@ func ValidateWorkspaceTemplateApply(ctx context.Context, reader Reader, apply *i
 			findings.Add(checkPlaceholders(template, apply.Spec.Variables, variables))
 		}
 	}
-	if err := warnOfRetainConflict(ctx, reader, apply, spec, &findings); err != nil {
-		return findings, err
-	}
-	for _, rule := range []func(context.Context, Reader, *infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplate) (field.ErrorList, error){validateClaim, validateDependencies} {
-		errs, err := rule(ctx, reader, apply, template)
-		if err != nil {
-			return findings, err
-		}
-		findings.Refuse(errs...)
-	}
-	return findings, nil
+	err = cmp.Or(
+		findings.include(warnOfRetainConflict(ctx, reader, apply, spec)),
+		findings.include(validateClaim(ctx, reader, apply, template)),
+		findings.include(validateDependencies(ctx, reader, apply, template)))
+	return findings, err
 }
 
 // validateWorkspaceTemplateApplyUpdate checks what an update of a WorkspaceTemplateApply changes.
@@ -147,16 +143,6 @@ func validateNamespaces(apply *infrav1.WorkspaceTemplateApply, spec *field.Path)
 	return findings
 }
 
-// validateWorkspaceName checks that spec.workspaceName, if it is set, is a valid object name.
-func validateWorkspaceName(apply *infrav1.WorkspaceTemplateApply, spec *field.Path) field.ErrorList {
-	name := apply.Spec.WorkspaceName
-	if name == "" || len(utilvalidation.IsDNS1123Subdomain(name)) == 0 {
-		return nil
-	}
-	return field.ErrorList{field.Invalid(spec.Child("workspaceName"), name,
-		`is not a valid Workspace name (RFC 1123). Use lower-case letters, digits, "-" and ".", and begin and end with a letter or digit`)}
-}
-
 // RecordedWorkspace returns the name of the Workspace that status records, or that CAPT v0.3 created without recording it; empty when
 // there is none.
 func RecordedWorkspace(apply *infrav1.WorkspaceTemplateApply) string {
@@ -165,36 +151,37 @@ func RecordedWorkspace(apply *infrav1.WorkspaceTemplateApply) string {
 
 // validateClaim checks that no other WorkspaceTemplateApply has the same Workspace: in the namespace, and for cluster-scoped Workspaces in
 // all namespaces. Errors do not name an object of another namespace, which the user may not be allowed to read.
-func validateClaim(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
+func validateClaim(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (findings Findings, err error) {
 	name := WorkspaceName(apply, template)
 	if name == "" {
-		return nil, nil
+		return findings, nil
 	}
 	claimants, err := claimantsOf(ctx, reader, apply, name)
 	if err != nil {
-		return nil, err
+		return findings, err
 	}
 	path := field.NewPath("spec", "workspaceName")
 	for i := range claimants {
 		if other := &claimants[i]; other.Namespace == apply.Namespace && other.Name != apply.Name {
-			return field.ErrorList{field.Invalid(path, name, claimConflict(apply, other, name))}, nil
+			findings.Refuse(field.Invalid(path, name, claimConflict(apply, other, name)))
+			return findings, nil
 		}
 	}
 	if scope, known := scopeOf(apply, template); !known || scope != terraform.ScopeCluster {
-		return nil, nil
+		return findings, nil
 	}
 	for i := range claimants {
 		if claimants[i].Namespace == apply.Namespace {
 			continue
 		}
 		if clusterWide, err := hasClusterScope(ctx, reader, &claimants[i]); err != nil {
-			return nil, err
+			return findings, err
 		} else if clusterWide {
-			return field.ErrorList{field.Invalid(path, name,
-				"a WorkspaceTemplateApply of another namespace owns this cluster-scoped Workspace. Choose another name")}, nil
+			findings.Refuse(field.Invalid(path, name, "a WorkspaceTemplateApply of another namespace owns this cluster-scoped Workspace. Choose another name"))
+			return findings, nil
 		}
 	}
-	return nil, nil
+	return findings, nil
 }
 
 // claimantsOf lists the WorkspaceTemplateApplies whose Workspace has a given name, sorted by name: webhooks recognize an error that existed
@@ -266,27 +253,27 @@ const maxWaiters = 500
 
 // validateDependencies checks spec.waitForWorkspaces: a WorkspaceTemplateApply must not depend on itself, neither directly nor through
 // others.
-func validateDependencies(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
+func validateDependencies(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (findings Findings, err error) {
 	path := dependenciesPath()
 	name := WorkspaceName(apply, template)
 	if name == "" && apply.Name != "" {
 		name = naming.Workspace(terraform.ScopeNamespaced, naming.KeyOf(apply)) // The template is unknown: most templates are namespaced.
 	}
 	if name == "" || len(apply.Spec.WaitForWorkspaces) == 0 {
-		return nil, nil
+		return findings, nil
 	}
-	var errs field.ErrorList
 	for i, dependency := range apply.Spec.WaitForWorkspaces {
 		if dependency.Name == name && apply.DependencyKey(dependency).Namespace == apply.Namespace {
-			errs = append(errs, Invalid(path.Index(i), "Workspace %s cannot depend on itself. Remove it from the list", name))
+			findings.Refuse(Invalid(path.Index(i), "Workspace %s cannot depend on itself. Remove it from the list", name))
 		}
 	}
 	cycle, err := cycleThrough(ctx, reader, apply, name)
 	if err != nil || cycle == nil {
-		return errs, err
+		return findings, err
 	}
 	names := graph.Path(cycle, graph.Name(apply.Namespace, func(key graph.Key) string { return key.Name }))
-	return append(errs, Invalid(cycle[0].Field, "WorkspaceTemplateApplies cannot depend on each other: %s. Remove one of these dependencies", names)), nil
+	findings.Refuse(Invalid(cycle[0].Field, "WorkspaceTemplateApplies cannot depend on each other: %s. Remove one of these dependencies", names))
+	return findings, nil
 }
 
 func dependenciesPath() *field.Path { return field.NewPath("spec", "waitForWorkspaces") }
@@ -374,22 +361,22 @@ func RetainConflict(apply *infrav1.WorkspaceTemplateApply, others []infrav1.Work
 }
 
 // warnOfRetainConflict warns of a deletion policy that would block the deletion of the object.
-func warnOfRetainConflict(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply, spec *field.Path, findings *Findings) error {
+func warnOfRetainConflict(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply, spec *field.Path) (findings Findings, err error) {
 	if apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain {
-		return nil
+		return findings, nil
 	}
 	var others []infrav1.WorkspaceTemplateApply
 	for _, dependency := range apply.Spec.WaitForWorkspaces {
 		claimants, err := reader.ClaimantsOf(ctx, dependency.Name)
 		if err != nil {
-			return err
+			return findings, err
 		}
 		others = append(others, claimants...)
 	}
 	if conflict := RetainConflict(apply, others); conflict != "" {
 		findings.Warn(spec.Child("deletionPolicy"), "the deletion will be blocked: %s", conflict)
 	}
-	return nil
+	return findings, nil
 }
 
 // destroyedDependencies returns the WorkspaceTemplateApplies of the namespace that a given one waits for and whose deletion destroys their

@@ -21,10 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	"github.com/capt-provider/capt/api/identity"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
 )
 
 // webhooks decodes the webhooks of a kind of configuration, and returns them by the kind of object for which they are called.
@@ -219,7 +219,7 @@ func TestPolicyOfIdentityHasTheFieldsOfTheList(t *testing.T) {
 	controlPlane := &controlplanev1.CAPTControlPlane{}
 	controlPlane.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "a"}}
 	for _, object := range []client.Object{&infrav1.CAPTCluster{}, &infrav1.WorkspaceTemplateApply{}, controlPlane} {
-		for _, f := range identity.Of(object) {
+		for _, f := range validation.IdentityOf(object) {
 			path := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(f.Path.String(), "spec."), ".name"), "fargateProfiles[a].", "was.")
 			assert.Contains(t, text, path, "%T", object)
 		}

@@ -174,8 +174,7 @@ func TestTheSampleForAWSIsAppliedByTerraform(t *testing.T) {
 			assert.Equal(t, name, outputs["cluster_name"])
 			for i := range controlPlane.Spec.FargateProfiles {
 				profile := &controlPlane.Spec.FargateProfiles[i]
-				intent, err := desired.FargateIntent(controlPlane, profile, desired.FargateInputs{Cluster: name, EKSName: name, Region: "eu-central-1", VPCSecret: "demo-vpc-connection"})
-				require.NoError(t, err)
+				intent := desired.FargateIntent(controlPlane, profile, desired.EKSCluster{Name: name, EKSName: name, Region: "eu-central-1", VPCSecretName: "demo-vpc-connection"})
 				a.open(profile.WorkspaceTemplateRef.Name, intent.Variables).apply()
 			}
 			require.NoError(t, eks.terraform.Destroy(t.Context(), eks.options))

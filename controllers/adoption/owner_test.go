@@ -48,13 +48,13 @@ func TestAnUnadoptedOneIsNeitherWrittenNorReleased(t *testing.T) {
 		return f
 	}
 	facts := observed()
-	assert.Nil(t, facts.Apply)
+	assert.Nil(t, facts.Live)
 	assert.True(t, facts.NeedsDecision())
 	assert.Contains(t, facts.Decision().Message, "WorkspaceTemplateApply demo-vpc has Workspace demo-vpc, which was created by CAPT v0.3")
 	assert.Contains(t, facts.DeletingCondition("Deleting", "").Message, "captctl migrate")
 
 	apply.Spec.WorkspaceName = "demo-vpc"
-	assert.NotNil(t, observed().Apply, "it was adopted")
+	assert.NotNil(t, observed().Live, "it was adopted")
 }
 
 // What awaits adoption keeps its status, and nothing is created for it.

@@ -60,8 +60,8 @@ func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCl
 	spec, want := &captCluster.Spec, claim.ExpectationOfCAPTCluster(captCluster, f.ClusterName(captCluster))
 	f.Apply, err = r.Reader(f.GateDecision, f.Cluster != nil && f.Paused == "").Observe(ctx, captCluster, spec.WorkspaceTemplateApplyRef, want)
 	f.Template = r.ObserveTemplate(ctx, captCluster, spec.VPC.Template.Ref, validation.VPCFields(&spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
-	if f.Apply.Apply != nil && f.Apply.Apply.Status.StartedTime != nil {
-		f.Running = r.State.Elapsed(client.ObjectKeyFromObject(captCluster), "vpc", f.Apply.Apply.Status.StartedTime.Time, 0)
+	if f.Apply.Live != nil && f.Apply.Live.Status.StartedTime != nil {
+		f.Running = r.State.Elapsed(client.ObjectKeyFromObject(captCluster), "vpc", f.Apply.Live.Status.StartedTime.Time, 0)
 	}
 	return err
 }

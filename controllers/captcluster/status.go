@@ -76,7 +76,7 @@ func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) engine.
 		return engine.True(infrav1.VPCReadyCondition, infrav1.ExistingVPCReason, "")
 	case p.Blocked != nil:
 		return *p.Blocked
-	case f.Paused != "" && f.Apply.Apply == nil:
+	case f.Paused != "" && f.Apply.Live == nil:
 		return engine.False(infrav1.VPCReadyCondition, clusterv1.PausedReason, engine.PausedMessage("created", f.Paused))
 	}
 	condition := p.Condition(infrav1.VPCReadyCondition, infrav1.VPCReadyReason)
@@ -103,10 +103,10 @@ func vpcID(captCluster *infrav1.CAPTCluster, f *Facts) string {
 	if !captCluster.Spec.VPC.Template.IsDefined() {
 		return captCluster.Spec.VPC.ExistingID
 	}
-	if f.Apply.Apply == nil {
+	if f.Apply.Live == nil {
 		return ""
 	}
-	return f.Apply.Apply.Status.Outputs[terraform.OutputVPCID]
+	return f.Apply.Live.Status.Outputs[terraform.OutputVPCID]
 }
 
 func vpcStatus(captCluster *infrav1.CAPTCluster, f *Facts) infrav1.VPCStatus {
@@ -129,10 +129,10 @@ func vpcEvents(before, after *infrav1.CAPTCluster) []engine.Event {
 
 // failureDomains reads the zones of the VPC from a list, or from a comma-separated string.
 func failureDomains(f *Facts) []clusterv1.FailureDomain {
-	if f.Apply.Apply == nil {
+	if f.Apply.Live == nil {
 		return nil
 	}
-	output := f.Apply.Apply.Status.Outputs[terraform.OutputAvailabilityZones]
+	output := f.Apply.Live.Status.Outputs[terraform.OutputAvailabilityZones]
 	var zones []string
 	if err := json.Unmarshal([]byte(output), &zones); err != nil && !strings.HasPrefix(output, "[") {
 		zones = strings.Split(output, ",")

@@ -33,7 +33,7 @@ import (
 )
 
 func withApply(options ...builder.Option) *Facts {
-	return &Facts{Observed: owner.Observed{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc", options...)}}}
+	return &Facts{Observed: owner.Observed{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Live: builder.WorkspaceTemplateApply("demo-vpc", options...)}}}
 }
 
 // report computes the status, as if the WorkspaceTemplateApply had been written, and returns the step.
@@ -43,7 +43,7 @@ func report(captCluster *infrav1.CAPTCluster, f *Facts) owner.Step {
 		panic(err)
 	}
 	p.Differs = false
-	api := builder.Only{Object: f.Apply.Apply}
+	api := builder.Only{Object: f.Apply.Live}
 	decision, err := (&adoption.Gate{Client: api, Uncached: api}).Check(context.Background(), captCluster)
 	if err != nil {
 		panic(err)

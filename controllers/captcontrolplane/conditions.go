@@ -59,7 +59,7 @@ func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Pl
 		kubeconfig:   kubeconfigReady(f, p),
 		fargate:      engine.True(controlplanev1.FargateProfileReadyCondition, controlplanev1.FargateProfileReadyReason, ""),
 		profiles:     p.Fargate.Report(f.Now),
-		notStarted:   f.Paused != "" && f.Apply.Apply == nil,
+		notStarted:   f.Paused != "" && f.Apply.Live == nil,
 	}
 	if len(c.profiles.Conditions) > 0 {
 		c.fargate = c.profiles.Conditions[0]
@@ -173,10 +173,10 @@ func (c *conditionSet) asCheck(condition *engine.Condition, detail string) healt
 
 // failureClass describes the class of Terraform's last failure; empty when there is none.
 func (f *Facts) failureClass() string {
-	if f.Apply.Apply == nil || f.Apply.Apply.Status.LastFailureClass == "" {
+	if f.Apply.Live == nil || f.Apply.Live.Status.LastFailureClass == "" {
 		return ""
 	}
-	return fmt.Sprintf(" (class %s)", f.Apply.Apply.Status.LastFailureClass)
+	return fmt.Sprintf(" (class %s)", f.Apply.Live.Status.LastFailureClass)
 }
 
 // inProgress reports whether Terraform is working on what the control plane waits for, or the infrastructure has not reported its state yet.
@@ -397,10 +397,10 @@ func (f *Facts) vpcStarted(controlPlane *controlplanev1.CAPTControlPlane) *metav
 
 // failingSince returns since when Terraform fails; nil while it does not. A repeated error does not change the condition.
 func (f *Facts) failingSince() *metav1.Time {
-	if f.Apply.Apply == nil {
+	if f.Apply.Live == nil {
 		return nil
 	}
-	synced := meta.FindStatusCondition(f.Apply.Apply.Status.Conditions, infrav1.SyncedCondition)
+	synced := meta.FindStatusCondition(f.Apply.Live.Status.Conditions, infrav1.SyncedCondition)
 	if synced == nil || synced.Status != metav1.ConditionFalse {
 		return nil
 	}
@@ -409,28 +409,28 @@ func (f *Facts) failingSince() *metav1.Time {
 
 // controlPlaneStarted returns when the WorkspaceTemplateApply of the control plane was started; nil before.
 func (f *Facts) controlPlaneStarted() *metav1.Time {
-	if f.Apply.Apply == nil {
+	if f.Apply.Live == nil {
 		return nil
 	}
-	return f.Apply.Apply.Status.StartedTime
+	return f.Apply.Live.Status.StartedTime
 }
 
 // secretMissingSince returns the time from which the timeout for Secrets counts: since when a Secret is missing, or since when Terraform is done and
 // the connection Secret, the endpoint and the kubeconfig should exist. It is nil for an initialized cluster, where missing ones are reported
 // immediately.
 func (f *Facts) secretMissingSince(controlPlane *controlplanev1.CAPTControlPlane) (since *metav1.Time) {
-	if f.Apply.Apply == nil || ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
+	if f.Apply.Live == nil || ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
 		return nil
 	}
 	if f.Apply.UpToDate() {
-		ready := &meta.FindStatusCondition(f.Apply.Apply.Status.Conditions, infrav1.ReadyCondition).LastTransitionTime
+		ready := &meta.FindStatusCondition(f.Apply.Live.Status.Conditions, infrav1.ReadyCondition).LastTransitionTime
 		if created := &controlPlane.CreationTimestamp; ready.Before(created) {
 			return created // The WorkspaceTemplateApply is older.
 		}
 		return ready
 	}
-	for i := range f.Apply.Apply.Status.MissingDependencies {
-		if missing := &f.Apply.Apply.Status.MissingDependencies[i]; missing.Kind == "Secret" && (since == nil || missing.Since.Before(since)) {
+	for i := range f.Apply.Live.Status.MissingDependencies {
+		if missing := &f.Apply.Live.Status.MissingDependencies[i]; missing.Kind == "Secret" && (since == nil || missing.Since.Before(since)) {
 			since = missing.Since
 		}
 	}
@@ -494,13 +494,13 @@ func failureGracePeriods() map[failure.Class]time.Duration {
 // timeUntilFailed returns the duration until a control plane that was never initialized is Failed because of the error that a condition
 // reports; false if that error does not make it Failed.
 func (f *Facts) timeUntilFailed(controlPlane *controlplanev1.CAPTControlPlane, condition *engine.Condition) (time.Duration, bool) {
-	if condition == nil || condition.Type != controlplanev1.WorkspaceReadyCondition || f.Apply.Apply == nil || f.Paused != "" ||
+	if condition == nil || condition.Type != controlplanev1.WorkspaceReadyCondition || f.Apply.Live == nil || f.Paused != "" ||
 		f.Running.Failing == notRunning || ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
 		return 0, false
 	}
 	switch condition.Reason {
 	case infrav1.ApplyFailedReason, infrav1.PlanFailedReason, infrav1.ProviderConfigFailedReason:
-		after, ok := failureGracePeriods()[failure.Class(f.Apply.Apply.Status.LastFailureClass)]
+		after, ok := failureGracePeriods()[failure.Class(f.Apply.Live.Status.LastFailureClass)]
 		return after - f.Running.Failing, ok
 	}
 	return 0, false

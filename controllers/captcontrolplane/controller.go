@@ -30,7 +30,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
-	graphreader "github.com/capt-provider/capt/controllers/graph"
+	"github.com/capt-provider/capt/controllers/graphreader"
 	"github.com/capt-provider/capt/controllers/health/probe"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"

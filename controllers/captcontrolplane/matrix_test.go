@@ -108,7 +108,7 @@ func lacks() []fact {
 			o.Infrastructure.Spec.Region = "us-east-1"
 			o.controlPlane.Spec.Region = "eu-west-1"
 		}},
-		{"version invalid", func(o *observation) { o.VersionError = assert.AnError }},
+		{"version invalid", func(o *observation) { o.controlPlane.Spec.Version = "latest" }},
 		{"the user must decide", func(o *observation) { o.Apply.Candidates = []claim.Candidate{{Name: "by-hand"}} }},
 		{"reference belongs to another owner", func(o *observation) { o.Apply.Conflict = "it belongs to CAPTControlPlane other" }},
 	}
@@ -126,8 +126,8 @@ func applies() []fact {
 		}
 	}
 	return []fact{
-		{"no WorkspaceTemplateApply", func(o *observation) { o.Apply.Apply = nil }},
-		{"refused by the API server", func(o *observation) { o.Apply.Apply, o.Apply.Refused = nil, assert.AnError }},
+		{"no WorkspaceTemplateApply", func(o *observation) { o.Apply.Live = nil }},
+		{"refused by the API server", func(o *observation) { o.Apply.Live, o.Apply.Refused = nil, assert.AnError }},
 		{"not seen by its controller", func(o *observation) { o.apply() }},
 		{"Terraform running", shows(infrav1.ProvisioningReason)},
 		{"Terraform running for long", late(infrav1.ProvisioningReason, Running{ControlPlane: 30 * time.Minute, Secret: notRunning})},
@@ -140,7 +140,7 @@ func applies() []fact {
 		{"create interrupted", shows(infrav1.CreateInterruptedReason)},
 		{"Workspace belongs to another owner", shows(infrav1.WorkspaceConflictReason)},
 		{"Workspace destroyed by another client", shows(infrav1.WorkspaceDeletingReason)},
-		{"recreated", func(o *observation) { shows(infrav1.ProvisioningReason)(o); o.Apply.Apply.Status.Applied = "" }},
+		{"recreated", func(o *observation) { shows(infrav1.ProvisioningReason)(o); o.Apply.Live.Status.Applied = "" }},
 		{"being deleted by another client", func(o *observation) { o.apply(builder.UpToDate(outputs()), builder.Deleting()) }},
 	}
 }

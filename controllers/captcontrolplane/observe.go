@@ -25,7 +25,7 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
-	graphreader "github.com/capt-provider/capt/controllers/graph"
+	"github.com/capt-provider/capt/controllers/graphreader"
 	"github.com/capt-provider/capt/controllers/health"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -45,7 +45,6 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	if r.Probes == nil {
 		f.EndpointProbe = controlplanev1.EndpointProbeDisabled
 	}
-	f.Version, f.VersionError = validation.ParseKubernetesVersion(controlPlane.Spec.Version)
 	if err := r.observeInfrastructure(ctx, f); err != nil {
 		return nil, err
 	}
@@ -112,8 +111,8 @@ func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlpl
 		return err
 	}
 	eksName := want.Variables[naming.ClusterVariable]
-	if f.Apply.Apply != nil {
-		eksName = f.Apply.Apply.Spec.Variables[naming.ClusterVariable]
+	if f.Apply.Live != nil {
+		eksName = f.Apply.Live.Spec.Variables[naming.ClusterVariable]
 	}
 	if err := r.fargate().ObserveOrphans(ctx, controlPlane, eksName, &f.Fargate); err != nil {
 		return err
@@ -136,7 +135,7 @@ func (r *Reconciler) fargate() fargate.Reader {
 
 // observeProfiles reads the Fargate profiles of spec, once the control plane has a Workspace.
 func (r *Reconciler) observeProfiles(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
-	apply := f.Apply.Apply
+	apply := f.Apply.Live
 	if !controlPlane.DeletionTimestamp.IsZero() || apply == nil || apply.Spec.WorkspaceName == "" {
 		return nil
 	}
@@ -175,11 +174,11 @@ func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlpl
 		}
 	}
 	if f.CreatesTokens {
-		if f.NameConflict, err = kubeconfigsecret.NameConflict(ctx, r.Client, f.Apply.Apply); err != nil {
+		if f.NameConflict, err = kubeconfigsecret.NameConflict(ctx, r.Client, f.Apply.Live); err != nil {
 			return err
 		}
 	}
-	if ref := f.Apply.Apply.Spec.WriteConnectionSecretToRef; ref != nil { // Terraform writes it.
+	if ref := f.Apply.Live.Spec.WriteConnectionSecretToRef; ref != nil { // Terraform writes it.
 		f.Connection, err = r.ReadSecret(ctx, controlPlane.Namespace, ref.Name)
 	}
 	return err
@@ -194,7 +193,7 @@ func (f *Facts) needsKubeconfig(controlPlane *controlplanev1.CAPTControlPlane) b
 		return true
 	}
 	probes := f.EndpointProbe != controlplanev1.EndpointProbeDisabled && ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false)
-	return f.Apply.Apply != nil && (f.CreatesTokens || probes)
+	return f.Apply.Live != nil && (f.CreatesTokens || probes)
 }
 
 // fieldManager is the field manager of everything this controller applies.
@@ -206,9 +205,6 @@ type Facts struct {
 	Now time.Time
 	// Infrastructure is the CAPTCluster of the Cluster; nil when it does not exist, or the Cluster uses another provider.
 	Infrastructure *infrav1.CAPTCluster
-	// Version is spec.version, parsed; VersionError is why it cannot be.
-	Version      validation.KubernetesVersion
-	VersionError error
 	// ProfileTemplates are the WorkspaceTemplates of the Fargate profiles.
 	ProfileTemplates []desired.TemplateFacts
 	// Fargate are the Fargate profiles.
@@ -241,9 +237,9 @@ type Facts struct {
 
 // graphWithWrites adds to Graph what this reconcile wrote, which the cache may not have yet, and returns it.
 func (f *Facts) graphWithWrites() *graph.Objects {
-	applies := []*infrav1.WorkspaceTemplateApply{f.Apply.Apply}
+	applies := []*infrav1.WorkspaceTemplateApply{f.Apply.Live}
 	for i := range f.Fargate.Profiles {
-		applies = append(applies, f.Fargate.Profiles[i].Apply.Apply)
+		applies = append(applies, f.Fargate.Profiles[i].Apply.Live)
 	}
 	for _, apply := range applies {
 		if apply != nil {
@@ -268,7 +264,7 @@ func (f *Facts) requeueWithin(after time.Duration) {
 
 // vpcReplaced returns the condition that is True while Terraform reports another VPC than the one that the control plane was created in.
 func (f *Facts) vpcReplaced() engine.Condition {
-	if f.Infrastructure == nil || f.Apply.Apply == nil {
+	if f.Infrastructure == nil || f.Apply.Live == nil {
 		return engine.False(infrav1.VPCReplacedCondition, infrav1.VPCNotReplacedReason, "")
 	}
 	return owner.VPCReplaced(f.Infrastructure)
@@ -287,17 +283,17 @@ func (f *Facts) infrastructureUnreported() bool {
 // outputs of Terraform.
 func (f *Facts) outputs() kubeconfigsecret.Outputs {
 	outputs := kubeconfigsecret.Outputs{Connection: f.Connection}
-	if f.Apply.Apply != nil {
-		outputs.Published = f.Apply.Apply.Status.Outputs
+	if f.Apply.Live != nil {
+		outputs.Published = f.Apply.Live.Status.Outputs
 	}
 	return outputs
 }
 
 // runningVersion is the version that EKS runs according to Terraform or, without that output, the requested one.
-func (f *Facts) runningVersion() string {
+func (f *Facts) runningVersion(requested validation.KubernetesVersion) string {
 	reported, err := validation.ParseKubernetesVersion(f.outputs().Output(terraform.OutputClusterVersion))
-	if err == nil && reported.EKS != f.Version.EKS {
+	if err == nil && reported.EKS != requested.EKS {
 		return reported.Semantic
 	}
-	return f.Version.Semantic
+	return requested.Semantic
 }

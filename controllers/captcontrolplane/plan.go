@@ -73,7 +73,7 @@ func ownerOf(controlPlane *controlplanev1.CAPTControlPlane) owner.Owner {
 func (f *Facts) kubeconfigPlan(controlPlane *controlplanev1.CAPTControlPlane, ready bool) kubeconfigsecret.Plan {
 	p := kubeconfigsecret.Plan{Paused: f.Paused != "", NameConflict: f.NameConflict, Now: f.Now}
 	switch {
-	case !controlPlane.DeletionTimestamp.IsZero() || f.Cluster == nil || f.Apply.Apply == nil:
+	case !controlPlane.DeletionTimestamp.IsZero() || f.Cluster == nil || f.Apply.Live == nil:
 		return p
 	case ready:
 		p.Mode = kubeconfigsecret.Publish
@@ -81,7 +81,7 @@ func (f *Facts) kubeconfigPlan(controlPlane *controlplanev1.CAPTControlPlane, re
 		p.Mode = kubeconfigsecret.RenewToken
 	}
 	p.Cluster = kubeconfigsecret.Cluster{
-		ControlPlane: controlPlane, Name: f.Cluster.Name, EKSName: f.Apply.Apply.Spec.Variables[naming.ClusterVariable],
+		ControlPlane: controlPlane, Name: f.Cluster.Name, EKSName: f.Apply.Live.Spec.Variables[naming.ClusterVariable],
 		Region: f.desired(controlPlane).EKSCluster().Region, Outputs: f.outputs(),
 	}
 	return p
@@ -89,10 +89,9 @@ func (f *Facts) kubeconfigPlan(controlPlane *controlplanev1.CAPTControlPlane, re
 
 // desired returns the control plane as package desired describes it.
 func (f *Facts) desired(controlPlane *controlplanev1.CAPTControlPlane) *desired.ControlPlane {
-	return &desired.ControlPlane{
-		ControlPlane: controlPlane, Cluster: f.Cluster, CAPTCluster: f.Infrastructure, Existing: f.Apply.Existing(), Template: &f.Template,
-		Version: f.Version, VersionError: f.VersionError,
-	}
+	c := desired.NewControlPlane(controlPlane, f.Cluster, f.Infrastructure)
+	c.Existing, c.Template = f.Apply.Existing(), &f.Template
+	return c
 }
 
 // reconcileControlPlane holds, provisions, destroys or releases the WorkspaceTemplateApply of the control plane.
@@ -157,7 +156,7 @@ func (r *Reconciler) reconcileProbes(_ context.Context, controlPlane *controlpla
 	default:
 		target := probe.Target{Kubeconfig: kubeconfig, Required: f.EndpointProbe == controlplanev1.EndpointProbeRequired, Last: controlPlane.Status.Health}
 		if p.Apply.Ready() && p.Apply.Blocked == nil {
-			target.Version = f.Version.EKS
+			target.Version = f.desired(controlPlane).Version.EKS
 		}
 		r.Probes.Track(key, target)
 		f.Probed = r.Probes.Results(key)

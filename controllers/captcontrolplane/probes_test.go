@@ -143,7 +143,7 @@ func TestChecksThatRepeatConditions(t *testing.T) {
 		})
 	}
 	o := onceReady(t).apply(failing)
-	o.Apply.Apply.Status.LastFailureClass = "Quota"
+	o.Apply.Live.Status.LastFailureClass = "Quota"
 	assert.Contains(t, health.Find(o.status().Health, health.Workspace).Message, "condition WorkspaceReady has the reason ApplyFailed (class Quota)")
 }
 

@@ -150,7 +150,7 @@ func TestOperations(t *testing.T) {
 	assert.Equal(t, controlplanev1.OperationCreation, operation(newObservation(t).apply(working)))
 	assert.Equal(t, controlplanev1.OperationUpdate, operation(onceReady(t).apply(working)))
 	o := onceReady(t).apply(working)
-	o.Apply.Apply.Status.Applied = ""
+	o.Apply.Live.Status.Applied = ""
 	assert.Equal(t, controlplanev1.OperationRecreation, operation(o))
 	assert.Nil(t, onceReady(t).apply(failing).status().Progress, "a failure without an operation")
 	assert.Nil(t, newObservation(t).with(func(f *Facts) { f.Cluster = nil }).status().Progress, "Pending")

@@ -311,10 +311,10 @@ func TestAnAdoptedControlPlaneStaysReadyUntilItIsObserved(t *testing.T) {
 	assert.Equal(t, *before, o.status(), "neither Degraded nor Provisioning, and nothing to write")
 
 	o.apply(builder.WithGeneration(2), builder.UpToDate(outputs()))
-	o.Apply.Apply.Generation = 3 // The owner has written it in between.
+	o.Apply.Live.Generation = 3 // The owner has written it in between.
 	assert.Equal(t, *before, o.status())
 
-	o.Apply.Apply.Status.ObservedGeneration = 3
+	o.Apply.Live.Status.ObservedGeneration = 3
 	after := o.status()
 	assert.Equal(t, controlplanev1.StateReady, after.State)
 	ready := meta.FindStatusCondition(after.Conditions, controlplanev1.ReadyCondition)
@@ -331,9 +331,9 @@ func TestProblemsAfterAnAdoptionAreReported(t *testing.T) {
 	}{
 		"Terraform failed": {adopted(t).apply(failing, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.Applied = metav1.ConditionTrue })),
 			"False ApplyFailed", controlplanev1.StateDegraded},
-		"the WorkspaceTemplateApply is gone":          {adopted(t).with(func(f *Facts) { f.Apply.Apply = nil }), "False Provisioning", controlplanev1.StateConfiguring},
+		"the WorkspaceTemplateApply is gone":          {adopted(t).with(func(f *Facts) { f.Apply.Live = nil }), "False Provisioning", controlplanev1.StateConfiguring},
 		"the WorkspaceTemplateApply is being deleted": {adopted(t).apply(asV03LeftIt(), builder.Deleting()), "False Deleting", controlplanev1.StateDegraded},
-		"the WorkspaceTemplateApply is another's":     {adopted(t).with(func(f *Facts) { f.Apply.Apply, f.Apply.Conflict = nil, "it is b's" }), "False ReferenceConflict", controlplanev1.StateDegraded},
+		"the WorkspaceTemplateApply is another's":     {adopted(t).with(func(f *Facts) { f.Apply.Live, f.Apply.Conflict = nil, "it is b's" }), "False ReferenceConflict", controlplanev1.StateDegraded},
 		"the API server refuses what is written":      {adopted(t).with(func(f *Facts) { f.Apply.Refused = assert.AnError }), "False WorkspaceTemplateApplyRefused", controlplanev1.StateDegraded},
 	} {
 		t.Run(name, func(t *testing.T) {

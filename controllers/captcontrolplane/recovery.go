@@ -37,10 +37,10 @@ import (
 func (r *Reconciler) observeHistory(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
 	strategy := controlPlane.Spec.Recovery
 	recreates := func(a controlplanev1.RecoveryAction) bool { return a.Type == controlplanev1.RecoveryRecreateWorkspace }
-	if !f.Recovers || strategy == nil || !slices.ContainsFunc(strategy.Actions, recreates) || failureOf(f.Apply.Apply).Class == "" {
+	if !f.Recovers || strategy == nil || !slices.ContainsFunc(strategy.Actions, recreates) || failureOf(f.Apply.Live).Class == "" {
 		return nil
 	}
-	f.History = &recovery.History{ControlPlane: controlPlane, Cluster: f.Cluster, CAPTCluster: f.Infrastructure, Apply: f.Apply.Apply, Origin: r.Gate.Origin}
+	f.History = &recovery.History{ControlPlane: controlPlane, Cluster: f.Cluster, CAPTCluster: f.Infrastructure, Apply: f.Apply.Live, Origin: r.Gate.Origin}
 	return r.completeHistory(ctx, f.History)
 }
 
@@ -91,14 +91,14 @@ func (f *Facts) failing(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) 
 	if p.Apply.Differs {
 		return recovery.Failure{} // A change is about to be written, and Terraform runs with it.
 	}
-	found, apply := failureOf(f.Apply.Apply), f.Apply.Apply
+	found, apply := failureOf(f.Apply.Live), f.Apply.Live
 	condition := p.Apply.Condition(controlplanev1.WorkspaceReadyCondition, controlplanev1.WorkspaceReadyReason)
 	if timeout := f.timeoutOf(controlPlane, &condition); found.Class == "" && timeout != nil && timeout.running >= timeout.limit &&
 		timeout.reason == controlplanev1.ControlPlaneTimeoutReason && apply != nil && apply.Status.WorkspaceRef != nil {
 		found = recovery.Failure{Class: failure.ClassTimeout, Workspace: apply.Status.WorkspaceRef.UID}
 	}
 	for i := 0; i < len(p.Fargate.Profiles) && found.Class == ""; i++ {
-		apply = p.Fargate.Profiles[i].Apply.Apply
+		apply = p.Fargate.Profiles[i].Apply.Live
 		found = failureOf(apply)
 		found.Profile = p.Fargate.Profiles[i].Name
 	}
@@ -161,10 +161,10 @@ func (r *Reconciler) reconcileRecovery(ctx context.Context, controlPlane *contro
 
 // runAction runs the recovery action of the plan, or returns why it is refused.
 func (r *Reconciler) runAction(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) (refused string, err error) {
-	d, target := &p.Recovery, f.Apply.Apply
+	d, target := &p.Recovery, f.Apply.Live
 	for i := range p.Fargate.Profiles {
 		if p.Fargate.Profiles[i].Name == d.Profile {
-			target = p.Fargate.Profiles[i].Apply.Apply
+			target = p.Fargate.Profiles[i].Apply.Live
 		}
 	}
 	ctrl.LoggerFrom(ctx).Info("Starting a recovery action", "action", d.Action.Type, "attempt", d.Attempt, "WorkspaceTemplateApply", klog.KObj(target))
@@ -215,7 +215,7 @@ func (r *Reconciler) recreateControlPlane(ctx context.Context, controlPlane *con
 		return "", err
 	}
 	current := h.Apply
-	if h.ControlPlane == nil || current == nil || h.Cluster == nil || h.ControlPlane.UID != controlPlane.UID || current.UID != f.Apply.Apply.UID {
+	if h.ControlPlane == nil || current == nil || h.Cluster == nil || h.ControlPlane.UID != controlPlane.UID || current.UID != f.Apply.Live.UID {
 		return "RecreateWorkspace is refused: the CAPTControlPlane, its Cluster or its WorkspaceTemplateApply was deleted or recreated. CAPT checks again", nil
 	}
 	if err := r.completeHistory(ctx, h); err != nil {
@@ -234,7 +234,7 @@ func (r *Reconciler) currentHistory(ctx context.Context, controlPlane *controlpl
 	h := &recovery.History{Origin: r.Gate.Origin}
 	var errs [4]error
 	h.ControlPlane, errs[0] = engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(controlPlane), &controlplanev1.CAPTControlPlane{})
-	h.Apply, errs[1] = engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(f.Apply.Apply), &infrav1.WorkspaceTemplateApply{})
+	h.Apply, errs[1] = engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(f.Apply.Live), &infrav1.WorkspaceTemplateApply{})
 	h.Cluster, errs[2] = engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(f.Cluster), &clusterv1.Cluster{})
 	if desired.HasCAPTCluster(f.Cluster) {
 		key := client.ObjectKey{Namespace: f.Cluster.Namespace, Name: f.Cluster.Spec.InfrastructureRef.Name}

@@ -34,7 +34,7 @@ func TestAControlPlaneInAVPCThatWasReplacedIsDegraded(t *testing.T) {
 	assert.Equal(t, "True VPCReplaced", o.summary()[infrav1.VPCReplacedCondition])
 
 	o.Infrastructure.Status.VPC.ReplacedBy = ""
-	o.Apply.Apply = onceReady(t).Apply.Apply
+	o.Apply.Live = onceReady(t).Apply.Live
 	assert.Equal(t, controlplanev1.StateReady, o.status().State)
 	assert.Equal(t, "False VPCNotReplaced", o.summary()[infrav1.VPCReplacedCondition])
 }
@@ -42,7 +42,7 @@ func TestAControlPlaneInAVPCThatWasReplacedIsDegraded(t *testing.T) {
 // Else a control plane that is created at the same time would get the VPC that no longer exists.
 func TestANewControlPlaneWaitsUntilTheOtherVPCIsRecorded(t *testing.T) {
 	o := newObservation(t)
-	o.Apply.Apply, o.Infrastructure.Status.VPC.ReplacedBy = nil, "vpc-2"
+	o.Apply.Live, o.Infrastructure.Status.VPC.ReplacedBy = nil, "vpc-2"
 	assert.NotEqual(t, owner.Provision, o.step())
 	summary := o.summary()
 	assert.Equal(t, "False WaitingForInfrastructure", summary[controlplanev1.DependenciesReadyCondition])

@@ -46,7 +46,10 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 
 	c := conditionsOf(controlPlane, f, p)
 	c.profiles.Set(controlPlane)
-	reportVersion(s, f, c)
+	if c.workspace.Status == metav1.ConditionTrue && c.dependencies.Status == metav1.ConditionTrue { // It is known after a complete apply.
+		s.Version = f.runningVersion(f.desired(controlPlane).Version)
+		s.Versions = []clusterv1.StatusVersion{{Version: s.Version}}
+	}
 	s.Health = c.health
 	if c.initialized {
 		s.Initialization.ControlPlaneInitialized = ptr.To(true)
@@ -78,14 +81,6 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 func reportDependencies(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, changed bool) {
 	if f.Graph != nil && f.Paused == "" && (changed || s.Phase != controlplanev1.PhaseCreating) {
 		s.Dependencies = f.graphWithWrites().Dependencies()
-	}
-}
-
-// reportVersion reports the version that EKS runs, which is known after a complete apply.
-func reportVersion(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, c conditionSet) {
-	if c.workspace.Status == metav1.ConditionTrue && c.dependencies.Status == metav1.ConditionTrue {
-		s.Version = f.runningVersion()
-		s.Versions = []clusterv1.StatusVersion{{Version: s.Version}}
 	}
 }
 
@@ -128,7 +123,7 @@ func summary(p *Plan) *controlplanev1.WorkspaceTemplateApplyStatus {
 	return &controlplanev1.WorkspaceTemplateApplyStatus{
 		WorkspaceTemplateApplySummary: *summary,
 		State:                         cmp.Or(p.Apply.ReadyReason(), infrav1.ProvisioningReason),
-		Outputs:                       p.Apply.Apply.Status.Outputs,
+		Outputs:                       p.Apply.Live.Status.Outputs,
 	}
 }
 
@@ -257,8 +252,8 @@ func observedProgress(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, c
 	if first != nil {
 		in.Message = first.Message
 	}
-	if f.Apply.Apply != nil {
-		in.Revision = f.Apply.Apply.Generation
+	if f.Apply.Live != nil {
+		in.Revision = f.Apply.Live.Generation
 	}
 	if initialized {
 		in.Operation, in.Failed = operationOf(s.State, first), !c.working

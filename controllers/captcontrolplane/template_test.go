@@ -24,7 +24,7 @@ import (
 // profile is a Fargate profile with its WorkspaceTemplateApply.
 func profile(name string, options ...builder.Option) fargate.Profile {
 	apply := builder.WorkspaceTemplateApply("demo-"+name+"-fargate-apply", options...)
-	return fargate.Profile{Name: name, Apply: owner.Facts{Apply: apply}, Existing: apply}
+	return fargate.Profile{Name: name, Apply: owner.Facts{Live: apply}, Existing: apply}
 }
 
 func of(profiles ...fargate.Profile) func(o *observation) {

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/retriable"
+	"github.com/capt-provider/capt/api/ssa"
 	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
@@ -162,7 +162,7 @@ func IsRefusal(err error) bool {
 // endsByItself recognizes refusals in a namespace that is being deleted, and of admission that does not know a new version of a
 // kind yet.
 func endsByItself(err error) bool {
-	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || retriable.IsUnknownOwnerVersion(err)
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || ssa.IsUnknownOwnerVersion(err)
 }
 
 // reportRefusal reports a refused write: in the condition Deleting of an object that is being deleted, otherwise in the summary

@@ -65,7 +65,7 @@ type Facts struct {
 func (f *Facts) ObsoleteApplies() []*infrav1.WorkspaceTemplateApply {
 	applies := make([]*infrav1.WorkspaceTemplateApply, len(f.Obsolete))
 	for i := range f.Obsolete {
-		applies[i] = f.Obsolete[i].Apply.Apply
+		applies[i] = f.Obsolete[i].Apply.Live
 	}
 	return applies
 }
@@ -73,13 +73,13 @@ func (f *Facts) ObsoleteApplies() []*infrav1.WorkspaceTemplateApply {
 // busy reports whether Terraform creates, changes or destroys a profile, or is about to. New profiles are created in the order of
 // spec, one after the other. A profile that cannot be destroyed, or waits for the user, does not delay others.
 func (f *Facts) busy() bool {
-	return slices.ContainsFunc(f.Obsolete, func(p Profile) bool { return isDestroying(p.Apply.Apply) }) ||
-		slices.ContainsFunc(f.Profiles, func(p Profile) bool { return isApplying(p.Apply.Apply) || isApplying(p.Existing) })
+	return slices.ContainsFunc(f.Obsolete, func(p Profile) bool { return isDestroying(p.Apply.Live) }) ||
+		slices.ContainsFunc(f.Profiles, func(p Profile) bool { return isApplying(p.Apply.Live) || isApplying(p.Existing) })
 }
 
 // isApplying reports whether Terraform creates or changes a profile, or is about to. It starts nothing while paused.
 func isApplying(apply *infrav1.WorkspaceTemplateApply) bool {
-	facts := owner.Facts{Apply: apply}
+	facts := owner.Facts{Live: apply}
 	return apply != nil && !facts.UpToDate() && facts.Working() && !conditions.IsTrue(apply, clusterv1.PausedCondition)
 }
 
@@ -142,7 +142,7 @@ func (r Reader) ObserveExisting(ctx context.Context, controlPlane *controlplanev
 		switch {
 		case !metav1.IsControlledBy(apply, controlPlane):
 		case deleted || !specHasProfileOf(controlPlane, apply):
-			f.Obsolete = append(f.Obsolete, Profile{Name: profileName(apply), Apply: owner.Facts{Apply: apply}})
+			f.Obsolete = append(f.Obsolete, Profile{Name: profileName(apply), Apply: owner.Facts{Live: apply}})
 		default:
 			existing[profileName(apply)] = apply
 		}
@@ -201,7 +201,7 @@ func (r Reader) ObserveOrphans(ctx context.Context, controlPlane *controlplanev1
 	for i := range controlPlane.Spec.FargateProfiles {
 		spec := &controlPlane.Spec.FargateProfiles[i]
 		want, ref := desired.ExpectationOfFargateProfile(controlPlane.Labels[clusterv1.ClusterNameLabel], eksName, spec)
-		known := slices.ContainsFunc(f.Obsolete, func(p Profile) bool { return p.Apply.Apply.Name == ref.Name })
+		known := slices.ContainsFunc(f.Obsolete, func(p Profile) bool { return p.Apply.Live.Name == ref.Name })
 		if known || ref.Name == "" {
 			continue
 		}
@@ -209,7 +209,7 @@ func (r Reader) ObserveOrphans(ctx context.Context, controlPlane *controlplanev1
 		if err != nil {
 			return fmt.Errorf("reading Fargate profile %s: %w", spec.Name, err)
 		}
-		if found := apply.Apply; found != nil && (spec.WorkspaceTemplateApplyRef.IsDefined() || found.Labels[naming.SerializeLabel] == naming.FargateProfilesGroup || metav1.IsControlledBy(found, controlPlane)) {
+		if found := apply.Live; found != nil && (spec.WorkspaceTemplateApplyRef.IsDefined() || found.Labels[naming.SerializeLabel] == naming.FargateProfilesGroup || metav1.IsControlledBy(found, controlPlane)) {
 			f.Obsolete = append(f.Obsolete, Profile{Name: spec.Name, Apply: apply})
 		}
 	}
@@ -218,14 +218,14 @@ func (r Reader) ObserveOrphans(ctx context.Context, controlPlane *controlplanev1
 }
 
 func byName(a, b Profile) int {
-	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Apply.Apply.Name, b.Apply.Apply.Name))
+	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Apply.Live.Name, b.Apply.Live.Name))
 }
 
 // confirmObsolete reads the control plane from the API server before a profile is deleted because spec does not have it. The caches of a new
 // leader may already have a profile that its predecessor created, and still have the spec from before the profile was added. No check is needed while the control plane is being deleted, which cannot
 // be reverted.
 func (r Reader) confirmObsolete(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
-	notDeleted := func(p Profile) bool { return p.Apply.Apply.DeletionTimestamp.IsZero() }
+	notDeleted := func(p Profile) bool { return p.Apply.Live.DeletionTimestamp.IsZero() }
 	if !controlPlane.DeletionTimestamp.IsZero() || !slices.ContainsFunc(f.Obsolete, notDeleted) {
 		return nil
 	}

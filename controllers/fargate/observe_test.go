@@ -258,7 +258,7 @@ func TestANewProfileWaitsForADeletionThatGoesOn(t *testing.T) {
 		"": true, infrav1.WaitingForWorkspaceDeletionReason: true, infrav1.QueuedReason: true,
 		infrav1.DeletingReason: false, infrav1.WaitingForDependentsReason: false, infrav1.DestroyFailedReason: false,
 	} {
-		leaving := deletingBecause(reason, "").Apply.Status
+		leaving := deletingBecause(reason, "").Live.Status
 		env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret(), owned("demo-old-fargate-apply", "old",
 			builder.WithFinalizers("terraform"), builder.Deleting(), builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status = leaving })))
 		env.act(env.plan(cluster()))

@@ -76,20 +76,18 @@ func (f *Facts) anyPending(controlPlane *controlplanev1.CAPTControlPlane) (bool,
 
 func (f *Facts) planProfile(controlPlane *controlplanev1.CAPTControlPlane, i int, in PlanInput) (PlannedProfile, error) {
 	profile, facts := &f.Profiles[i], f.Profiles[i].Apply
-	if f.Cluster == nil || in.Blocked && facts.Apply == nil { // The reference is not resolved, or does not count yet.
-		facts = owner.Facts{Apply: profile.Existing}
+	if f.Cluster == nil || in.Blocked && facts.Live == nil { // The reference is not resolved, or does not count yet.
+		facts = owner.Facts{Live: profile.Existing}
 	}
 	of := owner.PlanInput{Owner: ownerOf(controlPlane, profile.Name), Paused: in.Paused != ""}
 	if f.Cluster != nil && !in.Blocked && facts.Conflict == "" && facts.Block == nil {
 		wanted := desired.FargateProfile{
 			ControlPlane: controlPlane, Profile: &controlPlane.Spec.FargateProfiles[i], Cluster: f.Cluster.EKSCluster, Existing: facts.Existing(), Owned: profile.Existing,
 		}
-		if conflict := wanted.Elsewhere(); conflict != "" {
-			facts = owner.Facts{Conflict: conflict}
-		} else if want, err := wanted.Want(); err != nil {
-			return PlannedProfile{}, err
+		if conflict := wanted.Elsewhere(); conflict != nil {
+			facts = owner.Facts{Conflict: conflict.Message}
 		} else {
-			of.Want = want
+			of.Want = wanted.Want()
 		}
 	}
 	plan, err := facts.Plan(of)
@@ -107,10 +105,10 @@ func ownerOf(controlPlane *controlplanev1.CAPTControlPlane, profile string) owne
 // isPending reports whether a profile must be created or updated now. Profiles are created one after the other, so a profile that does not
 // exist is not pending while Terraform is busy with another one. A profile that is being deleted is recreated later.
 func (p *PlannedProfile) isPending(busy bool) bool {
-	if p.Apply.Apply == nil {
+	if p.Apply.Live == nil {
 		return !busy && p.Apply.Differs
 	}
-	return p.Apply.Differs && p.Apply.Apply.DeletionTimestamp.IsZero()
+	return p.Apply.Differs && p.Apply.Live.DeletionTimestamp.IsZero()
 }
 
 func (c *Cluster) missingConnectionKeys() string {
@@ -161,7 +159,7 @@ func (p *Plan) Act(ctx context.Context, c client.Client) error {
 
 // hold adds the finalizer before the first profile is created.
 func (p *Plan) hold(ctx context.Context, c client.Client) error {
-	exists := func(profile PlannedProfile) bool { return profile.Apply.Apply != nil || p.mayWrite(&profile) }
+	exists := func(profile PlannedProfile) bool { return profile.Apply.Live != nil || p.mayWrite(&profile) }
 	if !p.controlPlane.DeletionTimestamp.IsZero() || len(p.Obsolete) == 0 && !slices.ContainsFunc(p.Profiles, exists) {
 		return nil
 	}
@@ -171,8 +169,8 @@ func (p *Plan) hold(ctx context.Context, c client.Client) error {
 func (p *Plan) deleteObsolete(ctx context.Context, c client.Client) error {
 	var errs []error
 	for i := range p.Obsolete {
-		if apply := &p.Obsolete[i].Apply; apply.Apply.DeletionTimestamp.IsZero() {
-			errs = append(errs, owner.Delete(ctx, c, apply.Apply))
+		if apply := &p.Obsolete[i].Apply; apply.Live.DeletionTimestamp.IsZero() {
+			errs = append(errs, owner.Delete(ctx, c, apply.Live))
 		}
 	}
 	return errors.Join(errs...)

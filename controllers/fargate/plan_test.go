@@ -29,7 +29,7 @@ import (
 const applyName = "demo-monitoring-fargate-apply"
 
 func made(options ...builder.Option) owner.Facts {
-	return owner.Facts{Apply: builder.WorkspaceTemplateApply(applyName, options...)}
+	return owner.Facts{Live: builder.WorkspaceTemplateApply(applyName, options...)}
 }
 
 func shows(reason, message string) owner.Facts { return made(builder.NotUpToDate(reason, message)) }
@@ -91,14 +91,14 @@ func TestStateOfAProfile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := row.plan.stateOf(&PlannedProfile{Name: "monitoring", Apply: row.apply})
 			assert.Equal(t, row.stage, s.stage)
-			got := s.status("monitoring", row.apply.Apply)
+			got := s.status("monitoring", row.apply.Live)
 			assert.Equal(t, "monitoring", got.Name)
 			assert.Equal(t, row.stage, got.State)
 			assert.Equal(t, infrav1.ConditionStatus(row.stage == ready), got.Ready)
 			assert.Equal(t, row.reason, got.FailureReason)
 			assert.Equal(t, row.reason == "", got.FailureMessage == "")
 			assert.Contains(t, got.FailureMessage, row.message)
-			if row.apply.Apply != nil {
+			if row.apply.Live != nil {
 				assert.Equal(t, applyName, got.WorkspaceTemplateApplyName)
 			}
 		})

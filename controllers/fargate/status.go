@@ -63,10 +63,10 @@ func ConditionTypes() []string {
 
 func (p *Plan) forEach(visit func(name string, apply *infrav1.WorkspaceTemplateApply, s state)) {
 	for i := range p.Profiles {
-		visit(p.Profiles[i].Name, p.Profiles[i].Apply.Apply, p.stateOf(&p.Profiles[i]))
+		visit(p.Profiles[i].Name, p.Profiles[i].Apply.Live, p.stateOf(&p.Profiles[i]))
 	}
 	for i := range p.Obsolete {
-		visit(p.Obsolete[i].Name, p.Obsolete[i].Apply.Apply, p.deletionState(&p.Obsolete[i].Apply))
+		visit(p.Obsolete[i].Name, p.Obsolete[i].Apply.Live, p.deletionState(&p.Obsolete[i].Apply))
 	}
 }
 
@@ -227,9 +227,9 @@ func (p *Plan) stateOf(profile *PlannedProfile) state {
 		return state{failed, apply.Block.Message}
 	case apply.Conflict != "", apply.Refused != nil:
 		return state{failed, apply.Condition("", "").Message}
-	case apply.Apply != nil && !apply.Apply.DeletionTimestamp.IsZero():
+	case apply.Live != nil && !apply.Live.DeletionTimestamp.IsZero():
 		return p.deletionState(apply.Facts)
-	case (apply.Apply == nil || apply.Differs) && p.blocked() != nil:
+	case (apply.Live == nil || apply.Differs) && p.blocked() != nil:
 		return *p.blocked()
 	case apply.Working():
 		return state{stage: creating}
@@ -265,7 +265,7 @@ func failureState(apply *owner.Plan) state {
 
 // deletionState is the state of a profile that is being deleted, or is about to be.
 func (p *Plan) deletionState(facts *owner.Facts) state {
-	apply := facts.Apply
+	apply := facts.Live
 	if p.Paused != "" && apply.DeletionTimestamp.IsZero() {
 		return state{waiting, engine.PausedMessage("deleted", p.Paused)}
 	}

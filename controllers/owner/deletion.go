@@ -41,8 +41,8 @@ func (r *Reconciler) ObserveDeletion(ctx context.Context, f *Facts, owner engine
 	slices.SortFunc(f.Helpers, func(a, b infrav1.WorkspaceTemplateApply) int { return strings.Compare(a.Name, b.Name) })
 
 	own := profiles
-	if f.Apply != nil {
-		own = append(own, f.Apply)
+	if f.Live != nil {
+		own = append(own, f.Live)
 	}
 	var conflicts []string
 	for _, apply := range own {
@@ -56,7 +56,7 @@ func (r *Reconciler) ObserveDeletion(ctx context.Context, f *Facts, owner engine
 
 // nextToDelete returns the WorkspaceTemplateApplies to delete next.
 func (f *Facts) nextToDelete() []*infrav1.WorkspaceTemplateApply {
-	return desired.NextToDelete(f.Apply, f.Helpers)
+	return desired.NextToDelete(f.Live, f.Helpers)
 }
 
 // notYetDeleted returns those of nextToDelete whose deletion was not requested yet.
@@ -70,14 +70,14 @@ func (f *Facts) IsHeld() bool { return f.HeldBy != nil && len(f.nextToDelete()) 
 // OwnIsNext reports whether the owner's own WorkspaceTemplateApply is the next one to delete, see nextToDelete.
 func (f *Facts) OwnIsNext() bool {
 	next := f.nextToDelete()
-	return len(next) == 1 && next[0] == f.Apply
+	return len(next) == 1 && next[0] == f.Live
 }
 
 // waitingFor reports what each WorkspaceTemplateApply waits for that is being deleted, or is deleted next; nil without any.
 func (f *Facts) waitingFor() *desired.Blocked {
 	awaited := f.nextToDelete()
-	if f.Apply != nil && !f.Apply.DeletionTimestamp.IsZero() && !slices.Contains(awaited, f.Apply) {
-		awaited = append(awaited, f.Apply)
+	if f.Live != nil && !f.Live.DeletionTimestamp.IsZero() && !slices.Contains(awaited, f.Live) {
+		awaited = append(awaited, f.Live)
 	}
 	return desired.WaitingForDeletion(awaited)
 }

@@ -52,7 +52,7 @@ func TestOnlyWhatTheOwnerControlsIsAHelper(t *testing.T) {
 // Whatever waits for whatever, there is always a next one, and none is deleted before what waits for it.
 func TestHelpersAreDeletedInTheOrderOfTheirDependencies(t *testing.T) {
 	f := &Facts{
-		Apply: builder.WorkspaceTemplateApply("eks", builder.WithWorkspaceName("eks-w"), needs("role-w")),
+		Live: builder.WorkspaceTemplateApply("eks", builder.WithWorkspaceName("eks-w"), needs("role-w")),
 		Helpers: []infrav1.WorkspaceTemplateApply{
 			*builder.WorkspaceTemplateApply("kubeconfig", builder.WithWorkspaceName("kubeconfig-w"), needs("eks-w")),
 			*builder.WorkspaceTemplateApply("never-applied"),
@@ -70,7 +70,7 @@ func TestHelpersAreDeletedInTheOrderOfTheirDependencies(t *testing.T) {
 	f.Helpers = f.Helpers[2:]
 	assert.Equal(t, []string{"eks"}, names(f.nextToDelete()))
 	assert.True(t, f.OwnIsNext())
-	f.Apply = nil
+	f.Live = nil
 	assert.Equal(t, []string{"policy", "role"}, names(f.nextToDelete()), "their own dependencies order these")
 	f.Helpers = nil
 	assert.Empty(t, f.nextToDelete())
@@ -80,10 +80,10 @@ func TestHelpersAreDeletedInTheOrderOfTheirDependencies(t *testing.T) {
 // The garbage collector deletes all at once: each is reported that waits, with its cause.
 func TestEveryDeletionIsReported(t *testing.T) {
 	f := &Facts{
-		Apply:   builder.WorkspaceTemplateApply("eks", builder.Deleting()),
+		Live:    builder.WorkspaceTemplateApply("eks", builder.Deleting()),
 		Helpers: []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("kubeconfig", builder.Deleting())},
 	}
-	f.Apply.Status.Conditions = []metav1.Condition{{Type: "Deleting", Status: metav1.ConditionTrue, Reason: infrav1.DestroyFailedReason, Message: "DependencyViolation"}}
+	f.Live.Status.Conditions = []metav1.Condition{{Type: "Deleting", Status: metav1.ConditionTrue, Reason: infrav1.DestroyFailedReason, Message: "DependencyViolation"}}
 	assert.Equal(t, "waiting for WorkspaceTemplateApply kubeconfig to be deleted; waiting for WorkspaceTemplateApply eks: DependencyViolation", f.DeletingCondition("Deleting", "").Message)
 	assert.Empty(t, f.notYetDeleted())
 	f.OwnedCandidates = []string{"by-hand"}

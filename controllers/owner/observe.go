@@ -74,8 +74,8 @@ func (r *Reconciler) Reader(v engine.GateDecision, mayCreate bool) Reader {
 
 // Facts are what an owner observed of its WorkspaceTemplateApply.
 type Facts struct {
-	// Apply is nil when it does not exist.
-	Apply *infrav1.WorkspaceTemplateApply
+	// Live is the WorkspaceTemplateApply; nil when it does not exist.
+	Live *infrav1.WorkspaceTemplateApply
 	// Helpers are the other WorkspaceTemplateApplies that the owner controls, sorted by name; read only while it is being deleted.
 	Helpers []infrav1.WorkspaceTemplateApply
 	// HeldBy is why nothing that the owner controls may be deleted, because a Cluster uses it; observed only while it is being deleted.
@@ -137,7 +137,7 @@ func (r Reader) Observe(ctx context.Context, object client.Object, ref infrav1.W
 		return observe(r.Uncached)
 	}
 	facts, err := observe(r.Cached)
-	if err == nil && r.Confirm && facts.Apply == nil && facts.Conflict == "" && !facts.NeedsDecision() {
+	if err == nil && r.Confirm && facts.Live == nil && facts.Conflict == "" && !facts.NeedsDecision() {
 		return observe(r.Uncached)
 	}
 	return facts, err
@@ -202,11 +202,11 @@ func (r Reader) factsFor(object client.Object, want claim.Expectation, apply *in
 	if block := r.Gate.BlockOf(apply); block != nil {
 		return Facts{Block: block, Held: true}
 	}
-	return Facts{Apply: apply}
+	return Facts{Live: apply}
 }
 
 // UpToDate reports whether Terraform has applied the WorkspaceTemplateApply as it is now.
-func (f *Facts) UpToDate() bool { return desired.IsUpToDate(f.Apply) }
+func (f *Facts) UpToDate() bool { return desired.IsUpToDate(f.Live) }
 
 // ObserveTemplate reads the template that an object refers to, and checks which fields of the object have no effect with it.
 func (r *Reconciler) ObserveTemplate(ctx context.Context, object client.Object, ref infrav1.WorkspaceTemplateReference, fields []validation.TypedField) desired.TemplateFacts {

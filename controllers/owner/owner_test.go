@@ -85,7 +85,7 @@ func TestDesired(t *testing.T) {
 // Another value would create another EKS cluster or VPC in place of the running one.
 func TestIdentityVariablesKeepTheirValue(t *testing.T) {
 	for _, identity := range naming.IdentityVariables() {
-		f := &Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{identity: "earlier", "size": "earlier"}))}
+		f := &Facts{Live: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{identity: "earlier", "size": "earlier"}))}
 		w := want()
 		variables := rendered(t, f, demoOwner(), w).Spec.Variables
 		assert.Equal(t, "earlier", variables[identity])
@@ -99,9 +99,9 @@ func TestSteps(t *testing.T) {
 	finalizer := builder.WithFinalizers(infrav1.CAPTClusterFinalizer)
 	living, deleted := demoOwner(finalizer), demoOwner(finalizer, builder.Deleting())
 	exists := func(options ...builder.Option) Facts {
-		return Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc", options...)}
+		return Facts{Live: builder.WorkspaceTemplateApply("demo-vpc", options...)}
 	}
-	helper := Facts{Apply: exists().Apply, Helpers: []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("helper")}}
+	helper := Facts{Live: exists().Live, Helpers: []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("helper")}}
 	for name, row := range map[string]struct {
 		facts Facts
 		in    PlanInput
@@ -123,7 +123,7 @@ func TestSteps(t *testing.T) {
 		"deleted, dependents need its own":         {exists(), PlanInput{Owner: deleted, BlockOwnDeletion: true}, Wait},
 		"deleted, helpers do not wait for those":   {helper, PlanInput{Owner: deleted, BlockOwnDeletion: true}, Destroy},
 		"deleted, only dependents left":            {Facts{}, PlanInput{Owner: deleted, BlockOwnDeletion: true}, Wait},
-		"deleted, deletion policies conflict":      {Facts{Apply: exists().Apply, RetainConflict: "conflict"}, PlanInput{Owner: deleted}, Wait},
+		"deleted, deletion policies conflict":      {Facts{Live: exists().Live, RetainConflict: "conflict"}, PlanInput{Owner: deleted}, Wait},
 		"deleted, a candidate would be deleted":    {Facts{OwnedCandidates: []string{"by-hand"}}, PlanInput{Owner: deleted}, Wait},
 		"deleted, a candidate of another, no more": {Facts{Candidates: []claim.Candidate{{Name: "x"}}}, PlanInput{Owner: deleted}, Release},
 	} {
@@ -154,16 +154,16 @@ func TestObserve(t *testing.T) {
 
 	f, err := Reader{Gate: engine.OpenGate{}, Cached: c, Uncached: c}.Observe(ctx, owner, refer("by-hand"), expected)
 	require.NoError(t, err)
-	assert.Equal(t, "by-hand", f.Apply.Name)
+	assert.Equal(t, "by-hand", f.Live.Name)
 	assert.Empty(t, f.Candidates, "what is referred to is not asked about")
 
 	f, err = Reader{Gate: engine.OpenGate{}, Cached: c, Uncached: c}.Observe(ctx, owner, refer("gone"), expected)
 	require.NoError(t, err)
-	assert.Nil(t, f.Apply)
+	assert.Nil(t, f.Live)
 
 	f, err = Reader{Gate: engine.OpenGate{}, Cached: c, Uncached: c}.Observe(ctx, owner, infrav1.WorkspaceTemplateApplyReference{}, expected)
 	require.NoError(t, err)
-	assert.Nil(t, f.Apply)
+	assert.Nil(t, f.Live)
 	assert.Equal(t, []claim.Candidate{
 		{Name: "by-hand", Evidence: []claim.Evidence{claim.Owned}}, {Name: "demo-vpc", Evidence: []claim.Evidence{claim.Named}},
 	}, f.Candidates)
@@ -211,14 +211,14 @@ func TestObserveConfirmsThatTheReferencedOneIsMissing(t *testing.T) {
 		require.NoError(t, err)
 		return f
 	}
-	assert.Nil(t, observe(down(), false).Apply, "the API server is not asked")
+	assert.Nil(t, observe(down(), false).Live, "the API server is not asked")
 
 	f := observe(newClient(builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(nil))), true)
-	assert.Nil(t, f.Apply)
+	assert.Nil(t, f.Live)
 	assert.Contains(t, f.Conflict, "nothing is written")
 
 	f = observe(newClient(builder.WorkspaceTemplateApply("demo-vpc")), true)
-	assert.NotNil(t, f.Apply)
+	assert.NotNil(t, f.Live)
 	assert.Empty(t, f.Conflict)
 
 	cached := newClient(builder.WorkspaceTemplateApply("demo-vpc"))
@@ -242,8 +242,8 @@ func TestWrite(t *testing.T) {
 	p := planned(t, f, demoOwner(), want())
 	assert.True(t, p.Differs)
 	require.NoError(t, p.Write(ctx, api))
-	assert.Equal(t, "demo-vpc", f.Apply.Name)
-	assert.NotEmpty(t, f.Apply.ResourceVersion)
+	assert.Equal(t, "demo-vpc", f.Live.Name)
+	assert.NotEmpty(t, f.Live.ResourceVersion)
 	assert.False(t, p.Differs)
 
 	require.NoError(t, p.Write(ctx, api), "nothing differs")
@@ -251,9 +251,9 @@ func TestWrite(t *testing.T) {
 	assert.Equal(t, []string{"apply demo-vpc"}, api.Writes)
 
 	// What another client added stays.
-	f.Apply.Spec.Variables["environment"] = "production"
-	f.Apply.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "mine"}}
-	f.Apply.Labels["mine"] = "too"
+	f.Live.Spec.Variables["environment"] = "production"
+	f.Live.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "mine"}}
+	f.Live.Labels["mine"] = "too"
 	assert.False(t, planned(t, f, demoOwner(), want()).Differs)
 
 	// A variable that is no longer wanted is a difference.
@@ -266,16 +266,16 @@ func TestWrite(t *testing.T) {
 func TestReady(t *testing.T) {
 	ready := func(f *Facts, want *desired.Want) bool { return planned(t, f, demoOwner(), want).Ready() }
 	upToDate := func(options ...builder.Option) *Facts {
-		return &Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc", append(options, builder.UpToDate(nil))...)}
+		return &Facts{Live: builder.WorkspaceTemplateApply("demo-vpc", append(options, builder.UpToDate(nil))...)}
 	}
 	assert.True(t, ready(upToDate(), nil))
 	assert.False(t, ready(&Facts{}, nil), "it does not exist")
 	assert.False(t, ready(upToDate(builder.Deleting()), nil), "it is being deleted")
 	assert.False(t, ready(upToDate(), want()), "a change is not written yet")
-	assert.False(t, ready(&Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc")}, nil), "it has no status")
+	assert.False(t, ready(&Facts{Live: builder.WorkspaceTemplateApply("demo-vpc")}, nil), "it has no status")
 
 	unobserved := upToDate()
-	unobserved.Apply.Generation++
+	unobserved.Live.Generation++
 	assert.False(t, ready(unobserved, nil), "its controller has not observed the change")
 }
 
@@ -303,7 +303,7 @@ func TestConditionOfTheOwner(t *testing.T) {
 			"False Deleting", "WorkspaceTemplateApply demo-vpc is being deleted", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &Facts{Apply: row.apply}
+			f := &Facts{Live: row.apply}
 			condition := planned(t, f, demoOwner(), nil).Condition("VPCReady", "VPCReady")
 			assert.Equal(t, row.summary, string(condition.Status)+" "+condition.Reason)
 			assert.Contains(t, condition.Message, row.message)
@@ -322,7 +322,7 @@ func TestTheSummary(t *testing.T) {
 	assert.Equal(t, &infrav1.WorkspaceTemplateApplySummary{
 		Name: "demo-vpc", WorkspaceName: "workspace", Ready: metav1.ConditionTrue, StartedTime: &started, LastAppliedTime: &applied,
 		LastAppliedRevision: "0123456789ab", LastFailedRevision: "ba9876543210", LastFailureMessage: "VpcLimitExceeded", LastFailureClass: "Quota",
-	}, planned(t, &Facts{Apply: apply}, demoOwner(), nil).Summary())
+	}, planned(t, &Facts{Live: apply}, demoOwner(), nil).Summary())
 }
 
 func TestDeleteHasAUIDPrecondition(t *testing.T) {
@@ -334,9 +334,9 @@ func TestDeleteHasAUIDPrecondition(t *testing.T) {
 			return c.Delete(ctx, obj)
 		},
 	})
-	f := &Facts{Apply: apply}
-	require.NoError(t, Delete(ctx, c, f.Apply))
+	f := &Facts{Live: apply}
+	require.NoError(t, Delete(ctx, c, f.Live))
 	require.NotNil(t, given.Preconditions)
 	assert.Equal(t, apply.UID, *given.Preconditions.UID)
-	require.NoError(t, Delete(ctx, c, f.Apply), "one that is gone is deleted")
+	require.NoError(t, Delete(ctx, c, f.Live), "one that is gone is deleted")
 }

@@ -99,9 +99,7 @@ func (o *Observed) Plan(in PlanInput, d Described, conditionType string) (p Plan
 	var blocked *engine.Condition
 	if d != nil {
 		if blocked = engine.Blocking(conditionType, d.Blocked()); blocked == nil {
-			if in.Want, err = d.Want(); err != nil {
-				return p, err
-			}
+			in.Want = d.Want()
 		}
 	}
 	in.Paused = o.Paused != ""
@@ -113,18 +111,18 @@ func (o *Observed) Plan(in PlanInput, d Described, conditionType string) (p Plan
 
 // Existing returns what the rules of package desired need.
 func (f *Facts) Existing() desired.Existing {
-	return desired.Existing{Apply: f.Apply, Undecided: f.DecisionMessage(), Conflict: f.Conflict}
+	return desired.Existing{Apply: f.Live, Undecided: f.DecisionMessage(), Conflict: f.Conflict}
 }
 
 // Plan decides what to do. It is pure.
 func (f *Facts) Plan(in PlanInput) (Plan, error) {
 	p := Plan{Facts: f, Owner: in.Owner}
 	if want := in.Want; want != nil {
-		configuration, err := want.Configuration(in.Owner, metav1.NewControllerRef(in.Owner, in.Owner.Kind), f.Apply)
+		configuration, err := want.Configuration(in.Owner, metav1.NewControllerRef(in.Owner, in.Owner.Kind), f.Live)
 		if err != nil {
 			return p, err
 		}
-		p.Desired, p.Differs = configuration, desired.Differs(f.Apply, configuration, in.Owner.FieldManager)
+		p.Desired, p.Differs = configuration, desired.Differs(f.Live, configuration, in.Owner.FieldManager)
 	}
 	switch {
 	case in.Paused:
@@ -133,7 +131,7 @@ func (f *Facts) Plan(in PlanInput) (Plan, error) {
 		p.Step = p.deletionStep(in)
 	case p.Desired != nil:
 		p.Step = Provision
-	case (f.Apply != nil || in.Hold) && !controllerutil.ContainsFinalizer(in.Owner, in.Owner.Finalizer):
+	case (f.Live != nil || in.Hold) && !controllerutil.ContainsFinalizer(in.Owner, in.Owner.Finalizer):
 		p.Step = Hold
 	default:
 		p.Step = Wait
@@ -159,11 +157,11 @@ func (p *Plan) deletionStep(in PlanInput) Step {
 
 // policyChanged reports whether the owner sets another deletion policy than the WorkspaceTemplateApply has.
 func (p *Plan) policyChanged() bool {
-	if p.Apply == nil || p.Desired == nil {
+	if p.Live == nil || p.Desired == nil {
 		return false
 	}
 	policy, isSet, _ := unstructured.NestedString(p.Desired.Object, "spec", "deletionPolicy")
-	return isSet && (policy == string(infrav1.DeletionPolicyRetain)) != (p.Apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain)
+	return isSet && (policy == string(infrav1.DeletionPolicyRetain)) != (p.Live.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain)
 }
 
 // Ready reports whether the WorkspaceTemplateApply is as the owner wants it, and Terraform has applied it.
@@ -236,7 +234,7 @@ func (p *Plan) destroy(ctx context.Context, c client.Client) error {
 // Write applies the WorkspaceTemplateApply if it differs, and adds the result to the facts. It also restores lost managedFields.
 func (p *Plan) Write(ctx context.Context, c client.Client) error {
 	// The WorkspaceTemplateApply is Ready nevertheless.
-	lost := p.Desired != nil && p.Apply != nil && p.Apply.DeletionTimestamp.IsZero() && managedfields.Lost(p.Apply, p.Owner.FieldManager)
+	lost := p.Desired != nil && p.Live != nil && p.Live.DeletionTimestamp.IsZero() && managedfields.Lost(p.Live, p.Owner.FieldManager)
 	if !p.Differs && !lost {
 		return nil
 	}
@@ -252,11 +250,11 @@ func (p *Plan) Write(ctx context.Context, c client.Client) error {
 	if err := managedfields.Restore(ctx, c, written, p.Owner.FieldManager); err != nil {
 		return err
 	}
-	p.Apply = &infrav1.WorkspaceTemplateApply{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, p.Apply); err != nil {
+	p.Live = &infrav1.WorkspaceTemplateApply{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, p.Live); err != nil {
 		return err
 	}
-	p.Differs = desired.Differs(p.Apply, p.Desired, p.Owner.FieldManager)
+	p.Differs = desired.Differs(p.Live, p.Desired, p.Owner.FieldManager)
 	return nil
 }
 

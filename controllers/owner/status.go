@@ -18,15 +18,15 @@ import (
 
 // Summary of the WorkspaceTemplateApply for the status of its owner.
 func (p *Plan) Summary() *infrav1.WorkspaceTemplateApplySummary {
-	if p.Apply == nil {
+	if p.Live == nil {
 		return nil
 	}
-	s := p.Apply.Status
+	s := p.Live.Status
 	if !p.started() {
 		s.WorkspaceName = "" // It is known before the first run of Terraform: reporting it at once would cause an extra status write of the owner.
 	}
 	return &infrav1.WorkspaceTemplateApplySummary{
-		Name: p.Apply.Name, WorkspaceName: s.WorkspaceName, Ready: infrav1.ConditionStatus(p.Ready()), StartedTime: s.StartedTime,
+		Name: p.Live.Name, WorkspaceName: s.WorkspaceName, Ready: infrav1.ConditionStatus(p.Ready()), StartedTime: s.StartedTime,
 		LastAppliedRevision: s.LastAppliedRevision, LastFailedRevision: s.LastFailedRevision,
 		LastFailureMessage: s.LastFailureMessage, LastFailureClass: s.LastFailureClass, LastAppliedTime: s.LastAppliedTime,
 	}
@@ -42,7 +42,7 @@ func KeepStart(was, is *infrav1.WorkspaceTemplateApplySummary) {
 
 // started reports whether Terraform has begun its first run.
 func (f *Facts) started() bool {
-	s := f.Apply.Status
+	s := f.Live.Status
 	return s.StartedTime != nil || s.Applied == metav1.ConditionTrue || s.LastAppliedRevision != "" || s.LastFailedRevision != ""
 }
 
@@ -59,24 +59,24 @@ func (p *Plan) Condition(conditionType, readyReason string) engine.Condition {
 		return no(infrav1.ReferenceConflictReason, "%s", p.Conflict)
 	case p.Refused != nil:
 		return no(infrav1.ApplyRefusedReason, "the API server rejected the WorkspaceTemplateApply: %s. Correct what the error names; CAPT retries", strings.TrimSuffix(p.Refused.Error(), "."))
-	case p.Apply == nil:
+	case p.Live == nil:
 		return no(infrav1.ProvisioningReason, "waiting for the WorkspaceTemplateApply of %s to be created", p.Owner.Creates)
-	case !p.Apply.DeletionTimestamp.IsZero():
-		return no(infrav1.DeletingReason, "WorkspaceTemplateApply %s is being deleted%s", p.Apply.Name, desired.DeletionCause(p.Apply))
+	case !p.Live.DeletionTimestamp.IsZero():
+		return no(infrav1.DeletingReason, "WorkspaceTemplateApply %s is being deleted%s", p.Live.Name, desired.DeletionCause(p.Live))
 	}
-	ready := conditions.Get(p.Apply, infrav1.ReadyCondition)
+	ready := conditions.Get(p.Live, infrav1.ReadyCondition)
 	switch {
 	case ready != nil && ready.Reason == infrav1.QueuedReason:
-		return no(infrav1.ProvisioningReason, "WorkspaceTemplateApply %s: %s", p.Apply.Name, ready.Message)
+		return no(infrav1.ProvisioningReason, "WorkspaceTemplateApply %s: %s", p.Live.Name, ready.Message)
 	case ready == nil || ready.Status == metav1.ConditionTrue || p.Working() && !infrav1.IsHeld(ready.Reason):
-		return no(infrav1.ProvisioningReason, "waiting for Terraform to %s %s; see WorkspaceTemplateApply %s", p.createOrUpdate(), p.Owner.Creates, p.Apply.Name)
+		return no(infrav1.ProvisioningReason, "waiting for Terraform to %s %s; see WorkspaceTemplateApply %s", p.createOrUpdate(), p.Owner.Creates, p.Live.Name)
 	}
-	return no(ready.Reason, "WorkspaceTemplateApply %s: %s", p.Apply.Name, ready.Message)
+	return no(ready.Reason, "WorkspaceTemplateApply %s: %s", p.Live.Name, ready.Message)
 }
 
 // createOrUpdate is what Terraform does next.
 func (f *Facts) createOrUpdate() string {
-	if f.Apply.Status.LastAppliedRevision != "" || f.Apply.Status.Applied == metav1.ConditionTrue {
+	if f.Live.Status.LastAppliedRevision != "" || f.Live.Status.Applied == metav1.ConditionTrue {
 		return "update"
 	}
 	return "create"
@@ -87,12 +87,12 @@ func (f *Facts) Working() bool {
 	switch {
 	case f.Conflict != "", f.Refused != nil:
 		return false
-	case f.Apply == nil:
+	case f.Live == nil:
 		return true
-	case !f.Apply.DeletionTimestamp.IsZero():
+	case !f.Live.DeletionTimestamp.IsZero():
 		return false
 	}
-	reason := conditions.GetReason(f.Apply, infrav1.ReadyCondition)
+	reason := conditions.GetReason(f.Live, infrav1.ReadyCondition)
 	switch reason {
 	case "", infrav1.ProvisioningReason, infrav1.WorkspaceNotFoundReason, infrav1.QueuedReason, infrav1.UpToDateReason:
 		return true
@@ -103,10 +103,10 @@ func (f *Facts) Working() bool {
 // ResourcesAbsent reports whether the cloud resources certainly cannot be used: they are being created for the first time, are being destroyed,
 // or are about to be destroyed. It returns false if their state is unknown.
 func (f *Facts) ResourcesAbsent() bool {
-	if f.Apply == nil {
+	if f.Live == nil {
 		return false
 	}
-	switch s := f.Apply.Status; conditions.GetReason(f.Apply, infrav1.ReadyCondition) {
+	switch s := f.Live.Status; conditions.GetReason(f.Live, infrav1.ReadyCondition) {
 	case infrav1.WorkspaceDeletingReason, infrav1.WorkspaceNotFoundReason:
 		return true
 	case infrav1.ProvisioningReason, infrav1.ApplyFailedReason:
@@ -114,7 +114,7 @@ func (f *Facts) ResourcesAbsent() bool {
 			return true
 		}
 	}
-	return !f.Apply.DeletionTimestamp.IsZero() && f.Apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain
+	return !f.Live.DeletionTimestamp.IsZero() && f.Live.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain
 }
 
 // Decision reports whether the user must decide which WorkspaceTemplateApply belongs to the owner.
@@ -160,10 +160,10 @@ func (f *Facts) DeletingCondition(conditionType, paused string) engine.Condition
 
 // ReadyReason is the reason of the WorkspaceTemplateApply's Ready condition; empty without one.
 func (f *Facts) ReadyReason() string {
-	if f.Apply == nil {
+	if f.Live == nil {
 		return ""
 	}
-	return conditions.GetReason(f.Apply, infrav1.ReadyCondition)
+	return conditions.GetReason(f.Live, infrav1.ReadyCondition)
 }
 
 // Situation of the owner, for the gate.
@@ -174,10 +174,10 @@ func (p *Plan) Situation(paused string) engine.Situation {
 // settling reports whether the WorkspaceTemplateApply was not observed in its current generation, or not written because the owner is paused. A
 // deletion and a refused request are reported at once.
 func (p *Plan) settling(paused string) bool {
-	if p.Apply == nil || !p.Apply.DeletionTimestamp.IsZero() || p.Refused != nil {
+	if p.Live == nil || !p.Live.DeletionTimestamp.IsZero() || p.Refused != nil {
 		return false
 	}
-	unobserved := p.Apply.Status.ObservedGeneration != p.Apply.Generation
+	unobserved := p.Live.Status.ObservedGeneration != p.Live.Generation
 	return unobserved || paused != "" && p.Differs // A paused owner does not write.
 }
 

@@ -157,13 +157,13 @@ func TestFieldsOfOtherManagersAreNotADifference(t *testing.T) {
 	env.User(document("WorkspaceTemplateApply", "merged", `{variables: {theirs: "y"}, waitForSecrets: [{name: connection, keys: [theirs]}, {name: theirs}]}`))
 
 	key := client.ObjectKey{Namespace: env.Namespace, Name: "merged"}
-	require.NoError(t, env.Get(t.Context(), key, facts.Apply))
-	require.Contains(t, facts.Apply.Spec.WaitForSecrets[0].Keys, "theirs")
+	require.NoError(t, env.Get(t.Context(), key, facts.Live))
+	require.Contains(t, facts.Live.Spec.WaitForSecrets[0].Keys, "theirs")
 	require.False(t, plan.Differs)
-	require.False(t, managedfields.Lost(facts.Apply, "capt-test"))
+	require.False(t, managedfields.Lost(facts.Live, "capt-test"))
 
 	write("a")
-	require.ElementsMatch(t, []string{"a", "theirs"}, facts.Apply.Spec.WaitForSecrets[0].Keys, "ours goes, theirs stays")
-	require.Len(t, facts.Apply.Spec.WaitForSecrets, 2)
-	require.Equal(t, map[string]string{"ours": "x", "theirs": "y"}, facts.Apply.Spec.Variables)
+	require.ElementsMatch(t, []string{"a", "theirs"}, facts.Live.Spec.WaitForSecrets[0].Keys, "ours goes, theirs stays")
+	require.Len(t, facts.Live.Spec.WaitForSecrets, 2)
+	require.Equal(t, map[string]string{"ours": "x", "theirs": "y"}, facts.Live.Spec.Variables)
 }

@@ -81,9 +81,8 @@ func TestANamespaceWithATemplateInUseIsNotDeleted(t *testing.T) {
 	require.NoError(t, shared.API.Delete(t.Context(), namespace.DeepCopy(), client.DryRunAll), "nothing uses the template")
 
 	platform.Edit(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate, `{"spec":{"allowedNamespaces":{"names":["`+tenant.Namespace+`"]}}}`)
-	// The module has no value for its variable, so nothing is created.
-	tenant.User(`{apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: WorkspaceTemplateApply, metadata: {name: user}, spec: {templateRef: {name: ` +
-		fixture.VPCTemplate + `, namespace: ` + platform.Namespace + `}}}`)
+	waits := []string{"variables: {vpc_name: any}", "waitForSecrets: [{name: missing}]"} // So nothing is created.
+	tenant.User(fixture.WorkspaceTemplateApply(fixture.VPCTemplate+", namespace: "+platform.Namespace, "user", waits...))
 	output := kubectlRefused(t, platform.Namespace)
 	for _, part := range []string{"still contains WorkspaceTemplate " + fixture.VPCTemplate, "used by 1 WorkspaceTemplateApply", naming.AllowDeleteAnnotation + ` to "true"`} {
 		require.Contains(t, output, part)

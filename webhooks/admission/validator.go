@@ -25,7 +25,6 @@ import (
 
 	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	"github.com/capt-provider/capt/api/identity"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
@@ -153,7 +152,7 @@ func (r validator[T]) allowedForMigration(ctx context.Context, errs field.ErrorL
 // assignments rejects values of fields that only CAPT assigns, unless the user may migrate: clusterctl move and restores from a backup create objects
 // with them. The webhooks are not called for the writes of CAPT.
 func (r validator[T]) assignments(ctx context.Context, old, object T) (field.ErrorList, error) {
-	assigned := identity.Assigned(old, object)
+	assigned := validation.AssignedFields(old, object)
 	if len(assigned) == 0 {
 		return nil, nil
 	}

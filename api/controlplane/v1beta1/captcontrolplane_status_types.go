@@ -11,29 +11,23 @@ import (
 // CAPTControlPlaneStatus is the observed state of a control plane.
 type CAPTControlPlaneStatus struct {
 	// ready is true while the API server of the cluster can be used.
-	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
 	// initialized is true once the API server could be used, and stays true.
-	// +optional
 	Initialized *bool `json:"initialized,omitempty"`
 
 	// secretsReady is true when the Secrets of the cluster exist.
-	// +optional
 	// +kubebuilder:default=false
 	SecretsReady *bool `json:"secretsReady,omitempty"`
 
 	// phase of the control plane.
-	// +optional
 	// +kubebuilder:validation:Enum=Creating;Ready;Failed
 	Phase *string `json:"phase,omitempty"`
 
 	// failureReason is the reason of a failure that the user must correct, in CamelCase.
-	// +optional
 	FailureReason *string `json:"failureReason,omitempty"`
 
 	// failureMessage describes the failure.
-	// +optional
 	FailureMessage *string `json:"failureMessage,omitempty"`
 
 	// conditions of the control plane.
@@ -41,11 +35,9 @@ type CAPTControlPlaneStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitzero"`
 
 	// workspaceTemplateStatus is the state of the WorkspaceTemplateApply.
-	// +optional
 	WorkspaceTemplateStatus *WorkspaceTemplateStatus `json:"workspaceTemplateStatus,omitempty"`
 
 	// workspaceStatus is the state of the Workspace.
-	// +optional
 	WorkspaceStatus *WorkspaceStatus `json:"workspaceStatus,omitempty"`
 
 	// fargateProfileStatuses are the Fargate profiles.
@@ -53,30 +45,24 @@ type CAPTControlPlaneStatus struct {
 	FargateProfileStatuses []FargateProfileStatus `json:"fargateProfileStatuses,omitzero"`
 
 	// conversionData is the part of status that only v1beta2 has, for the conversion between the versions.
-	// +optional
 	ConversionData string `json:"conversionData,omitempty"`
 }
 
 // WorkspaceTemplateStatus is the state of a control plane's WorkspaceTemplateApply.
 type WorkspaceTemplateStatus struct {
 	// ready is true when the Workspace is up to date.
-	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
 	// state of the WorkspaceTemplateApply.
-	// +optional
 	State *string `json:"state,omitempty"`
 
 	// lastAppliedRevision is the revision that was last applied.
-	// +optional
 	LastAppliedRevision *string `json:"lastAppliedRevision,omitempty"`
 
 	// lastFailedRevision is the revision that last failed.
-	// +optional
 	LastFailedRevision *string `json:"lastFailedRevision,omitempty"`
 
 	// lastFailureMessage is the error of Terraform for that revision.
-	// +optional
 	LastFailureMessage *string `json:"lastFailureMessage,omitempty"`
 
 	// outputs of Terraform.
@@ -87,15 +73,12 @@ type WorkspaceTemplateStatus struct {
 // WorkspaceStatus is the state of a control plane's Workspace.
 type WorkspaceStatus struct {
 	// ready is true when the Workspace is ready.
-	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
 	// state of the Workspace: the reason of its Ready condition.
-	// +optional
 	State *string `json:"state,omitempty"`
 
 	// atProvider is what the provider reported.
-	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	AtProvider *runtime.RawExtension `json:"atProvider,omitempty"`
 }
@@ -103,22 +86,17 @@ type WorkspaceStatus struct {
 // FargateProfileStatus is the observed state of a Fargate profile.
 type FargateProfileStatus struct {
 	// name of the profile.
-	// +required
 	Name string `json:"name"`
 
 	// ready is true when the profile is ready.
-	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
 	// workspaceTemplateApplyName is the WorkspaceTemplateApply of the profile.
-	// +optional
 	WorkspaceTemplateApplyName *string `json:"workspaceTemplateApplyName,omitempty"`
 
 	// failureReason is the reason of the failure, in CamelCase.
-	// +optional
 	FailureReason *string `json:"failureReason,omitempty"`
 
 	// failureMessage describes the failure.
-	// +optional
 	FailureMessage *string `json:"failureMessage,omitempty"`
 }

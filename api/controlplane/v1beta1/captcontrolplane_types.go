@@ -12,15 +12,12 @@ import (
 // CAPTControlPlaneSpec describes an EKS control plane.
 type CAPTControlPlaneSpec struct {
 	// version is the Kubernetes version.
-	// +required
 	Version string `json:"version"`
 
 	// workspaceTemplateRef names the WorkspaceTemplate of the control plane.
-	// +required
 	WorkspaceTemplateRef infrav1beta1.WorkspaceTemplateReference `json:"workspaceTemplateRef"`
 
 	// controlPlaneConfig configures the control plane.
-	// +optional
 	ControlPlaneConfig *ControlPlaneConfig `json:"controlPlaneConfig,omitempty"`
 
 	// additionalTags are tags of the AWS resources.
@@ -28,11 +25,9 @@ type CAPTControlPlaneSpec struct {
 	AdditionalTags map[string]string `json:"additionalTags,omitzero"`
 
 	// controlPlaneEndpoint is the address of the API server. CAPT writes it.
-	// +optional
 	ControlPlaneEndpoint *APIEndpoint `json:"controlPlaneEndpoint,omitempty"`
 
 	// workspaceTemplateApplyName is the WorkspaceTemplateApply in use. CAPT writes it.
-	// +optional
 	WorkspaceTemplateApplyName *string `json:"workspaceTemplateApplyName,omitempty"`
 
 	// additionalFargateProfiles are the Fargate profiles of the cluster.
@@ -43,22 +38,18 @@ type CAPTControlPlaneSpec struct {
 // APIEndpoint is the address of an API server.
 type APIEndpoint struct {
 	// host of the API server; CAPT v0.3 wrote a URL, with https://.
-	// +required
 	Host string `json:"host"`
 
 	// port of the API server.
-	// +required
 	Port int32 `json:"port"`
 }
 
 // ControlPlaneConfig configures a control plane.
 type ControlPlaneConfig struct {
 	// region is the AWS region.
-	// +required
 	Region string `json:"region"`
 
 	// endpointAccess specifies from where the API server is reachable.
-	// +optional
 	EndpointAccess *EndpointAccess `json:"endpointAccess,omitempty"`
 
 	// addons are the EKS add-ons.
@@ -66,18 +57,15 @@ type ControlPlaneConfig struct {
 	Addons []Addon `json:"addons,omitzero"`
 
 	// timeouts of the operations.
-	// +optional
 	Timeouts *TimeoutConfig `json:"timeouts,omitempty"`
 }
 
 // EndpointAccess specifies from where the API server is reachable.
 type EndpointAccess struct {
 	// public endpoint; absent means false.
-	// +optional
 	Public *bool `json:"public,omitempty"`
 
 	// private endpoint, within the VPC; absent means false.
-	// +optional
 	Private *bool `json:"private,omitempty"`
 
 	// publicCIDRs are the networks from which the public endpoint is reachable.
@@ -88,28 +76,23 @@ type EndpointAccess struct {
 // Addon is an EKS add-on.
 type Addon struct {
 	// name of the add-on.
-	// +required
 	Name string `json:"name"`
 
 	// version of the add-on.
-	// +optional
 	Version *string `json:"version,omitempty"`
 
 	// configurationValues are the settings of the add-on.
-	// +optional
 	ConfigurationValues *string `json:"configurationValues,omitempty"`
 }
 
 // TimeoutConfig has timeouts, in minutes.
 type TimeoutConfig struct {
 	// controlPlaneTimeout is the timeout for the creation of the control plane, in minutes.
-	// +optional
 	// +kubebuilder:default=30
 	// +kubebuilder:validation:Minimum=1
 	ControlPlaneTimeout *int `json:"controlPlaneTimeout,omitempty"`
 
 	// vpcReadyTimeout is the timeout for the VPC, in minutes.
-	// +optional
 	// +kubebuilder:default=15
 	// +kubebuilder:validation:Minimum=1
 	VPCReadyTimeout *int `json:"vpcReadyTimeout,omitempty"`
@@ -118,22 +101,18 @@ type TimeoutConfig struct {
 // AdditionalFargateProfile is a Fargate profile of the cluster.
 type AdditionalFargateProfile struct {
 	// name of the profile.
-	// +required
 	Name string `json:"name"`
 
 	// selectors select the Pods that run on the profile.
-	// +required
 	Selectors []FargateSelector `json:"selectors"`
 
 	// workspaceTemplateRef names the WorkspaceTemplate of the profile.
-	// +required
 	WorkspaceTemplateRef infrav1beta1.WorkspaceTemplateReference `json:"workspaceTemplateRef"`
 }
 
 // FargateSelector selects Pods by namespace and labels.
 type FargateSelector struct {
 	// namespace of the Pods.
-	// +required
 	Namespace string `json:"namespace"`
 
 	// labels of the Pods.

@@ -10,18 +10,15 @@ import (
 // CAPTControlPlaneTemplateSpec is the spec of a CAPTControlPlaneTemplate.
 type CAPTControlPlaneTemplateSpec struct {
 	// template of the CAPTControlPlanes.
-	// +required
 	Template CAPTControlPlaneTemplateResource `json:"template"`
 }
 
 // CAPTControlPlaneTemplateResource is the template of a CAPTControlPlane.
 type CAPTControlPlaneTemplateResource struct {
 	// metadata of the CAPTControlPlane.
-	// +optional
 	Metadata *TemplateMetadata `json:"metadata,omitempty"`
 
 	// spec of the CAPTControlPlane.
-	// +optional
 	Spec *CAPTControlPlaneSpec `json:"spec,omitempty"`
 }
 
@@ -29,11 +26,9 @@ type CAPTControlPlaneTemplateResource struct {
 // labels and annotations from it.
 type TemplateMetadata struct {
 	// name has no effect.
-	// +optional
 	Name *string `json:"name,omitempty"`
 
 	// namespace has no effect.
-	// +optional
 	Namespace *string `json:"namespace,omitempty"`
 
 	// labels of the CAPTControlPlane.

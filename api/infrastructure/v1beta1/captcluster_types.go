@@ -15,57 +15,45 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.retainVpcOnDelete) || !self.retainVpcOnDelete || has(self.vpcTemplateRef) || (oldSelf.hasValue() && has(oldSelf.value().retainVpcOnDelete) && oldSelf.value().retainVpcOnDelete && !has(oldSelf.value().vpcTemplateRef))",optionalOldSelf=true,message="retainVpcOnDelete is only used with vpcTemplateRef: CAPT never deletes an existing VPC. Remove retainVpcOnDelete",fieldPath=".retainVpcOnDelete",reason=FieldValueForbidden
 type CAPTClusterSpec struct {
 	// region is the AWS region.
-	// +required
 	Region string `json:"region"`
 
 	// vpcTemplateRef names the WorkspaceTemplate that creates the VPC. Set either this field or existingVpcId.
-	// +optional
 	VPCTemplateRef *WorkspaceTemplateReference `json:"vpcTemplateRef,omitempty"`
 
 	// existingVpcId is the ID of an existing VPC, which CAPT does not manage.
-	// +optional
 	ExistingVPCID *string `json:"existingVpcId,omitempty"`
 
 	// retainVpcOnDelete leaves the VPC when the CAPTCluster is deleted. It has an effect only with vpcTemplateRef.
-	// +optional
 	RetainVPCOnDelete *bool `json:"retainVpcOnDelete,omitempty"`
 
 	// vpcConfig configures the VPC.
-	// +optional
 	VPCConfig *VPCConfig `json:"vpcConfig,omitempty"`
 
 	// workspaceTemplateApplyName is the WorkspaceTemplateApply in use. CAPT writes it.
-	// +optional
 	WorkspaceTemplateApplyName *string `json:"workspaceTemplateApplyName,omitempty"`
 }
 
 // VPCConfig configures a VPC.
 type VPCConfig struct {
 	// name of the VPC; the default is the name of the CAPTCluster with "-vpc" appended.
-	// +optional
 	Name *string `json:"name,omitempty"`
 }
 
 // CAPTClusterStatus is the observed state of the network of a cluster.
 type CAPTClusterStatus struct {
 	// vpcWorkspaceName is the name of the VPC's Workspace.
-	// +optional
 	VPCWorkspaceName *string `json:"vpcWorkspaceName,omitempty"`
 
 	// vpcId is the ID of the VPC.
-	// +optional
 	VPCID *string `json:"vpcId,omitempty"`
 
 	// ready is true once the network exists.
-	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
 	// failureReason is the reason of a failure that the user must correct, in CamelCase.
-	// +optional
 	FailureReason *string `json:"failureReason,omitempty"`
 
 	// failureMessage describes the failure.
-	// +optional
 	FailureMessage *string `json:"failureMessage,omitempty"`
 
 	// failureDomains are the availability zones of the VPC.
@@ -77,18 +65,15 @@ type CAPTClusterStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitzero"`
 
 	// workspaceTemplateStatus is the state of the VPC's WorkspaceTemplateApply.
-	// +optional
 	WorkspaceTemplateStatus *CAPTClusterWorkspaceTemplateStatus `json:"workspaceTemplateStatus,omitempty"`
 
 	// conversionData is the part of status that only v1beta2 has, for the conversion between the versions.
-	// +optional
 	ConversionData string `json:"conversionData,omitempty"`
 }
 
 // FailureDomainSpec is an availability zone.
 type FailureDomainSpec struct {
 	// controlPlane is true if control plane machines can run in the zone.
-	// +optional
 	ControlPlane *bool `json:"controlPlane,omitempty"`
 
 	// attributes of the zone.
@@ -99,27 +84,21 @@ type FailureDomainSpec struct {
 // CAPTClusterWorkspaceTemplateStatus is the state of the VPC's WorkspaceTemplateApply.
 type CAPTClusterWorkspaceTemplateStatus struct {
 	// ready is true when the Workspace is up to date.
-	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
 	// lastAppliedRevision is the revision that was last applied.
-	// +optional
 	LastAppliedRevision *string `json:"lastAppliedRevision,omitempty"`
 
 	// lastFailedRevision is the revision that last failed.
-	// +optional
 	LastFailedRevision *string `json:"lastFailedRevision,omitempty"`
 
 	// lastFailureMessage is the error of Terraform for that revision.
-	// +optional
 	LastFailureMessage *string `json:"lastFailureMessage,omitempty"`
 
 	// lastAppliedTime is the time of the last apply.
-	// +optional
 	LastAppliedTime *metav1.Time `json:"lastAppliedTime,omitempty"`
 
 	// workspaceName is the name of the Workspace.
-	// +optional
 	WorkspaceName *string `json:"workspaceName,omitempty"`
 }
 

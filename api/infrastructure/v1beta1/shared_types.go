@@ -14,48 +14,38 @@ const EndpointAnnotation = "capt.cluster.x-k8s.io/endpoint"
 // WorkspaceTemplateReference names a WorkspaceTemplate.
 type WorkspaceTemplateReference struct {
 	// name of the WorkspaceTemplate.
-	// +required
 	Name string `json:"name"`
 
 	// namespace of the WorkspaceTemplate; the default is the namespace of the object that refers to it.
-	// +optional
 	Namespace *string `json:"namespace,omitempty"`
 }
 
 // SecretReference names a Secret.
 type SecretReference struct {
 	// name of the Secret.
-	// +required
 	Name string `json:"name"`
 
 	// namespace of the Secret.
-	// +required
 	Namespace string `json:"namespace"`
 }
 
 // Condition is a condition in the form of Crossplane. Unlike a condition of Kubernetes, it can have any reason and no message.
 type Condition struct {
 	// type of the condition.
-	// +required
 	Type string `json:"type"`
 
 	// status of the condition: True, False or Unknown.
-	// +required
 	Status string `json:"status"`
 
 	// lastTransitionTime is when status changed.
-	// +required
 	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
 
 	// reason of the last transition.
-	// +required
 	Reason string `json:"reason"`
 
 	// message about the last transition.
-	// +optional
 	Message *string `json:"message,omitempty"`
 
 	// observedGeneration is the generation of spec that the condition is about.
-	// +optional
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 }

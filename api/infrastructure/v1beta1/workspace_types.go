@@ -11,7 +11,6 @@ import (
 // WorkspaceSpec is the spec of a Workspace of tf.upbound.io, as provider-terraform v0.18 had it.
 type WorkspaceSpec struct {
 	// deletionPolicy determines whether the cloud resources are destroyed with the Workspace.
-	// +optional
 	// +kubebuilder:default=Delete
 	// +kubebuilder:validation:Enum=Orphan;Delete
 	DeletionPolicy *string `json:"deletionPolicy,omitempty"`
@@ -23,44 +22,36 @@ type WorkspaceSpec struct {
 	ManagementPolicies []string `json:"managementPolicies,omitzero"`
 
 	// providerConfigRef names the ProviderConfig with the credentials and the backend.
-	// +optional
 	// +kubebuilder:default={"name": "default"}
 	ProviderConfigRef *ProviderConfigReference `json:"providerConfigRef,omitempty"`
 
 	// publishConnectionDetailsTo configures an external secret store.
-	// +optional
 	PublishConnectionDetailsTo *PublishConnectionDetailsTo `json:"publishConnectionDetailsTo,omitempty"`
 
 	// writeConnectionSecretToRef names the Secret that receives all outputs.
-	// +optional
 	WriteConnectionSecretToRef *SecretReference `json:"writeConnectionSecretToRef,omitempty"`
 
 	// forProvider has the parameters of Terraform.
-	// +required
 	ForProvider WorkspaceParameters `json:"forProvider"`
 }
 
 // ProviderConfigReference names a ProviderConfig.
 type ProviderConfigReference struct {
 	// name of the ProviderConfig.
-	// +required
 	Name string `json:"name"`
 
 	// policy for resolving the reference.
-	// +optional
 	Policy *ReferencePolicy `json:"policy,omitempty"`
 }
 
 // ReferencePolicy determines when and whether a reference must be resolved.
 type ReferencePolicy struct {
 	// resolution determines whether the reference must be resolvable.
-	// +optional
 	// +kubebuilder:default=Required
 	// +kubebuilder:validation:Enum=Required;Optional
 	Resolution *string `json:"resolution,omitempty"`
 
 	// resolve determines when the reference is resolved.
-	// +optional
 	// +kubebuilder:validation:Enum=Always;IfNotPresent
 	Resolve *string `json:"resolve,omitempty"`
 }
@@ -68,16 +59,13 @@ type ReferencePolicy struct {
 // PublishConnectionDetailsTo configures an external secret store.
 type PublishConnectionDetailsTo struct {
 	// name of the entry.
-	// +required
 	Name string `json:"name"`
 
 	// configRef names the configuration of the store.
-	// +optional
 	// +kubebuilder:default={"name": "default"}
 	ConfigRef *ProviderConfigReference `json:"configRef,omitempty"`
 
 	// metadata of the entry.
-	// +optional
 	Metadata *ConnectionSecretMetadata `json:"metadata,omitempty"`
 }
 
@@ -92,28 +80,23 @@ type ConnectionSecretMetadata struct {
 	Labels map[string]string `json:"labels,omitzero"`
 
 	// type of the Secret.
-	// +optional
 	Type *corev1.SecretType `json:"type,omitempty"`
 }
 
 // WorkspaceParameters are the parameters of Terraform.
 type WorkspaceParameters struct {
 	// source is the location of the module: Remote, Inline or Flux.
-	// +required
 	// +kubebuilder:validation:Enum=Remote;Inline;Flux
 	Source string `json:"source"`
 
 	// module is the address of the root module, or its text if source is Inline.
-	// +required
 	Module string `json:"module"`
 
 	// inlineFormat is the syntax of an inline module.
-	// +optional
 	// +kubebuilder:validation:Enum=HCL;JSON
 	InlineFormat *string `json:"inlineFormat,omitempty"`
 
 	// entrypoint is the directory within the module in which Terraform runs.
-	// +optional
 	// +kubebuilder:default=""
 	Entrypoint *string `json:"entrypoint,omitempty"`
 
@@ -122,7 +105,6 @@ type WorkspaceParameters struct {
 	Vars []Var `json:"vars,omitzero"`
 
 	// varmap is a JSON object of Terraform variables of any type.
-	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
@@ -153,38 +135,31 @@ type WorkspaceParameters struct {
 	DestroyArgs []string `json:"destroyArgs,omitzero"`
 
 	// enableTerraformCLILogging sends Terraform's own output to the provider's log.
-	// +optional
 	EnableTerraformCLILogging *bool `json:"enableTerraformCLILogging,omitempty"`
 }
 
 // Var is one Terraform variable.
 type Var struct {
 	// key is the name of the variable.
-	// +required
 	Key string `json:"key"`
 
 	// value of the variable.
-	// +required
 	Value string `json:"value"`
 }
 
 // VarFile is a file of Terraform variables.
 type VarFile struct {
 	// source specifies whether the file is in a ConfigMap or in a Secret.
-	// +required
 	// +kubebuilder:validation:Enum=ConfigMapKey;SecretKey
 	Source string `json:"source"`
 
 	// configMapKeyRef names the key of a ConfigMap.
-	// +optional
 	ConfigMapKeyRef *KeyReference `json:"configMapKeyRef,omitempty"`
 
 	// secretKeyRef names the key of a Secret.
-	// +optional
 	SecretKeyRef *KeyReference `json:"secretKeyRef,omitempty"`
 
 	// format is the syntax of the file.
-	// +optional
 	// +kubebuilder:default=HCL
 	// +kubebuilder:validation:Enum=HCL;JSON
 	Format *string `json:"format,omitempty"`
@@ -193,33 +168,26 @@ type VarFile struct {
 // EnvVar is an environment variable of the terraform process.
 type EnvVar struct {
 	// name of the environment variable.
-	// +required
 	Name string `json:"name"`
 
 	// value of the environment variable.
-	// +optional
 	Value *string `json:"value,omitempty"`
 
 	// configMapKeyRef takes the value from a ConfigMap.
-	// +optional
 	ConfigMapKeyRef *KeyReference `json:"configMapKeyRef,omitempty"`
 
 	// secretKeyRef takes the value from a Secret.
-	// +optional
 	SecretKeyRef *KeyReference `json:"secretKeyRef,omitempty"`
 }
 
 // KeyReference names a key of a ConfigMap or a Secret.
 type KeyReference struct {
 	// name of the object.
-	// +required
 	Name string `json:"name"`
 
 	// namespace of the object.
-	// +required
 	Namespace string `json:"namespace"`
 
 	// key within the object.
-	// +required
 	Key string `json:"key"`
 }

@@ -10,33 +10,27 @@ import (
 // WorkspaceTemplateSpec is a Terraform module, and how to run it. Its Workspaces are cluster-scoped.
 type WorkspaceTemplateSpec struct {
 	// template of the Workspaces.
-	// +required
 	Template WorkspaceTemplateDefinition `json:"template"`
 
 	// writeConnectionSecretToRef has no effect. The Secret is set in the WorkspaceTemplateApply, or in template.spec.
-	// +optional
 	WriteConnectionSecretToRef *SecretReference `json:"writeConnectionSecretToRef,omitempty"`
 }
 
 // WorkspaceTemplateDefinition is the template of a Workspace.
 type WorkspaceTemplateDefinition struct {
 	// metadata describes the template to users.
-	// +optional
 	Metadata *WorkspaceTemplateMetadata `json:"metadata,omitempty"`
 
 	// spec of the Workspace, with placeholders (docs/templates.md).
-	// +required
 	Spec WorkspaceSpec `json:"spec"`
 }
 
 // WorkspaceTemplateMetadata describes a template to users.
 type WorkspaceTemplateMetadata struct {
 	// description of the template.
-	// +optional
 	Description *string `json:"description,omitempty"`
 
 	// version of the template.
-	// +optional
 	Version *string `json:"version,omitempty"`
 
 	// tags of the template.
@@ -47,7 +41,6 @@ type WorkspaceTemplateMetadata struct {
 // WorkspaceTemplateStatus is the observed state of a template.
 type WorkspaceTemplateStatus struct {
 	// workspaceName is the name of a Workspace that was created from the template.
-	// +optional
 	WorkspaceName *string `json:"workspaceName,omitempty"`
 
 	// conditions of the template.
@@ -55,7 +48,6 @@ type WorkspaceTemplateStatus struct {
 	Conditions []Condition `json:"conditions,omitzero"`
 
 	// conversionData is the part of status that only v1beta2 has, for the conversion between the versions.
-	// +optional
 	ConversionData string `json:"conversionData,omitempty"`
 }
 

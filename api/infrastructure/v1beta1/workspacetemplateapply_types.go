@@ -10,11 +10,9 @@ import (
 // WorkspaceTemplateApplySpec specifies the template to apply and its variables.
 type WorkspaceTemplateApplySpec struct {
 	// templateRef names the WorkspaceTemplate.
-	// +required
 	TemplateRef WorkspaceTemplateReference `json:"templateRef"`
 
 	// writeConnectionSecretToRef names the Secret that receives all outputs.
-	// +optional
 	WriteConnectionSecretToRef *SecretReference `json:"writeConnectionSecretToRef,omitempty"`
 
 	// variables replace placeholders in the template (docs/templates.md).
@@ -30,33 +28,27 @@ type WorkspaceTemplateApplySpec struct {
 	WaitForWorkspaces []WorkspaceReference `json:"waitForWorkspaces,omitzero"`
 
 	// retainWorkspaceOnDelete leaves the Workspace when the WorkspaceTemplateApply is deleted.
-	// +optional
 	RetainWorkspaceOnDelete *bool `json:"retainWorkspaceOnDelete,omitempty"`
 }
 
 // WorkspaceReference names a Workspace.
 type WorkspaceReference struct {
 	// name of the Workspace.
-	// +required
 	Name string `json:"name"`
 
 	// namespace of the Workspace.
-	// +optional
 	Namespace *string `json:"namespace,omitempty"`
 }
 
 // WorkspaceTemplateApplyStatus is the observed state of the Workspace.
 type WorkspaceTemplateApplyStatus struct {
 	// workspaceName is the name of the Workspace.
-	// +optional
 	WorkspaceName *string `json:"workspaceName,omitempty"`
 
 	// applied is true once Terraform has applied the template.
-	// +optional
 	Applied *bool `json:"applied,omitempty"`
 
 	// lastAppliedTime is the time of the last apply.
-	// +optional
 	LastAppliedTime *metav1.Time `json:"lastAppliedTime,omitempty"`
 
 	// conditions are the conditions of the Workspace.
@@ -64,7 +56,6 @@ type WorkspaceTemplateApplyStatus struct {
 	Conditions []Condition `json:"conditions,omitzero"`
 
 	// conversionData is the part of status that only v1beta2 has, for the conversion between the versions.
-	// +optional
 	ConversionData string `json:"conversionData,omitempty"`
 }
 

@@ -78,7 +78,7 @@ func templated(t *testing.T, names ...string) *environment {
 		controlPlane.Spec.WorkspaceTemplateRef = infrav1.WorkspaceTemplateReference{Name: "eks", Namespace: "platform"}
 		controlPlane.Spec.WorkspaceTemplateApplyRef.Name = naming.ControlPlaneWorkspaceTemplateApply(name)
 		controlPlane.Status.ObservedGeneration = 1
-		intent, err := desired.ControlPlaneIntent(controlPlane, desired.ControlPlaneInputs{Cluster: name, EKSVersion: "1.35", Region: "eu-central-1"})
+		intent, err := desired.NewControlPlane(controlPlane, nil, nil).Intent(name, "")
 		require.NoError(t, err)
 		apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: named(controlPlane.Spec.WorkspaceTemplateApplyRef.Name), Spec: intent.Spec("team-a", controlPlane.Spec.WorkspaceTemplateRef)}
 		apply.Labels = map[string]string{clusterv1.ClusterNameLabel: name}

@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/go-version"
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
@@ -22,8 +24,8 @@ const NotDeclaredNote = "Declare it, or correct the spelling"
 // not have. It takes linear time, and its depth is that of the parser.
 type scan struct {
 	found []problem
-	// language is nil if only references are checked.
-	language *language
+	// language is true if what is newer than BundledTerraform is reported.
+	language bool
 	// declared are the addresses that expressions can refer to, for example var.region, local.name, data.aws_vpc.this, aws_vpc.this. It is nil if
 	// references are not checked.
 	declared sets.Set[string]
@@ -55,8 +57,7 @@ func (s *scan) add(at hcl.Range, format string, args ...any) {
 // Language returns warnings about what BundledTerraform does not have, and about modules of other directories; none for a module that is not
 // valid HCL. In JSON, only blocks are checked.
 func (r *Parsed) Language() []string {
-	known := newLanguage()
-	return r.scan(&scan{language: &known})
+	return r.scan(&scan{language: true})
 }
 
 // Variables returns warnings about references to variables that the module does not declare; none for a module in JSON. Besides the module, a
@@ -89,7 +90,7 @@ func (r *Parsed) scan(s *scan) (warnings []string) {
 	switch body := r.native(); {
 	case body != nil:
 		s.module(body)
-	case r.IsValid() && s.language != nil:
+	case r.IsValid() && s.language:
 		blocks, _ := r.file.Body.JustAttributes() // In JSON, blocks and arguments have the same syntax.
 		for name, block := range blocks {
 			if name != "//" { // A comment.
@@ -158,7 +159,7 @@ func (s *scan) block(block *hclsyntax.Block, resource bool, iterators []string) 
 		}
 	}
 	switch {
-	case s.language == nil:
+	case !s.language:
 	case block.Type == "variable":
 		s.validations(block)
 	case block.Type == "module":
@@ -227,7 +228,7 @@ func (s *scan) moduleSource(module *hclsyntax.Block) {
 
 // expression checks the functions and the references of an expression.
 func (s *scan) expression(expression hclsyntax.Expression, iterators []string) {
-	if s.language != nil {
+	if s.language {
 		_ = hclsyntax.VisitAll(expression, func(node hclsyntax.Node) hcl.Diagnostics {
 			if call, ok := node.(*hclsyntax.FunctionCallExpr); ok {
 				s.function(call)
@@ -285,4 +286,109 @@ func step(reference hcl.Traversal, i int) string {
 		}
 	}
 	return ""
+}
+
+// BundledTerraform is the version of Terraform that provider-terraform bundles: the last one with a license that permits it. Another image of the
+// provider may have OpenTofu, so what is newer is a warning only.
+const BundledTerraform = "1.5.7"
+
+// The values of what BundledTerraform does not have are where it exists.
+var (
+	// blockTypes are the blocks of a module.
+	blockTypes = map[string]string{
+		"terraform": "", "provider": "", "variable": "", "locals": "", "output": "", "resource": "", "data": "", "module": "", "moved": "", "import": "", "check": "",
+		"removed": "Terraform 1.7", "ephemeral": "Terraform 1.10", "action": "Terraform 1.14",
+	}
+	newerFunctions = map[string]string{"issensitive": "Terraform 1.8", "templatestring": "Terraform 1.9", "ephemeralasnull": "Terraform 1.10"}
+	// newerArguments are by block and argument.
+	newerArguments = map[string]string{
+		"import for_each": "Terraform 1.7", "import identity": "Terraform 1.12",
+		"variable ephemeral": "Terraform 1.10", "output ephemeral": "Terraform 1.10", "variable deprecated": "OpenTofu 1.10", "output deprecated": "OpenTofu 1.10",
+		"provider for_each": "OpenTofu 1.9", "lifecycle enabled": "OpenTofu 1.11", "lifecycle destroy": "OpenTofu 1.12",
+		"lifecycle action_trigger": "Terraform 1.14", "terraform encryption": "OpenTofu 1.7",
+	}
+)
+
+// functions are those of BundledTerraform.
+var functions = sets.New(strings.Fields(`abs abspath alltrue anytrue base64decode base64encode base64gzip base64sha256 base64sha512 basename bcrypt can ceil chomp chunklist
+cidrhost cidrnetmask cidrsubnet cidrsubnets coalesce coalescelist compact concat contains csvdecode dirname distinct element endswith file filebase64
+filebase64sha256 filebase64sha512 fileexists filemd5 fileset filesha1 filesha256 filesha512 flatten floor format formatdate formatlist indent index join
+jsondecode jsonencode keys length list log lookup lower map matchkeys max md5 merge min nonsensitive one parseint pathexpand plantimestamp pow range regex
+regexall replace reverse rsadecrypt sensitive setintersection setproduct setsubtract setunion sha1 sha256 sha512 signum slice sort split startswith
+strcontains strrev substr sum templatefile textdecodebase64 textencodebase64 timeadd timecmp timestamp title tobool tolist tomap tonumber toset tostring
+transpose trim trimprefix trimspace trimsuffix try upper urlencode uuid uuidv5 values yamldecode yamlencode zipmap`)...)
+
+// writeOnly is the suffix of the names of write-only arguments of resources.
+const writeOnly = "_wo"
+
+// newer reports what needs a newer version than BundledTerraform.
+func (s *scan) newer(what, since string, at hcl.Range) {
+	s.add(at, "%s exists in %s and later, and provider-terraform has Terraform %s. Remove it, or use an image of the provider with a newer version", what, since, BundledTerraform)
+}
+
+// blockType checks the type of a block of the module.
+func (s *scan) blockType(name string, at hcl.Range) {
+	if !s.language {
+		return
+	}
+	since, known := blockTypes[name]
+	switch {
+	case strings.Contains(name, placeholderMark), known && since == "":
+	case known:
+		s.newer("the block "+name, since, at)
+	default:
+		s.add(at, "Terraform %s has no block %s. Correct the spelling, or remove the block", BundledTerraform, name)
+	}
+}
+
+// argument checks an argument of a block. resource is true within a resource.
+func (s *scan) argument(block, name string, resource bool, attribute *hclsyntax.Attribute) {
+	if !s.language {
+		return
+	}
+	s.newerArgument(block, name, attribute.NameRange)
+	switch {
+	case resource && strings.HasSuffix(name, writeOnly):
+		s.newer("the write-only argument "+name, "Terraform 1.11", attribute.NameRange)
+	case block == "terraform" && name == "required_version":
+		s.requiredVersion(attribute)
+	case block == "import" && name == "id" && len(hclsyntax.Variables(attribute.Expr)) > 0:
+		s.newer("an import whose id is an expression", "Terraform 1.6", attribute.NameRange)
+	}
+}
+
+// newerArgument checks the name of an argument of a block, or of a block in it.
+func (s *scan) newerArgument(block, name string, at hcl.Range) {
+	if !s.language {
+		return
+	}
+	if since := newerArguments[block+" "+name]; since != "" {
+		s.newer(fmt.Sprintf("%s of %s", name, block), since, at)
+	}
+}
+
+// function checks the name of a function.
+func (s *scan) function(call *hclsyntax.FunctionCallExpr) {
+	since := newerFunctions[call.Name]
+	switch {
+	case strings.Contains(call.Name, "::"):
+		s.newer(fmt.Sprintf("the function %s of a namespace", call.Name), "Terraform 1.8", call.NameRange)
+	case since != "":
+		s.newer("the function "+call.Name, since, call.NameRange)
+	case !strings.Contains(call.Name, placeholderMark) && !functions.Has(call.Name):
+		s.add(call.NameRange, "Terraform %s has no function %s. Correct the spelling, or use another function", BundledTerraform, call.Name)
+	}
+}
+
+// requiredVersion checks that terraform.required_version permits BundledTerraform.
+func (s *scan) requiredVersion(attribute *hclsyntax.Attribute) {
+	var text string
+	where := attribute.Expr.Range()
+	if where.End.Byte-where.Start.Byte > literalSize || gohcl.DecodeExpression(attribute.Expr, nil, &text).HasErrors() {
+		return
+	}
+	constraints, err := version.NewConstraint(text)
+	if err == nil && !constraints.Check(version.Must(version.NewVersion(BundledTerraform))) {
+		s.add(attribute.NameRange, "required_version does not permit Terraform %s, which provider-terraform has. Permit it, or use an image of the provider with another version", BundledTerraform)
+	}
 }

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package graph reads the objects of a control plane's dependency graph (api/graph), and finds the graphs that an object belongs to.
+// Package graphreader reads the objects of a control plane's dependency graph (api/graph), and finds the graphs that an object belongs to.
 // Everything is read from the cache.
-package graph
+package graphreader
 
 import (
 	"context"

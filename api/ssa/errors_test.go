@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package retriable_test
+package ssa_test
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/capt-provider/capt/api/retriable"
+	"github.com/capt-provider/capt/api/ssa"
 )
 
 func TestAnUnknownOwnerVersionIsRecognized(t *testing.T) {
@@ -29,6 +29,6 @@ func TestAnUnknownOwnerVersionIsRecognized(t *testing.T) {
 		"another error":              {unknown, false},
 		"none":                       {nil, false},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, retriable.IsUnknownOwnerVersion(row.err)) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, ssa.IsUnknownOwnerVersion(row.err)) })
 	}
 }
