@@ -23,7 +23,7 @@ export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/golangci-lint-cache
 GO ?= go
 # VERSION is the version that captctl reports. Without it, captctl reports the commit.
 VERSION ?=
-LINK_FLAGS := -s -w $(if $(VERSION),-X github.com/capt-provider/capt/cmd/captctl/version.release=$(VERSION) -X github.com/prometheus/common/version.Version=$(VERSION))
+LINK_FLAGS := -s -w $(if $(VERSION),-X github.com/capt-provider/capt/cmd/captctl/cli.release=$(VERSION) -X github.com/prometheus/common/version.Version=$(VERSION))
 
 # Packages below test/ start servers and often wait for them, so four at a time keep two cores busy. Test binaries without symbol tables are
 # linked faster, and make lint includes go vet.

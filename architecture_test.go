@@ -73,7 +73,7 @@ var (
 )
 
 const (
-	maxProductLines = 58_400
+	maxProductLines = 58_900
 	maxSupportLines = 12_700
 )
 

@@ -20,8 +20,7 @@ import (
 // immutable are functions whose results are not changed after they return.
 var immutable = regexp.MustCompile(`^\(?\*?(errors|fmt|regexp|strings|slices|maps|time|reflect|sync\.OnceValues?|` +
 	`k8s\.io/apimachinery/pkg/(util/validation/field|util/sets|runtime\.NewSchemeBuilder|runtime/schema)|` +
-	`sigs\.k8s\.io/controller-runtime/pkg/webhook/conversion\.New(HubSpoke|Spoke)Converter|` +
-	module + `/(api/terraform\.Scope|webhooks/conversion/preserve))\b`)
+	module + `/(api/terraform\.Scope|webhooks/conversion))\b`)
 
 // stateExceptions are variables of packages that hold state, with the reason. Add none.
 var stateExceptions = map[string]string{

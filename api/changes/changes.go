@@ -116,7 +116,7 @@ func (f *Fleet) compareContent(u *Unit, w *Workspace) error {
 	}
 	w.Template = subject.Apply.TemplateKey().String()
 	if blocked := notWritten(subject); blocked != nil {
-		if w.because(blocked); len(subject.RenderErrors) > 0 && blocked.Reason == infrav1.TemplateInvalidReason {
+		if w.because(blocked); len(subject.RenderErrors) > 0 && (blocked.Reason == infrav1.TemplateInvalidReason || blocked.Reason == infrav1.VariableMissingReason) {
 			w.Action = ActionInvalid
 		}
 		if u.Queued { // The WorkspaceTemplateApply does not exist before, and reports nothing.

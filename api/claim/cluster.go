@@ -37,10 +37,15 @@ const ClusterIndex = "captReferences"
 func ClusterKeys(cluster *clusterv1.Cluster) (keys []string) {
 	for _, ref := range []clusterv1.ContractVersionedObjectReference{cluster.Spec.InfrastructureRef, cluster.Spec.ControlPlaneRef} {
 		if ref.IsDefined() {
-			keys = append(keys, ref.GroupKind().String()+"/"+ref.Name)
+			keys = append(keys, ClusterKey(ref))
 		}
 	}
 	return keys
+}
+
+// ClusterKey is the key of ClusterIndex for a reference of Clusters.
+func ClusterKey(ref clusterv1.ContractVersionedObjectReference) string {
+	return ref.GroupKind().String() + "/" + ref.Name
 }
 
 // ReferenceTo is the reference of a Cluster to a CAPTCluster or a CAPTControlPlane; zero for other kinds.

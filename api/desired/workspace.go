@@ -85,6 +85,7 @@ func (w *Workspace) renderRules() []Rule[*Workspace] {
 		{infrav1.TemplateDeletingReason, (*Workspace).templateDeleting},
 		{infrav1.RevisionMissingReason, (*Workspace).revisionMissing},
 		{infrav1.WaitingForRolloutReason, (*Workspace).revisionUnassigned},
+		{infrav1.VariableMissingReason, (*Workspace).variableMissing},
 		{infrav1.TemplateInvalidReason, (*Workspace).invalid},
 	}
 }
@@ -165,6 +166,13 @@ func (w *Workspace) revisionUnassigned() string {
 		return ""
 	}
 	return fmt.Sprintf("no revision of WorkspaceTemplate %s is assigned yet: check condition RollingOut of the template", w.templateKey())
+}
+
+func (w *Workspace) variableMissing() string {
+	if slices.ContainsFunc(w.RenderErrors, func(err *field.Error) bool { return err.Type != field.ErrorTypeRequired }) {
+		return "" // Other errors come first.
+	}
+	return w.invalid()
 }
 
 func (w *Workspace) invalid() string {

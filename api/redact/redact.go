@@ -14,6 +14,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 const (
@@ -36,12 +38,15 @@ const (
 // example, the name and endpoint of a cluster. Values with a public form are never replaced: booleans, regions, ARNs, IDs of
 // resources and accounts, addresses, versions, instance types, and values with less than six characters.
 //
+// A value in a document that has a name and is a word of a public text, such as the spec of the object that failed, is kept: every reader of the
+// error can read it there, and without it a sentence cannot be understood. This does not apply to names of secrets, such as password.
+//
 // Text that looks like a secret is also replaced: keys and tokens of AWS, Kubernetes and git hosts, JWTs, PEM, passwords in URLs, headers
 // with credentials, values with names such as password, and long random text. This is a heuristic.
 //
 // It is idempotent and takes linear time. The text grows at most to three times its size.
-func Text(text string, known [][]byte) string {
-	values := secrets{limit: len(text), addedValues: map[string]bool{}, addedForms: map[string]bool{}, forms: map[string][]string{}}
+func Text(text string, known [][]byte, public ...string) string {
+	values := secrets{limit: len(text), public: public, addedValues: map[string]bool{}, addedForms: map[string]bool{}, forms: map[string][]string{}}
 	for _, value := range known {
 		values.add(string(value), maxNesting)
 	}
@@ -61,6 +66,45 @@ func Value(name, value string) string {
 	}
 	return Text(value, nil)
 }
+
+var (
+	// word is a name, an identifier, a path or a number.
+	word = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._/:@-]*[A-Za-z0-9])?$`)
+	// secretNames matches names of secrets.
+	secretNames = regexp.MustCompile(passwordName + `|` + secretName + `|(?i:cred|auth|cert|otp|pin$|salt|seed|kubeconfig)`)
+)
+
+// maxWord is the maximal length of a word.
+const maxWord = 253
+
+// IsSecretName reports whether values with a name are secrets by their name.
+func IsSecretName(name string) bool { return secretNames.MatchString(name) }
+
+// IsWordOf reports whether a value with a name is a word of a public text, and not a secret by its name.
+func IsWordOf(public []string, name, value string) bool {
+	if name == "" || IsSecretName(name) || len(value) > maxWord || !word.MatchString(value) || len(findLookalikes(value)) > 0 {
+		return false
+	}
+	return slices.ContainsFunc(public, func(text string) bool { return hasWord(text, value) })
+}
+
+// hasWord reports whether a text has a word that is not a part of a longer one, except of a name with dashes or the like.
+func hasWord(text, word string) bool {
+	for from := 0; ; {
+		at := strings.Index(text[from:], word)
+		if at < 0 {
+			return false
+		}
+		at, from = from+at, from+at+len(word)
+		before, _ := utf8.DecodeLastRuneInString(text[:at])
+		after, _ := utf8.DecodeRuneInString(text[from:])
+		if !isAlphanumeric(before) && !isAlphanumeric(after) {
+			return true
+		}
+	}
+}
+
+func isAlphanumeric(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 // redactOnce redacts a text in one pass. Earlier replacements are kept as they are.
 func (s secrets) redactOnce(text string) string {
@@ -89,6 +133,8 @@ type span struct{ from, to int }
 type secrets struct {
 	// limit is the length of the text in bytes: longer forms cannot occur in it.
 	limit int
+	// public are texts whose words are not secrets.
+	public []string
 	// addedValues and addedForms are the sets of values and forms that were added already.
 	addedValues, addedForms map[string]bool
 	// forms are the forms by their first minSecret bytes, so that a search takes linear time.
@@ -114,7 +160,9 @@ func (s secrets) findKnown(text string) []span {
 
 var (
 	// assignment is a line of a tfvars, environment or AWS credentials file.
-	assignment = regexp.MustCompile(`^[\w."'-]+\s*=\s*(.+)$`)
+	assignment = regexp.MustCompile(`^([\w."'-]+)\s*=\s*(.+)$`)
+	// lastName matches the name before a quoted string.
+	lastName = regexp.MustCompile(`([\w.-]+)"?\s*[=:]\s*$`)
 	// quotation is a string in double quotes.
 	quotation = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
 	// assignmentSign matches the text after a quoted string that is a name, not a value.
@@ -143,20 +191,33 @@ func (s secrets) add(value string, nesting int) {
 
 // addLine adds the values within a single line: an assigned value, quoted strings, and text that looks like a secret.
 func (s secrets) addLine(value string, nesting int) {
+	name := ""
 	if match := assignment.FindStringSubmatch(value); match != nil {
-		s.add(strings.Trim(match[1], `"',; `), nesting)
+		name = match[1]
+		s.addNamed(name, strings.Trim(match[2], `"',; `), nesting)
 	}
 	for _, match := range quotation.FindAllStringSubmatchIndex(value, -1) {
 		if assignmentSign.MatchString(value[match[1]:]) {
 			continue
 		}
-		s.add(value[match[2]:match[3]], nesting)
+		path := name
+		if inner := lastName.FindStringSubmatch(value[:match[0]]); inner != nil {
+			path += "." + inner[1]
+		}
+		s.addNamed(path, value[match[2]:match[3]], nesting)
 		if plain, err := strconv.Unquote(value[match[0]:match[1]]); err == nil {
-			s.add(plain, nesting)
+			s.addNamed(path, plain, nesting)
 		}
 	}
 	for _, sp := range findLookalikes(value) { // Such as the token in a kubeconfig.
 		s.add(value[sp.from:sp.to], nesting)
+	}
+}
+
+// addNamed adds a value with a name, unless it is a word of a public text.
+func (s secrets) addNamed(name, value string, nesting int) {
+	if !IsWordOf(s.public, name, value) {
+		s.add(value, nesting)
 	}
 }
 
@@ -168,24 +229,24 @@ func (s secrets) addJSON(value string, nesting int) bool {
 	}
 	switch document.(type) {
 	case string, []any, map[string]any:
-		s.addLeaves(document, nesting)
+		s.addLeaves("", document, nesting)
 		return true
 	}
 	return false
 }
 
-// addLeaves adds all strings of a decoded JSON document.
-func (s secrets) addLeaves(document any, nesting int) {
+// addLeaves adds all strings of a decoded JSON document. path has the names of the fields.
+func (s secrets) addLeaves(path string, document any, nesting int) {
 	switch value := document.(type) {
 	case string:
-		s.add(value, nesting)
+		s.addNamed(path, value, nesting)
 	case []any:
 		for _, element := range value {
-			s.addLeaves(element, nesting)
+			s.addLeaves(path, element, nesting)
 		}
 	case map[string]any:
-		for _, element := range value {
-			s.addLeaves(element, nesting)
+		for name, element := range value {
+			s.addLeaves(path+"."+name, element, nesting)
 		}
 	}
 }
@@ -236,6 +297,7 @@ func (s secrets) addForms(forms ...string) {
 // publicForms matches values that are never a secret.
 var publicForms = regexp.MustCompile(`^(?:` + strings.Join([]string{
 	`(?i:true|false|null|none|default|enabled|disabled)`,
+	`Config|ExecCredential|get-token|IfAvailable|client\.authentication\.k8s\.io/v1(?:alpha1|beta1)?`,       // The vocabulary of kubeconfigs.
 	`(?:af|ap|ca|cn|eu|il|me|mx|sa|us|us-gov)-(?:central|(?:north|south)(?:east|west)?|east|west)-\d[a-z]?`, // Regions and zones.
 	`arn:aws[a-z-]*:[^\s"']+`,
 	`(?:vpc|subnet|sg|sgr|rtb|rtbassoc|igw|nat|eigw|eni|eipalloc|eipassoc|acl|vpce|pcx|tgw|i|ami|lt|vol|snap|dopt|pl|fl)-[0-9a-f]{8}(?:[0-9a-f]{9})?`,

@@ -84,6 +84,31 @@ func TestPartsOfAKnownValueAreReplaced(t *testing.T) {
 	}
 }
 
+// What a user reads anyway, in the spec or in the outputs, is needed to understand a sentence.
+func TestWordsOfPublicTextsAreKept(t *testing.T) {
+	const public = `{"forProvider": {"module": "variable \"engine\" { default = \"postgres\" } # subnets are public", "vars": [{"key": "name", "value": "demo-blue"}]}, "poll": 1000000}`
+	for name, row := range map[string]struct{ value, text, want string }{
+		"a name in tfvars":                   {"cluster_name = \"demo-blue\"\n", "creating EKS Cluster (demo-blue)", "creating EKS Cluster (demo-blue)"},
+		"a part of a name":                   {`{"team": "demo-blue", "prefix": "engine"}`, "of demo-blue and engine-1", "of demo-blue and engine-1"},
+		"a word of a sentence":               {`visibility = "public"`, "it has some mapped public addresses", "it has some mapped public addresses"},
+		"a number":                           {`poll = "1000000"`, "every 1000000 ms", "every 1000000 ms"},
+		"in an object":                       {`value = { engine = "postgres", password = "hunter22" }`, "postgres refused hunter22", "postgres refused [redacted]"},
+		"the vocabulary of a kubeconfig":     {`{"apiVersion": "v1", "kind": "Config", "token": "hunter22"}`, "Config of hunter22", "Config of [redacted]"},
+		"but not a password":                 {`db_password = "postgres"`, "refused postgres", "refused [redacted]"},
+		"nor a password in an object":        {`value = { password = "postgres" }`, "refused postgres", "refused [redacted]"},
+		"nor a password in JSON":             {`{"credentials": [{"value": "postgres"}]}`, "refused postgres", "refused [redacted]"},
+		"nor a value without a name":         {"postgres", "refused postgres", "refused [redacted]"},
+		"nor an element without a name":      {"values = [\n  \"postgres\",\n]\n", "refused postgres", "refused [redacted]"},
+		"nor a part of a public word":        {`value = "postgre"`, "refused postgre", "refused [redacted]"},
+		"nor text that looks like a secret":  {`value = "AKIAIOSFODNN7EXAMPLE"`, "refused AKIAIOSFODNN7EXAMPLE", "refused [redacted]"},
+		"nor what is not in the public text": {`owner = "platform"`, "creating platform-vpc", "creating [redacted]-vpc"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, row.want, Text(row.text, [][]byte{[]byte(row.value)}, public, "AKIAIOSFODNN7EXAMPLE"))
+		})
+	}
+}
+
 func TestAdjacentAndOverlappingValuesAreRedactedOnce(t *testing.T) {
 	known := [][]byte{[]byte("abcdefgh"), []byte("efghijkl"), []byte("123456")}
 	require.Equal(t, "x[redacted]x", Text("xabcdefghijkl123456x", known))

@@ -5,24 +5,21 @@ package render
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation/modules"
 )
 
-// Pin returns the spec of a template that reproduces the spec of a live Workspace for each of the given WorkspaceTemplateApplies.
-// Strings that the old template, which may be nil, renders to the live value keep their placeholders, so that changes of variables still
-// reach Terraform. All others become literal. The template language cannot escape a placeholder: a literal ${name} of an existing variable
-// is an error. The caller renders and compares the result.
-func Pin(live map[string]any, name string, old *infrav1.WorkspaceTemplate, applies ...*infrav1.WorkspaceTemplateApply) (*terraform.WorkspaceSpec, field.ErrorList) {
-	path := field.NewPath("spec")
+// Pin returns the template of a live Workspace, and where it substitutes variables, for each of the given WorkspaceTemplateApplies. Strings that
+// the old template, which may be nil, renders to the live value keep their placeholders, so that changes of variables still reach Terraform.
+// All others become literal.
+func Pin(live map[string]any, name string, old *infrav1.WorkspaceTemplate, applies ...*infrav1.WorkspaceTemplateApply) (*terraform.WorkspaceSpec, infrav1.Substitution, error) {
 	p := pinning{}
 	for _, apply := range applies {
 		variables := maps.Clone(apply.Spec.Variables)
@@ -36,55 +33,63 @@ func Pin(live map[string]any, name string, old *infrav1.WorkspaceTemplate, appli
 	if old != nil {
 		data, err := json.Marshal(old.Spec.Template.Spec)
 		if err != nil {
-			return nil, field.ErrorList{field.InternalError(path, err)}
+			return nil, "", err
 		}
 		if err := utiljson.Unmarshal(data, &template); err != nil {
-			return nil, field.ErrorList{field.InternalError(path, err)}
+			return nil, "", err
 		}
 	}
-	data, err := json.Marshal(p.value(live, template, path))
+	data, err := json.Marshal(p.value(live, template))
 	if err != nil {
-		return nil, field.ErrorList{field.InternalError(path, err)}
+		return nil, "", err
 	}
-	spec := &terraform.WorkspaceSpec{}
-	if err := json.Unmarshal(data, spec); err != nil {
-		return nil, field.ErrorList{field.InternalError(path, err)}
+	spec, was := &terraform.WorkspaceSpec{}, &terraform.WorkspaceSpec{}
+	if err := errors.Join(json.Unmarshal(data, spec), decode(live, was)); err != nil {
+		return nil, "", err
 	}
-	if len(p.errs) == 0 && old != nil && slices.ContainsFunc(p.variables, func(variables map[string]string) bool {
-		return modules.IsUnsafe(spec.ForProvider, variables)
-	}) { // CAPT v0.3 inserted any value into the text of a module.
-		old = old.DeepCopy()
-		old.Spec.Template.Spec.ForProvider.Module = ""
-		return Pin(live, name, old, applies...)
+	if spec.ForProvider.Source != terraform.SourceInline {
+		return spec, infrav1.SubstitutionFields, nil
 	}
-	return spec, p.errs
+	module := was.ForProvider.Module
+	if old != nil && p.moduleRendersTo(old.Spec.Template.Spec.ForProvider, module) {
+		spec.ForProvider.Module = old.Spec.Template.Spec.ForProvider.Module
+		return spec, infrav1.SubstitutionAll, nil
+	}
+	spec.ForProvider.Module = module
+	return spec, infrav1.SubstitutionFields, nil
+}
+
+// moduleRendersTo reports whether the module of the old template has placeholders and becomes the live one. CAPT v0.3 inserted any value.
+func (p *pinning) moduleRendersTo(old terraform.WorkspaceParameters, live string) bool {
+	return old.Source == terraform.SourceInline && old.Module != live && !slices.ContainsFunc(p.variables, func(variables map[string]string) bool {
+		return modules.ReplacePlaceholders(old.Module, terraform.EscapeKept, variables) != live || modules.IsUnsafe(old, variables)
+	})
 }
 
 // pinning converts the spec of a Workspace to the spec of a template, value by value.
 type pinning struct {
 	variables []map[string]string
-	errs      field.ErrorList
 }
 
 // value returns the value of the template for a live value and the corresponding value of the old template, which may be nil.
-func (p *pinning) value(live, template any, path *field.Path) any {
+func (p *pinning) value(live, template any) any {
 	switch live := live.(type) {
 	case map[string]any:
 		before, _ := template.(map[string]any)
 		out := make(map[string]any, len(live))
 		for _, key := range slices.Sorted(maps.Keys(live)) {
-			out[key] = p.value(live[key], before[key], path.Child(key))
+			out[key] = p.value(live[key], before[key])
 		}
 		return out
 	case []any:
 		before, _ := template.([]any)
 		out := make([]any, len(live))
 		for i := range live {
-			out[i] = p.value(live[i], counterpart(live[i], i, before), path.Index(i))
+			out[i] = p.value(live[i], counterpart(live[i], i, before))
 		}
 		return out
 	case string:
-		return p.text(live, template, path)
+		return p.text(live, template)
 	}
 	return live
 }
@@ -113,27 +118,17 @@ func counterpart(live any, index int, template []any) any {
 
 // text returns the string of the template for a live string: the placeholders of the old template if they render to it, else the live
 // string.
-func (p *pinning) text(live string, template any, path *field.Path) string {
+func (p *pinning) text(live string, template any) string {
 	if before, ok := template.(string); ok && p.rendersTo(before, live) {
 		return before
 	}
-	if p.rendersTo(live, live) {
-		return live
-	}
-	for _, match := range terraform.Placeholder.FindAllStringSubmatch(live, -1) {
-		name := match[1]
-		if slices.ContainsFunc(p.variables, func(variables map[string]string) bool { _, is := variables[name]; return is }) {
-			p.errs = append(p.errs, field.Invalid(path, field.OmitValueType{},
-				fmt.Sprintf("contains ${%s}, which a template would replace with the value of variable %s. Remove the variable if it is not used elsewhere", name, name)))
-			break
-		}
-	}
-	return live
+	return terraform.EscapePlaceholders(live)
 }
 
 // rendersTo reports whether a string of a template becomes the live one with the variables of each WorkspaceTemplateApply.
 func (p *pinning) rendersTo(template, live string) bool {
 	return !slices.ContainsFunc(p.variables, func(variables map[string]string) bool {
-		return modules.ReplacePlaceholders(template, variables) != live
+		rendered, missing := replaceInField(template, variables)
+		return rendered != live || len(missing) > 0
 	})
 }

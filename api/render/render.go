@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -63,7 +64,7 @@ func Workspace(in Input) (*Rendered, field.ErrorList) {
 	maps.Copy(variables, in.Apply.Spec.Variables)
 	variables[workspaceNameVariable] = in.Name
 
-	spec, errs := substituteSpec(&in.Template.Spec.Template.Spec, variables, path)
+	spec, errs := substitute(&in.Template.Spec, variables, path)
 	if len(errs) > 0 {
 		return nil, errs
 	}
@@ -346,47 +347,53 @@ func withoutDelete(actions []terraform.ManagementAction) []terraform.ManagementA
 // workspaceNameVariable is the placeholder for the name of the Workspace, the same as in CAPT v0.3.
 const workspaceNameVariable = modules.WorkspaceNameVariable
 
-// substituteSpec replaces ${name} in the strings of a template. It does not replace in serialized text, so a value cannot add or change
-// fields. Placeholders without a variable are kept: they are interpolations of Terraform.
-func substituteSpec(template *terraform.WorkspaceSpec, variables map[string]string, path *field.Path) (*terraform.WorkspaceSpec, field.ErrorList) {
-	data, err := json.Marshal(template)
-	if err != nil {
-		return nil, field.ErrorList{field.InternalError(path, err)}
-	}
+// substitute replaces ${name} in the strings of a template. It does not replace in serialized text, so a value cannot add or change fields.
+func substitute(template *infrav1.WorkspaceTemplateSpec, variables map[string]string, path *field.Path) (*terraform.WorkspaceSpec, field.ErrorList) {
 	var tree any
-	if err := utiljson.Unmarshal(data, &tree); err != nil { // Decodes whole numbers as int64, not float64.
+	if err := decode(template.Template.Spec, &tree); err != nil {
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
 	module := path.Child("forProvider", "module")
-	s := substitution{variables: variables, module: module.String()}
+	s := substitution{mode: template.Substitution, variables: variables}
+	if template.Template.Spec.ForProvider.Source == terraform.SourceInline {
+		s.module = module.String()
+	}
 	tree = s.walk(tree, path)
-	if len(s.errs) > 0 {
-		return nil, s.errs
-	}
-	if data, err = json.Marshal(tree); err != nil {
-		return nil, field.ErrorList{field.InternalError(path, err)}
-	}
 	spec := &terraform.WorkspaceSpec{}
-	if err := json.Unmarshal(data, spec); err != nil {
+	if err := decode(tree, spec); err != nil {
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
-	if spec.ForProvider.Source == terraform.SourceRemote {
-		for _, name := range modules.UnsafeInSource(template.ForProvider.Module, variables) {
+	params := template.Template.Spec.ForProvider
+	if params.Source == terraform.SourceRemote {
+		for _, name := range modules.UnsafeInSource(params.Module, variables) {
 			s.errs = append(s.errs, modules.UnsafeSourceError(module, name))
 		}
 	}
+	if len(s.errs) > 0 || template.HasLiteralModule() {
+		return spec, s.errs
+	}
 	inModule := spec.ForProvider
-	inModule.Module = template.ForProvider.Module
-	if changing := modules.ChangingStructure(inModule, variables); len(changing) > 0 {
+	inModule.Module = params.Module
+	if changing := modules.ChangingStructure(inModule, template.Substitution.Escaping(), variables); len(changing) > 0 {
 		s.errs = append(s.errs, modules.StructureError(module, changing...))
 	}
 	return spec, s.errs
 }
 
+// decode converts a value to another through JSON. Whole numbers become int64, not float64.
+func decode(from, to any) error {
+	data, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	return utiljson.Unmarshal(data, to)
+}
+
 // substitution replaces the placeholders in all strings of a spec, and collects the errors.
 type substitution struct {
+	mode      infrav1.Substitution
 	variables map[string]string
-	// module is the path of the field forProvider.module.
+	// module is the path of an inline module.
 	module string
 	errs   field.ErrorList
 }
@@ -394,38 +401,62 @@ type substitution struct {
 func (s *substitution) walk(node any, path *field.Path) any {
 	switch node := node.(type) {
 	case map[string]any:
-		for key, child := range node {
-			node[key] = s.walk(child, path.Child(key))
+		for _, key := range slices.Sorted(maps.Keys(node)) {
+			node[key] = s.walk(node[key], path.Child(key))
 		}
 	case []any:
 		for i, child := range node {
 			node[i] = s.walk(child, path.Index(i))
 		}
 	case string:
+		if s.module != "" && path.String() == s.module {
+			return s.replaceInModule(node, path)
+		}
 		return s.replace(node, path)
 	}
 	return node
 }
 
+// replace replaces the placeholders in a field other than an inline module. A template of an earlier version has no escapes, and keeps placeholders
+// without a value.
 func (s *substitution) replace(text string, path *field.Path) string {
-	inModule := path.String() == s.module
-	var refused []string
-	out := terraform.Placeholder.ReplaceAllStringFunc(text, func(match string) string {
-		name := match[2 : len(match)-1]
-		value, ok := s.variables[name]
-		if !ok {
-			return match
-		}
-		if inModule && !modules.SafeInModule(value) {
-			if !slices.Contains(refused, name) {
-				refused = append(refused, name)
-			}
-			return match
-		}
-		return value
-	})
-	for _, name := range refused {
-		s.errs = append(s.errs, modules.UnsafeInModuleError(path, name))
+	if s.mode == "" {
+		return modules.ReplacePlaceholders(text, terraform.NoEscape, s.variables)
+	}
+	out, missing := replaceInField(text, s.variables)
+	if s.mode == infrav1.SubstitutionAll {
+		return out
+	}
+	for _, name := range missing {
+		s.errs = append(s.errs, modules.MissingVariableError(path, name))
 	}
 	return out
+}
+
+func (s *substitution) replaceInModule(text string, path *field.Path) string {
+	if s.mode == infrav1.SubstitutionFields {
+		return text
+	}
+	refused := sets.New[string]()
+	return terraform.ReplacePlaceholders(text, s.mode.Escaping(), func(name string) string {
+		value, ok := s.variables[name]
+		if ok && modules.SafeInModule(value) {
+			return value
+		}
+		if ok && !refused.Has(name) {
+			refused.Insert(name)
+			s.errs = append(s.errs, modules.UnsafeInModuleError(path, name))
+		}
+		return "${" + name + "}"
+	})
+}
+
+// replaceInField also returns the names of the variables without a value, whose placeholders stay.
+func replaceInField(text string, variables map[string]string) (out string, missing []string) {
+	for _, name := range sets.List(modules.PlaceholdersIn(text)) {
+		if _, ok := variables[name]; !ok {
+			missing = append(missing, name)
+		}
+	}
+	return modules.ReplacePlaceholders(text, terraform.EscapeRemoved, variables), missing
 }

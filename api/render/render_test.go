@@ -266,10 +266,10 @@ func TestPinnedTemplateReproducesTheWorkspace(t *testing.T) {
 	asked := built.input().Apply
 	asked.Spec.Variables["kubernetes_version"] = "1.32"
 
-	spec, errs := Pin(live.Object["spec"].(map[string]any), "demo-vpc", old, built.input().Apply, asked)
-	require.Empty(t, errs)
+	spec, substitution, err := Pin(live.Object["spec"].(map[string]any), "demo-vpc", old, built.input().Apply, asked)
+	require.NoError(t, err)
 	pinned := old.DeepCopy()
-	pinned.Spec.Template.Spec = *spec
+	pinned.Spec.Template.Spec, pinned.Spec.Substitution = *spec, substitution
 	for _, apply := range []*infrav1.WorkspaceTemplateApply{built.input().Apply, asked} {
 		rendered, errs := Workspace(Input{Apply: apply, Template: pinned, Name: "demo-vpc"})
 		require.Empty(t, errs)
@@ -280,8 +280,8 @@ func TestPinnedTemplateReproducesTheWorkspace(t *testing.T) {
 	assert.Equal(t, "${cluster_name}", spec.ForProvider.VarFiles[0].SecretKeyRef.Name)
 
 	// Without a template, all strings are literal.
-	spec, errs = Pin(live.Object["spec"].(map[string]any), "demo-vpc", nil, asked)
-	require.Empty(t, errs)
+	spec, _, err = Pin(live.Object["spec"].(map[string]any), "demo-vpc", nil, asked)
+	require.NoError(t, err)
 	assert.Equal(t, "demo-$", spec.ForProvider.Vars[1].Value)
 }
 
@@ -291,21 +291,28 @@ func TestPinnedTemplateHasTheTextOfAModuleThatIsNotRenderedWithItsVariables(t *t
 		p.Vars = []terraform.Var{{Key: "x", Value: "${value}"}}
 	}))
 	live := map[string]any{"forProvider": map[string]any{"source": "Inline", "module": "a = demo\n", "vars": []any{map[string]any{"key": "x", "value": "demo"}}}}
-	spec, errs := Pin(live, "demo", old, builder.WorkspaceTemplateApply("demo", builder.WithVariables(map[string]string{"value": "demo"})))
-	require.Empty(t, errs)
+	spec, substitution, err := Pin(live, "demo", old, builder.WorkspaceTemplateApply("demo", builder.WithVariables(map[string]string{"value": "demo"})))
+	require.NoError(t, err)
+	assert.Equal(t, infrav1.SubstitutionFields, substitution)
 	assert.Equal(t, "a = demo\n", spec.ForProvider.Module)
 	assert.Equal(t, "${value}", spec.ForProvider.Vars[0].Value, "others keep their placeholders")
 }
 
-// The template language cannot escape a placeholder.
-func TestPinnedTemplateCannotContainALiteralPlaceholder(t *testing.T) {
-	live := map[string]any{"forProvider": map[string]any{"source": "Inline", "module": `locals { x = [for region in ["a"] : "${region}"] }`}}
+// CAPT v0.3 left placeholders without a value, and they must not get one when a variable of that name is added.
+func TestPinnedTemplateKeepsTheTextOfAPlaceholder(t *testing.T) {
+	const module = `locals { x = [for region in ["a"] : "${region}"] }`
+	live := map[string]any{"forProvider": map[string]any{"source": "Inline", "module": module, "vars": []any{map[string]any{"key": "x", "value": "${region} $${owner}"}}}}
 	asked := builder.WorkspaceTemplateApply("demo", builder.WithVariables(map[string]string{"region": "eu-west-1"}))
 
-	_, errs := Pin(live, "demo", nil, asked)
-	require.Len(t, errs, 1)
-	assert.Contains(t, errs[0].Error(), "spec.forProvider.module")
-	assert.Contains(t, errs[0].Error(), "${region}")
+	template := builder.WorkspaceTemplate("pinned")
+	spec, substitution, err := Pin(live, "demo", nil, asked)
+	require.NoError(t, err)
+	template.Spec.Template.Spec, template.Spec.Substitution = *spec, substitution
+	rendered, errs := Workspace(Input{Apply: asked, Template: template, Name: "demo"})
+	require.Empty(t, errs)
+	params, _, err := unstructured.NestedMap(rendered.Object.Object, "spec", "forProvider")
+	require.NoError(t, err)
+	assert.Equal(t, live["forProvider"], params)
 }
 
 // Users without access to Workspaces can read differences, which are printed, logged in pipelines and stored in ConfigMaps.

@@ -12,7 +12,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -52,6 +54,39 @@ func TestWhatIsNotReplaced(t *testing.T) {
 	assert.Equal(t, module, at(t, rendered, "spec", "forProvider", "module"))
 	assert.Equal(t, map[string]any{"${b}": "x"}, at(t, rendered, "spec", "forProvider", "varmap"))
 	assert.Equal(t, []any{map[string]any{"key": "a", "value": "${b}"}}, at(t, rendered, "spec", "forProvider", "vars"))
+}
+
+// Names of iterators are placeholders by their form. CAPT v0.3 replaced them; escapes of Terraform too.
+func TestWhereVariablesAreSubstituted(t *testing.T) {
+	const module = "locals {\n  a = [for region in [\"x\"] : \"${region} $${region} ${missing}\"]\n}\n"
+	for mode, want := range map[infrav1.Substitution]struct{ module, field string }{
+		infrav1.SubstitutionFields: {module, "eu ${region}"},
+		infrav1.SubstitutionAll:    {"locals {\n  a = [for region in [\"x\"] : \"eu $${region} ${missing}\"]\n}\n", "eu ${region}"},
+		"":                         {"locals {\n  a = [for region in [\"x\"] : \"eu $eu ${missing}\"]\n}\n", "eu $eu"},
+	} {
+		substitution := builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec.Substitution = mode })
+		rendered := rendering{apply: variables("region", "eu"), template: append(params(func(p *terraform.WorkspaceParameters) {
+			p.Module, p.Vars = module, []terraform.Var{{Key: "a", Value: "${region} $${region}"}}
+		}), substitution)}.must(t)
+		assert.Equal(t, want.module, at(t, rendered, "spec", "forProvider", "module"), mode)
+		assert.Equal(t, []any{map[string]any{"key": "a", "value": want.field}}, at(t, rendered, "spec", "forProvider", "vars"), mode)
+	}
+}
+
+// Terraform would receive the text ${owner}.
+func TestAPlaceholderOfAFieldMustHaveAValue(t *testing.T) {
+	template := builder.WorkspaceTemplate("vpc", builder.WithParameters(func(p *terraform.WorkspaceParameters) {
+		p.Vars = []terraform.Var{{Key: "a", Value: "x-${owner}"}}
+	}))
+	for mode, refused := range map[infrav1.Substitution]bool{infrav1.SubstitutionFields: true, infrav1.SubstitutionAll: false, "": false} {
+		template.Spec.Substitution = mode
+		_, errs := Workspace(Input{Apply: builder.WorkspaceTemplateApply("vpc"), Template: template, Name: "vpc"})
+		require.Equal(t, refused, len(errs) == 1, "%s: %s", mode, errs)
+		if refused {
+			assert.Equal(t, field.ErrorTypeRequired, errs[0].Type)
+			assert.Equal(t, "spec.template.spec.forProvider.vars[0].value: Required value: placeholder ${owner} has no value. Set the variable, or write $${owner} for the text ${owner}", errs[0].Error())
+		}
+	}
 }
 
 func TestWorkspaceNameIsAVariable(t *testing.T) {

@@ -30,6 +30,8 @@ const maxRevisions = 10
 type Content struct {
 	Scope terraform.Scope         `json:"workspaceScope"`
 	Spec  terraform.WorkspaceSpec `json:"spec"`
+	// Substitution is spec.substitution if it makes a difference to Spec.
+	Substitution infrav1.Substitution `json:"substitution,omitempty"`
 }
 
 // Revision is a content that a template had.
@@ -66,11 +68,25 @@ func ApprovalOf(object metav1.Object) Approval { return approvalIn(object.GetAnn
 func HashOf(template *infrav1.WorkspaceTemplate) string { return contentOf(template).hash() }
 
 func contentOf(template *infrav1.WorkspaceTemplate) Content {
-	return Content{Scope: template.Spec.WorkspaceScope.OrDefault(), Spec: template.Spec.Template.Spec}
+	return Content{template.Spec.WorkspaceScope.OrDefault(), template.Spec.Template.Spec, relevantSubstitution(&template.Spec)}
+}
+
+// relevantSubstitution returns spec.substitution; empty if Workspaces are rendered as without it, so that the hash does not change when a template of
+// an earlier version gets the field.
+func relevantSubstitution(spec *infrav1.WorkspaceTemplateSpec) infrav1.Substitution {
+	text, err := json.Marshal(spec.Template.Spec)
+	if err != nil || terraform.HasEscape(string(text)) || spec.HasLiteralModule() && terraform.HasPlaceholder(spec.Template.Spec.ForProvider.Module) {
+		return spec.Substitution
+	}
+	return ""
 }
 
 func (c Content) hash() string {
-	hash, err := terraform.Revision([]any{c.Scope, c.Spec})
+	content := []any{c.Scope, c.Spec}
+	if c.Substitution != "" {
+		content = append(content, c.Substitution)
+	}
+	hash, err := terraform.Revision(content)
 	if err != nil {
 		return "" // Cannot happen: it was decoded from JSON.
 	}
@@ -81,6 +97,9 @@ func (c Content) hash() string {
 func (r *Revision) At(template *infrav1.WorkspaceTemplate) *infrav1.WorkspaceTemplate {
 	at := template.DeepCopy()
 	r.Content.Spec.DeepCopyInto(&at.Spec.Template.Spec)
+	if relevantSubstitution(&at.Spec) != r.Content.Substitution {
+		at.Spec.Substitution = r.Content.Substitution
+	}
 	return at
 }
 

@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -92,9 +93,58 @@ func PublishedOutputs() []string {
 	}
 }
 
-// Placeholder matches ${name} in the strings of a template; its first group is the name of the variable. Any other text in ${…} is an
-// expression for Terraform.
-var Placeholder = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+// placeholder matches ${name} and $${name} in the strings of a template. Any other text in ${…} is an expression for Terraform.
+var placeholder = regexp.MustCompile(`\$?\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+
+// Escaping is what $${name} means.
+type Escaping int
+
+const (
+	// EscapeKept is $${name} in a module: Terraform's escape of a text ${name}, which stays.
+	EscapeKept Escaping = iota
+	// EscapeRemoved is $${name} in another field, which becomes the text ${name}.
+	EscapeRemoved
+	// NoEscape: $${name} is a dollar sign before a placeholder.
+	NoEscape
+)
+
+// ReplacePlaceholders replaces each placeholder ${name} of a text by what value returns.
+func ReplacePlaceholders(text string, escaping Escaping, value func(name string) string) string {
+	return placeholder.ReplaceAllStringFunc(text, func(match string) string {
+		name := strings.Trim(match, "${}")
+		switch {
+		case !strings.HasPrefix(match, "$$"):
+			return value(name)
+		case escaping == EscapeRemoved:
+			return match[1:]
+		case escaping == NoEscape:
+			return "$" + value(name)
+		}
+		return match
+	})
+}
+
+// EscapePlaceholders returns the text of a field of a template that is rendered to a text, whatever the variables are.
+func EscapePlaceholders(text string) string {
+	return ReplacePlaceholders(text, NoEscape, func(name string) string { return "$${" + name + "}" })
+}
+
+// Placeholders returns the names in the placeholders of a text, in their order.
+func Placeholders(text string, escaping Escaping) (names []string) {
+	ReplacePlaceholders(text, escaping, func(name string) string {
+		names = append(names, name)
+		return ""
+	})
+	return names
+}
+
+// HasEscape reports whether a text has $${name}.
+func HasEscape(text string) bool {
+	return slices.ContainsFunc(placeholder.FindAllString(text, -1), func(match string) bool { return strings.HasPrefix(match, "$$") })
+}
+
+// HasPlaceholder reports whether a text has a placeholder.
+func HasPlaceholder(text string) bool { return len(Placeholders(text, EscapeKept)) > 0 }
 
 // Reference is a place in a spec that names a Secret or ConfigMap.
 // +kubebuilder:object:generate=false

@@ -208,17 +208,11 @@ func TestInvalidMetadataOfTemplates(t *testing.T) {
 }
 
 func TestTemplatesOfAClusterClassAreImmutable(t *testing.T) {
-	refused := func(want ...finding) func(field.ErrorList, error) {
-		return func(errs field.ErrorList, err error) {
-			require.NoError(t, err)
-			assertRefused(t, errs, want...)
-		}
-	}
 	want := finding{"spec.template.spec", field.ErrorTypeForbidden, "is immutable: a change would affect all Clusters of the ClusterClass at once"}
 	existing, changed, relabeled := newFakeReader(), vpcVariables("a", "b"), captClusterTemplate()
 	relabeled.Spec.Template.ObjectMeta.Labels = map[string]string{"a": "b"}
-	refused()(validation.ValidateCAPTClusterTemplateUpdate(t.Context(), existing, captClusterTemplate(), relabeled))
-	refused(want)(validation.ValidateCAPTClusterTemplateUpdate(t.Context(), existing, captClusterTemplate(), captClusterTemplate(changed)))
-	refused()(validation.ValidateCAPTControlPlaneTemplateUpdate(t.Context(), existing, controlPlaneTemplate(), controlPlaneTemplate()))
-	refused(want)(validation.ValidateCAPTControlPlaneTemplateUpdate(t.Context(), existing, controlPlaneTemplate(), controlPlaneTemplate(changed)))
+	expect(t, nil)(validation.ValidateChange(t.Context(), existing, captClusterTemplate(), relabeled))
+	expect(t, []finding{want})(validation.ValidateChange(t.Context(), existing, captClusterTemplate(), captClusterTemplate(changed)))
+	expect(t, nil)(validation.ValidateChange(t.Context(), existing, controlPlaneTemplate(), controlPlaneTemplate()))
+	expect(t, []finding{want})(validation.ValidateChange(t.Context(), existing, controlPlaneTemplate(), controlPlaneTemplate(changed)))
 }

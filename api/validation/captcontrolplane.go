@@ -4,14 +4,30 @@
 package validation
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
+	"unicode"
 
+	"k8s.io/apimachinery/pkg/types"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+var (
+	namePath    = field.NewPath("metadata", "name")
+	versionPath = field.NewPath("spec", "version")
 )
 
 // ControlPlaneVariables lists the variables that CAPT sets for the template of a control plane, with one for each tag. They override
@@ -29,50 +45,40 @@ func ControlPlaneVariables(tags map[string]controlplanev1.TagValue) []string {
 
 // ValidateCAPTControlPlane checks what the schema of a CAPTControlPlane cannot: names, the version, documents in fields, and consistency
 // with other objects.
-func ValidateCAPTControlPlane(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane) (Findings, error) {
-	spec := field.NewPath("spec")
-	findings, err := validateControlPlaneSpec(ctx, &controlPlane.Spec.CAPTControlPlaneTemplateResourceSpec, spec, lookupFrom(reader, controlPlane.Namespace))
-	if err != nil {
-		return findings, err
-	}
+func ValidateCAPTControlPlane(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane) (findings Findings, err error) {
+	of := templates{Reader: reader, namespace: controlPlane.Namespace}
 	findings.Refuse(validateNameLength(controlPlane.Name, naming.MaxCAPTControlPlaneNameLength)...)
 	findings.Add(validateVersion(controlPlane))
-	change, err := validateVersionChange(ctx, reader, controlPlane)
-	if err != nil {
-		return findings, err
-	}
-	findings.Add(change)
-	for _, rule := range []func(context.Context, Reader, *controlplanev1.CAPTControlPlane) (field.ErrorList, error){
-		validateControlPlaneRegion, validateKubeconfigNames,
-	} {
-		errs, err := rule(ctx, reader, controlPlane)
-		if err != nil {
-			return findings, err
-		}
-		findings.Refuse(errs...)
-	}
-	consumed, err := checkControlPlaneFields(ctx, reader, controlPlane)
-	if err != nil {
-		return findings, err
-	}
-	findings.Add(consumed)
-	own, err := validateApplyReferences(ctx, reader, controlPlane)
-	findings.Add(own)
+	err = cmp.Or(
+		findings.include(validateControlPlaneSpec(ctx, of, &controlPlane.Spec.CAPTControlPlaneTemplateResourceSpec, field.NewPath("spec"))),
+		findings.include(validateVersionChange(ctx, reader, controlPlane)),
+		findings.include(validateControlPlaneRegion(ctx, reader, controlPlane)),
+		findings.include(validateKubeconfigNames(ctx, reader, controlPlane)),
+		findings.include(checkControlPlaneFields(ctx, of, controlPlane)),
+		findings.include(validateApplyReferences(ctx, reader, controlPlane)))
+	return findings, err
+}
+
+// ValidateCAPTControlPlaneTemplate applies the rules for CAPTControlPlanes to a template, except for rules about other objects of the same
+// Cluster.
+func ValidateCAPTControlPlaneTemplate(ctx context.Context, reader Reader, template *controlplanev1.CAPTControlPlaneTemplate) (findings Findings, err error) {
+	of, spec, path := templates{reader, template.Namespace, true}, &template.Spec.Template.Spec, templatePath.Child("spec")
+	findings.Refuse(template.Spec.Template.ObjectMeta.Validate(templatePath.Child("metadata"))...)
+	err = cmp.Or(
+		findings.include(validateControlPlaneSpec(ctx, of, spec, path)),
+		findings.include(of.checkFields(ctx, spec.WorkspaceTemplateRef, commonFields(spec, path))))
 	return findings, err
 }
 
 // validateControlPlaneSpec checks the fields that a CAPTControlPlane and a CAPTControlPlaneTemplate have in common.
-func validateControlPlaneSpec(ctx context.Context, spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path, lookUp templateLookup) (Findings, error) {
-	findings, err := validateTemplateUse(ctx, spec.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"),
-		variablesOf{spec.Variables, path.Child("variables"), ControlPlaneVariables(spec.AdditionalTags), derivedFrom(spec, path)}, lookUp)
-	if err != nil {
-		return findings, err
-	}
+func validateControlPlaneSpec(ctx context.Context, of templates, spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path) (findings Findings, err error) {
+	variables := variablesOf{spec.Variables, path.Child("variables"), ControlPlaneVariables(spec.AdditionalTags), derivedFrom(spec, path)}
 	findings.Refuse(validateAddons(spec.Addons, path.Child("addons"))...)
 	findings.Refuse(validateTags(spec.AdditionalTags, path.Child("additionalTags"))...)
 	findings.Add(validateRecovery(spec.Recovery, path.Child("recovery", "actions")))
-	profiles, err := validateFargateProfiles(ctx, spec.FargateProfiles, path.Child("fargateProfiles"), lookUp)
-	findings.Add(profiles)
+	err = cmp.Or(
+		findings.include(of.validateUse(ctx, spec.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"), variables)),
+		findings.include(validateFargateProfiles(ctx, of, spec.FargateProfiles, path.Child("fargateProfiles"))))
 	return findings, err
 }
 
@@ -93,21 +99,16 @@ func derivedFrom(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path
 	return found
 }
 
-// recoveryParameters are the parameters of the recovery actions that have some.
-func recoveryParameters() map[controlplanev1.RecoveryActionType]string {
-	return map[controlplanev1.RecoveryActionType]string{
+// validateRecovery warns of parameters that an action does not have. The schema checks the rest.
+func validateRecovery(strategy *controlplanev1.RecoveryStrategy, path *field.Path) (findings Findings) {
+	parameters := map[controlplanev1.RecoveryActionType]string{
 		controlplanev1.RecoveryRecreateFargateProfile: controlplanev1.ProfileParameter,
 		controlplanev1.RecoveryRecreateWorkspace:      controlplanev1.AllowDestroyParameter,
 	}
-}
-
-// validateRecovery warns of parameters that an action does not have. The schema checks the rest.
-func validateRecovery(strategy *controlplanev1.RecoveryStrategy, path *field.Path) Findings {
-	var findings Findings
 	for i := 0; strategy != nil && i < len(strategy.Actions); i++ {
 		action := &strategy.Actions[i]
 		for _, name := range slices.Sorted(maps.Keys(action.Parameters)) {
-			if name != recoveryParameters()[action.Type] {
+			if name != parameters[action.Type] {
 				findings.Warn(path.Index(i).Child("parameters").Key(name), "has no effect: action %s has no such parameter. Remove it", action.Type)
 			}
 		}
@@ -116,14 +117,13 @@ func validateRecovery(strategy *controlplanev1.RecoveryStrategy, path *field.Pat
 }
 
 // validateVersion checks the format of the version, and warns of a version that EKS may not offer.
-func validateVersion(controlPlane *controlplanev1.CAPTControlPlane) Findings {
-	var findings Findings
+func validateVersion(controlPlane *controlplanev1.CAPTControlPlane) (findings Findings) {
 	version, err := ParseKubernetesVersion(controlPlane.Spec.Version)
 	switch {
 	case err != nil:
-		findings.Refuse(Invalid(versionPath(), "%s", err))
-	case !IsTestedWithEKS(version):
-		findings.Warn(versionPath(), "EKS %[3]s is not among the versions this release was tested with (%[1]s to %[2]s). Check that EKS offers it", OldestEKS(), NewestEKS(), version.EKS)
+		findings.Refuse(Invalid(versionPath, "%s", err))
+	case !isTestedWithEKS(version):
+		findings.Warn(versionPath, "EKS %[3]s is not among the versions this release was tested with (1.%[1]d to 1.%[2]d). Check that EKS offers it", oldestEKSMinor, newestEKSMinor, version.EKS)
 	}
 	return findings
 }
@@ -137,11 +137,131 @@ func validateVersionChange(ctx context.Context, reader Reader, controlPlane *con
 	}
 	switch warning, err := ValidateVersionChange(CurrentVersions(controlPlane, apply), controlPlane.Spec.Version); {
 	case err != nil:
-		findings.Refuse(Forbidden(versionPath(), "%s", err))
+		findings.Refuse(Forbidden(versionPath, "%s", err))
 	case warning != "":
-		findings.Warn(versionPath(), "%s", warning)
+		findings.Warn(versionPath, "%s", warning)
 	}
 	return findings, nil
 }
 
-func versionPath() *field.Path { return field.NewPath("spec", "version") }
+// lineNumber matches the line number in an error of the YAML parser. The rest of the error may quote the document, which may have secrets.
+var lineNumber = regexp.MustCompile(`line [0-9]+`)
+
+// validateAddons checks the configuration values of add-ons. The schema checks their names and their number.
+func validateAddons(addons []controlplanev1.Addon, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range addons {
+		text := addons[i].ConfigurationValues
+		if text == "" {
+			continue
+		}
+		path := path.Index(i).Child("configurationValues")
+		var document any
+		err := yaml.Unmarshal([]byte(text), &document)
+		if err != nil {
+			where := ""
+			if line := lineNumber.FindString(err.Error()); line != "" {
+				where = " (" + line + ")"
+			}
+			errs = append(errs, Invalid(path, "is neither JSON nor YAML%s. Write a JSON or YAML object, for example {\"replicaCount\": 2}", where))
+			continue
+		}
+		if _, ok := document.(map[string]any); !ok {
+			errs = append(errs, Invalid(path, "must be a JSON or YAML object, for example {\"replicaCount\": 2}"))
+		}
+	}
+	return errs
+}
+
+const (
+	// reservedTag is the prefix of tags that AWS reserves, in upper or lower case. See TagResource in the API reference of Amazon EKS.
+	reservedTag = "aws:"
+	tagSymbols  = "+-=._:/@"
+)
+
+// validateTags checks the requirements of AWS for tags that the schema does not check: characters that every AWS service accepts, and the
+// reserved prefix with upper-case letters. See "Tag your Amazon EC2 resources" in the user guide of Amazon EC2.
+func validateTags(tags map[string]controlplanev1.TagValue, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		if hasReservedPrefix(key) && !strings.HasPrefix(key, reservedTag) { // The schema rejects the prefix in lower case.
+			errs = append(errs, Invalid(path.Key(key), "tag keys with the prefix aws:, in upper or lower case, are reserved by AWS. Rename the tag"))
+		}
+		for _, part := range []struct{ name, text string }{{"key", key}, {"value", string(tags[key])}} {
+			if r, found := notInTags(part.text); found {
+				errs = append(errs, Invalid(path.Key(key), "the %s has the character %s. AWS allows letters, digits, spaces and + - = . _ : / @",
+					part.name, strconv.QuoteRune(r)))
+			}
+		}
+	}
+	return errs
+}
+
+func hasReservedPrefix(key string) bool {
+	return len(key) >= len(reservedTag) && strings.EqualFold(key[:len(reservedTag)], reservedTag)
+}
+
+// notInTags finds the first character that tags cannot have. Letters, digits and spaces may be of any script.
+func notInTags(text string) (rune, bool) {
+	for _, r := range text {
+		if !unicode.In(r, unicode.L, unicode.N, unicode.Z) && !strings.ContainsRune(tagSymbols, r) {
+			return r, true
+		}
+	}
+	return 0, false
+}
+
+// RepairEndpoint corrects a stored endpoint. CAPT v0.3 wrote the whole URL, including https://, as the host, which clients cannot connect
+// to. If the URL cannot be parsed, the result is the zero value, so that the controller writes the endpoint again.
+func RepairEndpoint(stored clusterv1.APIEndpoint) clusterv1.APIEndpoint {
+	if !strings.Contains(stored.Host, "://") {
+		return stored
+	}
+	host, port, err := terraform.ParseEndpoint(stored.Host)
+	if err != nil {
+		return clusterv1.APIEndpoint{}
+	}
+	if stored.Port != 0 {
+		port = stored.Port
+	}
+	return clusterv1.APIEndpoint{Host: host, Port: port}
+}
+
+// validateKubeconfigNames rejects a control plane whose kubeconfig Secrets have the same names as the kubeconfig Secrets of another
+// Cluster: Secret a-user-kubeconfig is the kubeconfig of Cluster a-user in Cluster API's contract, and the kubeconfig for users of Cluster
+// a.
+func validateKubeconfigNames(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane) (findings Findings, err error) {
+	cluster, err := reader.ClusterOf(ctx, controlPlane)
+	if err != nil || cluster == nil {
+		return findings, err
+	}
+	const userSuffix = "-user"
+	secret := naming.UserKubeconfigSecret(cluster.Name)
+	// Every Cluster has the Secret of the contract, with any control plane provider.
+	other, err := reader.Cluster(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + userSuffix})
+	if name, ok := strings.CutSuffix(cluster.Name, userSuffix); err == nil && other == nil && ok && name != "" {
+		secret = naming.KubeconfigSecret(cluster.Name)
+		other, err = reader.Cluster(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: name})
+		if other != nil && other.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" { // Other providers do not create the Secret for users.
+			other = nil
+		}
+	}
+	if other != nil {
+		findings.Refuse(Forbidden(namePath, "the kubeconfigs of Clusters %s and %s would have the same Secret %s. Choose another name for one of the Clusters",
+			cluster.Name, other.Name, secret))
+	}
+	return findings, err
+}
+
+// ValidateStatePrefix checks the value of --state-prefix, which becomes part of the names of Terraform workspaces.
+func ValidateStatePrefix(prefix string) error {
+	switch {
+	case prefix == "":
+		return nil
+	case len(prefix) > naming.MaxStatePrefixLength:
+		return fmt.Errorf("%q has %d characters; use at most %d", prefix, len(prefix), naming.MaxStatePrefixLength)
+	case len(utilvalidation.IsDNS1123Label(prefix)) > 0:
+		return fmt.Errorf(`%q: use lower-case letters, digits and "-", and begin and end with a letter or digit`, prefix)
+	}
+	return nil
+}

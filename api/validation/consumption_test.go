@@ -5,6 +5,7 @@ package validation_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -136,18 +137,18 @@ func TestFieldsOfExistingControlPlanes(t *testing.T) {
 			} {
 				t.Run(change, func(t *testing.T) {
 					after := builder.CAPTControlPlane("demo", append(options, restricted("203.0.113.0/24"), row.option)...)
-					errs, err := validation.ValidateCAPTControlPlaneUpdate(t.Context(), existing, old, after)
+					findings, err := validation.ValidateChange(t.Context(), existing, old, after)
 					require.NoError(t, err)
-					assertRefused(t, errs, row.refused...)
+					assertRefused(t, findings.Errors, row.refused...)
 				})
 			}
 		})
 	}
 	t.Run("one that is not built is validated as a whole", func(t *testing.T) {
 		old, after := builder.CAPTControlPlane("demo"), builder.CAPTControlPlane("demo", restricted("203.0.113.0/24"))
-		errs, err := validation.ValidateCAPTControlPlaneUpdate(t.Context(), newFakeReader(passing(), old), old, after)
+		findings, err := validation.ValidateChange(t.Context(), newFakeReader(passing(), old), old, after)
 		require.NoError(t, err)
-		assertRefused(t, errs)
+		assertRefused(t, findings.Errors)
 	})
 }
 
@@ -168,14 +169,14 @@ func TestTemplatesThatDropAPlaceholder(t *testing.T) {
 	before, after := passing(builder.Consuming("endpoint_public_access_cidrs")), passing()
 	user := builder.CAPTControlPlane("office", restricted("203.0.113.0/24"))
 	existing := newFakeReader(user, builder.CAPTControlPlane("open"), builder.CAPTControlPlane("elsewhere", restricted("203.0.113.0/24"), builder.WithNamespace("team")))
-	warnings, err := validation.WorkspaceTemplateUpdateWarnings(t.Context(), existing, before, after)
+	findings, err := validation.ValidateChange(t.Context(), existing, before, after)
 	require.NoError(t, err)
-	assertWarned(t, warnings, "after this update, the API servers of 1 CAPTControlPlanes will be reachable from more networks than specified: the template no longer uses the placeholder of a field, for example default/office (spec.endpointAccess.publicCIDRs)")
-	assert.Contains(t, warnings[0], "default/office ("+cidrs+")")
+	assertWarned(t, findings.Warnings, "after this update, the API servers of 1 CAPTControlPlanes will be reachable from more networks than specified: the template no longer uses the placeholder of a field, for example default/office (spec.endpointAccess.publicCIDRs)")
+	assert.Contains(t, findings.Warnings[0], "default/office ("+cidrs+")")
 
-	warnings, err = validation.WorkspaceTemplateUpdateWarnings(t.Context(), existing, after, after)
+	findings, err = validation.ValidateChange(t.Context(), existing, after, after)
 	require.NoError(t, err)
-	assert.Empty(t, warnings, "no new warning without a change")
+	assert.Empty(t, findings.Warnings, "no new warning without a change")
 }
 
 func TestTemplatesThatAreBeingDeleted(t *testing.T) {
@@ -310,7 +311,7 @@ func TestVariableWorkspaceNameOfAUserHasNoEffect(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.WithModule(`locals { a = "${WORKSPACE_NAME}" }`))
 	given := map[string]string{"WORKSPACE_NAME": `"`}
 	assert.Empty(t, validation.ValidateVariableValues(template, given, variablesPath.Key), "what has no effect does no harm")
-	assertWarned(t, validation.UnusedVariableWarnings(template, given, variablesPath),
+	assertWarned(t, validation.CheckPlaceholders(template, given, variablesPath).Warnings,
 		"spec.variables[WORKSPACE_NAME]: has no effect: CAPT always sets ${WORKSPACE_NAME} to the name of the Workspace")
 }
 
@@ -357,9 +358,19 @@ func TestWarningsAboutMisspelledVariables(t *testing.T) {
 			for _, variable := range row.given {
 				given[variable] = "correcthorse"
 			}
-			warnings := validation.UnusedVariableWarnings(builder.WorkspaceTemplate("vpc", row.option), given, variablesPath, row.further...)
-			assertWarned(t, warnings, row.want...)
-			assert.NotContains(t, strings.Join(warnings, "\n"), "correcthorse")
+			template := builder.WorkspaceTemplate("vpc", row.option)
+			findings := validation.CheckPlaceholders(template, given, variablesPath, row.further...)
+			assert.Empty(t, findings.Errors)
+			assertWarned(t, findings.Warnings, row.want...)
+			assert.NotContains(t, strings.Join(findings.Warnings, "\n"), "correcthorse")
+
+			template.Spec.Substitution = infrav1.SubstitutionFields
+			findings = validation.CheckPlaceholders(template, given, variablesPath, row.further...)
+			if slices.Contains(row.want, missing) {
+				assertRefused(t, findings.Errors, finding{"spec.variables[b]", field.ErrorTypeRequired, "WorkspaceTemplate default/vpc has the placeholder ${b}. Set the variable"})
+			} else {
+				assert.Empty(t, findings.Errors)
+			}
 		})
 	}
 }

@@ -8,5 +8,5 @@ var (
 	ValidateVariableNames        = validateVariableNames
 	ValidateAppliedVariableNames = validateAppliedVariableNames
 	ValidateVariableValues       = validateVariableValues
-	UnusedVariableWarnings       = unusedVariableWarnings
+	CheckPlaceholders            = checkPlaceholders
 )

@@ -5,6 +5,7 @@ package validation
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -36,20 +37,21 @@ func FargateVariables() []string {
 }
 
 // validateFargateProfiles checks the profiles of a control plane, or of a template for control planes.
-func validateFargateProfiles(ctx context.Context, profiles []controlplanev1.FargateProfile, path *field.Path, lookUp templateLookup) (Findings, error) {
-	var findings Findings
+func validateFargateProfiles(ctx context.Context, of templates, profiles []controlplanev1.FargateProfile, path *field.Path) (findings Findings, err error) {
 	if len(profiles) > defaultProfileQuota {
 		findings.Warn(path, "the default quota of EKS is %d Fargate profiles per cluster. Without a higher quota, Terraform fails", defaultProfileQuota)
 	}
 	for i := range profiles {
 		profile, path := &profiles[i], path.Index(i)
-		template, found, err := lookUp(ctx, profile.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"))
+		template, found, err := of.lookUp(ctx, profile.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"))
 		if err != nil {
 			return findings, err
 		}
 		findings.Add(found)
 		if template != nil {
 			findings.Add(warnOfProfileTemplate(template, profile.Name, path.Child("workspaceTemplateRef")))
+			_, others := FieldsWithoutEffect(template, FargateFields(path))
+			findings.AddWarnings(others)
 		}
 		// EKS accepts such a name, so it is not an error. Pods can select a profile by the label eks.amazonaws.com/fargate-profile.
 		if len(content.IsLabelValue(profile.Name)) > 0 {
@@ -68,10 +70,15 @@ func validateFargateProfiles(ctx context.Context, profiles []controlplanev1.Farg
 func warnOfProfileTemplate(template *infrav1.WorkspaceTemplate, profile string, path *field.Path) Findings {
 	var findings Findings
 	given := FargateVariables()
-	_, needed := modules.Placeholders(&template.Spec.Template.Spec)
+	_, needed := modules.Placeholders(&template.Spec)
 	for _, name := range sets.List(needed.Delete(append(given, modules.WorkspaceNameVariable)...)) {
-		findings.Warn(path, "placeholder ${%[3]s} of WorkspaceTemplate %[1]s/%[2]s has no value and is not replaced: templates of Fargate profiles only get %[4]s. Write the value into the template",
+		message := fmt.Sprintf("placeholder ${%[3]s} of WorkspaceTemplate %[1]s/%[2]s has no value and is not replaced: templates of Fargate profiles only get %[4]s. Write the value into the template",
 			template.Namespace, template.Name, name, strings.Join(given, ", "))
+		if template.Spec.Substitution == infrav1.SubstitutionFields {
+			findings.Refuse(Invalid(path, "%s", message))
+		} else {
+			findings.Warn(path, "%s", message)
+		}
 	}
 	values := map[string]string{naming.ProfileVariable: profile, naming.SelectorsVariable: "[{}]", naming.TagsVariable: "{}"}
 	for _, e := range validateVariableValues(template, values, path.Key).Errors {

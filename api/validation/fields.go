@@ -26,50 +26,33 @@ import (
 	"github.com/capt-provider/capt/api/validation/modules"
 )
 
-// checkFields checks the fields of an object in a namespace against the template that it refers to. It ignores a template that does not
-// exist or does not allow the namespace, which TemplateReference reports.
-func checkFields(ctx context.Context, reader Reader, ref infrav1.WorkspaceTemplateReference, namespace string, fields []TypedField) (Findings, error) {
-	var findings Findings
-	template, permitted, err := PermittedTemplate(ctx, reader, ref.Key(namespace), namespace)
-	if err != nil || !permitted {
+// checkFields checks the fields of an object against the template that it refers to. It ignores a template that does not exist or does not allow the
+// namespace, which TemplateReference reports.
+func (t templates) checkFields(ctx context.Context, ref infrav1.WorkspaceTemplateReference, fields []TypedField) (findings Findings, err error) {
+	template, err := PermittedTemplate(ctx, t.Reader, ref.Key(t.namespace), t.namespace)
+	if err != nil || template == nil {
 		return findings, err
 	}
 	restricting, others := FieldsWithoutEffect(template, fields)
 	findings.Refuse(restricting...)
 	findings.AddWarnings(others)
+	if t.ofClass {
+		findings.DowngradeToWarnings()
+	}
 	return findings, nil
 }
 
-// checkControlPlaneFields checks the fields of a control plane and of its Fargate profiles. For a control plane that already exists in AWS, for
-// example after a move or an adoption, it only warns; ValidateCAPTControlPlaneUpdate rejects what an update adds.
-func checkControlPlaneFields(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane) (Findings, error) {
-	findings, err := checkFields(ctx, reader, controlPlane.Spec.WorkspaceTemplateRef, controlPlane.Namespace, ControlPlaneFields(controlPlane))
-	if err != nil {
+// checkControlPlaneFields checks the fields of a control plane. For a control plane that already exists in AWS, for example after a move or an adoption,
+// it only warns; validateCAPTControlPlaneUpdate rejects what an update adds.
+func checkControlPlaneFields(ctx context.Context, of templates, controlPlane *controlplanev1.CAPTControlPlane) (findings Findings, err error) {
+	if err := findings.include(of.checkFields(ctx, controlPlane.Spec.WorkspaceTemplateRef, ControlPlaneFields(controlPlane))); err != nil {
 		return findings, err
 	}
-	exists, err := mayExist(ctx, reader, controlPlane)
-	if err != nil {
-		return findings, err
-	}
+	exists, err := mayExist(ctx, of.Reader, controlPlane)
 	if exists {
 		findings.DowngradeToWarnings()
 	}
-	profiles, err := checkFargateFields(ctx, reader, controlPlane.Spec.FargateProfiles, controlPlane.Namespace, field.NewPath("spec", "fargateProfiles"))
-	findings.Add(profiles)
 	return findings, err
-}
-
-// checkFargateFields checks the fields of Fargate profiles.
-func checkFargateFields(ctx context.Context, reader Reader, profiles []controlplanev1.FargateProfile, namespace string, path *field.Path) (Findings, error) {
-	var findings Findings
-	for i := range profiles {
-		found, err := checkFields(ctx, reader, profiles[i].WorkspaceTemplateRef, namespace, FargateFields(path.Index(i)))
-		if err != nil {
-			return findings, err
-		}
-		findings.Add(found)
-	}
-	return findings, nil
 }
 
 // mayExist reports whether the EKS cluster of a control plane may exist: the endpoint is known, or a Workspace is recorded.
@@ -81,20 +64,21 @@ func mayExist(ctx context.Context, reader Reader, controlPlane *controlplanev1.C
 	return apply != nil && RecordedWorkspace(apply) != "", err
 }
 
-// ValidateCAPTControlPlaneUpdate rejects an update of a control plane that exists in AWS if afterwards a field that restricts access has no
+// validateCAPTControlPlaneUpdate rejects an update of a control plane that exists in AWS if afterwards a field that restricts access has no
 // effect, and the update caused this: it sets the field, or it refers to a template that does not consume the field.
-func ValidateCAPTControlPlaneUpdate(ctx context.Context, reader Reader, old, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
+func validateCAPTControlPlaneUpdate(ctx context.Context, reader Reader, old, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
 	if exists, err := mayExist(ctx, reader, controlPlane); err != nil || !exists {
 		return nil, err // checkControlPlaneFields rejects the object.
 	}
-	after, err := checkFields(ctx, reader, controlPlane.Spec.WorkspaceTemplateRef, controlPlane.Namespace, ControlPlaneFields(controlPlane))
+	of := templates{Reader: reader, namespace: controlPlane.Namespace}
+	after, err := of.checkFields(ctx, controlPlane.Spec.WorkspaceTemplateRef, ControlPlaneFields(controlPlane))
 	if err != nil || len(after.Errors) == 0 {
 		return nil, err
 	}
 	if reproduces, err := reproducesWorkspace(ctx, reader, old, controlPlane); err != nil || !reproduces {
 		return after.Errors, err
 	}
-	before, err := checkFields(ctx, reader, old.Spec.WorkspaceTemplateRef, old.Namespace, ControlPlaneFields(old))
+	before, err := of.checkFields(ctx, old.Spec.WorkspaceTemplateRef, ControlPlaneFields(old))
 	return slices.DeleteFunc(after.Errors, func(e *field.Error) bool {
 		return slices.ContainsFunc(before.Errors, func(b *field.Error) bool { // The message names the template.
 			return b.Field == e.Field && equality.Semantic.DeepEqual(b.BadValue, e.BadValue)
@@ -109,8 +93,8 @@ func reproducesWorkspace(ctx context.Context, reader Reader, old, controlPlane *
 	if key == old.Spec.WorkspaceTemplateRef.Key(old.Namespace) {
 		return true, nil
 	}
-	template, permitted, err := PermittedTemplate(ctx, reader, key, controlPlane.Namespace)
-	return permitted && template.Labels[naming.PinnedLabel] == "true", err
+	template, err := PermittedTemplate(ctx, reader, key, controlPlane.Namespace)
+	return template != nil && template.Labels[naming.PinnedLabel] == "true", err
 }
 
 // lostRestrictions warns of a template update after which fields of control planes that restrict access have no effect.
@@ -150,8 +134,8 @@ func FieldsWithoutEffect(template *infrav1.WorkspaceTemplate, fields []TypedFiel
 	if len(fields) == 0 {
 		return nil, nil
 	}
-	anywhere, _ := modules.Placeholders(&template.Spec.Template.Spec)
-	inEffect := effectivePlaceholders(&template.Spec.Template.Spec)
+	anywhere, _ := modules.Placeholders(&template.Spec)
+	inEffect := effectivePlaceholders(&template.Spec)
 	for i := range fields {
 		f, used := &fields[i], anywhere
 		if f.Restricts {
@@ -181,16 +165,16 @@ var variableReferences = regexp.MustCompile(`\bvar\s*\.\s*([A-Za-z_][A-Za-z0-9_-
 
 // effectivePlaceholders returns the placeholders that can have an effect on resources. For an inline module, placeholders in comments do
 // not count, nor do those whose value is only passed to a Terraform variable that the module does not use.
-func effectivePlaceholders(spec *terraform.WorkspaceSpec) sets.Set[string] {
+func effectivePlaceholders(spec *infrav1.WorkspaceTemplateSpec) sets.Set[string] {
 	spec = spec.DeepCopy()
-	params := &spec.ForProvider
+	params := &spec.Template.Spec.ForProvider
 	if params.Source == terraform.SourceInline {
 		params.Module = withoutComments(*params)
 		known := sets.New[string]()
 		for _, match := range variableReferences.FindAllStringSubmatch(params.Module, -1) {
 			known.Insert(match[1])
 		}
-		unused := func(key string) bool { return !known.Has(key) && !terraform.Placeholder.MatchString(key) }
+		unused := func(key string) bool { return !known.Has(key) && !terraform.HasPlaceholder(key) }
 		params.Vars = slices.DeleteFunc(params.Vars, func(v terraform.Var) bool { return unused(v.Key) })
 		params.VarMap = deleteUnused(modules.VarMap(*params), unused)
 	}

@@ -9,13 +9,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation/modules"
 )
 
 // problems are the warnings about a module, without the path.
 func problems(params terraform.WorkspaceParameters) []string {
-	module := modules.ParseTemplate(params)
+	spec := &infrav1.WorkspaceTemplateSpec{}
+	spec.Template.Spec.ForProvider = params
+	module := modules.ParseTemplate(spec)
 	return append(module.Language(), module.References()...)
 }
 
@@ -124,14 +127,14 @@ check "health" {
 
 func TestModulesOfTheBundledTerraformHaveNoProblems(t *testing.T) {
 	assert.Empty(t, problems(inline(valid)))
-	configuration := modules.ParseTemplate(inline("locals {\n  account = \"1\"\n}\n"))
-	assert.Empty(t, modules.ParseTemplate(inline("output \"a\" { value = local.account }\n")).References(configuration), "the ProviderConfig declares it")
+	configuration := modules.Parse(inline("locals {\n  account = \"1\"\n}\n"))
+	assert.Empty(t, modules.Parse(inline("output \"a\" { value = local.account }\n")).References(configuration), "the ProviderConfig declares it")
 	assert.Empty(t, problems(inline("resource \"a_b\" \"${name}\" {}\noutput \"a\" { value = a_b.c.id }\n")), "the value may be c")
 }
 
 func TestOnlyVariablesAreCheckedWithoutTheProviderConfig(t *testing.T) {
 	const module = "variable \"region\" {}\noutput \"a\" { value = [local.a, data.b.c, var.region, var.regoin] }\n"
 	assert.Equal(t, []string{"line 2, column 54: the module has no var.regoin. Declare it, or correct the spelling"},
-		modules.ParseTemplate(inline(module)).Variables())
-	assert.Len(t, modules.ParseTemplate(inline(module)).References(), 3)
+		modules.Parse(inline(module)).Variables())
+	assert.Len(t, modules.Parse(inline(module)).References(), 3)
 }

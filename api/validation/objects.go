@@ -28,9 +28,6 @@ var _ Reader = Objects{}
 // Files are the objects of files. A cluster may have others.
 type Files struct{ Objects }
 
-// Absence implements Incomplete.
-func (Files) Absence() string { return "is not among the files" }
-
 func find[T Owner](o Objects, is func(T) bool) (found T) {
 	for _, object := range o {
 		if object, ok := object.(T); ok && is(object) {

@@ -94,7 +94,7 @@ func unavailable(ctx context.Context, reader Reader, owner Owner, name string, w
 // such a request, so that the API server responds with AlreadyExists: a restarted clusterctl move continues only after this error.
 func existsAlready(owner Owner, referrers []Owner, controller types.UID) bool {
 	return slices.ContainsFunc(referrers, func(referrer Owner) bool {
-		return referrer.GetUID() == controller && kindOf(referrer) == kindOf(owner) && referrer.GetName() == owner.GetName()
+		return referrer.GetUID() == controller && claim.ReferenceTo(referrer).Kind == claim.ReferenceTo(owner).Kind && referrer.GetName() == owner.GetName()
 	})
 }
 
@@ -115,8 +115,8 @@ func expectationOf(owner Owner, cluster string) claim.Expectation {
 func otherOwners(owner Owner, referrers []Owner) []string {
 	var others []string
 	for _, other := range referrers {
-		if kindOf(other) != kindOf(owner) || other.GetName() != owner.GetName() {
-			others = append(others, kindOf(other)+" "+other.GetName())
+		if claim.ReferenceTo(other).Kind != claim.ReferenceTo(owner).Kind || other.GetName() != owner.GetName() {
+			others = append(others, claim.ReferenceTo(other).Kind+" "+other.GetName())
 		}
 	}
 	slices.Sort(others)
@@ -209,14 +209,6 @@ func validateDistinctApplies(controlPlane *controlplanev1.CAPTControlPlane, clus
 	return errs
 }
 
-// kindOf returns the kind of an owner, which may be missing in the object itself.
-func kindOf(owner Owner) string {
-	if _, ok := owner.(*controlplanev1.CAPTControlPlane); ok {
-		return "CAPTControlPlane"
-	}
-	return "CAPTCluster"
-}
-
 // ValidateNewWorkspaceTemplateApply rejects a new WorkspaceTemplateApply with a name that an owner reserves for its own, unless it matches
 // what the owner would create. The owner would not take over a mismatch, and would wait forever for the name. An object that is restored
 // from a backup is never rejected: without it, the owner would create a new one, and Terraform a second EKS cluster or VPC. If the restored
@@ -239,7 +231,7 @@ func ValidateNewWorkspaceTemplateApply(ctx context.Context, reader Reader, apply
 	if differs != "" {
 		findings.Refuse(Forbidden(field.NewPath("metadata", "name"),
 			"%s %s uses this name for %s, but this one %s. Use another name, or set the template and the variables of the %s",
-			kindOf(reserved.owner), reserved.owner.GetName(), reserved.purpose, differs, reserved.source))
+			claim.ReferenceTo(reserved.owner).Kind, reserved.owner.GetName(), reserved.purpose, differs, reserved.source))
 	}
 	return findings, nil
 }
@@ -268,7 +260,7 @@ func reservedFor(ctx context.Context, reader Reader, key types.NamespacedName) (
 		return reservedForProfile(ctx, reader, key)
 	}
 	cluster, err := clusterName(ctx, reader, owner)
-	return &reservation{owner: owner, want: expectationOf(owner, cluster), purpose: "its own WorkspaceTemplateApply", source: kindOf(owner)}, err
+	return &reservation{owner: owner, want: expectationOf(owner, cluster), purpose: "its own WorkspaceTemplateApply", source: claim.ReferenceTo(owner).Kind}, err
 }
 
 // ownerByScheme finds the owner whose WorkspaceTemplateApply gets a name by the naming scheme; nil when there is none, or when its

@@ -18,39 +18,38 @@ import (
 var regionPath = field.NewPath("spec", "region")
 
 // validateCAPTClusterRegion checks the region of a CAPTCluster against the control plane of its Cluster.
-func validateCAPTClusterRegion(ctx context.Context, reader Reader, captCluster *infrav1.CAPTCluster) (field.ErrorList, error) {
+func validateCAPTClusterRegion(ctx context.Context, reader Reader, captCluster *infrav1.CAPTCluster) (findings Findings, err error) {
 	cluster, err := reader.ClusterOf(ctx, captCluster)
 	if err != nil {
-		return nil, err
+		return findings, err
 	}
 	controlPlane, err := controlPlaneOf(ctx, reader, cluster)
 	if err != nil || controlPlane == nil {
-		return nil, err
+		return findings, err
 	}
 	apply, err := ApplyInUse(ctx, reader, controlPlane)
-	if err != nil {
-		return nil, err
+	if conflict := RegionConflict(controlPlane, captCluster, apply); err == nil && conflict != nil {
+		findings.Refuse(Invalid(regionPath, "%s", conflict))
 	}
-	return regionConflictError(controlPlane, captCluster, apply), nil
+	return findings, err
 }
 
 // validateControlPlaneRegion checks the region of a CAPTControlPlane against its WorkspaceTemplateApply and its CAPTCluster.
-func validateControlPlaneRegion(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
+func validateControlPlaneRegion(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane) (findings Findings, err error) {
 	apply, err := ApplyInUse(ctx, reader, controlPlane)
 	if err != nil {
-		return nil, err
+		return findings, err
 	}
 	captCluster, err := captClusterOf(ctx, reader, controlPlane)
 	if err != nil {
-		return nil, err
+		return findings, err
 	}
 	if err := RegionChange(controlPlane, captCluster, apply); err != nil {
-		return field.ErrorList{Forbidden(regionPath, "%s", err)}, nil
+		findings.Refuse(Forbidden(regionPath, "%s", err))
+	} else if err := RegionConflict(controlPlane, captCluster, apply); err != nil {
+		findings.Refuse(Invalid(regionPath, "%s", err))
 	}
-	if captCluster == nil {
-		return nil, nil
-	}
-	return regionConflictError(controlPlane, captCluster, apply), nil
+	return findings, nil
 }
 
 // captClusterOf returns the CAPTCluster of the same Cluster; nil when it does not exist, or not yet.
@@ -64,14 +63,6 @@ func captClusterOf(ctx context.Context, reader Reader, controlPlane *controlplan
 		return nil, nil
 	}
 	return reader.CAPTCluster(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: ref.Name})
-}
-
-// regionConflictError returns a RegionConflict as an error of spec.region.
-func regionConflictError(controlPlane *controlplanev1.CAPTControlPlane, captCluster *infrav1.CAPTCluster, apply *infrav1.WorkspaceTemplateApply) field.ErrorList {
-	if err := RegionConflict(controlPlane, captCluster, apply); err != nil {
-		return field.ErrorList{Invalid(regionPath, "%s", err)}
-	}
-	return nil
 }
 
 // Region returns the region of a control plane: spec.region, or the region of the CAPTCluster, which may be nil; empty if neither has one.
@@ -99,8 +90,11 @@ func RegionChange(controlPlane *controlplanev1.CAPTControlPlane, captCluster *in
 
 // RegionConflict returns an error, with a remedy, if a control plane and the CAPTCluster of the same Cluster have different regions. The
 // remedy depends on which region can still change: the region of a CAPTCluster is immutable, and the region of a control plane is immutable
-// once its WorkspaceTemplateApply has it. A control plane without spec.region uses the region of the CAPTCluster. apply may be nil.
+// once its WorkspaceTemplateApply has it. A control plane without spec.region uses the region of the CAPTCluster. captCluster and apply may be nil.
 func RegionConflict(controlPlane *controlplanev1.CAPTControlPlane, captCluster *infrav1.CAPTCluster, apply *infrav1.WorkspaceTemplateApply) error {
+	if captCluster == nil {
+		return nil
+	}
 	own, vpc := controlPlane.Spec.Region, captCluster.Spec.Region
 	if own == "" || vpc == "" || own == vpc {
 		return nil

@@ -4,6 +4,7 @@
 package validation
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -22,9 +23,17 @@ import (
 // RestoreFields restores the fields of an object that an update omits: its identity, and fields of spec that CAPT wrote.
 func RestoreFields(old, object metav1.Object) {
 	identity.Keep(old, object)
-	if controlPlane, ok := object.(*controlplanev1.CAPTControlPlane); ok {
-		keepControlPlane(old.(*controlplanev1.CAPTControlPlane), controlPlane)
+	switch object := object.(type) {
+	case *controlplanev1.CAPTControlPlane:
+		keepControlPlane(old.(*controlplanev1.CAPTControlPlane), object)
+	case *infrav1.WorkspaceTemplate:
+		object.Spec.Substitution = cmp.Or(object.Spec.Substitution, old.(*infrav1.WorkspaceTemplate).Spec.Substitution)
 	}
+}
+
+// SetDefaultSubstitution sets the default of a new template. Those that are written in v1beta1 have none.
+func SetDefaultSubstitution(template *infrav1.WorkspaceTemplate) {
+	template.Spec.Substitution = cmp.Or(template.Spec.Substitution, infrav1.SubstitutionFields)
 }
 
 // keepControlPlane corrects an endpoint in the invalid form of CAPT v0.3, or removes it so that the controller writes it again.
@@ -50,9 +59,24 @@ func CompleteVersion(controlPlane *controlplanev1.CAPTControlPlane) {
 // a write must not remove these fields, and must not set them through a forged annotation. So the functions of this file copy them from the
 // old object.
 
-// ClusterHubFields restores the fields of a CAPTCluster that v1beta1 does not have. RestoreFields of a VPC source are restored only if the
+// RestoreHubFields restores the fields that older versions do not have.
+func RestoreHubFields(ctx context.Context, reader Reader, old, object metav1.Object) error {
+	switch object := object.(type) {
+	case *infrav1.CAPTCluster:
+		return restoreCAPTCluster(ctx, reader, old.(*infrav1.CAPTCluster), object)
+	case *controlplanev1.CAPTControlPlane:
+		return restoreControlPlane(ctx, reader, old.(*controlplanev1.CAPTControlPlane), object)
+	case *infrav1.WorkspaceTemplate:
+		restoreTemplate(old.(*infrav1.WorkspaceTemplate), object)
+	case *infrav1.WorkspaceTemplateApply:
+		return restoreApply(ctx, reader, old.(*infrav1.WorkspaceTemplateApply), object)
+	}
+	return nil
+}
+
+// restoreCAPTCluster restores the fields of a CAPTCluster that v1beta1 does not have. Fields of a VPC source are restored only if the
 // write keeps that source.
-func ClusterHubFields(ctx context.Context, reader Reader, old, captCluster *infrav1.CAPTCluster) error {
+func restoreCAPTCluster(ctx context.Context, reader Reader, old, captCluster *infrav1.CAPTCluster) error {
 	captCluster.Spec.DeletionProtection = old.Spec.DeletionProtection
 	before, now := &old.Spec.VPC, &captCluster.Spec.VPC
 	now.ConnectionSecretRef = infrav1.LocalSecretReference{}
@@ -66,8 +90,8 @@ func ClusterHubFields(ctx context.Context, reader Reader, old, captCluster *infr
 	return nil
 }
 
-// ControlPlaneHubFields restores the fields of a CAPTControlPlane that v1beta1 does not have, and the endpoint that adoption corrected.
-func ControlPlaneHubFields(ctx context.Context, reader Reader, old, controlPlane *controlplanev1.CAPTControlPlane) error {
+// restoreControlPlane restores the fields of a CAPTControlPlane that v1beta1 does not have, and the endpoint that adoption corrected.
+func restoreControlPlane(ctx context.Context, reader Reader, old, controlPlane *controlplanev1.CAPTControlPlane) error {
 	before, now := old.Spec.DeepCopy(), &controlPlane.Spec
 	now.Variables, now.Kubeconfig, now.EndpointProbe, now.Recovery = before.Variables, before.Kubeconfig, before.EndpointProbe, before.Recovery
 	now.DeletionProtection = before.DeletionProtection
@@ -80,11 +104,11 @@ func ControlPlaneHubFields(ctx context.Context, reader Reader, old, controlPlane
 	return keepPinned(ctx, reader, old.Namespace, before.WorkspaceTemplateRef, &now.WorkspaceTemplateRef)
 }
 
-// TemplateHubFields restores the fields of a WorkspaceTemplate that v1beta1 does not have.
-func TemplateHubFields(_ context.Context, _ Reader, old, template *infrav1.WorkspaceTemplate) error {
+// restoreTemplate restores the fields of a WorkspaceTemplate that v1beta1 does not have.
+func restoreTemplate(old, template *infrav1.WorkspaceTemplate) {
 	before, now := old.Spec.DeepCopy(), &template.Spec
 	now.WorkspaceScope, now.AllowedNamespaces, now.PublishOutputs = before.WorkspaceScope, before.AllowedNamespaces, before.PublishOutputs
-	now.Rollout = before.Rollout
+	now.Rollout, now.Substitution = before.Rollout, before.Substitution
 	if was, is := before.Template.Spec.ProviderConfigRef, now.Template.Spec.ProviderConfigRef; was != nil && is != nil && was.Name == is.Name {
 		is.Kind = was.Kind
 	}
@@ -92,13 +116,12 @@ func TemplateHubFields(_ context.Context, _ Reader, old, template *infrav1.Works
 	if was.Source == is.Source && is.Source != terraform.SourceInline {
 		is.RemotePullPolicy = was.RemotePullPolicy
 	}
-	return nil
 }
 
-// ApplyHubFields restores the fields of a WorkspaceTemplateApply that v1beta1 does not have. It also restores the deletion policy
+// restoreApply restores the fields of a WorkspaceTemplateApply that v1beta1 does not have. It also restores the deletion policy
 // Retain, which v1beta1 has, if captctl migrate set it on adoption: manifests from before the adoption do not have it, and the Workspace of
 // a helper would be destroyed with the helper.
-func ApplyHubFields(ctx context.Context, reader Reader, old, apply *infrav1.WorkspaceTemplateApply) error {
+func restoreApply(ctx context.Context, reader Reader, old, apply *infrav1.WorkspaceTemplateApply) error {
 	for i := range apply.Spec.WaitForSecrets {
 		now := &apply.Spec.WaitForSecrets[i]
 		now.Keys = nil
@@ -122,8 +145,8 @@ func keepPinned(ctx context.Context, reader Reader, namespace string, before inf
 	if before.Key(namespace) == now.Key(namespace) {
 		return nil
 	}
-	template, permitted, err := PermittedTemplate(ctx, reader, before.Key(namespace), namespace)
-	if err == nil && permitted && template.Labels[naming.PinnedLabel] == "true" {
+	template, err := PermittedTemplate(ctx, reader, before.Key(namespace), namespace)
+	if template != nil && template.Labels[naming.PinnedLabel] == "true" {
 		*now = before
 	}
 	return err

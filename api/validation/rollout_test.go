@@ -68,11 +68,11 @@ func TestAnEditOfATemplateWarnsOfHowItReachesUsers(t *testing.T) {
 		"Those for which Terraform would change something are updated when annotation":      {Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges},
 	} {
 		edited := builder.WorkspaceTemplate("vpc", builder.WithModule("# edited"), with(func(spec *infrav1.WorkspaceTemplateSpec) { spec.Rollout = policy }))
-		warnings, err := validation.WorkspaceTemplateUpdateWarnings(t.Context(), users{}, builder.WorkspaceTemplate("vpc"), edited)
+		findings, err := validation.ValidateChange(t.Context(), users{}, builder.WorkspaceTemplate("vpc"), edited)
 		require.NoError(t, err)
-		require.Len(t, warnings, 1)
-		assert.Contains(t, warnings[0], "3 WorkspaceTemplateApply objects in 2 Clusters")
-		assert.Contains(t, warnings[0], want)
+		require.Len(t, findings.Warnings, 1)
+		assert.Contains(t, findings.Warnings[0], "3 WorkspaceTemplateApply objects in 2 Clusters")
+		assert.Contains(t, findings.Warnings[0], want)
 	}
 }
 
@@ -91,9 +91,9 @@ func TestAnEditThatRemovesARequiredOutputIsAWarning(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			edited := builder.WorkspaceTemplate("vpc", builder.WithModule(row.after), with(func(spec *infrav1.WorkspaceTemplateSpec) { spec.Rollout = row.policy }))
-			warnings, err := validation.WorkspaceTemplateUpdateWarnings(t.Context(), users{}, builder.WorkspaceTemplate("vpc", builder.WithModule(row.before)), edited)
+			findings, err := validation.ValidateChange(t.Context(), users{}, builder.WorkspaceTemplate("vpc", builder.WithModule(row.before)), edited)
 			require.NoError(t, err)
-			assert.Equal(t, row.warned, strings.Contains(warnings[0], `the module no longer has the output "vpc_id"`), warnings)
+			assert.Equal(t, row.warned, strings.Contains(findings.Warnings[0], `the module no longer has the output "vpc_id"`), findings.Warnings)
 		})
 	}
 }
@@ -124,11 +124,10 @@ func TestThePolicyIsNotRemovedWhileUsersWait(t *testing.T) {
 			if row.outOfDate {
 				old.Status.Rollout.Revision = "0123456789ab"
 			}
-			errs := validation.ValidateWorkspaceTemplateUpdate(old, updated)
-			assert.Equal(t, row.refused, len(errs) > 0, errs)
-			warnings, err := validation.WorkspaceTemplateUpdateWarnings(t.Context(), users{}, old, updated)
+			findings, err := validation.ValidateChange(t.Context(), users{}, old, updated)
 			require.NoError(t, err)
-			assert.Equal(t, row.warned, len(warnings) > 0, warnings)
+			assert.Equal(t, row.refused, len(findings.Errors) > 0, findings)
+			assert.Equal(t, row.warned, len(findings.Warnings) > 0, findings)
 		})
 	}
 }

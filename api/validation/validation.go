@@ -6,6 +6,7 @@
 package validation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -99,6 +100,12 @@ func (f *Findings) Add(other Findings) {
 	f.Warnings = append(f.Warnings, other.Warnings...)
 }
 
+// include adds the findings of a rule, and returns its error.
+func (f *Findings) include(other Findings, err error) error {
+	f.Add(other)
+	return err
+}
+
 // AddWarnings adds errors as warnings.
 func (f *Findings) AddWarnings(errs field.ErrorList) {
 	for _, e := range errs {
@@ -110,6 +117,52 @@ func (f *Findings) AddWarnings(errs field.ErrorList) {
 func (f *Findings) DowngradeToWarnings() {
 	f.AddWarnings(f.Errors)
 	f.Errors = nil
+}
+
+// ValidateNew checks a new object of one of CAPT's kinds, as Validate and for its names.
+func ValidateNew(ctx context.Context, reader Reader, object any) (findings Findings, err error) {
+	err = findings.include(Validate(ctx, reader, object))
+	if apply, ok := object.(*infrav1.WorkspaceTemplateApply); ok && err == nil {
+		err = cmp.Or(findings.include(ValidateNewWorkspaceTemplateApply(ctx, reader, apply)), findings.include(ValidateNewWorkspaceName(ctx, reader, apply)))
+	}
+	return findings, err
+}
+
+// Validate checks an object of one of CAPT's kinds. It returns an error if a lookup failed, or if the object is of another kind.
+func Validate(ctx context.Context, reader Reader, object any) (Findings, error) {
+	switch object := object.(type) {
+	case *infrav1.CAPTCluster:
+		return ValidateCAPTCluster(ctx, reader, object)
+	case *infrav1.CAPTClusterTemplate:
+		return ValidateCAPTClusterTemplate(ctx, reader, object)
+	case *controlplanev1.CAPTControlPlane:
+		return ValidateCAPTControlPlane(ctx, reader, object)
+	case *controlplanev1.CAPTControlPlaneTemplate:
+		return ValidateCAPTControlPlaneTemplate(ctx, reader, object)
+	case *infrav1.WorkspaceTemplate:
+		return ValidateWorkspaceTemplate(object), nil
+	case *infrav1.WorkspaceTemplateApply:
+		return ValidateWorkspaceTemplateApply(ctx, reader, object)
+	}
+	return Findings{}, fmt.Errorf("unsupported type %T", object)
+}
+
+// ValidateChange checks the difference between an old and a new object of one of CAPT's kinds.
+func ValidateChange(ctx context.Context, reader Reader, old, object any) (findings Findings, err error) {
+	switch object := object.(type) {
+	case *infrav1.CAPTClusterTemplate:
+		findings.Refuse(validateImmutable(old.(*infrav1.CAPTClusterTemplate).Spec.Template.Spec, object.Spec.Template.Spec)...)
+	case *controlplanev1.CAPTControlPlaneTemplate:
+		findings.Refuse(validateImmutable(old.(*controlplanev1.CAPTControlPlaneTemplate).Spec.Template.Spec, object.Spec.Template.Spec)...)
+	case *controlplanev1.CAPTControlPlane:
+		findings.Errors, err = validateCAPTControlPlaneUpdate(ctx, reader, old.(*controlplanev1.CAPTControlPlane), object)
+	case *infrav1.WorkspaceTemplate:
+		findings.Errors = validateWorkspaceTemplateUpdate(old.(*infrav1.WorkspaceTemplate), object)
+		findings.Warnings, err = workspaceTemplateUpdateWarnings(ctx, reader, old.(*infrav1.WorkspaceTemplate), object)
+	case *infrav1.WorkspaceTemplateApply:
+		findings.Errors, err = validateWorkspaceTemplateApplyUpdate(ctx, reader, old.(*infrav1.WorkspaceTemplateApply), object)
+	}
+	return findings, err
 }
 
 // Invalid returns an error about a value without the value, which may be a secret or the text of a whole module.
@@ -147,31 +200,25 @@ func PermitsNamespace(template *infrav1.WorkspaceTemplate, namespace string, nam
 	return selector.Matches(set), nil
 }
 
-// Incomplete is a Reader that has only some of the objects of a cluster, for example those of files.
-type Incomplete interface {
-	// Absence describes an object that the Reader does not have.
-	Absence() string
-}
-
 // TemplateReference looks up the template that an object in a namespace refers to. The returned template is nil if it does not exist or
 // does not allow that namespace. Both are warnings with the same text for a template in another namespace, so that the answer reveals nothing
 // about that namespace: the template may be created, or allow the namespace, later. A template that is being deleted is an error.
 func TemplateReference(ctx context.Context, reader Reader, ref infrav1.WorkspaceTemplateReference, namespace string, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
 	var findings Findings
 	key := ref.Key(namespace)
-	template, permitted, err := PermittedTemplate(ctx, reader, key, namespace)
+	template, err := PermittedTemplate(ctx, reader, key, namespace)
 	switch {
 	case err != nil:
 		return nil, findings, err
-	case permitted:
+	case template != nil:
 		if !template.DeletionTimestamp.IsZero() {
 			findings.Refuse(Forbidden(path, "%s", TemplateDeletingMessage(key)))
 		}
 		return template, findings, nil
 	case key.Namespace == namespace:
 		absence := "does not exist yet"
-		if incomplete, ok := reader.(Incomplete); ok {
-			absence = incomplete.Absence()
+		if _, ok := reader.(Files); ok {
+			absence = "is not among the files"
 		}
 		findings.Warn(path, "WorkspaceTemplate %s %s. Nothing is created until it exists", key.Name, absence)
 		return nil, findings, nil
@@ -186,16 +233,19 @@ func TemplateDeletingMessage(key types.NamespacedName) string {
 	return fmt.Sprintf("WorkspaceTemplate %s is being deleted and cannot be used by new objects. Refer to another template, or recreate it after the deletion", key)
 }
 
-// PermittedTemplate returns a template, and whether it may be used from a namespace.
-func PermittedTemplate(ctx context.Context, reader Reader, key types.NamespacedName, namespace string) (*infrav1.WorkspaceTemplate, bool, error) {
+// PermittedTemplate returns a template; nil if it does not exist, or may not be used from a namespace.
+func PermittedTemplate(ctx context.Context, reader Reader, key types.NamespacedName, namespace string) (*infrav1.WorkspaceTemplate, error) {
 	template, err := reader.WorkspaceTemplate(ctx, key)
 	if err != nil || template == nil {
-		return nil, false, err
+		return nil, err
 	}
 	permitted, err := PermitsNamespace(template, namespace, func() (labels.Set, error) {
 		return reader.NamespaceLabels(ctx, namespace)
 	})
-	return template, permitted, err
+	if err != nil || !permitted {
+		return nil, err
+	}
+	return template, nil
 }
 
 // ApplyInUse returns the WorkspaceTemplateApply that a control plane refers to; nil when there is none.

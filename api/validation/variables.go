@@ -5,6 +5,7 @@ package validation
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -19,24 +20,22 @@ import (
 	"github.com/capt-provider/capt/api/validation/modules"
 )
 
-// templateLookup looks up and checks the WorkspaceTemplate that a field refers to. The template is nil if it cannot be used.
-type templateLookup func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error)
-
-// lookupFrom returns the lookup for objects in a namespace.
-func lookupFrom(reader Reader, namespace string) templateLookup {
-	return func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
-		return TemplateReference(ctx, reader, ref, namespace, path)
-	}
+// templates are the WorkspaceTemplates that an object in a namespace may refer to.
+type templates struct {
+	Reader
+	namespace string
+	// ofClass is true for ClusterClass templates, about which there are only warnings: Cluster API creates objects from them in the namespaces of Clusters,
+	// where the same reference may be valid, patches may set another WorkspaceTemplate, and each object is checked again.
+	ofClass bool
 }
 
-// lookupFromClass returns the lookup for ClusterClass templates in a namespace. It only warns: Cluster API creates objects from the
-// template in the namespaces of Clusters, where the same reference may be valid, and is checked again.
-func lookupFromClass(reader Reader, namespace string) templateLookup {
-	return func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
-		template, findings, err := TemplateReference(ctx, reader, ref, namespace, path)
+// lookUp looks up and checks the WorkspaceTemplate that a field refers to. The template is nil if it cannot be used.
+func (t templates) lookUp(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
+	template, findings, err := TemplateReference(ctx, t.Reader, ref, t.namespace, path)
+	if t.ofClass {
 		findings.DowngradeToWarnings()
-		return template, findings, err
 	}
+	return template, findings, err
 }
 
 // derived is the value of a variable that CAPT sets from a field.
@@ -66,9 +65,9 @@ func (v variablesOf) pathOf(name string) *field.Path {
 	return v.path.Key(name)
 }
 
-// validateTemplateUse checks the WorkspaceTemplate that an owner refers to, and the values of its variables.
-func validateTemplateUse(ctx context.Context, ref infrav1.WorkspaceTemplateReference, refPath *field.Path, variables variablesOf, lookUp templateLookup) (Findings, error) {
-	template, findings, err := lookUp(ctx, ref, refPath)
+// validateUse checks the WorkspaceTemplate that an owner refers to, and the values of its variables.
+func (t templates) validateUse(ctx context.Context, ref infrav1.WorkspaceTemplateReference, refPath *field.Path, variables variablesOf) (Findings, error) {
+	template, findings, err := t.lookUp(ctx, ref, refPath)
 	if err != nil {
 		return findings, err
 	}
@@ -85,7 +84,7 @@ func validateTemplateUse(ctx context.Context, ref infrav1.WorkspaceTemplateRefer
 		}
 	}
 	if template != nil {
-		findings.Warnings = append(findings.Warnings, unusedVariableWarnings(template, effective, variables.path, variables.setByCAPT...)...)
+		findings.Add(checkPlaceholders(template, effective, variables.path, variables.setByCAPT...))
 		documents := map[string]string{}
 		for name, d := range variables.derived {
 			if d.document {
@@ -129,7 +128,10 @@ func validateVariableValues(template *infrav1.WorkspaceTemplate, variables map[s
 	var findings Findings
 	parameters := template.Spec.Template.Spec.ForProvider
 	given, assumed := map[string]string{}, map[string]string{}
-	for _, name := range sets.List(modules.PlaceholdersIn(parameters.Module)) {
+	if template.Spec.HasLiteralModule() {
+		return findings
+	}
+	for _, name := range sets.List(sets.New(terraform.Placeholders(parameters.Module, template.Spec.Substitution.Escaping())...)) {
 		value, ok := variables[name]
 		switch {
 		case !ok || name == modules.WorkspaceNameVariable:
@@ -141,7 +143,7 @@ func validateVariableValues(template *infrav1.WorkspaceTemplate, variables map[s
 			findings.Refuse(modules.UnsafeInModuleError(pathOf(name), name))
 		}
 	}
-	for _, name := range modules.ChangingStructure(parameters, assumed) {
+	for _, name := range modules.ChangingStructure(parameters, template.Spec.Substitution.Escaping(), assumed) {
 		if _, ok := given[name]; ok {
 			findings.Refuse(modules.StructureError(pathOf(name), name))
 		}
@@ -154,11 +156,12 @@ func validateVariableValues(template *infrav1.WorkspaceTemplate, variables map[s
 	return findings
 }
 
-// unusedVariableWarnings warns of probable spelling mistakes: variables of the user without a placeholder in the template, and placeholders
-// of the template without a variable. further are the names of variables that CAPT sets; a template need not use them.
-func unusedVariableWarnings(template *infrav1.WorkspaceTemplate, variables map[string]string, path *field.Path, further ...string) []string {
+// checkPlaceholders compares the placeholders of the template with the variables of the user: without a value, a placeholder is an error, and a
+// warning if the template replaces only those with a value. A variable without a placeholder is probably a spelling mistake. further are the names
+// of variables that CAPT sets; a template need not use them.
+func checkPlaceholders(template *infrav1.WorkspaceTemplate, variables map[string]string, path *field.Path, further ...string) Findings {
 	var findings Findings
-	used, needed := modules.Placeholders(&template.Spec.Template.Spec)
+	used, needed := modules.Placeholders(&template.Spec)
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		switch {
 		case name == modules.WorkspaceNameVariable:
@@ -168,9 +171,13 @@ func unusedVariableWarnings(template *infrav1.WorkspaceTemplate, variables map[s
 		}
 	}
 	for _, name := range sets.List(needed.Difference(sets.KeySet(variables)).Delete(append(further, modules.WorkspaceNameVariable)...)) {
+		if template.Spec.Substitution == infrav1.SubstitutionFields {
+			findings.Refuse(field.Required(path.Key(name), fmt.Sprintf("WorkspaceTemplate %s/%s has the placeholder ${%s}. Set the variable", template.Namespace, template.Name, name)))
+			continue
+		}
 		findings.Warn(path, "placeholder ${%[3]s} of WorkspaceTemplate %[1]s/%[2]s has no value and is not replaced. Set the variable", template.Namespace, template.Name, name)
 	}
-	return findings.Warnings
+	return findings
 }
 
 // checkDeclaredVariables compares the variables that an inline module declares with those that the template passes to it.
@@ -183,7 +190,7 @@ func checkDeclaredVariables(params terraform.WorkspaceParameters, module *module
 	given := sets.New[string]()
 	for i, v := range params.Vars {
 		given.Insert(v.Key)
-		if _, ok := module.Variables[v.Key]; !ok && !terraform.Placeholder.MatchString(v.Key) {
+		if _, ok := module.Variables[v.Key]; !ok && !terraform.HasPlaceholder(v.Key) {
 			findings.Warn(path.Child("vars").Index(i).Child("key"), undeclared, v.Key)
 		}
 	}
@@ -213,9 +220,9 @@ func variablesWithoutValue(module *modules.Declarations, params terraform.Worksp
 // allValuesKnown reports whether all variables are known: they come only from vars, varmap and env, without placeholders in their names.
 func allValuesKnown(params terraform.WorkspaceParameters) bool {
 	return len(params.VarFiles) == 0 &&
-		!slices.ContainsFunc(params.Vars, func(v terraform.Var) bool { return terraform.Placeholder.MatchString(v.Key) }) &&
+		!slices.ContainsFunc(params.Vars, func(v terraform.Var) bool { return terraform.HasPlaceholder(v.Key) }) &&
 		!slices.ContainsFunc(slices.Concat(params.PlanArgs, params.ApplyArgs), func(arg string) bool {
-			return varArgs.MatchString(arg) || terraform.Placeholder.MatchString(arg)
+			return varArgs.MatchString(arg) || terraform.HasPlaceholder(arg)
 		})
 }
 

@@ -56,20 +56,10 @@ const (
 	newestEKSMinor = 35
 )
 
-// OldestEKS is the oldest EKS version that this release was tested with.
-func OldestEKS() string { return fmt.Sprintf("1.%d", oldestEKSMinor) }
-
-// NewestEKS is the newest EKS version that this release was tested with.
-func NewestEKS() string { return fmt.Sprintf("1.%d", newestEKSMinor) }
-
-// IsTestedWithEKS reports whether a version is among those that this release was tested with.
-func IsTestedWithEKS(v KubernetesVersion) bool {
-	for minor := oldestEKSMinor; minor <= newestEKSMinor; minor++ {
-		if v.EKS == fmt.Sprintf("1.%d", minor) {
-			return true
-		}
-	}
-	return false
+// isTestedWithEKS reports whether a version is among those that this release was tested with.
+func isTestedWithEKS(v KubernetesVersion) bool {
+	minor, ok := minorOf(v.EKS)
+	return ok && minor.major == 1 && minor.minor >= oldestEKSMinor && minor.minor <= newestEKSMinor
 }
 
 // Versions are the Kubernetes versions from which a version change starts, in the form of EKS, for example 1.31.

@@ -37,7 +37,7 @@ func ValidateWorkspaceTemplate(template *infrav1.WorkspaceTemplate, configuratio
 	var declared *modules.Declarations
 	if params.Source == terraform.SourceInline {
 		// Parse once: for a large module, this takes longer than all other checks.
-		module := modules.ParseTemplate(params)
+		module := modules.ParseTemplate(spec)
 		errs, warnings := module.Check(forProvider.Child("module"))
 		findings.Refuse(errs...)
 		warnings = append(warnings, module.Language()...)
@@ -91,7 +91,7 @@ func validateSource(params terraform.WorkspaceParameters, path *field.Path) fiel
 		}
 	case terraform.SourceFlux:
 		// With a placeholder, the address is checked when it is rendered.
-		if !terraform.Placeholder.MatchString(params.Module) && !fluxModule.MatchString(params.Module) {
+		if !terraform.HasPlaceholder(params.Module) && !fluxModule.MatchString(params.Module) {
 			return field.ErrorList{field.Invalid(module, params.Module,
 				"a Flux source has the form Kind::namespace/name, for example GitRepository::team/modules")}
 		}
@@ -121,7 +121,7 @@ func validateVarFiles(params terraform.WorkspaceParameters, path *field.Path) fi
 // is valid in both scopes: the provider uses the ProviderConfig with the name "default".
 func validateProviderConfigKind(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) field.ErrorList {
 	ref := spec.Template.Spec.ProviderConfigRef
-	if ref == nil || ref.Kind == "" || spec.WorkspaceScope == terraform.ScopeCluster || terraform.Placeholder.MatchString(ref.Kind) {
+	if ref == nil || ref.Kind == "" || spec.WorkspaceScope == terraform.ScopeCluster || terraform.HasPlaceholder(ref.Kind) {
 		return nil
 	}
 	supported := []string{"ClusterProviderConfig", "ProviderConfig"}
@@ -217,7 +217,7 @@ func validateReferences(template *infrav1.WorkspaceTemplate, path *field.Path) F
 	for _, ref := range references(&template.Spec.Template.Spec, path) {
 		own := ref.namespace == template.Namespace
 		switch {
-		case ref.namespace == "", terraform.Placeholder.MatchString(ref.namespace):
+		case ref.namespace == "", terraform.HasPlaceholder(ref.namespace):
 		case own && (!shared || isOwnNamespaceAllowed(template, ref)):
 		case ref.replaceable:
 			findings.Warn(ref.path, "only works for WorkspaceTemplateApplies in namespace %s and for those with their own writeConnectionSecretToRef. Remove the namespace", ref.namespace)
@@ -234,7 +234,7 @@ func validateReferences(template *infrav1.WorkspaceTemplate, path *field.Path) F
 // isOwnNamespaceAllowed reports whether WorkspaceTemplateApplies in other namespaces may use a reference to the namespace of the template.
 // Such a reference must not have a placeholder: with a variable, users could read any object in that namespace.
 func isOwnNamespaceAllowed(template *infrav1.WorkspaceTemplate, ref reference) bool {
-	return (ref.anyScope || template.Spec.WorkspaceScope == terraform.ScopeCluster) && !terraform.Placeholder.MatchString(ref.object)
+	return (ref.anyScope || template.Spec.WorkspaceScope == terraform.ScopeCluster) && !terraform.HasPlaceholder(ref.object)
 }
 
 // ownNamespaceText returns the part of a message for references that may also be in the namespace of the template; else empty.
@@ -321,9 +321,9 @@ func validateCanaries(canaries infrav1.RolloutCanaries, path *field.Path) (errs 
 	return errs
 }
 
-// ValidateWorkspaceTemplateUpdate refuses an update that removes the policy of a staged rollout, for example with a manifest that lacks it, if that could let a
+// validateWorkspaceTemplateUpdate refuses an update that removes the policy of a staged rollout, for example with a manifest that lacks it, if that could let a
 // content reach all users at once. Strategy Immediate does that on purpose.
-func ValidateWorkspaceTemplateUpdate(old, template *infrav1.WorkspaceTemplate) (errs field.ErrorList) {
+func validateWorkspaceTemplateUpdate(old, template *infrav1.WorkspaceTemplate) (errs field.ErrorList) {
 	removed := old.Spec.Rollout.IsStaged() && template.Spec.Rollout.Strategy == ""
 	if removed && (rollout.HashOf(old) != rollout.HashOf(template) || isRollingOut(old)) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "rollout"),
@@ -338,10 +338,10 @@ func isRollingOut(template *infrav1.WorkspaceTemplate) bool {
 	return status.Stage != "" && (status.Stage != infrav1.RolloutComplete || status.Revision != rollout.HashOf(template))
 }
 
-// WorkspaceTemplateUpdateWarnings warns of a template update that reaches existing Workspaces: Terraform runs in each of them, or, if the update changes the
+// workspaceTemplateUpdateWarnings warns of a template update that reaches existing Workspaces: Terraform runs in each of them, or, if the update changes the
 // ProviderConfig, none of them gets it. It is not an error, because the change may be intended, in the second case for new
 // WorkspaceTemplateApplies.
-func WorkspaceTemplateUpdateWarnings(ctx context.Context, reader Reader, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
+func workspaceTemplateUpdateWarnings(ctx context.Context, reader Reader, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
 	before, after := old.Spec.Template.Spec, template.Spec.Template.Spec
 	released := isRollingOut(old) && template.Spec.Rollout.Strategy == infrav1.RolloutImmediate
 	warnings, err := lostRestrictions(ctx, reader, old, template)

@@ -44,8 +44,8 @@ func IsStateUnknown(apply *infrav1.WorkspaceTemplateApply, template *infrav1.Wor
 // ValidateNewWorkspaceName warns about a new WorkspaceTemplateApply whose spec.workspaceName cannot be the name of a new Workspace. It is
 // only a warning, because the Workspace may exist, or be restored after the object.
 func ValidateNewWorkspaceName(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply) (findings Findings, err error) {
-	template, permitted, err := PermittedTemplate(ctx, reader, apply.TemplateKey(), apply.Namespace)
-	if err == nil && permitted && IsStateUnknown(apply, template) {
+	template, err := PermittedTemplate(ctx, reader, apply.TemplateKey(), apply.Namespace)
+	if IsStateUnknown(apply, template) {
 		findings.Warn(field.NewPath("spec", "workspaceName"),
 			"no Workspace is created with this name: only an existing Workspace can be adopted. For a new Workspace, remove the field")
 	}
@@ -69,7 +69,7 @@ func ValidateWorkspaceTemplateApply(ctx context.Context, reader Reader, apply *i
 		findings.Add(validateVariableValues(template, apply.Spec.Variables, variables.Key))
 		// Controllers set all their variables for every template, so unused ones are normal.
 		if metav1.GetControllerOf(apply) == nil {
-			findings.Warnings = append(findings.Warnings, unusedVariableWarnings(template, apply.Spec.Variables, variables)...)
+			findings.Add(checkPlaceholders(template, apply.Spec.Variables, variables))
 		}
 	}
 	if err := warnOfRetainConflict(ctx, reader, apply, spec, &findings); err != nil {
@@ -85,8 +85,8 @@ func ValidateWorkspaceTemplateApply(ctx context.Context, reader Reader, apply *i
 	return findings, nil
 }
 
-// ValidateWorkspaceTemplateApplyUpdate checks what an update of a WorkspaceTemplateApply changes.
-func ValidateWorkspaceTemplateApplyUpdate(ctx context.Context, reader Reader, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
+// validateWorkspaceTemplateApplyUpdate checks what an update of a WorkspaceTemplateApply changes.
+func validateWorkspaceTemplateApplyUpdate(ctx context.Context, reader Reader, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
 	errs := validateIdentityUpdate(old, apply)
 	moved, err := validateScopeUpdate(ctx, reader, old, apply)
 	return append(errs, moved...), err
@@ -116,8 +116,8 @@ func validateScopeUpdate(ctx context.Context, reader Reader, old, apply *infrav1
 	if !recorded || old.TemplateKey() == apply.TemplateKey() {
 		return nil, nil
 	}
-	template, permitted, err := PermittedTemplate(ctx, reader, apply.TemplateKey(), apply.Namespace)
-	if err != nil || !permitted || template.Spec.WorkspaceScope.OrDefault() == scope {
+	template, err := PermittedTemplate(ctx, reader, apply.TemplateKey(), apply.Namespace)
+	if err != nil || template == nil || template.Spec.WorkspaceScope.OrDefault() == scope {
 		return nil, err
 	}
 	return field.ErrorList{Forbidden(field.NewPath("spec", "templateRef"),
@@ -232,8 +232,8 @@ func implicitClaimant(ctx context.Context, reader Reader, apply *infrav1.Workspa
 	if err != nil || other == nil || other.Spec.WorkspaceName != "" {
 		return nil, err
 	}
-	template, permitted, err := PermittedTemplate(ctx, reader, other.TemplateKey(), other.Namespace)
-	if err != nil || !permitted || WorkspaceName(other, template) != name {
+	template, err := PermittedTemplate(ctx, reader, other.TemplateKey(), other.Namespace)
+	if err != nil || template == nil || WorkspaceName(other, template) != name {
 		return nil, err
 	}
 	return []infrav1.WorkspaceTemplateApply{*other}, nil
@@ -256,8 +256,8 @@ func hasClusterScope(ctx context.Context, reader Reader, apply *infrav1.Workspac
 	if scope, ok := apply.Status.WorkspaceRef.Scope(); ok {
 		return scope == terraform.ScopeCluster, nil
 	}
-	template, permitted, err := PermittedTemplate(ctx, reader, apply.TemplateKey(), apply.Namespace)
-	return permitted && template.Spec.WorkspaceScope == terraform.ScopeCluster, err
+	template, err := PermittedTemplate(ctx, reader, apply.TemplateKey(), apply.Namespace)
+	return template != nil && template.Spec.WorkspaceScope == terraform.ScopeCluster, err
 }
 
 // maxWaiters is the maximum number of WorkspaceTemplateApplies that the search for a cycle visits. Real chains have two or three. A longer

@@ -112,9 +112,9 @@ func TestAWorkspaceCannotMoveToAnotherScope(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			old := builder.WorkspaceTemplateApply("demo-vpc", row.old...)
 			apply := builder.WorkspaceTemplateApply("demo-vpc", row.to)
-			errs, err := validation.ValidateWorkspaceTemplateApplyUpdate(context.Background(), newFakeReader(vpc, small, wide, shared(infrav1.AllowedNamespaces{})), old, apply)
+			findings, err := validation.ValidateChange(context.Background(), newFakeReader(vpc, small, wide, shared(infrav1.AllowedNamespaces{})), old, apply)
 			require.NoError(t, err)
-			assertRefused(t, errs, row.errors...)
+			assertRefused(t, findings.Errors, row.errors...)
 		})
 	}
 }
@@ -158,10 +158,10 @@ func TestTheIdentityOfACreatedWorkspaceIsImmutable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			old := builder.WorkspaceTemplateApply("demo-vpc", row.status, builder.WithVariables(row.old))
 			apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(row.to))
-			errs, err := validation.ValidateWorkspaceTemplateApplyUpdate(t.Context(), newFakeReader(vpc), old, apply)
+			findings, err := validation.ValidateChange(t.Context(), newFakeReader(vpc), old, apply)
 			require.NoError(t, err)
-			assertRefused(t, errs, row.errors...)
-			assert.NotContains(t, fmt.Sprint(errs), "hunter2", "values may be secrets")
+			assertRefused(t, findings.Errors, row.errors...)
+			assert.NotContains(t, fmt.Sprint(findings.Errors), "hunter2", "values may be secrets")
 		})
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/metrics"
-	"github.com/capt-provider/capt/webhooks/conversion/counted"
+	"github.com/capt-provider/capt/webhooks/conversion"
 )
 
 var (
@@ -46,7 +46,7 @@ func registered(t *testing.T) map[string]bool {
 	metrics.NewRecovery(registry)
 	adoption.NewMetrics(registry)
 	metrics.NewPreviews(registry, nil)
-	counted.NewRegistry(webhookconversion.NewRegistry(), registry)
+	conversion.NewCountingRegistry(webhookconversion.NewRegistry(), registry)
 	names := map[string]bool{}
 	for _, collector := range []prometheus.Collector{registry, ctrlmetrics.Registry.(prometheus.Collector)} {
 		descriptions := make(chan *prometheus.Desc)

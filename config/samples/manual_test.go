@@ -93,8 +93,8 @@ func TestDocumentsShowTheSameObjectInBothVersions(t *testing.T) {
 		pairs++
 		newer := samples[i-1].object.(*controlplanev1.CAPTControlPlane)
 		toOlder, toNewer := &controlplanev1beta1.CAPTControlPlane{}, &controlplanev1.CAPTControlPlane{}
-		require.NoError(t, conversion.ConvertCAPTControlPlaneHubToV1Beta1(t.Context(), newer, toOlder))
-		require.NoError(t, conversion.ConvertCAPTControlPlaneV1Beta1ToHub(t.Context(), older, toNewer))
+		require.NoError(t, conversion.CAPTControlPlane.ToSpoke(t.Context(), newer, toOlder))
+		require.NoError(t, conversion.CAPTControlPlane.ToHub(t.Context(), older, toNewer))
 		toOlder.SetGroupVersionKind(older.GroupVersionKind())
 		toNewer.SetGroupVersionKind(newer.GroupVersionKind())
 		requireSays(t, toOlder, s.raw)

@@ -64,11 +64,11 @@ func clusterOf(ctx context.Context, get func(context.Context, client.Client, met
 
 // ReferringClusters returns the Clusters that refer to a CAPTCluster or a CAPTControlPlane, sorted by name. cached has claim.ClusterIndex.
 func ReferringClusters(ctx context.Context, cached client.Reader, object client.Object) ([]*clusterv1.Cluster, error) {
-	keys := claim.ClusterKeys(&clusterv1.Cluster{Spec: clusterv1.ClusterSpec{InfrastructureRef: claim.ReferenceTo(object)}})
-	if len(keys) == 0 {
+	ref := claim.ReferenceTo(object)
+	if !ref.IsDefined() {
 		return nil, nil
 	}
-	return referringClusters(ctx, cached, object, client.MatchingFields{claim.ClusterIndex: keys[0]})
+	return referringClusters(ctx, cached, object, client.MatchingFields{claim.ClusterIndex: claim.ClusterKey(ref)})
 }
 
 func referringClusters(ctx context.Context, reader client.Reader, object client.Object, options ...client.ListOption) (found []*clusterv1.Cluster, err error) {

@@ -54,6 +54,7 @@ func TestClasses(t *testing.T) {
 		failure.ClassLock:        {reapplies, providerRetries, Exhausted},
 		failure.ClassTimeout:     {reapplies, providerRetries, Exhausted},
 		failure.ClassNetwork:     {reapplies, providerRetries, Exhausted},
+		failure.ClassProviderPod: {reapplies, providerRetries, Exhausted},
 		failure.ClassUnknown:     {reapplies, providerRetries, Exhausted},
 		failure.ClassInterrupted: {reapplies, 20 * time.Second, Exhausted},
 		failure.ClassAuth:        {nil, 0, Blocked},
@@ -70,7 +71,7 @@ func TestClasses(t *testing.T) {
 			}
 		})
 	}
-	assert.Len(t, failures.Classes(), 9)
+	assert.Len(t, failures.Classes(), 10)
 }
 
 func TestAnInterruptedCreate(t *testing.T) {

@@ -57,7 +57,7 @@ func policyOf(class failure.Class) policy {
 		return policy{advice: "Correct the WorkspaceTemplate, the variables or the ProviderConfig"}
 	case failure.ClassInterrupted:
 		return policy{actions: []controlplanev1.RecoveryActionType{controlplanev1.RecoveryClearInterruptedCreate, controlplanev1.RecoveryReapply}}
-	case failure.ClassThrottle, failure.ClassLock, failure.ClassTimeout, failure.ClassNetwork, failure.ClassUnknown:
+	case failure.ClassThrottle, failure.ClassLock, failure.ClassTimeout, failure.ClassNetwork, failure.ClassProviderPod, failure.ClassUnknown:
 	}
 	return policy{actions: reapply, providerFirst: true}
 }

@@ -334,7 +334,7 @@ func (d *document) isMention(node *yaml.Node) bool {
 func (d *document) lineOfMention(text string) int {
 	for i, line := range strings.Split(text, "\n") {
 		isComment := strings.HasPrefix(strings.TrimSpace(line), "#")
-		for kind := range conversion.Constructors() {
+		for _, kind := range conversion.Kinds() {
 			if !isComment && strings.Contains(line, kind.Group+"/"+migrate.LegacyVersion) && strings.Contains(strings.ToLower(text), strings.ToLower(kind.Kind)) {
 				return i + 1
 			}

@@ -158,7 +158,7 @@ func (f *fleet) editedObject(v variant, differences []render.Difference) string 
 	}
 	key := v.apply.TemplateKey()
 	template := fmt.Sprintf("%s %s", kindTemplate, key)
-	if len(differences) == 1 && differences[0].Field == "spec.forProvider.module" && !terraform.Placeholder.MatchString(f.templates[key].Spec.Template.Spec.ForProvider.Module) {
+	if len(differences) == 1 && differences[0].Field == "spec.forProvider.module" && !terraform.HasPlaceholder(f.templates[key].Spec.Template.Spec.ForProvider.Module) {
 		return template
 	}
 	return fmt.Sprintf("%s or spec.variables of %s %s/%s", template, kindApply, v.apply.Namespace, v.apply.Name)
@@ -330,9 +330,9 @@ func pinnedTemplate(o *owner, variants []variant, old *infrav1.WorkspaceTemplate
 		applies = append(applies, variant.apply)
 	}
 	live, _ := o.live.Object["spec"].(map[string]any)
-	spec, errs := render.Pin(live, o.live.GetName(), old, applies...)
-	if len(errs) > 0 {
-		return nil, errs.ToAggregate()
+	spec, substitution, err := render.Pin(live, o.live.GetName(), old, applies...)
+	if err != nil {
+		return nil, err
 	}
 	template := &infrav1.WorkspaceTemplate{
 		TypeMeta: metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: kindTemplate},
@@ -353,7 +353,7 @@ func pinnedTemplate(o *owner, variants []variant, old *infrav1.WorkspaceTemplate
 		template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{o.apply.Namespace}}
 	}
 	template.Spec.Template.Metadata.Description = fmt.Sprintf("Reproduces Workspace %s, as it was when %s was adopted", o.live.GetName(), o.Object)
-	template.Spec.Template.Spec = *spec
+	template.Spec.Template.Spec, template.Spec.Substitution = *spec, substitution
 	template.Name = naming.PinnedTemplate(o.apply.Name, string(encode(template.Spec)))
 	if errs := pinErrors(o, template, old); len(errs) > 0 {
 		return nil, errs.ToAggregate()

@@ -180,13 +180,6 @@ func TestWhatATemplateCannotSayIsNamed(t *testing.T) {
 		"the Secret of the WorkspaceTemplateApply": {
 			after: func(s *fixture) { s.eks.Spec.WriteConnectionSecretToRef.Name = "another" }, want: "spec.writeConnectionSecretToRef.name",
 		},
-		"a placeholder": {
-			before: func(s *fixture) {
-				s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "locals { x = [for tags in [\"a\"] : \"${tags}\"] }\n"
-			},
-			after: func(s *fixture) { s.eksTemplate.Spec.Template.Spec.ForProvider.Module = "# edited" },
-			want:  "spec.forProvider.module: Invalid value: contains ${tags}",
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture("demo", "team-a")

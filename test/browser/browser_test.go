@@ -26,7 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
 	"github.com/capt-provider/capt/test/builder/fleets"
 )
@@ -66,7 +65,7 @@ func page(t *testing.T, clusters int) []byte {
 	environment.Clock = clock.RealClock{}
 	objects := fleets.Objects(fleets.New(clusters, time.Now()))
 	environment.Access.Connect = func(*rest.Config) (client.WithWatch, error) {
-		return fake.NewClientBuilder().WithScheme(cluster.Scheme()).WithObjects(objects...).Build(), nil
+		return fake.NewClientBuilder().WithScheme(cli.Scheme()).WithObjects(objects...).Build(), nil
 	}
 	server := "http://127.0.0.1:1"
 	environment.Access.APIServer = &server

@@ -58,7 +58,7 @@ func TestAFailedApplyIsReportedByItsClassAndRetried(t *testing.T) {
 			env.setScript(name, scripted.Script{Apply: scripted.Step{Stderr: sample.Stderr}})
 			env.user(workspaceTemplateApply(name, before))
 		}
-		require.Len(env, classes, 9)
+		require.Len(env, classes, 10)
 		for name, sample := range samples {
 			failed := env.awaitNotReady(name, infrav1.ApplyFailedReason, "Terraform apply failed", "provider-terraform retries")
 			require.Equal(env, sample.Class, failed.Status.LastFailureClass, name)

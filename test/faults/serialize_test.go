@@ -197,7 +197,7 @@ func TestARetriedApplyKeepsTheLock(t *testing.T) {
 	env := newEnvironment(t, current, terraform.ScopeNamespaced)
 	env.setScript("profile-a", scripted.Script{Apply: scripted.Step{Stderr: beingChanged}})
 	env.beginProfiles()
-	locked := env.awaitNotReady("profile-a", infrav1.ApplyFailedReason, "Another run holds the lock of the Terraform state")
+	locked := env.awaitNotReady("profile-a", infrav1.ApplyFailedReason, "AWS is changing the same resource")
 	require.Equal(env, "Lock", locked.Status.LastFailureClass)
 	for _, name := range profiles[1:] {
 		env.awaitNotReady(name, infrav1.QueuedReason, "queued: Terraform changes one WorkspaceTemplateApply of Cluster demo")

@@ -132,8 +132,8 @@ func TestATemplateInUseIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
 	env.User(env.VPCTemplate(fixture.VPCModule), env.Template("unused", fixture.VPCModule, "vpc_name"))
-	// The module has no value for its variable, so nothing is created.
-	env.User(fixture.WorkspaceTemplateApply(fixture.VPCTemplate, "first"), fixture.WorkspaceTemplateApply(fixture.VPCTemplate, "second"))
+	waits := []string{"variables: {vpc_name: any}", "waitForSecrets: [{name: missing}]"} // So nothing is created.
+	env.User(fixture.WorkspaceTemplateApply(fixture.VPCTemplate, "first", waits...), fixture.WorkspaceTemplateApply(fixture.VPCTemplate, "second", waits...))
 	template := &infrav1.WorkspaceTemplate{}
 	env.Eventually(func() string {
 		require.True(t, env.Exists(template, fixture.VPCTemplate))

@@ -45,7 +45,7 @@ func build(ctx context.Context, root, program, version string, p platform, outpu
 	// grpcnotrace removes golang.org/x/net/trace, which renders pages with html/template. Templates call methods by name, so the linker would
 	// keep every exported method of every type.
 	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags=grpcnotrace", //nolint:gosec // The arguments are not from outside.
-		"-ldflags=-s -w -X github.com/capt-provider/capt/cmd/captctl/version.release="+version, "-o", output, "./cmd/"+program)
+		"-ldflags=-s -w -X github.com/capt-provider/capt/cmd/captctl/cli.release="+version, "-o", output, "./cmd/"+program)
 	command.Dir = root
 	command.Env = append(os.Environ(), "GOOS="+p.os, "GOARCH="+p.arch, "GOAMD64=v1", "GOARM64=v8.0", "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off", "GOEXPERIMENT=")
 	command.Stdout, command.Stderr = os.Stderr, os.Stderr

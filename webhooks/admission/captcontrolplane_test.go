@@ -15,7 +15,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/test/builder"
-	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
 // nameless is an option for an object with generateName.
@@ -52,31 +51,31 @@ func TestReferenceOfANewCAPTClusterIsDefaulted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := builder.CAPTCluster("demo", append(row.object, unborn)...)
-			got := defaulted(t, captClusterDefaulter(newEnvironment(t, row.there...)), nil, object)
+			got := defaulted(t, &defaulter[*infrav1.CAPTCluster]{reader: newEnvironment(t, row.there...)}, nil, object)
 			want := object.DeepCopy()
 			builder.WithApplyRef(row.want)(want)
 			assert.Equal(t, want, got)
 		})
 	}
-	require.ErrorIs(t, defaultVPCReference(t.Context(), down, builder.CAPTCluster("demo")), assert.AnError)
-	require.NoError(t, defaultVPCReference(t.Context(), down, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))))
+	require.ErrorIs(t, setDefaults(t.Context(), down, builder.CAPTCluster("demo")), assert.AnError)
+	require.NoError(t, setDefaults(t.Context(), down, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))))
 }
 
 // kubectl replace and GitOps tools replace the object with a manifest without the reference.
 func TestCAPTClusterKeepsItsReference(t *testing.T) {
 	w := newEnvironment(t)
 	old := builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))
-	assert.Equal(t, old, defaulted(t, captClusterDefaulter(w), old, builder.CAPTCluster("demo")))
+	assert.Equal(t, old, defaulted(t, &defaulter[*infrav1.CAPTCluster]{reader: w}, old, builder.CAPTCluster("demo")))
 
 	other := builder.CAPTCluster("demo", builder.WithApplyRef("other"))
-	assert.Equal(t, other, defaulted(t, captClusterDefaulter(w), old, other), "the schema refuses it, and reports why")
+	assert.Equal(t, other, defaulted(t, &defaulter[*infrav1.CAPTCluster]{reader: w}, old, other), "the schema refuses it, and reports why")
 
 	without := builder.CAPTCluster("demo")
-	assert.Equal(t, without, defaulted(t, captClusterDefaulter(w), without, without), "an older object waits for the user, or for the controller")
+	assert.Equal(t, without, defaulted(t, &defaulter[*infrav1.CAPTCluster]{reader: w}, without, without), "an older object waits for the user, or for the controller")
 }
 
 // down is a reader of an API server that does not respond.
-var down = lookup.Reader{Reader: builder.FailingGet[client.Object](builder.Clients().Build(), assert.AnError)}
+var down = cacheReader{Reader: builder.FailingGet[client.Object](builder.Clients().Build(), assert.AnError)}
 
 // profiles returns an option that adds Fargate profiles. The value is the name in their reference; empty for none.
 func profiles(pairs ...string) builder.Option {
@@ -107,13 +106,13 @@ func TestReferenceOfANewCAPTControlPlaneIsDefaulted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", append(row.object, unborn)...)
-			got := defaulted(t, captControlPlaneDefaulter(newEnvironment(t, row.there...)), nil, object)
+			got := defaulted(t, &defaulter[*controlplanev1.CAPTControlPlane]{reader: newEnvironment(t, row.there...)}, nil, object)
 			want := object.DeepCopy()
 			builder.WithApplyRef(row.want)(want)
 			assert.Equal(t, want, got)
 		})
 	}
-	require.ErrorIs(t, defaultControlPlane(t.Context(), down, builder.CAPTControlPlane("demo")), assert.AnError)
+	require.ErrorIs(t, setDefaults(t.Context(), down, builder.CAPTControlPlane("demo")), assert.AnError)
 }
 
 // Cluster API's contract requires a semantic version with the prefix v.
@@ -124,7 +123,7 @@ func TestVersionIsStoredInFull(t *testing.T) {
 	for given, want := range map[string]string{
 		"1.34": "v1.34.0", "v1.34": "v1.34.0", "1.34.2": "v1.34.2", "v1.34.2": "v1.34.2", "latest": "latest", "": "",
 	} {
-		defaults := captControlPlaneDefaulter(newEnvironment(t))
+		defaults := &defaulter[*controlplanev1.CAPTControlPlane]{reader: newEnvironment(t)}
 		assert.Equal(t, want, defaulted(t, defaults, nil, version(given)).Spec.Version, "created with %q", given)
 		assert.Equal(t, want, defaulted(t, defaults, version("v1.33.0"), version(given)).Spec.Version, "changed to %q", given)
 	}
@@ -144,7 +143,7 @@ func TestCAPTControlPlaneKeepsFieldsThatCAPTWrote(t *testing.T) {
 			[]builder.Option{builder.WithApplyRef("x"), builder.WithEndpoint("5.6.7.8", 6443), profiles("a", "x")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := defaulted(t, captControlPlaneDefaulter(newEnvironment(t)), old, builder.CAPTControlPlane("demo", row.update...))
+			got := defaulted(t, &defaulter[*controlplanev1.CAPTControlPlane]{reader: newEnvironment(t)}, old, builder.CAPTControlPlane("demo", row.update...))
 			assert.Equal(t, builder.CAPTControlPlane("demo", row.want...), got)
 		})
 	}
@@ -157,14 +156,14 @@ func TestAnInvalidEndpointIsNotRestored(t *testing.T) {
 		"http://a.example.com":  nil,
 	} {
 		old := builder.CAPTControlPlane("demo", builder.WithEndpoint(stored, 443))
-		got := defaulted(t, captControlPlaneDefaulter(newEnvironment(t)), old, builder.CAPTControlPlane("demo"))
+		got := defaulted(t, &defaulter[*controlplanev1.CAPTControlPlane]{reader: newEnvironment(t)}, old, builder.CAPTControlPlane("demo"))
 		assert.Equal(t, builder.CAPTControlPlane("demo", want...), got)
 	}
 }
 
 // Otherwise the API server would report that the version is too short, and not that it is missing.
 func TestDefaultingAddsNoEmptyFields(t *testing.T) {
-	defaulter := captControlPlaneDefaulter(newEnvironment(t))
+	defaulter := &defaulter[*controlplanev1.CAPTControlPlane]{reader: newEnvironment(t)}
 	defaulter.decoder = admission.NewDecoder(builder.Scheme())
 	r := request(t, nil, builder.CAPTControlPlane("demo"))
 	r.Object.Raw = []byte(`{"apiVersion":"controlplane.cluster.x-k8s.io/v1beta2","kind":"CAPTControlPlane","metadata":{"namespace":"team","name":"demo"},"spec":{"workspaceTemplateRef":{"name":"eks"},"unknown":1}}`)
@@ -203,7 +202,7 @@ func TestUpdatesOfFieldsThatHaveNoEffect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			environment := newEnvironment(t, builder.WorkspaceTemplate("eks"))
-			assert.Equal(t, row.want, refusedFields(t, validated(t, captControlPlaneValidator(environment), row.old, row.controlPlane)))
+			assert.Equal(t, row.want, refusedFields(t, validated(t, validator[*controlplanev1.CAPTControlPlane]{reader: environment}, row.old, row.controlPlane)))
 		})
 	}
 }
@@ -217,7 +216,7 @@ func TestMigrationMayPinTheTemplateOfTheOwnerFirst(t *testing.T) {
 	}))
 	for manager, want := range map[string][]string{naming.MigrationFieldManager: nil, "kubectl": {"spec.workspaceTemplateApplyRef.name"}} {
 		t.Run(manager, func(t *testing.T) {
-			assert.Equal(t, want, refusedFields(t, validated(t, captControlPlaneValidator(w), old, pinned, by(manager))))
+			assert.Equal(t, want, refusedFields(t, validated(t, validator[*controlplanev1.CAPTControlPlane]{reader: w}, old, pinned, by(manager))))
 		})
 	}
 }

@@ -8,13 +8,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
 // defaulter is the defaulting webhook of a kind. It implements admission.Handler and not admission.Defaulter. The patch of the latter is
@@ -23,20 +25,14 @@ import (
 type defaulter[T client.Object] struct {
 	decoder admission.Decoder
 	reader  validation.Reader
-	// create sets the defaults of a new object.
-	create func(ctx context.Context, reader validation.Reader, object T) error
 	// mayMigrate is rights.mayMigrate.
 	mayMigrate reviewer
-	// keepHubFields restores the fields that an older version does not have, and that a write in that version therefore removes.
-	keepHubFields func(ctx context.Context, reader validation.Reader, old, object T) error
-	// sign records which user requested a change; it may be nil. The old object of a new one is empty.
-	sign func(user string, old, object T)
 }
 
 // Handle implements admission.Handler.
 func (d defaulter[T]) Handle(ctx context.Context, request admission.Request) admission.Response {
 	var kind T
-	object := lookup.NewObject(kind)
+	object := newObject(kind)
 	if err := d.decoder.DecodeRaw(request.Object, object); err != nil {
 		// A field has the wrong type. The API server checks the schema next, and its error is more precise.
 		return admission.Allowed("")
@@ -45,7 +41,7 @@ func (d defaulter[T]) Handle(ctx context.Context, request admission.Request) adm
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
-	if err := d.setDefaults(ctx, request, object); err != nil {
+	if err := d.complete(ctx, request, object); err != nil {
 		return admission.Errored(http.StatusInternalServerError, lookupError(object, err))
 	}
 	after, err := json.Marshal(object)
@@ -55,33 +51,56 @@ func (d defaulter[T]) Handle(ctx context.Context, request admission.Request) adm
 	return admission.PatchResponseFromRaw(before, after)
 }
 
-// setDefaults sets the defaults of a new object, or restores fields that an update must not remove.
-func (d defaulter[T]) setDefaults(ctx context.Context, request admission.Request, object T) error {
+// complete sets the defaults of a new object, or restores fields that an update must not remove.
+func (d defaulter[T]) complete(ctx context.Context, request admission.Request, object T) error {
 	var kind T
-	old := lookup.NewObject(kind)
+	old := newObject(kind)
 	if request.Operation == admissionv1.Create {
-		d.signed(request, old, object)
-		return d.create(ctx, d.reader, object)
+		signApproval(request.UserInfo.Username, old, object)
+		if template, ok := any(object).(*infrav1.WorkspaceTemplate); ok && !isInOlderVersion(request) {
+			validation.SetDefaultSubstitution(template)
+		}
+		return setDefaults(ctx, d.reader, object)
 	}
 	if err := d.decoder.DecodeRaw(request.OldObject, old); err != nil {
 		return fmt.Errorf("reading the old object: %w", err)
 	}
-	d.signed(request, old, object)
+	signApproval(request.UserInfo.Username, old, object)
 	migrating, err := isFromMigration(ctx, request, d.mayMigrate)
 	if err != nil || migrating {
 		return err // A rollback omits fields on purpose.
 	}
 	validation.RestoreFields(old, object)
 	if isInOlderVersion(request) {
-		return d.keepHubFields(ctx, d.reader, old, object)
+		return validation.RestoreHubFields(ctx, d.reader, old, object)
 	}
 	return nil
 }
 
-func (d defaulter[T]) signed(request admission.Request, old, object T) {
-	if d.sign != nil {
-		d.sign(request.UserInfo.Username, old, object)
+// signApproval records the user that changed the approved content of a WorkspaceTemplate or a WorkspaceTemplateApply, and when. Other users cannot change
+// the record. The old object of a new one is empty.
+func signApproval(user string, old, object client.Object) {
+	switch object.(type) {
+	case *infrav1.WorkspaceTemplate, *infrav1.WorkspaceTemplateApply:
+	default:
+		return
 	}
+	annotations, before := object.GetAnnotations(), old.GetAnnotations()
+	approved := annotations[naming.ApproveAnnotation]
+	record := map[string]string{
+		naming.ApprovedByAnnotation: before[naming.ApprovedByAnnotation], naming.ApprovedAtAnnotation: before[naming.ApprovedAtAnnotation],
+	}
+	if approved != before[naming.ApproveAnnotation] {
+		record[naming.ApprovedByAnnotation], record[naming.ApprovedAtAnnotation] = user, time.Now().UTC().Format(time.RFC3339)
+	}
+	for annotation, value := range record {
+		if approved == "" || value == "" {
+			delete(annotations, annotation)
+			continue
+		}
+		annotations[annotation] = value // It has the approved content, so it is not nil.
+	}
+	object.SetAnnotations(annotations)
 }
 
 // isInOlderVersion reports whether the object of a request has an older version than the hub.

@@ -20,7 +20,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
-	"github.com/capt-provider/capt/webhooks/admission/lookup"
 	"github.com/capt-provider/capt/webhooks/conversion"
 )
 
@@ -35,7 +34,7 @@ func forgotten[T client.Object](t *testing.T, object T) T {
 	require.True(t, found)
 	spoke, err := scheme.New(hub.GroupKind().WithVersion("v1beta1"))
 	require.NoError(t, err)
-	back := lookup.NewObject(object)
+	back := newObject(object)
 	spoke.GetObjectKind().SetGroupVersionKind(hub.GroupKind().WithVersion("v1beta1"))
 	for _, o := range []client.Object{object, back} {
 		o.GetObjectKind().SetGroupVersionKind(hub)
@@ -58,14 +57,14 @@ func TestManifestInAnOlderVersionDoesNotRemoveHubFields(t *testing.T) {
 		}))
 		manifest := forgotten(t, old)
 		require.Empty(t, manifest.Spec.VPC.Template.Variables)
-		assert.Equal(t, old.Spec, replaced(t, captClusterDefaulter(newEnvironment(t)), old, manifest, "v1beta1").Spec)
-		assert.Empty(t, replaced(t, captClusterDefaulter(newEnvironment(t)), old, manifest, "v1beta2").Spec.VPC.Template.Variables, "in v1beta2 it is set")
+		assert.Equal(t, old.Spec, replaced(t, &defaulter[*infrav1.CAPTCluster]{reader: newEnvironment(t)}, old, manifest, "v1beta1").Spec)
+		assert.Empty(t, replaced(t, &defaulter[*infrav1.CAPTCluster]{reader: newEnvironment(t)}, old, manifest, "v1beta2").Spec.VPC.Template.Variables, "in v1beta2 it is set")
 	})
 	t.Run("CAPTCluster with a VPC", func(t *testing.T) {
 		old := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
 			c.Spec.VPC = infrav1.VPC{ExistingID: "vpc-1", ConnectionSecretRef: infrav1.LocalSecretReference{Name: "vpc"}}
 		}))
-		assert.Equal(t, old.Spec, replaced(t, captClusterDefaulter(newEnvironment(t)), old, forgotten(t, old), "v1beta1").Spec)
+		assert.Equal(t, old.Spec, replaced(t, &defaulter[*infrav1.CAPTCluster]{reader: newEnvironment(t)}, old, forgotten(t, old), "v1beta1").Spec)
 	})
 	t.Run("CAPTControlPlane", func(t *testing.T) {
 		old := builder.CAPTControlPlane("demo", builder.With(func(c *controlplanev1.CAPTControlPlane) {
@@ -79,7 +78,7 @@ func TestManifestInAnOlderVersionDoesNotRemoveHubFields(t *testing.T) {
 		}), profiles("a", "of-a", "B", "of-b"))
 		manifest := forgotten(t, old)
 		manifest.Spec.ControlPlaneEndpoint.Host = "https://example.com" // An export from before the adoption.
-		assert.Equal(t, old.Spec, replaced(t, captControlPlaneDefaulter(newEnvironment(t)), old, manifest, "v1beta1").Spec)
+		assert.Equal(t, old.Spec, replaced(t, &defaulter[*controlplanev1.CAPTControlPlane]{reader: newEnvironment(t)}, old, manifest, "v1beta1").Spec)
 	})
 	t.Run("WorkspaceTemplate", func(t *testing.T) {
 		old := builder.WorkspaceTemplate("eks", builder.With(func(template *infrav1.WorkspaceTemplate) {
@@ -95,8 +94,8 @@ func TestManifestInAnOlderVersionDoesNotRemoveHubFields(t *testing.T) {
 		}))
 		manifest := forgotten(t, old)
 		require.NotEqual(t, old.Spec, manifest.Spec)
-		assert.Equal(t, old.Spec, replaced(t, workspaceTemplateDefaulter(), old, manifest, "v1beta1").Spec)
-		assert.Equal(t, manifest.Spec, replaced(t, workspaceTemplateDefaulter(), old, manifest, "v1beta2").Spec)
+		assert.Equal(t, old.Spec, replaced(t, &defaulter[*infrav1.WorkspaceTemplate]{}, old, manifest, "v1beta1").Spec)
+		assert.Equal(t, manifest.Spec, replaced(t, &defaulter[*infrav1.WorkspaceTemplate]{}, old, manifest, "v1beta2").Spec)
 	})
 	t.Run("WorkspaceTemplateApply", func(t *testing.T) {
 		old := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("w"), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
@@ -104,7 +103,7 @@ func TestManifestInAnOlderVersionDoesNotRemoveHubFields(t *testing.T) {
 			apply.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete
 			apply.Spec.TemplateRevision = "0123456789ab"
 		}))
-		assert.Equal(t, old.Spec, replaced(t, workspaceTemplateApplyDefaulter(newEnvironment(t)), old, forgotten(t, old), "v1beta1").Spec)
+		assert.Equal(t, old.Spec, replaced(t, &defaulter[*infrav1.WorkspaceTemplateApply]{reader: newEnvironment(t)}, old, forgotten(t, old), "v1beta1").Spec)
 	})
 }
 
@@ -122,15 +121,15 @@ func TestManifestOfCAPTv03DoesNotUnpinATemplate(t *testing.T) {
 				}))
 				manifest := cluster.DeepCopy()
 				manifest.Spec.VPC.Template.Ref.Name = "eks"
-				assert.Equal(t, want, replaced(t, captClusterDefaulter(w), cluster, manifest, version).Spec.VPC.Template.Ref.Name)
+				assert.Equal(t, want, replaced(t, &defaulter[*infrav1.CAPTCluster]{reader: w}, cluster, manifest, version).Spec.VPC.Template.Ref.Name)
 
 				controlPlane := builder.CAPTControlPlane("demo", builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = from }))
 				edited := controlPlane.DeepCopy()
 				edited.Spec.WorkspaceTemplateRef.Name = "eks"
-				assert.Equal(t, want, replaced(t, captControlPlaneDefaulter(w), controlPlane, edited, version).Spec.WorkspaceTemplateRef.Name)
+				assert.Equal(t, want, replaced(t, &defaulter[*controlplanev1.CAPTControlPlane]{reader: w}, controlPlane, edited, version).Spec.WorkspaceTemplateRef.Name)
 
 				apply := builder.WorkspaceTemplateApply("demo", of("", from), builder.WithWorkspaceName("demo"))
-				assert.Equal(t, want, replaced(t, workspaceTemplateApplyDefaulter(w), apply, builder.WorkspaceTemplateApply("demo", of("", "eks"), builder.WithWorkspaceName("demo")), version).Spec.TemplateRef.Name)
+				assert.Equal(t, want, replaced(t, &defaulter[*infrav1.WorkspaceTemplateApply]{reader: w}, apply, builder.WorkspaceTemplateApply("demo", of("", "eks"), builder.WithWorkspaceName("demo")), version).Spec.TemplateRef.Name)
 			}
 		})
 	}
@@ -160,8 +159,8 @@ func TestRetainPolicyThatAnAdoptionSetIsKept(t *testing.T) {
 			old := builder.WorkspaceTemplateApply(row.name, builder.WithWorkspaceName("w"), builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain), row.option)
 			manifest := old.DeepCopy()
 			manifest.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete
-			assert.Equal(t, row.want, replaced(t, workspaceTemplateApplyDefaulter(newEnvironment(t)), old, manifest, "v1beta1").Spec.DeletionPolicy)
-			assert.Equal(t, infrav1.DeletionPolicyDelete, replaced(t, workspaceTemplateApplyDefaulter(newEnvironment(t)), old, manifest, "v1beta2").Spec.DeletionPolicy)
+			assert.Equal(t, row.want, replaced(t, &defaulter[*infrav1.WorkspaceTemplateApply]{reader: newEnvironment(t)}, old, manifest, "v1beta1").Spec.DeletionPolicy)
+			assert.Equal(t, infrav1.DeletionPolicyDelete, replaced(t, &defaulter[*infrav1.WorkspaceTemplateApply]{reader: newEnvironment(t)}, old, manifest, "v1beta2").Spec.DeletionPolicy)
 		})
 	}
 }
@@ -196,14 +195,14 @@ func TestAnApprovalIsSignedWithTheUserOfTheRequest(t *testing.T) {
 		"a record without an approval":    {with("", ""), with("", "alice"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			signed := replaced(t, workspaceTemplateDefaulter(), row.old, row.object, "v1beta2", asBob).Annotations
+			signed := replaced(t, &defaulter[*infrav1.WorkspaceTemplate]{}, row.old, row.object, "v1beta2", asBob).Annotations
 			assert.Equal(t, row.want, signed[naming.ApprovedByAnnotation])
 			apply := builder.WorkspaceTemplateApply("demo", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Annotations = row.object.Annotations }))
 			var old *infrav1.WorkspaceTemplateApply
 			if row.old != nil {
 				old = builder.WorkspaceTemplateApply("demo", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Annotations = row.old.Annotations }))
 			}
-			ofApply := replaced(t, workspaceTemplateApplyDefaulter(newEnvironment(t)), old, apply, "v1beta2", asBob).Annotations
+			ofApply := replaced(t, &defaulter[*infrav1.WorkspaceTemplateApply]{reader: newEnvironment(t)}, old, apply, "v1beta2", asBob).Annotations
 			assert.Equal(t, row.want, ofApply[naming.ApprovedByAnnotation], "the approval of a change")
 			switch at := signed[naming.ApprovedAtAnnotation]; row.want {
 			case "bob":

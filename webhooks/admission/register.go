@@ -5,6 +5,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -15,40 +16,39 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/schema"
 	"github.com/capt-provider/capt/config/crd"
-	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
 // SetupWebhookWithManager adds the webhooks of all kinds to the manager's webhook server. namespace is the only namespace in the manager's
 // cache; empty means all.
 func SetupWebhookWithManager(ctx context.Context, mgr ctrl.Manager, namespace string) error {
-	if err := lookup.IndexFields(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := indexFields(ctx, mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("setting up the indexes of the webhooks: %w", err)
 	}
 	// The cache may be stale, so defaulting of new objects reads from the API server. Only lookups that need an index use the cache
-	// (lookup.Live): the objects that they search have usually existed for a long time.
-	cached := lookup.Reader{Reader: mgr.GetClient(), Namespace: namespace, OtherNamespaces: mgr.GetAPIReader()}
-	live := lookup.Reader{Reader: mgr.GetAPIReader()}
-	for _, setup := range []func(ctrl.Manager, lookup.Reader, lookup.Reader) error{
-		setupWorkspaceTemplate, setupWorkspaceTemplateApply,
-		setupCAPTCluster, setupCAPTControlPlane,
-		setupCAPTClusterTemplate, setupCAPTControlPlaneTemplate,
-	} {
-		if err := setup(mgr, cached, live); err != nil {
-			return err
-		}
-	}
-	return nil
+	// (liveReader): the objects that they search have usually existed for a long time.
+	cached := cacheReader{Reader: mgr.GetClient(), Namespace: namespace, OtherNamespaces: mgr.GetAPIReader()}
+	live := liveReader{Reader: cacheReader{Reader: mgr.GetAPIReader()}, Cached: cached}
+	return cmp.Or(
+		register[*infrav1.WorkspaceTemplate](mgr, live, cached),
+		register[*infrav1.WorkspaceTemplateApply](mgr, live, cached),
+		register[*infrav1.CAPTCluster](mgr, live, cached),
+		register[*controlplanev1.CAPTControlPlane](mgr, live, cached),
+		register[*infrav1.CAPTClusterTemplate](mgr, nil, cached),
+		register[*controlplanev1.CAPTControlPlaneTemplate](mgr, nil, cached))
 }
 
 // crdSchemas are the schemas of CAPT's own CRDs.
 var crdSchemas = sync.OnceValues(func() (*schema.Schemas, error) { return schema.New(crd.Definitions) })
 
-// register adds the webhooks of one kind; without defaults, only the validating one.
-func register[T client.Object](mgr ctrl.Manager, defaulter *defaulter[T], validator validator[T]) error {
+// register adds the webhooks of one kind. live is the reader of the defaulting one; nil without defaults.
+func register[T client.Object](mgr ctrl.Manager, live, cached validation.Reader) error {
 	var kind T
-	gvk, err := mgr.GetClient().GroupVersionKindFor(lookup.NewObject(kind))
+	gvk, err := mgr.GetClient().GroupVersionKindFor(newObject(kind))
 	if err != nil {
 		return err
 	}
@@ -56,15 +56,15 @@ func register[T client.Object](mgr ctrl.Manager, defaulter *defaulter[T], valida
 	if err != nil {
 		return err
 	}
-	if validator.schema, err = schemas.Of(gvk); err != nil {
+	schema, err := schemas.Of(gvk)
+	if err != nil {
 		return err
 	}
-	validator.mayMigrate = rights{mgr.GetClient()}.mayMigrate
-	if defaulter != nil {
-		defaulter.decoder, defaulter.mayMigrate = admission.NewDecoder(mgr.GetScheme()), validator.mayMigrate
-		mgr.GetWebhookServer().Register(mutatingPath(gvk), &admission.Webhook{Handler: defaulter})
+	mayMigrate := rights{mgr.GetClient()}.mayMigrate
+	if live != nil {
+		mgr.GetWebhookServer().Register(mutatingPath(gvk), &admission.Webhook{Handler: defaulter[T]{admission.NewDecoder(mgr.GetScheme()), live, mayMigrate}})
 	}
-	return ctrl.NewWebhookManagedBy(mgr, lookup.NewObject(kind)).WithValidator(validator).Complete()
+	return ctrl.NewWebhookManagedBy(mgr, newObject(kind)).WithValidator(validator[T]{cached, schema, mayMigrate}).Complete()
 }
 
 // mutatingPath returns the path that controller-runtime's builder uses for a defaulting webhook.

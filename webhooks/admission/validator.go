@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -17,30 +18,23 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/capt-provider/capt/api/claim"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/identity"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/schema"
-	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
 // validator is the validating webhook of a kind.
 type validator[T client.Object] struct {
 	reader validation.Reader
-	// spec returns the part of an object that is checked. An update that does not change it is always admitted, so that labels and
-	// finalizers of objects that were stored before a rule existed can be changed.
-	spec func(T) any
-	// check checks an updated object. New ones are checked by validation.ValidateNew.
-	check func(ctx context.Context, reader validation.Reader, object T) (validation.Findings, error)
-	// change checks the difference between the old and the new object; nil if every change between valid objects is allowed.
-	change func(ctx context.Context, reader validation.Reader, old, object T) (field.ErrorList, error)
-	// warn returns warnings about an update; it may be nil.
-	warn func(ctx context.Context, reader validation.Reader, old, object T) ([]string, error)
 	// schema is the schema of the hub version.
 	schema *schema.Schema
 	// mayMigrate is rights.mayMigrate.
@@ -56,43 +50,89 @@ func (r validator[T]) ValidateCreate(ctx context.Context, object T) (admission.W
 	if r.needsSchemaValidation(ctx) {
 		findings.Refuse(r.schema.Validate(ctx, object)...)
 	}
-	assigned, err := r.assignments(ctx, lookup.NewObject(object), object)
-	findings.Refuse(assigned...)
-	return findings.Warnings, cmp.Or(err, invalidError(ctx, object, findings.Errors))
+	return r.response(ctx, newObject(object), object, findings)
 }
 
-// ValidateUpdate implements admission.Validator.
+// ValidateUpdate implements admission.Validator. An update that does not change what is checked is always admitted, so that labels and finalizers of objects
+// that were stored before a rule existed can be changed.
 func (r validator[T]) ValidateUpdate(ctx context.Context, old, object T) (admission.Warnings, error) {
-	if !object.GetDeletionTimestamp().IsZero() || equality.Semantic.DeepEqual(r.spec(old), r.spec(object)) {
+	if !object.GetDeletionTimestamp().IsZero() || equality.Semantic.DeepEqual(checked(old), checked(object)) {
 		return nil, nil
 	}
-	findings, err := r.check(ctx, r.reader, object)
+	findings, err := r.findings(ctx, old, object)
 	if err != nil {
 		return nil, lookupError(object, err)
-	}
-	if findings.Errors, err = r.ratchet(ctx, old, findings.Errors); err != nil {
-		return nil, lookupError(object, err)
-	}
-	if findings.Errors, err = r.allowedForMigration(ctx, findings.Errors); err != nil {
-		return nil, lookupError(object, err)
-	}
-	if r.change != nil {
-		changes, err := r.change(ctx, r.reader, old, object)
-		if err != nil {
-			return nil, lookupError(object, err)
-		}
-		findings.Refuse(changes...)
-	}
-	if r.warn != nil {
-		warnings, err := r.warn(ctx, r.reader, old, object)
-		if err != nil {
-			return nil, lookupError(object, err)
-		}
-		findings.Warnings = append(findings.Warnings, warnings...)
 	}
 	if r.needsSchemaValidation(ctx) {
 		findings.Refuse(r.schema.ValidateUpdate(ctx, object, old)...)
 	}
+	return r.response(ctx, old, object, findings)
+}
+
+// checked returns the part of an object that is checked.
+func checked(object any) any {
+	if template, ok := object.(*infrav1.WorkspaceTemplate); ok {
+		return []any{template.Spec, template.Annotations[naming.ApproveAnnotation], template.Annotations[naming.ResumeAnnotation]}
+	}
+	return reflect.ValueOf(object).Elem().FieldByName("Spec").Interface()
+}
+
+// findings checks an updated object, and the difference to the old one.
+func (r validator[T]) findings(ctx context.Context, old, object T) (findings validation.Findings, err error) {
+	if findings, err = validation.Validate(ctx, r.reader, object); err != nil {
+		return findings, err
+	}
+	if findings.Errors, err = r.ratchet(ctx, old, findings.Errors); err != nil {
+		return findings, err
+	}
+	if findings.Errors, err = r.allowedForMigration(ctx, findings.Errors); err != nil {
+		return findings, err
+	}
+	change, err := validation.ValidateChange(ctx, r.reader, old, object)
+	if err != nil {
+		return findings, err
+	}
+	findings.Add(change)
+	warnings, err := unpinningWarnings(ctx, r.reader, old, object)
+	findings.Warnings = append(findings.Warnings, warnings...)
+	return findings, err
+}
+
+// unpinningWarnings warns when an update removes the reference to the template that captctl migrate created to reproduce the Workspace (the pinned
+// template), for example when a manifest from before the migration is applied. It does not warn of a rollback, which removes the reference on purpose.
+func unpinningWarnings(ctx context.Context, reader validation.Reader, old, object client.Object) ([]string, error) {
+	kind, before, name := references(old)
+	_, after, _ := references(object)
+	if request, err := admission.RequestFromContext(ctx); before == after || err == nil && namesMigration(request) {
+		return nil, nil
+	}
+	pinned, err := validation.PermittedTemplate(ctx, reader, before, object.GetNamespace())
+	if err != nil || pinned == nil || pinned.Labels[naming.PinnedLabel] != "true" {
+		return nil, err
+	}
+	used, err := reader.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: name})
+	if err != nil || used == nil || used.Spec.WorkspaceName == "" {
+		return nil, err
+	}
+	return []string{fmt.Sprintf("%s %s no longer refers to its pinned template: Terraform will run for Workspace %s unless WorkspaceTemplate %s renders the same Workspace. To keep the Workspace unchanged, refer to WorkspaceTemplate %s; captctl convert --from-cluster writes this reference into the manifest",
+		kind, object.GetName(), used.Spec.WorkspaceName, after, before)}, nil
+}
+
+// references returns the template of an object, and the name of its WorkspaceTemplateApply; empty for kinds that have none.
+func references(object client.Object) (kind string, template types.NamespacedName, apply string) {
+	switch o := object.(type) {
+	case *infrav1.CAPTCluster:
+		return "CAPTCluster", o.Spec.VPC.Template.Ref.Key(o.Namespace), o.Spec.WorkspaceTemplateApplyRef.Name
+	case *controlplanev1.CAPTControlPlane:
+		return "CAPTControlPlane", o.Spec.WorkspaceTemplateRef.Key(o.Namespace), o.Spec.WorkspaceTemplateApplyRef.Name
+	case *infrav1.WorkspaceTemplateApply:
+		return "WorkspaceTemplateApply", o.TemplateKey(), o.Name
+	}
+	return "", types.NamespacedName{}, ""
+}
+
+// response rejects the object because of the findings, or because it assigns what only CAPT assigns.
+func (r validator[T]) response(ctx context.Context, old, object T, findings validation.Findings) (admission.Warnings, error) {
 	assigned, err := r.assignments(ctx, old, object)
 	findings.Refuse(assigned...)
 	return findings.Warnings, cmp.Or(err, invalidError(ctx, object, findings.Errors))
@@ -151,7 +191,7 @@ func (r validator[T]) ratchet(ctx context.Context, old T, errs field.ErrorList) 
 	if len(errs) == 0 {
 		return nil, nil
 	}
-	before, err := r.check(ctx, r.reader, old)
+	before, err := validation.Validate(ctx, r.reader, old)
 	if err != nil {
 		return nil, err
 	}

@@ -26,15 +26,14 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/test/builder"
-	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
 // newEnvironment returns a reader for objects, as the webhooks have it.
-func newEnvironment(t *testing.T, objects ...client.Object) lookup.Reader {
+func newEnvironment(t *testing.T, objects ...client.Object) cacheReader {
 	t.Helper()
 	fakes := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...)
-	require.NoError(t, lookup.IndexFields(t.Context(), builder.Indexes{ClientBuilder: fakes}))
-	return lookup.Reader{Reader: fakes.Build()}
+	require.NoError(t, indexFields(t.Context(), builder.Indexes{ClientBuilder: fakes}))
+	return cacheReader{Reader: fakes.Build()}
 }
 
 // request returns the admission request for a change from old, which is nil for a new object.
@@ -97,7 +96,7 @@ func replaced[T client.Object](t *testing.T, defaulter *defaulter[T], old, manif
 		data, err = patch.Apply(data)
 		require.NoError(t, err)
 	}
-	out := lookup.NewObject(manifest)
+	out := newObject(manifest)
 	require.NoError(t, json.Unmarshal(data, out))
 	out.SetCreationTimestamp(manifest.GetCreationTimestamp()) // JSON has no time zone.
 	return out
@@ -195,21 +194,21 @@ type write struct {
 	want        []string
 }
 
-func (r write) validated(t *testing.T, w lookup.Reader) admission.Response {
+func (r write) validated(t *testing.T, w cacheReader) admission.Response {
 	t.Helper()
 	switch object := r.object.(type) {
 	case *infrav1.CAPTCluster:
-		return validated(t, captClusterValidator(w), as[*infrav1.CAPTCluster](r.old), object)
+		return validated(t, validator[*infrav1.CAPTCluster]{reader: w}, as[*infrav1.CAPTCluster](r.old), object)
 	case *infrav1.CAPTClusterTemplate:
-		return validated(t, captClusterTemplateValidator(w), as[*infrav1.CAPTClusterTemplate](r.old), object)
+		return validated(t, validator[*infrav1.CAPTClusterTemplate]{reader: w}, as[*infrav1.CAPTClusterTemplate](r.old), object)
 	case *controlplanev1.CAPTControlPlane:
-		return validated(t, captControlPlaneValidator(w), as[*controlplanev1.CAPTControlPlane](r.old), object)
+		return validated(t, validator[*controlplanev1.CAPTControlPlane]{reader: w}, as[*controlplanev1.CAPTControlPlane](r.old), object)
 	case *controlplanev1.CAPTControlPlaneTemplate:
-		return validated(t, captControlPlaneTemplateValidator(w), as[*controlplanev1.CAPTControlPlaneTemplate](r.old), object)
+		return validated(t, validator[*controlplanev1.CAPTControlPlaneTemplate]{reader: w}, as[*controlplanev1.CAPTControlPlaneTemplate](r.old), object)
 	case *infrav1.WorkspaceTemplate:
-		return validated(t, workspaceTemplateValidator(w), as[*infrav1.WorkspaceTemplate](r.old), object)
+		return validated(t, validator[*infrav1.WorkspaceTemplate]{reader: w}, as[*infrav1.WorkspaceTemplate](r.old), object)
 	default:
-		return validated(t, workspaceTemplateApplyValidator(w), as[*wta](r.old), object.(*wta))
+		return validated(t, validator[*infrav1.WorkspaceTemplateApply]{reader: w}, as[*wta](r.old), object.(*wta))
 	}
 }
 

@@ -26,7 +26,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
-	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
 // The Workspaces would get an empty state in another account. The warning has their number.
@@ -38,15 +37,15 @@ func TestATemplateInUseWarnsAboutAnotherProviderConfig(t *testing.T) {
 	}
 	users := []client.Object{builder.WorkspaceTemplateApply("a"), builder.WorkspaceTemplateApply("b"),
 		builder.WorkspaceTemplateApply("c", builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = "other" }))}
-	response := validated(t, workspaceTemplateValidator(newEnvironment(t, users...)), in("one"), in("two"))
+	response := validated(t, validator[*infrav1.WorkspaceTemplate]{reader: newEnvironment(t, users...)}, in("one"), in("two"))
 	assert.True(t, response.Allowed)
 	assert.Len(t, response.Warnings, 1)
 	assert.Contains(t, response.Warnings[0], "providerConfigRef: 2 WorkspaceTemplateApply objects use this template")
 
-	assert.Empty(t, validated(t, workspaceTemplateValidator(newEnvironment(t)), in("one"), in("two")).Warnings, "nothing uses it")
+	assert.Empty(t, validated(t, validator[*infrav1.WorkspaceTemplate]{reader: newEnvironment(t)}, in("one"), in("two")).Warnings, "nothing uses it")
 	module := in("one")
 	builder.WithModule("# new")(module)
-	assert.NotContains(t, validated(t, workspaceTemplateValidator(newEnvironment(t, users...)), in("one"), module).Warnings[0], "providerConfigRef")
+	assert.NotContains(t, validated(t, validator[*infrav1.WorkspaceTemplate]{reader: newEnvironment(t, users...)}, in("one"), module).Warnings[0], "providerConfigRef")
 }
 
 func TestAnEditOfATemplateWarnsHowManyUseIt(t *testing.T) {
@@ -55,16 +54,16 @@ func TestAnEditOfATemplateWarnsHowManyUseIt(t *testing.T) {
 	}
 	users := newEnvironment(t, user("a-vpc", "a"), user("a-vpc-2", "a"), user("b-vpc", "b"), builder.WorkspaceTemplateApply("own"))
 	before, after := builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("vpc", builder.WithModule("# new"))
-	response := validated(t, workspaceTemplateValidator(users), before, after)
+	response := validated(t, validator[*infrav1.WorkspaceTemplate]{reader: users}, before, after)
 	assert.True(t, response.Allowed)
 	require.Len(t, response.Warnings, 1)
 	assert.Contains(t, response.Warnings[0], "spec.template.spec: 4 WorkspaceTemplateApply objects in 2 Clusters use this template")
 
-	assert.Empty(t, validated(t, workspaceTemplateValidator(newEnvironment(t)), before, after).Warnings, "nothing uses it")
+	assert.Empty(t, validated(t, validator[*infrav1.WorkspaceTemplate]{reader: newEnvironment(t)}, before, after).Warnings, "nothing uses it")
 	shared := builder.WorkspaceTemplate("vpc", builder.With(func(template *infrav1.WorkspaceTemplate) {
 		template.Spec.AllowedNamespaces.Names, template.Spec.Template.Metadata.Version = []string{"team-a"}, "2"
 	}))
-	assert.Empty(t, validated(t, workspaceTemplateValidator(users), before, shared).Warnings, "the rendered Workspaces do not change")
+	assert.Empty(t, validated(t, validator[*infrav1.WorkspaceTemplate]{reader: users}, before, shared).Warnings, "the rendered Workspaces do not change")
 }
 
 func TestATemplateThatLosesAPlaceholderIsAdmittedWithAWarning(t *testing.T) {
@@ -72,7 +71,7 @@ func TestATemplateThatLosesAPlaceholderIsAdmittedWithAWarning(t *testing.T) {
 		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{PublicCIDRs: []controlplanev1.CIDR{"203.0.113.0/24"}}
 	}))
 	before := builder.WorkspaceTemplate("eks", builder.Consuming("endpoint_public_access_cidrs"))
-	response := validated(t, workspaceTemplateValidator(newEnvironment(t, restricted)), before, builder.WorkspaceTemplate("eks"))
+	response := validated(t, validator[*infrav1.WorkspaceTemplate]{reader: newEnvironment(t, restricted)}, before, builder.WorkspaceTemplate("eks"))
 	assert.True(t, response.Allowed)
 	assert.Len(t, response.Warnings, 1)
 	assert.Contains(t, response.Warnings[0], "default/office")
@@ -97,7 +96,7 @@ func TestUnpinningIsAdmittedWithAWarning(t *testing.T) {
 		"other template replaced":  {controlPlane("eks", ""), controlPlane(pinned.Name, ""), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			response := validated(t, captControlPlaneValidator(newEnvironment(t, pinned, unpinned, apply)), row.old, row.object)
+			response := validated(t, validator[*controlplanev1.CAPTControlPlane]{reader: newEnvironment(t, pinned, unpinned, apply)}, row.old, row.object)
 			var found []string
 			for _, warning := range response.Warnings {
 				if strings.Contains(warning, "no longer refers to its pinned template") {
@@ -113,10 +112,10 @@ func TestUnpinningIsAdmittedWithAWarning(t *testing.T) {
 	captCluster := func(template string) *infrav1.CAPTCluster {
 		return builder.CAPTCluster("demo", builder.WithApplyRef(apply.Name), builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Ref.Name = template }))
 	}
-	assert.NotEmpty(t, validated(t, captClusterValidator(newEnvironment(t, pinned, unpinned, apply)), captCluster(pinned.Name), captCluster("eks")).Warnings)
+	assert.NotEmpty(t, validated(t, validator[*infrav1.CAPTCluster]{reader: newEnvironment(t, pinned, unpinned, apply)}, captCluster(pinned.Name), captCluster("eks")).Warnings)
 	alone := apply.DeepCopy()
 	alone.Spec.TemplateRef.Name = pinned.Name
-	assert.NotEmpty(t, validated(t, workspaceTemplateApplyValidator(newEnvironment(t, pinned, unpinned, alone)), alone, builder.WorkspaceTemplateApply("demo-eks",
+	assert.NotEmpty(t, validated(t, validator[*infrav1.WorkspaceTemplateApply]{reader: newEnvironment(t, pinned, unpinned, alone)}, alone, builder.WorkspaceTemplateApply("demo-eks",
 		builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Spec = alone.Spec; a.Spec.TemplateRef.Name = "eks" }))).Warnings)
 }
 
@@ -163,7 +162,7 @@ func TestWorkspaceNameOfANewWorkspaceTemplateApplyIsDefaulted(t *testing.T) {
 		"invalid template namespace":          {builder.WorkspaceTemplateApply("demo-apply", of("a/b", "vpc")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := defaulted(t, workspaceTemplateApplyDefaulter(w), nil, row.apply)
+			got := defaulted(t, &defaulter[*infrav1.WorkspaceTemplateApply]{reader: w}, nil, row.apply)
 			want := row.apply.DeepCopy()
 			want.Spec.WorkspaceName = row.want
 			assert.Equal(t, want.Spec, got.Spec)
@@ -194,14 +193,14 @@ func TestUpdateKeepsTheWorkspaceNameThatItOmits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			update := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName(row.text))
 			options := func(r *admission.Request) { r.Options.Raw, r.UserInfo.Username = []byte(row.options), row.user }
-			defaulter := workspaceTemplateApplyDefaulter(newEnvironment(t, builder.WorkspaceTemplate("vpc")))
+			defaulter := &defaulter[*infrav1.WorkspaceTemplateApply]{reader: newEnvironment(t, builder.WorkspaceTemplate("vpc"))}
 			assert.Equal(t, row.want, replaced(t, defaulter, row.old, update, row.version, options).Spec.WorkspaceName)
 		})
 	}
 }
 
 func TestNothingIsDefaultedWhenALookupFails(t *testing.T) {
-	defaulter := workspaceTemplateApplyDefaulter(down)
+	defaulter := &defaulter[*infrav1.WorkspaceTemplateApply]{reader: down}
 	defaulter.decoder = admission.NewDecoder(builder.Scheme())
 	response := defaulter.Handle(t.Context(), request(t, nil, builder.WorkspaceTemplateApply("demo")))
 	assert.False(t, response.Allowed)
@@ -214,7 +213,7 @@ func TestNothingIsDefaultedWhenALookupFails(t *testing.T) {
 func TestNameReservedForAFargateProfileIsRejected(t *testing.T) {
 	controlPlane := builder.CAPTControlPlane("demo", profiles("web", "", "Batch_1", "", "adopted", "by-hand"))
 	objects := []client.Object{controlPlane, builder.CAPTCluster("demo"), builder.WorkspaceTemplate("fargate"), builder.WorkspaceTemplate("small")}
-	cached, live := newEnvironment(t, append(objects, builder.Cluster("demo"))...), lookup.Reader{Reader: fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).Build()}
+	cached, live := newEnvironment(t, append(objects, builder.Cluster("demo"))...), cacheReader{Reader: fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).Build()}
 	hashed := naming.FargateWorkspaceTemplateApply("demo", "Batch_1")
 	made := func(name, template, profile string, options ...builder.Option) *wta {
 		identity := builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": profile})
@@ -238,9 +237,9 @@ func TestNameReservedForAFargateProfileIsRejected(t *testing.T) {
 		"a name that is not reserved":       {made("demo-adopted-fargate-apply", "small", "adopted"), "demo-adopted-fargate", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := defaulted(t, workspaceTemplateApplyDefaulter(lookup.Live{Reader: live, Cached: cached}), nil, row.apply)
+			got := defaulted(t, &defaulter[*infrav1.WorkspaceTemplateApply]{reader: liveReader{Reader: live, Cached: cached}}, nil, row.apply)
 			assert.Equal(t, row.named, got.Spec.WorkspaceName)
-			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyValidator(cached), nil, got)))
+			assert.Equal(t, row.want, refusedFields(t, validated(t, validator[*infrav1.WorkspaceTemplateApply]{reader: cached}, nil, got)))
 		})
 	}
 }
@@ -267,7 +266,7 @@ func TestOnlyCAPTAssignsARevision(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newEnvironment(t, builder.WorkspaceTemplate("vpc"))
-			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyValidator(w), row.old, row.object, row.change)))
+			assert.Equal(t, row.want, refusedFields(t, validated(t, validator[*infrav1.WorkspaceTemplateApply]{reader: w}, row.old, row.object, row.change)))
 		})
 	}
 }
@@ -281,7 +280,7 @@ func TestRollbackMayRestoreAReferenceToATemplateInDeletion(t *testing.T) {
 	pinned, restored := builder.WorkspaceTemplateApply("demo", of("", "demo-pinned-0")), builder.WorkspaceTemplateApply("demo", of("", "eks"))
 	for manager, want := range map[string][]string{naming.MigrationFieldManager: nil, "kubectl": {"spec.templateRef"}} {
 		t.Run(manager, func(t *testing.T) {
-			assert.Equal(t, want, refusedFields(t, validated(t, workspaceTemplateApplyValidator(w), pinned, restored, by(manager))))
+			assert.Equal(t, want, refusedFields(t, validated(t, validator[*infrav1.WorkspaceTemplateApply]{reader: w}, pinned, restored, by(manager))))
 		})
 	}
 }
@@ -307,7 +306,7 @@ func TestAdmissionDoesNotDiscloseTemplatesOfOtherNamespaces(t *testing.T) {
 }
 
 // answers returns all that admission answers to requests with a template of the namespace platform, without the name of the template.
-func answers(t *testing.T, w lookup.Reader, template string) (texts []string) {
+func answers(t *testing.T, w cacheReader, template string) (texts []string) {
 	t.Helper()
 	ref := infrav1.WorkspaceTemplateReference{Namespace: "platform", Name: template}
 	apply := func(ref infrav1.WorkspaceTemplateReference) *infrav1.WorkspaceTemplateApply {
@@ -329,13 +328,13 @@ func answers(t *testing.T, w lookup.Reader, template string) (texts []string) {
 			texts = append(texts, string(data))
 		}
 	}
-	defaulter := workspaceTemplateApplyDefaulter(w)
+	ofApply := &defaulter[*infrav1.WorkspaceTemplateApply]{reader: w}
 	own := apply(infrav1.WorkspaceTemplateReference{Name: "own"})
-	add(defaulted(t, defaulter, nil, apply(ref)), validated(t, workspaceTemplateApplyValidator(w), nil, apply(ref)),
-		validated(t, workspaceTemplateApplyValidator(w), own, apply(ref)), validated(t, workspaceTemplateApplyValidator(w), apply(ref), own))
-	add(replaced(t, defaulter, apply(ref), own, "v1beta1"))
-	add(defaulted(t, captClusterDefaulter(w), nil, captCluster.DeepCopy()), validated(t, captClusterValidator(w), nil, captCluster))
-	add(defaulted(t, captControlPlaneDefaulter(w), nil, controlPlane.DeepCopy()), validated(t, captControlPlaneValidator(w), nil, controlPlane))
+	add(defaulted(t, ofApply, nil, apply(ref)), validated(t, validator[*infrav1.WorkspaceTemplateApply]{reader: w}, nil, apply(ref)),
+		validated(t, validator[*infrav1.WorkspaceTemplateApply]{reader: w}, own, apply(ref)), validated(t, validator[*infrav1.WorkspaceTemplateApply]{reader: w}, apply(ref), own))
+	add(replaced(t, ofApply, apply(ref), own, "v1beta1"))
+	add(defaulted(t, &defaulter[*infrav1.CAPTCluster]{reader: w}, nil, captCluster.DeepCopy()), validated(t, validator[*infrav1.CAPTCluster]{reader: w}, nil, captCluster))
+	add(defaulted(t, &defaulter[*controlplanev1.CAPTControlPlane]{reader: w}, nil, controlPlane.DeepCopy()), validated(t, validator[*controlplanev1.CAPTControlPlane]{reader: w}, nil, controlPlane))
 	for i := range texts {
 		texts[i] = strings.ReplaceAll(texts[i], template, "NAME")
 	}

@@ -4,14 +4,13 @@
 package conversion
 
 import (
-	"context"
+	"cmp"
 	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -21,25 +20,10 @@ import (
 // The limits of failure domains in the CRD of v1beta2.
 const maxFailureDomains, maxFailureDomainName = 100, 256
 
-// CAPTCluster is the converter of CAPTCluster.
-var CAPTCluster = conversion.NewHubSpokeConverter(&infrav1.CAPTCluster{},
-	conversion.NewSpokeConverter(&infrav1beta1.CAPTCluster{}, ConvertCAPTClusterHubToV1Beta1, ConvertCAPTClusterV1Beta1ToHub),
-)
-
-var (
-	captClusterUp   = preserve.New(captClusterToHub, captClusterToSpoke)
-	captClusterDown = preserve.New(captClusterToSpoke, captClusterToHub).WithCorrection(removeResolvedFailure)
-)
-
-// ConvertCAPTClusterV1Beta1ToHub converts a v1beta1 CAPTCluster to the hub. A CAPTCluster without a VPC source, or with names or regions
-// that v1beta2 does not allow, is converted without corrections.
-func ConvertCAPTClusterV1Beta1ToHub(_ context.Context, src *infrav1beta1.CAPTCluster, dst *infrav1.CAPTCluster) error {
-	return captClusterUp.Convert(src, dst)
-}
-
-// ConvertCAPTClusterHubToV1Beta1 converts a CAPTCluster of the hub to v1beta1.
-func ConvertCAPTClusterHubToV1Beta1(_ context.Context, src *infrav1.CAPTCluster, dst *infrav1beta1.CAPTCluster) error {
-	return captClusterDown.Convert(src, dst)
+// CAPTCluster converts CAPTClusters. One without a VPC source, or with names or regions that v1beta2 does not allow, is converted without corrections.
+var CAPTCluster = Kind[*infrav1.CAPTCluster, *infrav1beta1.CAPTCluster]{
+	up:   preserve.New(captClusterToHub, captClusterToSpoke),
+	down: preserve.New(captClusterToSpoke, captClusterToHub).WithCorrection(removeResolvedFailure),
 }
 
 func captClusterToHub(in *infrav1beta1.CAPTCluster, out *infrav1.CAPTCluster) {
@@ -80,14 +64,8 @@ func captClusterToSpoke(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) 
 	}
 	if apply := in.Status.WorkspaceTemplateApply; apply != nil {
 		out.Status.VPCWorkspaceName = optional(apply.WorkspaceName)
-		out.Status.WorkspaceTemplateStatus = &infrav1beta1.CAPTClusterWorkspaceTemplateStatus{
-			Ready:               statusToSpoke(apply.Ready),
-			LastAppliedRevision: optional(apply.LastAppliedRevision),
-			LastFailedRevision:  optional(apply.LastFailedRevision),
-			LastFailureMessage:  optional(apply.LastFailureMessage),
-			LastAppliedTime:     copyPointer(apply.LastAppliedTime),
-			WorkspaceName:       optional(apply.WorkspaceName),
-		}
+		out.Status.WorkspaceTemplateStatus = &infrav1beta1.CAPTClusterWorkspaceTemplateStatus{}
+		vpcSummaryFieldsToSpoke(apply, out.Status.WorkspaceTemplateStatus)
 	}
 	ready := meta.FindStatusCondition(in.Status.Conditions, infrav1.ReadyCondition)
 	if ready != nil && ready.Status == metav1.ConditionFalse && (infrav1.IsPermanent(ready.Reason) || ready.Reason == infrav1.VPCReadyTimeoutReason) {
@@ -122,23 +100,18 @@ func vpcSummaryToHub(in *infrav1beta1.CAPTCluster) *infrav1.WorkspaceTemplateApp
 	if status == nil && deref(in.Status.VPCWorkspaceName) == "" {
 		return nil
 	}
-	out := &infrav1.WorkspaceTemplateApplySummary{
-		Name:          deref(in.Spec.WorkspaceTemplateApplyName),
-		WorkspaceName: deref(in.Status.VPCWorkspaceName),
+	out := &infrav1.WorkspaceTemplateApplySummary{Name: deref(in.Spec.WorkspaceTemplateApplyName)}
+	if status != nil {
+		vpcSummaryFieldsToHub(status, out)
 	}
-	if status == nil {
-		return out
-	}
-	if name := deref(status.WorkspaceName); name != "" {
-		out.WorkspaceName = name
-	}
-	out.Ready = statusToHub(status.Ready)
-	out.LastAppliedRevision = deref(status.LastAppliedRevision)
-	out.LastFailedRevision = deref(status.LastFailedRevision)
-	out.LastFailureMessage = deref(status.LastFailureMessage)
-	out.LastAppliedTime = copyPointer(status.LastAppliedTime)
+	out.WorkspaceName = cmp.Or(out.WorkspaceName, deref(in.Status.VPCWorkspaceName))
 	return out
 }
+
+var (
+	vpcSummaryFieldsToHub   = fieldsOfSameNames[infrav1beta1.CAPTClusterWorkspaceTemplateStatus, infrav1.WorkspaceTemplateApplySummary]()
+	vpcSummaryFieldsToSpoke = fieldsOfSameNames[infrav1.WorkspaceTemplateApplySummary, infrav1beta1.CAPTClusterWorkspaceTemplateStatus]()
+)
 
 // failureDomainsToHub converts the map to a list, sorted by name.
 func failureDomainsToHub(in map[string]infrav1beta1.FailureDomainSpec) []clusterv1.FailureDomain {

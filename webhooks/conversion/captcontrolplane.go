@@ -4,19 +4,16 @@
 package conversion
 
 import (
-	"context"
 	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
 	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
 const (
@@ -27,28 +24,9 @@ const (
 	maxTimeoutMinutes = 24 * 60
 )
 
-// CAPTControlPlane is the converter of CAPTControlPlane.
-var CAPTControlPlane = conversion.NewHubSpokeConverter(&controlplanev1.CAPTControlPlane{},
-	conversion.NewSpokeConverter(&controlplanev1beta1.CAPTControlPlane{},
-		ConvertCAPTControlPlaneHubToV1Beta1, ConvertCAPTControlPlaneV1Beta1ToHub),
-)
-
-var (
-	captControlPlaneUp   = preserve.New(captControlPlaneToHub, captControlPlaneToSpoke)
-	captControlPlaneDown = preserve.New(captControlPlaneToSpoke, captControlPlaneToHub)
-)
-
-// ConvertCAPTControlPlaneV1Beta1ToHub converts a v1beta1 CAPTControlPlane to the hub. Values that v1beta2 does not allow are converted
-// unchanged, because the intended value is unknown: an invalid version or CIDR, tags that AWS rejects, add-ons and profiles with the same
-// name, and an endpoint that is neither public nor private.
-func ConvertCAPTControlPlaneV1Beta1ToHub(_ context.Context, src *controlplanev1beta1.CAPTControlPlane, dst *controlplanev1.CAPTControlPlane) error {
-	return captControlPlaneUp.Convert(src, dst)
-}
-
-// ConvertCAPTControlPlaneHubToV1Beta1 converts a CAPTControlPlane of the hub to v1beta1.
-func ConvertCAPTControlPlaneHubToV1Beta1(_ context.Context, src *controlplanev1.CAPTControlPlane, dst *controlplanev1beta1.CAPTControlPlane) error {
-	return captControlPlaneDown.Convert(src, dst)
-}
+// CAPTControlPlane converts CAPTControlPlanes. Values that v1beta2 does not allow are converted unchanged, because the intended value is unknown: an
+// invalid version or CIDR, tags that AWS rejects, add-ons and profiles with the same name, and an endpoint that is neither public nor private.
+var CAPTControlPlane = newKind(captControlPlaneToHub, captControlPlaneToSpoke)
 
 func captControlPlaneToHub(in *controlplanev1beta1.CAPTControlPlane, out *controlplanev1.CAPTControlPlane) {
 	out.Spec.CAPTControlPlaneTemplateResourceSpec = controlPlaneSpecToHub(&in.Spec)
@@ -349,27 +327,9 @@ func controlPlaneSummaryToHub(in *controlplanev1beta1.CAPTControlPlane) *control
 	return out
 }
 
-// CAPTControlPlaneTemplate is the converter of CAPTControlPlaneTemplate.
-var CAPTControlPlaneTemplate = conversion.NewHubSpokeConverter(&controlplanev1.CAPTControlPlaneTemplate{},
-	conversion.NewSpokeConverter(&controlplanev1beta1.CAPTControlPlaneTemplate{},
-		ConvertCAPTControlPlaneTemplateHubToV1Beta1, ConvertCAPTControlPlaneTemplateV1Beta1ToHub),
-)
-
-var (
-	captControlPlaneTemplateUp   = preserve.New(captControlPlaneTemplateToHub, captControlPlaneTemplateToSpoke)
-	captControlPlaneTemplateDown = preserve.New(captControlPlaneTemplateToSpoke, captControlPlaneTemplateToHub)
-)
-
-// ConvertCAPTControlPlaneTemplateV1Beta1ToHub converts a v1beta1 CAPTControlPlaneTemplate to the hub. Fields of a single cluster (version,
-// endpoint, WorkspaceTemplateApply) do not exist in the template of v1beta2; package preserve keeps them in its annotation.
-func ConvertCAPTControlPlaneTemplateV1Beta1ToHub(_ context.Context, src *controlplanev1beta1.CAPTControlPlaneTemplate, dst *controlplanev1.CAPTControlPlaneTemplate) error {
-	return captControlPlaneTemplateUp.Convert(src, dst)
-}
-
-// ConvertCAPTControlPlaneTemplateHubToV1Beta1 converts a CAPTControlPlaneTemplate of the hub to v1beta1.
-func ConvertCAPTControlPlaneTemplateHubToV1Beta1(_ context.Context, src *controlplanev1.CAPTControlPlaneTemplate, dst *controlplanev1beta1.CAPTControlPlaneTemplate) error {
-	return captControlPlaneTemplateDown.Convert(src, dst)
-}
+// CAPTControlPlaneTemplate converts CAPTControlPlaneTemplates. Fields of a single cluster (version, endpoint, WorkspaceTemplateApply) do not exist in the
+// template of v1beta2; package preserve keeps them in its annotation.
+var CAPTControlPlaneTemplate = newKind(captControlPlaneTemplateToHub, captControlPlaneTemplateToSpoke)
 
 func captControlPlaneTemplateToHub(in *controlplanev1beta1.CAPTControlPlaneTemplate, out *controlplanev1.CAPTControlPlaneTemplate) {
 	if metadata := in.Spec.Template.Metadata; metadata != nil {

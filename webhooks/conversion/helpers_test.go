@@ -29,19 +29,19 @@ type pair[Hub, Spoke client.Object] struct {
 
 var (
 	captClusters = pair[*infrav1.CAPTCluster, *infrav1beta1.CAPTCluster]{
-		conversion.ConvertCAPTClusterHubToV1Beta1, conversion.ConvertCAPTClusterV1Beta1ToHub,
+		conversion.CAPTCluster.ToSpoke, conversion.CAPTCluster.ToHub,
 	}
 	controlPlanes = pair[*controlplanev1.CAPTControlPlane, *controlplanev1beta1.CAPTControlPlane]{
-		conversion.ConvertCAPTControlPlaneHubToV1Beta1, conversion.ConvertCAPTControlPlaneV1Beta1ToHub,
+		conversion.CAPTControlPlane.ToSpoke, conversion.CAPTControlPlane.ToHub,
 	}
 	controlPlaneTemplates = pair[*controlplanev1.CAPTControlPlaneTemplate, *controlplanev1beta1.CAPTControlPlaneTemplate]{
-		conversion.ConvertCAPTControlPlaneTemplateHubToV1Beta1, conversion.ConvertCAPTControlPlaneTemplateV1Beta1ToHub,
+		conversion.CAPTControlPlaneTemplate.ToSpoke, conversion.CAPTControlPlaneTemplate.ToHub,
 	}
 	workspaceTemplates = pair[*infrav1.WorkspaceTemplate, *infrav1beta1.WorkspaceTemplate]{
-		conversion.ConvertWorkspaceTemplateHubToV1Beta1, conversion.ConvertWorkspaceTemplateV1Beta1ToHub,
+		conversion.WorkspaceTemplate.ToSpoke, conversion.WorkspaceTemplate.ToHub,
 	}
 	workspaceTemplateApplies = pair[*infrav1.WorkspaceTemplateApply, *infrav1beta1.WorkspaceTemplateApply]{
-		conversion.ConvertWorkspaceTemplateApplyHubToV1Beta1, conversion.ConvertWorkspaceTemplateApplyV1Beta1ToHub,
+		conversion.WorkspaceTemplateApply.ToSpoke, conversion.WorkspaceTemplateApply.ToHub,
 	}
 )
 

@@ -6,8 +6,8 @@
 //
 // Every conversion is total (it converts every object that an API server can send), pure (no API calls; the source is not modified, and the
 // result does not share memory with it), and lossless in both directions, through package preserve. For each kind, the functions …ToHub and
-// …ToSpoke are the plain rules, and the variables …Up (to the hub) and …Down (to v1beta1) the lossless conversions that preserve makes of
-// them. The plain rules convert the fields that both versions have:
+// …ToSpoke are the plain rules, and a Kind has the lossless conversions that preserve makes of them. The plain rules convert the fields that both
+// versions have:
 //
 //   - They set the defaults of the CRD of the target version, so that the first write in that version does not change the object and its
 //     metadata.generation.
@@ -20,6 +20,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,31 +31,57 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
 	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/webhooks/conversion/counted"
+	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
 // path is the path at which controller-runtime serves conversion, for all kinds.
 const path = "/convert"
 
-// Constructor returns the converter of a kind. WithConverter of controller-runtime's webhook builder has a parameter of this type.
-type Constructor = func(*runtime.Scheme) (conversion.Converter, error)
+// Kind converts the objects of one kind.
+type Kind[Hub, Spoke client.Object] struct {
+	up   *preserve.Converter[Spoke, Hub]
+	down *preserve.Converter[Hub, Spoke]
+}
 
-// Constructors lists the converter of each kind that has more than one version.
-func Constructors() map[schema.GroupKind]Constructor {
-	return map[schema.GroupKind]Constructor{
-		infrav1.GroupVersion.WithKind("CAPTCluster").GroupKind():                     CAPTCluster,
-		infrav1.GroupVersion.WithKind("WorkspaceTemplate").GroupKind():               WorkspaceTemplate,
-		infrav1.GroupVersion.WithKind("WorkspaceTemplateApply").GroupKind():          WorkspaceTemplateApply,
-		controlplanev1.GroupVersion.WithKind("CAPTControlPlane").GroupKind():         CAPTControlPlane,
-		controlplanev1.GroupVersion.WithKind("CAPTControlPlaneTemplate").GroupKind(): CAPTControlPlaneTemplate,
+func newKind[Hub, Spoke client.Object](toHub func(Spoke, Hub), toSpoke func(Hub, Spoke)) Kind[Hub, Spoke] {
+	return Kind[Hub, Spoke]{up: preserve.New(toHub, toSpoke), down: preserve.New(toSpoke, toHub)}
+}
+
+// ToHub converts an object of v1beta1.
+func (k Kind[Hub, Spoke]) ToHub(_ context.Context, src Spoke, dst Hub) error {
+	return k.up.Convert(src, dst)
+}
+
+// ToSpoke converts an object to v1beta1.
+func (k Kind[Hub, Spoke]) ToSpoke(_ context.Context, src Hub, dst Spoke) error {
+	return k.down.Convert(src, dst)
+}
+
+func (k Kind[Hub, Spoke]) converter(scheme *runtime.Scheme) (conversion.Converter, error) {
+	hub, spoke := reflect.New(reflect.TypeFor[Hub]().Elem()).Interface().(Hub), reflect.New(reflect.TypeFor[Spoke]().Elem()).Interface().(Spoke)
+	return conversion.NewHubSpokeConverter(hub, conversion.NewSpokeConverter(spoke, k.ToSpoke, k.ToHub))(scheme)
+}
+
+// constructors returns the function that makes the converter of each kind that has more than one version.
+func constructors() map[schema.GroupKind]func(*runtime.Scheme) (conversion.Converter, error) {
+	return map[schema.GroupKind]func(*runtime.Scheme) (conversion.Converter, error){
+		infrav1.GroupVersion.WithKind("CAPTCluster").GroupKind():                     CAPTCluster.converter,
+		infrav1.GroupVersion.WithKind("WorkspaceTemplate").GroupKind():               WorkspaceTemplate.converter,
+		infrav1.GroupVersion.WithKind("WorkspaceTemplateApply").GroupKind():          WorkspaceTemplateApply.converter,
+		controlplanev1.GroupVersion.WithKind("CAPTControlPlane").GroupKind():         CAPTControlPlane.converter,
+		controlplanev1.GroupVersion.WithKind("CAPTControlPlaneTemplate").GroupKind(): CAPTControlPlaneTemplate.converter,
 	}
 }
+
+// Kinds are the kinds that have more than one version.
+func Kinds() []schema.GroupKind { return slices.Collect(maps.Keys(constructors())) }
 
 // AddToScheme adds both versions of every kind to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
@@ -61,10 +90,9 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return builder.AddToScheme(scheme)
 }
 
-// AddToRegistry adds the converters of all kinds to the registry of a manager or of captctl. The scheme must have both versions, see
-// AddToScheme.
+// AddToRegistry adds the converters of all kinds. The scheme must have both versions, see AddToScheme.
 func AddToRegistry(scheme *runtime.Scheme, registry conversion.Registry) error {
-	for kind, construct := range Constructors() {
+	for kind, construct := range constructors() {
 		converter, err := construct(scheme)
 		if err != nil {
 			return fmt.Errorf("converter of %s: %w", kind, err)
@@ -77,13 +105,50 @@ func AddToRegistry(scheme *runtime.Scheme, registry conversion.Registry) error {
 }
 
 // SetupWebhookWithManager adds the conversion of all kinds to the manager's webhook server. Do not call WithConverter of the webhook
-// builder for the same kinds: a converter can be registered only once. Conversions are counted in a metric, see package counted.
+// builder for the same kinds: a converter can be registered only once.
 func SetupWebhookWithManager(mgr ctrl.Manager, metrics prometheus.Registerer) error {
 	if err := AddToRegistry(mgr.GetScheme(), mgr.GetConverterRegistry()); err != nil {
 		return err
 	}
-	mgr.GetWebhookServer().Register(path, conversion.NewWebhookHandler(mgr.GetScheme(), counted.NewRegistry(mgr.GetConverterRegistry(), metrics)))
+	mgr.GetWebhookServer().Register(path, conversion.NewWebhookHandler(mgr.GetScheme(), NewCountingRegistry(mgr.GetConverterRegistry(), metrics)))
 	return nil
+}
+
+// countingRegistry counts conversions. The metric of controller-runtime counts the requests of the API server, which have many objects of one kind,
+// and have HTTP status 200 even if a conversion fails.
+type countingRegistry struct {
+	conversion.Registry
+	requests *prometheus.CounterVec
+}
+
+// NewCountingRegistry returns a registry whose converters count in capt_conversion_requests_total{kind,to,result}: the objects that the API server
+// requested in version to, by result success or error. It panics when the metric is already registered.
+func NewCountingRegistry(converters conversion.Registry, metrics prometheus.Registerer) conversion.Registry {
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "capt_conversion_requests_total", Help: "Objects that the API server requested in another version.",
+	}, []string{"kind", "to", "result"})
+	metrics.MustRegister(requests)
+	return countingRegistry{converters, requests}
+}
+
+// GetConverter implements conversion.Registry.
+func (r countingRegistry) GetConverter(kind schema.GroupKind) (conversion.Converter, bool) {
+	found, ok := r.Registry.GetConverter(kind)
+	return countingConverter{found, kind.Kind, r.requests}, ok
+}
+
+type countingConverter struct {
+	conversion.Converter
+	kind     string
+	requests *prometheus.CounterVec
+}
+
+// ConvertObject implements conversion.Converter.
+func (c countingConverter) ConvertObject(ctx context.Context, src, dst runtime.Object) error {
+	err := c.Converter.ConvertObject(ctx, src, dst)
+	result := map[bool]string{true: "success", false: "error"}[err == nil]
+	c.requests.WithLabelValues(c.kind, dst.GetObjectKind().GroupVersionKind().Version, result).Inc()
+	return err
 }
 
 // NewRegistry returns a scheme and a registry with the converters of all kinds, for use without a manager.

@@ -5,6 +5,7 @@ package conversion
 
 import (
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -90,6 +91,96 @@ func copyList[T any](in []T) []T {
 // convertStrings converts between lists of different string types.
 func convertStrings[To, From ~string](in []From) []To {
 	return convertList(in, func(s From) To { return To(s) })
+}
+
+// copier sets a value from another one.
+type copier func(from, to reflect.Value)
+
+// fieldsOfSameNames returns a function that sets the fields of spec and status that both versions have by the same name. Create it once per process,
+// because it analyzes the types by reflection. An optional value is a pointer in v1beta1, and in v1beta2 its zero value; an empty list or map
+// becomes nil, because omitempty drops it.
+func fieldsOfSameNames[From, To any]() func(in *From, out *To) {
+	convert := copierOf(reflect.TypeFor[From](), reflect.TypeFor[To]())
+	return func(in *From, out *To) { convert(reflect.ValueOf(in).Elem(), reflect.ValueOf(out).Elem()) }
+}
+
+func copierOf(from, to reflect.Type) copier {
+	switch {
+	case to == reflect.TypeFor[metav1.ConditionStatus]() && from == reflect.TypeFor[*bool]():
+		return func(f, t reflect.Value) { t.SetString(string(statusToHub(f.Interface().(*bool)))) }
+	case from == reflect.TypeFor[metav1.ConditionStatus]() && to == reflect.TypeFor[*bool]():
+		return func(f, t reflect.Value) { t.Set(reflect.ValueOf(statusToSpoke(metav1.ConditionStatus(f.String())))) }
+	case from.Kind() == reflect.Pointer:
+		return copierOfPointer(from, to)
+	case to.Kind() == reflect.Pointer:
+		convert := copierOf(from, to.Elem())
+		return func(f, t reflect.Value) {
+			target := reflect.New(to.Elem())
+			if convert(f, target.Elem()); !target.Elem().IsZero() {
+				t.Set(target)
+			}
+		}
+	case from == to && from.Comparable(): // Without pointers; a time has unexported fields.
+		return func(f, t reflect.Value) { t.Set(f) }
+	case from.Kind() == reflect.Struct:
+		return copierOfStruct(from, to)
+	case from.Kind() == reflect.Slice:
+		convert := copierOf(from.Elem(), to.Elem())
+		return func(f, t reflect.Value) {
+			if f.Len() == 0 {
+				return
+			}
+			t.Set(reflect.MakeSlice(to, f.Len(), f.Len()))
+			if from == to && from.Elem().Comparable() {
+				reflect.Copy(t, f)
+				return
+			}
+			for i := range f.Len() {
+				convert(f.Index(i), t.Index(i))
+			}
+		}
+	case from == reflect.TypeFor[map[string]string]():
+		return func(f, t reflect.Value) { t.Set(reflect.ValueOf(copyMap(f.Interface().(map[string]string)))) }
+	}
+	return func(f, t reflect.Value) { t.Set(f.Convert(to)) }
+}
+
+func copierOfPointer(from, to reflect.Type) copier {
+	isPointer := to.Kind() == reflect.Pointer
+	if isPointer {
+		to = to.Elem()
+	}
+	convert := copierOf(from.Elem(), to)
+	return func(f, t reflect.Value) {
+		if f.IsNil() {
+			return
+		}
+		if isPointer {
+			t.Set(reflect.New(to))
+			t = t.Elem()
+		}
+		convert(f.Elem(), t)
+	}
+}
+
+// copierOfStruct skips embedded structs, which are the metadata, and what package preserve stores.
+func copierOfStruct(from, to reflect.Type) copier {
+	type field struct {
+		from, to int
+		convert  copier
+	}
+	var fields []field
+	for i := range to.NumField() {
+		target := to.Field(i)
+		if source, found := from.FieldByName(target.Name); found && !target.Anonymous && target.Name != "ConversionData" {
+			fields = append(fields, field{source.Index[0], i, copierOf(source.Type, target.Type)})
+		}
+	}
+	return func(f, t reflect.Value) {
+		for i := range fields {
+			fields[i].convert(f.Field(fields[i].from), t.Field(fields[i].to))
+		}
+	}
 }
 
 func templateRefToHub(in infrav1beta1.WorkspaceTemplateReference) infrav1.WorkspaceTemplateReference {
@@ -181,24 +272,6 @@ func conditionsToHub(in []metav1.Condition) []metav1.Condition {
 		return nil
 	}
 	return out
-}
-
-func crossplaneConditionsToHub(in []infrav1beta1.Condition) []metav1.Condition {
-	return conditionsToHub(convertList(in, func(c infrav1beta1.Condition) metav1.Condition {
-		return metav1.Condition{
-			Type: c.Type, Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: deref(c.Message),
-			LastTransitionTime: c.LastTransitionTime, ObservedGeneration: deref(c.ObservedGeneration),
-		}
-	}))
-}
-
-func crossplaneConditionsToSpoke(in []metav1.Condition) []infrav1beta1.Condition {
-	return convertList(in, func(c metav1.Condition) infrav1beta1.Condition {
-		return infrav1beta1.Condition{
-			Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: optional(c.Message),
-			LastTransitionTime: c.LastTransitionTime, ObservedGeneration: optional(c.ObservedGeneration),
-		}
-	})
 }
 
 // withCondition sets a condition that is a separate field in v1beta1, which has no transition time: an existing condition keeps its own.

@@ -70,6 +70,8 @@ const (
 	TemplateNotFoundReason = "TemplateNotFound"
 	// TemplateInvalidReason: the Workspace cannot be rendered from the WorkspaceTemplate.
 	TemplateInvalidReason = "TemplateInvalid"
+	// VariableMissingReason: a placeholder of the WorkspaceTemplate has no value, so the Workspace cannot be rendered.
+	VariableMissingReason = "VariableMissing"
 	// TemplateDeletingReason: the WorkspaceTemplate is being deleted and cannot be used by new objects.
 	TemplateDeletingReason = "TemplateDeleting"
 	// FieldNotConsumedReason: fields of spec that restrict access have no effect, because the WorkspaceTemplate does not use them.
@@ -217,7 +219,7 @@ const (
 // RequiresUserAction reports whether a reason means that the user must act, or at least check. Owners report such reasons as their own.
 func RequiresUserAction(reason string) bool {
 	switch reason {
-	case LookupFailedReason, WorkspaceNotReconciledReason, WorkspacePausedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, TemplateDeletingReason, WaitingForRolloutReason, RevisionMissingReason,
+	case LookupFailedReason, WorkspaceNotReconciledReason, WorkspacePausedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, VariableMissingReason, TemplateDeletingReason, WaitingForRolloutReason, RevisionMissingReason,
 		FieldNotConsumedReason,
 		WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
 		WorkspaceScopeConflictReason, ProviderConfigConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,

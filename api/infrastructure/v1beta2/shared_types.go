@@ -120,7 +120,7 @@ type WorkspaceTemplateApplySummary struct {
 	// +kubebuilder:validation:MaxLength=32768
 	LastFailureMessage string `json:"lastFailureMessage,omitempty"`
 
-	// lastFailureClass is the class of the failure: Auth, Quota, Throttle, Lock, Timeout, Config, Interrupted, Network or Unknown.
+	// lastFailureClass is the class of the failure: Auth, Quota, Throttle, Lock, Timeout, Config, Interrupted, Network, ProviderPod or Unknown.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256

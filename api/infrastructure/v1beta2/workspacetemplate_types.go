@@ -16,6 +16,25 @@ const (
 	LegacyWorkspaceTemplateFinalizer = "workspacetemplate.v2.infrastructure.cluster.x-k8s.io"
 )
 
+// Substitution is where a variable replaces a placeholder ${name}.
+// +kubebuilder:validation:Enum=Fields;All
+type Substitution string
+
+const (
+	// SubstitutionFields leaves an inline module as it is. In the other fields, each placeholder must have a value.
+	SubstitutionFields Substitution = "Fields"
+	// SubstitutionAll also replaces the placeholders of an inline module that have a value.
+	SubstitutionAll Substitution = "All"
+)
+
+// Escaping is what $${name} means in an inline module.
+func (s Substitution) Escaping() terraform.Escaping {
+	if s == "" {
+		return terraform.NoEscape
+	}
+	return terraform.EscapeKept
+}
+
 // WorkspaceTemplateSpec is a Terraform module and its settings.
 // +kubebuilder:validation:XValidation:rule="(self.?workspaceScope.orValue('Namespaced') == 'Cluster') == (oldSelf.?workspaceScope.orValue('Namespaced') == 'Cluster')",message="workspaceScope is immutable: a Workspace cannot move to another scope. Create another WorkspaceTemplate",fieldPath=".workspaceScope",reason=FieldValueForbidden
 type WorkspaceTemplateSpec struct {
@@ -29,6 +48,11 @@ type WorkspaceTemplateSpec struct {
 	// template of the Workspaces.
 	// +required
 	Template WorkspaceTemplateResource `json:"template,omitempty,omitzero"`
+
+	// substitution is where ${name} is replaced by the value of a variable: Fields, the default of new templates, leaves an inline module as it
+	// is and requires a value for each ${name}; All also replaces it in an inline module, and leaves it without a value.
+	// +optional
+	Substitution Substitution `json:"substitution,omitempty"`
 
 	// allowedNamespaces are the other namespaces in which the template may be used; absent means only in its own.
 	// +optional
@@ -44,6 +68,11 @@ type WorkspaceTemplateSpec struct {
 	// rollout is how an edit of the template reaches its users. Absent means that all follow at once.
 	// +optional
 	Rollout WorkspaceTemplateRollout `json:"rollout,omitempty,omitzero"`
+}
+
+// HasLiteralModule reports whether the module is inline, and no variable changes it.
+func (s *WorkspaceTemplateSpec) HasLiteralModule() bool {
+	return s.Template.Spec.ForProvider.Source == terraform.SourceInline && s.Substitution == SubstitutionFields
 }
 
 // WorkspaceTemplateResource is the Workspace that is created from the template.

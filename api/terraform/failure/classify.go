@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -46,6 +47,9 @@ const (
 	// ClassNetwork: a service is not reachable, or has an internal error: DNS, connections, certificates, and status codes 5xx of AWS.
 	// Retries help once the network or the service works again.
 	ClassNetwork Class = "Network"
+	// ClassProviderPod: the Pod of provider-terraform: its disk is full, its plugin cache or a working directory is damaged, or it has too little
+	// memory. No module causes these errors. Retries help once it has space and memory, and initializes the directory again.
+	ClassProviderPod Class = "ProviderPod"
 	// ClassUnknown: all other errors. Retries can help.
 	ClassUnknown Class = "Unknown"
 )
@@ -53,7 +57,7 @@ const (
 // IsTransient reports whether errors of the class are expected to end by themselves, so that the retries of the provider help.
 func (c Class) IsTransient() bool {
 	switch c {
-	case ClassThrottle, ClassLock, ClassTimeout, ClassNetwork:
+	case ClassThrottle, ClassLock, ClassTimeout, ClassNetwork, ClassProviderPod:
 		return true
 	case ClassAuth, ClassQuota, ClassConfig, ClassInterrupted, ClassUnknown:
 	}
@@ -74,30 +78,29 @@ const (
 	noSummary  = "Summary: ." // The output has no line with an error.
 )
 
-// classify returns the class of the message of condition Synced of a Workspace. The readable part is matched first, because it names
+// diagnose returns the rule for the message of condition Synced of a Workspace. The readable part is matched first, because it names
 // the first error; then the errors in the packed output, in order, as far as the message was not truncated and within limits.
-func classify(message string) Class {
-	readable, _, _ := strings.Cut(message, tailMark)
-	readable, _, _ = strings.Cut(readable, packedMark)
-	class, vague := classOf(readable[:min(len(readable), maxReadable)])
-	if class != ClassUnknown && !vague {
-		return class
-	}
+func diagnose(message string) *rule {
+	readable := withoutTail(message)
+	destroys := strings.HasPrefix(readable, destroyPrefix)
 	output, whole := unpack(message)
+	if !destroys && unsaved.matches(newFlatText(readable+" "+output)) {
+		return unsaved
+	}
+	best := ruleOf(readable[:min(len(readable), maxReadable)], destroys)
 	for _, text := range diagnostics(output) {
-		found, stillVague := classOf(text)
-		if found != ClassUnknown && !stillVague {
-			return found
+		if best.isDecisive() {
+			return best
 		}
-		if class == ClassUnknown {
-			class = found
+		if found := ruleOf(text, destroys); found.isDecisive() || best == unclassified {
+			best = found
 		}
 	}
 	// Terraform always prints an error, unless it was killed by a signal, which the provider does not report.
-	if class == ClassUnknown && whole && output == "" && strings.Contains(readable, noSummary) {
-		return ClassInterrupted
+	if best == unclassified && whole && output == "" && strings.Contains(readable, noSummary) {
+		return killed
 	}
-	return class
+	return best
 }
 
 // unpack returns the output that is packed at the end of a message, and whether it is complete.
@@ -146,16 +149,20 @@ func diagnostics(output string) []string {
 	return append(errs, output[:headings[0][0]])
 }
 
-// classOf returns the class of the first rule that matches a text. vague is true if the rest of the output may have a more specific class.
-func classOf(text string) (class Class, vague bool) {
-	text = flatten(text)
-	lower := strings.ToLower(text)
-	for _, r := range rules {
-		if r.matches(text, lower) {
-			return r.class, r.vague
+// ruleOf returns the first rule that matches a text.
+func ruleOf(text string, destroys bool) *rule {
+	flat := newFlatText(text)
+	if !destroys && unsaved.matches(flat) {
+		return unsaved
+	}
+	for _, list := range rules {
+		for i := range list {
+			if r := &list[i]; (destroys || !r.destroys) && r.matches(flat) {
+				return r
+			}
 		}
 	}
-	return ClassUnknown, false
+	return unclassified
 }
 
 // flatten removes line breaks and the box characters of Terraform's output, which can be between any two words.
@@ -168,41 +175,28 @@ func flatten(text string) string {
 // Matches reports whether an error of Terraform has one of the codes, which are whole words with the case of AWS, or one of the
 // phrases, which are in lower case and match in any case and anywhere. It is for rules that are finer than classes.
 func Matches(message string, codes, phrases []string) bool {
-	text := flatten(message)
-	return rule{codes: codes, phrases: phrases}.matches(text, strings.ToLower(text))
+	return (&rule{codes: codes, phrases: phrases}).matches(newFlatText(message))
 }
 
-// rule is the class of the texts that it matches.
-type rule struct {
-	class Class
-	// vague is true for summaries of Terraform whose cause is in the detail.
-	vague bool
-	// codes are whole words, with the case of AWS.
-	codes []string
-	// phrases are in lower case, and match in any case and anywhere.
-	phrases []string
-	// summaries are in lower case, and match only at the beginning of an error.
-	summaries []string
+// flatText is a text on one line, also in lower case, and without the headings of the provider and of the command line.
+type flatText struct{ text, lower, summary string }
+
+func newFlatText(text string) flatText {
+	text = flatten(text)
+	lower := strings.ToLower(text)
+	return flatText{text, lower, strings.TrimPrefix(lower[len(wrappers.FindString(text)):], "error: ")}
 }
 
-func (r rule) matches(text, lower string) bool {
-	for _, code := range r.codes {
-		if hasWord(text, code) {
-			return true
-		}
+// isDecisive reports whether the rest of an output cannot have a more specific error.
+func (r *rule) isDecisive() bool { return r != unclassified && !r.vague }
+
+func (r *rule) matches(t flatText) bool {
+	contains := func(phrase string) bool { return strings.Contains(t.lower, phrase) }
+	if len(r.also) > 0 && !slices.ContainsFunc(r.also, contains) {
+		return false
 	}
-	for _, phrase := range r.phrases {
-		if strings.Contains(lower, phrase) {
-			return true
-		}
-	}
-	for _, summary := range r.summaries {
-		// The provider and the command line have different headings.
-		if strings.Contains(lower, "summary: "+summary) || strings.HasPrefix(lower, "error: "+summary) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.codes, func(code string) bool { return hasWord(t.text, code) }) || slices.ContainsFunc(r.phrases, contains) ||
+		slices.ContainsFunc(r.summaries, func(start string) bool { return strings.HasPrefix(t.summary, start) })
 }
 
 // hasWord reports whether a text has a word that is not part of a longer one or of a name with dashes.
@@ -225,163 +219,45 @@ func inWord(r rune) bool {
 	return r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
-// rules in the order in which they are matched: specific texts first. A throttled or unreachable service comes before credentials that
-// could not be read from it, and a deadline after what used up the time.
-var rules = []rule{
-	{class: ClassLock,
-		codes: []string{
-			"ConditionalCheckFailedException", "PreconditionFailed", // The s3 backend with DynamoDB, and with a lock file.
-			"ConcurrentModificationException", "ConcurrentModification", "OperationAborted", // IAM, Route 53, S3.
-		},
-		phrases: []string{
-			"state is already locked by another", "lock info:", // The kubernetes backend of either tool; every backend.
-			"error locking state", "workspace is already locked", "error releasing the state lock", // Terraform's core.
-			" in status creating", " in status updating", " in status deleting", "currently has an update in progress", // EKS changes one profile of a cluster at a time.
-			"' is not in active status",                                   // EKS, while the cluster is created or deleted (from the API, as moto mocks it).
-			"another operation (install/upgrade/rollback) is in progress", // Helm.
-		}},
-	{class: ClassInterrupted,
-		phrases: []string{
-			"cannot determine creation result",                           // Crossplane's runtime: the provider was terminated during a create.
-			"shutdown while running terraform command: context canceled", // provider-terraform was stopped.
-			"execution halted", "operation canceled", "request cancelled", //nolint:misspell // Terraform's core after SIGTERM, as it spells it.
-			"context canceled",                           // An AWS request under way at that moment.
-			"plugin did not respond", " plugin crashed!", // Terraform's core: the plugin of a provider crashed, or ran out of memory.
-			"failed to save state", "failed to persist state to backend", "errored.tfstate", // Terraform's core.
-		}},
-	{class: ClassConfig,
-		phrases: []string{"because it is being terminated"}}, // The API server: the namespace is being deleted.
-	{class: ClassThrottle,
-		codes: []string{ // Codes that the AWS SDK treats as throttling, and those of IAM that EKS returns.
-			"Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled", "RequestThrottledException",
-			"TooManyRequestsException", "ProvisionedThroughputExceededException", "TransactionInProgressException", "RequestLimitExceeded",
-			"BandwidthLimitExceeded", "SlowDown", "PriorRequestNotComplete", "EC2ThrottledException", "IAMThrottling", "IamThrottling",
-		},
-		phrases: []string{
-			"rate exceeded", "request limit exceeded", "has been throttled", // Messages of these codes, when other errors quote them.
-			"statuscode: 429", "status code: 429", "too many requests", // HTTP, from AWS and registries.
-			"failed to get rate limit token", "retry quota exceeded", // The AWS SDK limits itself.
-			"client rate limiter wait returned an error", // client-go limits itself.
-		}},
-	{class: ClassQuota,
-		codes: []string{ // EC2's capacity and spot instances, S3.
-			"InsufficientInstanceCapacity", "InsufficientHostCapacity", "MaxSpotInstanceCountExceeded", "TooManyBuckets",
-		},
-		phrases: []string{
-			"limitexceeded",                                                     // VpcLimitExceeded, LimitExceeded of IAM, ResourceLimitExceededException of EKS and 100 more.
-			"servicequotaexceeded", "cannot exceed quota", "reached your quota", // IAM, auto scaling.
-			"exceeded quota:", // A ResourceQuota of Kubernetes.
-		}},
-	{class: ClassAuth,
-		codes: []string{
-			"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedAccess", "NotAuthorized", "AuthFailure", // Policies.
-			"InvalidClientTokenId", "UnrecognizedClientException", "InvalidAccessKeyId", "SignatureDoesNotMatch", "IncompleteSignature",
-			"MissingAuthenticationToken", "MissingAuthenticationTokenException", "InvalidToken", "InvalidIdentityToken", // Keys.
-			"ExpiredToken", "ExpiredTokenException", "RequestExpired", "RequestTimeTooSkewed", // Age, and clocks.
-			"OptInRequired", "SubscriptionRequiredException", "PendingVerification", // The account.
-			"Unauthorized", "Forbidden", // Kubernetes, registries.
-		},
-		phrases: []string{
-			"is not authorized to perform", "statuscode: 403", "status code: 403", "statuscode: 401", "status code: 401", // AWS.
-			"missing permissions for ",                                                           // EKS, under the code of a bad request (awsdocs/amazon-eks-user-guide issue 279, aws-cdk issue 7614).
-			"no ec2 imds role found",                                                             // The AWS SDK when all sources of credentials failed, also because of the network.
-			" is forbidden: user ",                                                               // Kubernetes' RBAC, as the kubernetes backend returns it.
-			"you must be logged in to the server", "asked for the client to provide credentials", // Kubernetes.
-		}},
-	{class: ClassLock, vague: true,
-		phrases: []string{"error acquiring the state lock"}}, // Terraform's core: the lock may be held, refused or not reachable.
-	{class: ClassNetwork,
-		codes: []string{ // Internal errors of AWS.
-			"InternalFailure", "InternalError", "InternalServerError", "InternalServerException", "ServerException",
-			"ServiceUnavailable", "ServiceUnavailableException",
-		},
-		phrases: []string{
-			"dial tcp", "no such host", "server misbehaving", "connection refused", "connection reset by peer", "connection timed out",
-			"no route to host", "network is unreachable", "i/o timeout", "tls handshake timeout", "x509:", "client.timeout exceeded",
-			"request canceled while waiting for connection", "unexpected eof", `": eof`, "broken pipe", "proxyconnect tcp",
-			"http2: client connection lost",                                                          // Go's net, crypto and net/http.
-			"request send failed",                                                                    // The AWS SDK before one of those.
-			"could not connect to", "could not resolve host", "temporary failure in name resolution", // Registries, git.
-			"statuscode: 500", "statuscode: 502", "statuscode: 503", "statuscode: 504", "bad gateway", "service unavailable", "gateway timeout",
-			"etcdserver:", "was unable to return a response in the time allotted", // Kubernetes.
-		}},
-	{class: ClassAuth, vague: true,
-		phrases: []string{
-			"cannot get credentials",                                                                                                        // provider-terraform: the Secret that a ProviderConfig names.
-			"no valid credential sources", "failed to refresh cached credentials", "cannot assume iam role", "static credentials are empty", // The AWS provider.
-		}},
-	{class: ClassTimeout,
-		codes: []string{"RequestTimeout", "RequestTimeoutException", "DeadlineExceeded"}, // AWS, gRPC.
-		phrases: []string{
-			"timeout while waiting for", "couldn't find resource (", // The AWS provider's waiters.
-			"timed out waiting for", "operation timed out", // Kubernetes, Helm.
-			"context deadline exceeded", "signal: killed", // Go, and provider-terraform when its own timeout passed.
-		}},
-	{class: ClassConfig,
-		codes: []string{
-			"ValidationException", "ValidationError", "InvalidParameter", "InvalidParameterException", "InvalidParameterValue",
-			"InvalidParameterValueException", "InvalidParameterCombination", "InvalidRequest", "InvalidRequestException", "InvalidInput",
-			"MissingParameter", "UnknownParameter", "MalformedPolicyDocument", "UnsupportedOperation", "UnsupportedAvailabilityZoneException",
-			"InvalidSubnet", "InvalidVpc", "InvalidVpcID", "InvalidSubnetID", "InvalidGroup", "InvalidPermission", "InvalidKMSKey",
-			"ResourceInUseException", "ResourceNotFoundException", "NoSuchBucket", "NoSuchEntity", "DependencyViolation", "DeleteConflict",
-			"EntityAlreadyExists", "AlreadyExistsException", "BucketAlreadyExists", "BucketAlreadyOwnedByYou", "BucketNotEmpty", // AWS.
-			"NodeCreationFailure", "Ec2SubnetInvalidConfiguration", // Health issues of node groups.
-		},
-		phrases: []string{
-			".notfound:", ".duplicate:", ".malformed:", "already exists", // AWS, by the suffix of the code.
-			"no available releases match", "match any of the checksums", "s3 bucket does not exist", `" does not exist`, "no configuration has been provided", // Installation, backends.
-			"cannot get providerconfig", "failed to resolve provider config", // provider-terraform v0 and v1.
-			"admission webhook",                                                                                                     // Kubernetes.
-			"cannot get provider config", "cannot resolve variables", "cannot get tfvars", "refusing to modify uncontrolled secret", // provider-terraform.
-		},
-		summaries: []string{ // Terraform's core.
-			"invalid ", "unsupported ", "missing ", "reference to undeclared", "duplicate ", "conflicting ", "incorrect ", "inconsistent conditional",
-			"no value for required variable", "value for undeclared variable", "argument or block definition required", "unclosed ", "unterminated ",
-			"call to unknown function", "error in function call", "not enough function arguments", "too many function arguments", "cycle: ",
-			"attempt to index null value", "attempt to get attribute from null value", "iteration over null value", "unexpected attribute",
-			"module not installed", "unreadable module directory", "inconsistent dependency lock file", "provider configuration not present",
-			"backend initialization required", "backend configuration changed", "instance cannot be destroyed",
-			"resource precondition failed", "resource postcondition failed", "module output value precondition failed", "check block assertion failed", "failed to read ",
-		}},
-	{class: ClassNetwork, vague: true,
-		summaries: []string{ // Installation: a version that does not exist, or a registry that is not reachable.
-			"failed to query available provider packages", "failed to resolve provider packages", "failed to install provider", "failed to download module",
-		}},
-}
-
-// inUseCode is the error code of EC2 for a resource that other resources still use.
-const inUseCode = "DependencyViolation"
-
 // namedResources limits how many resources a message names.
 const namedResources = 10
 
 // networkID matches IDs of network resources of EC2. They are not confidential.
 var networkID = regexp.MustCompile(`\b(?:vpc|vpce|subnet|sg|eni|igw|eigw|nat|rtb|acl|eipalloc)-[0-9a-f]{8}(?:[0-9a-f]{9})?\b`)
 
-// inUseAdvice names the resources that cannot be destroyed because others use them, from all errors of the run; empty when there are none.
-func inUseAdvice(message string) string {
+// inUse names the parts of a VPC that cannot be destroyed because others use them, from all errors of the run.
+func inUse(message string) string {
 	output, _ := unpack(message)
 	var ids []string
-	found := false
 	for _, text := range append(diagnostics(output), withoutTail(message)) {
-		if strings.Contains(text, inUseCode) {
-			found = true
+		if ruleOf(text, true).advice == networkLeftover.advice {
 			ids = append(ids, networkID.FindAllString(text, -1)...)
 		}
 	}
-	if !found {
-		return ""
-	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	named := "it"
 	if more := len(ids) - namedResources; more > 0 {
-		named = fmt.Sprintf("%s and %d more", strings.Join(ids[:namedResources], ", "), more)
-	} else if len(ids) > 0 {
-		named = strings.Join(ids, ", ")
+		return fmt.Sprintf("%s and %d more", strings.Join(ids[:namedResources], ", "), more)
 	}
-	return fmt.Sprintf("Resources that are not in the Terraform state still use %s, usually load balancers, network interfaces or security groups that workloads created. "+
-		"Delete them as described in docs/deletion.md (Leftovers in the VPC). "+retries, named)
+	return cmp.Or(strings.Join(ids, ", "), "it")
+}
+
+var (
+	lockID      = regexp.MustCompile(`\bID(?::\s+|=)([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b`)
+	lockCreated = regexp.MustCompile(`\bCreated:\s+(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\S* \+0000 UTC`)
+)
+
+// lockOf returns the lock of the state that another run holds, as far as the message has it. Its ID and its time are not confidential.
+func lockOf(message string) (lock Lock) {
+	output, _ := unpack(message)
+	output = flatten(output)
+	if match := lockID.FindStringSubmatch(output); match != nil {
+		lock.ID = match[1]
+	}
+	if match := lockCreated.FindStringSubmatch(output); match != nil {
+		lock.Created, _ = time.Parse(time.DateTime, match[1])
+	}
+	return lock
 }
 
 // maxMessageLength limits messages of conditions and events, in bytes.
@@ -394,6 +270,19 @@ type Report struct {
 	Reason string
 	// Message has at most 1,024 bytes, and no secrets.
 	Message string
+	// Object is what to look at first.
+	Object Object
+	// Unsaved is true if the run has created resources that are not in the state, which could not be saved: no run may follow.
+	Unsaved bool
+	// Lock is the lock of the state, if another run holds it.
+	Lock Lock
+}
+
+// Lock is a lock of the state.
+type Lock struct {
+	ID string
+	// Created is when the lock was taken; zero if it is not known.
+	Created time.Time
 }
 
 // stage is an operation of the provider. The beginning of its message names it.
@@ -427,6 +316,22 @@ var stages = []stage{
 		advice: "Correct the module in the WorkspaceTemplate, or the backend in the ProviderConfig.",
 	},
 	{
+		prefix: "connect failed", part: "cannot select Terraform workspace", reason: infrav1.PlanFailedReason,
+		failed: "Terraform cannot use the backend of its state", advice: retries + persists + "correct the backend in the ProviderConfig.",
+	},
+	{
+		prefix: "connect failed", part: " Terraform module: ", reason: infrav1.PlanFailedReason,
+		failed: "provider-terraform cannot fetch the module", advice: retries,
+	},
+	{
+		prefix: "connect failed", part: "cannot resolve variables: ", reason: infrav1.PlanFailedReason,
+		failed: "provider-terraform cannot read the environment variables", advice: retries,
+	},
+	{
+		prefix: "connect failed", part: "no space left on device", reason: infrav1.PlanFailedReason,
+		failed: "provider-terraform cannot prepare the run", advice: retries,
+	},
+	{
 		prefix: "connect failed", reason: infrav1.ProviderConfigFailedReason,
 		failed: "provider-terraform cannot use the ProviderConfig",
 		advice: "Create or correct the ProviderConfig of the WorkspaceTemplate, and its credentials.",
@@ -436,8 +341,8 @@ var stages = []stage{
 		failed: "Terraform plan failed", advice: "Correct the WorkspaceTemplate or the variables.",
 	},
 	{
-		prefix: "delete failed", reason: infrav1.DestroyFailedReason,
-		failed: "Terraform destroy failed", advice: retries,
+		prefix: destroyPrefix, reason: infrav1.DestroyFailedReason,
+		failed: "Terraform destroy failed", advice: retries + persists + correctTemplate,
 	},
 	{
 		reason: infrav1.ApplyFailedReason,
@@ -446,6 +351,8 @@ var stages = []stage{
 }
 
 const (
+	destroyPrefix = "delete failed"
+
 	retries  = "provider-terraform retries."
 	persists = " If the error persists, "
 )
@@ -455,20 +362,16 @@ var adviceOf = map[Class]string{
 	ClassAuth:        "The credentials were rejected or lack a permission. Correct the credentials of the ProviderConfig. " + retries,
 	ClassQuota:       "A limit of the AWS account is reached. Request an increase, or delete resources that are not needed. " + retries,
 	ClassThrottle:    "AWS limits the rate of requests. " + retries + " No action is needed unless this lasts for more than an hour.",
-	ClassLock:        "Another run holds the lock of the Terraform state, or AWS is changing the same resource. " + retries + " If no run is active, remove the lock of the state with terraform force-unlock.",
+	ClassLock:        "Another run holds the lock of the Terraform state. " + retries,
 	ClassTimeout:     "The operation exceeded its timeout. " + retries + persists + "raise --timeout of provider-terraform, or the timeouts in the module.",
-	ClassInterrupted: "The run was interrupted before it saved its state. " + retries + persists + "compare the state with AWS.",
+	ClassInterrupted: "The run was interrupted before it saved its state, for example because provider-terraform was stopped or ran out of memory. " + retries + persists + "compare the state with AWS.",
 	ClassNetwork:     "AWS, a registry or the backend is not reachable. " + retries + persists + "check DNS, proxies and firewalls.",
 }
 
-// varFileError is the prefix of the error that the provider cannot read the Secret or ConfigMap of a varFile. The rest is the response of the
-// API server, which has names and no values: nothing was read, and Terraform did not run.
-const varFileError = "cannot determine Terraform options: cannot get tfvars: "
-
-func isVarFileError(readable string) bool {
-	_, why, _ := strings.Cut(readable, " failed: ")
-	return strings.HasPrefix(why, varFileError)
-}
+// quotesNoSecret matches errors of the provider before Terraform runs, and before it has a value from varFiles or env. The rest is the
+// response of the API server, of the operating system or of git: it has names and no values.
+var quotesNoSecret = regexp.MustCompile(`^(?:connect failed: (?:cannot resolve variables: |cannot get credentials: |failed to resolve provider config: |cannot get ProviderConfig: |cannot get (?:remote|Flux Artefact) Terraform module: |cannot make |cannot write )` + //nolint:misspell // As the provider spells it.
+	`|(?:observe|create|update|delete) failed: cannot determine Terraform options: cannot get tfvars: )`)
 
 // CompleteText is before the command at the end of the messages about errors of Terraform.
 const CompleteText = " Complete text: "
@@ -481,29 +384,40 @@ func Command(apply *infrav1.WorkspaceTemplateApply) string {
 // Explain explains the message of condition Synced of a Workspace. command shows the complete text.
 func Explain(message string, secrets Secrets, command string) Report {
 	readable := withoutTail(message)
-	class := classify(message)
-	at := stageOf(readable)
-	advice := at.advice
+	found, at := diagnose(message), stageOf(readable)
+	report := Report{Class: found.class, Reason: at.reason, Object: found.object, Unsaved: found == unsaved}
+	advice := cmp.Or(found.advice, adviceOf[found.class], at.advice)
 	switch {
 	case at.final:
-	case adviceOf[class] != "":
-		advice = adviceOf[class]
-	case at.reason == infrav1.DestroyFailedReason:
-		advice = cmp.Or(inUseAdvice(message), advice)
+		advice = at.advice
+	case found.object == ObjectLock:
+		report.Lock = lockOf(message)
+		advice += report.Lock.advice()
+	case advice == networkLeftover.advice:
+		advice = fmt.Sprintf(advice, inUse(message))
 	}
-	if isVarFileError(readable) {
-		advice = "A Secret or ConfigMap in varFiles of the Workspace cannot be read. Recreate it, or correct the WorkspaceTemplate. " + retries
+	if quotesNoSecret.MatchString(readable) {
 		secrets.Missing = nil
 	}
 	cause := "details omitted: they may contain credentials"
 	if secrets.Missing == nil {
-		cause = causeOf(message, readable, secrets.Values)
+		cause = causeOf(message, readable, secrets)
 	}
 	if command != "" {
 		advice += CompleteText + command
 	}
 	limit := maxMessageLength - len(at.failed) - len(": ") - len(". ") - len(advice)
-	return Report{Class: class, Reason: at.reason, Message: at.failed + ": " + sentence(Truncate(cause, limit)) + " " + advice}
+	report.Message = at.failed + ": " + sentence(Truncate(cause, limit)) + " " + advice
+	return report
+}
+
+// advice is how to remove a lock.
+func (l Lock) advice() string {
+	since := ""
+	if !l.Created.IsZero() {
+		since = " The lock exists since " + l.Created.Format(time.RFC3339) + "."
+	}
+	return since + " If the run that took it has ended, for example because the Pod of provider-terraform was replaced, remove the lock: terraform force-unlock " + cmp.Or(l.ID, "ID") + " (docs/provider-terraform.md)."
 }
 
 // sentence is a text that ends as a sentence does.
@@ -524,16 +438,19 @@ func stageOf(readable string) stage {
 }
 
 // wrappers matches the prefixes that the provider and Crossplane's runtime add to an error.
-var wrappers = regexp.MustCompile(`^(?:(?:connect|observe|create|update|delete) failed: )?(?:cannot (?:initialize|diff \(i\.e\. plan\)|apply|destroy) Terraform configuration: )?(?:Terraform encountered an error\. Summary: )?`)
+var wrappers = regexp.MustCompile(`^(?:(?:connect|observe|create|update|delete) failed: )?(?:cannot (?:initialize|diff \(i\.e\. plan\)|apply|destroy|select|list|delete) Terraform (?:configuration|workspace|resources|outputs): )?(?:Terraform encountered an error\. Summary: )?`)
 
 // causeOf returns the error of Terraform or of the provider, on one line.
-func causeOf(message, readable string, secrets [][]byte) string {
+func causeOf(message, readable string, secrets Secrets) string {
 	output, _ := unpack(message)
-	cause := summarize(redact.Text(output, secrets))
+	cause := summarize(secrets.redact(output), diagnose(message))
 	if cause == "" {
 		cause = readable[len(wrappers.FindString(readable)):]
 	}
-	if cause = oneLine(redact.Text(oneLine(cause), secrets)); strings.Trim(cause, ". ") == "" {
+	if strings.Trim(cause, ". ") == "" { // Terraform prints some errors without "Error:".
+		cause = secrets.redact(output)
+	}
+	if cause = oneLine(secrets.redact(oneLine(color.ReplaceAllString(cause, "")))); strings.Trim(cause, ". ") == "" {
 		return "Terraform printed no error; it was probably killed, for example because provider-terraform reached its memory limit"
 	}
 	return cause

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
@@ -75,11 +76,11 @@ func TestMessages(t *testing.T) {
 		"Config/check-block-beside-an-error":       {planFailed, `Terraform plan failed: vpc.auto.tfvars line 1: Invalid value for input variable: The given value is not suitable for var.single_nat_gateway declared at main.tf:7,1-30: a bool is required` + corrected},
 		"Config/syntax-only-second-error-explains": {initFailed, `Terraform init failed: Terraform encountered problems during initialisation, including problems with the configuration, described below: The Terraform configuration must be valid before initialization so that Terraform can determine which modules and providers need to be installed.; resource "terraform_data" "this" (main.tf line 2): Invalid multi-line string: Quoted strings may not be split over multiple lines. To produce a multi-line string, either use the \n escape to represent a newline character or use the "heredoc" multi-line template syntax (2 of 3 errors). Correct the module in the WorkspaceTemplate, or the backend in the ProviderConfig. Complete text: ` + command},
 		"Auth/sts-expired-token":                   {planFailed, `Terraform plan failed: provider["registry.terraform.io/hashicorp/aws"] (main.tf line 9): Retrieving AWS account details: validating provider credentials: retrieving caller identity from STS: operation error STS: GetCallerIdentity, ExpiredToken: The security token included in the request is expired. The credentials were rejected or lack a permission. Correct the credentials of the ProviderConfig. provider-terraform retries. Complete text: ` + command},
-		"Lock/kubernetes-backend-tofu":             {updateFailed, `Terraform apply failed: Error acquiring the state lock: Error message: the state is already locked by another tofu client Lock Info: ID: 3b8c0f3e-cc52-4390-b7a5-ae1faa9d0102 Path: Operation: OperationTypeApply Who: provider@provider-terraform-7d9c8b6f5-x2x4k Version: 1.12.6 Created: 2026-01-01 03:00:00.000000001 +0000 UTC Info. Another run holds the lock of the Terraform state, or AWS is changing the same resource. provider-terraform retries. If no run is active, remove the lock of the state with terraform force-unlock. Complete text: ` + command},
+		"Lock/kubernetes-backend-tofu":             {updateFailed, `Terraform apply failed: Error acquiring the state lock: Error message: the state is already locked by another tofu client Lock Info: ID: 3b8c0f3e-cc52-4390-b7a5-ae1faa9d0102 Path: Operation: OperationTypeApply Who: provider@provider-terraform-7d9c8b6f5-x2x4k Version: 1.12.6 Created: 2026-01-01 03:00:00.000000001 +0000 UTC Info. Another run holds the lock of the Terraform state. provider-terraform retries. The lock exists since 2026-01-01T03:00:00Z. If the run that took it has ended, for example because the Pod of provider-terraform was replaced, remove the lock: terraform force-unlock 3b8c0f3e-cc52-4390-b7a5-ae1faa9d0102 (docs/provider-terraform.md). Complete text: ` + command},
 		"Quota/vpc-limit":                          {createFailed, `Terraform apply failed: module.vpc.aws_vpc.this[0] (.terraform/modules/vpc/main.tf line 29): creating EC2 VPC: operation error EC2: CreateVpc, VpcLimitExceeded: The maximum number of VPCs has been reached. A limit of the AWS account is reached. Request an increase, or delete resources that are not needed. provider-terraform retries. Complete text: ` + command},
 		"Timeout/eks-addon-only-detail-explains":   {updateFailed, `Terraform apply failed: aws_eks_addon.this["coredns"] (main.tf line 40): creating EKS Add-On (demo:coredns): waiting for EKS Add-On (demo:coredns) create: timeout while waiting for state to become 'ACTIVE' (last state: 'DEGRADED', timeout: 20m0s). The operation exceeded its timeout. provider-terraform retries. If the error persists, raise --timeout of provider-terraform, or the timeouts in the module. Complete text: ` + command},
-		"Interrupted/killed-without-a-word":        {createFailed, `Terraform apply failed: Terraform printed no error; it was probably killed, for example because provider-terraform reached its memory limit. The run was interrupted before it saved its state. provider-terraform retries. If the error persists, compare the state with AWS. Complete text: ` + command},
-		"Config/eks-fargate-already-exists-sdk-v1": {createFailed, `Terraform apply failed: aws_eks_fargate_profile.this (main.tf line 14): error creating EKS Fargate Profile (demo:apps): ResourceInUseException: A Fargate Profile already exists with this name in this cluster. provider-terraform retries. If the error persists, correct the WorkspaceTemplate or the variables. Complete text: ` + command},
+		"Interrupted/killed-without-a-word":        {createFailed, `Terraform apply failed: Terraform printed no error; it was probably killed, for example because provider-terraform reached its memory limit. The run was interrupted before it saved its state, for example because provider-terraform was stopped or ran out of memory. provider-terraform retries. If the error persists, compare the state with AWS. Complete text: ` + command},
+		"Config/eks-fargate-already-exists-sdk-v1": {createFailed, `Terraform apply failed: aws_eks_fargate_profile.this (main.tf line 14): error creating EKS Fargate Profile (demo:apps): ResourceInUseException: A Fargate Profile already exists with this name in this cluster. A resource with this name exists, but is not in the Terraform state: an interrupted run, another cluster or another client has created it. Import it into the state, delete it, or use another name. provider-terraform retries. Complete text: ` + command},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Contains(t, samples, name)
@@ -95,7 +96,7 @@ func TestReasonsAndAdvice(t *testing.T) {
 		parts           []string
 	}{
 		"permissions": {failed(destroyFailed, "Error: deleting EKS Cluster (demo): AccessDeniedException: no\n"),
-			infrav1.DestroyFailedReason, ClassAuth, []string{"Terraform destroy failed: deleting EKS Cluster", "credentials were rejected"}},
+			infrav1.DestroyFailedReason, ClassAuth, []string{"Terraform destroy failed: deleting EKS Cluster", "lacks a permission"}},
 		"registry": {failed(initFailed, "Error: Failed to query available provider packages\n\ndial tcp: lookup registry.opentofu.org: no such host\n"),
 			infrav1.PlanFailedReason, ClassNetwork, []string{"Terraform init failed: ", "AWS, a registry or the backend is not reachable"}},
 		"unknown": {failed(updateFailed, "Error: it is raining\n"),
@@ -104,6 +105,14 @@ func TestReasonsAndAdvice(t *testing.T) {
 			infrav1.ApplyFailedReason, ClassUnknown, []string{"Terraform apply failed: it is raining. provider-terraform retries"}},
 		"no ProviderConfig": {`connect failed: cannot get ProviderConfig: ProviderConfig.tf.upbound.io "aws" not found`,
 			infrav1.ProviderConfigFailedReason, ClassConfig, []string{`cannot use the ProviderConfig: cannot get ProviderConfig: ProviderConfig.tf.upbound.io "aws" not found. Create or correct the ProviderConfig`}},
+		"no module": {`connect failed: cannot get remote Terraform module: error downloading 'https://github.com/demo/vpc.git': bad response code: 404`,
+			infrav1.PlanFailedReason, ClassConfig, []string{"cannot fetch the module: cannot get remote Terraform module: error downloading 'https://github.com/demo/vpc.git'", "Correct the address"}},
+		"no Secret of env": {`connect failed: cannot resolve variables: Secret "demo-env" not found`,
+			infrav1.PlanFailedReason, ClassConfig, []string{`cannot read the environment variables: cannot resolve variables: Secret "demo-env" not found. A Secret or ConfigMap in env of the Workspace`}},
+		"no Error": {failed("connect failed: cannot select Terraform workspace", "Workspace \"demo\" already exists\n"),
+			infrav1.PlanFailedReason, ClassNetwork, []string{`backend of its state: Workspace "demo" already exists. The backend could not be read`}},
+		"no disk": {`connect failed: cannot write Terraform configuration main.tf: write /tf/1/main.tf: no space left on device`,
+			infrav1.PlanFailedReason, ClassProviderPod, []string{"cannot prepare the run", "The disk of provider-terraform is full"}},
 		"interrupted create": {"cannot determine creation result - remove the crossplane.io/external-create-pending annotation if it is safe to proceed",
 			infrav1.CreateInterruptedReason, ClassInterrupted, []string{"does not continue by itself", "change another annotation in the same command"}},
 	} {
@@ -134,6 +143,40 @@ func TestEveryErrorKeepsItsCause(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A run of which the state could not be saved is dangerous, whichever error came first; a lock has what is needed to remove it.
+func TestStatesAndLocks(t *testing.T) {
+	const notSaved = "Error: Failed to save state\n\nError saving state: data: Too long: must have at most 1048576 bytes\n"
+	got := Explain(failed(createFailed, "Error: creating EC2 VPC: VpcLimitExceeded: The maximum\n\n"+notSaved), Secrets{}, command)
+	assert.True(t, got.Unsaved)
+	assert.Equal(t, ClassConfig, got.Class, "no recovery")
+	assert.Contains(t, got.Message, "VpcLimitExceeded: The maximum; Failed to save state: Error saving state: data: Too long: must have at most 1048576 bytes. Resources that")
+	assert.False(t, Explain(failed(destroyFailed, notSaved), Secrets{}, command).Unsaved, "the next run finds that they are gone")
+
+	const id = "3b8c0f3e-cc52-4390-b7a5-ae1faa9d0102"
+	held := failed(updateFailed, "Error: Error acquiring the state lock\n\nError message: the state is already locked by another tofu client\nLock Info:\n  ID:        "+id+
+		"\n  Who:       provider@provider-terraform-1\n  Created:   2026-01-01 03:00:00.000000001 +0000 UTC\n")
+	for _, secrets := range []Secrets{{}, unknown} {
+		got = Explain(held, secrets, command)
+		assert.Equal(t, Lock{ID: id, Created: time.Date(2026, 1, 1, 3, 0, 0, 0, time.UTC)}, got.Lock)
+		assert.Contains(t, got.Message, "The lock exists since 2026-01-01T03:00:00Z.")
+		assert.Contains(t, got.Message, "terraform force-unlock "+id)
+	}
+	assert.Contains(t, got.Message, "details omitted")
+}
+
+// Nothing was read, so that no value can be in the message.
+func TestErrorsBeforeTerraformAreNotOmitted(t *testing.T) {
+	for _, message := range []string{
+		`connect failed: cannot resolve variables: Secret "demo-env" not found`,
+		`connect failed: cannot get credentials: cannot get credentials secret: Secret "aws" not found`,
+		`connect failed: cannot get remote Terraform module: bad response code: 404`,
+	} {
+		assert.Contains(t, Explain(message, unknown, "").Message, strings.TrimPrefix(message, "connect failed: "))
+	}
+	quoted := failed(updateFailed, "Error: hunter22\n\nconnect failed: cannot resolve variables: no\n")
+	assert.NotContains(t, Explain(quoted, unknown, "").Message, "hunter22")
 }
 
 // No value can be in the message, because nothing was read.
@@ -198,7 +241,7 @@ func TestLeftoversAreReported(t *testing.T) {
 			got := Explain(failed(destroyFailed, leftovers), secrets, "")
 			assert.Equal(t, infrav1.DestroyFailedReason, got.Reason)
 			assert.Equal(t, ClassConfig, got.Class)
-			assert.Contains(t, got.Message, "still use igw-0ccccccccccccccc3, subnet-0aaaaaaaaaaaaaaa1, vpc-0bbbbbbbbbbbbbbb2, usually load balancers",
+			assert.Contains(t, got.Message, "still use igw-0ccccccccccccccc3, sg-0ddddddddddddddd4, subnet-0aaaaaaaaaaaaaaa1, vpc-0bbbbbbbbbbbbbbb2, usually load balancers",
 				"of all errors, sorted")
 			assert.Contains(t, got.Message, "Delete them as described in docs/deletion.md (Leftovers in the VPC).")
 			assert.Equal(t, secrets.Missing == nil, strings.Contains(got.Message, "has dependencies and cannot be deleted"))

@@ -5,6 +5,7 @@ package failure
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -33,24 +34,24 @@ var (
 // and secrets; empty if some secrets are not known.
 func Text(message string, secrets Secrets) string {
 	readable := withoutTail(message)
-	if secrets.Missing != nil && !isVarFileError(readable) {
+	if secrets.Missing != nil && !quotesNoSecret.MatchString(readable) {
 		return ""
 	}
 	output, whole := unpack(message)
 	if whole = whole && len(output) < maxUnpacked; !whole { // The end may be a part of a secret, which is not recognized.
 		output = output[:strings.LastIndex(output, "\n")+1]
 	}
-	output = color.ReplaceAllString(redact.Text(output, secrets.Values), "")
+	output = color.ReplaceAllString(secrets.redact(output), "")
 	output = valueMark.ReplaceAllString(border.ReplaceAllString(frame.ReplaceAllString(output, ""), ""), "$1")
 	var parts []string
 	for _, part := range split(trailing.ReplaceAllString(output, "")) {
-		if part = strings.Trim(redactWrapped(part, secrets.Values), "\n"); part != "" {
+		if part = strings.Trim(redactWrapped(part, secrets), "\n"); part != "" {
 			parts = append(parts, blankLines.ReplaceAllString(part, "\n\n"))
 		}
 	}
 	switch text := strings.Join(parts, "\n\n"); {
 	case text == "":
-		return causeOf(message, readable, secrets.Values)
+		return causeOf(message, readable, secrets)
 	case !whole:
 		return text + "\n…"
 	default:
@@ -69,10 +70,10 @@ func split(output string) (parts []string) {
 }
 
 // redactWrapped redacts an error. One that has a secret across a line break becomes one line, as in the messages of the manager.
-func redactWrapped(part string, secrets [][]byte) string {
-	part = redact.Text(part, secrets)
+func redactWrapped(part string, secrets Secrets) string {
+	part = secrets.redact(part)
 	line := oneLine(part)
-	if redacted := redact.Text(line, secrets); redacted != line {
+	if redacted := secrets.redact(line); redacted != line {
 		return redacted
 	}
 	return part
@@ -109,9 +110,8 @@ var (
 	boilerplate = regexp.MustCompile(`(?s)(?:Terraform|OpenTofu) acquires a state lock.*|This was checked by the validation rule at \S+|Use a -var or -var-file.*|Stack trace from.*|To see which modules are currently depending.*|\nPlease see https://registry\..*`)
 )
 
-// summarize returns the error of an output that determines its class, together with the first error if that is another one; empty without
-// errors.
-func summarize(output string) string {
+// summarize returns the first error of an output, together with the one that determines its rule if that is another one; empty without errors.
+func summarize(output string, decisive *rule) string {
 	var found []string
 	decided, total := false, 0
 	for _, text := range diagnostics(output) {
@@ -119,8 +119,7 @@ func summarize(output string) string {
 			continue
 		}
 		total++
-		class, vague := classOf(text)
-		decides := class != ClassUnknown && !vague
+		decides := decisive.isDecisive() && decisive.matches(newFlatText(text))
 		if len(found) == 0 || decides && !decided {
 			if line := parse(text).String(); !slices.Contains(found, line) {
 				found = append(found, line)
@@ -184,8 +183,41 @@ func (d diagnostic) String() string {
 // Secrets are secret values that the output of Terraform may contain.
 type Secrets struct {
 	Values [][]byte
+	// Public are texts that every reader of the error can read. Their words are not redacted.
+	Public []string
 	// Missing is why some of the values are not known; nil if all are. Then the text of Terraform is omitted.
 	Missing error
+}
+
+func (s Secrets) redact(text string) string { return redact.Text(text, s.Values, s.Public...) }
+
+// add adds a value with a name, unless it is a word of a public text.
+func (s *Secrets) add(name string, value []byte) {
+	if redact.IsWordOf(s.Public, name, strings.TrimSpace(string(value))) {
+		return
+	}
+	s.Values = append(s.Values, value)
+	if redact.IsSecretName(name) && json.Valid(value) { // So the strings in it have this name, too.
+		s.Values = append(s.Values, fmt.Appendf(nil, "{%q:%s}", name, value))
+	}
+}
+
+// publicOf are the texts of a Workspace that are not confidential: its names, its spec with the module, and its outputs.
+func publicOf(workspace *terraform.Workspace) []string {
+	spec, _ := json.Marshal(workspace.Spec) // Without it, more is redacted.
+	outputs, _ := json.Marshal(workspace.Status.AtProvider.Outputs)
+	return []string{workspace.Name, workspace.Namespace, string(spec), workspace.Spec.ForProvider.Module, string(outputs)}
+}
+
+// variablesOf returns the names of environment variables by the keys of the Secrets that they are read from.
+func variablesOf(workspace *terraform.Workspace) map[terraform.KeyReference]string {
+	names := map[terraform.KeyReference]string{}
+	for _, env := range workspace.Spec.ForProvider.Env {
+		if env.SecretKeyRef != nil {
+			names[*env.SecretKeyRef] += env.Name
+		}
+	}
+	return names
 }
 
 // ReadSecret reads a Secret from the API server, and returns its errors.
@@ -194,6 +226,8 @@ type ReadSecret func(types.NamespacedName) (*corev1.Secret, error)
 // SecretsOf reads the values that a failed Workspace takes from Secrets, and its sensitive outputs. Some are missing when a Secret cannot be
 // read, no longer exists, or has changed since the error.
 func SecretsOf(workspace *terraform.Workspace, read ReadSecret) (found Secrets) {
+	found.Public = publicOf(workspace)
+	variables := variablesOf(workspace)
 	reportedAt := workspace.LastStatus()
 	if failed := workspace.Failure(); reportedAt.IsZero() && failed != nil {
 		reportedAt = failed.LastTransitionTime.Time
@@ -220,13 +254,13 @@ func SecretsOf(workspace *terraform.Workspace, read ReadSecret) (found Secrets) 
 		case lastWrite(secret).After(reportedAt):
 			found.Missing = cmp.Or(found.Missing, fmt.Errorf("the Secret %s has changed since the error", name))
 		}
-		found.Values = append(found.Values, value)
+		found.add(variables[ref], value)
 	}
 	if ref := workspace.Spec.WriteConnectionSecretToRef; ref != nil {
 		secret, _ := get(ref.Namespace, ref.Name)
 		for name, value := range secret.Data {
 			if _, shown := workspace.Status.AtProvider.Outputs[name]; !shown {
-				found.Values = append(found.Values, value)
+				found.add(name, value)
 			}
 		}
 	}

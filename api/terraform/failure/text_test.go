@@ -8,8 +8,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capt-provider/capt/api/redact"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/provider/failures"
 )
 
@@ -92,4 +97,35 @@ func TestTextHasNoSecrets(t *testing.T) {
 			assert.Empty(t, Text(failed(updateFailed, stderr), unknown))
 		})
 	}
+}
+
+// A sensitive output, or a value from a Secret, that is in the spec or in another output is not a secret, unless its name says so.
+func TestWhatEveryReaderKnowsIsReadable(t *testing.T) {
+	key := func(name string) *terraform.KeyReference { return &terraform.KeyReference{Name: "inputs", Key: name} }
+	workspace := &terraform.Workspace{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "demo-blue-vpc"}}
+	workspace.Spec.ForProvider.Module = "variable \"engine\" {\n  default = \"postgres\"\n}\n"
+	workspace.Spec.ForProvider.VarFiles = []terraform.VarFile{{SecretKeyRef: key("tfvars")}}
+	workspace.Spec.ForProvider.Env = []terraform.EnvVar{{Name: "TF_VAR_owner", SecretKeyRef: key("owner")}, {Name: "TF_VAR_db_password", SecretKeyRef: key("value")}}
+	workspace.Spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "outputs"}
+	secrets := map[string]map[string][]byte{
+		"inputs":  {"tfvars": []byte("engine = \"postgres\"\ntoken = \"hunter22\"\n"), "owner": []byte("engine"), "value": []byte("team-a")},
+		"outputs": {"cluster_name": []byte("demo-blue"), "db_passwords": []byte(`["postgres"]`), "kubeconfig": []byte("a-kubeconfig")},
+	}
+	found := SecretsOf(workspace, func(name types.NamespacedName) (*corev1.Secret, error) {
+		return &corev1.Secret{Data: secrets[name.Name]}, nil
+	})
+	require.NoError(t, found.Missing)
+	say := func(text string) string {
+		return Explain(failed(updateFailed, "Error: "+text+"\n"), found, "").Message
+	}
+	assert.Contains(t, say("creating EKS Cluster (demo-blue) with engine"), "creating EKS Cluster (demo-blue) with engine", "names and identifiers")
+	assert.Contains(t, say("hunter22 of a-kubeconfig"), "[redacted] of [redacted]")
+	assert.Contains(t, say("password team-a"), "password [redacted]", "its name says that it is a secret")
+	assert.Contains(t, say("refused postgres"), "refused [redacted]", "it is also a password")
+
+	delete(secrets["outputs"], "db_passwords")
+	found = SecretsOf(workspace, func(name types.NamespacedName) (*corev1.Secret, error) {
+		return &corev1.Secret{Data: secrets[name.Name]}, nil
+	})
+	assert.Contains(t, say("postgres is not supported"), "postgres is not supported")
 }

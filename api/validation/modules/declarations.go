@@ -62,7 +62,7 @@ func OutputsOf(template *infrav1.WorkspaceTemplate) map[string]bool {
 	if params.Source != terraform.SourceInline {
 		return nil
 	}
-	module := ParseTemplate(params).Declarations()
+	module := ParseTemplate(&template.Spec).Declarations()
 	if module == nil || module.Incomplete {
 		return nil
 	}

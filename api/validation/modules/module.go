@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/lru"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 )
 
@@ -61,7 +62,7 @@ func ValidateModule(params terraform.WorkspaceParameters, path *field.Path) fiel
 	if _, known := validModules.Get(key); known {
 		return nil
 	}
-	errs, _ := parse(params).Check(path.Child("module"))
+	errs, _ := Parse(params).Check(path.Child("module"))
 	if len(errs) == 0 {
 		validModules.Add(key, nil)
 	}
@@ -83,24 +84,27 @@ func ValidateComplexity(params terraform.WorkspaceParameters, path *field.Path) 
 }
 
 // ParseTemplate parses a module before its placeholders are replaced.
-func ParseTemplate(params terraform.WorkspaceParameters) *Parsed {
+func ParseTemplate(spec *infrav1.WorkspaceTemplateSpec) *Parsed {
+	params := spec.Template.Spec.ForProvider
+	if spec.HasLiteralModule() {
+		return Parse(params)
+	}
 	lines := linesWithPlaceholders(params.Module)
 	// A placeholder may be where HCL does not allow an expression, for example outside of quotes. An identifier in its place keeps the
 	// text parseable.
-	params.Module = terraform.Placeholder.ReplaceAllStringFunc(params.Module, func(match string) string {
-		name := match[2 : len(match)-1]
+	params.Module = terraform.ReplacePlaceholders(params.Module, terraform.EscapeKept, func(name string) string {
 		if params.InlineFormat == terraform.FormatJSON { // A JSON keyword has no digits.
 			name = digit.ReplaceAllString(name, placeholderMark[:1])
 		}
 		return placeholderMark + name
 	})
-	module := parse(params)
+	module := Parse(params)
 	module.placeholderLines = lines
 	return module
 }
 
-// parse parses a module, unless it exceeds a limit.
-func parse(params terraform.WorkspaceParameters) *Parsed {
+// Parse parses a module without placeholders, unless it exceeds a limit.
+func Parse(params terraform.WorkspaceParameters) *Parsed {
 	r := &Parsed{text: params.Module, exceededLimit: exceededLimit(params)}
 	if r.exceededLimit != "" {
 		return r
@@ -183,12 +187,11 @@ func withoutQuotations(detail, module string) string {
 
 // linesWithPlaceholders returns the lines with placeholders, counted from 1.
 func linesWithPlaceholders(text string) sets.Set[int] {
-	lines := sets.New[int]()
-	line, from := 1, 0
-	for _, match := range terraform.Placeholder.FindAllStringIndex(text, -1) {
-		line += strings.Count(text[from:match[0]], "\n")
-		from = match[0]
-		lines.Insert(line)
+	lines, number := sets.New[int](), 0
+	for line := range strings.Lines(text) {
+		if number++; terraform.HasPlaceholder(line) {
+			lines.Insert(number)
+		}
 	}
 	return lines
 }

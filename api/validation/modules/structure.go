@@ -24,20 +24,20 @@ import (
 // literals replace placeholders to find out the structure of a module. With two, a placeholder that is a part of a name is recognized.
 var literals = []string{"0", "1"}
 
-// ReplacePlaceholders replaces the placeholders of a text that have a value.
-func ReplacePlaceholders(text string, values map[string]string) string {
-	return terraform.Placeholder.ReplaceAllStringFunc(text, func(match string) string {
-		if value, ok := values[match[2:len(match)-1]]; ok {
+// ReplacePlaceholders replaces the placeholders of a module that have a value.
+func ReplacePlaceholders(text string, escaping terraform.Escaping, values map[string]string) string {
+	return terraform.ReplacePlaceholders(text, escaping, func(name string) string {
+		if value, ok := values[name]; ok {
 			return value
 		}
-		return match
+		return "${" + name + "}"
 	})
 }
 
 // ChangingStructure returns the variables whose values would change the structure of an inline module, sorted. It returns none for a module
 // that is not valid, whatever the values are, or that is too complex to be parsed.
-func ChangingStructure(params terraform.WorkspaceParameters, variables map[string]string) []string {
-	names := sets.List(PlaceholdersIn(params.Module).Intersection(sets.KeySet(variables)))
+func ChangingStructure(params terraform.WorkspaceParameters, escaping terraform.Escaping, variables map[string]string) []string {
+	names := sets.List(sets.New(terraform.Placeholders(params.Module, escaping)...).Intersection(sets.KeySet(variables)))
 	if params.Source != terraform.SourceInline || len(names) == 0 {
 		return nil
 	}
@@ -45,10 +45,10 @@ func ChangingStructure(params terraform.WorkspaceParameters, variables map[strin
 	for _, name := range names {
 		values[name] = variables[name]
 	}
-	want, valid := structureOf(params, values, nil, "")
+	want, valid := structureOf(params, escaping, values, nil, "")
 	same, anyValid := true, valid
 	for _, literal := range literals {
-		got, ok := structureOf(params, values, names, literal)
+		got, ok := structureOf(params, escaping, values, names, literal)
 		same, anyValid = same && ok == valid && slices.Equal(got, want), anyValid || ok
 	}
 	if same || !anyValid {
@@ -56,7 +56,7 @@ func ChangingStructure(params terraform.WorkspaceParameters, variables map[strin
 	}
 	changing := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return !slices.ContainsFunc(literals, func(literal string) bool {
-			got, ok := structureOf(params, values, []string{name}, literal)
+			got, ok := structureOf(params, escaping, values, []string{name}, literal)
 			return ok != valid || !slices.Equal(got, want)
 		})
 	})
@@ -73,19 +73,19 @@ func IsUnsafe(params terraform.WorkspaceParameters, variables map[string]string)
 			return true
 		}
 	}
-	return len(ChangingStructure(params, variables)) > 0
+	return len(ChangingStructure(params, terraform.EscapeKept, variables)) > 0
 }
 
 // structureOf returns the structure of a module with the values of variables, and with a literal as the value of some; false if it is not
 // valid.
-func structureOf(params terraform.WorkspaceParameters, values map[string]string, some []string, literal string) ([]string, bool) {
+func structureOf(params terraform.WorkspaceParameters, escaping terraform.Escaping, values map[string]string, some []string, literal string) ([]string, bool) {
 	replaced := make(map[string]string, len(values))
 	for name, value := range values {
 		if replaced[name] = value; slices.Contains(some, name) {
 			replaced[name] = literal
 		}
 	}
-	params.Module = ReplacePlaceholders(params.Module, replaced)
+	params.Module = ReplacePlaceholders(params.Module, escaping, replaced)
 	switch {
 	case exceededLimit(params) != "":
 		return nil, false

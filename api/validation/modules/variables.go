@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 )
 
@@ -29,6 +30,12 @@ var (
 
 // SafeInModule reports whether a value may become part of the text of a module.
 func SafeInModule(value string) bool { return safeInModule.MatchString(value) }
+
+// MissingVariableError returns the error about a placeholder without a value: Terraform would receive its text. No other error of rendering is of
+// type Required.
+func MissingVariableError(path *field.Path, variable string) *field.Error {
+	return field.Required(path, "placeholder ${"+variable+"} has no value. Set the variable, or write $${"+variable+"} for the text ${"+variable+"}")
+}
 
 // UnsafeInModuleError returns the error about an unsafe value. The value may be a secret, so only the name of the variable is reported.
 func UnsafeInModuleError(path *field.Path, variable string) *field.Error {
@@ -71,9 +78,11 @@ func UnsafeSourceError(path *field.Path, variable string) *field.Error {
 
 // Placeholders returns the variables that a template uses anywhere, and those that must have a value. The latter do not include those in an
 // inline module, where ${name} may be an expression of Terraform.
-func Placeholders(spec *terraform.WorkspaceSpec) (used, needed sets.Set[string]) {
-	spec = spec.DeepCopy()
-	module := PlaceholdersIn(spec.ForProvider.Module)
+func Placeholders(template *infrav1.WorkspaceTemplateSpec) (used, needed sets.Set[string]) {
+	spec, module := template.Template.Spec.DeepCopy(), sets.New[string]()
+	if !template.HasLiteralModule() {
+		module = PlaceholdersIn(spec.ForProvider.Module)
+	}
 	if spec.ForProvider.Source == terraform.SourceInline {
 		spec.ForProvider.Module = ""
 	}
@@ -106,10 +115,4 @@ func collectPlaceholders(node any, names sets.Set[string]) {
 }
 
 // PlaceholdersIn returns the names of the placeholders of a string.
-func PlaceholdersIn(text string) sets.Set[string] {
-	names := sets.New[string]()
-	for _, match := range terraform.Placeholder.FindAllStringSubmatch(text, -1) {
-		names.Insert(match[1])
-	}
-	return names
-}
+func PlaceholdersIn(text string) sets.Set[string] { return sets.New(terraform.Placeholders(text, terraform.EscapeKept)...) }

@@ -24,11 +24,11 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
@@ -40,7 +40,7 @@ import (
 // Environment has everything outside of the process that commands use, so that tests can replace it.
 type Environment struct {
 	genericiooptions.IOStreams
-	Access *cluster.Access
+	Access *Access
 	Clock  clock.WithTicker
 	// NoColor is --no-color.
 	NoColor bool
@@ -59,7 +59,7 @@ type Migration struct {
 // NewEnvironment returns the environment of the process.
 func NewEnvironment(streams genericiooptions.IOStreams) *Environment {
 	return &Environment{
-		IOStreams: streams, Access: cluster.New(streams.ErrOut), Clock: clock.RealClock{},
+		IOStreams: streams, Access: NewAccess(streams.ErrOut), Clock: clock.RealClock{},
 		Interactive: isTerminal(streams.In) && printers.IsTerminal(streams.ErrOut),
 		Migration:   Migration{Check: check.Run, Apply: apply.Apply, Rollback: apply.Rollback, Status: status.Read},
 	}
@@ -137,7 +137,7 @@ func (a *AllNamespaces) AddFlags(command *cobra.Command) {
 }
 
 // Only is the namespace that is read; empty for all.
-func (a *AllNamespaces) Only(access *cluster.Access) string {
+func (a *AllNamespaces) Only(access *Access) string {
 	if a.all {
 		return ""
 	}
@@ -278,4 +278,116 @@ func (e *Environment) Confirm(question string) error {
 		fmt.Fprintln(e.ErrOut) // The cursor is still behind the question.
 	}
 	return errors.New("canceled: nothing was written")
+}
+
+const (
+	// refresh is how often --watch draws at least: estimates move without a change.
+	refresh = 5 * time.Second
+	// readInterval is how long --watch waits between two reads: while a fleet changes, each read would find the next change.
+	readInterval = time.Second
+)
+
+// View are the options of commands that print what they read, once or whenever it changes.
+type View struct {
+	*Environment
+	Output *output.Flag
+	watch  bool
+}
+
+// NewView returns the options for the usual formats and more.
+func NewView(environment *Environment, more ...output.Format) View {
+	return View{Environment: environment, Output: output.NewFlag(more...)}
+}
+
+// AddFlags adds --watch and --output.
+func (v *View) AddFlags(command *cobra.Command) {
+	command.Flags().BoolVarP(&v.watch, "watch", "w", false, "Print the output again whenever it changes.")
+	v.Output.Add(command)
+}
+
+// Validate checks the flags.
+func (v *View) Validate() error { return v.Output.Validate() }
+
+// spaced sends signals on, each at least readInterval after the one before.
+func spaced(ctx context.Context, c clock.Clock, changed <-chan struct{}) <-chan struct{} {
+	due := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.After(readInterval):
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case due <- struct{}{}:
+			}
+		}
+	}()
+	return due
+}
+
+// Show reads and prints. With --watch it reads when an object has changed, and prints when that, or the time, changes what is printed.
+func Show[T any](ctx context.Context, v *View, reader client.WithWatch, watched Watched, read func(context.Context) (T, error), draw func(*output.Printer, T) error) error {
+	found, err := read(ctx)
+	if err != nil || !v.watch {
+		if err == nil {
+			err = draw(v.Printer(v.Output.Format()), found)
+		}
+		return err
+	}
+	ticker := v.Clock.NewTicker(refresh)
+	defer ticker.Stop()
+	changed := spaced(ctx, v.Clock, Changes(ctx, reader, refresh, watched))
+	for last := ""; ; {
+		var text bytes.Buffer
+		if err := draw(v.Printer(v.Output.Format()).To(&text), found); err != nil {
+			return err
+		}
+		if text.String() != last {
+			last = text.String()
+			if err := v.Redraw(v.Output.Format(), func(to *output.Printer) error { return draw(to, found) }); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil // That is how watching ends.
+		case <-ticker.C():
+		case <-changed:
+			next, err := read(ctx)
+			if err != nil { // The API server may restart. What was read last is still shown.
+				fmt.Fprintf(v.ErrOut, "Warning: %v\n", err)
+				continue
+			}
+			found = next
+		}
+	}
+}
+
+// Follow calls a function when an object may have changed, until it returns that it is done, or the context is canceled. Its errors are warnings:
+// the API server may restart.
+func Follow(ctx context.Context, e *Environment, reader client.WithWatch, watched Watched, changed func(context.Context) (done bool, err error)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	due := spaced(ctx, e.Clock, Changes(ctx, reader, refresh, watched))
+	for {
+		select {
+		case <-ctx.Done():
+			return nil // That is how following ends.
+		case <-due:
+			switch done, err := changed(ctx); {
+			case done:
+				return nil
+			case err != nil && ctx.Err() == nil:
+				fmt.Fprintf(e.ErrOut, "Warning: %v\n", err)
+			}
+		}
+	}
 }

@@ -30,7 +30,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -88,7 +87,7 @@ func (env *environment) runIn(ctx context.Context, t testing.TB, arguments ...st
 	if env.clock == nil {
 		env.clock = testclock.NewFakeClock(time.Date(2026, 10, 22, 10, 0, 0, 0, time.UTC))
 	}
-	access := cluster.New(streams.ErrOut)
+	access := cli.NewAccess(streams.ErrOut)
 	access.Connect = env.connect
 	root := newRoot(&cli.Environment{IOStreams: streams, Access: access, Clock: env.clock, Interactive: env.terminal, Migration: env.migration()})
 	root.SetArgs(append([]string{"--kubeconfig", kubeconfig(t)}, arguments...))
@@ -104,7 +103,7 @@ func (env *environment) connect(config *rest.Config) (client.WithWatch, error) {
 	if env.connected != nil {
 		return env.connected, nil
 	}
-	scheme := cluster.Scheme()
+	scheme := cli.Scheme()
 	for _, scope := range terraform.Scopes() {
 		kind := scope.GroupVersionKind()
 		scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})

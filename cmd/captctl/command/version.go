@@ -10,7 +10,6 @@ import (
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
-	"github.com/capt-provider/capt/cmd/captctl/version"
 )
 
 type versionOptions struct {
@@ -43,7 +42,7 @@ func (o *versionOptions) Validate() error { return o.output.Validate() }
 
 // Run prints.
 func (o *versionOptions) Run(context.Context) error {
-	v := version.Get()
+	v := cli.BuildVersion()
 	return o.Printer(o.output.Format()).Document(v, func(p *output.Printer) {
 		p.Linef("captctl %s (%s, %s)", v.Version, v.GoVersion, v.Platform)
 		if p.Wide() {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/capt-provider/capt/api/changes"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/manifest"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
@@ -64,7 +63,7 @@ type Diff struct {
 type options struct {
 	*cli.Environment
 	// selected is the Cluster that the argument names; its name is empty if there is no argument.
-	selected         cluster.Selected
+	selected         cli.Selected
 	output           *output.Flag
 	paths            []string
 	recursive        bool
@@ -73,7 +72,7 @@ type options struct {
 
 // New returns captctl diff.
 func New(environment *cli.Environment) *cobra.Command {
-	o := &options{Environment: environment, selected: cluster.Selected{Of: environment.Access}, output: output.NewFlag()}
+	o := &options{Environment: environment, selected: cli.Selected{Of: environment.Access}, output: output.NewFlag()}
 	command := &cobra.Command{
 		Use:               "diff [[NAMESPACE/]CLUSTER]",
 		Short:             "Show what the manager would change in Workspaces",
@@ -99,7 +98,7 @@ func (o *options) Complete(args []string) error {
 
 // Validate checks the argument and the flags.
 func (o *options) Validate() error {
-	if o.selected != (cluster.Selected{Of: o.Access}) {
+	if o.selected != (cli.Selected{Of: o.Access}) {
 		return errors.Join(o.selected.Validate(), o.output.Validate())
 	}
 	return o.output.Validate()

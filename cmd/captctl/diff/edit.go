@@ -94,33 +94,35 @@ func (s *source) replace(ctx context.Context, object *manifest.Object) (err erro
 	case *infrav1.WorkspaceTemplate:
 		if live := s.templates[key]; live != nil {
 			edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-			err = keep(ctx, s.lookup(), older, live, edited, validation.TemplateHubFields)
+			err = keep(ctx, s.lookup(), older, live, edited)
+		} else if !older {
+			validation.SetDefaultSubstitution(edited)
 		}
 		s.templates[key] = edited
 	case *infrav1.WorkspaceTemplateApply:
 		live := s.applies[key]
 		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-		err = keep(ctx, s.lookup(), older, live, edited, validation.ApplyHubFields)
+		err = keep(ctx, s.lookup(), older, live, edited)
 		s.applies[key] = edited
 	case *infrav1.CAPTCluster:
 		live := s.captClusters[key]
 		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-		err = keep(ctx, s.lookup(), older, live, edited, validation.ClusterHubFields)
+		err = keep(ctx, s.lookup(), older, live, edited)
 		s.captClusters[key] = edited
 	case *controlplanev1.CAPTControlPlane:
 		live := s.controlPlanes[key]
 		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-		err = keep(ctx, s.lookup(), older, live, edited, validation.ControlPlaneHubFields)
+		err = keep(ctx, s.lookup(), older, live, edited)
 		s.controlPlanes[key] = edited
 	}
 	s.edited[editKey(object.Typed)] = true
 	return err
 }
 
-func keep[T validation.Owner](ctx context.Context, reader validation.Reader, older bool, live, edited T, hubFields func(context.Context, validation.Reader, T, T) error) error {
+func keep(ctx context.Context, reader validation.Reader, older bool, live, edited validation.Owner) error {
 	validation.RestoreFields(live, edited)
 	if older {
-		return hubFields(ctx, reader, live, edited)
+		return validation.RestoreHubFields(ctx, reader, live, edited)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
+	"github.com/capt-provider/capt/cmd/captctl/cli"
 )
 
 // source has the objects that determine Workspaces. Each kind is listed once; a template, of which a fleet has few, is read when it is needed.
@@ -45,7 +45,7 @@ type source struct {
 }
 
 func read(ctx context.Context, reader client.Reader, namespace string) (*source, error) {
-	all, err := cluster.ReadObjects(ctx, reader, namespace)
+	all, err := cli.ReadObjects(ctx, reader, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (s *source) workspace(ctx context.Context, scope terraform.Scope, namespace
 		if err := s.reader.List(ctx, &list, client.InNamespace(map[bool]string{false: s.namespace}[scope == terraform.ScopeCluster])); err != nil && !meta.IsNoMatchError(err) {
 			s.unlistable[scope] = fmt.Errorf("listing Workspaces: %w", err)
 		}
-		s.workspaces[scope] = cluster.Indexed(list.Items)
+		s.workspaces[scope] = cli.Indexed(list.Items)
 	}
 	return s.workspaces[scope][key], s.unlistable[scope]
 }

@@ -31,7 +31,6 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
 )
@@ -153,7 +152,7 @@ func setPaused(o *overview.Objects, paused bool) (change, error) {
 func newAction(environment *cli.Environment, command *cobra.Command,
 	change func(*overview.Objects, time.Time) (change, error),
 ) *cobra.Command {
-	o := &actionOptions{Environment: environment, selected: selected{cluster.Selected{Of: environment.Access}}, change: change}
+	o := &actionOptions{Environment: environment, selected: selected{cli.Selected{Of: environment.Access}}, change: change}
 	command.Args, command.ValidArgsFunction, command.RunE = cobra.ExactArgs(1), environment.Access.CompleteClusters(), cli.Run(o)
 	return command
 }
@@ -204,7 +203,7 @@ type logsOptions struct {
 func NewLogs(environment *cli.Environment) *cobra.Command {
 	o := &logsOptions{
 		Environment: environment, output: output.NewFlag(),
-		selected: selected{cluster.Selected{Of: environment.Access}},
+		selected: selected{cli.Selected{Of: environment.Access}},
 	}
 	command := &cobra.Command{
 		Use:   "logs ([NAMESPACE/]CLUSTER | workspacetemplateapply/[NAMESPACE/]NAME)",

@@ -28,7 +28,6 @@ import (
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
@@ -47,7 +46,7 @@ func (o *describeOptions) Validate() error {
 
 // NewDescribe returns captctl describe.
 func NewDescribe(environment *cli.Environment) *cobra.Command {
-	o := &describeOptions{cli.NewView(environment), selected{cluster.Selected{Of: environment.Access}}}
+	o := &describeOptions{cli.NewView(environment), selected{cli.Selected{Of: environment.Access}}}
 	command := &cobra.Command{
 		Use:   "describe [NAMESPACE/]CLUSTER",
 		Short: "Show the state of a Cluster, the one cause if it is not Ready, and what to do",
@@ -376,7 +375,7 @@ func nextStepFor(o *overview.Objects, c *overview.Cluster, name string) *view.Ne
 	case infrav1.TemplateNotFoundReason:
 		return &view.Next{Step: "Create the WorkspaceTemplate, or correct the reference to it. A template of another namespace must allow this one in spec.allowedNamespaces.",
 			Commands: []string{"kubectl get workspacetemplates -A"}}
-	case infrav1.TemplateInvalidReason, infrav1.WorkspaceRejectedReason:
+	case infrav1.TemplateInvalidReason, infrav1.VariableMissingReason, infrav1.WorkspaceRejectedReason:
 		return &view.Next{Step: "Correct the WorkspaceTemplate or the variables of the Cluster.", Commands: edit}
 	case controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason:
 		return &view.Next{Step: "Check whether the API server answers you. If it does, the network or the kubeconfig of CAPT is the cause.", Commands: []string{

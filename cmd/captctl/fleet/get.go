@@ -25,11 +25,9 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/page"
 	"github.com/capt-provider/capt/cmd/captctl/picture"
-	"github.com/capt-provider/capt/cmd/captctl/version"
 	"github.com/capt-provider/capt/migrate"
 )
 
@@ -229,7 +227,7 @@ type fleet struct {
 
 // read returns the fleet of a namespace, or of all if it is empty.
 func read(ctx context.Context, reader client.Reader, namespace string) (*fleet, error) {
-	all, err := cluster.ReadObjects(ctx, reader, namespace)
+	all, err := cli.ReadObjects(ctx, reader, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +269,7 @@ func appliesOf(o *overview.Objects) (names []string) {
 }
 
 // selected is the Cluster that an argument names.
-type selected struct{ cluster.Selected }
+type selected struct{ cli.Selected }
 
 // objects returns the Cluster with its objects.
 func (s *selected) objects(ctx context.Context, reader client.Reader) (*overview.Objects, error) {
@@ -325,8 +323,8 @@ func named[O client.Object](ctx context.Context, reader client.Reader, key clien
 }
 
 // watched are the kinds that all commands of the package read, and more.
-func watched(namespace string, more ...schema.GroupVersionKind) cluster.Watched {
-	return cluster.Watched{Namespace: namespace, Kinds: append([]schema.GroupVersionKind{
+func watched(namespace string, more ...schema.GroupVersionKind) cli.Watched {
+	return cli.Watched{Namespace: namespace, Kinds: append([]schema.GroupVersionKind{
 		clusterv1.GroupVersion.WithKind("Cluster"), infrav1.GroupVersion.WithKind("CAPTCluster"), infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"),
 		controlplanev1.GroupVersion.WithKind("CAPTControlPlane"),
 	}, more...)}
@@ -403,7 +401,7 @@ func (o *reportOptions) Run(ctx context.Context) error {
 		return err
 	}
 	report := found.page(o.Clock.Now())
-	report.From, report.Version, report.Scope = o.Access.Describe(), version.Get().Version, "all namespaces"
+	report.From, report.Version, report.Scope = o.Access.Describe(), cli.BuildVersion().Version, "all namespaces"
 	if only := o.Only(o.Access); only != "" {
 		report.Scope = "namespace " + only
 	}

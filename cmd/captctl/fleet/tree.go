@@ -28,7 +28,6 @@ import (
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/impact"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/picture"
@@ -59,7 +58,7 @@ type treeOptions struct {
 
 // NewTree returns captctl tree.
 func NewTree(environment *cli.Environment) *cobra.Command {
-	o := &treeOptions{View: cli.NewView(environment, svg, dot, mermaid), selected: selected{cluster.Selected{Of: environment.Access}}}
+	o := &treeOptions{View: cli.NewView(environment, svg, dot, mermaid), selected: selected{cli.Selected{Of: environment.Access}}}
 	command := &cobra.Command{
 		Use:   "tree ([NAMESPACE/]CLUSTER | --impact KIND/[NAMESPACE/]NAME)",
 		Short: "Show what a Cluster depends on, and what depends on it",

@@ -23,7 +23,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
+	"github.com/capt-provider/capt/cmd/captctl/cli"
 )
 
 // Reader reads the fleet.
@@ -44,11 +44,11 @@ type Reader struct {
 // Read returns the impact of an object.
 func (r *Reader) Read(ctx context.Context, object Object) (*Impact, error) {
 	r.only, r.configs = "", sets.New[graph.Key]()
-	all, err := cluster.ReadObjects(ctx, r, "")
+	all, err := cli.ReadObjects(ctx, r, "")
 	if apierrors.IsForbidden(err) {
 		r.warn(fmt.Sprintf("only namespace %s is read: %v", r.Namespace, err))
 		r.only = r.Namespace
-		all, err = cluster.ReadObjects(ctx, r, r.only)
+		all, err = cli.ReadObjects(ctx, r, r.only)
 	}
 	if err != nil {
 		return nil, err
@@ -86,9 +86,9 @@ func (r *Reader) warn(text string) {
 }
 
 // build builds the graph of the objects of CAPT.
-func (r *Reader) build(all *cluster.Objects, applies []*infrav1.WorkspaceTemplateApply, templates []infrav1.WorkspaceTemplate) {
+func (r *Reader) build(all *cli.Objects, applies []*infrav1.WorkspaceTemplateApply, templates []infrav1.WorkspaceTemplate) {
 	known := map[types.NamespacedName]*infrav1.WorkspaceTemplate{}
-	for key, template := range cluster.Indexed(templates) {
+	for key, template := range cli.Indexed(templates) {
 		known[key] = template
 	}
 	byNamespace := map[string][]*infrav1.WorkspaceTemplateApply{}

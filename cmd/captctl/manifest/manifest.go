@@ -23,9 +23,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/convert"
 )
@@ -131,6 +131,15 @@ func Read(ctx context.Context, environment *cli.Environment, paths []string, rec
 		content.Objects, content.Problems = append(content.Objects, objects...), append(content.Problems, problems...)
 	}
 	return content, nil
+}
+
+// SetDefaults sets the defaults of new objects.
+func (c *Content) SetDefaults() {
+	for _, object := range c.Objects {
+		if template, ok := object.Typed.(*infrav1.WorkspaceTemplate); ok && !migrate.IsOlder(object.Kind.GroupVersion().String()) {
+			validation.SetDefaultSubstitution(template)
+		}
+	}
 }
 
 // Typed returns the objects without errors, which can refer to each other.
@@ -257,7 +266,7 @@ func (r *reader) decode(ctx context.Context, o *Object, source *unstructured.Uns
 			return
 		}
 	}
-	typed, err := cluster.Scheme().New(hub.GroupVersionKind())
+	typed, err := cli.Scheme().New(hub.GroupVersionKind())
 	if err != nil {
 		return
 	}

@@ -16,7 +16,6 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
@@ -294,8 +293,8 @@ func (o *statusOptions) Run(ctx context.Context) error {
 		return found, err
 	}
 	if o.watch {
-		watched := cluster.Watched{Kinds: append(migrate.ReadOrWritten(), apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))}
-		return o.follow(ctx, read, cluster.Changes(ctx, reader, refresh, watched))
+		watched := cli.Watched{Kinds: append(migrate.ReadOrWritten(), apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))}
+		return o.follow(ctx, read, cli.Changes(ctx, reader, refresh, watched))
 	}
 	found, err := read()
 	if err != nil {

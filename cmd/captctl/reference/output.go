@@ -14,13 +14,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/diff"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
 	"github.com/capt-provider/capt/cmd/captctl/impact"
 	"github.com/capt-provider/capt/cmd/captctl/rollouts"
 	"github.com/capt-provider/capt/cmd/captctl/template"
 	"github.com/capt-provider/capt/cmd/captctl/validate"
-	"github.com/capt-provider/capt/cmd/captctl/version"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
@@ -51,7 +51,7 @@ var kinds = []struct {
 	{"Decisions", reflect.TypeFor[migrate.Decisions](), "Users write it, in YAML or JSON, for `captctl migrate plan --decisions`."},
 	{"Result", reflect.TypeFor[apply.Result](), "`captctl migrate apply` and `rollback` print it."},
 	{"Status", reflect.TypeFor[status.Status](), "`captctl migrate status` prints it; with `--watch`, one document after another."},
-	{"Version", reflect.TypeFor[version.Version](), "`captctl version` prints it."},
+	{"Version", reflect.TypeFor[cli.Version](), "`captctl version` prints it."},
 }
 
 const aboutOutput = `# What captctl prints for programs

@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/picture"
@@ -54,7 +53,7 @@ func screenDocument() (string, error) {
 	environment := cli.NewEnvironment(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: screen, ErrOut: io.Discard})
 	environment.Clock = clocktesting.NewFakeClock(recorded())
 	environment.Access.Connect = func(*rest.Config) (client.WithWatch, error) {
-		return fake.NewClientBuilder().WithScheme(cluster.Scheme()).WithObjects(objects...).Build(), nil
+		return fake.NewClientBuilder().WithScheme(cli.Scheme()).WithObjects(objects...).Build(), nil
 	}
 	server := "http://127.0.0.1:1"
 	environment.Access.APIServer = &server
@@ -74,7 +73,7 @@ func screenDocument() (string, error) {
 
 // objectsOf are the objects of a YAML file.
 func objectsOf(file string) (objects []client.Object, err error) {
-	decoder := serializer.NewCodecFactory(cluster.Scheme()).UniversalDeserializer()
+	decoder := serializer.NewCodecFactory(cli.Scheme()).UniversalDeserializer()
 	for document := range strings.SplitSeq(file, "\n---\n") {
 		object, _, err := decoder.Decode([]byte(document), nil, nil)
 		if err != nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
+	"github.com/capt-provider/capt/cmd/captctl/cli"
 )
 
 // staged is a template, and what its rollout depends on.
@@ -124,7 +124,7 @@ func (r *reader) read(ctx context.Context, key client.ObjectKey) (*staged, error
 	if err != nil {
 		return nil, err
 	}
-	s.applies = cluster.Indexed(list.Items)
+	s.applies = cli.Indexed(list.Items)
 	return s, r.readUsers(ctx, s, namespace)
 }
 
@@ -174,7 +174,7 @@ func (r *reader) readUsers(ctx context.Context, s *staged, namespace string) err
 		if err := r.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 			return fmt.Errorf("listing Clusters, whose labels select the canaries: %w", err)
 		}
-		clusters = cluster.Indexed(list.Items)
+		clusters = cli.Indexed(list.Items)
 	}
 	var err error
 	s.users, err = rollout.UsersOf(permitted, s.history, func(apply *infrav1.WorkspaceTemplateApply) (labels.Set, error) {

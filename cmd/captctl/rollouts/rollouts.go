@@ -25,7 +25,6 @@ import (
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
 
@@ -34,14 +33,14 @@ func New(environment *cli.Environment) []*cobra.Command {
 	return []*cobra.Command{newStatus(environment), newApprove(environment), newApproveChange(environment), newPause(environment), newResume(environment), newRollback(environment)}
 }
 
-func newSelected(environment *cli.Environment) cluster.Selected {
-	return cluster.Selected{Of: environment.Access, Kind: "NAME"}
+func newSelected(environment *cli.Environment) cli.Selected {
+	return cli.Selected{Of: environment.Access, Kind: "NAME"}
 }
 
 // changeOptions are the options of a command that changes a WorkspaceTemplate or one of its users.
 type changeOptions struct {
 	*cli.Environment
-	cluster.Selected
+	cli.Selected
 	cli.Writes
 	// revision is a number or a hash, which may be required.
 	revision string

@@ -19,7 +19,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
@@ -102,7 +101,7 @@ type Revision struct {
 // statusOptions are the options of template status.
 type statusOptions struct {
 	cli.View
-	cluster.Selected
+	cli.Selected
 }
 
 func newStatus(environment *cli.Environment) *cobra.Command {
@@ -141,7 +140,7 @@ func (o *statusOptions) Run(ctx context.Context) error {
 		return err
 	}
 	reader := &reader{Reader: connected, warnings: o.ErrOut}
-	watched := cluster.Watched{Kinds: []schema.GroupVersionKind{
+	watched := cli.Watched{Kinds: []schema.GroupVersionKind{
 		infrav1.GroupVersion.WithKind("WorkspaceTemplate"), infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"),
 	}}
 	return cli.Show(ctx, &o.View, connected, watched, func(ctx context.Context) (*staged, error) {

@@ -202,7 +202,7 @@ func readModule(directory string) (*module, error) {
 		if strings.HasSuffix(name, ".json") {
 			params.InlineFormat = terraform.FormatJSON
 		}
-		parsed := modules.ParseTemplate(params)
+		parsed := modules.Parse(params)
 		errs, _ := parsed.Check(field.NewPath(name))
 		for _, err := range errs {
 			invalid.Items = append(invalid.Items, filepath.Join(directory, name)+": "+err.Detail)

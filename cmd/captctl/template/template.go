@@ -81,6 +81,7 @@ func (f *files) read(ctx context.Context) (*manifest.Content, error) {
 	if err != nil {
 		return nil, err
 	}
+	content.SetDefaults()
 	return content, rejected(content)
 }
 

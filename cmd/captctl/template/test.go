@@ -147,7 +147,7 @@ var ofModule = regexp.MustCompile(`^(spec\.publishOutputs|spec\.template\.spec\.
 
 // check applies the rules. Warnings about the module are errors, unless values of variables decide.
 func (t *Test) check(template source[*infrav1.WorkspaceTemplate]) {
-	configuration := modules.ParseTemplate(terraform.WorkspaceParameters{Source: terraform.SourceInline, Module: t.configuration})
+	configuration := modules.Parse(terraform.WorkspaceParameters{Source: terraform.SourceInline, Module: t.configuration})
 	findings := validation.ValidateWorkspaceTemplate(template.typed, configuration)
 	for _, err := range findings.Errors {
 		t.add(template.Object, validate.LevelError, err.Field, err.Detail)
@@ -226,7 +226,7 @@ func (t *tool) run(ctx context.Context, directory string, arguments ...string) (
 func (t *Test) validate(ctx context.Context, tool *tool, template source[*infrav1.WorkspaceTemplate]) error {
 	v := Validation{Template: template.String(), Result: ResultNotRun}
 	params := template.typed.Spec.Template.Spec.ForProvider
-	module := modules.ParseTemplate(params)
+	module := modules.ParseTemplate(&template.typed.Spec)
 	switch {
 	case tool == nil:
 		v.Message = "neither tofu nor terraform is on PATH"

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"path/filepath"
 
-	"github.com/capt-provider/capt/cmd/captctl/version"
+	"github.com/capt-provider/capt/cmd/captctl/cli"
 )
 
 // The part of SARIF 2.1.0 that captctl writes: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html.
@@ -55,7 +55,7 @@ type (
 
 // sarifOf returns a report as SARIF.
 func sarifOf(report *Report) *sarifLog {
-	run := sarifRun{Tool: sarifTool{sarifDriver{"captctl", version.Get().Version}}, Results: []sarifResult{}}
+	run := sarifRun{Tool: sarifTool{sarifDriver{"captctl", cli.BuildVersion().Version}}, Results: []sarifResult{}}
 	for _, finding := range report.Findings {
 		text := finding.Message
 		if finding.Field != "" {

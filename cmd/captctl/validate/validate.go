@@ -143,6 +143,7 @@ func (o *options) check(ctx context.Context) (*Report, error) {
 
 // checkAll checks objects, which can refer to each other.
 func (r *Report) checkAll(ctx context.Context, content *manifest.Content) error {
+	content.SetDefaults()
 	all := validation.Files{Objects: content.Typed()}
 	r.duplicates(content.Objects)
 	r.shared(content.Objects)

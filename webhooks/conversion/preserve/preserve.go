@@ -16,14 +16,20 @@
 package preserve
 
 import (
+	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"hash/fnv"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -47,11 +53,10 @@ type Converter[From, To client.Object] struct {
 // New returns a converter with the plain rules in both directions. Rules set spec and status of the second object from the first. They must
 // not modify the first object or share memory with it. Metadata is copied before the rules run.
 func New[From, To client.Object](convert func(From, To), reverse func(To, From)) *Converter[From, To] {
-	from, to := reflect.TypeFor[From]().Elem(), reflect.TypeFor[To]().Elem()
 	return &Converter[From, To]{
 		convert: convert, reverse: reverse, correct: func(From, To) {},
-		from: shapeOf(from), to: shapeOf(to),
-		results: sync.Pool{New: func() any { return reflect.New(from).Interface() }},
+		from: shapeOf(reflect.TypeFor[From]().Elem()), to: shapeOf(reflect.TypeFor[To]().Elem()),
+		results: sync.Pool{New: func() any { return reflect.New(reflect.TypeFor[From]().Elem()).Interface() }},
 	}
 }
 
@@ -156,7 +161,8 @@ func textOf(fields []loss) (string, error) {
 	if len(fields) == 0 {
 		return "", nil
 	}
-	return encode(&data[loss]{fields}, func(text []byte) string { return string(text) })
+	text, err := encode(&data[loss]{fields})
+	return string(text), err
 }
 
 // restoreAll sets the lost fields in an object, if the plain rules returned the same value as when the field was stored. Otherwise a client
@@ -323,4 +329,324 @@ func names(path string) []string {
 		}
 	}
 	return found
+}
+
+// differences returns the fields of spec and status in which have, the result of the reverse rules, differs from want, the source.
+func (s *shape) differences(have, want reflect.Value) ([]loss, error) {
+	var c comparison
+	err := c.compareMembers(nil, s, have, want)
+	return c.lost, err
+}
+
+// comparison compares two objects and collects the lost fields. It is optimized for objects that are nearly equal.
+type comparison struct {
+	lost []loss
+}
+
+// compare collects the lost fields of two values that are not equal.
+func (c *comparison) compare(at *place, s *shape, have, want reflect.Value) error {
+	switch {
+	case s.members != nil:
+		return c.compareMembers(at, s, have, want)
+	case have.Kind() == reflect.Pointer && s.elem.members != nil && !have.IsNil() && !want.IsNil():
+		return c.compareMembers(at, s.elem, have.Elem(), want.Elem())
+	case have.Kind() == reflect.Slice:
+		return c.compareLists(at, s, have, want)
+	default:
+		return c.recordLoss(at, have, want)
+	}
+}
+
+// compareMembers compares two structs member by member.
+func (c *comparison) compareMembers(at *place, s *shape, have, want reflect.Value) error {
+	for i := range s.members {
+		m := &s.members[i]
+		h, w := have.Field(m.index), want.Field(m.index)
+		if m.equal(h, w) {
+			continue
+		}
+		if err := c.compare(&place{at, m.name}, m.shape, h, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareLists compares lists element by element, if all elements have unique keys and the elements of want are a subset of those of have
+// in the same order. Any other list is one lost field.
+func (c *comparison) compareLists(at *place, s *shape, have, want reflect.Value) error {
+	haveKeys, ok := s.elem.keys(have)
+	wantKeys, alsoOK := s.elem.keys(want)
+	if !ok || !alsoOK || have.IsNil() != want.IsNil() || !isSubsequence(wantKeys, haveKeys) {
+		return c.recordLoss(at, have, want)
+	}
+	next := 0
+	for i, k := range haveKeys {
+		if next == len(wantKeys) || wantKeys[next] != k {
+			if err := c.recordExtraElement(&place{at, k}, have.Index(i)); err != nil {
+				return err
+			}
+			continue
+		}
+		h, w := have.Index(i), want.Index(next)
+		next++
+		if s.elem.equal(h, w) {
+			continue
+		}
+		if err := c.compare(&place{at, k}, s.elem, h, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordLoss adds want, as a whole, to the lost fields.
+func (c *comparison) recordLoss(at *place, have, want reflect.Value) error {
+	was, err := fingerprint(have)
+	c.lost = append(c.lost, loss{field: field{Path: at.path(), Was: was}, Is: want.Addr().Interface()})
+	return err
+}
+
+// recordExtraElement records that the list must not have an element.
+func (c *comparison) recordExtraElement(at *place, element reflect.Value) error {
+	was, err := fingerprint(element)
+	c.lost = append(c.lost, loss{field: field{Path: at.path(), Was: was}})
+	return err
+}
+
+// place is the current position of a comparison.
+type place struct {
+	parent *place
+	name   string
+}
+
+// path returns the path of the place as a JSON pointer. Embedded structs have no name and are not part of it.
+func (p *place) path() string {
+	switch {
+	case p == nil:
+		return ""
+	case p.name == "":
+		return p.parent.path()
+	default:
+		return p.parent.path() + "/" + escaper.Replace(p.name)
+	}
+}
+
+// keys returns the keys of the elements of a list; ok is false when two are the same, or one is empty.
+func (s *shape) keys(list reflect.Value) (found []string, ok bool) {
+	found = make([]string, 0, list.Len())
+	known := make(map[string]struct{}, list.Len())
+	for i := range list.Len() {
+		k := s.key(list.Index(i))
+		if _, again := known[k]; k == "" || again {
+			return nil, false
+		}
+		found, known[k] = append(found, k), struct{}{}
+	}
+	return found, true
+}
+
+// isSubsequence reports whether all has the elements of part in the same order.
+func isSubsequence(part, all []string) bool {
+	for _, k := range all {
+		if len(part) > 0 && part[0] == k {
+			part = part[1:]
+		}
+	}
+	return len(part) == 0
+}
+
+// equal returns the same result as reflect.DeepEqual, but does not compare what is part of no comparison, and is faster for objects that are nearly
+// equal. All parts of an object are addressable.
+func (s *shape) equal(have, want reflect.Value) bool {
+	switch kind := have.Kind(); {
+	case kind == reflect.String:
+		return have.String() == want.String()
+	case s.members != nil:
+		for i := range s.members {
+			if m := &s.members[i]; !m.equal(have.Field(m.index), want.Field(m.index)) {
+				return false
+			}
+		}
+		return true
+	case kind == reflect.Pointer && !have.IsNil() && !want.IsNil():
+		return s.elem.equal(have.Elem(), want.Elem())
+	case kind == reflect.Slice && have.Len() == want.Len() && have.Len() > 0:
+		for i := range have.Len() {
+			if !s.elem.equal(have.Index(i), want.Index(i)) {
+				return false
+			}
+		}
+		return true
+	case have.CanInt():
+		return have.Int() == want.Int()
+	case kind == reflect.Bool, kind == reflect.Pointer:
+		return have.Equal(want)
+	}
+	switch want := want.Addr().Interface().(type) {
+	case *metav1.Time:
+		return have.Addr().Interface().(*metav1.Time).Equal(want)
+	case *map[string]string:
+		have := *have.Addr().Interface().(*map[string]string)
+		return maps.Equal(have, *want) && (have == nil) == (*want == nil)
+	}
+	return reflect.DeepEqual(have.Addr().Interface(), want.Addr().Interface())
+}
+
+// leaves are the structs that are compared and stored as a whole.
+var leaves = []reflect.Type{
+	reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.Duration](), reflect.TypeFor[runtime.RawExtension](), reflect.TypeFor[apiextensionsv1.JSON](),
+}
+
+// field is a lost field, as it is read.
+type field struct {
+	// Path of the field: JSON names, and the identifying field of list elements, as in a JSON pointer (RFC 6901).
+	Path string `json:"path"`
+	// Was is the fingerprint of the value that the plain rules return instead; empty when they do not set the field.
+	Was string `json:"was,omitempty"`
+	// Is is the value of the field; absent when the path is the path of a list element that must be removed.
+	Is json.RawMessage `json:"is,omitempty"`
+}
+
+// loss is a lost field before it is encoded: all fields of an object are encoded together.
+type loss struct {
+	field
+	// Is points to the value in the source; it replaces the encoded value.
+	Is any `json:"is,omitempty"`
+}
+
+var (
+	escaper   = strings.NewReplacer("~", "~0", "/", "~1")
+	unescaper = strings.NewReplacer("~1", "/", "~0", "~")
+)
+
+// encode returns the JSON of a value, without HTML escapes, which need six bytes for one character.
+func encode(v any) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(v)
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
+}
+
+// fingerprint returns a hash of a value, to detect changes by other clients. It need not be a cryptographic hash: a client that can write
+// the annotation can also write the field.
+func fingerprint(v reflect.Value) (string, error) {
+	if isBlank(v) {
+		return "", nil
+	}
+	if v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.String {
+		v = v.Elem()
+	}
+	if v.Kind() == reflect.String {
+		return hash([]byte(v.String())), nil
+	}
+	text, err := encode(v.Addr().Interface())
+	return hash(text), err
+}
+
+// hash returns an FNV-1a hash, which is short and the same in all releases.
+func hash(text []byte) string {
+	h := fnv.New64a()
+	_, _ = h.Write(text)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// isBlank reports whether a value is what JSON decoding yields for a missing field.
+func isBlank(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map:
+		return v.Len() == 0
+	default:
+		return v.IsZero()
+	}
+}
+
+// shape is the information about a type that this package needs. It is computed once per type, because reflection is slow. API types are
+// not recursive, so the computation ends.
+type shape struct {
+	// members are the members of a struct that is compared and stored member by member; nil for all other types.
+	members []member
+	// elem is the shape of the target of a pointer, or of the elements of a list; nil for all other types.
+	elem *shape
+	// key returns what identifies an element of a list; empty when there is nothing.
+	key func(element reflect.Value) string
+}
+
+// member is a member of a struct, with its index.
+type member struct {
+	*shape
+	index int
+	// name is the JSON name of the member; empty for an embedded struct, whose members are part of the outer struct.
+	name string
+}
+
+var (
+	// shapes caches the shapes by type.
+	shapes sync.Map
+
+	// copied are the embedded structs that are the same in every version, so that conversion copies them.
+	copied = []reflect.Type{reflect.TypeFor[metav1.TypeMeta](), reflect.TypeFor[metav1.ObjectMeta]()}
+)
+
+// shapeOf returns the shape of a type, from the cache if it was computed before.
+func shapeOf(t reflect.Type) *shape {
+	if known, ok := shapes.Load(t); ok {
+		return known.(*shape)
+	}
+	found := newShape(t)
+	shapes.Store(t, found)
+	return found
+}
+
+// newShape computes the shape of a type.
+func newShape(t reflect.Type) *shape {
+	s := &shape{key: func(reflect.Value) string { return "" }}
+	switch kind := t.Kind(); {
+	case slices.Contains(leaves, t):
+	case kind == reflect.Struct:
+		s.members, s.key = membersOf(t), keyOf(t)
+	case kind == reflect.Pointer, kind == reflect.Slice:
+		s.elem = shapeOf(t.Elem())
+	}
+	return s
+}
+
+// conversionData is the member of status that has lost fields. It is part of no comparison.
+const conversionData = "ConversionData"
+
+// membersOf returns the members of a struct, without those that conversion copies or sets itself.
+func membersOf(t reflect.Type) []member {
+	var found []member
+	for i := range t.NumField() {
+		if f := t.Field(i); !slices.Contains(copied, f.Type) && f.Name != conversionData {
+			found = append(found, member{shape: shapeOf(f.Type), index: i, name: nameOf(f)})
+		}
+	}
+	return found
+}
+
+// nameOf returns the JSON name of a member; empty for an embedded struct.
+func nameOf(f reflect.StructField) string {
+	tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+	switch {
+	case tag == "-":
+		return f.Name
+	case tag == "" && (f.Anonymous || strings.Contains(options, "inline")):
+		return ""
+	case tag == "":
+		return f.Name
+	default:
+		return tag
+	}
+}
+
+// keyOf returns the function for the key of a struct: the field that identifies it in a list.
+func keyOf(t reflect.Type) func(element reflect.Value) string {
+	for _, candidate := range []string{"Type", "Name"} {
+		if f, ok := t.FieldByName(candidate); ok && f.Type.Kind() == reflect.String {
+			return func(element reflect.Value) string { return element.FieldByIndex(f.Index).String() }
+		}
+	}
+	return func(reflect.Value) string { return "" }
 }

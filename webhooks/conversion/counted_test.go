@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package counted_test
+package conversion_test
 
 import (
 	"context"
@@ -19,7 +19,6 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/webhooks/conversion"
-	"github.com/capt-provider/capt/webhooks/conversion/counted"
 )
 
 const review = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": {"uid": "1",
@@ -46,7 +45,7 @@ func TestConversionsAreCountedPerObject(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			registry := prometheus.NewRegistry()
-			handler := webhookconversion.NewWebhookHandler(scheme, counted.NewRegistry(row.converters, registry))
+			handler := webhookconversion.NewWebhookHandler(scheme, conversion.NewCountingRegistry(row.converters, registry))
 			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/convert", strings.NewReader(review)))
 			require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(
 				"# HELP capt_conversion_requests_total Objects that the API server requested in another version.\n# TYPE capt_conversion_requests_total counter\n"+row.expected+"\n")))

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lookup implements validation.Reader: it reads objects from the manager's cache or from the API server.
-package lookup
+package admission
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,8 +29,8 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// Reader reads from a cache with the indexes of IndexFields, or from the API server. It implements validation.Reader.
-type Reader struct {
+// cacheReader reads from a cache with the indexes of indexFields, or from the API server. It implements validation.Reader.
+type cacheReader struct {
 	client.Reader
 	// Namespace is the only namespace in the cache; empty means all. OtherNamespaces reads the others, because objects may use
 	// WorkspaceTemplates of other namespaces.
@@ -38,74 +39,74 @@ type Reader struct {
 }
 
 // Get implements client.Reader.
-func (r Reader) Get(ctx context.Context, key types.NamespacedName, object client.Object, options ...client.GetOption) error {
+func (r cacheReader) Get(ctx context.Context, key types.NamespacedName, object client.Object, options ...client.GetOption) error {
 	if r.Namespace != "" && key.Namespace != "" && key.Namespace != r.Namespace {
 		return r.OtherNamespaces.Get(ctx, key, object, options...)
 	}
 	return r.Reader.Get(ctx, key, object, options...)
 }
 
-var _ validation.Reader = Reader{}
+var _ validation.Reader = cacheReader{}
 
-// Live reads objects by name from the API server, and lookups that need an index from the cache. Clusters are read from the cache, too: the
+// liveReader reads objects by name from the API server, and lookups that need an index from the cache. Clusters are read from the cache, too: the
 // rules for Fargate profiles may look up many Clusters for one object.
-type Live struct {
+type liveReader struct {
 	validation.Reader
 	Cached validation.Reader
 }
 
 // ClusterOf implements validation.Reader.
-func (r Live) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
+func (r liveReader) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
 	return r.Cached.ClusterOf(ctx, owner)
 }
 
 // ReferrersTo implements validation.Reader.
-func (r Live) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
+func (r liveReader) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
 	return r.Cached.ReferrersTo(ctx, apply)
 }
 
 // ControlPlanesOfTemplate implements validation.Reader.
-func (r Live) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
+func (r liveReader) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
 	return r.Cached.ControlPlanesOfTemplate(ctx, template)
 }
 
 // Cluster implements validation.Reader.
-func (r Live) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
+func (r liveReader) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
 	return r.Cached.Cluster(ctx, key)
 }
 
 // HasUnownedLegacy implements validation.Reader.
-func (r Live) HasUnownedLegacy(ctx context.Context, namespace string) (bool, error) {
+func (r liveReader) HasUnownedLegacy(ctx context.Context, namespace string) (bool, error) {
 	return r.Cached.HasUnownedLegacy(ctx, namespace)
 }
 
 // WorkspaceTemplate implements validation.Reader.
-func (r Reader) WorkspaceTemplate(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
+func (r cacheReader) WorkspaceTemplate(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
 	return get[*infrav1.WorkspaceTemplate](ctx, r, key)
 }
 
 // WorkspaceTemplateApply implements validation.Reader.
-func (r Reader) WorkspaceTemplateApply(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
+func (r cacheReader) WorkspaceTemplateApply(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
 	return get[*infrav1.WorkspaceTemplateApply](ctx, r, key)
 }
 
 // CAPTCluster implements validation.Reader.
-func (r Reader) CAPTCluster(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error) {
+func (r cacheReader) CAPTCluster(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error) {
 	return get[*infrav1.CAPTCluster](ctx, r, key)
 }
 
 // CAPTControlPlane implements validation.Reader.
-func (r Reader) CAPTControlPlane(ctx context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
+func (r cacheReader) CAPTControlPlane(ctx context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
 	return get[*controlplanev1.CAPTControlPlane](ctx, r, key)
 }
 
 // Cluster implements validation.Reader.
-func (r Reader) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
+func (r cacheReader) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
 	return get[*clusterv1.Cluster](ctx, r, key)
 }
 
 // ClaimantsOf implements validation.Reader.
-func (r Reader) ClaimantsOf(ctx context.Context, workspaceName string) ([]infrav1.WorkspaceTemplateApply, error) {
+func (r cacheReader) ClaimantsOf(ctx context.Context, workspaceName string) ([]infrav1.WorkspaceTemplateApply, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := r.List(ctx, &applies, client.MatchingFields{claimIndex: workspaceName}); err != nil {
 		return nil, fmt.Errorf("listing the WorkspaceTemplateApplies of Workspace %s: %w", workspaceName, err)
@@ -114,7 +115,7 @@ func (r Reader) ClaimantsOf(ctx context.Context, workspaceName string) ([]infrav
 }
 
 // ControlPlanesOfTemplate implements validation.Reader.
-func (r Reader) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
+func (r cacheReader) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
 	var users controlplanev1.CAPTControlPlaneList
 	if err := r.List(ctx, &users, client.MatchingFields{templateIndex: template.String()}); err != nil {
 		return nil, fmt.Errorf("listing the CAPTControlPlanes of WorkspaceTemplate %s: %w", template, err)
@@ -123,7 +124,7 @@ func (r Reader) ControlPlanesOfTemplate(ctx context.Context, template types.Name
 }
 
 // UsersOf implements validation.Reader.
-func (r Reader) UsersOf(ctx context.Context, template types.NamespacedName) (validation.Users, error) {
+func (r cacheReader) UsersOf(ctx context.Context, template types.NamespacedName) (validation.Users, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := r.List(ctx, &applies, client.MatchingFields{templateIndex: template.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return validation.Users{}, fmt.Errorf("listing the WorkspaceTemplateApplies of WorkspaceTemplate %s: %w", template, err)
@@ -132,7 +133,7 @@ func (r Reader) UsersOf(ctx context.Context, template types.NamespacedName) (val
 }
 
 // HasUnownedLegacy implements validation.Reader.
-func (r Reader) HasUnownedLegacy(ctx context.Context, namespace string) (bool, error) {
+func (r cacheReader) HasUnownedLegacy(ctx context.Context, namespace string) (bool, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := r.List(ctx, &applies, client.InNamespace(namespace), client.MatchingFields{unownedIndex: unownedKey}, client.Limit(1)); err != nil {
 		return false, fmt.Errorf("looking for WorkspaceTemplateApplies of CAPT v0.3 without an owner: %w", err)
@@ -141,7 +142,7 @@ func (r Reader) HasUnownedLegacy(ctx context.Context, namespace string) (bool, e
 }
 
 // HasUnclaimedWorkspace implements validation.Reader.
-func (r Reader) HasUnclaimedWorkspace(ctx context.Context, workspaceName string) (bool, error) {
+func (r cacheReader) HasUnclaimedWorkspace(ctx context.Context, workspaceName string) (bool, error) {
 	workspace := &metav1.PartialObjectMetadata{}
 	workspace.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind())
 	err := r.Get(ctx, types.NamespacedName{Name: workspaceName}, workspace)
@@ -155,7 +156,7 @@ func (r Reader) HasUnclaimedWorkspace(ctx context.Context, workspaceName string)
 }
 
 // ReferrersTo implements validation.Reader.
-func (r Reader) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
+func (r cacheReader) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
 	options := []client.ListOption{client.InNamespace(apply.Namespace), client.MatchingFields{referenceIndex: apply.Name}}
 	var clusters infrav1.CAPTClusterList
 	if err := r.List(ctx, &clusters, options...); err != nil {
@@ -176,41 +177,33 @@ func (r Reader) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]
 }
 
 // ClusterOf implements validation.Reader.
-func (r Reader) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
-	kind := "CAPTCluster"
-	if _, ok := owner.(*controlplanev1.CAPTControlPlane); ok {
-		kind = "CAPTControlPlane"
-	}
+func (r cacheReader) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
+	ref := claim.ReferenceTo(owner)
 	var clusters clusterv1.ClusterList
-	err := r.List(ctx, &clusters, client.InNamespace(owner.GetNamespace()), client.MatchingFields{ownerIndex: ownerKey(kind, owner.GetName())})
+	err := r.List(ctx, &clusters, client.InNamespace(owner.GetNamespace()), client.MatchingFields{ownerIndex: claim.ClusterKey(ref)})
 	if err != nil {
-		return nil, fmt.Errorf("looking for the Cluster of %s %s: %w", kind, owner.GetName(), err)
+		return nil, fmt.Errorf("looking for the Cluster of %s %s: %w", ref.Kind, ref.Name, err)
 	}
 	if len(clusters.Items) > 0 {
 		return &clusters.Items[0], nil
 	}
-	return r.clusterByOwnerReference(ctx, owner, kind)
-}
-
-// clusterByOwnerReference returns the Cluster that an object names although the Cluster does not refer to the object yet: Cluster API
-// creates the objects of a ClusterClass before it refers to them. A Cluster that refers to another object is not returned.
-func (r Reader) clusterByOwnerReference(ctx context.Context, owner validation.Owner, kind string) (*clusterv1.Cluster, error) {
-	cluster, err := r.Cluster(ctx, key(owner.GetNamespace(), claim.ClusterName(owner)))
+	// Cluster API creates the objects of a ClusterClass before the Cluster refers to them. A Cluster that refers to another object does not count.
+	cluster, err := r.Cluster(ctx, types.NamespacedName{Namespace: owner.GetNamespace(), Name: claim.ClusterName(owner)})
 	if err != nil || cluster == nil {
 		return nil, err
 	}
-	ref := cluster.Spec.InfrastructureRef
-	if kind == "CAPTControlPlane" {
-		ref = cluster.Spec.ControlPlaneRef
+	existing := cluster.Spec.InfrastructureRef
+	if ref.Kind == "CAPTControlPlane" {
+		existing = cluster.Spec.ControlPlaneRef
 	}
-	if ref.IsDefined() {
+	if existing.IsDefined() {
 		return nil, nil
 	}
 	return cluster, nil
 }
 
 // NamespaceLabels implements validation.Reader.
-func (r Reader) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
+func (r cacheReader) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	err := r.Get(ctx, types.NamespacedName{Name: name}, namespace)
@@ -230,7 +223,7 @@ func get[T client.Object](ctx context.Context, reader client.Reader, key types.N
 			return found, nil
 		}
 	}
-	object := NewObject(found)
+	object := newObject(found)
 	err = reader.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) {
 		return found, nil
@@ -241,12 +234,12 @@ func get[T client.Object](ctx context.Context, reader client.Reader, key types.N
 	return object, nil
 }
 
-// NewObject returns a new object of a pointer type.
-func NewObject[T client.Object](kind T) T {
+// newObject returns a new object of a pointer type.
+func newObject[T client.Object](kind T) T {
 	return reflect.New(reflect.TypeOf(kind).Elem()).Interface().(T)
 }
 
-// Names of the indexes that Reader uses. They differ from those of the controllers, because an index can be registered only once per cache,
+// Names of the indexes that cacheReader uses. They differ from those of the controllers, because an index can be registered only once per cache,
 // and webhooks must not depend on the indexes of controllers.
 const (
 	claimIndex     = "admission.workspaceName"
@@ -259,78 +252,35 @@ const (
 // unownedKey is the only key of unownedIndex.
 const unownedKey = "true"
 
-// IndexFields adds the indexes that Reader uses.
-func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
-	if err := index(ctx, indexer, claimIndex, func(apply *infrav1.WorkspaceTemplateApply) []string {
-		return nonEmpty(apply.Spec.WorkspaceName)
-	}); err != nil {
-		return err
-	}
-	if err := index(ctx, indexer, unownedIndex, func(apply *infrav1.WorkspaceTemplateApply) []string {
-		if legacy.IsUnownedLegacy(apply) {
-			return []string{unownedKey}
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	if err := index(ctx, indexer, templateIndex, func(apply *infrav1.WorkspaceTemplateApply) []string {
-		return []string{apply.TemplateKey().String()}
-	}); err != nil {
-		return err
-	}
-	if err := index(ctx, indexer, referenceIndex, func(c *infrav1.CAPTCluster) []string {
-		return referenced(c.Spec.WorkspaceTemplateApplyRef)
-	}); err != nil {
-		return err
-	}
-	if err := index(ctx, indexer, referenceIndex, func(c *controlplanev1.CAPTControlPlane) []string {
-		names := referenced(c.Spec.WorkspaceTemplateApplyRef)
-		for i := range c.Spec.FargateProfiles {
-			names = append(names, referenced(c.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef)...)
-		}
-		return names
-	}); err != nil {
-		return err
-	}
-	if err := index(ctx, indexer, templateIndex, func(c *controlplanev1.CAPTControlPlane) []string {
-		return []string{c.Spec.WorkspaceTemplateRef.Key(c.Namespace).String()}
-	}); err != nil {
-		return err
-	}
-	return index(ctx, indexer, ownerIndex, func(cluster *clusterv1.Cluster) []string {
-		var keys []string
-		for _, ref := range []clusterv1.ContractVersionedObjectReference{cluster.Spec.InfrastructureRef, cluster.Spec.ControlPlaneRef} {
-			if ref.IsDefined() {
-				keys = append(keys, ownerKey(ref.Kind, ref.Name))
+// indexFields adds the indexes that cacheReader uses.
+func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
+	return cmp.Or(
+		index(ctx, indexer, claimIndex, func(apply *infrav1.WorkspaceTemplateApply) []string { return []string{apply.Spec.WorkspaceName} }),
+		index(ctx, indexer, unownedIndex, func(apply *infrav1.WorkspaceTemplateApply) []string {
+			if !legacy.IsUnownedLegacy(apply) {
+				return nil
 			}
-		}
-		return keys
-	})
+			return []string{unownedKey}
+		}),
+		index(ctx, indexer, templateIndex, func(apply *infrav1.WorkspaceTemplateApply) []string { return []string{apply.TemplateKey().String()} }),
+		index(ctx, indexer, referenceIndex, func(c *infrav1.CAPTCluster) []string { return []string{c.Spec.WorkspaceTemplateApplyRef.Name} }),
+		index(ctx, indexer, referenceIndex, func(c *controlplanev1.CAPTControlPlane) []string {
+			names := []string{c.Spec.WorkspaceTemplateApplyRef.Name}
+			for i := range c.Spec.FargateProfiles {
+				names = append(names, c.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef.Name)
+			}
+			return names
+		}),
+		index(ctx, indexer, templateIndex, func(c *controlplanev1.CAPTControlPlane) []string {
+			return []string{c.Spec.WorkspaceTemplateRef.Key(c.Namespace).String()}
+		}),
+		index(ctx, indexer, ownerIndex, claim.ClusterKeys))
 }
 
-// index adds an index of the objects of one kind.
+// index adds an index of the objects of one kind. Empty keys are dropped.
 func index[T client.Object](ctx context.Context, indexer client.FieldIndexer, name string, keys func(T) []string) error {
 	var kind T
-	return indexer.IndexField(ctx, NewObject(kind), name, func(object client.Object) []string { return keys(object.(T)) })
-}
-
-// ownerKey is the key of an owner within its namespace.
-func ownerKey(kind, name string) string { return kind + "/" + name }
-
-// referenced returns the name in a reference as the key of an index; nil when there is none.
-func referenced(ref infrav1.WorkspaceTemplateApplyReference) []string {
-	return nonEmpty(ref.Name)
-}
-
-// nonEmpty returns a list with a text; nil when it is empty.
-func nonEmpty(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return []string{text}
-}
-
-func key(namespace, name string) types.NamespacedName {
-	return types.NamespacedName{Namespace: namespace, Name: name}
+	return indexer.IndexField(ctx, newObject(kind), name, func(object client.Object) []string {
+		return slices.DeleteFunc(keys(object.(T)), func(key string) bool { return key == "" })
+	})
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cluster connects captctl to the management cluster: the connection flags of kubectl, a client, and completions from the cluster.
-package cluster
+package cli
 
 import (
 	"cmp"
@@ -11,19 +11,27 @@ import (
 	"fmt"
 	"io"
 	"os"
+	goruntime "runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/discovery"
@@ -36,7 +44,6 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/cmd/captctl/version"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/lock"
 )
@@ -65,8 +72,8 @@ type Access struct {
 	limiter flowcontrol.RateLimiter
 }
 
-// New returns an Access with the connection flags of kubectl. Warnings of the API server are printed to the writer.
-func New(warnings io.Writer) *Access {
+// NewAccess returns an Access with the connection flags of kubectl. Warnings of the API server are printed to the writer.
+func NewAccess(warnings io.Writer) *Access {
 	return &Access{
 		ConfigFlags: genericclioptions.NewConfigFlags(true),
 		QPS:         defaultQPS, Burst: defaultBurst, Warnings: warnings,
@@ -153,7 +160,7 @@ func (a *Access) Config() (*rest.Config, error) {
 		a.limiter = flowcontrol.NewTokenBucketRateLimiter(a.QPS, a.Burst)
 	}
 	config.QPS, config.Burst, config.RateLimiter = a.QPS, a.Burst, a.limiter
-	config.UserAgent = version.Get().UserAgent()
+	config.UserAgent = BuildVersion().UserAgent()
 	config.WarningHandlerWithContext = &warnings{to: a.Warnings, printed: map[string]sets.Set[string]{}}
 	return config, nil
 }
@@ -301,4 +308,198 @@ func (o *Objects) Of(c *clusterv1.Cluster) (captCluster *infrav1.CAPTCluster, co
 		controlPlane = o.ControlPlanes[types.NamespacedName{Namespace: c.Namespace, Name: ref.Name}]
 	}
 	return captCluster, controlPlane
+}
+
+// patience is how long a completion waits for a response of the cluster before it completes nothing.
+const patience = 3 * time.Second
+
+// Patience limits a completion in time.
+func (a *Access) Patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return context.WithTimeout(ctx, patience)
+}
+
+// Complete lists objects and completes with their names. If the cluster does not respond, it completes nothing, because a shell cannot show errors.
+func (a *Access) Complete(list client.ObjectList, names func() []string, options ...client.ListOption) cobra.CompletionFunc {
+	return func(command *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		ctx, cancel := a.Patience(command.Context())
+		defer cancel()
+		connected, err := a.Client()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		if err := connected.List(ctx, list, options...); err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return names(), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// CompleteNamespaces with the namespaces of the cluster.
+func (a *Access) CompleteNamespaces() cobra.CompletionFunc {
+	list := &corev1.NamespaceList{}
+	return a.Complete(list, func() (names []string) {
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return names
+	})
+}
+
+// CompleteClusters with NAMESPACE/NAME of the Clusters.
+func (a *Access) CompleteClusters() cobra.CompletionFunc {
+	return a.completeObjects(&clusterv1.ClusterList{})
+}
+
+// CompleteTemplates with NAMESPACE/NAME of the WorkspaceTemplates.
+func (a *Access) CompleteTemplates() cobra.CompletionFunc {
+	return a.completeObjects(&infrav1.WorkspaceTemplateList{})
+}
+
+// CompleteApplies with NAMESPACE/NAME of the WorkspaceTemplateApplies.
+func (a *Access) CompleteApplies() cobra.CompletionFunc {
+	return a.completeObjects(&infrav1.WorkspaceTemplateApplyList{})
+}
+
+// CompleteFailing with NAMESPACE/NAME of the Clusters, and with KIND/NAMESPACE/NAME of the WorkspaceTemplateApplies.
+func (a *Access) CompleteFailing() cobra.CompletionFunc {
+	return func(command *cobra.Command, args []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		found, directive := a.CompleteClusters()(command, args, text)
+		applies, _ := a.CompleteApplies()(command, args, text)
+		for _, name := range applies {
+			found = append(found, "workspacetemplateapply/"+name)
+		}
+		return found, directive
+	}
+}
+
+// CompleteImpact with KIND/NAMESPACE/NAME of the objects of CAPT.
+func (a *Access) CompleteImpact() cobra.CompletionFunc {
+	return func(command *cobra.Command, args []string, text string) (found []cobra.Completion, directive cobra.ShellCompDirective) {
+		for _, kind := range []struct {
+			name     string
+			complete cobra.CompletionFunc
+		}{
+			{"WorkspaceTemplate", a.CompleteTemplates()}, {"WorkspaceTemplateApply", a.CompleteApplies()}, {"Cluster", a.CompleteClusters()},
+		} {
+			names, _ := kind.complete(command, args, text)
+			for _, name := range names {
+				found = append(found, kind.name+"/"+name)
+			}
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeObjects completes with NAMESPACE/NAME.
+func (a *Access) completeObjects(list client.ObjectList) cobra.CompletionFunc {
+	return a.Complete(list, func() (names []string) {
+		_ = meta.EachListItem(list, func(object runtime.Object) error { // The function returns no error.
+			names = append(names, client.ObjectKeyFromObject(object.(client.Object)).String())
+			return nil
+		})
+		return names
+	})
+}
+
+// CompleteContexts with those of the kubeconfig.
+func (a *Access) CompleteContexts(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	config, err := a.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names := make([]cobra.Completion, 0, len(config.Contexts))
+	for name := range config.Contexts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// Watched are kinds of objects, in a namespace or in all if it is empty.
+type Watched struct {
+	Namespace string
+	Kinds     []schema.GroupVersionKind
+}
+
+// Changes signals that a watched object may have changed. Where the user may not watch, it signals at the interval refresh.
+func Changes(ctx context.Context, c client.WithWatch, refresh time.Duration, watched Watched) <-chan struct{} {
+	changed := make(chan struct{}, 1)
+	signal := func() {
+		select {
+		case changed <- struct{}{}:
+		default: // It is signaled already.
+		}
+	}
+	for _, kind := range watched.Kinds {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		go wait.UntilWithContext(ctx, func(ctx context.Context) {
+			events, err := c.Watch(ctx, list, client.InNamespace(watched.Namespace))
+			if meta.IsNoMatchError(err) { // It may be served in the older version only.
+				list.SetGroupVersionKind(list.GroupVersionKind().GroupKind().WithVersion(migrate.LegacyVersion))
+				return
+			}
+			signal() // For what changed while it was not watched.
+			if err != nil {
+				return
+			}
+			defer context.AfterFunc(ctx, events.Stop)()
+			for range events.ResultChan() {
+				signal()
+			}
+		}, refresh)
+	}
+	return changed
+}
+
+// release is set by the linker for releases; otherwise Go knows which commit was built.
+var release string
+
+// Version of captctl.
+type Version struct {
+	metav1.TypeMeta `json:",inline"`
+	Version         string `json:"version"`
+	// Commit and CommitTime are those of the source; empty if it was not built from a repository.
+	Commit     string `json:"commit,omitempty"`
+	CommitTime string `json:"commitTime,omitempty"`
+	// Modified reports whether the source was changed after the commit.
+	Modified bool `json:"modified,omitempty"`
+	// PlanVersion is the apiVersion of the plans that it makes and reads.
+	PlanVersion string `json:"planVersion"`
+	GoVersion   string `json:"goVersion"`
+	Platform    string `json:"platform"`
+}
+
+// BuildVersion returns the version of this program.
+func BuildVersion() Version {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	return versionFrom(info)
+}
+
+func versionFrom(info *debug.BuildInfo) Version {
+	settings := map[string]string{}
+	for _, setting := range info.Settings {
+		settings[setting.Key] = setting.Value
+	}
+	return Version{
+		TypeMeta:    metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Version"},
+		Version:     cmp.Or(release, info.Main.Version, "(devel)"),
+		Commit:      settings["vcs.revision"],
+		CommitTime:  settings["vcs.time"],
+		Modified:    settings["vcs.modified"] == "true",
+		PlanVersion: migrate.APIVersion,
+		GoVersion:   goruntime.Version(),
+		Platform:    goruntime.GOOS + "/" + goruntime.GOARCH,
+	}
+}
+
+// UserAgent identifies captctl in the audit log of the API server.
+func (v Version) UserAgent() string {
+	return fmt.Sprintf("captctl/%s (%s)", v.Version, v.Platform)
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package cli
 
 import (
 	"bytes"
@@ -28,7 +28,7 @@ import (
 // TestAllClientsKeepTheLimitTogether, those of each kind of object and those of preflight.
 func TestAllClientsKeepTheLimitTogether(t *testing.T) {
 	server := "https://127.0.0.1:1"
-	access := New(io.Discard)
+	access := NewAccess(io.Discard)
 	access.APIServer, access.QPS, access.Burst = &server, 0.001, 2
 	first, err := access.Config()
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestAllClientsKeepTheLimitTogether(t *testing.T) {
 
 func TestARefusedConnectionIsNotRetried(t *testing.T) {
 	server := "http://127.0.0.1:1"
-	access := New(io.Discard)
+	access := NewAccess(io.Discard)
 	access.APIServer = &server
 	_, err := access.Client()
 	require.ErrorContains(t, err, "connection refused; check --kubeconfig, --context and --server")
@@ -83,7 +83,7 @@ func TestAWarningNamesTheObjectThatIsWritten(t *testing.T) {
 	}))
 	defer server.Close()
 	var printed bytes.Buffer
-	access := New(&printed)
+	access := NewAccess(&printed)
 	access.APIServer = &server.URL
 	config, err := access.Config()
 	require.NoError(t, err)
