@@ -28,7 +28,7 @@ func (w *Workspace) ClaimOf(others []infrav1.WorkspaceTemplateApply) string {
 		if other.Spec.WorkspaceName != w.Name || other.Namespace != w.Apply.Namespace && !w.ClusterWide() {
 			continue
 		}
-		if other.UID == w.Apply.UID || !Older(other, w.Apply) || w.recordOutweighs(other) {
+		if !w.isOutrankedBy(other) {
 			continue
 		}
 		if other.Namespace == w.Apply.Namespace {
@@ -41,9 +41,10 @@ func (w *Workspace) ClaimOf(others []infrav1.WorkspaceTemplateApply) string {
 	return ""
 }
 
-// recordOutweighs reports whether status of the object records the Workspace, and that of another one does not.
-func (w *Workspace) recordOutweighs(other *infrav1.WorkspaceTemplateApply) bool {
-	return w.Live != nil && render.IsRecorded(w.Live, w.Apply) && !render.IsRecorded(w.Live, other)
+// isOutrankedBy reports whether another object is older, unless only status of this one records the Workspace.
+func (w *Workspace) isOutrankedBy(other *infrav1.WorkspaceTemplateApply) bool {
+	recorded := w.Live != nil && render.IsRecorded(w.Live, w.Apply) && !render.IsRecorded(w.Live, other)
+	return other.UID != w.Apply.UID && Older(other, w.Apply) && !recorded
 }
 
 // claimsClusterWide reports whether a WorkspaceTemplateApply of another namespace has, or may create, a cluster-wide Workspace. Its user can write any
