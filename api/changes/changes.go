@@ -116,12 +116,7 @@ func (f *Fleet) compareContent(u *Unit, w *Workspace) error {
 	}
 	w.Template = subject.Apply.TemplateKey().String()
 	if blocked := notWritten(subject); blocked != nil {
-		if w.because(blocked); len(subject.RenderErrors) > 0 && (blocked.Reason == infrav1.TemplateInvalidReason || blocked.Reason == infrav1.VariableMissingReason) {
-			w.Action = ActionInvalid
-		}
-		if u.Queued { // The WorkspaceTemplateApply does not exist before, and reports nothing.
-			w.Reason, w.Message = queued().Reason, queued().Message+", and when this is corrected: "+w.Message
-		}
+		w.neverWritten(u, subject, blocked)
 		return nil
 	}
 	w.Action, w.Changes = ActionCreate, subject.Rendered.Content()
@@ -138,6 +133,16 @@ func (f *Fleet) compareContent(u *Unit, w *Workspace) error {
 		w.Message = unreadSecrets(u, subject.Apply)
 	}
 	return nil
+}
+
+// neverWritten reports why the Workspace is not written.
+func (w *Workspace) neverWritten(u *Unit, subject *desired.Workspace, blocked *desired.Blocked) {
+	if w.because(blocked); len(subject.RenderErrors) > 0 && (blocked.Reason == infrav1.TemplateInvalidReason || blocked.Reason == infrav1.VariableMissingReason) {
+		w.Action = ActionInvalid
+	}
+	if u.Queued { // The WorkspaceTemplateApply does not exist before, and reports nothing.
+		w.Reason, w.Message = queued().Reason, queued().Message+", and when this is corrected: "+w.Message
+	}
 }
 
 // notWritten returns why the manager does not write a Workspace, whatever its content is; nil if it may.

@@ -300,8 +300,8 @@ func (f *Fleet) profiles(d *desired.ControlPlane, controlPlane *Unit) (found []U
 		names[ref.Name] = true
 		found = append(found, u)
 	}
-	for name, apply := range owned {
-		if !names[apply.Name] && isObsolete(c, name) {
+	for _, apply := range owned {
+		if !names[apply.Name] && (!c.DeletionTimestamp.IsZero() || !desired.HasProfile(c, apply)) {
 			found = append(found, Unit{Cluster: controlPlane.Cluster, Owner: c, Others: controlPlane.Others, Live: apply, Obsolete: true})
 		}
 	}
@@ -317,19 +317,13 @@ func wantedProfiles(d *desired.ControlPlane) []controlplanev1.FargateProfile {
 	return d.ControlPlane.Spec.FargateProfiles
 }
 
-// isObsolete reports whether a control plane deletes a Fargate profile: spec no longer has it, or the control plane is being deleted.
-func isObsolete(c *controlplanev1.CAPTControlPlane, name string) bool {
-	inSpec := slices.ContainsFunc(c.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool { return p.Name == name })
-	return !inSpec || !c.DeletionTimestamp.IsZero()
-}
-
 // profilesOf returns the WorkspaceTemplateApplies of the Fargate profiles of a control plane, by the name of the profile, and whether Terraform
 // changes one of them.
 func profilesOf(c *controlplanev1.CAPTControlPlane, all []infrav1.WorkspaceTemplateApply) (owned map[string]*infrav1.WorkspaceTemplateApply, busy bool) {
 	owned = map[string]*infrav1.WorkspaceTemplateApply{}
 	for i := range all {
 		if apply := &all[i]; apply.Labels[naming.SerializeLabel] == naming.FargateProfilesGroup && metav1.IsControlledBy(apply, c) {
-			owned[cmp.Or(apply.Spec.Variables[naming.ProfileVariable], apply.Name)] = apply
+			owned[desired.ProfileName(apply)] = apply
 			busy = busy || !desired.IsUpToDate(apply)
 		}
 	}

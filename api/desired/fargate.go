@@ -6,6 +6,7 @@ package desired
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -92,6 +93,19 @@ func ExpectationOfFargateProfile(clusterName, eksName string, spec *controlplane
 		ref = infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}
 	}
 	return want, ref
+}
+
+// ProfileName returns the name of the Fargate profile that a WorkspaceTemplateApply is for.
+func ProfileName(apply *infrav1.WorkspaceTemplateApply) string {
+	return cmp.Or(apply.Spec.Variables[naming.ProfileVariable], apply.Name)
+}
+
+// HasProfile reports whether spec has the profile of a WorkspaceTemplateApply. One without a profile name is kept.
+func HasProfile(controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) bool {
+	name := apply.Spec.Variables[naming.ProfileVariable]
+	return name == "" || slices.ContainsFunc(controlPlane.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool {
+		return p.Name == name || p.WorkspaceTemplateApplyRef.Name == apply.Name
+	})
 }
 
 // ConnectionKeys returns the keys of the connection Secret that must have a value before a profile is created.

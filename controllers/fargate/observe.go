@@ -141,10 +141,10 @@ func (r Reader) ObserveExisting(ctx context.Context, controlPlane *controlplanev
 		apply := &applies[i]
 		switch {
 		case !metav1.IsControlledBy(apply, controlPlane):
-		case deleted || !specHasProfileOf(controlPlane, apply):
-			f.Obsolete = append(f.Obsolete, Profile{Name: profileName(apply), Apply: owner.Facts{Live: apply}})
+		case deleted || !desired.HasProfile(controlPlane, apply):
+			f.Obsolete = append(f.Obsolete, Profile{Name: desired.ProfileName(apply), Apply: owner.Facts{Live: apply}})
 		default:
-			existing[profileName(apply)] = apply
+			existing[desired.ProfileName(apply)] = apply
 		}
 	}
 	slices.SortFunc(f.Obsolete, byName)
@@ -238,19 +238,4 @@ func (r Reader) confirmObsolete(ctx context.Context, controlPlane *controlplanev
 			errors.New("spec changed after the cache was read")) // The event of the change causes the next reconcile.
 	}
 	return nil
-}
-
-// specHasProfileOf reports whether spec has the profile of a WorkspaceTemplateApply. One without a profile name is kept.
-func specHasProfileOf(controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) bool {
-	name := apply.Spec.Variables[naming.ProfileVariable]
-	return name == "" || slices.ContainsFunc(controlPlane.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool {
-		return p.Name == name || p.WorkspaceTemplateApplyRef.Name == apply.Name
-	})
-}
-
-func profileName(apply *infrav1.WorkspaceTemplateApply) string {
-	if name := apply.Spec.Variables[naming.ProfileVariable]; name != "" {
-		return name
-	}
-	return apply.Name
 }

@@ -321,23 +321,19 @@ func newEvent(eventType, reason, format string, args ...any) engine.Event {
 func profileEvent(controlPlane *controlplanev1.CAPTControlPlane, was, is controlplanev1.FargateProfileStatus) engine.Event {
 	wasReady, isReady := was.Ready == metav1.ConditionTrue, is.Ready == metav1.ConditionTrue
 	started := was.WorkspaceTemplateApplyName == "" && is.WorkspaceTemplateApplyName != ""
-	recovered := was.FailureReason != "" && is.FailureReason == ""
 	obsolete := !controlPlane.DeletionTimestamp.IsZero() || !slices.ContainsFunc(controlPlane.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool { return p.Name == is.Name })
 	switch {
 	case is.FailureReason != "" && is.FailureReason != was.FailureReason:
 		return newEvent(corev1.EventTypeWarning, is.FailureReason, "Fargate profile %s: %s", is.Name, is.FailureMessage)
 	case isReady && !wasReady:
 		return newEvent(corev1.EventTypeNormal, controlplanev1.FargateProfileReadyReason, "Fargate profile %s is ready", is.Name)
-	case isReady == wasReady && !started && (!obsolete || !recovered):
+	case isReady == wasReady && !started && (!obsolete || is.FailureReason == was.FailureReason):
 		return engine.Event{}
 	case obsolete:
 		return newEvent(corev1.EventTypeNormal, controlplanev1.FargateProfileDeletingReason, "deleting Fargate profile %s", is.Name)
-	case wasReady:
-		return newEvent(corev1.EventTypeNormal, controlplanev1.FargateProfileCreatingReason, "updating Fargate profile %s; see WorkspaceTemplateApply %s",
-			is.Name, is.WorkspaceTemplateApplyName)
 	}
-	return newEvent(corev1.EventTypeNormal, controlplanev1.FargateProfileCreatingReason, "creating Fargate profile %s; see WorkspaceTemplateApply %s",
-		is.Name, is.WorkspaceTemplateApplyName)
+	return newEvent(corev1.EventTypeNormal, controlplanev1.FargateProfileCreatingReason, "%s Fargate profile %s; see WorkspaceTemplateApply %s",
+		map[bool]string{true: "updating", false: "creating"}[wasReady], is.Name, is.WorkspaceTemplateApplyName)
 }
 
 func statusOf(statuses []controlplanev1.FargateProfileStatus, name string) controlplanev1.FargateProfileStatus {

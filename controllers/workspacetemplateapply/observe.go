@@ -451,6 +451,9 @@ func controllerName(object metav1.Object) string {
 
 // missingOwner describes an owner of an object, or of its owners, that does not exist; empty when there is none. With mustRead, an owner that
 // the manager may not read counts as missing.
+//
+// A backup restores owner references with UIDs of owners that no longer exist. The garbage collector then deletes the object, and that must
+// not destroy the resources of its Workspace. So nothing is recorded or created for an object before its owners, and their owners, exist.
 func (r *Reconciler) missingOwner(ctx context.Context, object metav1.Object, mustRead bool) (string, error) {
 	missing, err := desired.MissingOwner(object, func(namespace string, ref metav1.OwnerReference) (metav1.Object, bool, error) {
 		owner, err := r.readOwner(ctx, namespace, ref)

@@ -104,8 +104,7 @@ func Decide(f *Facts) Decision {
 		f.decide(&d)
 		return d
 	}
-	// One that is not wanted is deleted, or reverted while it is being deleted.
-	if f.Live != nil && f.isOurs() && (!f.Live.Deleting() || !f.Live.OnlyObserves()) {
+	if f.mustDelete() {
 		d.Step = Delete
 	}
 	return d
@@ -157,6 +156,11 @@ func (f *Facts) limit(d *Decision, since time.Time, why string) {
 	if d.After == 0 || left < d.After {
 		d.After = left
 	}
+}
+
+// mustDelete reports whether a preview that is not wanted is still to be deleted, or to be reverted while it is being deleted.
+func (f *Facts) mustDelete() bool {
+	return f.Live != nil && f.isOurs() && (!f.Live.Deleting() || !f.Live.OnlyObserves())
 }
 
 // isOurs reports whether the live Workspace is a preview. Another one must not be deleted.
