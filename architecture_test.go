@@ -73,8 +73,8 @@ var (
 )
 
 const (
-	maxProductLines = 58_900
-	maxSupportLines = 12_700
+	maxProductLines = 55_100
+	maxSupportLines = 12_000
 )
 
 // pkg is what go list prints about a package.
