@@ -254,7 +254,7 @@ func failureState(apply *owner.Plan) state {
 	condition := apply.Condition("", "")
 	switch condition.Reason {
 	case infrav1.WaitingForDependenciesReason, infrav1.TemplateNotFoundReason, infrav1.WorkspaceKindMissingReason,
-		infrav1.ProviderConfigFailedReason, infrav1.WorkspaceNotReconciledReason, infrav1.WorkspacePausedReason, infrav1.LookupFailedReason:
+		infrav1.ProviderConfigFailedReason, infrav1.WorkspaceNotReconciledReason, infrav1.WorkspacePausedReason, infrav1.StateNotSavedReason, infrav1.LookupFailedReason:
 		return state{dependencyMissing, condition.Message}
 	}
 	if dependency, ok := failedDependency(condition.Message); ok {

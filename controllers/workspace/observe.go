@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 )
@@ -78,12 +79,14 @@ func Observe(live *Live, in ObserveInput) Observation {
 	o.Applied = live.applied()
 
 	switch {
+	case synced != nil && synced.Reason == reasonPaused && live.isPaused() && live.GetAnnotations()[naming.StateNotSavedAnnotation] == "true":
+		o.Reason, o.Message = infrav1.StateNotSavedReason, stateNotSaved(live)
 	case synced != nil && synced.Reason == reasonPaused: // Deletion is paused, too.
 		o.Reason = infrav1.WorkspacePausedReason
 		o.Message = "Workspace " + name + " is paused, so Terraform does not run. Remove its annotation crossplane.io/paused, or its empty spec.managementPolicies"
 	case live.Deleting():
 		o.Reason, o.Message = infrav1.WorkspaceDeletingReason, "Workspace "+name+" is being deleted: Terraform destroys its resources"
-		if live.failed() && !isApplyError(synced) { // Until destroy returns, the error of the last apply stays.
+		if live.DestroyFailed() {
 			o.setFailure(in.Failure)
 		}
 	case live.failed() && isCurrent(live, synced):
@@ -95,6 +98,31 @@ func Observe(live *Live, in ObserveInput) Observation {
 		o.setProgress(live, in, ready, synced)
 	}
 	return o
+}
+
+// pausedAnnotation stops the provider, see https://docs.crossplane.io/latest/managed-resources/managed-resources/#paused.
+const pausedAnnotation = "crossplane.io/paused"
+
+func (l *Live) isPaused() bool { return l.GetAnnotations()[pausedAnnotation] == "true" }
+
+// RunsWithoutState reports whether the next run of the provider would create again what the last one has created, and could not save.
+func (l *Live) RunsWithoutState(report failure.Report) bool {
+	return report.Unsaved && !l.Deleting() && !l.isPaused()
+}
+
+// DestroyFailed reports whether the last attempt to destroy the resources failed. Until it returns, the error of the last apply stays.
+func (l *Live) DestroyFailed() bool {
+	return l.Deleting() && l.failed() && !isApplyError(l.condition(conditionSynced))
+}
+
+func stateNotSaved(live *Live) string {
+	resource := "workspaces." + live.GroupVersionKind().Group
+	if live.GetNamespace() != "" {
+		resource = "-n " + live.GetNamespace() + " " + resource
+	}
+	return fmt.Sprintf("Terraform has created resources and could not save its state, so each further run would create them again: CAPT has paused Workspace %[1]s. "+
+		"Import or delete these resources, and correct the backend (docs/recovery.md, A state that cannot be saved). Then: kubectl annotate %[2]s %[1]s %[3]s- %[4]s-",
+		live.GetName(), resource, pausedAnnotation, naming.StateNotSavedAnnotation)
 }
 
 func (l *Live) condition(conditionType string) *metav1.Condition {

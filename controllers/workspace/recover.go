@@ -60,13 +60,27 @@ func (c *Client) Recover(ctx context.Context, live *Live, request string) (*Live
 		annotations[createPending] = nil
 		metadata["resourceVersion"] = live.GetResourceVersion()
 	}
+	return c.annotate(ctx, live, metadata)
+}
+
+// Pause stops the provider, because Terraform could not save its state: each further run would create again what the last one has created. The Workspace
+// must not have changed since: a user may have resumed it a moment ago.
+func (c *Client) Pause(ctx context.Context, live *Live) (*Live, error) {
+	return c.annotate(ctx, live, map[string]any{
+		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(),
+		"annotations": map[string]any{pausedAnnotation: "true", naming.StateNotSavedAnnotation: "true"},
+	})
+}
+
+// annotate patches the metadata of a Workspace.
+func (c *Client) annotate(ctx context.Context, live *Live, metadata map[string]any) (*Live, error) {
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return nil, err
 	}
 	object := live.Unstructured.DeepCopy()
 	if err := c.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(naming.RecoveryFieldManager)); err != nil {
-		return nil, fmt.Errorf("requesting a recovery of Workspace %s: %w", object.GetName(), err)
+		return nil, fmt.Errorf("annotating Workspace %s: %w", object.GetName(), err)
 	}
 	c.written.Record(object)
 	return newLive(object)

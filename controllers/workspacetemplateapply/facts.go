@@ -193,7 +193,7 @@ func (f *Facts) unprovable(o workspace.Observation) (infrav1.PreviewResult, stri
 		return infrav1.PreviewUnavailable, rendered(f).Message
 	case o.Failed && !o.Class.IsTransient():
 		return infrav1.PreviewFailed, o.Message
-	case o.Reason == infrav1.WorkspacePausedReason:
+	case o.Reason == infrav1.WorkspacePausedReason, o.Reason == infrav1.StateNotSavedReason:
 		return infrav1.PreviewUnavailable, o.Message
 	case o.UpToDate && !f.Live.SupportsPreviews():
 		return infrav1.PreviewUnavailable, "previews require provider-terraform v1 or later"

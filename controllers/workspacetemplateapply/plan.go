@@ -50,6 +50,8 @@ const (
 	Restore Action = "Restore"
 	// Recover: carry out a recovery action that the owner requested.
 	Recover Action = "Recover"
+	// Pause the Workspace: another run of Terraform would create again what the last one has created.
+	Pause Action = "Pause"
 	// WaitForKind: the CRD of the Workspace is not installed, or not served.
 	WaitForKind Action = "WaitForKind"
 	// Destroy: delete the Workspace, so that Terraform destroys its resources.
@@ -79,7 +81,7 @@ func plan(apply *infrav1.WorkspaceTemplateApply, f *Facts) (Plan, error) {
 	case f.Paused != "":
 		p.Action, p.Paused = planPaused(apply, f)
 	case !apply.DeletionTimestamp.IsZero():
-		p.Action = deletionAction(apply, f)
+		p.Action = deletionAction(apply, f, p.HeldBy != "")
 	default:
 		p.Action = normalAction(apply, f, p.HeldBy != "")
 	}
@@ -108,6 +110,8 @@ func normalAction(apply *infrav1.WorkspaceTemplateApply, f *Facts, held bool) Ac
 		return Protect
 	case firstConflict(f) != nil:
 		return Observe
+	case f.owned() && f.Live.RunsWithoutState(f.Failure):
+		return Pause
 	case f.Rendered == nil, len(f.Missing) > 0, f.LookupError != nil, f.NotRecreated, f.Rejected != "", f.desired().NotRendered() != nil:
 		return Observe
 	case f.Live == nil && !held:
@@ -133,8 +137,8 @@ func (f *Facts) updateAction(apply *infrav1.WorkspaceTemplateApply, held bool) A
 	return Observe
 }
 
-// deletionAction is the action for an object that is being deleted.
-func deletionAction(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
+// deletionAction is the action for an object that is being deleted. While Terraform fails to destroy the resources, corrections reach the Workspace.
+func deletionAction(apply *infrav1.WorkspaceTemplateApply, f *Facts, held bool) Action {
 	switch {
 	case f.DeletionHeld != nil, f.RetainConflict != "":
 		return Observe
@@ -148,6 +152,8 @@ func deletionAction(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 		return Release
 	case f.Dependents != nil && !f.Live.Deleting():
 		return Observe
+	case f.Live.DestroyFailed() && f.Rendered != nil && f.Differs() && firstConflict(f) == nil && f.LookupError == nil && f.Rejected == "" && !held:
+		return Update
 	case f.Live.Deleting():
 		return WaitForDestroy
 	}
@@ -212,6 +218,10 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 		request := apply.Annotations[naming.RecoveryAnnotation]
 		ctrl.LoggerFrom(ctx).Info("Recovering Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "request", request)
 		live, err := r.Workspaces.Recover(ctx, f.Live, request)
+		return r.recordWrite(ctx, apply, f, live, err)
+	case Pause:
+		ctrl.LoggerFrom(ctx).Info("Pausing Workspace: Terraform could not save its state", "Workspace", klog.KRef(apply.Namespace, f.Name))
+		live, err := r.Workspaces.Pause(ctx, f.Live)
 		return r.recordWrite(ctx, apply, f, live, err)
 	case Protect:
 		return r.protect(ctx, apply, f)
@@ -329,8 +339,10 @@ func (r *Reconciler) update(ctx context.Context, apply *infrav1.WorkspaceTemplat
 	if wait := r.RateLimiter.Reserve(client.ObjectKeyFromObject(apply), f.Now); wait > 0 {
 		return engine.Wait("the rate limit of updates", wait)
 	}
-	if err := r.protect(ctx, apply, f); err != nil {
-		return err
+	if apply.DeletionTimestamp.IsZero() {
+		if err := r.protect(ctx, apply, f); err != nil {
+			return err
+		}
 	}
 	ctrl.LoggerFrom(ctx).Info("Updating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "revision", f.Rendered.Revision)
 	live, err := r.Workspaces.Update(ctx, f.Live, f.Rendered)

@@ -326,7 +326,7 @@ func destroying(f *Facts, o workspace.Observation) engine.Condition {
 		return engine.True(infrav1.DeletingCondition, f.Dependents.Reason, f.Dependents.Message)
 	case f.Queued != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.QueuedReason, f.Queued)
-	case o.Failed, o.Reason == infrav1.WorkspacePausedReason:
+	case o.Failed, o.Reason == infrav1.WorkspacePausedReason, o.Reason == infrav1.StateNotSavedReason:
 		return engine.True(infrav1.DeletingCondition, o.Reason, o.Message)
 	case f.Live != nil:
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForWorkspaceDeletionReason,

@@ -61,6 +61,28 @@ func TestADestroyIsWaitedForUntilItSucceeds(t *testing.T) {
 	})
 }
 
+// The user corrects what prevents the destruction, for example prevent_destroy in the module.
+func TestACorrectionReachesAWorkspaceWhoseDestructionFails(t *testing.T) {
+	withAnyProvider(t, func(env *environment) {
+		env.user(env.template(), workspaceTemplateApply("demo", before))
+		env.awaitReady("demo", before)
+		env.setScript("demo", scripted.Script{Destroy: scripted.Step{Hang: true}})
+		env.removeApply("demo")
+		env.awaitOperation("demo", scripted.Destroy, 1)
+		env.editApply("demo", `{"spec":{"variables":{"cidr":"`+after+`"}}}`)
+		env.awaitDeleting("demo", infrav1.WaitingForWorkspaceDeletionReason)
+		env.setScript("demo", scripted.Script{Destroy: scripted.Step{Stderr: dependencyViolation}})
+		env.awaitDeleting("demo", infrav1.DestroyFailedReason)
+		env.awaitWorkspace("demo", varIs(after))
+		runs := env.count("demo", scripted.Destroy)
+		env.awaitOperation("demo", scripted.Destroy, runs+1)
+		require.Len(env, env.writes("demo"), 3, "one to make it, one to delete it, and one to correct it")
+		env.clearScript("demo")
+		env.awaitGone("demo")
+		env.end("demo")
+	})
+}
+
 // The error of an apply stays on the Workspace until destroy returns. It says nothing about the deletion.
 func TestAFailedApplyIsNotReportedDuringADeletion(t *testing.T) {
 	withAnyProvider(t, func(env *environment) {

@@ -29,7 +29,7 @@ const (
 func (env *environment) samples() map[string]failures.Sample {
 	byClass := map[string][]failures.Sample{}
 	for _, sample := range failures.Samples() {
-		if sample.Stderr != "" {
+		if sample.Stderr != "" && sample.Name != stateNotSaved {
 			byClass[sample.Class] = append(byClass[sample.Class], sample)
 		}
 	}
@@ -74,6 +74,37 @@ func TestAFailedApplyIsReportedByItsClassAndRetried(t *testing.T) {
 			require.Len(env, env.writes(name), 1, "the provider tries again, not CAPT")
 		}
 		env.end(slices.Collect(maps.Keys(samples))...)
+	})
+}
+
+const stateNotSaved = "state-not-saved"
+
+// Each run of the provider would create all resources again.
+func TestAWorkspaceWhoseStateCannotBeSavedIsPaused(t *testing.T) {
+	withAnyProvider(t, func(env *environment) {
+		samples := failures.Samples()
+		i := slices.IndexFunc(samples, func(sample failures.Sample) bool { return sample.Name == stateNotSaved })
+		require.GreaterOrEqual(env, i, 0)
+		env.user(env.template())
+		env.setScript("demo", scripted.Script{Apply: scripted.Step{Stderr: samples[i].Stderr}})
+		env.user(workspaceTemplateApply("demo", before))
+		paused := env.awaitNotReady("demo", infrav1.StateNotSavedReason, "could not save its state", "CAPT has paused Workspace", "crossplane.io/paused-")
+		require.Equal(env, samples[i].Class, paused.Status.LastFailureClass)
+		runs := env.count("demo", scripted.Apply)
+		require.LessOrEqual(env, runs, 2, "one that had begun by then")
+
+		// A change is written, and runs when the user has corrected the state. It is paused again if that did not help.
+		env.user(workspaceTemplateApply("demo", after))
+		env.awaitWorkspace("demo", varIs(after))
+		require.Equal(env, runs, env.count("demo", scripted.Apply))
+		const resume = `{"metadata":{"annotations":{"crossplane.io/paused":null,"capt.cluster.x-k8s.io/state-not-saved":null}}}`
+		env.edit("demo", resume)
+		env.awaitOperation("demo", scripted.Apply, runs+1)
+		env.awaitNotReady("demo", infrav1.StateNotSavedReason)
+		env.clearScript("demo")
+		env.edit("demo", resume)
+		env.awaitReady("demo", after)
+		env.end("demo")
 	})
 }
 

@@ -95,6 +95,8 @@ const (
 	WorkspaceKindMissingReason = "WorkspaceKindMissing"
 	// WorkspacePausedReason: the Workspace is paused, so Terraform does not run.
 	WorkspacePausedReason = "WorkspacePaused"
+	// StateNotSavedReason: Terraform has created resources and could not save its state, so CAPT has paused the Workspace.
+	StateNotSavedReason = "StateNotSaved"
 	// WorkspaceConflictReason: the Workspace belongs to another object.
 	WorkspaceConflictReason = "WorkspaceConflict"
 	// WorkspaceReplacedReason: the Workspace was recreated by another client.
@@ -219,7 +221,7 @@ const (
 // RequiresUserAction reports whether a reason means that the user must act, or at least check. Owners report such reasons as their own.
 func RequiresUserAction(reason string) bool {
 	switch reason {
-	case LookupFailedReason, WorkspaceNotReconciledReason, WorkspacePausedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, VariableMissingReason, TemplateDeletingReason, WaitingForRolloutReason, RevisionMissingReason,
+	case LookupFailedReason, WorkspaceNotReconciledReason, WorkspacePausedReason, StateNotSavedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, VariableMissingReason, TemplateDeletingReason, WaitingForRolloutReason, RevisionMissingReason,
 		FieldNotConsumedReason,
 		WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
 		WorkspaceScopeConflictReason, ProviderConfigConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,

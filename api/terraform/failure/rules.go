@@ -59,7 +59,7 @@ var killed = &rule{class: ClassInterrupted, object: ObjectState}
 // creates again what this one has created.
 var unsaved = &rule{
 	class: ClassConfig, object: ObjectState,
-	advice: "Resources that this run created exist outside of the Terraform state. provider-terraform retries, and each run creates them again: pause the Workspace (annotation crossplane.io/paused), " +
+	advice: "Resources that this run created exist outside of the Terraform state, and each run creates them again. CAPT pauses the Workspace: " +
 		"import or delete these resources, and correct the backend (docs/recovery.md, A state that cannot be saved). The kubernetes backend stores at most 1 MiB: use the s3 backend.",
 	phrases: []string{"failed to save state", "failed to persist state to backend", "errored.tfstate", "catastrophic error has prevented"},
 }
