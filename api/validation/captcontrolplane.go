@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -75,11 +76,39 @@ func validateControlPlaneSpec(ctx context.Context, of templates, spec *controlpl
 	variables := variablesOf{spec.Variables, path.Child("variables"), ControlPlaneVariables(spec.AdditionalTags), derivedFrom(spec, path)}
 	findings.Refuse(validateAddons(spec.Addons, path.Child("addons"))...)
 	findings.Refuse(validateTags(spec.AdditionalTags, path.Child("additionalTags"))...)
+	findings.Add(validateEndpointAccess(spec.EndpointAccess, path.Child("endpointAccess")))
 	findings.Add(validateRecovery(spec.Recovery, path.Child("recovery", "actions")))
 	err = cmp.Or(
 		findings.include(of.validateUse(ctx, spec.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"), variables)),
 		findings.include(validateFargateProfiles(ctx, of, spec.FargateProfiles, path.Child("fargateProfiles"))))
 	return findings, err
+}
+
+// validateEndpointAccess checks what EKS rejects only when the VPC exists, and what its nodes run into:
+// https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html.
+func validateEndpointAccess(access *controlplanev1.EndpointAccess, path *field.Path) (findings Findings) {
+	if access == nil {
+		return findings
+	}
+	everywhere := len(access.PublicCIDRs) == 0
+	for i, cidr := range access.PublicCIDRs {
+		network, err := netip.ParsePrefix(string(cidr))
+		if err != nil {
+			continue // The schema rejects it.
+		}
+		everywhere = everywhere || network.Bits() == 0
+		at, address := path.Child("publicCIDRs").Index(i), network.Addr()
+		switch {
+		case network.Masked() != network:
+			findings.Refuse(Invalid(at, "is an address in a network. Write the network %s", network.Masked()))
+		case network.Bits() > 0 && (address.IsPrivate() || address.IsLoopback() || address.IsLinkLocalUnicast() || address.IsMulticast()):
+			findings.Refuse(Invalid(at, "is not a network of public addresses, and EKS rejects it. Write the public addresses from which the API server is used, for example those of a NAT gateway"))
+		}
+	}
+	if access.HasPublic() && !access.HasPrivate() && !everywhere {
+		findings.Warn(path.Child("private"), "is Disabled, so nodes and pods on Fargate reach the API server only from publicCIDRs. Set it to Enabled, or add the addresses of the NAT gateway to publicCIDRs")
+	}
+	return findings
 }
 
 // derivedFrom returns the variables that CAPT sets from fields that are set.

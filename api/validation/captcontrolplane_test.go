@@ -283,3 +283,27 @@ func TestRemediesOfRegionConflicts(t *testing.T) {
 		require.ErrorContains(t, validation.RegionConflict(controlPlane, network, apply), "is in region ap-northeast-1"+text)
 	}
 }
+
+// EKS rejects them when the VPC exists. Nodes outside of the networks cannot join.
+func TestNetworksOfThePublicEndpoint(t *testing.T) {
+	const path = "spec.endpointAccess.publicCIDRs[0]"
+	for cidr, want := range map[controlplanev1.CIDR]string{
+		"203.0.113.0/24": "", "0.0.0.0/0": "", "2001:db8::/32": "",
+		"203.0.113.7/24": "is an address in a network. Write the network 203.0.113.0/24",
+		"10.0.0.0/16":    "is not a network of public addresses", "127.0.0.0/8": "is not a network of public addresses", "169.254.0.0/16": "is not a network of public addresses",
+	} {
+		for private, warned := range map[controlplanev1.EndpointState]bool{controlplanev1.EndpointEnabled: false, controlplanev1.EndpointDisabled: cidr != "0.0.0.0/0"} {
+			controlPlane := builder.CAPTControlPlane("demo", builder.With(func(c *controlplanev1.CAPTControlPlane) {
+				c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{Private: private, PublicCIDRs: []controlplanev1.CIDR{cidr}}
+			}))
+			findings, err := validation.ValidateCAPTControlPlane(t.Context(), newFakeReader(), controlPlane)
+			require.NoError(t, err)
+			if want == "" {
+				assert.Empty(t, findings.Errors, cidr)
+			} else {
+				assertRefused(t, findings.Errors, finding{path, field.ErrorTypeInvalid, want})
+			}
+			assert.Equal(t, warned, strings.Contains(strings.Join(findings.Warnings, "\n"), "reach the API server only from publicCIDRs"), "%s, private %s", cidr, private)
+		}
+	}
+}

@@ -30,13 +30,13 @@ const (
 // restricted is a control plane that restricts access to its API server.
 func restricted(networks ...controlplanev1.CIDR) builder.Option {
 	return plane(func(c *controlplanev1.CAPTControlPlane) {
-		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{Public: controlplanev1.EndpointEnabled, Private: controlplanev1.EndpointDisabled, PublicCIDRs: networks}
+		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{Public: controlplanev1.EndpointEnabled, Private: controlplanev1.EndpointEnabled, PublicCIDRs: networks}
 	})
 }
 
-// passing returns a template that passes placeholders to its module, in addition to kubernetes_version.
+// passing returns a template that passes placeholders to its module, in addition to those of version and private endpoint.
 func passing(options ...builder.Option) *infrav1.WorkspaceTemplate {
-	return builder.WorkspaceTemplate("eks", append([]builder.Option{builder.Consuming("kubernetes_version")}, options...)...)
+	return builder.WorkspaceTemplate("eks", append([]builder.Option{builder.Consuming("kubernetes_version", "endpoint_private_access")}, options...)...)
 }
 
 func TestFieldsThatHaveNoEffect(t *testing.T) {
@@ -84,7 +84,11 @@ func TestFieldsThatHaveNoEffect(t *testing.T) {
 			p.Source, p.Module = terraform.SourceRemote, "git::https://example.com/eks"
 		})}, office, opens, nil},
 		"no public endpoint": {nil, access(controlplanev1.EndpointAccess{Public: controlplanev1.EndpointDisabled, Private: controlplanev1.EndpointEnabled}),
-			[]finding{{"spec.endpointAccess.public", field.ErrorTypeInvalid, "${endpoint_public_access}"}}, []string{"spec.endpointAccess.private: has no effect"}},
+			[]finding{{"spec.endpointAccess.public", field.ErrorTypeInvalid, "${endpoint_public_access}"}}, nil},
+		"a private endpoint": {[]builder.Option{params(func(p *terraform.WorkspaceParameters) {
+			p.Vars = slices.DeleteFunc(p.Vars, func(v terraform.Var) bool { return v.Value == "${endpoint_private_access}" })
+		})}, access(controlplanev1.EndpointAccess{Private: controlplanev1.EndpointEnabled}),
+			nil, []string{"spec.endpointAccess.private: has no effect"}},
 		"default values":   {nil, access(controlplanev1.EndpointAccess{Public: controlplanev1.EndpointEnabled, Private: controlplanev1.EndpointDisabled}), nil, nil},
 		"nothing":          {nil, access(controlplanev1.EndpointAccess{}), nil, nil},
 		"tags":             {nil, tagged, nil, []string{"spec.additionalTags: has no effect: WorkspaceTemplate default/eks does not pass ${tags}"}},
@@ -96,7 +100,7 @@ func TestFieldsThatHaveNoEffect(t *testing.T) {
 			p.Vars = append(p.Vars, terraform.Var{Key: "x", Value: "${tags}"})
 		})}, tagged, nil, nil},
 		"a region": {nil, builder.WithRegion("eu-central-1"), nil, []string{"spec.region: has no effect"}},
-		"a version": {[]builder.Option{params(func(p *terraform.WorkspaceParameters) { p.Vars = p.Vars[:1] })}, builder.WithRegion(""),
+		"a version": {[]builder.Option{params(func(p *terraform.WorkspaceParameters) { p.Vars = p.Vars[:0] })}, builder.WithRegion(""),
 			nil, []string{"spec.version: has no effect"}},
 	} {
 		t.Run(title, func(t *testing.T) {

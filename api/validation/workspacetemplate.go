@@ -95,6 +95,9 @@ func validateSource(params terraform.WorkspaceParameters, path *field.Path) fiel
 			return field.ErrorList{field.Invalid(module, params.Module,
 				"a Flux source has the form Kind::namespace/name, for example GitRepository::team/modules")}
 		}
+		if kind, _, _ := strings.Cut(params.Module, "::"); strings.EqualFold(kind, "Bucket") {
+			return field.ErrorList{Invalid(module, "provider-terraform reads no Bucket. Use a GitRepository or an OCIRepository")}
+		}
 	case terraform.SourceInline:
 	}
 	return nil

@@ -60,6 +60,7 @@ func TestSourcesOfAModule(t *testing.T) {
 		"one from Flux by variable":           {option: from("Flux", "${source}")},
 		"Flux without a kind":                 {option: from("Flux", "shared/modules"), errors: flux},
 		"Flux without a namespace":            {option: from("Flux", "GitRepository::modules"), errors: flux},
+		"a bucket of Flux":                    {option: from("Flux", "Bucket::shared/modules"), errors: []finding{{templateSpec + "forProvider.module", field.ErrorTypeInvalid, "provider-terraform reads no Bucket"}}},
 		"Flux with a path":                    {option: from("Flux", "GitRepository::shared/modules/vpc"), errors: flux},
 		"Flux with one colon":                 {option: from("Flux", "GitRepository:shared/modules"), errors: flux},
 	})
@@ -174,7 +175,8 @@ func TestVariablesThatAModuleDeclares(t *testing.T) {
 			p.PlanArgs, p.ApplyArgs = []string{"-var=a=1"}, []string{"-var-file", "x"}
 		})},
 		"another argument does not": {option: given(module, func(p *terraform.WorkspaceParameters) { p.PlanArgs = []string{"-parallelism=1"} }), warnings: []string{noValue}},
-		"the environment gives it, which is refused": {option: given(module, func(p *terraform.WorkspaceParameters) { p.Env = []terraform.EnvVar{{Name: "TF_VAR_a"}} }),
+		"the environment gives it":  {option: given(module, func(p *terraform.WorkspaceParameters) { p.Env = []terraform.EnvVar{{Name: "TF_VAR_a"}} })},
+		"the environment gives another": {option: given(module, func(p *terraform.WorkspaceParameters) { p.Env = []terraform.EnvVar{{Name: "TF_CLI_ARGS"}} }), warnings: []string{noValue},
 			errors: []finding{{templateSpec + "forProvider.env[0].name", field.ErrorTypeForbidden, "TF_*, LD_* and PATH are reserved for provider-terraform"}}},
 		"a name that a variable is part of":      {option: given("variable \"${prefix}_a\" {}\n", vars("x_a"))},
 		"a default that a variable gives":        {option: given("variable \"a\" {\n  default = ${a}\n}\n", nil)},

@@ -74,7 +74,7 @@ const vpcRef = `vpc: {template: {ref: {name: vpc}}}`
 func TestObjectsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	waits := func(name, workspace, other string) string {
-		return applied(name, `workspaceName: `+workspace+`, waitForWorkspaces: [{name: `+other+`}]`)
+		return applied(name, `variables: {vpc_name: a}, workspaceName: `+workspace+`, waitForWorkspaces: [{name: `+other+`}]`)
 	}
 	inline := func(module string) string {
 		return `{template: {spec: {forProvider: {source: Inline, module: ` + module + `}}}}`
@@ -140,7 +140,7 @@ func TestObjectsThatAreRefused(t *testing.T) {
 		{name: "WorkspaceTemplateApply: a cycle", given: []string{waits("a", "wa", "wb"), waits("b", "wb", "wc")}, document: waits("c", "wc", "wa"),
 			field: "spec.waitForWorkspaces[0]", text: "c → a → b → c"},
 		{name: "WorkspaceTemplateApply in v1beta1: a cycle", given: []string{waits("a", "a", "b")},
-			document: legacyDocument("WorkspaceTemplateApply", "b", `{templateRef: {name: vpc}, waitForWorkspaces: [{name: a}]}`),
+			document: legacyDocument("WorkspaceTemplateApply", "b", `{templateRef: {name: vpc}, variables: {vpc_name: b}, waitForWorkspaces: [{name: a}]}`),
 			field:    "spec.waitForWorkspaces[0]", text: "b → a → b"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestATemplateOfAnotherNamespaceLooksLikeAMissingOne(t *testing.T) {
 	platform.User(platform.VPCTemplate(fixture.VPCModule))
 	api, heard := env.listening()
 	env.Eventually(func() string { // The webhooks see the template.
-		require.NoError(t, platform.dryRun(api, document("WorkspaceTemplateApply", "a", `{templateRef: {name: vpc}}`)))
+		require.NoError(t, platform.dryRun(api, document("WorkspaceTemplateApply", "a", `{templateRef: {name: vpc}, variables: {vpc_name: a}}`)))
 		said := heard.take()
 		return fixture.Unless(!strings.Contains(said, "does not exist"), "%s", said)
 	})

@@ -49,8 +49,8 @@ type WorkspaceTemplateSpec struct {
 	// +required
 	Template WorkspaceTemplateResource `json:"template,omitempty,omitzero"`
 
-	// substitution is where ${name} is replaced by the value of a variable: Fields, the default of new templates, leaves an inline module as it
-	// is and requires a value for each ${name}; All also replaces it in an inline module, and leaves it without a value.
+	// substitution is where the values of variables replace placeholders (docs/templates.md): Fields, the default of new templates, leaves an inline
+	// module as it is, and requires a value for each placeholder; All also replaces those of an inline module, and leaves one without a value.
 	// +optional
 	Substitution Substitution `json:"substitution,omitempty"`
 
