@@ -94,7 +94,7 @@ var excluded = []string{
 // samples are valid values of fields whose schema restricts them, by the last part of the path.
 var samples = map[string]any{
 	"region": "eu-central-1", "version": "v1.35.0", "id": "vpc-1", "vpcId": "vpc-1", "existingID": "vpc-1",
-	"publicCIDRs[]":     "10.0.0.0/16",
+	"publicCIDRs[]":     "203.0.113.0/24",
 	"conditions[].type": "Ready", "conditions[].reason": "Ready",
 	"fargateProfiles[].name": "profile", "additionalFargateProfiles[].name": "profile",
 	"actions[].parameters": map[string]any{"allowDestroy": "true"},

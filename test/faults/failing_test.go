@@ -91,7 +91,7 @@ func TestAWorkspaceWhoseStateCannotBeSavedIsPaused(t *testing.T) {
 		paused := env.awaitNotReady("demo", infrav1.StateNotSavedReason, "could not save its state", "CAPT has paused Workspace", "crossplane.io/paused-")
 		require.Equal(env, samples[i].Class, paused.Status.LastFailureClass)
 		runs := env.count("demo", scripted.Apply)
-		require.LessOrEqual(env, runs, 2, "one that had begun by then")
+		require.LessOrEqual(env, runs, 5, "those that began before CAPT noticed")
 
 		// A change is written, and runs when the user has corrected the state. It is paused again if that did not help.
 		env.user(workspaceTemplateApply("demo", after))

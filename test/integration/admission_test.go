@@ -131,7 +131,7 @@ func TestObjectsThatAreRefused(t *testing.T) {
 			field: "spec.template.spec.forProvider.module", text: "line 1, column 8"},
 		{name: "WorkspaceTemplate in v1beta1: webhook", document: legacyDocument("WorkspaceTemplate", "vpc", inline(`"locals {\n"`)),
 			field: "spec.template.spec.forProvider.module", text: "line 1, column 8"},
-		{name: "WorkspaceTemplateApply: a Workspace of another", given: []string{applied("b", `workspaceName: one`)}, document: applied("a", `workspaceName: one`),
+		{name: "WorkspaceTemplateApply: a Workspace of another", given: []string{applied("b", `variables: {vpc_name: b}, workspaceName: one`)}, document: applied("a", `variables: {vpc_name: a}, workspaceName: one`),
 			field: "spec.workspaceName", text: "WorkspaceTemplateApply b"},
 		{name: "WorkspaceTemplateApply: a name kept for a VPC", given: []string{network(`{region: eu-central-1, ` + vpcRef + `}`)},
 			document: document("WorkspaceTemplateApply", fixture.VPC, `{templateRef: {name: other}}`), field: "metadata.name", text: "CAPTCluster demo"},
@@ -253,7 +253,7 @@ func TestProblemsThatALaterObjectCanResolveAreWarnings(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t)
 	api, heard := env.listening()
-	env.User(closed(env), plane(`endpointAccess: {publicCIDRs: [10.0.0.0/8]}`))
+	env.User(closed(env), plane(`endpointAccess: {publicCIDRs: [203.0.113.0/24]}`))
 	for warning, document := range map[string]string{
 		"spec.vpc.template.ref: WorkspaceTemplate vpc does not exist yet. Nothing is created until it exists": network(`{region: eu-central-1, ` + vpcRef + `}`),
 		"spec.recovery.actions[0].parameters[profile]: has no effect":                                         plane(`recovery: {actions: [{type: Reapply, parameters: {profile: a}}]}`),
