@@ -4,6 +4,7 @@
 package validation_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -194,6 +195,23 @@ func TestTemplatesOfCAPTControlPlanes(t *testing.T) {
 			expect(t, row.refused, row.warnings...)(validation.ValidateCAPTControlPlaneTemplate(t.Context(), existing, controlPlaneTemplate(row.object...)))
 		})
 	}
+}
+
+// A patch of the ClusterClass can set variables, and other WorkspaceTemplates.
+func TestMissingVariablesOfTemplatesOfAClusterClassAreWarnings(t *testing.T) {
+	incomplete := []builder.Option{builder.WithParameters(func(params *terraform.WorkspaceParameters) {
+		params.Vars = append(params.Vars, terraform.Var{Key: "owner", Value: "${owner}"})
+	}), builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec.Substitution = infrav1.SubstitutionFields })}
+	existing := newFakeReader(complete("vpc", incomplete...), complete("eks", incomplete...), complete("fargate", incomplete...))
+	const missing = "WorkspaceTemplate default/%s has the placeholder ${owner}. Set the variable"
+
+	expect(t, nil, "spec.template.spec.vpc.template.variables[owner]: "+fmt.Sprintf(missing, "vpc"))(
+		validation.ValidateCAPTClusterTemplate(t.Context(), existing, captClusterTemplate()))
+	expect(t, nil, "spec.template.spec.variables[owner]: "+fmt.Sprintf(missing, "eks"),
+		"spec.template.spec.fargateProfiles[0].workspaceTemplateRef: placeholder ${owner} of WorkspaceTemplate default/fargate has no value")(
+		validation.ValidateCAPTControlPlaneTemplate(t.Context(), existing, controlPlaneTemplate(fargate(selecting("a")))))
+	expect(t, []finding{{"spec.vpc.template.variables[owner]", field.ErrorTypeRequired, fmt.Sprintf(missing, "vpc")}})(
+		validation.ValidateCAPTCluster(t.Context(), existing, builder.CAPTCluster("demo")))
 }
 
 func TestInvalidMetadataOfTemplates(t *testing.T) {

@@ -49,7 +49,11 @@ func validateFargateProfiles(ctx context.Context, of templates, profiles []contr
 		}
 		findings.Add(found)
 		if template != nil {
-			findings.Add(warnOfProfileTemplate(template, profile.Name, path.Child("workspaceTemplateRef")))
+			found := checkProfileTemplate(template, profile.Name, path.Child("workspaceTemplateRef"))
+			if of.ofClass { // A patch of the ClusterClass may set another template.
+				found.DowngradeToWarnings()
+			}
+			findings.Add(found)
 			_, others := FieldsWithoutEffect(template, FargateFields(path))
 			findings.AddWarnings(others)
 		}
@@ -65,9 +69,9 @@ func validateFargateProfiles(ctx context.Context, of templates, profiles []contr
 	return findings, nil
 }
 
-// warnOfProfileTemplate warns of placeholders in the template of a Fargate profile that have no value, or whose value is not allowed at
-// their position. These are not errors, because the template can be corrected later.
-func warnOfProfileTemplate(template *infrav1.WorkspaceTemplate, profile string, path *field.Path) Findings {
+// checkProfileTemplate checks that the placeholders in the template of a Fargate profile have a value: without one, the Workspace cannot be rendered with
+// substitution Fields. Values that are not allowed at their position are warnings, because the template can be corrected later.
+func checkProfileTemplate(template *infrav1.WorkspaceTemplate, profile string, path *field.Path) Findings {
 	var findings Findings
 	given := FargateVariables()
 	_, needed := modules.Placeholders(&template.Spec)

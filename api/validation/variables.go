@@ -84,7 +84,11 @@ func (t templates) validateUse(ctx context.Context, ref infrav1.WorkspaceTemplat
 		}
 	}
 	if template != nil {
-		findings.Add(checkPlaceholders(template, effective, variables.path, variables.setByCAPT...))
+		found := checkPlaceholders(template, effective, variables.path, variables.setByCAPT...)
+		if t.ofClass { // A patch of the ClusterClass may set the variable.
+			found.DowngradeToWarnings()
+		}
+		findings.Add(found)
 		documents := map[string]string{}
 		for name, d := range variables.derived {
 			if d.document {
