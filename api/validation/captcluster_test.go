@@ -214,6 +214,33 @@ func TestMissingVariablesOfTemplatesOfAClusterClassAreWarnings(t *testing.T) {
 		validation.ValidateCAPTCluster(t.Context(), existing, builder.CAPTCluster("demo")))
 }
 
+// Their templates may have got a placeholder that a rollout holds back.
+func TestMissingVariablesOfMovedObjectsAreWarnings(t *testing.T) {
+	incomplete := []builder.Option{builder.WithParameters(func(params *terraform.WorkspaceParameters) {
+		params.Vars = append(params.Vars, terraform.Var{Key: "owner", Value: "${owner}"})
+	}), builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec.Substitution = infrav1.SubstitutionFields })}
+	existing := newFakeReader(complete("vpc", incomplete...), complete("eks", incomplete...), complete("fargate", incomplete...))
+	for name, object := range map[string]validation.Owner{
+		"CAPTCluster":            builder.CAPTCluster("demo"),
+		"CAPTControlPlane":       builder.CAPTControlPlane("demo", fargate(selecting("a"))),
+		"WorkspaceTemplateApply": builder.WorkspaceTemplateApply("helper"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			object.SetFinalizers(nil)
+			fresh, err := validation.ValidateNew(t.Context(), existing, object)
+			require.NoError(t, err)
+			require.NotEmpty(t, fresh.Errors)
+
+			object.SetFinalizers([]string{"example.com/finalizer"})
+			moved, err := validation.ValidateNew(t.Context(), existing, object)
+			require.NoError(t, err)
+			assert.Empty(t, moved.Errors)
+			assert.Len(t, moved.Warnings, len(fresh.Warnings)+len(fresh.Errors))
+			assert.Contains(t, strings.Join(moved.Warnings, "\n"), "${owner}")
+		})
+	}
+}
+
 func TestInvalidMetadataOfTemplates(t *testing.T) {
 	metadata := clusterv1.ObjectMeta{Labels: map[string]string{"a b": "c"}, Annotations: map[string]string{"x/y/z": ""}}
 	networks, planes := captClusterTemplate(builder.WithExistingVPC("vpc-1")), controlPlaneTemplate()

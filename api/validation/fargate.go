@@ -79,7 +79,7 @@ func checkProfileTemplate(template *infrav1.WorkspaceTemplate, profile string, p
 		message := fmt.Sprintf("placeholder ${%[3]s} of WorkspaceTemplate %[1]s/%[2]s has no value and is not replaced: templates of Fargate profiles only get %[4]s. Write the value into the template",
 			template.Namespace, template.Name, name, strings.Join(given, ", "))
 		if template.Spec.Substitution == infrav1.SubstitutionFields {
-			findings.Refuse(Invalid(path, "%s", message))
+			findings.Refuse(field.Required(path, message))
 		} else {
 			findings.Warn(path, "%s", message)
 		}

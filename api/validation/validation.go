@@ -119,9 +119,30 @@ func (f *Findings) DowngradeToWarnings() {
 	f.Errors = nil
 }
 
-// ValidateNew checks a new object of one of CAPT's kinds, as Validate and for its names.
+// downgradeMissingVariables turns the errors about placeholders without a value into warnings. No other error about an object with variables is of type
+// Required.
+func (f *Findings) downgradeMissingVariables() {
+	var missing field.ErrorList
+	f.Errors = slices.DeleteFunc(f.Errors, func(e *field.Error) bool {
+		if e.Type != field.ErrorTypeRequired {
+			return false
+		}
+		missing = append(missing, e)
+		return true
+	})
+	f.AddWarnings(missing)
+}
+
+// ValidateNew checks a new object of one of CAPT's kinds, as Validate and for its names. An object with a finalizer is not new: clusterctl move or a backup
+// creates it again. A placeholder that its template got meanwhile must not end the move halfway; the controller reports it.
 func ValidateNew(ctx context.Context, reader Reader, object any) (findings Findings, err error) {
 	err = findings.include(Validate(ctx, reader, object))
+	switch object.(type) {
+	case *infrav1.CAPTCluster, *controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply:
+		if len(object.(Owner).GetFinalizers()) > 0 {
+			findings.downgradeMissingVariables()
+		}
+	}
 	if apply, ok := object.(*infrav1.WorkspaceTemplateApply); ok && err == nil {
 		err = cmp.Or(findings.include(ValidateNewWorkspaceTemplateApply(ctx, reader, apply)), findings.include(ValidateNewWorkspaceName(ctx, reader, apply)))
 	}
