@@ -447,20 +447,16 @@ func (s *substitution) replaceInModule(text string, path *field.Path) string {
 
 // checkAddress refuses values that could change the address of a module to that of another one, or that could add parameters to it.
 func (s *substitution) checkAddress(params terraform.WorkspaceParameters, path *field.Path) {
-	safe := map[string]string{}
 	for _, name := range sets.List(sets.New(terraform.Placeholders(params.Module, s.mode.Escaping())...)) {
-		switch value, ok := s.variables[name]; {
-		case !ok:
-		case modules.SafeInModule(value):
-			safe[name] = value
-		default:
+		if value, ok := s.variables[name]; ok && !modules.SafeInModule(value) {
 			s.errs = append(s.errs, modules.UnsafeInModuleError(path, name))
 		}
 	}
-	if params.Source == terraform.SourceRemote {
-		for _, name := range modules.UnsafeInSource(params.Module, s.mode.Escaping(), safe) {
-			s.errs = append(s.errs, modules.UnsafeSourceError(path, name))
-		}
+	if len(s.errs) > 0 || params.Source != terraform.SourceRemote {
+		return
+	}
+	for _, name := range modules.UnsafeInSource(params.Module, s.mode.Escaping(), s.variables) {
+		s.errs = append(s.errs, modules.UnsafeSourceError(path, name))
 	}
 }
 

@@ -49,11 +49,7 @@ func validateFargateProfiles(ctx context.Context, of templates, profiles []contr
 		}
 		findings.Add(found)
 		if template != nil {
-			found := checkProfileTemplate(template, profile.Name, path.Child("workspaceTemplateRef"))
-			if of.ofClass { // A patch of the ClusterClass may set another template.
-				found.DowngradeToWarnings()
-			}
-			findings.Add(found)
+			findings.Add(of.relaxed(checkProfileTemplate(template, profile.Name, path.Child("workspaceTemplateRef"))))
 			_, others := FieldsWithoutEffect(template, FargateFields(path))
 			findings.AddWarnings(others)
 		}
@@ -76,13 +72,11 @@ func checkProfileTemplate(template *infrav1.WorkspaceTemplate, profile string, p
 	given := FargateVariables()
 	_, needed := modules.Placeholders(&template.Spec)
 	for _, name := range sets.List(needed.Delete(append(given, modules.WorkspaceNameVariable)...)) {
-		message := fmt.Sprintf("placeholder ${%[3]s} of WorkspaceTemplate %[1]s/%[2]s has no value and is not replaced: templates of Fargate profiles only get %[4]s. Write the value into the template",
-			template.Namespace, template.Name, name, strings.Join(given, ", "))
-		if template.Spec.Substitution == infrav1.SubstitutionFields {
-			findings.Refuse(field.Required(path, message))
-		} else {
-			findings.Warn(path, "%s", message)
-		}
+		findings.Refuse(field.Required(path, fmt.Sprintf("placeholder ${%[3]s} of WorkspaceTemplate %[1]s/%[2]s has no value and is not replaced: templates of Fargate profiles only get %[4]s. Write the value into the template",
+			template.Namespace, template.Name, name, strings.Join(given, ", "))))
+	}
+	if template.Spec.Substitution != infrav1.SubstitutionFields {
+		findings.DowngradeToWarnings()
 	}
 	values := map[string]string{naming.ProfileVariable: profile, naming.SelectorsVariable: "[{}]", naming.TagsVariable: "{}"}
 	for _, e := range validateVariableValues(template, values, path.Key).Errors {

@@ -113,24 +113,17 @@ func (f *Findings) AddWarnings(errs field.ErrorList) {
 	}
 }
 
-// DowngradeToWarnings turns all errors into warnings.
-func (f *Findings) DowngradeToWarnings() {
-	f.AddWarnings(f.Errors)
+// DowngradeToWarnings makes errors of these types warnings; without types all errors.
+func (f *Findings) DowngradeToWarnings(types ...field.ErrorType) {
+	errs := f.Errors
 	f.Errors = nil
-}
-
-// downgradeMissingVariables turns the errors about placeholders without a value into warnings. No other error about an object with variables is of type
-// Required.
-func (f *Findings) downgradeMissingVariables() {
-	var missing field.ErrorList
-	f.Errors = slices.DeleteFunc(f.Errors, func(e *field.Error) bool {
-		if e.Type != field.ErrorTypeRequired {
-			return false
+	for _, e := range errs {
+		if len(types) == 0 || slices.Contains(types, e.Type) {
+			f.AddWarnings(field.ErrorList{e})
+		} else {
+			f.Refuse(e)
 		}
-		missing = append(missing, e)
-		return true
-	})
-	f.AddWarnings(missing)
+	}
 }
 
 // ValidateNew checks a new object of one of CAPT's kinds, as Validate and for its names. An object with a finalizer is not new: clusterctl move or a backup
@@ -140,7 +133,7 @@ func ValidateNew(ctx context.Context, reader Reader, object any) (findings Findi
 	switch object.(type) {
 	case *infrav1.CAPTCluster, *controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply:
 		if len(object.(Owner).GetFinalizers()) > 0 {
-			findings.downgradeMissingVariables()
+			findings.DowngradeToWarnings(field.ErrorTypeRequired) // No other error about an object with variables is of this type.
 		}
 	}
 	if apply, ok := object.(*infrav1.WorkspaceTemplateApply); ok && err == nil {

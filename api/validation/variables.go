@@ -32,10 +32,15 @@ type templates struct {
 // lookUp looks up and checks the WorkspaceTemplate that a field refers to. The template is nil if it cannot be used.
 func (t templates) lookUp(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
 	template, findings, err := TemplateReference(ctx, t.Reader, ref, t.namespace, path)
+	return template, t.relaxed(findings), err
+}
+
+// relaxed returns findings about what a ClusterClass, or the namespace of a Cluster, can still change.
+func (t templates) relaxed(findings Findings) Findings {
 	if t.ofClass {
 		findings.DowngradeToWarnings()
 	}
-	return template, findings, err
+	return findings
 }
 
 // derived is the value of a variable that CAPT sets from a field.
@@ -84,11 +89,7 @@ func (t templates) validateUse(ctx context.Context, ref infrav1.WorkspaceTemplat
 		}
 	}
 	if template != nil {
-		found := checkPlaceholders(template, effective, variables.path, variables.setByCAPT...)
-		if t.ofClass { // A patch of the ClusterClass may set the variable.
-			found.DowngradeToWarnings()
-		}
-		findings.Add(found)
+		findings.Add(t.relaxed(checkPlaceholders(template, effective, variables.path, variables.setByCAPT...)))
 		documents := map[string]string{}
 		for name, d := range variables.derived {
 			if d.document {
