@@ -360,10 +360,8 @@ func substitute(template *infrav1.WorkspaceTemplateSpec, variables map[string]st
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
 	params := template.Template.Spec.ForProvider
-	if params.Source == terraform.SourceRemote {
-		for _, name := range modules.UnsafeInSource(params.Module, variables) {
-			s.errs = append(s.errs, modules.UnsafeSourceError(module, name))
-		}
+	if params.Source != terraform.SourceInline {
+		s.checkAddress(params, module)
 	}
 	if len(s.errs) > 0 || template.HasLiteralModule() {
 		return spec, s.errs
@@ -445,6 +443,21 @@ func (s *substitution) replaceInModule(text string, path *field.Path) string {
 		}
 		return "${" + name + "}"
 	})
+}
+
+// checkAddress refuses values that could change the address of a module to that of another one, or that could add parameters to it.
+func (s *substitution) checkAddress(params terraform.WorkspaceParameters, path *field.Path) {
+	for _, name := range sets.List(sets.New(terraform.Placeholders(params.Module, s.mode.Escaping())...)) {
+		if value, ok := s.variables[name]; ok && !modules.SafeInModule(value) {
+			s.errs = append(s.errs, modules.UnsafeInModuleError(path, name))
+		}
+	}
+	if len(s.errs) > 0 || params.Source != terraform.SourceRemote {
+		return
+	}
+	for _, name := range modules.UnsafeInSource(params.Module, s.mode.Escaping(), s.variables) {
+		s.errs = append(s.errs, modules.UnsafeSourceError(path, name))
+	}
 }
 
 // replaceInField also returns the names of the variables without a value, whose placeholders stay.

@@ -138,12 +138,15 @@ func TestValuesCannotSelectAnotherModule(t *testing.T) {
 		module, value string
 		want          string // Empty when it is rejected.
 	}{
-		"a name":                      {"git::https://example.com/acme/${value}.git", "vpc", "git::https://example.com/acme/vpc.git"},
-		"a version":                   {"git::https://example.com/acme/vpc.git?ref=${value}", "release/1.2", "git::https://example.com/acme/vpc.git?ref=release/1.2"},
-		"out of the folder":           {"git::https://example.com/acme/${value}/vpc.git", "..", ""},
-		"another folder":              {"git::https://example.com/${value}/vpc.git", "evil/x", ""},
-		"another host, behind a user": {"git::https://${value}example.com/vpc.git", "evil.com@", ""},
-		"another scheme":              {"${value}//example.com/vpc", "git::ssh:", ""},
+		"a name":                            {"git::https://example.com/acme/${value}.git", "vpc", "git::https://example.com/acme/vpc.git"},
+		"a version":                         {"git::https://example.com/acme/vpc.git?ref=${value}", "release/1.2", "git::https://example.com/acme/vpc.git?ref=release/1.2"},
+		"out of the folder":                 {"git::https://example.com/acme/${value}/vpc.git", "..", ""},
+		"another folder":                    {"git::https://example.com/${value}/vpc.git", "evil/x", ""},
+		"another host, behind a user":       {"git::https://${value}example.com/vpc.git", "evil.com@", ""},
+		"another scheme":                    {"${value}//example.com/vpc", "git::ssh:", ""},
+		"another parameter":                 {"git::https://example.com/acme/vpc.git?ref=${value}", "main&sshkey=x", ""},
+		"another host, after a dollar sign": {"git::https://$${value}example.com/vpc.git", "evil.com@", ""},
+		"an end of the address":             {"git::https://example.com/acme/vpc.git?ref=${value}", "main\nx", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rendered, errs := Workspace(rendering{apply: variables("value", row.value), template: params(func(p *terraform.WorkspaceParameters) {

@@ -4,6 +4,7 @@
 package validation_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -192,6 +193,50 @@ func TestTemplatesOfCAPTControlPlanes(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			expect(t, row.refused, row.warnings...)(validation.ValidateCAPTControlPlaneTemplate(t.Context(), existing, controlPlaneTemplate(row.object...)))
+		})
+	}
+}
+
+// A patch of the ClusterClass can set variables, and other WorkspaceTemplates.
+func TestMissingVariablesOfTemplatesOfAClusterClassAreWarnings(t *testing.T) {
+	incomplete := []builder.Option{builder.WithParameters(func(params *terraform.WorkspaceParameters) {
+		params.Vars = append(params.Vars, terraform.Var{Key: "owner", Value: "${owner}"})
+	}), builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec.Substitution = infrav1.SubstitutionFields })}
+	existing := newFakeReader(complete("vpc", incomplete...), complete("eks", incomplete...), complete("fargate", incomplete...))
+	const missing = "WorkspaceTemplate default/%s has the placeholder ${owner}. Set the variable"
+
+	expect(t, nil, "spec.template.spec.vpc.template.variables[owner]: "+fmt.Sprintf(missing, "vpc"))(
+		validation.ValidateCAPTClusterTemplate(t.Context(), existing, captClusterTemplate()))
+	expect(t, nil, "spec.template.spec.variables[owner]: "+fmt.Sprintf(missing, "eks"),
+		"spec.template.spec.fargateProfiles[0].workspaceTemplateRef: placeholder ${owner} of WorkspaceTemplate default/fargate has no value")(
+		validation.ValidateCAPTControlPlaneTemplate(t.Context(), existing, controlPlaneTemplate(fargate(selecting("a")))))
+	expect(t, []finding{{"spec.vpc.template.variables[owner]", field.ErrorTypeRequired, fmt.Sprintf(missing, "vpc")}})(
+		validation.ValidateCAPTCluster(t.Context(), existing, builder.CAPTCluster("demo")))
+}
+
+// Their templates may have got a placeholder that a rollout holds back.
+func TestMissingVariablesOfMovedObjectsAreWarnings(t *testing.T) {
+	incomplete := []builder.Option{builder.WithParameters(func(params *terraform.WorkspaceParameters) {
+		params.Vars = append(params.Vars, terraform.Var{Key: "owner", Value: "${owner}"})
+	}), builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec.Substitution = infrav1.SubstitutionFields })}
+	existing := newFakeReader(complete("vpc", incomplete...), complete("eks", incomplete...), complete("fargate", incomplete...))
+	for name, object := range map[string]validation.Owner{
+		"CAPTCluster":            builder.CAPTCluster("demo"),
+		"CAPTControlPlane":       builder.CAPTControlPlane("demo", fargate(selecting("a"))),
+		"WorkspaceTemplateApply": builder.WorkspaceTemplateApply("helper"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			object.SetFinalizers(nil)
+			fresh, err := validation.ValidateNew(t.Context(), existing, object)
+			require.NoError(t, err)
+			require.NotEmpty(t, fresh.Errors)
+
+			object.SetFinalizers([]string{"example.com/finalizer"})
+			moved, err := validation.ValidateNew(t.Context(), existing, object)
+			require.NoError(t, err)
+			assert.Empty(t, moved.Errors)
+			assert.Len(t, moved.Warnings, len(fresh.Warnings)+len(fresh.Errors))
+			assert.Contains(t, strings.Join(moved.Warnings, "\n"), "${owner}")
 		})
 	}
 }

@@ -49,7 +49,7 @@ func validateFargateProfiles(ctx context.Context, of templates, profiles []contr
 		}
 		findings.Add(found)
 		if template != nil {
-			findings.Add(warnOfProfileTemplate(template, profile.Name, path.Child("workspaceTemplateRef")))
+			findings.Add(of.relaxed(checkProfileTemplate(template, profile.Name, path.Child("workspaceTemplateRef"))))
 			_, others := FieldsWithoutEffect(template, FargateFields(path))
 			findings.AddWarnings(others)
 		}
@@ -65,20 +65,18 @@ func validateFargateProfiles(ctx context.Context, of templates, profiles []contr
 	return findings, nil
 }
 
-// warnOfProfileTemplate warns of placeholders in the template of a Fargate profile that have no value, or whose value is not allowed at
-// their position. These are not errors, because the template can be corrected later.
-func warnOfProfileTemplate(template *infrav1.WorkspaceTemplate, profile string, path *field.Path) Findings {
+// checkProfileTemplate checks that the placeholders in the template of a Fargate profile have a value: without one, the Workspace cannot be rendered with
+// substitution Fields. Values that are not allowed at their position are warnings, because the template can be corrected later.
+func checkProfileTemplate(template *infrav1.WorkspaceTemplate, profile string, path *field.Path) Findings {
 	var findings Findings
 	given := FargateVariables()
 	_, needed := modules.Placeholders(&template.Spec)
 	for _, name := range sets.List(needed.Delete(append(given, modules.WorkspaceNameVariable)...)) {
-		message := fmt.Sprintf("placeholder ${%[3]s} of WorkspaceTemplate %[1]s/%[2]s has no value and is not replaced: templates of Fargate profiles only get %[4]s. Write the value into the template",
-			template.Namespace, template.Name, name, strings.Join(given, ", "))
-		if template.Spec.Substitution == infrav1.SubstitutionFields {
-			findings.Refuse(Invalid(path, "%s", message))
-		} else {
-			findings.Warn(path, "%s", message)
-		}
+		findings.Refuse(field.Required(path, fmt.Sprintf("placeholder ${%[3]s} of WorkspaceTemplate %[1]s/%[2]s has no value and is not replaced: templates of Fargate profiles only get %[4]s. Write the value into the template",
+			template.Namespace, template.Name, name, strings.Join(given, ", "))))
+	}
+	if template.Spec.Substitution != infrav1.SubstitutionFields {
+		findings.DowngradeToWarnings()
 	}
 	values := map[string]string{naming.ProfileVariable: profile, naming.SelectorsVariable: "[{}]", naming.TagsVariable: "{}"}
 	for _, e := range validateVariableValues(template, values, path.Key).Errors {

@@ -36,10 +36,7 @@ func (t templates) checkFields(ctx context.Context, ref infrav1.WorkspaceTemplat
 	restricting, others := FieldsWithoutEffect(template, fields)
 	findings.Refuse(restricting...)
 	findings.AddWarnings(others)
-	if t.ofClass {
-		findings.DowngradeToWarnings()
-	}
-	return findings, nil
+	return t.relaxed(findings), nil
 }
 
 // checkControlPlaneFields checks the fields of a control plane. For a control plane that already exists in AWS, for example after a move or an adoption,

@@ -31,8 +31,12 @@ func RestoreFields(old, object metav1.Object) {
 	}
 }
 
-// SetDefaultSubstitution sets the default of a new template. Those that are written in v1beta1 have none.
+// SetDefaultSubstitution sets the default of a new template. Those that are written in v1beta1 have none. A template with a finalizer is not new: clusterctl
+// move or a backup creates it again, and its Workspaces must be rendered as before.
 func SetDefaultSubstitution(template *infrav1.WorkspaceTemplate) {
+	if len(template.Finalizers) > 0 {
+		return
+	}
 	template.Spec.Substitution = cmp.Or(template.Spec.Substitution, infrav1.SubstitutionFields)
 }
 

@@ -113,15 +113,29 @@ func (f *Findings) AddWarnings(errs field.ErrorList) {
 	}
 }
 
-// DowngradeToWarnings turns all errors into warnings.
-func (f *Findings) DowngradeToWarnings() {
-	f.AddWarnings(f.Errors)
+// DowngradeToWarnings makes errors of these types warnings; without types all errors.
+func (f *Findings) DowngradeToWarnings(types ...field.ErrorType) {
+	errs := f.Errors
 	f.Errors = nil
+	for _, e := range errs {
+		if len(types) == 0 || slices.Contains(types, e.Type) {
+			f.AddWarnings(field.ErrorList{e})
+		} else {
+			f.Refuse(e)
+		}
+	}
 }
 
-// ValidateNew checks a new object of one of CAPT's kinds, as Validate and for its names.
+// ValidateNew checks a new object of one of CAPT's kinds, as Validate and for its names. An object with a finalizer is not new: clusterctl move or a backup
+// creates it again. A placeholder that its template got meanwhile must not end the move halfway; the controller reports it.
 func ValidateNew(ctx context.Context, reader Reader, object any) (findings Findings, err error) {
 	err = findings.include(Validate(ctx, reader, object))
+	switch object.(type) {
+	case *infrav1.CAPTCluster, *controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply:
+		if len(object.(Owner).GetFinalizers()) > 0 {
+			findings.DowngradeToWarnings(field.ErrorTypeRequired) // No other error about an object with variables is of this type.
+		}
+	}
 	if apply, ok := object.(*infrav1.WorkspaceTemplateApply); ok && err == nil {
 		err = cmp.Or(findings.include(ValidateNewWorkspaceTemplateApply(ctx, reader, apply)), findings.include(ValidateNewWorkspaceName(ctx, reader, apply)))
 	}

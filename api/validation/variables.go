@@ -32,10 +32,15 @@ type templates struct {
 // lookUp looks up and checks the WorkspaceTemplate that a field refers to. The template is nil if it cannot be used.
 func (t templates) lookUp(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
 	template, findings, err := TemplateReference(ctx, t.Reader, ref, t.namespace, path)
+	return template, t.relaxed(findings), err
+}
+
+// relaxed returns findings about what a ClusterClass, or the namespace of a Cluster, can still change.
+func (t templates) relaxed(findings Findings) Findings {
 	if t.ofClass {
 		findings.DowngradeToWarnings()
 	}
-	return template, findings, err
+	return findings
 }
 
 // derived is the value of a variable that CAPT sets from a field.
@@ -84,7 +89,7 @@ func (t templates) validateUse(ctx context.Context, ref infrav1.WorkspaceTemplat
 		}
 	}
 	if template != nil {
-		findings.Add(checkPlaceholders(template, effective, variables.path, variables.setByCAPT...))
+		findings.Add(t.relaxed(checkPlaceholders(template, effective, variables.path, variables.setByCAPT...)))
 		documents := map[string]string{}
 		for name, d := range variables.derived {
 			if d.document {
@@ -149,7 +154,7 @@ func validateVariableValues(template *infrav1.WorkspaceTemplate, variables map[s
 		}
 	}
 	if parameters.Source == terraform.SourceRemote {
-		for _, name := range modules.UnsafeInSource(parameters.Module, given) {
+		for _, name := range modules.UnsafeInSource(parameters.Module, template.Spec.Substitution.Escaping(), given) {
 			findings.Refuse(modules.UnsafeSourceError(pathOf(name), name))
 		}
 	}

@@ -107,6 +107,20 @@ func TestManifestInAnOlderVersionDoesNotRemoveHubFields(t *testing.T) {
 	})
 }
 
+// clusterctl move and backups keep the finalizers of objects, and create templates that were stored before they had the field without it.
+func TestOnlyNewTemplatesGetTheDefaultOfSubstitution(t *testing.T) {
+	moved := builder.WorkspaceTemplate("eks", builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer))
+	fresh := builder.WorkspaceTemplate("eks")
+	substitution := func(template *infrav1.WorkspaceTemplate, version string) infrav1.Substitution {
+		return replaced(t, &defaulter[*infrav1.WorkspaceTemplate]{}, nil, template, version).Spec.Substitution
+	}
+	assert.Equal(t, infrav1.SubstitutionFields, substitution(fresh, "v1beta2"))
+	assert.Empty(t, substitution(fresh, "v1beta1"), "conversion sets it if the module has a placeholder")
+	assert.Empty(t, substitution(moved, "v1beta2"))
+	moved.Spec.Substitution = infrav1.SubstitutionAll
+	assert.Equal(t, infrav1.SubstitutionAll, substitution(moved, "v1beta2"))
+}
+
 // After a migration pinned a template, each write of an old manifest refers to another template, with any owner of the field.
 func TestManifestOfCAPTv03DoesNotUnpinATemplate(t *testing.T) {
 	pinned := builder.WorkspaceTemplate("demo-pinned-0", builder.With(func(template *infrav1.WorkspaceTemplate) {

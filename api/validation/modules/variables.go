@@ -57,10 +57,10 @@ func StructureError(path *field.Path, variables ...string) *field.Error {
 
 // UnsafeInSource lists the variables whose values could change the address of a module to another module. The part after the question mark
 // is not checked: it selects the version, and may have slashes.
-func UnsafeInSource(source string, variables map[string]string) []string {
+func UnsafeInSource(source string, escaping terraform.Escaping, variables map[string]string) []string {
 	address, _, _ := strings.Cut(source, "?")
 	var unsafe []string
-	for _, name := range sets.List(PlaceholdersIn(address)) {
+	for _, name := range sets.List(sets.New(terraform.Placeholders(address, escaping)...)) {
 		value, ok := variables[name]
 		if ok && (!safeInSource.MatchString(value) || strings.Contains(value, "..") || value == ".") {
 			unsafe = append(unsafe, name)
