@@ -360,10 +360,8 @@ func substitute(template *infrav1.WorkspaceTemplateSpec, variables map[string]st
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
 	params := template.Template.Spec.ForProvider
-	if params.Source == terraform.SourceRemote {
-		for _, name := range modules.UnsafeInSource(params.Module, variables) {
-			s.errs = append(s.errs, modules.UnsafeSourceError(module, name))
-		}
+	if params.Source != terraform.SourceInline {
+		s.errs = append(s.errs, modules.ValidateSource(params, template.Substitution.Escaping(), variables, module)...)
 	}
 	if len(s.errs) > 0 || template.HasLiteralModule() {
 		return spec, s.errs

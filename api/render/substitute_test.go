@@ -144,6 +144,8 @@ func TestValuesCannotSelectAnotherModule(t *testing.T) {
 		"another folder":              {"git::https://example.com/${value}/vpc.git", "evil/x", ""},
 		"another host, behind a user": {"git::https://${value}example.com/vpc.git", "evil.com@", ""},
 		"another scheme":              {"${value}//example.com/vpc", "git::ssh:", ""},
+		"another parameter":           {"git::https://example.com/acme/vpc.git?ref=${value}", "main&sshkey=x", ""},
+		"behind a dollar sign":        {"git::https://example.com/$${value}/vpc.git", "x/../evil", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rendered, errs := Workspace(rendering{apply: variables("value", row.value), template: params(func(p *terraform.WorkspaceParameters) {

@@ -149,7 +149,7 @@ func validateVariableValues(template *infrav1.WorkspaceTemplate, variables map[s
 		}
 	}
 	if parameters.Source == terraform.SourceRemote {
-		for _, name := range modules.UnsafeInSource(parameters.Module, given) {
+		for _, name := range modules.UnsafeInSource(parameters.Module, template.Spec.Substitution.Escaping(), given) {
 			findings.Refuse(modules.UnsafeSourceError(pathOf(name), name))
 		}
 	}

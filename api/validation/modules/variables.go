@@ -57,16 +57,32 @@ func StructureError(path *field.Path, variables ...string) *field.Error {
 
 // UnsafeInSource lists the variables whose values could change the address of a module to another module. The part after the question mark
 // is not checked: it selects the version, and may have slashes.
-func UnsafeInSource(source string, variables map[string]string) []string {
+func UnsafeInSource(source string, escaping terraform.Escaping, variables map[string]string) []string {
 	address, _, _ := strings.Cut(source, "?")
 	var unsafe []string
-	for _, name := range sets.List(PlaceholdersIn(address)) {
+	for _, name := range sets.List(sets.New(terraform.Placeholders(address, escaping)...)) {
 		value, ok := variables[name]
 		if ok && (!safeInSource.MatchString(value) || strings.Contains(value, "..") || value == ".") {
 			unsafe = append(unsafe, name)
 		}
 	}
 	return unsafe
+}
+
+// ValidateSource checks the values that become part of the address of a Remote or Flux module.
+func ValidateSource(params terraform.WorkspaceParameters, escaping terraform.Escaping, variables map[string]string, path *field.Path) (errs field.ErrorList) {
+	for _, name := range sets.List(sets.New(terraform.Placeholders(params.Module, escaping)...)) {
+		if value, ok := variables[name]; ok && !SafeInModule(value) {
+			errs = append(errs, UnsafeInModuleError(path, name))
+		}
+	}
+	if len(errs) > 0 || params.Source != terraform.SourceRemote {
+		return errs
+	}
+	for _, name := range UnsafeInSource(params.Module, escaping, variables) {
+		errs = append(errs, UnsafeSourceError(path, name))
+	}
+	return errs
 }
 
 // UnsafeSourceError returns the error about a variable in the address of a module.
