@@ -85,8 +85,7 @@ func contentOf(template *infrav1.WorkspaceTemplate) Content {
 // relevantSubstitution returns spec.substitution; empty if Workspaces are rendered as without it, so that the hash does not change when a template of
 // an earlier version gets the field.
 func relevantSubstitution(spec *infrav1.WorkspaceTemplateSpec) infrav1.Substitution {
-	text, err := json.Marshal(spec.Template.Spec)
-	if err != nil || terraform.HasEscape(string(text)) || spec.HasLiteralModule() && terraform.HasPlaceholder(spec.Template.Spec.ForProvider.Module) {
+	if spec.HasEscape() || spec.HasLiteralModule() && terraform.HasPlaceholder(spec.Template.Spec.ForProvider.Module) {
 		return spec.Substitution
 	}
 	return ""
