@@ -31,8 +31,12 @@ func RestoreFields(old, object metav1.Object) {
 	}
 }
 
-// SetDefaultSubstitution sets the default of a new template. Those that are written in v1beta1 have none.
+// SetDefaultSubstitution sets the default of a new template. Those that are written in v1beta1 have none, nor has one that was stored without it, and that
+// clusterctl move or a restore creates again: its Workspaces exist. A finalizer of CAPT shows that.
 func SetDefaultSubstitution(template *infrav1.WorkspaceTemplate) {
+	if slices.Contains(template.Finalizers, infrav1.WorkspaceTemplateFinalizer) || slices.Contains(template.Finalizers, infrav1.LegacyWorkspaceTemplateFinalizer) {
+		return
+	}
 	template.Spec.Substitution = cmp.Or(template.Spec.Substitution, infrav1.SubstitutionFields)
 }
 
