@@ -107,8 +107,12 @@ func (c Content) hash() string {
 func (r *Revision) At(template *infrav1.WorkspaceTemplate) *infrav1.WorkspaceTemplate {
 	at := template.DeepCopy()
 	r.Content.Spec.DeepCopyInto(&at.Spec.Template.Spec)
-	if relevantSubstitution(&at.Spec) != r.Content.Substitution {
-		at.Spec.Substitution = r.Content.Substitution
+	if relevantSubstitution(&at.Spec) == r.Content.Substitution {
+		return at
+	}
+	at.Spec.Substitution = r.Content.Substitution
+	if at.Spec.Substitution == "" && !at.Spec.HasEscape() { // The same, and can be written.
+		at.Spec.Substitution = infrav1.SubstitutionAll
 	}
 	return at
 }
