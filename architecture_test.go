@@ -73,7 +73,7 @@ var (
 )
 
 const (
-	maxProductLines = 55_100
+	maxProductLines = 55_200
 	maxSupportLines = 12_000
 )
 

@@ -361,7 +361,7 @@ func substitute(template *infrav1.WorkspaceTemplateSpec, variables map[string]st
 	}
 	params := template.Template.Spec.ForProvider
 	if params.Source != terraform.SourceInline {
-		s.checkAddress(params, module)
+		s.errs = append(s.errs, modules.ValidateSource(params, template.Substitution.Escaping(), variables, module)...)
 	}
 	if len(s.errs) > 0 || template.HasLiteralModule() {
 		return spec, s.errs
@@ -443,21 +443,6 @@ func (s *substitution) replaceInModule(text string, path *field.Path) string {
 		}
 		return "${" + name + "}"
 	})
-}
-
-// checkAddress refuses values that could change the address of a module to that of another one, or that could add parameters to it.
-func (s *substitution) checkAddress(params terraform.WorkspaceParameters, path *field.Path) {
-	for _, name := range sets.List(sets.New(terraform.Placeholders(params.Module, s.mode.Escaping())...)) {
-		if value, ok := s.variables[name]; ok && !modules.SafeInModule(value) {
-			s.errs = append(s.errs, modules.UnsafeInModuleError(path, name))
-		}
-	}
-	if len(s.errs) > 0 || params.Source != terraform.SourceRemote {
-		return
-	}
-	for _, name := range modules.UnsafeInSource(params.Module, s.mode.Escaping(), s.variables) {
-		s.errs = append(s.errs, modules.UnsafeSourceError(path, name))
-	}
 }
 
 // replaceInField also returns the names of the variables without a value, whose placeholders stay.

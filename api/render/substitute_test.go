@@ -145,6 +145,7 @@ func TestValuesCannotSelectAnotherModule(t *testing.T) {
 		"another host, behind a user":       {"git::https://${value}example.com/vpc.git", "evil.com@", ""},
 		"another scheme":                    {"${value}//example.com/vpc", "git::ssh:", ""},
 		"another parameter":                 {"git::https://example.com/acme/vpc.git?ref=${value}", "main&sshkey=x", ""},
+		"behind a dollar sign":              {"git::https://example.com/$${value}/vpc.git", "x/../evil", ""},
 		"another host, after a dollar sign": {"git::https://$${value}example.com/vpc.git", "evil.com@", ""},
 		"an end of the address":             {"git::https://example.com/acme/vpc.git?ref=${value}", "main\nx", ""},
 	} {

@@ -85,8 +85,7 @@ func contentOf(template *infrav1.WorkspaceTemplate) Content {
 // relevantSubstitution returns spec.substitution; empty if Workspaces are rendered as without it, so that the hash does not change when a template of
 // an earlier version gets the field.
 func relevantSubstitution(spec *infrav1.WorkspaceTemplateSpec) infrav1.Substitution {
-	text, err := json.Marshal(spec.Template.Spec)
-	if err != nil || terraform.HasEscape(string(text)) || spec.HasLiteralModule() && terraform.HasPlaceholder(spec.Template.Spec.ForProvider.Module) {
+	if spec.HasEscape() || spec.HasLiteralModule() && terraform.HasPlaceholder(spec.Template.Spec.ForProvider.Module) {
 		return spec.Substitution
 	}
 	return ""
@@ -108,8 +107,12 @@ func (c Content) hash() string {
 func (r *Revision) At(template *infrav1.WorkspaceTemplate) *infrav1.WorkspaceTemplate {
 	at := template.DeepCopy()
 	r.Content.Spec.DeepCopyInto(&at.Spec.Template.Spec)
-	if relevantSubstitution(&at.Spec) != r.Content.Substitution {
-		at.Spec.Substitution = r.Content.Substitution
+	if relevantSubstitution(&at.Spec) == r.Content.Substitution {
+		return at
+	}
+	at.Spec.Substitution = r.Content.Substitution
+	if at.Spec.Substitution == "" && !at.Spec.HasEscape() { // The same, and can be written.
+		at.Spec.Substitution = infrav1.SubstitutionAll
 	}
 	return at
 }

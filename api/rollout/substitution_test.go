@@ -44,3 +44,14 @@ func TestSubstitutionIsPartOfARevisionIfItChangesWorkspaces(t *testing.T) {
 		}
 	}
 }
+
+// A write without the field keeps the field, so a template cannot get a content back that it had without it.
+func TestATemplateReturnsToAContentFromBeforeTheField(t *testing.T) {
+	earlier := builder.WorkspaceTemplate("vpc", builder.WithModule(`locals { a = "${x}" }`))
+	revision := Revision{Hash: HashOf(earlier), Content: contentOf(earlier), Number: 1}
+	edited := builder.WorkspaceTemplate("vpc", builder.WithModule(`variable "x" {}`))
+	edited.Spec.Substitution = infrav1.SubstitutionFields
+	at := revision.At(edited)
+	assert.Equal(t, infrav1.SubstitutionAll, at.Spec.Substitution)
+	assert.Equal(t, revision.Hash, HashOf(at))
+}

@@ -4,6 +4,7 @@
 package validation_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,7 +12,9 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/modules"
+	"github.com/capt-provider/capt/test/builder"
 )
 
 // problems are the warnings about a module, without the path.
@@ -137,4 +140,24 @@ func TestOnlyVariablesAreCheckedWithoutTheProviderConfig(t *testing.T) {
 	assert.Equal(t, []string{"line 2, column 54: the module has no var.regoin. Declare it, or correct the spelling"},
 		modules.Parse(inline(module)).Variables())
 	assert.Len(t, modules.Parse(inline(module)).References(), 3)
+}
+
+func TestAModuleThatWaitsForSubstitutionIsAWarning(t *testing.T) {
+	for module, want := range map[string]int{
+		`locals { a = "${region}" }`:                                    1,
+		`locals { a = "${region} ${region} ${name}" }`:                  2,
+		`locals { a = [for region in ["a"] : "${region}"] }`:            0,
+		`locals { a = { for k, v in var.b : "${k}" => "${v}" } }`:       0,
+		`locals { a = "%{ for region in var.b }${region}%{ endfor }" }`: 0,
+		`locals { a = "$${region} ${var.region} ${local.a} ${true}" }`:  0,
+		"# ${region}\nlocals { a = 1 }\n":                               0,
+		"locals {\n  a = <<EOT\nexport A=${A} B=$${B}\nEOT\n}\n":        1,
+	} {
+		template := builder.WorkspaceTemplate("vpc", builder.WithModule(module))
+		template.Spec.Substitution = infrav1.SubstitutionFields
+		found := slices.DeleteFunc(validation.ValidateWorkspaceTemplate(template).Warnings, func(warning string) bool { return !strings.Contains(warning, "is not replaced") })
+		assert.Len(t, found, want, module)
+		template.Spec.Substitution = infrav1.SubstitutionAll
+		assert.NotContains(t, strings.Join(validation.ValidateWorkspaceTemplate(template).Warnings, ""), "is not replaced", module)
+	}
 }

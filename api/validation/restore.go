@@ -31,10 +31,10 @@ func RestoreFields(old, object metav1.Object) {
 	}
 }
 
-// SetDefaultSubstitution sets the default of a new template. Those that are written in v1beta1 have none. A template with a finalizer is not new: clusterctl
-// move or a backup creates it again, and its Workspaces must be rendered as before.
+// SetDefaultSubstitution sets the default of a new template. Those that are written in v1beta1 have none, nor has one that was stored without it, and that
+// clusterctl move or a restore creates again: its Workspaces exist. A finalizer of CAPT shows that.
 func SetDefaultSubstitution(template *infrav1.WorkspaceTemplate) {
-	if len(template.Finalizers) > 0 {
+	if slices.Contains(template.Finalizers, infrav1.WorkspaceTemplateFinalizer) || slices.Contains(template.Finalizers, infrav1.LegacyWorkspaceTemplateFinalizer) {
 		return
 	}
 	template.Spec.Substitution = cmp.Or(template.Spec.Substitution, infrav1.SubstitutionFields)

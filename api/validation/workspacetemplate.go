@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
@@ -61,8 +62,29 @@ func ValidateWorkspaceTemplate(template *infrav1.WorkspaceTemplate, configuratio
 	findings.Add(validateReferences(template, path))
 	findings.Add(checkDeclaredVariables(params, declared, forProvider))
 	findings.Add(warnOfVariablesSetTwice(params, forProvider))
+	findings.Add(warnOfTextInModule(spec, forProvider.Child("module")))
 	findings.Add(warnOfFieldsWithoutEffect(spec, path))
 	findings.Add(warnOfUnknownFields(&spec.Template.Spec, path))
+	return findings
+}
+
+// iterator matches the names that a for expression or directive declares.
+var iterator = regexp.MustCompile(`\bfor\s+([A-Za-z_][A-Za-z0-9_]*)(?:\s*,\s*([A-Za-z_][A-Za-z0-9_]*))?\s+in\b`)
+
+// warnOfTextInModule warns of ${name} in a module that no variable replaces, and that Terraform rejects: it was probably written for an earlier version.
+func warnOfTextInModule(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) Findings {
+	var findings Findings
+	if !spec.HasLiteralModule() || !terraform.HasPlaceholder(spec.Template.Spec.ForProvider.Module) {
+		return findings
+	}
+	module := withoutComments(spec.Template.Spec.ForProvider)
+	names := modules.PlaceholdersIn(module).Delete("true", "false", "null")
+	for _, match := range iterator.FindAllStringSubmatch(module, -1) {
+		names.Delete(match[1:]...)
+	}
+	for _, name := range sets.List(names) {
+		findings.Warn(path, "${%[1]s} is not replaced, because spec.substitution is Fields, and Terraform has no such name. Declare a Terraform variable, set it in vars or varmap, and use var.%[1]s; or set spec.substitution to All", name)
+	}
 	return findings
 }
 
@@ -348,7 +370,8 @@ func workspaceTemplateUpdateWarnings(ctx context.Context, reader Reader, old, te
 	before, after := old.Spec.Template.Spec, template.Spec.Template.Spec
 	released := isRollingOut(old) && template.Spec.Rollout.Strategy == infrav1.RolloutImmediate
 	warnings, err := lostRestrictions(ctx, reader, old, template)
-	if err != nil || equality.Semantic.DeepEqual(before, after) && !released { // Other fields are not rendered.
+	same := equality.Semantic.DeepEqual(before, after) && rollout.HashOf(old) == rollout.HashOf(template)
+	if err != nil || same && !released { // Other fields are not rendered.
 		return warnings, err
 	}
 	users, err := reader.UsersOf(ctx, naming.KeyOf(template))

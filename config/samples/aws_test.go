@@ -60,7 +60,7 @@ var (
 		},
 	}
 	awsData = map[string]fields{
-		"aws_availability_zones": {"state": "string?", "names": "list=", "id": "string=", "filter": fields{"name": "string!", "values": "set!"}},
+		"aws_availability_zones": {"state": "string?", "exclude_zone_ids": "set?", "names": "list=", "id": "string=", "filter": fields{"name": "string!", "values": "set!"}},
 		"aws_subnets":            {"tags": "map?", "ids": "list=", "id": "string=", "filter": fields{"name": "string!", "values": "set!"}},
 		"aws_partition":          {"partition": "string=", "dns_suffix": "string=", "id": "string="},
 		"aws_autoscaling_groups": {"names": "list=", "id": "string=", "filter": fields{"name": "string!", "values": "set!"}},
@@ -228,6 +228,9 @@ func (*awsProvider) ReadDataSource(_ context.Context, request *tfprotov6.ReadDat
 	found, err := attributesOf(kind, request.Config)
 	if err != nil {
 		return nil, err
+	}
+	if request.TypeName == "aws_availability_zones" && found["exclude_zone_ids"].IsNull() { // EKS refuses subnets in them.
+		return &tfprotov6.ReadDataSourceResponse{Diagnostics: diagnostics(errors.New("UnsupportedAvailabilityZoneException: us-east-1e is use1-az3"))}, nil
 	}
 	list := func(texts ...string) (values []tftypes.Value) {
 		for _, text := range texts {

@@ -30,6 +30,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	sigsyaml "sigs.k8s.io/yaml"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation/schema"
 	"github.com/capt-provider/capt/config/crd"
 	"github.com/capt-provider/capt/migrate"
@@ -390,12 +392,26 @@ func (d *document) convertLegacy(ctx context.Context, node *yaml.Node, have map[
 		return nil, fmt.Errorf("converting %s back: %w", name, err)
 	}
 	d.reportLost(o, node.Line, valueAt(node, "spec"), path{"spec"}, o.source["spec"], back["spec"])
+	d.addSubstitution(node, name, &want)
 	o.findMoves(path{"spec"}, o.source["spec"])
 	o.leaveOutDefaults()
 	if err := d.addFromCluster(ctx, node, o.want, true); err != nil {
 		return nil, err
 	}
 	return o.want, rewrite(node, have, o.want, o.moves)
+}
+
+// addSubstitution sets spec.substitution where the conversion leaves a stored template as it is: a new one would get another default.
+func (d *document) addSubstitution(node *yaml.Node, name string, template *unstructured.Unstructured) {
+	spec, _, _ := unstructured.NestedMap(template.Object, "spec", "template", "spec", "forProvider")
+	module, _ := spec["module"].(string)
+	_, found, _ := unstructured.NestedString(template.Object, "spec", "substitution")
+	if found || template.GetKind() != "WorkspaceTemplate" || spec["source"] != string(terraform.SourceInline) || !terraform.HasPlaceholder(module) {
+		return
+	}
+	if err := unstructured.SetNestedField(template.Object, string(infrav1.SubstitutionAll), "spec", "substitution"); err == nil {
+		d.warning(node.Line, "%s: spec.substitution is All, in which $${name} is an escape; in CAPT v0.3, it was a dollar sign and a placeholder. Compare with captctl template render", name)
+	}
 }
 
 // isConvertible reports whether an object can be converted, and adds a problem if not: it is a template of another program, or invalid in v1beta1.

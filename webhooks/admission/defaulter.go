@@ -64,6 +64,10 @@ func (d defaulter[T]) complete(ctx context.Context, request admission.Request, o
 	if request.Operation == admissionv1.Create {
 		signApproval(request.UserInfo.Username, old, object)
 		if template, ok := any(object).(*infrav1.WorkspaceTemplate); ok && !isInOlderVersion(request) {
+			migrating, err := isFromMigration(ctx, request, d.mayMigrate)
+			if err != nil || migrating { // A plan of an earlier version has no substitution, and was made for that.
+				return err
+			}
 			validation.SetDefaultSubstitution(template)
 		}
 		return setDefaults(ctx, d.reader, object)

@@ -179,6 +179,27 @@ func TestRetainPolicyThatAnAdoptionSetIsKept(t *testing.T) {
 	}
 }
 
+// clusterctl move, a restore and the plan of an earlier captctl create templates that were stored, or planned, before the field existed.
+func TestOnlyANewTemplateGetsTheDefaultSubstitution(t *testing.T) {
+	for name, row := range map[string]struct {
+		template *infrav1.WorkspaceTemplate
+		version  string
+		manager  string
+		want     infrav1.Substitution
+	}{
+		"new":                         {builder.WorkspaceTemplate("vpc"), "v1beta2", "kubectl", infrav1.SubstitutionFields},
+		"new, in v1beta1":             {builder.WorkspaceTemplate("vpc"), "v1beta1", "kubectl", ""},
+		"restored":                    {builder.WorkspaceTemplate("vpc", builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)), "v1beta2", "clusterctl", ""},
+		"restored, of CAPT v0.3":      {builder.WorkspaceTemplate("vpc", builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer)), "v1beta2", "velero", ""},
+		"of a plan without the field": {builder.WorkspaceTemplate("vpc"), "v1beta2", naming.MigrationFieldManager, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			created := replaced(t, &defaulter[*infrav1.WorkspaceTemplate]{}, nil, row.template, row.version, by(row.manager))
+			assert.Equal(t, row.want, created.Spec.Substitution)
+		})
+	}
+}
+
 // The record of who approved a revision is worth nothing if the user can write it.
 func TestAnApprovalIsSignedWithTheUserOfTheRequest(t *testing.T) {
 	with := func(approve, by string) *infrav1.WorkspaceTemplate {

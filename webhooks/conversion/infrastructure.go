@@ -189,11 +189,12 @@ var (
 	workspaceTemplateFieldsToSpoke = fieldsOfSameNames[infrav1.WorkspaceTemplate, infrav1beta1.WorkspaceTemplate]()
 )
 
-// workspaceTemplateToHub sets no defaults of the Workspace: in v1beta2, the CRD of the Workspace sets them.
+// workspaceTemplateToHub sets no defaults of the Workspace: in v1beta2, the CRD of the Workspace sets them. A template with $${name} has no
+// substitution: All would render it to another Workspace.
 func workspaceTemplateToHub(in *infrav1beta1.WorkspaceTemplate, out *infrav1.WorkspaceTemplate) {
 	workspaceTemplateFieldsToHub(in, out)
 	out.Spec.WorkspaceScope = terraform.ScopeCluster
-	if params := &out.Spec.Template.Spec.ForProvider; params.Source == terraform.SourceInline && terraform.HasPlaceholder(params.Module) {
+	if params := &out.Spec.Template.Spec.ForProvider; params.Source == terraform.SourceInline && terraform.HasPlaceholder(params.Module) && !out.Spec.HasEscape() {
 		out.Spec.Substitution = infrav1.SubstitutionAll
 	}
 	out.Status.Conditions = conditionsToHub(out.Status.Conditions)

@@ -11,6 +11,7 @@ import (
 
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 )
 
@@ -46,6 +47,30 @@ func TestWorkspacesOfALegacyTemplateAreClusterScoped(t *testing.T) {
 	assert.Equal(t, "out", hub.Spec.Template.Spec.WriteConnectionSecretToRef.Name, "that of the template's own spec has no effect")
 	assert.JSONEq(t, `{"a":{"b":[1,null,"x"]}}`, string(hub.Spec.Template.Spec.ForProvider.VarMap.Raw))
 	assert.NotContains(t, preserved(hub), "output", "the module is not stored twice")
+}
+
+// CAPT stored and approved the hash of such templates before spec.substitution existed.
+func TestALegacyTemplateIsRenderedAsBefore(t *testing.T) {
+	for name, row := range map[string]struct {
+		module, value string
+		want          infrav1.Substitution
+	}{
+		"no placeholder":          {`output "a" { value = 1 }`, "${x}", ""},
+		"a placeholder":           {`output "a" { value = "${x}" }`, "${x}", infrav1.SubstitutionAll},
+		"a variable of a shell":   {`locals { a = "${x} $${HOME}" }`, "${x}", ""},
+		"a dollar sign in a text": {`locals { a = "${x}" }`, "$${x}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spoke := read[*infrav1beta1.WorkspaceTemplate](t, legacyTemplate)
+			spoke.Spec.Template.Spec.ForProvider.Module = row.module
+			spoke.Spec.Template.Spec.ForProvider.Vars[0].Value = row.value
+			hub := workspaceTemplates.toHub(t, spoke)
+			assert.Equal(t, row.want, hub.Spec.Substitution)
+			before := hub.DeepCopy()
+			before.Spec.Substitution = ""
+			assert.Equal(t, rollout.HashOf(before), rollout.HashOf(hub))
+		})
+	}
 }
 
 func TestDefaultsOfV1Beta1DoNotReachATemplateOfV1Beta2(t *testing.T) {

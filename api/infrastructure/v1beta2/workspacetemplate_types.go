@@ -4,6 +4,8 @@
 package v1beta2
 
 import (
+	"encoding/json"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capt-provider/capt/api/terraform"
@@ -73,6 +75,12 @@ type WorkspaceTemplateSpec struct {
 // HasLiteralModule reports whether the module is inline, and no variable changes it.
 func (s *WorkspaceTemplateSpec) HasLiteralModule() bool {
 	return s.Template.Spec.ForProvider.Source == terraform.SourceInline && s.Substitution == SubstitutionFields
+}
+
+// HasEscape reports whether a field has $${name}, which is rendered to what substitution says.
+func (s *WorkspaceTemplateSpec) HasEscape() bool {
+	text, err := json.Marshal(s.Template.Spec)
+	return err != nil || terraform.HasEscape(string(text))
 }
 
 // WorkspaceTemplateResource is the Workspace that is created from the template.

@@ -69,6 +69,22 @@ func UnsafeInSource(source string, escaping terraform.Escaping, variables map[st
 	return unsafe
 }
 
+// ValidateSource checks the values that become part of the address of a Remote or Flux module.
+func ValidateSource(params terraform.WorkspaceParameters, escaping terraform.Escaping, variables map[string]string, path *field.Path) (errs field.ErrorList) {
+	for _, name := range sets.List(sets.New(terraform.Placeholders(params.Module, escaping)...)) {
+		if value, ok := variables[name]; ok && !SafeInModule(value) {
+			errs = append(errs, UnsafeInModuleError(path, name))
+		}
+	}
+	if len(errs) > 0 || params.Source != terraform.SourceRemote {
+		return errs
+	}
+	for _, name := range UnsafeInSource(params.Module, escaping, variables) {
+		errs = append(errs, UnsafeSourceError(path, name))
+	}
+	return errs
+}
+
 // UnsafeSourceError returns the error about a variable in the address of a module.
 func UnsafeSourceError(path *field.Path, variable string) *field.Error {
 	return invalid(path,

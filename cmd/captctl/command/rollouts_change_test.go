@@ -180,6 +180,23 @@ func TestRollbackRestoresTheContentThatWasRolledOut(t *testing.T) {
 	assert.Equal(t, s.template.Spec.Rollout, s.stored(t).Spec.Rollout)
 }
 
+// Otherwise an approver sees no change, and a rollback is another content: a write without the field keeps it.
+func TestASwitchOfTheSubstitutionIsShownAndReturns(t *testing.T) {
+	s := newStaging()
+	builder.WithModule(`locals { a = "${x}" }`)(s.template)
+	s.store(2)
+	without := rollout.HashOf(s.template)
+	s.template.Spec.Substitution = infrav1.SubstitutionFields
+	out, _, err := s.run(t, "template", "approve", "team-a/vpc", "--revision", "3", "--yes")
+	require.NoError(t, err)
+	assert.Contains(t, out, "    + substitution: Fields\n")
+	out, _, err = s.run(t, "template", "rollback", "team-a/vpc", "--yes")
+	require.NoError(t, err)
+	assert.Contains(t, out, "    - substitution: Fields\n")
+	assert.Equal(t, without, rollout.HashOf(s.stored(t)))
+	assert.Equal(t, infrav1.SubstitutionAll, s.stored(t).Spec.Substitution)
+}
+
 func TestRollbackToARevision(t *testing.T) {
 	s := newStaging()
 	s.store(2)

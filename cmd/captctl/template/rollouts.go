@@ -277,7 +277,19 @@ func differences(before, after *rollout.Revision) ([]render.Difference, error) {
 	if before == nil {
 		return nil, nil
 	}
-	return render.SpecDifferences(&before.Content.Spec, &after.Content.Spec)
+	changes, err := render.SpecDifferences(&before.Content.Spec, &after.Content.Spec)
+	is, want := before.Content.Substitution, after.Content.Substitution
+	if is == want || err != nil {
+		return changes, err
+	}
+	change := render.Difference{Field: "spec.substitution"}
+	if is != "" {
+		change.Live = string(is)
+	}
+	if want != "" {
+		change.Rendered = string(want)
+	}
+	return append(changes, change), nil
 }
 
 // showChanges shows how the contents of two revisions differ; the first may be nil.
@@ -393,6 +405,9 @@ func decideRollback(o *changeOptions, t *rollout.Template) (*change, error) {
 	after := revision.At(t.WorkspaceTemplate)
 	if hash := rollout.HashOf(after); hash != revision.Hash {
 		return nil, fmt.Errorf("%s: the restored content would have hash %s instead of %s. Edit the template instead", t, terraform.ShortRevision(hash), terraform.ShortRevision(revision.Hash))
+	}
+	if after.Spec.Substitution == "" && t.Spec.Substitution != "" {
+		return nil, fmt.Errorf("%s: %s is from before spec.substitution, which cannot be removed, and has a text $${name}, which was no escape. Edit the template instead", t, name(revision))
 	}
 	changes, err := differences(target, revision)
 	c := &change{
