@@ -73,7 +73,7 @@ var (
 )
 
 const (
-	maxProductLines = 55_200
+	maxProductLines = 55_300
 	maxSupportLines = 12_000
 )
 

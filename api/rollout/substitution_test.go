@@ -21,7 +21,8 @@ func TestSubstitutionIsPartOfARevisionIfItChangesWorkspaces(t *testing.T) {
 		module, value string
 		same          map[infrav1.Substitution]bool // as without the field
 	}{
-		"no placeholder in the module": {"locals {}", "${x}", map[infrav1.Substitution]bool{"": true, infrav1.SubstitutionAll: true, infrav1.SubstitutionFields: true}},
+		"no placeholder":               {"locals {}", "x", map[infrav1.Substitution]bool{"": true, infrav1.SubstitutionAll: true, infrav1.SubstitutionFields: true}},
+		"no placeholder in the module": {"locals {}", "${x}", map[infrav1.Substitution]bool{"": true, infrav1.SubstitutionAll: true}},
 		"a placeholder in the module":  {`locals { a = "${x}" }`, "${x}", map[infrav1.Substitution]bool{"": true, infrav1.SubstitutionAll: true}},
 		"an escape":                    {"locals {}", "$${x}", map[infrav1.Substitution]bool{"": true}},
 	} {

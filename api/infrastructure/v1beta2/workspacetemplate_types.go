@@ -83,6 +83,12 @@ func (s *WorkspaceTemplateSpec) HasEscape() bool {
 	return err != nil || terraform.HasEscape(string(text))
 }
 
+// HasPlaceholder reports whether a field has ${name}.
+func (s *WorkspaceTemplateSpec) HasPlaceholder() bool {
+	text, err := json.Marshal(s.Template.Spec)
+	return err != nil || terraform.HasPlaceholder(string(text))
+}
+
 // WorkspaceTemplateResource is the Workspace that is created from the template.
 type WorkspaceTemplateResource struct {
 	// metadata describes the template. It is not copied to the Workspace.
