@@ -92,23 +92,25 @@ func validateEndpointAccess(access *controlplanev1.EndpointAccess, path *field.P
 	}
 	everywhere := len(access.PublicCIDRs) == 0
 	for i, cidr := range access.PublicCIDRs {
-		network, err := netip.ParsePrefix(string(cidr))
-		if err != nil {
-			continue // The schema rejects it.
-		}
-		everywhere = everywhere || network.Bits() == 0
-		at, address := path.Child("publicCIDRs").Index(i), network.Addr()
-		switch {
-		case network.Masked() != network:
-			findings.Refuse(Invalid(at, "is an address in a network. Write the network %s", network.Masked()))
-		case network.Bits() > 0 && (address.IsPrivate() || address.IsLoopback() || address.IsLinkLocalUnicast() || address.IsMulticast()):
-			findings.Refuse(Invalid(at, "is not a network of public addresses, and EKS rejects it. Write the public addresses from which the API server is used, for example those of a NAT gateway"))
+		if network, err := netip.ParsePrefix(string(cidr)); err == nil { // The schema rejects others.
+			everywhere = everywhere || network.Bits() == 0
+			findings.Refuse(validatePublicNetwork(network, path.Child("publicCIDRs").Index(i))...)
 		}
 	}
 	if access.HasPublic() && !access.HasPrivate() && !everywhere {
 		findings.Warn(path.Child("private"), "is Disabled, so nodes and pods on Fargate reach the API server only from publicCIDRs. Set it to Enabled, or add the addresses of the NAT gateway to publicCIDRs")
 	}
 	return findings
+}
+
+func validatePublicNetwork(network netip.Prefix, path *field.Path) (errs field.ErrorList) {
+	switch address := network.Addr(); {
+	case network.Masked() != network:
+		errs = append(errs, Invalid(path, "is an address in a network. Write the network %s", network.Masked()))
+	case network.Bits() > 0 && (address.IsPrivate() || address.IsLoopback() || address.IsLinkLocalUnicast() || address.IsMulticast()):
+		errs = append(errs, Invalid(path, "is not a network of public addresses, and EKS rejects it. Write the public addresses from which the API server is used, for example those of a NAT gateway"))
+	}
+	return errs
 }
 
 // derivedFrom returns the variables that CAPT sets from fields that are set.

@@ -79,11 +79,8 @@ func Observe(live *Live, in ObserveInput) Observation {
 	o.Applied = live.applied()
 
 	switch {
-	case synced != nil && synced.Reason == reasonPaused && live.isPaused() && live.GetAnnotations()[naming.StateNotSavedAnnotation] == "true":
-		o.Reason, o.Message = infrav1.StateNotSavedReason, stateNotSaved(live)
 	case synced != nil && synced.Reason == reasonPaused: // Deletion is paused, too.
-		o.Reason = infrav1.WorkspacePausedReason
-		o.Message = "Workspace " + name + " is paused, so Terraform does not run. Remove its annotation crossplane.io/paused, or its empty spec.managementPolicies"
+		o.Reason, o.Message = live.whyPaused()
 	case live.Deleting():
 		o.Reason, o.Message = infrav1.WorkspaceDeletingReason, "Workspace "+name+" is being deleted: Terraform destroys its resources"
 		if live.DestroyFailed() {
@@ -113,6 +110,13 @@ func (l *Live) RunsWithoutState(report failure.Report) bool {
 // DestroyFailed reports whether the last attempt to destroy the resources failed. Until it returns, the error of the last apply stays.
 func (l *Live) DestroyFailed() bool {
 	return l.Deleting() && l.failed() && !isApplyError(l.condition(conditionSynced))
+}
+
+func (l *Live) whyPaused() (reason, message string) {
+	if !l.isPaused() || l.GetAnnotations()[naming.StateNotSavedAnnotation] != "true" {
+		return infrav1.WorkspacePausedReason, "Workspace " + l.GetName() + " is paused, so Terraform does not run. Remove its annotation crossplane.io/paused, or its empty spec.managementPolicies"
+	}
+	return infrav1.StateNotSavedReason, stateNotSaved(l)
 }
 
 func stateNotSaved(live *Live) string {

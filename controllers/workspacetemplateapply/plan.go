@@ -106,13 +106,13 @@ func normalAction(apply *infrav1.WorkspaceTemplateApply, f *Facts, held bool) Ac
 		return Observe
 	case f.KindMissing:
 		return WaitForKind
-	case f.owned() && !f.isProtected(apply):
+	case f.unprotected(apply):
 		return Protect
 	case firstConflict(f) != nil:
 		return Observe
-	case f.owned() && f.Live.RunsWithoutState(f.Failure):
+	case f.runsWithoutState():
 		return Pause
-	case f.Rendered == nil, len(f.Missing) > 0, f.LookupError != nil, f.NotRecreated, f.Rejected != "", f.desired().NotRendered() != nil:
+	case !f.writable():
 		return Observe
 	case f.Live == nil && !held:
 		return Create
@@ -124,6 +124,22 @@ func normalAction(apply *infrav1.WorkspaceTemplateApply, f *Facts, held bool) Ac
 		return Restore
 	}
 	return Observe
+}
+
+func (f *Facts) unprotected(apply *infrav1.WorkspaceTemplateApply) bool {
+	return f.owned() && !f.isProtected(apply)
+}
+
+func (f *Facts) runsWithoutState() bool { return f.owned() && f.Live.RunsWithoutState(f.Failure) }
+
+// writable reports whether what was rendered may be written now.
+func (f *Facts) writable() bool {
+	return f.Rendered != nil && len(f.Missing) == 0 && f.LookupError == nil && !f.NotRecreated && f.Rejected == "" && f.desired().NotRendered() == nil
+}
+
+// correctsDestroy reports whether Terraform fails to destroy the resources, and what was rendered since is to be written.
+func (f *Facts) correctsDestroy() bool {
+	return f.Live.DestroyFailed() && f.Differs() && firstConflict(f) == nil && f.writable()
 }
 
 // updateAction is the action for a Workspace that must be updated. While a change of spec is held, recovery continues for the content that it has.
@@ -152,7 +168,7 @@ func deletionAction(apply *infrav1.WorkspaceTemplateApply, f *Facts, held bool) 
 		return Release
 	case f.Dependents != nil && !f.Live.Deleting():
 		return Observe
-	case f.Live.DestroyFailed() && f.Rendered != nil && f.Differs() && firstConflict(f) == nil && f.LookupError == nil && f.Rejected == "" && !held:
+	case !held && f.correctsDestroy():
 		return Update
 	case f.Live.Deleting():
 		return WaitForDestroy
@@ -214,15 +230,8 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 		ctrl.LoggerFrom(ctx).Info("Restoring managedFields of Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
 		live, err := r.Workspaces.Restore(ctx, f.Live, f.Rendered)
 		return r.recordWrite(ctx, apply, f, live, err)
-	case Recover:
-		request := apply.Annotations[naming.RecoveryAnnotation]
-		ctrl.LoggerFrom(ctx).Info("Recovering Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "request", request)
-		live, err := r.Workspaces.Recover(ctx, f.Live, request)
-		return r.recordWrite(ctx, apply, f, live, err)
-	case Pause:
-		ctrl.LoggerFrom(ctx).Info("Pausing Workspace: Terraform could not save its state", "Workspace", klog.KRef(apply.Namespace, f.Name))
-		live, err := r.Workspaces.Pause(ctx, f.Live)
-		return r.recordWrite(ctx, apply, f, live, err)
+	case Recover, Pause:
+		return r.annotateWorkspace(ctx, apply, f, action)
 	case Protect:
 		return r.protect(ctx, apply, f)
 	case AllowMove:
@@ -239,6 +248,19 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 	case WaitForDestroy:
 	}
 	return nil
+}
+
+// annotateWorkspace requests a recovery of the Workspace, or pauses it.
+func (r *Reconciler) annotateWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, action Action) error {
+	annotate, request := r.Workspaces.Pause, apply.Annotations[naming.RecoveryAnnotation]
+	if action == Recover {
+		annotate = func(ctx context.Context, live *workspace.Live) (*workspace.Live, error) {
+			return r.Workspaces.Recover(ctx, live, request)
+		}
+	}
+	ctrl.LoggerFrom(ctx).Info("Annotating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "action", action)
+	live, err := annotate(ctx, f.Live)
+	return r.recordWrite(ctx, apply, f, live, err)
 }
 
 // waitForUnwatched requeues an object that has nothing to write, and that waits for something that no watch reports.
