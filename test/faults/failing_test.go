@@ -12,9 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/provider/failures"
 )
@@ -100,7 +102,9 @@ func TestAWorkspaceWhoseStateCannotBeSavedIsPaused(t *testing.T) {
 		const resume = `{"metadata":{"annotations":{"crossplane.io/paused":null,"capt.cluster.x-k8s.io/state-not-saved":null}}}`
 		env.edit("demo", resume)
 		env.awaitOperation("demo", scripted.Apply, runs+1)
-		env.awaitNotReady("demo", infrav1.StateNotSavedReason)
+		env.awaitWorkspace("demo", func(workspace *unstructured.Unstructured) string {
+			return fixture.Unless(workspace.GetAnnotations()["crossplane.io/paused"] == "true", "it is not paused again")
+		})
 		env.clearScript("demo")
 		env.edit("demo", resume)
 		env.awaitReady("demo", after)
