@@ -85,11 +85,14 @@ func IsWordOf(public []string, name, value string) bool {
 	if name == "" || IsSecretName(name) || len(value) > maxWord || !word.MatchString(value) || len(findLookalikes(value)) > 0 {
 		return false
 	}
-	return slices.ContainsFunc(public, func(text string) bool { return hasWord(text, value) })
+	return slices.ContainsFunc(public, func(text string) bool { return HasWord(text, value, "") })
 }
 
-// hasWord reports whether a text has a word that is not a part of a longer one, except of a name with dashes or the like.
-func hasWord(text, word string) bool {
+// HasWord reports whether a text has a word that is not part of a longer one. Words have letters, digits, and the characters of joining.
+func HasWord(text, word, joining string) bool {
+	inWord := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(joining, r)
+	}
 	for from := 0; ; {
 		at := strings.Index(text[from:], word)
 		if at < 0 {
@@ -98,13 +101,11 @@ func hasWord(text, word string) bool {
 		at, from = from+at, from+at+len(word)
 		before, _ := utf8.DecodeLastRuneInString(text[:at])
 		after, _ := utf8.DecodeRuneInString(text[from:])
-		if !isAlphanumeric(before) && !isAlphanumeric(after) {
+		if !inWord(before) && !inWord(after) {
 			return true
 		}
 	}
 }
-
-func isAlphanumeric(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 // redactOnce redacts a text in one pass. Earlier replacements are kept as they are.
 func (s secrets) redactOnce(text string) string {

@@ -195,7 +195,7 @@ func TestAutoModeOfTheSampleCanBeSwitchedOffAndOn(t *testing.T) {
 	}
 }
 
-// applies opens the WorkspaceTemplateApplies of the sample with nodes.
+// openWorkers opens the WorkspaceTemplateApply of the sample with nodes that has a template, with other variables.
 func (a *account) openWorkers(template string, change map[string]string) *workspace {
 	a.Helper()
 	for _, apply := range ofKind[*infrav1.WorkspaceTemplateApply](load(a.T)["aws"]) {

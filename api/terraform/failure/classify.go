@@ -16,7 +16,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/redact"
@@ -195,28 +194,8 @@ func (r *rule) matches(t flatText) bool {
 	if len(r.also) > 0 && !slices.ContainsFunc(r.also, contains) {
 		return false
 	}
-	return slices.ContainsFunc(r.codes, func(code string) bool { return hasWord(t.text, code) }) || slices.ContainsFunc(r.phrases, contains) ||
+	return slices.ContainsFunc(r.codes, func(code string) bool { return redact.HasWord(t.text, code, "-_") }) || slices.ContainsFunc(r.phrases, contains) ||
 		slices.ContainsFunc(r.summaries, func(start string) bool { return strings.HasPrefix(t.summary, start) })
-}
-
-// hasWord reports whether a text has a word that is not part of a longer one or of a name with dashes.
-func hasWord(text, word string) bool {
-	for from := 0; ; {
-		at := strings.Index(text[from:], word)
-		if at < 0 {
-			return false
-		}
-		at, from = from+at, from+at+len(word)
-		last, _ := utf8.DecodeLastRuneInString(text[:at])
-		next, _ := utf8.DecodeRuneInString(text[from:])
-		if !inWord(last) && !inWord(next) {
-			return true
-		}
-	}
-}
-
-func inWord(r rune) bool {
-	return r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
 // namedResources limits how many resources a message names.

@@ -138,8 +138,6 @@ func PlaceholdersIn(text string) sets.Set[string] {
 var (
 	// reservedEnv matches environment variables that change how the provider runs Terraform, or which code it runs.
 	reservedEnv = regexp.MustCompile(`^(TF_.*|LD_.*|PATH)$`)
-	// inputEnv matches those that only set a variable of the module. They are the way to pass one key of a Secret to it.
-	inputEnv = regexp.MustCompile(`^TF_VAR_`)
 	// stateArgs matches arguments that change the location of the state.
 	stateArgs = regexp.MustCompile(`^--?(backend(-config)?|state(-out)?|backup|migrate-state|reconfigure|chdir)(=.*)?$`)
 	// dangerousArgs matches arguments that run another module or other plugins, or that destroy instead of apply.
@@ -151,7 +149,7 @@ func ValidateParameters(params terraform.WorkspaceParameters, path *field.Path) 
 	var errs field.ErrorList
 	errs = append(errs, validateUniqueKeys(params, path)...)
 	for i, env := range params.Env {
-		if reservedEnv.MatchString(env.Name) && !inputEnv.MatchString(env.Name) {
+		if reservedEnv.MatchString(env.Name) && !strings.HasPrefix(env.Name, "TF_VAR_") { // These only set a variable of the module.
 			errs = append(errs, field.Forbidden(path.Child("env").Index(i).Child("name"),
 				"TF_*, LD_* and PATH are reserved for provider-terraform. Pass values to Terraform in vars, varmap or TF_VAR_name"))
 		}
