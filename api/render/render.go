@@ -59,8 +59,7 @@ type Rendered struct {
 // Workspace renders a Workspace. The paths of errors are fields of the WorkspaceTemplate.
 func Workspace(in Input) (*Rendered, field.ErrorList) {
 	path := field.NewPath("spec", "template", "spec")
-	variables := make(map[string]string, len(in.Apply.Spec.Variables)+1)
-	maps.Copy(variables, in.Apply.Spec.Variables)
+	variables := in.Apply.Spec.Variables.Texts()
 	variables[modules.WorkspaceNameVariable] = in.Name
 
 	spec, errs := substitute(&in.Template.Spec, variables, path)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -55,7 +56,7 @@ type derived struct {
 // variablesOf are the variables of an owner.
 type variablesOf struct {
 	// given are those of the user, in the field at path.
-	given map[string]string
+	given infrav1.Variables
 	path  *field.Path
 	// setByCAPT are the names of those that CAPT sets, which override those of the user. derived are the values that come from other fields.
 	setByCAPT []string
@@ -85,7 +86,7 @@ func (t templates) validateUse(ctx context.Context, ref infrav1.WorkspaceTemplat
 		case slices.Contains(variables.setByCAPT, name):
 			findings.Warn(variables.path.Key(name), "has no effect: CAPT sets this variable. Remove it")
 		case modules.VariableName.MatchString(name): // Other names are errors already, so no warning is added.
-			effective[name] = variables.given[name]
+			effective[name] = variables.given.Text(name)
 		}
 	}
 	if template != nil {
@@ -108,7 +109,7 @@ func (t templates) validateUse(ctx context.Context, ref infrav1.WorkspaceTemplat
 var varArgs = regexp.MustCompile(`^--?var(-file)?(=.*)?$`)
 
 // validateVariableNames checks the names of the variables that a user sets.
-func validateVariableNames(variables map[string]string, path *field.Path) field.ErrorList {
+func validateVariableNames(variables infrav1.Variables, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		if !modules.VariableName.MatchString(name) {
@@ -121,9 +122,9 @@ func validateVariableNames(variables map[string]string, path *field.Path) field.
 
 // validateAppliedVariableNames checks the names of the variables of a WorkspaceTemplateApply. It ignores the variables that CAPT adds for
 // tags.
-func validateAppliedVariableNames(variables map[string]string, path *field.Path) field.ErrorList {
+func validateAppliedVariableNames(variables infrav1.Variables, path *field.Path) field.ErrorList {
 	given := maps.Clone(variables)
-	maps.DeleteFunc(given, func(name, _ string) bool { return strings.HasPrefix(name, naming.TagPrefix) })
+	maps.DeleteFunc(given, func(name string, _ apiextensionsv1.JSON) bool { return strings.HasPrefix(name, naming.TagPrefix) })
 	return validateVariableNames(given, path)
 }
 

@@ -112,7 +112,7 @@ func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlpl
 	}
 	eksName := want.Variables[naming.ClusterVariable]
 	if f.Apply.Live != nil {
-		eksName = f.Apply.Live.Spec.Variables[naming.ClusterVariable]
+		eksName = f.Apply.Live.Spec.Variables.Text(naming.ClusterVariable)
 	}
 	if err := r.fargate().ObserveOrphans(ctx, controlPlane, eksName, &f.Fargate); err != nil {
 		return err

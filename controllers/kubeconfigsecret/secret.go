@@ -227,7 +227,7 @@ func IndexEKS(object client.Object) []string {
 	if owner := metav1.GetControllerOf(apply); owner == nil || owner.Kind != "CAPTControlPlane" {
 		return nil
 	}
-	return []string{apply.Spec.Variables[naming.ClusterVariable]}
+	return []string{apply.Spec.Variables.Text(naming.ClusterVariable)}
 }
 
 // NameConflict reports whether a control plane of another namespace had an EKS cluster of the same name first. Only WorkspaceTemplateApplies
@@ -235,7 +235,7 @@ func IndexEKS(object client.Object) []string {
 // admission does not allow changes of its cluster_name once it has a Workspace. The age of the control plane does not count, because an old
 // one can get a new WorkspaceTemplateApply.
 func NameConflict(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
-	others, err := appliesOfEKSCluster(ctx, c, apply.Spec.Variables[naming.ClusterVariable])
+	others, err := appliesOfEKSCluster(ctx, c, apply.Spec.Variables.Text(naming.ClusterVariable))
 	if err != nil {
 		return false, fmt.Errorf("listing EKS clusters of the same name: %w", err)
 	}
