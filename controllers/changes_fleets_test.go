@@ -207,7 +207,9 @@ func ofOwners() []func(*fleet) string {
 	return []func(*fleet) string{
 		edit("version", version), edit("version", version),
 		edit("region", func(f *fleet, o controlPlane) { o.Spec.Region = []string{builder.Region, "us-east-1"}[f.IntN(2)] }),
-		edit("variables", func(_ *fleet, o controlPlane) { o.Spec.Variables = map[string]string{"size": "2"} }),
+		edit("variables", func(_ *fleet, o controlPlane) {
+			o.Spec.Variables = infrav1.TextVariables(map[string]string{"size": "2"})
+		}),
 		edit("tags", func(_ *fleet, o controlPlane) {
 			o.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": "a"}
 		}),
@@ -229,7 +231,9 @@ func ofOwners() []func(*fleet) string {
 				o.Spec.FargateProfiles[i].Selectors[0].Namespace = "other"
 			}
 		}),
-		edit("variables", func(_ *fleet, o captCluster) { o.Spec.VPC.Template.Variables = map[string]string{"size": "2"} }),
+		edit("variables", func(_ *fleet, o captCluster) {
+			o.Spec.VPC.Template.Variables = infrav1.TextVariables(map[string]string{"size": "2"})
+		}),
 		edit("name", func(_ *fleet, o captCluster) { o.Spec.VPC.Template.Name = "mine" }),
 		edit("policy", func(_ *fleet, o captCluster) { o.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyRetain }),
 		edit("template", func(f *fleet, o captCluster) {
@@ -296,8 +300,8 @@ func ofApplies() []func(*fleet) string {
 			o.OwnerReferences = []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion.String(), Kind: "CAPTCluster", Name: "b", UID: builder.UID("CAPTCluster", "b"), Controller: ptr.To(true)}}
 		}),
 		mark("no owner", func(_ *fleet, o apply) { o.OwnerReferences = nil }),
-		edit("variables", func(_ *fleet, o apply) { o.Spec.Variables["more"] = "1" }),
-		edit("cluster_name", func(_ *fleet, o apply) { o.Spec.Variables["cluster_name"] = "other" }),
+		edit("variables", func(_ *fleet, o apply) { o.Spec.Variables["more"] = infrav1.TextValue("1") }),
+		edit("cluster_name", func(_ *fleet, o apply) { o.Spec.Variables["cluster_name"] = infrav1.TextValue("other") }),
 		edit("policy", func(_ *fleet, o apply) { o.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain }),
 		edit("wait for a Workspace", func(f *fleet, o apply) {
 			o.Spec.WaitForWorkspaces = append(o.Spec.WaitForWorkspaces, infrav1.WorkspaceDependency{Name: []string{"a-vpc", "addon", "a-eks-controlplane", "missing"}[f.IntN(4)]})

@@ -256,7 +256,7 @@ func (f *Fleet) controlPlane(c *controlplanev1.CAPTControlPlane) *desired.Contro
 		d.CAPTCluster = f.CAPTClusters[types.NamespacedName{Namespace: c.Namespace, Name: d.Cluster.Spec.InfrastructureRef.Name}]
 	}
 	d.Existing = f.find(c, c.Spec.WorkspaceTemplateApplyRef, claim.ExpectationOfControlPlane(c, claim.ClusterName(c)))
-	d.Template = f.templateFacts(c.Spec.WorkspaceTemplateRef, c.Namespace, validation.ControlPlaneFields(c))
+	d.Template = f.templateFacts(c.Spec.WorkspaceTemplateRef, c.Namespace, append(validation.ControlPlaneFields(c), validation.NetworkFields(d.Cluster)...))
 	if d.Cluster != nil && c.DeletionTimestamp.IsZero() {
 		objects := &graph.Objects{ControlPlane: c, Cluster: d.Cluster, CAPTCluster: d.CAPTCluster, Applies: sorted(f.Applies)}
 		d.Cycle, d.CycleBlocks = objects.Cycle()

@@ -60,7 +60,7 @@ func ValidateWorkspaceTemplate(template *infrav1.WorkspaceTemplate, configuratio
 	findings.Add(validateRollout(template))
 	findings.Add(validatePublishedOutputs(spec, declared))
 	findings.Add(validateReferences(template, path))
-	findings.Add(checkDeclaredVariables(params, declared, forProvider))
+	findings.Add(checkDeclaredVariables(spec, declared, forProvider))
 	findings.Add(warnOfVariablesSetTwice(params, forProvider))
 	findings.Add(warnOfTextInModule(spec, forProvider.Child("module")))
 	findings.Add(warnOfFieldsWithoutEffect(spec, path))

@@ -72,6 +72,10 @@ func ValidateWorkspaceTemplateApply(ctx context.Context, reader Reader, apply *i
 		// Controllers set all their variables for every template, so unused ones are normal.
 		if metav1.GetControllerOf(apply) == nil {
 			findings.Add(checkPlaceholders(template, apply.Spec.Variables.Texts(), variables))
+			findings.Add(checkPassed(template, variablesOf{given: apply.Spec.Variables, path: variables}))
+			unknown, unused := FieldsWithoutEffect(template, variableFields(apply.Spec.Variables, variables))
+			findings.Refuse(unknown...)
+			findings.AddWarnings(unused)
 		}
 	}
 	err = cmp.Or(

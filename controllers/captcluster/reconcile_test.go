@@ -305,7 +305,9 @@ func TestATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {
 		env := newEnvironment(t, builder.Cluster("demo"), builder.WorkspaceTemplate("vpc", leaving), builder.CAPTCluster("demo", owned))
 		env.reconcile()
 		env.remove(builder.WorkspaceTemplate("vpc"))
-		update(env, env.get(), func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Variables = map[string]string{"cidr": "10.0.0.0/16"} })
+		update(env, env.get(), func(c *infrav1.CAPTCluster) {
+			c.Spec.VPC.Template.Variables = infrav1.TextVariables(map[string]string{"cidr": "10.0.0.0/16"})
+		})
 		assert.Contains(t, env.reconcile(), "apply demo-vpc")
 	})
 }

@@ -209,7 +209,7 @@ func TestVariables(t *testing.T) {
 
 	mine := builder.CAPTCluster("demo", builder.WithRegion("us-gov-west-1"), builder.With(func(c *infrav1.CAPTCluster) {
 		c.Spec.VPC.Template.Name = "net"
-		c.Spec.VPC.Template.Variables = map[string]string{"cidr": "10.0.0.0/16", "region": "x", "vpc_name": "x", "cluster_name": "x"}
+		c.Spec.VPC.Template.Variables = infrav1.TextVariables(map[string]string{"cidr": "10.0.0.0/16", "region": "x", "vpc_name": "x", "cluster_name": "x"})
 	}))
 	before := mine.DeepCopy()
 	assert.Equal(t, map[string]string{"cluster_name": "demo-cluster", "vpc_name": "net", "region": "us-gov-west-1", "cidr": "10.0.0.0/16"},
