@@ -215,7 +215,7 @@ func checkDeclaredVariables(params terraform.WorkspaceParameters, module *module
 func variablesWithoutValue(module *modules.Declarations, params terraform.WorkspaceParameters, given sets.Set[string], path *field.Path) Findings {
 	var findings Findings
 	for _, name := range slices.Sorted(maps.Keys(module.Variables)) {
-		if !module.Variables[name] && !given.Has(name) && !isSetInEnv(params, name) {
+		if !module.Variables[name].HasDefault && !given.Has(name) && !isSetInEnv(params, name) {
 			findings.Warn(path.Child("module"), "variable %q has neither a value nor a default. Add it to forProvider.vars, or declare a default", name)
 		}
 	}
