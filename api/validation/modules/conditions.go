@@ -66,12 +66,19 @@ func conditionOf(validation *hcl.Block, variable string, source []byte) *conditi
 	if c.message == "" || hasPlaceholder(c.message) {
 		c.message = "does not meet the condition of a validation in the module"
 	}
-	s := shapeOf(expr)
+	if !c.limit(shapeOf(expr)) {
+		return nil
+	}
+	return c
+}
+
+// limit determines how the work grows. It reports whether the condition can be evaluated.
+func (c *condition) limit(s *shape) bool {
 	c.linear, c.squared = s.nodes, s.conditionals
 	tries := 0
 	for _, call := range s.calls {
 		if _, known := callable()[call.Name]; !known { // Within can, an error would be a result.
-			return nil
+			return false
 		}
 		switch call.Name {
 		case "try":
@@ -84,10 +91,7 @@ func conditionOf(validation *hcl.Block, variable string, source []byte) *conditi
 			c.squared += instructionsOf(call)
 		}
 	}
-	if s.unlimited || tries > maxTries || c.linear > maxWork || c.squared > maxWork {
-		return nil
-	}
-	return c
+	return !s.unlimited && tries <= maxTries && max(c.linear, c.squared) <= maxWork
 }
 
 // maxTries is the maximum number of calls of the function try, which evaluates its arguments twice, in a condition.
@@ -165,61 +169,59 @@ func isConstant(expr hclsyntax.Expression) bool {
 // Enter implements hclsyntax.Walker.
 func (s *shape) Enter(node hclsyntax.Node) hcl.Diagnostics {
 	s.nodes++
+	s.nest(node, 1)
+	s.refuse(s.depth > maxDepthOfExpression || s.loops > 1)
 	switch node := node.(type) {
 	case *hclsyntax.LiteralValueExpr:
 		s.literal(node.Val)
 	case *hclsyntax.TemplateExpr:
 		for _, part := range node.Parts { // A heredoc has a part for each line.
 			_, literal := part.(*hclsyntax.LiteralValueExpr)
-			s.unlimited = s.unlimited || !literal
+			s.refuse(!literal)
 		}
-	case *hclsyntax.FunctionCallExpr:
-		s.depth++
-		s.calls = append(s.calls, node)
-	case *hclsyntax.TupleConsExpr, *hclsyntax.ObjectConsExpr:
-		s.depth++
+	case *hclsyntax.TemplateJoinExpr:
+		s.refuse(true)
 	case *hclsyntax.ScopeTraversalExpr:
-		s.unlimited = s.unlimited || s.bodies > 0 && node.Traversal.RootName() == "var"
-	case *hclsyntax.ForExpr:
-		s.loops++
-		s.operations++
-		s.unlimited = s.unlimited || s.loops > 1
-	case hclsyntax.ChildScope: // The body of a loop.
-		s.bodies++
+		s.refuse(s.bodies > 0 && node.Traversal.RootName() == "var")
+	case *hclsyntax.FunctionCallExpr:
+		s.calls = append(s.calls, node)
+	case *hclsyntax.TupleConsExpr, *hclsyntax.ObjectConsExpr, *hclsyntax.ObjectConsKeyExpr, *hclsyntax.ParenthesesExpr, *hclsyntax.UnaryOpExpr:
 	case *hclsyntax.ConditionalExpr:
 		s.operations++
 		s.conditionals++
-	case *hclsyntax.ObjectConsKeyExpr, *hclsyntax.ParenthesesExpr, *hclsyntax.UnaryOpExpr:
-	case *hclsyntax.TemplateJoinExpr:
-		s.unlimited = true
 	default:
 		s.operations++
 	}
-	s.unlimited = s.unlimited || s.depth > maxDepthOfExpression
 	return nil
 }
 
 // Exit implements hclsyntax.Walker.
 func (s *shape) Exit(node hclsyntax.Node) hcl.Diagnostics {
-	switch node.(type) {
-	case *hclsyntax.FunctionCallExpr, *hclsyntax.TupleConsExpr, *hclsyntax.ObjectConsExpr:
-		s.depth--
-	case *hclsyntax.ForExpr:
-		s.loops--
-	case hclsyntax.ChildScope:
-		s.bodies--
-	}
+	s.nest(node, -1)
 	return nil
 }
+
+func (s *shape) nest(node hclsyntax.Node, by int) {
+	switch node.(type) {
+	case *hclsyntax.FunctionCallExpr, *hclsyntax.TupleConsExpr, *hclsyntax.ObjectConsExpr:
+		s.depth += by
+	case *hclsyntax.ForExpr:
+		s.loops += by
+	case hclsyntax.ChildScope: // The body of a loop.
+		s.bodies += by
+	}
+}
+
+func (s *shape) refuse(when bool) { s.unlimited = s.unlimited || when }
 
 func (s *shape) literal(value cty.Value) {
 	switch {
 	case value.IsNull():
 	case value.Type() == cty.String:
-		s.unlimited = s.unlimited || hugeNumber.MatchString(value.AsString())
+		s.refuse(hugeNumber.MatchString(value.AsString()))
 	case value.Type() == cty.Number:
 		exponent := value.AsBigFloat().MantExp(nil)
-		s.unlimited = s.unlimited || exponent > maxExponent || exponent < -maxExponent
+		s.refuse(exponent > maxExponent || exponent < -maxExponent)
 	}
 }
 

@@ -46,42 +46,52 @@ func (v *Variable) Check(value json.RawMessage) string {
 
 // mismatch returns why Terraform cannot convert a decoded JSON value to a type; empty if it can. Messages of go-cty depend on the order of a map, and
 // take exponential time for deep types.
-func (v *Variable) mismatch(ty cty.Type, value any) (problem string) {
-	required := ty.FriendlyNameForConstraint() + " required"
+func (v *Variable) mismatch(ty cty.Type, value any) string {
 	attributes, isObject := value.(map[string]any)
 	elements, isList := value.([]any)
 	switch {
-	case value == nil || ty == cty.DynamicPseudoType:
-	case ty.IsPrimitiveType():
-		if !isPrimitive(ty, value) {
-			return required
-		}
-	case isList && ty.IsTupleType() && len(elements) != ty.Length():
-		return fmt.Sprintf("%d elements required", ty.Length())
-	case isList && (ty.IsTupleType() || ty.IsListType() || ty.IsSetType()):
-		for i, element := range elements {
-			if problem = v.mismatch(elementType(ty, i), element); problem != "" {
-				return fmt.Sprintf("element %d: %s", i, problem)
-			}
-		}
+	case value == nil || ty == cty.DynamicPseudoType || isPrimitive(ty, value):
+		return ""
 	case isObject && ty.IsMapType():
-		for _, key := range slices.Sorted(maps.Keys(attributes)) {
-			if problem = v.mismatch(ty.ElementType(), attributes[key]); problem != "" && !v.Sensitive && VariableName.MatchString(key) {
-				return fmt.Sprintf("element %q: %s", key, problem)
-			} else if problem != "" {
-				return "an element: " + problem
-			}
+		return v.mismatchOfMap(ty, attributes)
+	case isObject && ty.IsObjectType():
+		return v.mismatchOfObject(ty, attributes)
+	case isList && (ty.IsListType() || ty.IsSetType() || ty.IsTupleType()):
+		return v.mismatchOfList(ty, elements)
+	}
+	return ty.FriendlyNameForConstraint() + " required"
+}
+
+func (v *Variable) mismatchOfMap(ty cty.Type, attributes map[string]any) string {
+	for _, key := range slices.Sorted(maps.Keys(attributes)) {
+		if problem := v.mismatch(ty.ElementType(), attributes[key]); problem != "" && !v.Sensitive && VariableName.MatchString(key) {
+			return fmt.Sprintf("element %q: %s", key, problem)
+		} else if problem != "" {
+			return "an element: " + problem
 		}
-	case isObject && ty.IsObjectType(): // Terraform ignores other attributes.
-		for _, name := range slices.Sorted(maps.Keys(ty.AttributeTypes())) {
-			if attribute, ok := attributes[name]; !ok && !ty.AttributeOptional(name) {
-				return fmt.Sprintf("attribute %q required", name)
-			} else if problem = v.mismatch(ty.AttributeType(name), attribute); problem != "" {
-				return fmt.Sprintf("attribute %q: %s", name, problem)
-			}
+	}
+	return ""
+}
+
+func (v *Variable) mismatchOfObject(ty cty.Type, attributes map[string]any) string {
+	for _, name := range slices.Sorted(maps.Keys(ty.AttributeTypes())) { // Terraform ignores other attributes.
+		if attribute, ok := attributes[name]; !ok && !ty.AttributeOptional(name) {
+			return fmt.Sprintf("attribute %q required", name)
+		} else if problem := v.mismatch(ty.AttributeType(name), attribute); problem != "" {
+			return fmt.Sprintf("attribute %q: %s", name, problem)
 		}
-	default:
-		return required
+	}
+	return ""
+}
+
+func (v *Variable) mismatchOfList(ty cty.Type, elements []any) string {
+	if ty.IsTupleType() && len(elements) != ty.Length() {
+		return fmt.Sprintf("%d elements required", ty.Length())
+	}
+	for i, element := range elements {
+		if problem := v.mismatch(elementType(ty, i), element); problem != "" {
+			return fmt.Sprintf("element %d: %s", i, problem)
+		}
 	}
 	return ""
 }
@@ -93,8 +103,11 @@ func elementType(ty cty.Type, i int) cty.Type {
 	return ty.ElementType()
 }
 
-// isPrimitive reports whether a value can be converted to a primitive type.
+// isPrimitive reports whether a type is primitive, and a value can be converted to it.
 func isPrimitive(ty cty.Type, value any) bool {
+	if !ty.IsPrimitiveType() {
+		return false
+	}
 	switch value := value.(type) {
 	case string:
 		_, err := convert.Convert(cty.StringVal(value), ty)
@@ -122,15 +135,8 @@ func (v *Variable) violation(decoded any) (message string) {
 			message = ""
 		}
 	}()
-	ty, err := ctyjson.ImpliedType(text)
-	if err != nil || v.constraint.HasDynamicTypes() && !ty.IsPrimitiveType() { // go-cty would search a type that all elements can have.
-		return ""
-	}
-	value, err := ctyjson.Unmarshal(text, ty)
-	if err != nil {
-		return ""
-	}
-	if value, err = convert.Convert(value, v.constraint); err != nil {
+	value, ok := v.convert(text)
+	if !ok {
 		return ""
 	}
 	work := 0
@@ -143,4 +149,17 @@ func (v *Variable) violation(decoded any) (message string) {
 		}
 	}
 	return ""
+}
+
+// convert converts a JSON value to the type of the variable.
+func (v *Variable) convert(text []byte) (cty.Value, bool) {
+	ty, err := ctyjson.ImpliedType(text)
+	if err != nil || v.constraint.HasDynamicTypes() && !ty.IsPrimitiveType() { // go-cty would search a type that all elements can have.
+		return cty.NilVal, false
+	}
+	value, err := ctyjson.Unmarshal(text, ty)
+	if err == nil {
+		value, err = convert.Convert(value, v.constraint)
+	}
+	return value, err == nil
 }
