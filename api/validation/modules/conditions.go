@@ -4,7 +4,7 @@
 package modules
 
 import (
-	"math/big"
+	"errors"
 	"net"
 	"regexp"
 	regexpsyntax "regexp/syntax"
@@ -18,7 +18,6 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
-	"github.com/zclconf/go-cty/cty/gocty"
 )
 
 // Anybody who may write a WorkspaceTemplate writes these conditions, and admission webhooks evaluate them. So only those are evaluated whose time
@@ -38,42 +37,65 @@ func (c *condition) work(size int) int {
 	return c.linear*size + c.squared*size*size
 }
 
-// errTooLarge is an error of a function. Nobody sees it.
-const errTooLarge = invalidArgument("out of range")
-
-type invalidArgument string
-
-func (e invalidArgument) Error() string { return string(e) }
-
-const (
-	// maxMessageLength is the maximum length of the error_message of a validation, in characters.
-	maxMessageLength = 500
-	// maxTries is the maximum number of calls of the function try, which evaluates its arguments twice, in a condition.
-	maxTries = 3
-)
+// isViolated reports whether a value is known to violate the condition.
+func (c *condition) isViolated(variable string, value cty.Value) bool {
+	result, diags := c.expr.Value(&hcl.EvalContext{
+		Variables: map[string]cty.Value{"var": cty.ObjectVal(map[string]cty.Value{variable: value})},
+		Functions: callable(),
+	})
+	if diags.HasErrors() || !result.IsKnown() || result.IsNull() {
+		return false
+	}
+	result, err := convert.Convert(result, cty.Bool)
+	return err == nil && result.False()
+}
 
 // conditionOf returns the condition of a validation of a variable; nil if it cannot be evaluated.
 func conditionOf(validation *hcl.Block, variable string, source []byte) *condition {
-	inner, _, _ := validation.Body.PartialContent(ofValidation)
+	inner, _, _ := validation.Body.PartialContent(parts)
 	declared := inner.Attributes["condition"]
 	if declared == nil {
 		return nil
 	}
 	expr, native := declared.Expr.(hclsyntax.Expression) // In JSON, it would have to be parsed first.
-	text := string(declared.Expr.Range().SliceBytes(source))
-	if !native || hasPlaceholder(text) {
+	text := textOf(declared, source)
+	if !native || hasPlaceholder(text) || !refersOnlyTo(variable, expr) {
 		return nil
 	}
-	s := shapeOf(expr)
-	if s.unlimited || s.unknownCalls || s.tries > maxTries || !refersOnlyTo(variable, expr) {
-		return nil
+	c := &condition{expr: expr, size: len(text), message: shortened(literal(inner.Attributes["error_message"]), maxMessageLength)}
+	if c.message == "" || hasPlaceholder(c.message) {
+		c.message = "does not meet the condition of a validation in the module"
 	}
-	c := &condition{expr: expr, size: len(text), linear: s.nodes, squared: s.squared, message: "does not meet the condition of a validation in the module"}
-	if message := strings.TrimSpace(literal(inner.Attributes["error_message"])); message != "" && !hasPlaceholder(message) {
-		c.message = shortened(message, maxMessageLength)
+	if !c.limit(shapeOf(expr)) {
+		return nil
 	}
 	return c
 }
+
+// limit determines how the work grows. It reports whether the condition can be evaluated.
+func (c *condition) limit(s *shape) bool {
+	c.linear, c.squared = s.nodes, s.conditionals
+	tries := 0
+	for _, call := range s.calls {
+		if _, known := callable()[call.Name]; !known { // Within can, an error would be a result.
+			return false
+		}
+		switch call.Name {
+		case "try":
+			tries++
+		case "distinct", "tolist", "tomap", "toset":
+			c.squared++
+		case "regex":
+			c.linear += instructionsOf(call)
+		case "regexall":
+			c.squared += instructionsOf(call)
+		}
+	}
+	return !s.unlimited && tries <= maxTries && max(c.linear, c.squared) <= maxWork
+}
+
+// maxTries is the maximum number of calls of the function try, which evaluates its arguments twice, in a condition.
+const maxTries = 3
 
 // refersOnlyTo reports whether an expression has no references but those to one variable.
 func refersOnlyTo(variable string, expr hclsyntax.Expression) bool {
@@ -88,37 +110,48 @@ func refersOnlyTo(variable string, expr hclsyntax.Expression) bool {
 	return true
 }
 
-// isViolated reports whether a value is known to violate the condition.
-func (c *condition) isViolated(variable string, value cty.Value) bool {
-	result, diags := c.expr.Value(&hcl.EvalContext{
-		Variables: map[string]cty.Value{"var": cty.ObjectVal(map[string]cty.Value{variable: value})},
-		Functions: callable(),
-	})
-	if diags.HasErrors() || !result.IsKnown() || result.IsNull() {
-		return false
+// instructionsOf returns the number of instructions of a regular expression, by which its time grows; more than is permitted if the expression is not
+// a valid literal.
+func instructionsOf(call *hclsyntax.FunctionCallExpr) int {
+	const refused = maxWork + 1
+	if len(call.Args) == 0 {
+		return refused
 	}
-	result, err := convert.Convert(result, cty.Bool)
-	return err == nil && result.False()
+	pattern, ok := call.Args[0].(*hclsyntax.TemplateExpr)
+	if !ok || !pattern.IsStringLiteral() {
+		return refused
+	}
+	text, _ := pattern.Value(nil)
+	parsed, err := regexpsyntax.Parse(text.AsString(), regexpsyntax.Perl)
+	if err != nil {
+		return refused
+	}
+	program, err := regexpsyntax.Compile(parsed.Simplify())
+	if err != nil {
+		return refused
+	}
+	return len(program.Inst)
 }
 
-// maxDepthOfExpression is the maximum depth of calls, tuples and objects in a condition or type. Some functions of go-cty try more than one
-// conversion at each level.
-const maxDepthOfExpression = 20
+const (
+	// maxDepthOfExpression is the maximum depth of calls, tuples and objects in a condition or type. go-cty can try two conversions at each level.
+	maxDepthOfExpression = 20
+	// maxExponent is the maximum exponent of a number, to the base 2.
+	maxExponent = 4000
+)
 
-// hugeNumber matches texts with a number whose digits, when all are written, are very many. Without concatenation of strings, no other can appear.
-// It also matches an escape sequence in a string, which may hide one from jsondecode.
+// hugeNumber matches texts with a number that has very many digits when they are all written. Without concatenation, no other can appear. It also
+// matches escape sequences in a string, which may hide one from jsondecode.
 var hugeNumber = regexp.MustCompile(`[0-9.][eEpP][+-]?[0-9]{4,}|[0-9]{400,}|\\\\u`)
 
 // shape is what the work to evaluate an expression depends on.
 type shape struct {
-	// unlimited is true if the expression has something that is not evaluated here.
+	// unlimited is true if the expression must not be evaluated.
 	unlimited bool
-	// unknownCalls is true if it calls anything but functions.
-	unknownCalls bool
-	// nodes is the number of nodes, and of instructions of regular expressions. operations are the nodes that are neither literals nor constructors,
-	// tries the calls of the function try, and squared the nodes that compare all elements with all others.
-	nodes, operations, tries, squared int
-	depth, loops                      int
+	// operations are nodes that are neither literals, names nor constructors. conditionals compare the types of all elements with all others.
+	nodes, operations, conditionals int
+	calls                           []*hclsyntax.FunctionCallExpr
+	depth, loops, bodies            int
 }
 
 func shapeOf(expr hclsyntax.Expression) *shape {
@@ -127,119 +160,74 @@ func shapeOf(expr hclsyntax.Expression) *shape {
 	return s
 }
 
+// isConstant reports whether an expression has only literals, names and constructors.
+func isConstant(expr hclsyntax.Expression) bool {
+	s := shapeOf(expr)
+	return !s.unlimited && s.operations == 0
+}
+
 // Enter implements hclsyntax.Walker.
 func (s *shape) Enter(node hclsyntax.Node) hcl.Diagnostics {
 	s.nodes++
+	s.nest(node, 1)
+	s.refuse(s.depth > maxDepthOfExpression || s.loops > 1)
 	switch node := node.(type) {
 	case *hclsyntax.LiteralValueExpr:
 		s.literal(node.Val)
 	case *hclsyntax.TemplateExpr:
-		s.unlimited = s.unlimited || !node.IsStringLiteral()
-	case *hclsyntax.TemplateJoinExpr, *hclsyntax.ExprSyntaxError:
-		s.unlimited = true
+		for _, part := range node.Parts { // A heredoc has a part for each line.
+			_, literal := part.(*hclsyntax.LiteralValueExpr)
+			s.refuse(!literal)
+		}
+	case *hclsyntax.TemplateJoinExpr:
+		s.refuse(true)
+	case *hclsyntax.ScopeTraversalExpr:
+		s.refuse(s.bodies > 0 && node.Traversal.RootName() == "var")
 	case *hclsyntax.FunctionCallExpr:
-		s.depth++
-		s.call(node)
-	case *hclsyntax.TupleConsExpr, *hclsyntax.ObjectConsExpr:
-		s.depth++
-	case *hclsyntax.ForExpr:
-		s.loops++
-		s.operations++
-		s.loop(node)
+		s.calls = append(s.calls, node)
+	case *hclsyntax.TupleConsExpr, *hclsyntax.ObjectConsExpr, *hclsyntax.ObjectConsKeyExpr, *hclsyntax.ParenthesesExpr, *hclsyntax.UnaryOpExpr:
 	case *hclsyntax.ConditionalExpr:
 		s.operations++
-		s.squared++
-	case *hclsyntax.ObjectConsKeyExpr, *hclsyntax.ParenthesesExpr, *hclsyntax.ScopeTraversalExpr, *hclsyntax.UnaryOpExpr:
+		s.conditionals++
 	default:
 		s.operations++
 	}
-	s.unlimited = s.unlimited || s.depth > maxDepthOfExpression
 	return nil
 }
 
 // Exit implements hclsyntax.Walker.
 func (s *shape) Exit(node hclsyntax.Node) hcl.Diagnostics {
-	switch node.(type) {
-	case *hclsyntax.FunctionCallExpr, *hclsyntax.TupleConsExpr, *hclsyntax.ObjectConsExpr:
-		s.depth--
-	case *hclsyntax.ForExpr:
-		s.loops--
-	}
+	s.nest(node, -1)
 	return nil
 }
+
+func (s *shape) nest(node hclsyntax.Node, by int) {
+	switch node.(type) {
+	case *hclsyntax.FunctionCallExpr, *hclsyntax.TupleConsExpr, *hclsyntax.ObjectConsExpr:
+		s.depth += by
+	case *hclsyntax.ForExpr:
+		s.loops += by
+	case hclsyntax.ChildScope: // The body of a loop.
+		s.bodies += by
+	}
+}
+
+func (s *shape) refuse(when bool) { s.unlimited = s.unlimited || when }
 
 func (s *shape) literal(value cty.Value) {
 	switch {
 	case value.IsNull():
 	case value.Type() == cty.String:
-		s.unlimited = s.unlimited || hugeNumber.MatchString(value.AsString())
+		s.refuse(hugeNumber.MatchString(value.AsString()))
 	case value.Type() == cty.Number:
-		if exponent := value.AsBigFloat().MantExp(nil); exponent > maxExponent || exponent < -maxExponent {
-			s.unlimited = true
-		}
+		exponent := value.AsBigFloat().MantExp(nil)
+		s.refuse(exponent > maxExponent || exponent < -maxExponent)
 	}
-}
-
-// maxExponent is the maximum exponent of a number, to the base 2.
-const maxExponent = 4000
-
-// loop refuses loops in loops, and references to variables in the body of a loop.
-func (s *shape) loop(loop *hclsyntax.ForExpr) {
-	s.unlimited = s.unlimited || s.loops > 1
-	for _, expr := range []hclsyntax.Expression{loop.KeyExpr, loop.ValExpr, loop.CondExpr} {
-		if expr == nil {
-			continue
-		}
-		for _, reference := range expr.Variables() {
-			s.unlimited = s.unlimited || reference.RootName() == "var"
-		}
-	}
-}
-
-// call adds the work of a function.
-func (s *shape) call(call *hclsyntax.FunctionCallExpr) {
-	if _, known := callable()[call.Name]; !known { // Within can, an error would be a result.
-		s.unknownCalls = true
-	}
-	switch call.Name {
-	case "try":
-		s.tries++
-	case "distinct", "tolist", "tomap", "toset":
-		s.squared++
-	case "regex", "regexall":
-		instructions, ok := instructionsOf(call)
-		s.nodes += instructions
-		s.unlimited = s.unlimited || !ok
-		if call.Name == "regexall" {
-			s.squared += instructions
-		}
-	}
-}
-
-// instructionsOf returns the number of instructions of a regular expression, by which its time grows. It must be a literal.
-func instructionsOf(call *hclsyntax.FunctionCallExpr) (int, bool) {
-	if len(call.Args) != 2 || call.ExpandFinal {
-		return 0, false
-	}
-	pattern, ok := call.Args[0].(*hclsyntax.TemplateExpr)
-	if !ok || !pattern.IsStringLiteral() {
-		return 0, false
-	}
-	text, _ := pattern.Value(nil)
-	parsed, err := regexpsyntax.Parse(text.AsString(), regexpsyntax.Perl)
-	if err != nil {
-		return 0, false
-	}
-	program, err := regexpsyntax.Compile(parsed.Simplify())
-	if err != nil {
-		return 0, false
-	}
-	return len(program.Inst), true
 }
 
 // callable returns the functions that conditions may call. They behave as those of Terraform, or return an unknown value.
 var callable = sync.OnceValue(func() map[string]function.Function {
-	text, list := cty.String, cty.List(cty.Bool)
+	text, list, dynamic := cty.String, cty.List(cty.Bool), cty.DynamicPseudoType
 	return map[string]function.Function{
 		"abs": stdlib.AbsoluteFunc, "can": tryfunc.CanFunc, "ceil": stdlib.CeilFunc, "chomp": stdlib.ChompFunc, "compact": stdlib.CompactFunc,
 		"contains": stdlib.ContainsFunc, "distinct": stdlib.DistinctFunc, "element": stdlib.ElementFunc, "floor": stdlib.FloorFunc,
@@ -250,36 +238,31 @@ var callable = sync.OnceValue(func() map[string]function.Function {
 		"upper": stdlib.UpperFunc, "values": stdlib.ValuesFunc,
 
 		"tobool": stdlib.MakeToFunc(cty.Bool), "tonumber": stdlib.MakeToFunc(cty.Number), "tostring": stdlib.MakeToFunc(text),
-		"tolist": stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)), "tomap": stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)),
-		"toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
+		"tolist": stdlib.MakeToFunc(cty.List(dynamic)), "tomap": stdlib.MakeToFunc(cty.Map(dynamic)), "toset": stdlib.MakeToFunc(cty.Set(dynamic)),
 
-		"startswith":  ofTexts(strings.HasPrefix),
-		"endswith":    ofTexts(strings.HasSuffix),
-		"strcontains": ofTexts(strings.Contains),
-		"length":      define(cty.Number, lengthOf, cty.DynamicPseudoType),
-		"alltrue": define(cty.Bool, func(args []cty.Value) (cty.Value, error) {
-			return fold(args[0], cty.True, cty.Value.And), nil
-		}, list),
-		"anytrue": define(cty.Bool, func(args []cty.Value) (cty.Value, error) {
-			return fold(args[0], cty.False, cty.Value.Or), nil
-		}, list),
-		"cidrhost":    define(text, hostOf, text, cty.Number),
-		"cidrnetmask": define(text, netmaskOf, text),
-		"cidrsubnet":  define(text, subnetOf, text, cty.Number, cty.Number),
+		"alltrue":     define(cty.Bool, func(args []cty.Value) (cty.Value, error) { return fold(args[0], cty.True, cty.Value.And), nil }, list),
+		"anytrue":     define(cty.Bool, func(args []cty.Value) (cty.Value, error) { return fold(args[0], cty.False, cty.Value.Or), nil }, list),
+		"cidrhost":    define(text, ofNetwork(hostOf), text, cty.Number),
+		"cidrnetmask": define(text, ofNetwork(netmaskOf), text),
+		"cidrsubnet":  define(text, ofNetwork(func(*net.IPNet, []cty.Value) (string, error) { return "", nil }), text, cty.Number, cty.Number),
+		"endswith":    compare(strings.HasSuffix),
+		"length":      define(cty.Number, lengthOf, dynamic),
+		"startswith":  compare(strings.HasPrefix),
+		"strcontains": compare(strings.Contains),
 	}
 })
 
 func define(result cty.Type, of func(args []cty.Value) (cty.Value, error), parameters ...cty.Type) function.Function {
 	spec := &function.Spec{Type: function.StaticReturnType(result), Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return of(args) }}
 	for _, parameter := range parameters {
-		spec.Params = append(spec.Params, function.Parameter{Name: "value", Type: parameter})
+		spec.Params = append(spec.Params, function.Parameter{Type: parameter})
 	}
 	return function.New(spec)
 }
 
-func ofTexts(test func(s, of string) bool) function.Function {
+func compare(of func(text, other string) bool) function.Function {
 	return define(cty.Bool, func(args []cty.Value) (cty.Value, error) {
-		return cty.BoolVal(test(args[0].AsString(), args[1].AsString())), nil
+		return cty.BoolVal(of(args[0].AsString(), args[1].AsString())), nil
 	}, cty.String, cty.String)
 }
 
@@ -294,83 +277,46 @@ func lengthOf(args []cty.Value) (cty.Value, error) {
 }
 
 // fold combines the elements of a list of bools. Null is false.
-func fold(list, start cty.Value, combine func(a, b cty.Value) cty.Value) cty.Value {
+func fold(list, result cty.Value, combine func(a, b cty.Value) cty.Value) cty.Value {
 	for _, element := range list.AsValueSlice() {
 		if element.IsNull() {
 			element = cty.False
 		}
-		start = combine(start, element)
+		result = combine(result, element)
 	}
-	return start
+	return result
 }
 
 // leadingZero matches addresses that Terraform reads and Go does not.
 var leadingZero = regexp.MustCompile(`(^|[.:])0[0-9a-fA-F]`)
 
-// network returns the network of a CIDR block; nil without an error if it cannot be known whether Terraform reads it.
-func network(value cty.Value) (*net.IPNet, error) {
-	_, parsed, err := net.ParseCIDR(value.AsString())
-	if err != nil && leadingZero.MatchString(value.AsString()) {
-		return nil, nil
+// ofNetwork returns a function of a network in CIDR notation. The result is unknown if result returns none, or if it is not known whether Terraform
+// reads the network.
+func ofNetwork(result func(of *net.IPNet, args []cty.Value) (string, error)) func(args []cty.Value) (cty.Value, error) {
+	return func(args []cty.Value) (cty.Value, error) {
+		_, of, err := net.ParseCIDR(args[0].AsString())
+		if err == nil {
+			var text string
+			if text, err = result(of, args); text != "" {
+				return cty.StringVal(text), nil
+			}
+		} else if leadingZero.MatchString(args[0].AsString()) {
+			err = nil
+		}
+		return cty.UnknownVal(cty.String), err
 	}
-	return parsed, err
 }
 
-func netmaskOf(args []cty.Value) (cty.Value, error) {
-	block, err := network(args[0])
-	switch {
-	case err != nil:
-		return cty.NilVal, err
-	case block == nil:
-		return cty.UnknownVal(cty.String), nil
-	case block.IP.To4() == nil:
-		return cty.NilVal, errTooLarge
+func hostOf(of *net.IPNet, args []cty.Value) (string, error) {
+	if args[1].Equals(cty.Zero).True() {
+		return of.IP.String(), nil
 	}
-	return cty.StringVal(net.IP(block.Mask).String()), nil
+	return "", nil
 }
 
-func hostOf(args []cty.Value) (cty.Value, error) {
-	block, err := network(args[0])
-	if err != nil {
-		return cty.NilVal, err
+func netmaskOf(of *net.IPNet, _ []cty.Value) (string, error) {
+	if of.IP.To4() == nil {
+		return "", errors.New("only IPv4 networks have a mask")
 	}
-	var number *big.Int
-	if err := gocty.FromCtyValue(args[1], &number); err != nil {
-		return cty.NilVal, err
-	}
-	if block == nil || !number.IsInt64() {
-		return cty.UnknownVal(cty.String), nil
-	}
-	if number.Sign() == 0 {
-		return cty.StringVal(block.IP.String()), nil
-	}
-	if number.Sign() < 0 {
-		number.Not(number) // The last address is -1.
-	}
-	if prefix, length := block.Mask.Size(); number.BitLen() > length-prefix {
-		return cty.NilVal, errTooLarge
-	}
-	return cty.UnknownVal(cty.String), nil // Which address it is, no usual condition asks.
-}
-
-func subnetOf(args []cty.Value) (cty.Value, error) {
-	block, err := network(args[0])
-	if err != nil {
-		return cty.NilVal, err
-	}
-	var bits int
-	var number *big.Int
-	if err := gocty.FromCtyValue(args[1], &bits); err != nil {
-		return cty.NilVal, err
-	}
-	if err := gocty.FromCtyValue(args[2], &number); err != nil {
-		return cty.NilVal, err
-	}
-	if block == nil || bits < 0 || number.Sign() < 0 {
-		return cty.UnknownVal(cty.String), nil
-	}
-	if prefix, length := block.Mask.Size(); prefix+bits > length || number.IsUint64() && number.BitLen() > bits {
-		return cty.NilVal, errTooLarge
-	}
-	return cty.UnknownVal(cty.String), nil
+	return net.IP(of.Mask).String(), nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
 	"k8s.io/utils/lru"
 
 	"github.com/capt-provider/capt/api/terraform"
@@ -37,9 +38,8 @@ type Variable struct {
 
 	Nullable, Sensitive bool
 
-	// constraint is the type; any value is valid if it is not known. optional are the default values of its attributes.
+	// constraint is the type; any value is valid if it is not known.
 	constraint cty.Type
-	optional   *typeexpr.Defaults
 	// conditions are the validations that can be evaluated here.
 	conditions []condition
 }
@@ -49,12 +49,13 @@ var (
 		{Type: "variable", LabelNames: []string{"name"}},
 		{Type: "output", LabelNames: []string{"name"}},
 	}}
-	ofOutput   = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "sensitive"}}}
-	ofVariable = &hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{{Name: "description"}, {Name: "type"}, {Name: "default"}, {Name: "nullable"}, {Name: "sensitive"}},
-		Blocks:     []hcl.BlockHeaderSchema{{Type: "validation"}},
+	// parts are those of variables, outputs and validations.
+	parts = &hcl.BodySchema{
+		Attributes: []hcl.AttributeSchema{
+			{Name: "description"}, {Name: "type"}, {Name: "default"}, {Name: "nullable"}, {Name: "sensitive"}, {Name: "condition"}, {Name: "error_message"},
+		},
+		Blocks: []hcl.BlockHeaderSchema{{Type: "validation"}},
 	}
-	ofValidation = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "condition"}, {Name: "error_message"}}}
 )
 
 // declarations is the cache of declarations, by the hash of the module; nil for a module that is not valid. A fleet has few modules, and each is
@@ -82,7 +83,7 @@ func declarationsOf(file *hcl.File) *Declarations {
 		name := block.Labels[0]
 		d.Incomplete = d.Incomplete || hasPlaceholder(name)
 		if block.Type == "output" {
-			inner, _, _ := block.Body.PartialContent(ofOutput)
+			inner, _, _ := block.Body.PartialContent(parts)
 			d.Outputs[name] = literal(inner.Attributes["sensitive"]) == "true"
 		} else if d.Variables[name] == nil { // Terraform reports the second declaration.
 			d.Variables[name] = variableOf(block, file.Bytes)
@@ -91,11 +92,16 @@ func declarationsOf(file *hcl.File) *Declarations {
 	return d
 }
 
-// maxDefaultLength is the maximum length of a default value that is shown, in characters.
-const maxDefaultLength = 60
+const (
+	// maxDefaultLength and maxMessageLength are the maximum lengths of a default and of the error_message of a validation, in characters.
+	maxDefaultLength = 60
+	maxMessageLength = 500
+	// maxTypeSize is the maximum size of a type, in bytes. Longer ones are not read.
+	maxTypeSize = 32 << 10
+)
 
 func variableOf(block *hcl.Block, source []byte) *Variable {
-	inner, _, _ := block.Body.PartialContent(ofVariable)
+	inner, _, _ := block.Body.PartialContent(parts)
 	v := &Variable{
 		Name:        block.Labels[0],
 		Description: literal(inner.Attributes["description"]),
@@ -105,12 +111,16 @@ func variableOf(block *hcl.Block, source []byte) *Variable {
 	}
 	evaluable := true
 	if declared := inner.Attributes["type"]; declared != nil {
-		evaluable = v.readType(declared, source)
+		text := textOf(declared, source)
+		if _, native := declared.Expr.(hclsyntax.Expression); !native {
+			text = literal(declared)
+		}
+		evaluable = v.readType(text)
 	}
 	if value := inner.Attributes["default"]; value != nil {
 		v.HasDefault = true
-		if text := strings.Join(strings.Fields(string(value.Expr.Range().SliceBytes(source))), " "); !v.Sensitive && !hasPlaceholder(text) {
-			v.Default = shortened(text, maxDefaultLength)
+		if text := textOf(value, source); !v.Sensitive && !hasPlaceholder(text) {
+			v.Default = shortened(strings.Join(strings.Fields(text), " "), maxDefaultLength)
 		}
 	}
 	for _, validation := range inner.Blocks {
@@ -121,119 +131,57 @@ func variableOf(block *hcl.Block, source []byte) *Variable {
 	return v
 }
 
-// maxTypeSize is the maximum size of a type, in bytes. Longer ones are not read.
-const maxTypeSize = 32 << 10
-
-// readType reads the type of a variable. It reports whether validations can be evaluated for values of the type.
-func (v *Variable) readType(declared *hcl.Attribute, source []byte) bool {
-	text := string(declared.Expr.Range().SliceBytes(source))
-	expr, native := declared.Expr.(hclsyntax.Expression)
-	if !native { // In JSON, the type is a string with an expression, of which the limits are not checked yet.
-		text = literal(declared)
-	}
+// readType reads the type of a variable. It reports whether validations can be evaluated for its values: the defaults of attributes, which could
+// multiply each other, are not applied.
+func (v *Variable) readType(text string) bool {
 	if hasPlaceholder(text) {
 		return false
 	}
-	if v.TypeText = text; len(text) > maxTypeSize {
+	v.TypeText = text
+	if text == "list" || text == "map" { // As before Terraform 0.12.
+		text += "(any)"
+	}
+	if len(text) > maxTypeSize || exceededLimit(terraform.WorkspaceParameters{Module: text}) != "" { // In JSON, it is not checked yet.
 		return false
 	}
-	if !native {
-		if exceededLimit(terraform.WorkspaceParameters{Module: text}) != "" {
-			return false
-		}
-		var diags hcl.Diagnostics
-		if expr, diags = hclsyntax.ParseExpression([]byte(text), "main.tf.json", hcl.InitialPos); diags.HasErrors() {
-			return false
-		}
-	}
-	switch hcl.ExprAsKeyword(expr) {
-	case "list": // As before Terraform 0.12.
-		v.constraint = cty.List(cty.DynamicPseudoType)
-		return true
-	case "map":
-		v.constraint = cty.Map(cty.DynamicPseudoType)
-		return true
-	}
-	if s := shapeOf(expr); s.unlimited || s.operations > 0 {
+	expr, diags := hclsyntax.ParseExpression([]byte(text), "main.tf", hcl.InitialPos)
+	if diags.HasErrors() || !isConstant(expr) {
 		return false
 	}
-	constraint, optional, diags := typeexpr.TypeConstraintWithDefaults(expr)
+	constraint, defaults, diags := typeexpr.TypeConstraintWithDefaults(expr)
 	if diags.HasErrors() {
 		return false
 	}
-	v.constraint, v.optional = constraint, optional
-	return !grows(optional)
+	v.constraint = constraint
+	return defaults == nil
 }
 
-// grows reports whether defaults of a type could multiply each other: a default has a list of what has defaults itself.
-func grows(defaults *typeexpr.Defaults) bool {
-	if defaults == nil {
-		return false
-	}
-	for _, value := range defaults.DefaultValues {
-		if err := cty.Walk(value, func(_ cty.Path, inner cty.Value) (bool, error) {
-			if ty := inner.Type(); inner.IsNull() || ty.IsObjectType() || ty.IsPrimitiveType() || inner.LengthInt() == 0 ||
-				ty.IsCollectionType() && ty.ElementType().IsPrimitiveType() {
-				return true, nil
-			}
-			return false, errTooLarge
-		}); err != nil {
-			return true
-		}
-	}
-	for _, child := range defaults.Children {
-		if grows(child) {
-			return true
-		}
-	}
-	return false
-}
-
-// literal returns the text of an attribute that is a literal; empty for others, and for one that is missing. Other expressions are not
-// evaluated: that can take very long.
+// literal returns a string or bool as text; empty for an attribute that is another expression, or that is missing.
 func literal(attribute *hcl.Attribute) string {
 	if attribute == nil {
 		return ""
 	}
-	switch expr := attribute.Expr.(type) {
-	case *hclsyntax.LiteralValueExpr:
-		return textOf(expr.Val)
-	case *hclsyntax.TemplateExpr:
-		var text strings.Builder
-		for _, part := range expr.Parts { // A heredoc has a part for each line.
-			literal, ok := part.(*hclsyntax.LiteralValueExpr)
-			if !ok {
-				return ""
-			}
-			text.WriteString(textOf(literal.Val))
-		}
-		return text.String()
-	case hclsyntax.Expression:
+	if expr, native := attribute.Expr.(hclsyntax.Expression); native && !isConstant(expr) {
 		return ""
-	default: // In JSON, nothing is evaluated without a context.
-		value, _ := expr.Value(nil)
-		return textOf(value)
 	}
+	value, diags := attribute.Expr.Value(nil) // In JSON, nothing is evaluated without a context.
+	if ty := value.Type(); diags.HasErrors() || ty != cty.String && ty != cty.Bool {
+		return ""
+	}
+	if value, _ = convert.Convert(value, cty.String); value.IsNull() {
+		return ""
+	}
+	return value.AsString()
 }
 
-// textOf returns the text of a string or bool.
-func textOf(value cty.Value) string {
-	switch {
-	case value.IsNull() || !value.IsKnown():
-		return ""
-	case value.Type() == cty.Bool && value.True():
-		return "true"
-	case value.Type() == cty.Bool:
-		return "false"
-	case value.Type() == cty.String:
-		return value.AsString()
-	}
-	return ""
+// textOf returns the source text of the value of an attribute.
+func textOf(attribute *hcl.Attribute, source []byte) string {
+	return string(attribute.Expr.Range().SliceBytes(source))
 }
 
 func hasPlaceholder(text string) bool { return strings.Contains(text, placeholderMark) }
 
-// shortened returns at most the given number of characters of a text.
+// shortened returns at most a number of characters of a text.
 func shortened(text string, length int) string {
 	if runes := []rune(text); len(runes) > length {
 		return string(runes[:length-1]) + "…"
