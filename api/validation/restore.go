@@ -130,6 +130,11 @@ func restoreTemplate(old, template *infrav1.WorkspaceTemplate) {
 // Retain, which v1beta1 has, if captctl migrate set it on adoption: manifests from before the adoption do not have it, and the Workspace of
 // a helper would be destroyed with the helper.
 func restoreApply(ctx context.Context, reader Reader, old, apply *infrav1.WorkspaceTemplateApply) error {
+	for name, was := range old.Spec.Variables { // In v1beta1, all values are strings.
+		if apply.Spec.Variables.Has(name) && apply.Spec.Variables.Text(name) == old.Spec.Variables.Text(name) {
+			apply.Spec.Variables[name] = was
+		}
+	}
 	for i := range apply.Spec.WaitForSecrets {
 		now := &apply.Spec.WaitForSecrets[i]
 		now.Keys = nil

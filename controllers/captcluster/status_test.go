@@ -203,7 +203,7 @@ func TestFailureDomains(t *testing.T) {
 
 func TestVariables(t *testing.T) {
 	byDefault := builder.CAPTCluster("demo")
-	got := desired.VPCIntent(byDefault, "demo-cluster").Variables
+	got := desired.VPCIntent(byDefault, "demo-cluster").Variables.Texts()
 	assert.Equal(t, map[string]string{"cluster_name": "demo-cluster", "vpc_name": "demo-vpc", "region": "ap-northeast-1"}, got)
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), validation.VPCVariables(), "admission warns of variables that have no effect")
 
@@ -213,7 +213,7 @@ func TestVariables(t *testing.T) {
 	}))
 	before := mine.DeepCopy()
 	assert.Equal(t, map[string]string{"cluster_name": "demo-cluster", "vpc_name": "net", "region": "us-gov-west-1", "cidr": "10.0.0.0/16"},
-		desired.VPCIntent(mine, "demo-cluster").Variables, "CAPT's own win")
+		desired.VPCIntent(mine, "demo-cluster").Variables.Texts(), "CAPT's own win")
 	assert.Equal(t, before, mine)
 }
 

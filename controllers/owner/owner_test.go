@@ -87,7 +87,7 @@ func TestIdentityVariablesKeepTheirValue(t *testing.T) {
 	for _, identity := range naming.IdentityVariables() {
 		f := &Facts{Live: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{identity: "earlier", "size": "earlier"}))}
 		w := want()
-		variables := rendered(t, f, demoOwner(), w).Spec.Variables
+		variables := rendered(t, f, demoOwner(), w).Spec.Variables.Texts()
 		assert.Equal(t, "earlier", variables[identity])
 		assert.Equal(t, "small", variables["size"], "others follow the spec")
 		assert.Equal(t, want(), w, "the caller's variables are unchanged")

@@ -4,8 +4,11 @@
 package modules
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +18,7 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -86,15 +90,16 @@ func (i *Interface) Pass(values infrav1.Variables) Passed {
 			}
 			continue
 		}
-		if value = asDeclared(name, value, variable, input); i.check(variable, input, value) != "" {
-			passed.Invalid[name] = i.check(variable, input, value)
+		value = asDeclared(name, value, variable, input)
+		if problem := check(variable, input, value); problem != "" {
+			passed.Invalid[name] = problem
 		}
 		passed.Values[name] = value
 	}
 	return passed
 }
 
-func (i *Interface) check(variable *Variable, input *infrav1.TemplateInput, value json.RawMessage) string {
+func check(variable *Variable, input *infrav1.TemplateInput, value json.RawMessage) string {
 	if variable != nil {
 		if problem := variable.Check(value); problem != "" {
 			return problem
@@ -114,11 +119,36 @@ func (i *Interface) check(variable *Variable, input *infrav1.TemplateInput, valu
 	return ""
 }
 
+// CheckInputSchema returns what is wrong with the schema of an input; empty if nothing is.
+func CheckInputSchema(input *infrav1.TemplateInput) string {
+	if input.Schema == nil {
+		return ""
+	}
+	if _, err := schemaOf(input); err != nil {
+		return fmt.Sprintf("is not a schema as in a CustomResourceDefinition: %v. Correct the schema", err)
+	}
+	return ""
+}
+
+// CheckInputDefault returns what is wrong with the default of an input; empty if nothing is. declared are the declarations of the module, or nil.
+func CheckInputDefault(input *infrav1.TemplateInput, declared *Declarations) string {
+	if input.Default == nil {
+		return ""
+	}
+	var variable *Variable
+	if declared != nil {
+		variable = declared.Variables[input.Name]
+	}
+	return check(variable, input, asDeclared(input.Name, input.Default.Raw, variable, input))
+}
+
 // schemaOf returns the validator of an input. A schema with rules in CEL, or that is not structural, is an error.
 func schemaOf(input *infrav1.TemplateInput) (schemavalidation.SchemaValidator, error) {
 	var props apiextensionsv1.JSONSchemaProps
 	var internal apiextensions.JSONSchemaProps
-	if err := json.Unmarshal(input.Schema.Raw, &props); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(input.Schema.Raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&props); err != nil {
 		return nil, err
 	}
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&props, &internal, nil); err != nil {
@@ -128,8 +158,11 @@ func schemaOf(input *infrav1.TemplateInput) (schemavalidation.SchemaValidator, e
 	if err != nil {
 		return nil, err
 	}
-	if errs := structuralschema.ValidateStructural(nil, structural); len(errs) > 0 {
+	if errs := structuralschema.ValidateStructural(field.NewPath("schema"), structural); len(errs) > 0 {
 		return nil, errs.ToAggregate()
+	}
+	if strings.Contains(string(input.Schema.Raw), `"x-kubernetes-validations"`) {
+		return nil, errors.New("rules in CEL (x-kubernetes-validations) are not evaluated")
 	}
 	validator, _, err := schemavalidation.NewSchemaValidator(&internal)
 	return validator, err
