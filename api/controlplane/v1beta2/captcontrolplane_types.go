@@ -211,11 +211,11 @@ type Timeouts struct {
 // FargateProfile is a Fargate profile of the cluster.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceTemplateApplyRef) || (has(self.workspaceTemplateApplyRef) && self.workspaceTemplateApplyRef == oldSelf.workspaceTemplateApplyRef)",message="workspaceTemplateApplyRef is immutable: another WorkspaceTemplateApply is another Fargate profile. Restore the reference",fieldPath=".workspaceTemplateApplyRef",reason=FieldValueForbidden
 type FargateProfile struct {
-	// name of the profile, with at most 100 characters.
+	// name of the profile: letters, digits, "-" and "_", beginning with a letter or digit, with at most 100 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=100
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]+$`
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9_-]*$`
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('eks-')",message="names with the prefix eks- are reserved by EKS. Choose another name"
 	Name string `json:"name"`
 
