@@ -14,7 +14,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// ExpectationOfCAPTCluster returns what a CAPTCluster expects of the WorkspaceTemplateApply of its VPC. cluster is the name of the Cluster,
+// ExpectationOfCAPTCluster returns what a CAPTCluster expects of the WorkspaceTemplateApply of its VPC. cluster is the name of the EKS cluster,
 // empty while it is unknown.
 func ExpectationOfCAPTCluster(captCluster *infrav1.CAPTCluster, cluster string) Expectation {
 	want := Expectation{
@@ -44,7 +44,7 @@ func ExpectationOfControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cl
 	want := Expectation{
 		SchemeName: naming.ControlPlaneWorkspaceTemplateApply(controlPlane.Name),
 		Template:   controlPlane.Spec.WorkspaceTemplateRef,
-		Variables:  map[string]string{naming.ClusterVariable: cluster},
+		Variables:  map[string]string{naming.ClusterVariable: EKSClusterName(controlPlane, cluster)},
 	}
 	if known := controlPlane.Status.WorkspaceTemplateApply; known != nil {
 		want.Recorded = known.Name
@@ -56,6 +56,15 @@ func ExpectationOfControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cl
 		want.ProvisionedField = "status.initialization"
 	}
 	return want
+}
+
+// EKSClusterName returns the name of the EKS cluster of a CAPTControlPlane, which is nil without one. cluster is the name of the Cluster; while that is
+// unknown, so is the result.
+func EKSClusterName(controlPlane *controlplanev1.CAPTControlPlane, cluster string) string {
+	if controlPlane == nil || cluster == "" {
+		return cluster
+	}
+	return cmp.Or(controlPlane.Spec.EKSClusterName, cluster)
 }
 
 // ExpectationOfFargateProfile returns what a control plane expects of the WorkspaceTemplateApply of one of its Fargate profiles.

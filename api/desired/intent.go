@@ -33,7 +33,7 @@ type Intent struct {
 }
 
 // VPCIntent returns what a CAPTCluster with a template writes into the WorkspaceTemplateApply of its VPC. As in all intents, variables that CAPT sets
-// take precedence over variables of the user.
+// take precedence over variables of the user. cluster is the name of the EKS cluster, which tags of subnets contain.
 func VPCIntent(captCluster *infrav1.CAPTCluster, cluster string) Intent {
 	template := captCluster.Spec.VPC.Template
 	return Intent{
@@ -63,7 +63,7 @@ func (c *ControlPlane) Intent(cluster, vpcID string) (Intent, error) {
 	}
 	spec := &c.ControlPlane.Spec
 	out := make(map[string]string, len(spec.AdditionalTags)+10)
-	out[naming.ClusterVariable] = cluster
+	out[naming.ClusterVariable] = claim.EKSClusterName(c.ControlPlane, cluster)
 	out[naming.VersionVariable] = c.Version.EKS
 	out[naming.RegionVariable] = c.region()
 

@@ -249,8 +249,8 @@ func NamespaceOf(workspace *unstructured.Unstructured) string {
 	return namespace
 }
 
-// defaultProviderConfig is the default of the CRDs of provider-terraform.
-const defaultProviderConfig = "default"
+// DefaultProviderConfig is the default of the CRDs of provider-terraform.
+const DefaultProviderConfig = "default"
 
 // ProviderConfig returns the ProviderConfig of the rendered Workspace, in the form of ProviderConfigOf.
 func (r *Rendered) ProviderConfig() string { return ProviderConfigOf(r.Object) }
@@ -262,7 +262,7 @@ func ProviderConfigOf(workspace *unstructured.Unstructured) string {
 		value, _, _ := unstructured.NestedString(workspace.Object, "spec", "providerConfigRef", name)
 		return cmp.Or(value, otherwise)
 	}
-	name := field("name", defaultProviderConfig)
+	name := field("name", DefaultProviderConfig)
 	if workspace.GroupVersionKind() == terraform.ScopeCluster.GroupVersionKind() {
 		return name
 	}

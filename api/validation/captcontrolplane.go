@@ -55,6 +55,7 @@ func ValidateCAPTControlPlane(ctx context.Context, reader Reader, controlPlane *
 		findings.include(validateVersionChange(ctx, reader, controlPlane)),
 		findings.include(validateControlPlaneRegion(ctx, reader, controlPlane)),
 		findings.include(validateKubeconfigNames(ctx, reader, controlPlane)),
+		findings.include(validateEKSName(ctx, reader, controlPlane)),
 		findings.include(checkControlPlaneFields(ctx, of, controlPlane)),
 		findings.include(validateApplyReferences(ctx, reader, controlPlane)))
 	return findings, err

@@ -278,6 +278,9 @@ func commonFields(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, pat
 	if spec.Region != "" {
 		fields = append(fields, TypedField{Path: path.Child("region"), Value: spec.Region, Placeholder: naming.RegionVariable})
 	}
+	if spec.EKSClusterName != "" {
+		fields = append(fields, TypedField{Path: path.Child("eksClusterName"), Value: spec.EKSClusterName, Placeholder: naming.ClusterVariable})
+	}
 	access, accessPath := ptr.Deref(spec.EndpointAccess, controlplanev1.EndpointAccess{}), path.Child("endpointAccess")
 	if !access.HasPublic() {
 		fields = append(fields, TypedField{Path: accessPath.Child("public"), Value: false, Placeholder: naming.PublicAccessVariable, Restricts: true})

@@ -101,7 +101,7 @@ func restoreCAPTCluster(ctx context.Context, reader Reader, old, captCluster *in
 func restoreControlPlane(ctx context.Context, reader Reader, old, controlPlane *controlplanev1.CAPTControlPlane) error {
 	before, now := old.Spec.DeepCopy(), &controlPlane.Spec
 	now.Variables, now.Kubeconfig, now.EndpointProbe, now.Recovery = before.Variables, before.Kubeconfig, before.EndpointProbe, before.Recovery
-	now.DeletionProtection = before.DeletionProtection
+	now.DeletionProtection, now.EKSClusterName = before.DeletionProtection, before.EKSClusterName
 	if before.Timeouts.SecretSeconds != 0 && now.Timeouts != (controlplanev1.Timeouts{}) {
 		now.Timeouts.SecretSeconds = before.Timeouts.SecretSeconds
 	}
@@ -200,7 +200,7 @@ func IdentityOf(object metav1.Object) []IdentityField {
 	case *infrav1.CAPTCluster:
 		return []IdentityField{reference(spec, &o.Spec.WorkspaceTemplateApplyRef)}
 	case *controlplanev1.CAPTControlPlane:
-		fields := []IdentityField{reference(spec, &o.Spec.WorkspaceTemplateApplyRef)}
+		fields := []IdentityField{reference(spec, &o.Spec.WorkspaceTemplateApplyRef), {Path: spec.Child("eksClusterName"), Value: &o.Spec.EKSClusterName}}
 		for i := range o.Spec.FargateProfiles {
 			profile := &o.Spec.FargateProfiles[i]
 			fields = append(fields, reference(spec.Child("fargateProfiles").Key(profile.Name), &profile.WorkspaceTemplateApplyRef))

@@ -52,6 +52,11 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 		return f, err
 	}
 	r.observeTemplates(ctx, controlPlane, f)
+	if f.Apply.MayCreate(controlPlane, f.Paused) {
+		if f.OtherClaims, err = r.OtherClaims(ctx, controlPlane, claim.EKSClusterName(controlPlane, f.Cluster.Name)); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.observeSecrets(ctx, controlPlane, f); err != nil {
 		return nil, err
 	}
@@ -205,6 +210,8 @@ type Facts struct {
 	Now time.Time
 	// Infrastructure is the CAPTCluster of the Cluster; nil when it does not exist, or the Cluster uses another provider.
 	Infrastructure *infrav1.CAPTCluster
+	// OtherClaims are the control planes that may have the EKS cluster of this one; read before it is created.
+	OtherClaims []validation.EKSClaim
 	// ProfileTemplates are the WorkspaceTemplates of the Fargate profiles.
 	ProfileTemplates []desired.TemplateFacts
 	// Fargate are the Fargate profiles.

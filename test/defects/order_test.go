@@ -101,9 +101,11 @@ func TestRetainedVPCSurvivesGarbageCollection(t *testing.T) {
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			shared.InEitherScope(t, func(env *fixture.Environment) {
-				env.User(append(env.Templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo, "deletionPolicy: Retain"))...)
-				if way.whole {
-					env.User(fixture.CAPTControlPlane(fixture.Demo))
+				env.User(append(env.Templates(), fixture.CAPTCluster(fixture.Demo, "deletionPolicy: Retain"))...)
+				if !way.whole {
+					env.User(fixture.ClusterWithoutControlPlane(fixture.Demo))
+				} else {
+					env.User(fixture.Cluster(), fixture.CAPTControlPlane(fixture.Demo))
 					env.AwaitState(controlplanev1.StateReady, "")
 				}
 				env.AwaitVPC()

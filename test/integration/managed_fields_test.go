@@ -104,7 +104,7 @@ func TestLostManagedFieldsAreRestored(t *testing.T) {
 func TestAnAdoptedWorkspaceIsNotWrittenWhenManagedFieldsAreLost(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t)
-	env.User(env.VPCTemplate(fixture.VPCModule), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo))
+	env.User(env.VPCTemplate(fixture.VPCModule), fixture.ClusterWithoutControlPlane(fixture.Demo), fixture.CAPTCluster(fixture.Demo))
 	env.AwaitVPC()
 	workspace := env.Workspace(fixture.VPC)
 	env.Edit(workspace, workspace.GetName(), `{"metadata":{"annotations":{"`+naming.ClaimAnnotation+`":null},"managedFields":[{}]}}`)

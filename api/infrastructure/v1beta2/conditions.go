@@ -61,6 +61,12 @@ const (
 	ReadyReason = "Ready"
 	// WaitingForOwnerReason: Cluster API has not set the Cluster as the owner of the object yet.
 	WaitingForOwnerReason = "WaitingForOwner"
+	// WaitingForControlPlaneReason: the CAPTControlPlane of the Cluster, which may set the name of the EKS cluster, does not exist yet.
+	WaitingForControlPlaneReason = "WaitingForControlPlane"
+	// InvalidEKSClusterNameReason: EKS would refuse the name of the cluster.
+	InvalidEKSClusterNameReason = "InvalidEKSClusterName"
+	// EKSClusterNameConflictReason: another CAPTControlPlane has the EKS cluster of this name, account and region.
+	EKSClusterNameConflictReason = "EKSClusterNameConflict"
 	// ProvisioningReason: Terraform is running or about to run.
 	ProvisioningReason = "Provisioning"
 	// VPCReadyTimeoutReason: Terraform did not create or update the VPC within spec.vpc.template.timeoutSeconds.
@@ -222,7 +228,7 @@ const (
 func RequiresUserAction(reason string) bool {
 	switch reason {
 	case LookupFailedReason, WorkspaceNotReconciledReason, WorkspacePausedReason, StateNotSavedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, VariableMissingReason, TemplateDeletingReason, WaitingForRolloutReason, RevisionMissingReason,
-		FieldNotConsumedReason,
+		FieldNotConsumedReason, InvalidEKSClusterNameReason, EKSClusterNameConflictReason,
 		WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
 		WorkspaceScopeConflictReason, ProviderConfigConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
 		DestroyFailedReason, ProviderConfigFailedReason, CreateInterruptedReason, NamespaceTerminatingReason,
