@@ -22,6 +22,7 @@ import (
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
@@ -443,8 +444,13 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 	case infrav1.ProviderConfigFailedReason:
 		return &Next{Step: "Create or correct the ProviderConfig, or the Secret with its credentials. If the WorkspaceTemplate names the wrong one, correct " +
 			"spec.template.spec.providerConfigRef, and then run the command that captctl describe shows.", Commands: edit}
-	case infrav1.VPCIDMissingReason, controlplanev1.EndpointMissingReason:
-		return &Next{Step: "Add the output to the module of the WorkspaceTemplate, or correct its name.", Commands: edit}
+	case infrav1.VPCIDMissingReason, controlplanev1.EndpointMissingReason, controlplanev1.EndpointInvalidReason, controlplanev1.KubeconfigInvalidReason:
+		return &Next{Step: "Correct the output that the message names in the module of the WorkspaceTemplate.", Commands: edit}
+	case controlplanev1.EndpointChangedReason:
+		return &Next{Step: "Find out what replaced the cluster. If it was replaced on purpose, use the new endpoint.", Commands: useEndpoint(o)}
+	case infrav1.VPCReadyTimeoutReason, controlplanev1.ControlPlaneTimeoutReason, controlplanev1.SecretTimeoutReason:
+		return &Next{Step: "See what Terraform reports, and whether provider-terraform runs. If it only takes longer, raise the timeout that the message names.",
+			Commands: append([]string{"captctl logs " + name, "kubectl -n crossplane-system get pods"}, edit[min(1, len(edit)):]...)}
 	case infrav1.TemplateNotFoundReason:
 		return &Next{Step: "Create the WorkspaceTemplate, or correct the reference to it. A template of another namespace must allow this one in spec.allowedNamespaces.",
 			Commands: []string{"kubectl get workspacetemplates -A"}}
@@ -461,6 +467,21 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 		return &Next{Step: "Check that the manager of CAPT runs.", Commands: []string{"kubectl -n capt-system get pods"}}
 	}
 	return nil
+}
+
+// useEndpoint are the commands that make a CAPTControlPlane and its Cluster use the endpoint that Terraform reports.
+func useEndpoint(o *Objects) (commands []string) {
+	if o.ControlPlane == nil || o.ControlPlane.Status.WorkspaceTemplateApply == nil {
+		return nil
+	}
+	host, port, err := terraform.ParseEndpoint(o.ControlPlane.Status.WorkspaceTemplateApply.Outputs[terraform.OutputClusterEndpoint])
+	if err != nil {
+		return nil
+	}
+	for _, object := range []string{"captcontrolplane " + o.ControlPlane.Name, "cluster " + o.Cluster.Name} {
+		commands = append(commands, fmt.Sprintf(`kubectl patch -n %s %s --type merge -p '{"spec":{"controlPlaneEndpoint":{"host":%q,"port":%d}}}'`, o.Cluster.Namespace, object, host, port))
+	}
+	return commands
 }
 
 // failing returns the WorkspaceTemplateApply that is the cause; nil if that is another object.

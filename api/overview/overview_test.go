@@ -189,3 +189,12 @@ func TestConditionsAreThoseThatAReadyClusterDoesNotHave(t *testing.T) {
 		"CAPTControlPlane demo EndpointAvailable Unknown", "CAPTControlPlane demo Recovering False", "Cluster demo RemoteConnectionProbe False",
 	}, found)
 }
+
+func TestAnEndpointThatChangedIsFollowedByTwoCommands(t *testing.T) {
+	o := ready()
+	o.ControlPlane.Status.Conditions = []metav1.Condition{condition("Ready", metav1.ConditionFalse, controlplanev1.EndpointChangedReason)}
+	o.ControlPlane.Status.WorkspaceTemplateApply = &controlplanev1.WorkspaceTemplateApplyStatus{Outputs: map[string]string{"cluster_endpoint": "https://new.example.com"}}
+	c := overview.Of(o, at(10))
+	const endpoint = ` --type merge -p '{"spec":{"controlPlaneEndpoint":{"host":"new.example.com","port":443}}}'`
+	assert.Equal(t, []string{"kubectl patch -n default captcontrolplane demo" + endpoint, "kubectl patch -n default cluster demo" + endpoint}, overview.NextStep(o, &c).Commands)
+}

@@ -273,7 +273,8 @@ func TestDescribeReadsAtMostOncePerSecondAndNoticesEvents(t *testing.T) {
 func TestTheNextStepDependsOnTheReason(t *testing.T) {
 	for reason, want := range map[string]string{
 		infrav1.WaitingForApprovalReason:   "\n  captctl template approve-change team-a/broken-eks\n",
-		infrav1.VPCIDMissingReason:         "Add the output to the module of the WorkspaceTemplate",
+		infrav1.VPCIDMissingReason:         "Correct the output that the message names in the module of the WorkspaceTemplate",
+		infrav1.VPCReadyTimeoutReason:      "raise the timeout that the message names",
 		infrav1.ProviderConfigFailedReason: "and then run the command that captctl describe shows",
 	} {
 		env := aFleet()
