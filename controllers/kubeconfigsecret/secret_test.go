@@ -244,7 +244,7 @@ func TestRemedies(t *testing.T) {
 		tokens kubeconfig.Tokens
 		want   string
 	}{
-		"no flag":         {"Token", "", nil, "this manager creates no tokens: start it with --eks-tokens, or set the source to Output or Exec"},
+		"no flag":         {"Token", "", nil, "this manager creates no tokens: it had no AWS credentials when it started"},
 		"no credentials":  {"Token", "", &tokens.Identity{Problem: kubeconfig.ErrNoCredentials}, "no token can be created: the manager has no AWS credentials; see docs/install.md (Tokens for kubeconfigs)"},
 		"a token's end":   {"Output", tokens.Kubeconfig(t, host, builder.Created.Add(-time.Hour)), nil, "set spec.kubeconfig.source to Token or Exec"},
 		"nothing to take": {"Output", "", nil, `output "kubeconfig" has no value, or the text of one that does not exist, such as null or None; correct it in the module of WorkspaceTemplate default/eks, or set spec.kubeconfig.source to Exec`},
