@@ -289,12 +289,31 @@ func (o *Objects) Conditions() (list []Condition) {
 			if _, is := object.(*clusterv1.Cluster); is && condition.Type != clusterv1.ClusterRemoteConnectionProbeCondition {
 				continue
 			}
-			if (condition.Status == metav1.ConditionTrue) == isNegative(condition.Type) || explainsFailure(condition.Reason) {
+			if (condition.Status == metav1.ConditionTrue) == isNegative(condition.Type) || explainsFailure(condition.Reason) || warns(&condition) {
 				list = append(list, Condition{graph.NodeOf(object).Kind, object.GetName(), condition})
 			}
 		}
 	}
 	return list
+}
+
+// Warnings returns the conditions that need attention although the objects are Ready: fields without effect, a kubeconfig that Cluster API cannot use, and
+// an endpoint that the Cluster does not have.
+func (o *Objects) Warnings() (list []*Cause) {
+	for _, object := range o.all() {
+		for _, condition := range object.GetConditions() {
+			if warns(&condition) || condition.Type == infrav1.FieldsConsumedCondition && condition.Status == metav1.ConditionFalse {
+				list = append(list, causeOf(object, &condition))
+			}
+		}
+	}
+	return list
+}
+
+// warns reports whether a condition with its normal status has a warning.
+func warns(condition *metav1.Condition) bool {
+	return condition.Status == metav1.ConditionTrue && condition.Message != "" &&
+		(condition.Type == controlplanev1.KubeconfigReadyCondition || condition.Type == controlplanev1.EndpointAvailableCondition)
 }
 
 // isNegative reports whether the normal status of a condition is False.

@@ -177,6 +177,20 @@ AGE   TYPE      REASON        OBJECT                              MESSAGE
 `, "\n"), out)
 }
 
+func TestDescribeShowsWarningsOfAReadyCluster(t *testing.T) {
+	env := aFleet()
+	for _, object := range env.objects {
+		if controlPlane, is := object.(*controlplanev1.CAPTControlPlane); is {
+			controlPlane.Status.Conditions = append(controlPlane.Status.Conditions, metav1.Condition{
+				Type: controlplanev1.KubeconfigReadyCondition, Status: metav1.ConditionTrue, Reason: controlplanev1.KubeconfigReadyReason, Message: "Cluster API cannot connect",
+			})
+		}
+	}
+	out, _, err := env.run(t, "describe", "team-a/growing")
+	require.NoError(t, err)
+	assert.Contains(t, out, "\nWarning: CAPTControlPlane growing: KubeconfigReady\n  Cluster API cannot connect\n")
+}
+
 func TestDescribeShowsProgress(t *testing.T) {
 	out, _, err := aFleet().run(t, "describe", "growing", "--namespace", "team-a")
 	require.NoError(t, err)

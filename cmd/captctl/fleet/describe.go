@@ -34,8 +34,8 @@ func NewDescribe(environment *cli.Environment) *cobra.Command {
 		Use:   "describe [NAMESPACE/]CLUSTER",
 		Short: "Show the state of a Cluster, the one cause if it is not Ready, and what to do",
 		Long: `Shows the state of a Cluster, its progress, the first object that does not merely wait for another
-one with the reason and the message of its condition, the next step, the objects of the Cluster,
-its health, its Fargate profiles, the last operations and the latest events.
+one with the reason and the message of its condition, the next step, warnings, the objects of the
+Cluster, its health, its Fargate profiles, the last operations and the latest events.
 
 Without NAMESPACE, --namespace or the namespace of the kubeconfig's context is used.`,
 		Example: `  captctl describe demo
@@ -96,7 +96,9 @@ type Description struct {
 	metav1.TypeMeta  `json:",inline"`
 	overview.Cluster `json:",inline"`
 	// NextStep is what to do, where a command of captctl or kubectl helps.
-	NextStep *overview.Next    `json:"nextStep,omitempty"`
+	NextStep *overview.Next `json:"nextStep,omitempty"`
+	// Warnings are conditions that need attention although their objects are Ready.
+	Warnings []*overview.Cause `json:"warnings,omitempty"`
 	Objects  []overview.Object `json:"objects"` // Objects of the Cluster, first those that wait for none of the others.
 	// Checks are the health checks of the control plane.
 	Checks          []controlplanev1.HealthCheck          `json:"checks,omitempty"`
@@ -117,7 +119,7 @@ type Event struct {
 
 // newDescription describes a Cluster as of a time, with events about its objects.
 func newDescription(o *overview.Objects, events []eventsv1.Event, now metav1.Time) *Description {
-	d := &Description{Cluster: overview.Of(o, now), Objects: o.List()}
+	d := &Description{Cluster: overview.Of(o, now), Objects: o.List(), Warnings: o.Warnings()}
 	d.NextStep = overview.NextStep(o, &d.Cluster)
 	if o.ControlPlane != nil {
 		status := &o.ControlPlane.Status
@@ -170,6 +172,11 @@ func showDescription(p *output.Printer, d *Description, now time.Time) {
 	}
 	if d.NextStep != nil {
 		p.NextStep(d.NextStep.Step, d.NextStep.Commands)
+	}
+	for _, warning := range d.Warnings {
+		p.Blank()
+		p.Title("Warning:", output.Attention, fmt.Sprintf("%s %s: %s", warning.Kind, warning.Name, warning.Reason))
+		p.Text("  ", output.Plain, messageOf(warning.Message, d.Cause))
 	}
 	describeObjects(p, d, now)
 	describeHistory(p, d, now)
