@@ -119,6 +119,9 @@ var interruptedRules = []rule{
 	{class: ClassConfig, object: ObjectTemplate, phrases: []string{"because it is being terminated"}}, // The API server: the namespace is being deleted.
 }
 
+// uidOfWorkspace stands for the UID of the Workspace in an advice.
+const uidOfWorkspace = "UID-of-the-Workspace"
+
 // programs are those of the image of provider-terraform v1.
 const programs = "The module runs a program that provider-terraform cannot find. Its image has only terraform, bash, git and curl, and the tools of Alpine Linux: no aws, jq, kubectl or ssh. " +
 	"Use a data source or a resource instead (for a token of EKS: aws_eks_cluster_auth), or an image that has the program."
@@ -398,8 +401,8 @@ var configRules = []rule{
 	// The backend and the state.
 	{
 		class: ClassConfig, object: ObjectBackend,
-		advice: "The backend in the ProviderConfig is not the one with which the working directory of this Workspace was initialized. Restore it. If the new one has the state, remove the directory /tf/UID-of-the-Workspace in the Pod of " +
-			"provider-terraform, or restart the Pod.",
+		advice: "The backend in the ProviderConfig is not the one with which the working directory of this Workspace was initialized. If it is the right one and has the state, remove the directory /tf/" + uidOfWorkspace +
+			" in the Pod of provider-terraform, or restart the Pod. Otherwise restore the former one: with a backend that does not have the state, Terraform creates everything again.",
 		phrases: []string{"failed to decode current backend config"}, summaries: []string{"backend initialization required", "backend configuration changed"},
 	},
 	{
