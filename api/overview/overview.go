@@ -34,6 +34,8 @@ type Objects struct {
 	// Applies are the WorkspaceTemplateApplies of the Cluster, in the order in which they are applied: the VPC, the control plane, the Fargate
 	// profiles.
 	Applies []*infrav1.WorkspaceTemplateApply
+	// Failure of the Workspace of the cause; nil if it has none, or was not read.
+	Failure *Failure
 }
 
 // Cluster is what the objects of a Cluster report together.
@@ -64,13 +66,25 @@ const StateDeleting controlplanev1.State = "Deleting"
 
 // Cause is a condition of the first object that does not merely wait for another one of the Cluster.
 type Cause struct {
-	Kind      string      `json:"kind"` // Kind and Name of the object.
-	Name      string      `json:"name"`
-	Condition string      `json:"condition,omitempty"` // Condition is the type of the condition; absent if the object does not exist or has none.
-	Reason    string      `json:"reason"`
-	Message   string      `json:"message,omitempty"`
-	Since     metav1.Time `json:"since"` // Since is the last transition of the condition.
+	Kind      string `json:"kind"` // Kind and Name of the object.
+	Name      string `json:"name"`
+	Condition string `json:"condition,omitempty"` // Condition is the type of the condition; absent if the object does not exist or has none.
+	Reason    string `json:"reason"`
+	Message   string `json:"message,omitempty"`
+	// LookAt is what to look at first, and Actor who must act: User, or Waiting if the error is expected to end by itself; absent if that was not read.
+	LookAt failure.Object `json:"lookAt,omitempty"`
+	Actor  Actor          `json:"actor,omitempty"`
+	Since  metav1.Time    `json:"since"` // Since is the last transition of the condition.
 }
+
+// Actor is who must act.
+type Actor string
+
+// Actors.
+const (
+	ActorUser    Actor = "User"
+	ActorWaiting Actor = "Waiting"
+)
 
 // IsWaiting reports whether work is in progress, or the object waits for another one: no more is to be done than to wait.
 func (c *Cause) IsWaiting() bool { return isWaiting(c.Reason) }
@@ -86,6 +100,7 @@ func Of(o *Objects, now metav1.Time) Cluster {
 	}
 	c.LastApplied = o.lastApplied()
 	c.Cause = o.cause()
+	o.addFailure(c.Cause)
 	if c.Cause != nil && !c.Cause.IsWaiting() {
 		if c.Progress != nil {
 			c.Progress = c.Progress.stalled(o.ControlPlane.Status.Progress)
@@ -96,8 +111,20 @@ func Of(o *Objects, now metav1.Time) Cluster {
 	}
 	if o.deleting() {
 		c.State, c.Progress, c.Cause = StateDeleting, nil, cmp.Or(o.deletionCause(), c.Cause)
+		o.addFailure(c.Cause)
 	}
 	return c
+}
+
+// addFailure adds what is known of the error of Terraform.
+func (o *Objects) addFailure(cause *Cause) {
+	if o.Failure == nil || cause == nil || o.Failing(cause) == nil {
+		return
+	}
+	cause.LookAt, cause.Actor = o.Failure.Object, ActorUser
+	if o.Failure.Class.IsTransient() {
+		cause.Actor = ActorWaiting
+	}
 }
 
 // lastApplied returns when Terraform last applied anything; nil if it has not.
@@ -418,7 +445,7 @@ type Next struct {
 }
 
 // NextStep returns what to do about the cause; nil if its message alone says it.
-func NextStep(o *Objects, c *Cluster) *Next {
+func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 	name := c.Namespace + "/" + c.Name
 	switch {
 	case ptr.Deref(o.Cluster.Spec.Paused, false):
@@ -436,6 +463,11 @@ func NextStep(o *Objects, c *Cluster) *Next {
 	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
 		return &Next{Step: "CAPT v0.3 created it, and it has not been adopted. See what its adoption needs.", Commands: []string{"captctl migrate check --cluster " + name}}
 	}
+	if o.Failure != nil && c.Cause.Actor != "" {
+		if next := o.Failure.nextStep("captctl logs "+name, now); next != nil {
+			return next
+		}
+	}
 	if next := nextStepFor(o, c, name); next != nil {
 		return next
 	}
@@ -451,13 +483,19 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 	edit := editTemplate(o, c.Cause)
 	switch c.Cause.Reason {
 	case infrav1.ApplyFailedReason, infrav1.PlanFailedReason:
-		apply := o.failing(c.Cause)
+		apply := o.Failing(c.Cause)
 		// Other classes of errors rule out that the module or its variables are the cause (docs/recovery.md).
 		if apply != nil && !slices.Contains([]failure.Class{"", failure.ClassConfig, failure.ClassUnknown}, failure.Class(apply.Status.LastFailureClass)) {
-			return &Next{Step: "Remove the cause that the message names. It is not in the template. provider-terraform retries.", Commands: []string{"captctl logs " + name}}
+			step := "Remove the cause that the message names. It is not in the template. provider-terraform retries."
+			if failure.Class(apply.Status.LastFailureClass).IsTransient() {
+				step = "No action is needed yet: provider-terraform retries. If the error persists, remove the cause that the message names. It is not in the template."
+			}
+			return &Next{Step: step, Commands: []string{"captctl logs " + name}}
 		}
 		return &Next{Step: "Correct what Terraform reports: the module of the WorkspaceTemplate, a variable of the Cluster, or something in AWS. " +
 			"An edit starts Terraform immediately; without one, provider-terraform retries.", Commands: append([]string{"captctl logs " + name}, edit...)}
+	case infrav1.CreateInterruptedReason:
+		return continueCreate(o)
 	case infrav1.DestroyFailedReason:
 		return &Next{Step: "Delete what still uses the resources, or correct what Terraform reports. provider-terraform retries.", Commands: []string{"captctl logs " + name}}
 	case infrav1.ProviderConfigFailedReason:
@@ -503,8 +541,8 @@ func useEndpoint(o *Objects) (commands []string) {
 	return commands
 }
 
-// failing returns the WorkspaceTemplateApply that is the cause; nil if that is another object.
-func (o *Objects) failing(cause *Cause) *infrav1.WorkspaceTemplateApply {
+// Failing returns the WorkspaceTemplateApply that is the cause; nil if that is another object.
+func (o *Objects) Failing(cause *Cause) *infrav1.WorkspaceTemplateApply {
 	for _, apply := range o.Applies {
 		if cause.Kind == "WorkspaceTemplateApply" && cause.Name == apply.Name {
 			return apply
@@ -520,7 +558,7 @@ func editTemplate(o *Objects, cause *Cause) (commands []string) {
 			commands = append(commands, fmt.Sprintf("kubectl edit %s -n %s %s", kind, key.Namespace, key.Name))
 		}
 	}
-	apply, isVPC := o.failing(cause), o.CAPTCluster != nil && cause.Kind == "CAPTCluster"
+	apply, isVPC := o.Failing(cause), o.CAPTCluster != nil && cause.Kind == "CAPTCluster"
 	switch {
 	case isVPC:
 		edit("workspacetemplate", o.CAPTCluster.Spec.VPC.Template.Ref.Key(o.CAPTCluster.Namespace))

@@ -196,7 +196,7 @@ func TestAnEndpointThatChangedIsFollowedByTwoCommands(t *testing.T) {
 	o.ControlPlane.Status.WorkspaceTemplateApply = &controlplanev1.WorkspaceTemplateApplyStatus{Outputs: map[string]string{"cluster_endpoint": "https://new.example.com"}}
 	c := overview.Of(o, at(10))
 	const endpoint = ` --type merge -p '{"spec":{"controlPlaneEndpoint":{"host":"new.example.com","port":443}}}'`
-	assert.Equal(t, []string{"kubectl patch -n default captcontrolplane demo" + endpoint, "kubectl patch -n default cluster demo" + endpoint}, overview.NextStep(o, &c).Commands)
+	assert.Equal(t, []string{"kubectl patch -n default captcontrolplane demo" + endpoint, "kubectl patch -n default cluster demo" + endpoint}, overview.NextStep(o, &c, at(10).Time).Commands)
 }
 
 func TestWarningsOfObjectsThatAreReady(t *testing.T) {

@@ -30,6 +30,18 @@ const (
 	ObjectLeftover       Object = "Leftover"          // A resource that is not in the state and blocks a destroy.
 )
 
+// Description is the object in a sentence.
+func (o Object) Description() string {
+	return map[Object]string{
+		ObjectTemplate: "the module of the WorkspaceTemplate and its variables", ObjectModuleSource: "the address and the version of the module, and the credentials for it",
+		ObjectFluxSource: "the Flux source of the module", ObjectSecret: "the Secret or ConfigMap that the Workspace reads", ObjectProviderConfig: "the ProviderConfig, and the Secrets that it names",
+		ObjectWorkspace: "the Workspace", ObjectProviderPod: "the Pod of provider-terraform", ObjectCredentials: "the credentials for AWS",
+		ObjectPermissions: "the permissions of the identity", ObjectAWSAccount: "the AWS account", ObjectAWS: "AWS", ObjectBackend: "the backend of the Terraform state",
+		ObjectState: "the Terraform state", ObjectLock: "the lock of the Terraform state", ObjectNetwork: "the network", ObjectCluster: "the API server of the cluster",
+		ObjectNodeGroup: "the node group", ObjectVersion: "spec.version of the CAPTControlPlane", ObjectExisting: "the resource that exists in AWS", ObjectLeftover: "what is left in AWS",
+	}[o]
+}
+
 // rule is what is known about the errors that it matches. An error matches if it has a code, a phrase or a summary and, if there are any, one of also.
 type rule struct {
 	class  Class
