@@ -97,6 +97,8 @@ const (
 	WorkspacePausedReason = "WorkspacePaused"
 	// StateNotSavedReason: Terraform has created resources and could not save its state, so CAPT has paused the Workspace.
 	StateNotSavedReason = "StateNotSaved"
+	// NothingCreatedReason: Terraform has applied the module, which has created no resource and returned no output, so that the provider never reports it as existing.
+	NothingCreatedReason = "NothingCreated"
 	// WorkspaceConflictReason: the Workspace belongs to another object.
 	WorkspaceConflictReason = "WorkspaceConflict"
 	// WorkspaceReplacedReason: the Workspace was recreated by another client.
@@ -221,7 +223,7 @@ const (
 // RequiresUserAction reports whether a reason means that the user must act, or at least check. Owners report such reasons as their own.
 func RequiresUserAction(reason string) bool {
 	switch reason {
-	case LookupFailedReason, WorkspaceNotReconciledReason, WorkspacePausedReason, StateNotSavedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, VariableMissingReason, TemplateDeletingReason, WaitingForRolloutReason, RevisionMissingReason,
+	case LookupFailedReason, WorkspaceNotReconciledReason, WorkspacePausedReason, StateNotSavedReason, NothingCreatedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, VariableMissingReason, TemplateDeletingReason, WaitingForRolloutReason, RevisionMissingReason,
 		FieldNotConsumedReason,
 		WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
 		WorkspaceScopeConflictReason, ProviderConfigConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
