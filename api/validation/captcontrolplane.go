@@ -232,8 +232,11 @@ func validateTags(tags map[string]controlplanev1.TagValue, path *field.Path) fie
 }
 
 // RepairEndpoint corrects a stored endpoint. CAPT v0.3 wrote the whole URL, including https://, as the host, which clients cannot connect
-// to. If the URL cannot be parsed, the result is the zero value, so that the controller writes the endpoint again.
+// to. If the URL cannot be parsed, or the host is a text such as null, the result is the zero value, so that the controller writes the endpoint again.
 func RepairEndpoint(stored clusterv1.APIEndpoint) clusterv1.APIEndpoint {
+	if terraform.HasNoValue(stored.Host) {
+		return clusterv1.APIEndpoint{}
+	}
 	if !strings.Contains(stored.Host, "://") {
 		return stored
 	}

@@ -47,6 +47,9 @@ func ValidateWorkspaceTemplate(template *infrav1.WorkspaceTemplate, configuratio
 		} else {
 			warnings = append(warnings, module.Variables()...)
 		}
+		if nothing := module.Nothing(); nothing != "" {
+			warnings = append(warnings, nothing)
+		}
 		for _, warning := range warnings {
 			findings.Warn(forProvider.Child("module"), "%s", warning)
 		}

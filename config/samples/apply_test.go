@@ -195,6 +195,19 @@ func TestAutoModeOfTheSampleCanBeSwitchedOffAndOn(t *testing.T) {
 	}
 }
 
+func TestTheSampleGrantsTheManagerAccess(t *testing.T) {
+	a := newAccount(t)
+	_, controlPlane := cluster(t, "demo")
+	for _, role := range []string{"", "arn:aws:iam::111122223333:role/capt-manager"} {
+		w := a.openControlPlane(controlPlane, "demo")
+		w.options.Vars = append(w.options.Vars, executor.Var{Key: "capt_manager_role_arn", Value: role})
+		w.apply()
+	}
+	w := a.openControlPlane(controlPlane, "demo")
+	w.options.Vars = append(w.options.Vars, executor.Var{Key: "capt_manager_role_arn", Value: "capt-manager"})
+	require.ErrorContains(t, w.terraform.Apply(t.Context(), w.options), "precondition failed", "the variable reaches the module")
+}
+
 // openWorkers opens the WorkspaceTemplateApply of the sample with nodes that has a template, with other variables.
 func (a *account) openWorkers(template string, change map[string]string) *workspace {
 	a.Helper()

@@ -384,3 +384,32 @@ func TestATimeoutKeepsTheCause(t *testing.T) {
 		}
 	}
 }
+
+func TestAnOutputWithoutValueIsNoVPC(t *testing.T) {
+	declares := builder.WorkspaceTemplate("vpc", builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Spec.Template.Spec.ForProvider.Module = `output "vpc_id" { value = null }`
+	}))
+	for name, row := range map[string]struct {
+		outputs  map[string]string
+		template *infrav1.WorkspaceTemplate
+		want     string
+	}{
+		"null as a text":     {map[string]string{"vpc_id": "null"}, nil, `output "vpc_id" of its module has the value "null", which stands for one that does not exist. Correct the expression of the output`},
+		"None":               {map[string]string{"vpc_id": "None"}, declares, `has the value "None"`},
+		"empty":              {map[string]string{"vpc_id": ""}, nil, `output "vpc_id" of its module is empty. Correct the expression of the output`},
+		"null":               {map[string]string{"x": "y"}, declares, `output "vpc_id" of its module is null, or sensitive. Correct the expression of the output`},
+		"no output":          {nil, builder.WorkspaceTemplate("vpc"), `its module has no output "vpc_id". Add the output to the module`},
+		"a module elsewhere": {nil, nil, `its module has no output "vpc_id". Add the output to the module`},
+	} {
+		captCluster, facts := builder.CAPTCluster("demo"), made(row.outputs)
+		facts.Template.Template = row.template
+		captCluster.Status.VPC.ID, facts.KeepVPC = "null", true // An earlier version recorded it.
+		report(captCluster, facts)
+		assert.Equal(t, infrav1.VPCIDMissingReason, conditions.GetReason(captCluster, infrav1.ReadyCondition), name)
+		assert.Contains(t, conditions.GetMessage(captCluster, infrav1.ReadyCondition), row.want, name)
+
+		facts.Apply = made(map[string]string{"vpc_id": "vpc-1"}).Apply
+		report(captCluster, facts)
+		assert.Equal(t, infrav1.VPCStatus{ID: "vpc-1"}, captCluster.Status.VPC, name)
+	}
+}

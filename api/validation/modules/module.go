@@ -204,6 +204,23 @@ func linesWithPlaceholders(text string) sets.Set[int] {
 	return lines
 }
 
+// creates are the blocks of which Terraform records something in the state.
+var creates = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
+	{Type: "resource", LabelNames: []string{"type", "name"}}, {Type: "data", LabelNames: []string{"type", "name"}},
+	{Type: "module", LabelNames: []string{"name"}}, {Type: "output", LabelNames: []string{"name"}},
+}}
+
+// Nothing returns a warning about a valid module that has nothing to create and no output.
+func (r *Parsed) Nothing() string {
+	if !r.IsValid() {
+		return ""
+	}
+	if content, _, _ := r.parse().file.Body.PartialContent(creates); len(content.Blocks) > 0 {
+		return ""
+	}
+	return "the module has no resource, data source, module or output, so that provider-terraform applies it again and again, and never reports it Ready. Add an output"
+}
+
 // OutputsOf returns the outputs that the inline module of a template declares; nil if not all are known.
 func OutputsOf(template *infrav1.WorkspaceTemplate) map[string]bool {
 	params := template.Spec.Template.Spec.ForProvider
