@@ -96,13 +96,13 @@ func newManager(t *testing.T, objects []client.Object) *manager {
 	engineFor := func() engine.Engine {
 		return engine.Engine{Gate: gate, Client: m.API, Recorder: &events.FakeRecorder{}, State: &engine.StateCache{}, Uncached: m.API}
 	}
-	m.captClusters = &captcluster.Reconciler{Reconciler: owner.Reconciler{Engine: engineFor(), Uncached: m.API}}
-	m.controlPlanes = &captcontrolplane.Reconciler{Reconciler: owner.Reconciler{Engine: engineFor(), Uncached: m.API}, Cache: m.API, FargateMetrics: metrics.NewFargate(prometheus.NewRegistry())}
+	m.captClusters = &captcluster.Reconciler{Reconciler: owner.Reconciler{Engine: engineFor()}}
+	m.controlPlanes = &captcontrolplane.Reconciler{Reconciler: owner.Reconciler{Engine: engineFor()}, Cache: m.API, FargateMetrics: metrics.NewFargate(prometheus.NewRegistry())}
 	m.applies = &workspacetemplateapply.Reconciler{
-		Engine: engineFor(), Uncached: m.API, Clock: clocktesting.NewFakePassiveClock(now), RateLimiter: serialize.NewRateLimiter(),
+		Engine: engineFor(), Clock: clocktesting.NewFakePassiveClock(now), RateLimiter: serialize.NewRateLimiter(),
 		Workspaces: workspaces,
 	}
-	m.templates = &workspacetemplate.Reconciler{Engine: engineFor(), Uncached: m.API, Clock: clocktesting.NewFakePassiveClock(now)}
+	m.templates = &workspacetemplate.Reconciler{Engine: engineFor(), Clock: clocktesting.NewFakePassiveClock(now)}
 	return m
 }
 

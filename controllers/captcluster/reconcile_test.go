@@ -42,7 +42,7 @@ func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 	api := builder.NewAPI(builder.Clients(objects...).WithStatusSubresource(&infrav1.CAPTCluster{}).
 		WithIndex(&infrav1.CAPTCluster{}, owner.ReferenceIndex, referenceKeys))
 	return &environment{T: t, API: api, Reconciler: &Reconciler{owner.Reconciler{
-		Engine: engine.Engine{Client: api, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}, Gate: &adoption.Gate{Client: api, Uncached: api}}, Uncached: api,
+		Engine: engine.Engine{Client: api, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}, Gate: &adoption.Gate{Client: api, Uncached: api}, Uncached: api},
 	}}}
 }
 

@@ -61,7 +61,7 @@ func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, fargate.ControllerIndex, fargate.IndexController)
 	require.NoError(t, applyindex.Register(t.Context(), builder.Indexes{ClientBuilder: clients}))
 	env := &environment{T: t, clock: builder.NewClock(), API: builder.NewAPI(clients)}
-	env.Reconciler = &Reconciler{Cache: env.API, FargateMetrics: metrics.NewFargate(prometheus.NewRegistry()), Reconciler: owner.Reconciler{Uncached: env.API, Engine: engine.Engine{
+	env.Reconciler = &Reconciler{Cache: env.API, FargateMetrics: metrics.NewFargate(prometheus.NewRegistry()), Reconciler: owner.Reconciler{Engine: engine.Engine{Uncached: env.API,
 		Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{Clock: env.clock},
 		Client: interceptor.NewClient(env.API, interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
