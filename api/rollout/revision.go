@@ -148,10 +148,10 @@ func (r *Revision) Object(template *infrav1.WorkspaceTemplate) (*appsv1.Controll
 	if !r.Copied {
 		object.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(template, infrav1.GroupVersion.WithKind("WorkspaceTemplate"))}
 	}
-	for annotation, value := range map[string]string{
-		naming.RolledOutAnnotation:  map[bool]string{true: "true"}[r.RolledOut],
-		naming.ApprovedByAnnotation: r.Approval.By, naming.ApprovedAtAnnotation: r.Approval.At,
-	} {
+	if r.RolledOut {
+		metav1.SetMetaDataAnnotation(&object.ObjectMeta, naming.RolledOutAnnotation, "true")
+	}
+	for annotation, value := range map[string]string{naming.ApprovedByAnnotation: r.Approval.By, naming.ApprovedAtAnnotation: r.Approval.At} {
 		if value != "" {
 			metav1.SetMetaDataAnnotation(&object.ObjectMeta, annotation, value)
 		}

@@ -55,7 +55,7 @@ func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 	require.NoError(t, RegisterIndexes(t.Context(), builder.Indexes{ClientBuilder: clients}))
 	api := builder.NewAPI(clients)
 	return &environment{T: t, API: api, Reconciler: &Reconciler{owner.Reconciler{
-		Engine: engine.Engine{Client: api, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}, Gate: &adoption.Gate{Client: api, Uncached: api}}, Uncached: api,
+		Engine: engine.Engine{Client: api, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}, Gate: &adoption.Gate{Client: api, Uncached: api}, Uncached: api},
 	}}}
 }
 

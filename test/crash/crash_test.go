@@ -21,7 +21,6 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/crash/proxy"
 	"github.com/capt-provider/capt/test/fixture"
-	"github.com/capt-provider/capt/test/sandbox"
 )
 
 // everything adds cases that take long and show little more: a manager that is killed before a write leaves what one leaves
@@ -123,10 +122,7 @@ var (
 
 	deletion = phase{"delete", false, func(env *environment) {
 		env.remove(&infrav1.WorkspaceTemplateApply{}, applyName)
-		// The manager may have recorded no smaller number of users yet.
-		template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: templateName}}
-		require.NoError(env, client.IgnoreNotFound(sandbox.AllowDelete(env.Context(), env.Client, template)))
-		env.remove(template, templateName)
+		env.remove(&infrav1.WorkspaceTemplate{}, templateName)
 	}, func(ctx context.Context, env *environment) error { return env.gone(ctx) }}
 )
 
