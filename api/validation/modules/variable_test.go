@@ -228,7 +228,7 @@ func TestWhatCannotBeKnownIsAccepted(t *testing.T) {
 		"digits from jsondecode":             {validation("\"${jsondecode(var.x) + 0}\" == \"\""), `"\"1\\u006599999999\""`},
 		"concatenation":                      {validation("\"1e${var.x}\" + 0 == 0"), `"a"`},
 		"nested try":                         {validation(nested(func(inner string) string { return "try(" + inner + ")" }, "var.x == \"\"", 60)), `"a"`},
-		"nested loop":                        {"type = list(number)\n" + validation("[for a in var.x : [for b in var.x : b]] == []"), `[1]`},
+		"nested loop":                        {"type = list(number)\n" + validation("[for a in [for b in var.x : b] : a] == []"), `[1]`},
 		"variable in a loop":                 {"type = list(number)\n" + validation("alltrue([for a in var.x : a == var.x])"), `[1]`},
 		"another variable":                   {validation("var.y == var.x"), `"a"`},
 		"all variables":                      {validation("var == var.x"), `"a"`},
