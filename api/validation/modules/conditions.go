@@ -20,7 +20,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// Anybody who may write a WorkspaceTemplate writes these conditions, and admission webhooks evaluate them. So only those are evaluated whose time
+// Every user who may write a WorkspaceTemplate writes these conditions, and admission webhooks evaluate them. So only those are evaluated whose time
 // and memory have a limit that is known before: nothing that grows, no loop in a loop, and the work is at most quadratic in the size of the value.
 
 // condition is the condition of a validation that can be evaluated.

@@ -31,7 +31,7 @@ type Variable struct {
 	Name, Description string
 	// TypeText is the type as the module has it, for example list(string); empty if it declares none, or if the type has a placeholder.
 	TypeText string
-	// HasDefault is true if the module sets a value if nobody does. Default is its source text, shortened; empty for a sensitive variable, or if
+	// HasDefault is true if the module has a value for it. Default is its source text, shortened; empty for a sensitive variable, or if
 	// the text has a placeholder.
 	HasDefault bool
 	Default    string

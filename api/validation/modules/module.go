@@ -40,12 +40,6 @@ var (
 // PlaceholderNote ends the messages about lines that values of variables may complete.
 const PlaceholderNote = "The line has a placeholder: it is checked again with the values of the variables"
 
-// correct ends the errors about a module.
-const (
-	correct    = "Correct the module in the WorkspaceTemplate"
-	tooComplex = "%s. " + correct
-)
-
 // Parsed is an inline module. It is parsed when that is needed: its declarations are cached.
 type Parsed struct {
 	text   string
@@ -83,10 +77,8 @@ func ValidateComplexity(params terraform.WorkspaceParameters, path *field.Path) 
 	if params.Source != terraform.SourceInline {
 		return nil
 	}
-	if limit := exceededLimit(params); limit != "" {
-		return field.ErrorList{invalid(path.Child("module"), tooComplex, limit)}
-	}
-	return nil
+	errs, _ := (&Parsed{parse: func() syntax { return syntax{exceededLimit: exceededLimit(params)} }}).Check(path.Child("module"))
+	return errs
 }
 
 // ParseTemplate parses a module before its placeholders are replaced.
@@ -128,9 +120,10 @@ func Parse(params terraform.WorkspaceParameters) *Parsed {
 // Check returns the syntax errors of a module, at most maxDiagnostics. An error in a line with a placeholder is a warning, because the value of the
 // variable may complete the line.
 func (r *Parsed) Check(path *field.Path) (errs field.ErrorList, warnings []string) {
+	const correct = "Correct the module in the WorkspaceTemplate"
 	parsed := r.parse()
 	if parsed.exceededLimit != "" {
-		return field.ErrorList{invalid(path, tooComplex, parsed.exceededLimit)}, nil
+		return field.ErrorList{invalid(path, "%s. %s", parsed.exceededLimit, correct)}, nil
 	}
 	var moreErrors, moreWarnings int
 	for _, diag := range parsed.diags {
