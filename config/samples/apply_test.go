@@ -5,6 +5,7 @@ package samples_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,17 +16,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/render"
-	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/provider/executor"
 	"github.com/capt-provider/capt/test/provider/executor/tofu"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
@@ -83,13 +83,8 @@ func (a *account) open(template string, variables infrav1.Variables) *workspace 
 	a.Helper()
 	require.Contains(a, a.templates, template)
 	w := &workspace{account: a, template: template, variables: variables}
-	apply := &infrav1.WorkspaceTemplateApply{}
-	apply.Name, apply.Namespace, apply.Spec.Variables = template, "default", variables
-	rendered, errs := render.Workspace(render.Input{Apply: apply, Template: a.templates[template], Name: template})
+	parameters, errs := rendered(a.templates[template], variables)
 	require.Empty(a, errs)
-	decoded := terraform.Workspace{}
-	require.NoError(a, k8sruntime.DefaultUnstructuredConverter.FromUnstructured(rendered.Object.Object, &decoded))
-	parameters := decoded.Spec.ForProvider
 	modules, err := filepath.Abs(filepath.Join("testdata", "terraform-aws-modules"))
 	require.NoError(a, err)
 	w.terraform, err = a.factory.Open(a.Context(), executor.Module{
@@ -97,12 +92,11 @@ func (a *account) open(template string, variables infrav1.Variables) *workspace 
 		EntrypointFiles: map[string][]byte{"settings.tf": []byte(a.settings)},
 	})
 	require.NoError(a, err)
-	for _, v := range parameters.Vars {
-		w.options.Vars = append(w.options.Vars, executor.Var{Key: v.Key, Value: v.Value})
-	}
 	for range parameters.VarFiles {
 		w.options.VarFiles = append(w.options.VarFiles, executor.VarFile{Data: a.network})
 	}
+	require.NotNil(a, parameters.VarMap)
+	w.options.VarFiles = append(w.options.VarFiles, executor.VarFile{JSON: true, Data: parameters.VarMap.Raw})
 	require.NoError(a, w.terraform.Init(a.Context(), nil))
 	return w
 }
@@ -134,11 +128,9 @@ func (a *account) applyVPC(captCluster *infrav1.CAPTCluster, cluster string) map
 
 func (a *account) openControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster string) *workspace {
 	a.Helper()
-	of := desired.NewControlPlane(controlPlane, nil, nil)
-	intent, err := of.Intent(cluster, "vpc-0123456789abcdef0")
-	require.NoError(a, err)
-	intent.Variables[naming.RegionVariable] = infrav1.TextValue("eu-central-1")
-	return a.open(controlPlane.Spec.WorkspaceTemplateRef.Name, intent.Variables)
+	variables := controlPlaneVariables(a.T, controlPlane, nil)
+	variables[naming.ClusterVariable] = infrav1.TextValue(cluster)
+	return a.open(controlPlane.Spec.WorkspaceTemplateRef.Name, variables)
 }
 
 // cluster returns the objects of a Cluster of the sample.
@@ -173,9 +165,9 @@ func TestTheSampleForAWSIsAppliedByTerraform(t *testing.T) {
 			}
 			assert.Equal(t, name, outputs["cluster_name"])
 			for i := range controlPlane.Spec.FargateProfiles {
-				profile := &controlPlane.Spec.FargateProfiles[i]
-				intent := desired.FargateIntent(controlPlane, profile, desired.EKSCluster{Name: name, EKSName: name, Region: "eu-central-1", VPCSecretName: "demo-vpc-connection"})
-				a.open(profile.WorkspaceTemplateRef.Name, intent.Variables).apply()
+				variables := fargateVariables(controlPlane, i)
+				variables[naming.ClusterVariable] = infrav1.TextValue(name)
+				a.open(controlPlane.Spec.FargateProfiles[i].WorkspaceTemplateRef.Name, variables).apply()
 			}
 			require.NoError(t, eks.terraform.Destroy(t.Context(), eks.options))
 			resources, err := eks.terraform.Resources(t.Context())
@@ -190,32 +182,54 @@ func TestAutoModeOfTheSampleCanBeSwitchedOffAndOn(t *testing.T) {
 	a := newAccount(t)
 	_, controlPlane := cluster(t, "demo")
 	for _, on := range []string{"true", "false", "true"} {
-		controlPlane.Spec.Variables["auto_mode"] = infrav1.TextValue(on)
+		controlPlane.Spec.Variables["auto_mode"] = apiextensionsv1.JSON{Raw: []byte(on)}
 		a.openControlPlane(controlPlane, "demo").apply()
 	}
+}
+
+func TestTheNetworkOfTheClusterReachesTheSample(t *testing.T) {
+	a := newAccount(t)
+	_, controlPlane := cluster(t, "demo")
+	open := func(services string) (*workspace, field.ErrorList) {
+		c := &clusterv1.Cluster{}
+		c.Spec.ClusterNetwork.Services.CIDRBlocks = []string{services}
+		variables := controlPlaneVariables(t, controlPlane, c)
+		_, errs := rendered(a.templates[controlPlane.Spec.WorkspaceTemplateRef.Name], variables)
+		if len(errs) > 0 {
+			return nil, errs
+		}
+		return a.open(controlPlane.Spec.WorkspaceTemplateRef.Name, variables), nil
+	}
+	for _, services := range []string{"172.20.0.0/16", "fd00:ec2::/108"} {
+		w, errs := open(services)
+		require.Empty(t, errs)
+		w.apply()
+	}
+	w, errs := open("10.0.0.0/20")
+	require.Empty(t, errs)
+	require.ErrorContains(t, w.terraform.Apply(t.Context(), w.options), "precondition failed", "the variable reaches the module")
+	_, errs = open("100.64.0.0/16")
+	require.ErrorContains(t, errs.ToAggregate(), "spec.variables[service_cidr]", "found before Terraform runs")
 }
 
 func TestTheSampleGrantsTheManagerAccess(t *testing.T) {
 	a := newAccount(t)
 	_, controlPlane := cluster(t, "demo")
 	for _, role := range []string{"", "arn:aws:iam::111122223333:role/capt-manager"} {
-		w := a.openControlPlane(controlPlane, "demo")
-		w.options.Vars = append(w.options.Vars, executor.Var{Key: "capt_manager_role_arn", Value: role})
-		w.apply()
+		controlPlane.Spec.Variables["capt_manager_role_arn"] = infrav1.TextValue(role)
+		a.openControlPlane(controlPlane, "demo").apply()
 	}
+	controlPlane.Spec.Variables["capt_manager_role_arn"] = infrav1.TextValue("capt-manager")
 	w := a.openControlPlane(controlPlane, "demo")
-	w.options.Vars = append(w.options.Vars, executor.Var{Key: "capt_manager_role_arn", Value: "capt-manager"})
 	require.ErrorContains(t, w.terraform.Apply(t.Context(), w.options), "precondition failed", "the variable reaches the module")
 }
 
 // openWorkers opens the WorkspaceTemplateApply of the sample with nodes that has a template, with other variables.
-func (a *account) openWorkers(template string, change map[string]string) *workspace {
+func (a *account) openWorkers(template string, change infrav1.Variables) *workspace {
 	a.Helper()
 	for _, apply := range ofKind[*infrav1.WorkspaceTemplateApply](load(a.T)["aws"]) {
 		if apply.Spec.TemplateRef.Name == template {
-			for name, value := range change {
-				apply.Spec.Variables[name] = infrav1.TextValue(value)
-			}
+			maps.Copy(apply.Spec.Variables, change)
 			return a.open(template, apply.Spec.Variables)
 		}
 	}
@@ -230,9 +244,9 @@ func TestTheWorkersOfTheSampleAreAppliedByTerraform(t *testing.T) {
 			captCluster, controlPlane := cluster(t, "workers")
 			a.applyVPC(captCluster, name)
 			a.openControlPlane(controlPlane, name).apply()
-			outputs := a.openWorkers("aws-nodegroup", map[string]string{"cluster_name": name}).apply()
+			outputs := a.openWorkers("aws-nodegroup", infrav1.TextVariables(map[string]string{"cluster_name": name})).apply()
 			assert.NotEmpty(t, outputs["nodegroup_arn"])
-			outputs = a.openWorkers("aws-karpenter", map[string]string{"cluster_name": name}).apply()
+			outputs = a.openWorkers("aws-karpenter", infrav1.TextVariables(map[string]string{"cluster_name": name})).apply()
 			assert.NotEmpty(t, outputs["queue_name"])
 			assert.NotEmpty(t, outputs["node_iam_role_name"])
 		})
@@ -250,7 +264,7 @@ func TestTheLimitsOfANodeGroupChangeAndItsAutoscalerDecidesBetweenThem(t *testin
 		if row.autoscaled != "" {
 			require.NoError(t, os.WriteFile(filepath.Join(a.dir, desiredSizeFile), []byte(row.autoscaled), 0o600))
 		}
-		a.openWorkers("aws-nodegroup", map[string]string{"min_size": row.least, "max_size": row.most}).apply()
+		a.openWorkers("aws-nodegroup", infrav1.Variables{"min_size": {Raw: []byte(row.least)}, "max_size": {Raw: []byte(row.most)}}).apply()
 		size, err := os.ReadFile(filepath.Join(a.dir, desiredSizeFile))
 		require.NoError(t, err)
 		assert.Equal(t, row.want, string(size), row)

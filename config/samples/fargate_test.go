@@ -11,9 +11,12 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/modules"
 )
 
 func TestEveryKindOfSampleClusterHasAFargateProfile(t *testing.T) {
@@ -46,12 +49,13 @@ func TestSampleVPCsWriteTheVariablesThatTemplatesRead(t *testing.T) {
 		readers := 0
 		for _, template := range templates {
 			params := template.Spec.Template.Spec.ForProvider
-			passed := map[string]bool{}
-			for _, v := range params.Vars {
-				passed[v.Key] = true
+			setByCAPT := sets.New(validation.FargateVariables()...)
+			for _, apply := range ofKind[*infrav1.WorkspaceTemplateApply](samples) {
+				if apply.Spec.TemplateRef.Name == template.Name {
+					setByCAPT = sets.KeySet(apply.Spec.Variables)
+				}
 			}
-			declared, _ := variablesOf(t, params.Module)
-			left := slices.DeleteFunc(declared, func(name string) bool { return passed[name] })
+			left := sets.List(modules.TemplateInterface(&template.Spec).Names().Difference(setByCAPT))
 			for _, file := range params.VarFiles {
 				readers++
 				require.NotEmpty(t, left, "%s reads a file and has no variable for it", template.Name)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +24,8 @@ import (
 	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/schema"
 	"github.com/capt-provider/capt/config/crd"
 	"github.com/capt-provider/capt/webhooks/conversion"
@@ -130,15 +133,20 @@ func TestTemplatesInTheDocumentsGetEveryVariable(t *testing.T) {
 	require.NotEmpty(t, found)
 	for _, template := range found {
 		requireValid(t, template)
-		requireRendered(t, template, fargateVariables, nil)
+		for _, c := range ofKind[*controlplanev1.CAPTControlPlane](manual(t)) {
+			for i := range c.Spec.FargateProfiles {
+				requireRendered(t, template, fargateVariables(c, i))
+			}
+		}
 	}
 }
 
-func TestDocumentsListEveryVariableOfFargateProfiles(t *testing.T) {
-	for _, name := range []string{fargateChapter, templatesChapter} {
-		for _, variable := range fargateVariables {
-			require.Contains(t, chapter(t, name), "\n| `"+variable+"` | ", name)
-		}
+func TestDocumentsListEveryVariableThatCAPTSets(t *testing.T) {
+	for _, variable := range validation.FargateVariables() {
+		require.Contains(t, chapter(t, fargateChapter), "\n| `"+variable+"` | ", variable)
+	}
+	for _, variable := range slices.Concat(validation.VPCVariables(), validation.ControlPlaneVariables(nil), validation.FargateVariables(), naming.NetworkVariables()) {
+		require.Contains(t, chapter(t, templatesChapter), "\n| `"+variable+"` | ", variable)
 	}
 }
 

@@ -11,25 +11,27 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/modules"
 )
 
 // sample is one object of a file, as written and as decoded.
@@ -115,7 +117,7 @@ func read(t *testing.T, file string, values map[string]string) (samples []sample
 	return samples
 }
 
-// decode decodes an object. An unknown field is an error.
+// decode decodes an object, with the defaults that admission sets. An unknown field is an error.
 func decode(t *testing.T, raw map[string]any, document string) client.Object {
 	t.Helper()
 	apiVersion, _ := raw["apiVersion"].(string)
@@ -126,6 +128,9 @@ func decode(t *testing.T, raw map[string]any, document string) client.Object {
 	}
 	require.NoError(t, err)
 	require.NoError(t, yaml.UnmarshalStrict([]byte(document), object))
+	if template, ok := object.(*infrav1.WorkspaceTemplate); ok {
+		validation.SetTemplateDefaults(template)
+	}
 	return object.(client.Object)
 }
 
@@ -187,49 +192,22 @@ func TestSampleTemplatesPassExactlyTheVariablesOfTheirModules(t *testing.T) {
 	}
 }
 
+// requireValid requires that a template is valid, and leaves to CAPT what it passes: each variable that the module declares, with its type.
 func requireValid(t *testing.T, template *infrav1.WorkspaceTemplate) {
 	t.Helper()
 	require.Empty(t, validation.ValidateWorkspaceTemplate(template))
-	var passed []string
-	for _, v := range template.Spec.Template.Spec.ForProvider.Vars {
-		passed = append(passed, v.Key)
+	params := template.Spec.Template.Spec.ForProvider
+	require.Empty(t, params.Vars)
+	require.NotContains(t, params.Module, "jsondecode(var.")
+	require.True(t, template.Spec.HasLiteralModule())
+	declared := modules.ParseTemplate(&template.Spec).Declarations()
+	for _, variable := range declared.Variables {
+		require.NotEmpty(t, variable.TypeText, variable.Name)
 	}
-	declared, required := variablesOf(t, template.Spec.Template.Spec.ForProvider.Module)
-	require.Subset(t, passed, required, "the module declares variables without a default")
-	require.Subset(t, declared, passed, "Terraform refuses variables that the module does not declare")
+	require.Equal(t, sets.KeySet(declared.Variables), modules.TemplateInterface(&template.Spec).Names())
 }
 
-func variablesOf(t *testing.T, module string) (declared, required []string) {
-	t.Helper()
-	file, diags := hclsyntax.ParseConfig([]byte(module), "main.tf", hcl.InitialPos)
-	require.False(t, diags.HasErrors(), diags)
-	for _, block := range file.Body.(*hclsyntax.Body).Blocks {
-		if block.Type != "variable" {
-			continue
-		}
-		declared = append(declared, block.Labels[0])
-		if block.Body.Attributes["default"] == nil {
-			required = append(required, block.Labels[0])
-		}
-	}
-	return declared, required
-}
-
-// The variables that CAPT sets for each kind of template; see docs/templates.md.
-var (
-	vpcVariables          = []string{"cluster_name", "vpc_name", "region"}
-	controlPlaneVariables = []string{
-		"cluster_name", "kubernetes_version", "region", "vpc_id", "endpoint_public_access", "endpoint_private_access",
-		"endpoint_public_access_cidrs", "addons", "tags",
-	}
-	fargateVariables = []string{
-		naming.ClusterVariable, naming.ProfileVariable, naming.RegionVariable, "selectors", "tags",
-		naming.VPCConnectionVariable, naming.EKSConnectionVariable,
-	}
-)
-
-// TestSampleClustersSetEveryVariableOfTheirTemplates renders each template for its users. A placeholder without a value would
-// be passed to Terraform unchanged.
+// TestSampleClustersSetEveryVariableOfTheirTemplates renders each template for its users, as CAPT does.
 func TestSampleClustersSetEveryVariableOfTheirTemplates(t *testing.T) {
 	for flavor, samples := range load(t) {
 		t.Run(flavor, func(t *testing.T) {
@@ -237,54 +215,76 @@ func TestSampleClustersSetEveryVariableOfTheirTemplates(t *testing.T) {
 			for _, template := range ofKind[*infrav1.WorkspaceTemplate](samples) {
 				templates[template.Name] = template
 			}
-			for _, c := range ofKind[*infrav1.CAPTCluster](samples) {
-				requireRendered(t, templates[c.Spec.VPC.Template.Ref.Name], vpcVariables, c.Spec.VPC.Template.Variables)
+			clusters := ofKind[*infrav1.CAPTCluster](samples)
+			for _, c := range ofKind[*infrav1.CAPTClusterTemplate](samples) {
+				clusters = append(clusters, &infrav1.CAPTCluster{Spec: infrav1.CAPTClusterSpec{CAPTClusterTemplateResourceSpec: c.Spec.Template.Spec}})
 			}
-			for _, c := range ofKind[*controlplanev1.CAPTControlPlane](samples) {
-				requireRendered(t, templates[c.Spec.WorkspaceTemplateRef.Name], controlPlaneVariables, c.Spec.Variables)
-				for _, profile := range c.Spec.FargateProfiles {
-					requireRendered(t, templates[profile.WorkspaceTemplateRef.Name], fargateVariables, nil)
+			for _, c := range clusters {
+				requireRendered(t, templates[c.Spec.VPC.Template.Ref.Name], desired.VPCIntent(c, "demo").Variables)
+			}
+			controlPlanes := ofKind[*controlplanev1.CAPTControlPlane](samples)
+			for _, c := range ofKind[*controlplanev1.CAPTControlPlaneTemplate](samples) {
+				controlPlanes = append(controlPlanes, &controlplanev1.CAPTControlPlane{Spec: controlplanev1.CAPTControlPlaneSpec{
+					CAPTControlPlaneTemplateResourceSpec: c.Spec.Template.Spec, Version: "v1.35.0",
+				}})
+			}
+			for _, c := range controlPlanes {
+				requireRendered(t, templates[c.Spec.WorkspaceTemplateRef.Name], controlPlaneVariables(t, c, nil))
+				for i := range c.Spec.FargateProfiles {
+					requireRendered(t, templates[c.Spec.FargateProfiles[i].WorkspaceTemplateRef.Name], fargateVariables(c, i))
 				}
 			}
 			for _, a := range ofKind[*infrav1.WorkspaceTemplateApply](samples) {
-				requireRendered(t, templates[a.Spec.TemplateRef.Name], nil, a.Spec.Variables)
-			}
-			for _, c := range ofKind[*infrav1.CAPTClusterTemplate](samples) {
-				vpc := c.Spec.Template.Spec.VPC.Template
-				requireRendered(t, templates[vpc.Ref.Name], vpcVariables, vpc.Variables)
-			}
-			for _, c := range ofKind[*controlplanev1.CAPTControlPlaneTemplate](samples) {
-				requireRendered(t, templates[c.Spec.Template.Spec.WorkspaceTemplateRef.Name], controlPlaneVariables, c.Spec.Template.Spec.Variables)
-				for _, profile := range c.Spec.Template.Spec.FargateProfiles {
-					requireRendered(t, templates[profile.WorkspaceTemplateRef.Name], fargateVariables, nil)
-				}
+				requireRendered(t, templates[a.Spec.TemplateRef.Name], a.Spec.Variables)
 			}
 		})
 	}
 }
 
-func requireRendered(t *testing.T, template *infrav1.WorkspaceTemplate, set []string, added infrav1.Variables) {
+// controlPlaneVariables are the variables of a new control plane. The Cluster may be nil.
+func controlPlaneVariables(t *testing.T, c *controlplanev1.CAPTControlPlane, cluster *clusterv1.Cluster) infrav1.Variables {
+	t.Helper()
+	intent, err := desired.NewControlPlane(c, cluster, nil).Intent("demo", "vpc-0123456789abcdef0")
+	require.NoError(t, err)
+	variables := intent.For(nil).Variables
+	variables[naming.RegionVariable] = infrav1.TextValue("eu-central-1")
+	return variables
+}
+
+// fargateVariables are the variables of a Fargate profile of a control plane.
+func fargateVariables(c *controlplanev1.CAPTControlPlane, profile int) infrav1.Variables {
+	return desired.FargateIntent(c, &c.Spec.FargateProfiles[profile], desired.EKSCluster{
+		Name: "demo", EKSName: "demo", Region: "eu-central-1", VPCSecretName: "demo-vpc-connection", ConnectionName: "demo-eks-connection",
+	}).Variables
+}
+
+// requireRendered requires that a template passes all values that its module needs, and that it declares all that users set.
+func requireRendered(t *testing.T, template *infrav1.WorkspaceTemplate, variables infrav1.Variables) {
 	t.Helper()
 	require.NotNil(t, template, "the sample refers to a template of another directory")
-	apply := &infrav1.WorkspaceTemplateApply{}
-	apply.Name, apply.Namespace = "demo", template.Namespace
-	apply.Spec.Variables = infrav1.Variables{}
-	for _, name := range set {
-		apply.Spec.Variables[name] = infrav1.TextValue("value")
-	}
-	for name, value := range added {
-		apply.Spec.Variables[name] = value
-	}
-	rendered, errs := render.Workspace(render.Input{Apply: apply, Template: template, Name: "demo"})
+	params, errs := rendered(template, variables)
 	require.Empty(t, errs)
-	spec := terraform.Workspace{}
-	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(rendered.Object.Object, &spec))
-	for _, v := range spec.Spec.ForProvider.Vars {
-		require.NotContains(t, v.Value, "${", "the placeholder of variable %s has no value", v.Key)
+	passed := modules.VarMap(params)
+	for name, variable := range modules.ParseTemplate(&template.Spec).Declarations().Variables {
+		if !variable.HasDefault {
+			require.Contains(t, passed, name)
+		}
 	}
-	for _, file := range spec.Spec.ForProvider.VarFiles {
-		require.NotContains(t, file.SecretKeyRef.Name, "${", "the placeholder in the name of a Secret has no value")
+}
+
+// rendered renders a template.
+func rendered(template *infrav1.WorkspaceTemplate, variables infrav1.Variables) (terraform.WorkspaceParameters, field.ErrorList) {
+	apply := &infrav1.WorkspaceTemplateApply{}
+	apply.Name, apply.Namespace, apply.Spec.Variables = "demo", template.Namespace, variables
+	out, errs := render.Workspace(render.Input{Apply: apply, Template: template, Name: "demo"})
+	if len(errs) > 0 {
+		return terraform.WorkspaceParameters{}, errs
 	}
+	workspace := terraform.Workspace{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(out.Object.Object, &workspace); err != nil {
+		errs = append(errs, field.InternalError(nil, err))
+	}
+	return workspace.Spec.ForProvider, errs
 }
 
 func TestSampleClustersReferToObjectsOfTheSameSample(t *testing.T) {

@@ -6,7 +6,6 @@ package scripted_test
 import (
 	"os"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -172,10 +171,7 @@ func TestTheSandboxVPCHasItsOutputs(t *testing.T) {
 	require.NoError(t, err)
 	template := &infrav1.WorkspaceTemplate{}
 	require.NoError(t, yaml.UnmarshalStrict(data, template))
-	o := executor.RunOptions{}
-	for _, v := range template.Spec.Template.Spec.ForProvider.Vars {
-		o.Vars = append(o.Vars, executor.Var{Key: v.Key, Value: strings.Trim(v.Value, "${}")})
-	}
+	o := executor.RunOptions{VarFiles: []executor.VarFile{{JSON: true, Data: []byte(`{"cluster_name": "demo", "vpc_name": "demo", "region": "region"}`)}}}
 	outputs, problem := life(t, open(t, t.TempDir(), template.Spec.Template.Spec.ForProvider.Module), o)
 	require.Empty(t, problem)
 	require.Len(t, outputs, 3)

@@ -39,6 +39,14 @@ resource "aws_eks_cluster" "this" {
       error_message = "InvalidParameterException: Private and public endpoint access cannot be false"
     }
     precondition {
+      condition     = !startswith(coalesce(var.service_ipv4_cidr, "172.20.0.0/16"), "10.0.")
+      error_message = "InvalidParameterException: The service CIDR overlaps with that of the VPC, 10.0.0.0/16"
+    }
+    precondition {
+      condition     = var.ip_family == "ipv4" || var.service_ipv4_cidr == null
+      error_message = "InvalidParameterException: Service IPv4 CIDR should not be specified with the ip family ${var.ip_family}"
+    }
+    precondition {
       condition = alltrue([for entry in values(var.access_entries) : can(regex("^arn:[a-z-]+:iam::[0-9]{12}:(role|user)/", entry.principal_arn)) &&
       length(coalesce(entry.policy_associations, {})) + length(coalesce(entry.kubernetes_groups, [])) > 0])
       error_message = "InvalidParameterException: The principalArn parameter format is not valid, or the entry grants nothing"
