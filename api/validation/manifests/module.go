@@ -70,33 +70,70 @@ func ParseModule(directory string, texts map[string]string) (m *Module, invalid 
 
 func (m *Module) files() []string { return slices.Sorted(maps.Keys(m.texts)) }
 
-// Fill adds the module to a template, with its variables and outputs: its text, or its address if that is given. Without a purpose, that of the
-// outputs and variables counts. It returns the purpose, and the variables that keep their default.
-func (m *Module) Fill(template *infrav1.WorkspaceTemplate, address, purpose string) (_ string, byDefault []string, err error) {
+// Variables are those of a module, by what gives them a value.
+type Variables struct {
+	// SetByCAPT have a value from CAPT. Required ones need one from users, and Optional ones have a default.
+	SetByCAPT, Required, Optional []string
+}
+
+// Fill adds the module to a template, with its outputs: its text, or its address and variables if the address is given. Without a purpose, that of the
+// outputs and variables counts. It returns the purpose.
+func (m *Module) Fill(template *infrav1.WorkspaceTemplate, address, purpose string) (_ string, variables Variables, err error) {
 	purpose = cmp.Or(purpose, m.purpose())
+	variables = m.variablesOf(purpose)
 	params := &template.Spec.Template.Spec.ForProvider
 	if params.Source, params.Module = terraform.SourceRemote, address; address == "" {
 		params.Source = terraform.SourceInline
 		if params.Module, err = m.inline(); err != nil {
-			return "", nil, err
+			return "", Variables{}, err
 		}
+	} else {
+		template.Spec.Inputs = m.inputs(variables)
 	}
-	set := map[string][]string{
-		forVPC: validation.VPCVariables(), forControlPlane: validation.ControlPlaneVariables(nil), forFargate: validation.FargateVariables(),
-	}[purpose]
-	for _, name := range slices.Sorted(maps.Keys(m.variables)) {
-		if m.variables[name].HasDefault && !slices.Contains(set, name) {
-			byDefault = append(byDefault, name)
-			continue
-		}
-		params.Vars = append(params.Vars, terraform.Var{Key: name, Value: "${" + name + "}"})
-	}
+	validation.SetTemplateDefaults(template)
 	for _, name := range slices.Sorted(maps.Keys(m.outputs)) {
 		if !m.outputs[name] && !slices.Contains(terraform.PublishedOutputs(), name) {
 			template.Spec.PublishOutputs = append(template.Spec.PublishOutputs, name)
 		}
 	}
-	return purpose, byDefault, nil
+	return purpose, variables, nil
+}
+
+func (m *Module) variablesOf(purpose string) (variables Variables) {
+	set := map[string][]string{
+		forVPC: validation.VPCVariables(), forControlPlane: append(validation.ControlPlaneVariables(nil), naming.NetworkVariables()...), forFargate: validation.FargateVariables(),
+	}[purpose]
+	for _, name := range slices.Sorted(maps.Keys(m.variables)) {
+		switch {
+		case slices.Contains(set, name):
+			variables.SetByCAPT = append(variables.SetByCAPT, name)
+		case m.variables[name].HasDefault:
+			variables.Optional = append(variables.Optional, name)
+		default:
+			variables.Required = append(variables.Required, name)
+		}
+	}
+	return variables
+}
+
+// maxInputs and maxDescription are limits of spec.inputs.
+const (
+	maxInputs      = 128
+	maxDescription = 4096
+)
+
+// inputs returns the variables that CAPT and users can set. Of a module with more than a template can have, those with a default come last.
+func (m *Module) inputs(variables Variables) (inputs []infrav1.TemplateInput) {
+	for _, name := range slices.Concat(variables.SetByCAPT, variables.Required, variables.Optional) {
+		if v := m.variables[name]; modules.VariableName.MatchString(name) && len(inputs) < maxInputs {
+			input := infrav1.TemplateInput{Name: name, Required: !v.HasDefault, Schema: v.Schema()}
+			if len(v.Description) <= maxDescription {
+				input.Description = v.Description
+			}
+			inputs = append(inputs, input)
+		}
+	}
+	return inputs
 }
 
 func (m *Module) purpose() string {

@@ -18,7 +18,6 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -154,11 +153,14 @@ func schemaOf(input *infrav1.TemplateInput) (schemavalidation.SchemaValidator, e
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&props, &internal, nil); err != nil {
 		return nil, err
 	}
-	structural, err := structuralschema.NewStructural(&internal)
+	// The root of a structural schema must be an object, so the value is a field of one.
+	structural, err := structuralschema.NewStructural(&apiextensions.JSONSchemaProps{
+		Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{input.Name: internal},
+	})
 	if err != nil {
 		return nil, err
 	}
-	if errs := structuralschema.ValidateStructural(field.NewPath("schema"), structural); len(errs) > 0 {
+	if errs := structuralschema.ValidateStructural(nil, structural); len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
 	if strings.Contains(string(input.Schema.Raw), `"x-kubernetes-validations"`) {
@@ -169,27 +171,41 @@ func schemaOf(input *infrav1.TemplateInput) (schemavalidation.SchemaValidator, e
 }
 
 // asDeclared returns a value in the form in which the variable needs it: a list or map that is given as JSON text is a list or map, unless the variable
-// is a string. What CAPT sets is such a text, as in CAPT v0.3.
+// is a string, and a text is a boolean or number if the schema of the input requires one. What CAPT sets is such a text, as in CAPT v0.3.
 func asDeclared(name string, value json.RawMessage, variable *Variable, input *infrav1.TemplateInput) json.RawMessage {
-	isText, isDocument := false, false
+	isText, isDocument, kind := false, false, ""
 	switch {
 	case variable != nil:
 		isText, isDocument = variable.IsText(), variable.IsDocument()
 	case input != nil && input.Schema != nil:
 		var schema struct{ Type string }
 		_ = json.Unmarshal(input.Schema.Raw, &schema) // The template is invalid, and reported as such.
-		isText, isDocument = schema.Type == "string", schema.Type == "array" || schema.Type == "object"
+		kind = schema.Type
+		isText, isDocument = kind == "string", kind == "array" || kind == "object"
 	}
 	var text string
 	isString := json.Unmarshal(value, &text) == nil
 	switch trimmed := strings.TrimSpace(text); {
 	case isText && !isString:
 		return infrav1.TextValue(string(value)).Raw
+	case isString && isTextOf(kind, trimmed):
+		return json.RawMessage(trimmed)
 	case isText || !isString || !isDocument && !slices.Contains(naming.DocumentVariables(), name):
 	case (strings.HasPrefix(trimmed, "[") || strings.HasPrefix(trimmed, "{")) && json.Valid([]byte(text)):
 		return json.RawMessage(trimmed)
 	}
 	return value
+}
+
+// isTextOf reports whether a text is a boolean or number, as the type of a schema requires. Terraform would convert the text.
+func isTextOf(kind, text string) bool {
+	switch kind {
+	case "boolean":
+		return text == "true" || text == "false"
+	case "number", "integer":
+		return text != "null" && json.Unmarshal([]byte(text), new(float64)) == nil
+	}
+	return false
 }
 
 // varArgs matches arguments that pass variables to Terraform.

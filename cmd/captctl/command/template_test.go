@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/terraform"
 )
 
 func readYAML(t *testing.T, text string, into any) {
@@ -43,7 +43,10 @@ output "key" {
 }
 `
 
-const vpcVariables = `variable "vpc_name" { type = string }
+const vpcVariables = `variable "vpc_name" {
+  type        = string
+  description = "Name of the VPC."
+}
 variable "environment" { type = string }
 variable "cidr" { default = "10.0.0.0/16" }
 `
@@ -53,12 +56,15 @@ func TestATemplateIsCreatedFromAModuleRenderedAndTested(t *testing.T) {
 	directory := vpcModule(t, map[string]string{"main.tf": vpcMain, "variables.tf": vpcVariables, "README.md": "x"})
 	out, errOut, err := run(t, name, "template", "init", directory, "--namespace", "platform")
 	require.NoError(t, err)
-	assert.Equal(t, "Template for: vpc. Variables with a placeholder: 2. Variables that keep their default: cidr\n", errOut)
+	assert.Equal(t, "Template for: vpc. Variables that CAPT sets: vpc_name. Variables that users must set: environment. Variables with a default: cidr\n", errOut)
 	template := &infrav1.WorkspaceTemplate{}
 	readYAML(t, out, template)
 	params := template.Spec.Template.Spec.ForProvider
 	assert.Equal(t, "# main.tf\n"+vpcMain+"# variables.tf\n"+vpcVariables, params.Module)
-	assert.Equal(t, []terraform.Var{{Key: "environment", Value: "${environment}"}, {Key: "vpc_name", Value: "${vpc_name}"}}, params.Vars)
+	assert.Empty(t, params.Vars)
+	assert.Equal(t, infrav1.PassDeclared, template.Spec.PassVariables)
+	assert.Equal(t, infrav1.SubstitutionFields, template.Spec.Substitution)
+	assert.Empty(t, template.Spec.Inputs, "the module declares them")
 	assert.Equal(t, []string{"nat_ip"}, template.Spec.PublishOutputs)
 	file := written(t, out)
 
@@ -69,9 +75,9 @@ func TestATemplateIsCreatedFromAModuleRenderedAndTested(t *testing.T) {
 	out, _, err = run(t, name, "template", "render", "-f", file, "--var", "vpc_name=demo", "--var", "environment=test")
 	require.NoError(t, err)
 	assert.Contains(t, out, "  namespace: platform\n")
-	assert.Contains(t, out, "    - key: vpc_name\n      value: demo\n")
+	assert.Contains(t, out, "    varmap:\n      environment: test\n      vpc_name: demo\n")
 	_, _, err = run(t, name, "template", "render", "-f", file, "--var", "vpc_name=demo")
-	require.ErrorContains(t, err, "--var: spec.variables[environment]: WorkspaceTemplate platform/vpc has the placeholder ${environment}. Set the variable")
+	require.ErrorContains(t, err, "--var: spec.variables[environment]: ")
 	_, _, err = run(t, name, "template", "render", "-f", file, "--var", "vpc-name=demo")
 	assert.ErrorContains(t, err, "--var: spec.variables[vpc-name]: is not a valid name of a placeholder")
 }
@@ -84,6 +90,13 @@ func TestAModuleThatIsNotASingleFileNeedsASource(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, out, "module: git::https://example.com/m.git//vpc?ref=v1\n")
 	assert.Contains(t, out, "source: Remote\n")
+	template := &infrav1.WorkspaceTemplate{}
+	readYAML(t, out, template)
+	assert.Equal(t, infrav1.PassDeclared, template.Spec.PassVariables)
+	text := &apiextensionsv1.JSON{Raw: []byte(`{"type":"string"}`)}
+	assert.Equal(t, []infrav1.TemplateInput{
+		{Name: "environment", Required: true, Schema: text}, {Name: "vpc_name", Required: true, Schema: text, Description: "Name of the VPC."}, {Name: "cidr"},
+	}, template.Spec.Inputs)
 	out, _, err = run(t, name, "template", "init", vpcModule(t, map[string]string{"main.tf": "variable \"a\" { \r\n}\n"}), "--name", "x")
 	require.NoError(t, err)
 	assert.Contains(t, out, "module: |\n          variable \"a\" {\n          }\n", "spaces at the end of a line do not make it unreadable")
@@ -110,9 +123,10 @@ func TestTemplateTestReportsWhatTerraformWouldReject(t *testing.T) {
 	t.Setenv("PATH", "")
 	file := written(t, broken)
 	out, _, err := run(t, name, "template", "test", "-f", file)
-	require.EqualError(t, err, "5 errors found")
+	require.EqualError(t, err, "6 errors found")
 	for _, want := range []string{
 		file + `:5:20: error: WorkspaceTemplate vpc: spec.publishOutputs[0]: the module declares no output "nat_ip"`,
+		file + `:10:9: error: WorkspaceTemplate vpc: spec.template.spec.forProvider.module: the module has no resource`,
 		file + `:11:24: error: WorkspaceTemplate vpc: spec.template.spec.forProvider.module: line 1, column 14: the function templatestring exists in Terraform 1.9`,
 		file + `:11:39: error: WorkspaceTemplate vpc: spec.template.spec.forProvider.module: line 1, column 29: the module has no local.missing`,
 		file + `:12:11: error: WorkspaceTemplate vpc: spec.template.spec.forProvider.module: line 2, column 1: the block removed exists in Terraform 1.7`,
@@ -123,7 +137,7 @@ func TestTemplateTestReportsWhatTerraformWouldReject(t *testing.T) {
 	configuration := filepath.Join(t.TempDir(), "configuration.tf")
 	require.NoError(t, os.WriteFile(configuration, []byte("locals { missing = \"x\" }\n"), 0o600))
 	_, _, err = run(t, name, "template", "test", "-f", file, "--provider-configuration", configuration)
-	require.EqualError(t, err, "4 errors found")
+	require.EqualError(t, err, "5 errors found")
 
 	out, _, err = run(t, name, "validate", file)
 	require.NoError(t, err, "what another version of Terraform accepts is not rejected")

@@ -221,16 +221,17 @@ func newInit(environment *cli.Environment) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "init DIRECTORY",
 		Short: "Create a WorkspaceTemplate from a Terraform module",
-		Long: `Prints a WorkspaceTemplate for the Terraform module in a directory. The variables that CAPT sets and
-the required variables of the module get placeholders in forProvider.vars; variables with a default
-keep it. Outputs that are not sensitive are published in status.
+		Long: `Prints a WorkspaceTemplate for the Terraform module in a directory. CAPT passes the variables that the
+module declares, with the values of CAPT and of users: captctl names the variables on standard error.
+Outputs that are not sensitive are published in status.
 
 Which variables CAPT sets depends on the purpose. Without --for, an output vpc_id means a VPC, an
 output cluster_endpoint a control plane, and a variable profile_name a Fargate profile.
 
 Without --source, the text of the module is part of the template. For a module that reads files of
 its directory, has modules below it, or has more than 128 KiB, --source must be the address from
-which Terraform downloads the module; the directory must have the same version of it.`,
+which Terraform downloads the module; the directory must have the same version of it. The template
+then has the variables of the module in spec.inputs. Remove those that users must not set.`,
 		Example: `  captctl template init modules/vpc --name small-vpc > small-vpc.yaml
   captctl template init modules/eks --source "git::https://example.com/modules.git//eks?ref=v1.2.0"`,
 		Args: cobra.ExactArgs(1),
@@ -283,7 +284,7 @@ func (o *initOptions) Run(context.Context) error {
 	if o.providerConfig != "" {
 		spec.ProviderConfigRef = &terraform.ProviderConfigReference{Name: o.providerConfig}
 	}
-	purpose, byDefault, err := m.Fill(template, o.source, o.purpose)
+	purpose, variables, err := m.Fill(template, o.source, o.purpose)
 	if err != nil {
 		return err
 	}
@@ -302,11 +303,16 @@ func (o *initOptions) Run(context.Context) error {
 	for _, warning := range findings.Warnings {
 		fmt.Fprintf(o.ErrOut, "Warning: %s\n", warning)
 	}
-	fmt.Fprintf(o.ErrOut, "Template for: %s. Variables with a placeholder: %d. Variables that keep their default: %s\n",
-		purpose, len(spec.ForProvider.Vars), cmp.Or(strings.Join(byDefault, ", "), "none"))
+	fmt.Fprintf(o.ErrOut, "Template for: %s. Variables that CAPT sets: %s. Variables that users must set: %s. Variables with a default: %s\n",
+		purpose, listed(variables.SetByCAPT), listed(variables.Required), listed(variables.Optional))
+	if all := len(variables.SetByCAPT) + len(variables.Required) + len(variables.Optional); o.source != "" && len(template.Spec.Inputs) < all {
+		fmt.Fprintf(o.ErrOut, "Warning: spec.inputs has %d of the %d variables. Replace those with a default by those that users set\n", len(template.Spec.Inputs), all)
+	}
 	_, err = o.Out.Write(data)
 	return err
 }
+
+func listed(names []string) string { return cmp.Or(strings.Join(names, ", "), "none") }
 
 func readModule(directory string) (*manifests.Module, error) {
 	entries, err := os.ReadDir(directory)
