@@ -70,62 +70,69 @@ func ParseModule(directory string, texts map[string]string) (m *Module, invalid 
 
 func (m *Module) files() []string { return slices.Sorted(maps.Keys(m.texts)) }
 
-// Variables are those of a module, by what gives them a value.
-type Variables struct {
-	// SetByCAPT have a value from CAPT. Required ones need one from users, and Optional ones have a default.
+// Filled is what a template has of a module.
+type Filled struct {
+	Purpose string
+	// SetByCAPT are the variables that have a value from CAPT. Required ones need one from users, and Optional ones have a default.
 	SetByCAPT, Required, Optional []string
+	// Warnings are about what the template cannot have.
+	Warnings []string
 }
 
 // Fill adds the module to a template, with its outputs: its text, or its address and variables if the address is given. Without a purpose, that of the
-// outputs and variables counts. It returns the purpose.
-func (m *Module) Fill(template *infrav1.WorkspaceTemplate, address, purpose string) (_ string, variables Variables, err error) {
-	purpose = cmp.Or(purpose, m.purpose())
-	variables = m.variablesOf(purpose)
+// outputs and variables counts.
+func (m *Module) Fill(template *infrav1.WorkspaceTemplate, address, purpose string) (*Filled, error) {
+	filled := m.filled(cmp.Or(purpose, m.purpose()))
 	params := &template.Spec.Template.Spec.ForProvider
 	if params.Source, params.Module = terraform.SourceRemote, address; address == "" {
-		params.Source = terraform.SourceInline
-		if params.Module, err = m.inline(); err != nil {
-			return "", Variables{}, err
+		text, err := m.inline()
+		if err != nil {
+			return nil, err
 		}
+		params.Source, params.Module = terraform.SourceInline, text
 	} else {
-		template.Spec.Inputs = m.inputs(variables)
+		template.Spec.Inputs = atMost(filled, "spec.inputs", "variables", maxInputs, m.inputs(filled))
 	}
 	validation.SetTemplateDefaults(template)
+	var outputs []string
 	for _, name := range slices.Sorted(maps.Keys(m.outputs)) {
 		if !m.outputs[name] && !slices.Contains(terraform.PublishedOutputs(), name) {
-			template.Spec.PublishOutputs = append(template.Spec.PublishOutputs, name)
+			outputs = append(outputs, name)
 		}
 	}
-	return purpose, variables, nil
+	template.Spec.PublishOutputs = atMost(filled, "spec.publishOutputs", "outputs", maxOutputs, outputs)
+	return filled, nil
 }
 
-func (m *Module) variablesOf(purpose string) (variables Variables) {
+func (m *Module) filled(purpose string) *Filled {
+	filled := &Filled{Purpose: purpose}
 	set := map[string][]string{
 		forVPC: validation.VPCVariables(), forControlPlane: append(validation.ControlPlaneVariables(nil), naming.NetworkVariables()...), forFargate: validation.FargateVariables(),
 	}[purpose]
 	for _, name := range slices.Sorted(maps.Keys(m.variables)) {
 		switch {
 		case slices.Contains(set, name):
-			variables.SetByCAPT = append(variables.SetByCAPT, name)
+			filled.SetByCAPT = append(filled.SetByCAPT, name)
 		case m.variables[name].HasDefault:
-			variables.Optional = append(variables.Optional, name)
+			filled.Optional = append(filled.Optional, name)
 		default:
-			variables.Required = append(variables.Required, name)
+			filled.Required = append(filled.Required, name)
 		}
 	}
-	return variables
+	return filled
 }
 
-// maxInputs and maxDescription are limits of spec.inputs.
+// Limits of the schema of WorkspaceTemplates.
 const (
 	maxInputs      = 128
+	maxOutputs     = 64
 	maxDescription = 4096
 )
 
-// inputs returns the variables that CAPT and users can set. Of a module with more than a template can have, those with a default come last.
-func (m *Module) inputs(variables Variables) (inputs []infrav1.TemplateInput) {
-	for _, name := range slices.Concat(variables.SetByCAPT, variables.Required, variables.Optional) {
-		if v := m.variables[name]; modules.VariableName.MatchString(name) && len(inputs) < maxInputs {
+// inputs returns the variables that CAPT and users can set. Those with a default come last.
+func (m *Module) inputs(filled *Filled) (inputs []infrav1.TemplateInput) {
+	for _, name := range slices.Concat(filled.SetByCAPT, filled.Required, filled.Optional) {
+		if v := m.variables[name]; modules.VariableName.MatchString(name) {
 			input := infrav1.TemplateInput{Name: name, Required: !v.HasDefault, Schema: v.Schema()}
 			if len(v.Description) <= maxDescription {
 				input.Description = v.Description
@@ -134,6 +141,15 @@ func (m *Module) inputs(variables Variables) (inputs []infrav1.TemplateInput) {
 		}
 	}
 	return inputs
+}
+
+// atMost returns the first elements of a list, with a warning if it has more.
+func atMost[T any](filled *Filled, field, what string, most int, list []T) []T {
+	if len(list) <= most {
+		return list
+	}
+	filled.Warnings = append(filled.Warnings, fmt.Sprintf("%s has %d of %d %s. Replace them by those that you need", field, most, len(list), what))
+	return list[:most]
 }
 
 func (m *Module) purpose() string {

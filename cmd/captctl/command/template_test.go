@@ -4,8 +4,10 @@
 package command
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -102,6 +104,21 @@ func TestAModuleThatIsNotASingleFileNeedsASource(t *testing.T) {
 	assert.Contains(t, out, "module: |\n          variable \"a\" {\n          }\n", "spaces at the end of a line do not make it unreadable")
 	_, _, err = run(t, name, "template", "init", vpcModule(t, map[string]string{"main.tf": "variable {"}))
 	assert.ErrorContains(t, err, "main.tf: line 1, column ")
+}
+
+func TestATemplateHasAtMostWhatItsSchemaAllows(t *testing.T) {
+	var module strings.Builder
+	for i := range 129 {
+		fmt.Fprintf(&module, "variable \"v%[1]d\" {\n  default = 1\n}\noutput \"o%[1]d\" { value = var.v%[1]d }\n", i)
+	}
+	module.WriteString("variable \"required\" {}\n")
+	out, errOut, err := run(t, name, "template", "init", vpcModule(t, map[string]string{"main.tf": module.String()}), "--source", "example.com/m")
+	require.NoError(t, err)
+	assert.Contains(t, errOut, "Warning: spec.inputs has 128 of 130 variables. Replace them by those that you need\n")
+	assert.Contains(t, errOut, "Warning: spec.publishOutputs has 64 of 129 outputs. Replace them by those that you need\n")
+	assert.Contains(t, out, "- name: required\n    required: true\n")
+	_, _, err = run(t, name, "validate", written(t, out))
+	require.NoError(t, err)
 }
 
 const broken = `apiVersion: infrastructure.cluster.x-k8s.io/v1beta2

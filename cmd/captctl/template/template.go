@@ -284,7 +284,7 @@ func (o *initOptions) Run(context.Context) error {
 	if o.providerConfig != "" {
 		spec.ProviderConfigRef = &terraform.ProviderConfigReference{Name: o.providerConfig}
 	}
-	purpose, variables, err := m.Fill(template, o.source, o.purpose)
+	filled, err := m.Fill(template, o.source, o.purpose)
 	if err != nil {
 		return err
 	}
@@ -300,14 +300,11 @@ func (o *initOptions) Run(context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, warning := range findings.Warnings {
+	for _, warning := range append(filled.Warnings, findings.Warnings...) {
 		fmt.Fprintf(o.ErrOut, "Warning: %s\n", warning)
 	}
 	fmt.Fprintf(o.ErrOut, "Template for: %s. Variables that CAPT sets: %s. Variables that users must set: %s. Variables with a default: %s\n",
-		purpose, listed(variables.SetByCAPT), listed(variables.Required), listed(variables.Optional))
-	if all := len(variables.SetByCAPT) + len(variables.Required) + len(variables.Optional); o.source != "" && len(template.Spec.Inputs) < all {
-		fmt.Fprintf(o.ErrOut, "Warning: spec.inputs has %d of the %d variables. Replace those with a default by those that users set\n", len(template.Spec.Inputs), all)
-	}
+		filled.Purpose, listed(filled.SetByCAPT), listed(filled.Required), listed(filled.Optional))
 	_, err = o.Out.Write(data)
 	return err
 }
