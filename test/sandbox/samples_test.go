@@ -89,17 +89,22 @@ func (m module) run(code int, args ...string) string {
 	return string(output)
 }
 
-// with runs a command with the module's variables, some of them changed.
+// with runs a command with the module's variables, some of them changed. As provider-terraform does with a varmap, they are in a JSON file.
 func (m module) with(code int, changed map[string]string, verb ...string) string {
 	m.t.Helper()
 	vars := maps.Clone(m.vars)
 	maps.Copy(vars, changed)
-	args := append(verb, "-input=false", "-no-color")
+	values := map[string]any{}
 	for name, value := range vars {
-		args = append(args, "-var", name+"="+value)
+		if values[name] = value; strings.HasPrefix(value, "[") || strings.HasPrefix(value, "{") {
+			values[name] = json.RawMessage(value)
+		}
 	}
+	varMap, err := json.Marshal(values)
+	require.NoError(m.t, err)
 	require.NoError(m.t, os.WriteFile(filepath.Join(m.dir, "file.tfvars"), []byte(m.file), 0o600))
-	return m.run(code, append(args, "-var-file=file.tfvars")...)
+	require.NoError(m.t, os.WriteFile(filepath.Join(m.dir, "map.tfvars.json"), varMap, 0o600))
+	return m.run(code, append(verb, "-input=false", "-no-color", "-var-file=file.tfvars", "-var-file=map.tfvars.json")...)
 }
 
 // words removes Terraform's line breaks from a message.
