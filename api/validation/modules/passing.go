@@ -18,6 +18,7 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -113,7 +114,14 @@ func check(variable *Variable, input *infrav1.TemplateInput, value json.RawMessa
 		return "" // The template is invalid, and reported as such.
 	}
 	for _, err := range schemavalidation.ValidateCustomResource(nil, content, schema) {
-		return strings.TrimPrefix(err.Field+": ", ": ") + cmp.Or(err.Detail, err.Type.String()) // Without the value, which may be a secret.
+		problem := cmp.Or(err.Detail, err.Type.String()) // Without the value, which may be a secret.
+		if _, rule, found := strings.Cut(problem, "in body "); found {
+			problem = rule
+		}
+		if err.Field == (*field.Path)(nil).String() {
+			return problem
+		}
+		return err.Field + ": " + problem
 	}
 	return ""
 }

@@ -40,6 +40,18 @@ func TestSchemasAreThoseOfAField(t *testing.T) {
 	}
 }
 
+func TestViolationsOfASchemaAreShownWithoutTheValue(t *testing.T) {
+	for _, row := range []struct{ schema, value, want string }{
+		{`{"type": "array", "minItems": 2, "items": {"type": "string"}}`, `["a"]`, "should have at least 2 items"},
+		{`{"type": "array", "items": {"type": "string"}}`, `["a", 1]`, `[1]: must be of type string: "number"`},
+		{`{"type": "string", "enum": ["a", "b"]}`, `"secret"`, `supported values: "a", "b"`},
+		{`{"type": "object", "required": ["x"], "properties": {"x": {"type": "string"}}}`, `{}`, "x: Required value"},
+	} {
+		input := &infrav1.TemplateInput{Name: "v", Schema: &apiextensionsv1.JSON{Raw: []byte(row.schema)}, Default: &apiextensionsv1.JSON{Raw: []byte(row.value)}}
+		assert.Equal(t, row.want, modules.CheckInputDefault(input, nil))
+	}
+}
+
 // CAPT sets texts, as in CAPT v0.3.
 func TestTextsBecomeWhatTheSchemaOfAnInputHas(t *testing.T) {
 	for _, row := range []struct{ declaration, text, want, problem string }{
