@@ -52,7 +52,7 @@ func TestViolationsOfASchemaAreShownWithoutTheValue(t *testing.T) {
 	}
 }
 
-// CAPT sets texts, as in CAPT v0.3.
+// CAPT sets texts.
 func TestTextsBecomeWhatTheSchemaOfAnInputHas(t *testing.T) {
 	for _, row := range []struct{ declaration, text, want, problem string }{
 		{"bool", "true", "true", ""}, {"bool", "yes", `"yes"`, "must be of type boolean"}, {"number", "3", "3", ""}, {"number", "true", `"true"`, "must be of type number"},
