@@ -258,7 +258,7 @@ func fargateVariables(c *controlplanev1.CAPTControlPlane, profile int) infrav1.V
 	}).Variables
 }
 
-// requireRendered requires that a template passes all values that its module needs, and that it declares all that users set.
+// requireRendered requires that a template can be rendered, and passes all values that its module needs.
 func requireRendered(t *testing.T, template *infrav1.WorkspaceTemplate, variables infrav1.Variables) {
 	t.Helper()
 	require.NotNil(t, template, "the sample refers to a template of another directory")
