@@ -150,7 +150,7 @@ func (f *Fleet) compareContent(u *Unit, w *Workspace) error {
 
 // neverWritten reports why the Workspace is not written.
 func (w *Workspace) neverWritten(u *Unit, subject *desired.Workspace, blocked *desired.Blocked) {
-	if w.because(blocked); len(subject.RenderErrors) > 0 && (blocked.Reason == infrav1.TemplateInvalidReason || blocked.Reason == infrav1.VariableMissingReason) {
+	if w.because(blocked); len(subject.RenderErrors) > 0 && slices.Contains([]string{infrav1.TemplateInvalidReason, infrav1.VariableMissingReason, infrav1.VariableInvalidReason}, blocked.Reason) {
 		w.Action = ActionInvalid
 	}
 	if u.Queued { // The WorkspaceTemplateApply does not exist before, and reports nothing.

@@ -511,7 +511,7 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 	case infrav1.TemplateNotFoundReason:
 		return &Next{Step: "Create the WorkspaceTemplate, or correct the reference to it. A template of another namespace must allow this one in spec.allowedNamespaces.",
 			Commands: []string{"kubectl get workspacetemplates -A"}}
-	case infrav1.TemplateInvalidReason, infrav1.VariableMissingReason, infrav1.WorkspaceRejectedReason:
+	case infrav1.TemplateInvalidReason, infrav1.VariableMissingReason, infrav1.VariableInvalidReason, infrav1.WorkspaceRejectedReason:
 		return &Next{Step: "Correct the WorkspaceTemplate or the variables of the Cluster.", Commands: edit}
 	case controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason:
 		return &Next{Step: "Check whether the API server answers you. If it does, the network or the kubeconfig of CAPT is the cause.", Commands: []string{

@@ -18,7 +18,6 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -113,8 +112,9 @@ func check(variable *Variable, input *infrav1.TemplateInput, value json.RawMessa
 	if err != nil || json.Unmarshal(value, &content) != nil {
 		return "" // The template is invalid, and reported as such.
 	}
-	for _, err := range schemavalidation.ValidateCustomResource(nil, content, schema) {
-		return strings.TrimPrefix(err.Field+": ", ": ") + cmp.Or(err.Detail, err.Type.String()) // Without the value, which may be a secret.
+	for _, err := range schemavalidation.ValidateCustomResource(nil, map[string]any{"value": content}, schema) {
+		where := strings.TrimPrefix(strings.TrimPrefix(err.Field, "value"), ".")
+		return strings.TrimPrefix(where+": ", ": ") + cmp.Or(err.Detail, err.Type.String()) // Without the value, which may be a secret.
 	}
 	return ""
 }
@@ -154,11 +154,12 @@ func schemaOf(input *infrav1.TemplateInput) (schemavalidation.SchemaValidator, e
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&props, &internal, nil); err != nil {
 		return nil, err
 	}
+	internal = apiextensions.JSONSchemaProps{Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{"value": internal}} // A root must be an object.
 	structural, err := structuralschema.NewStructural(&internal)
 	if err != nil {
 		return nil, err
 	}
-	if errs := structuralschema.ValidateStructural(field.NewPath("schema"), structural); len(errs) > 0 {
+	if errs := structuralschema.ValidateStructural(nil, structural); len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
 	if strings.Contains(string(input.Schema.Raw), `"x-kubernetes-validations"`) {
