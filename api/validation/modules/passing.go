@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -62,6 +63,65 @@ func TemplateInterface(template *infrav1.WorkspaceTemplateSpec) *Interface {
 	return InterfaceOf(template, template.Template.Spec.ForProvider, declared)
 }
 
+// TemplateVariable is a variable of a template, for users.
+type TemplateVariable struct {
+	Name string `json:"name"`
+	// Type is as the module has it; empty if it is not known.
+	Type string `json:"type,omitempty"`
+	// Required is true if the variable must have a value. Default is what the module or the template gives it.
+	Required bool   `json:"required,omitempty"`
+	Default  string `json:"default,omitempty"`
+	// SetBy is Template if users cannot set it, None if nothing does, and else empty.
+	SetBy       string `json:"setBy,omitempty"`
+	Sensitive   bool   `json:"sensitive,omitempty"`
+	Description string `json:"description,omitempty"`
+}
+
+// VariablesOf returns the variables of a template: those that its module declares, those in spec.inputs, and the placeholders, sorted by name.
+func VariablesOf(template *infrav1.WorkspaceTemplateSpec) []TemplateVariable {
+	params := template.Template.Spec.ForProvider
+	set, passed := SetIn(params), TemplateInterface(template)
+	used, needed := Placeholders(template)
+	all := map[string]*TemplateVariable{}
+	add := func(name string) *TemplateVariable {
+		if all[name] == nil {
+			all[name] = &TemplateVariable{Name: name}
+		}
+		return all[name]
+	}
+	for name := range used.Delete(WorkspaceNameVariable) {
+		add(name).Required = needed.Has(name)
+	}
+	if declared := ParseTemplate(template).Declarations(); params.Source == terraform.SourceInline && declared != nil {
+		for name, variable := range declared.Variables {
+			v := add(name)
+			v.Type, v.Default, v.Sensitive, v.Description = variable.TypeText, variable.Default, variable.Sensitive, variable.Description
+			v.Required = v.Required || !variable.HasDefault
+			if set.Has(name) && !used.Has(name) {
+				v.SetBy, v.Required = "Template", false
+			} else if !set.Has(name) && !passed.names.Has(name) {
+				v.SetBy = "None"
+			}
+		}
+	}
+	for i := range template.Inputs {
+		input := &template.Inputs[i]
+		v := add(input.Name)
+		v.Description, v.Required = cmp.Or(input.Description, v.Description), v.Required || input.Required
+		if input.Default != nil {
+			v.Default, v.Required = string(input.Default.Raw), false
+		}
+		if input.Schema != nil {
+			v.Type = cmp.Or(v.Type, string(input.Schema.Raw))
+		}
+	}
+	list := make([]TemplateVariable, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, *all[name])
+	}
+	return list
+}
+
 // Names returns the variables that the template passes.
 func (i *Interface) Names() sets.Set[string] { return i.names }
 
@@ -91,7 +151,7 @@ func (i *Interface) Pass(values infrav1.Variables) Passed {
 		}
 		value = asDeclared(name, value, variable, input)
 		if problem := check(variable, input, value); problem != "" {
-			passed.Invalid[name] = problem
+			passed.Invalid[name] = strings.TrimSuffix(problem, ".")
 		}
 		passed.Values[name] = value
 	}
@@ -139,7 +199,7 @@ func CheckInputDefault(input *infrav1.TemplateInput, declared *Declarations) str
 	if declared != nil {
 		variable = declared.Variables[input.Name]
 	}
-	return check(variable, input, asDeclared(input.Name, input.Default.Raw, variable, input))
+	return strings.TrimSuffix(check(variable, input, asDeclared(input.Name, input.Default.Raw, variable, input)), ".")
 }
 
 // schemaOf returns the validator of an input. A schema with rules in CEL, or that is not structural, is an error.
