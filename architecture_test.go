@@ -73,7 +73,7 @@ var (
 )
 
 const (
-	maxProductLines = 55_371
+	maxProductLines = 55_385
 	maxSupportLines = 12_035
 )
 
