@@ -73,7 +73,7 @@ var (
 )
 
 const (
-	maxProductLines = 55_385
+	maxProductLines = 55_403
 	maxSupportLines = 12_035
 )
 
