@@ -295,13 +295,13 @@ func (f *Fleet) workspace(u *Unit, current bool) (*desired.Workspace, error) {
 }
 
 // render renders the Workspace, unless the content that is assigned is not stored.
-func (f *Fleet) render(w *desired.Workspace, current bool) (err error) {
-	policy, at := w.Template.RolloutPolicy(), w.Template
+func (f *Fleet) render(w *desired.Workspace, current bool) error {
+	policy := w.Template.RolloutPolicy()
 	if current {
 		policy = infrav1.WorkspaceTemplateRollout{}
 	}
-	if at, w.Revision, err = rollout.ContentFor(w.Apply, w.Template, policy, f.Revisions); err != nil || at == nil || w.Revision == "" {
-		w.RevisionMissing = at == nil
+	at, revision, err := rollout.ContentFor(w.Apply, w.Template, policy, f.Revisions)
+	if w.Revision, w.RevisionMissing = revision, err == nil && at == nil; err != nil || at == nil || revision == "" {
 		return err
 	}
 	w.Template = at
