@@ -73,7 +73,7 @@ var (
 )
 
 const (
-	maxProductLines = 55_403
+	maxProductLines = 57_500
 	maxSupportLines = 12_035
 )
 

@@ -292,7 +292,9 @@ func ofOwners() []func(*fleet) string {
 	return []func(*fleet) string{
 		edit("version", version), edit("version", version),
 		edit("region", func(f *fleet, o controlPlane) { o.Spec.Region = []string{builder.Region, "us-east-1"}[f.IntN(2)] }),
-		edit("variables", func(_ *fleet, o controlPlane) { o.Spec.Variables = map[string]string{"size": "2"} }),
+		edit("variables", func(_ *fleet, o controlPlane) {
+			o.Spec.Variables = infrav1.TextVariables(map[string]string{"size": "2"})
+		}),
 		edit("tags", func(_ *fleet, o controlPlane) {
 			o.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": "a"}
 		}),
@@ -314,7 +316,9 @@ func ofOwners() []func(*fleet) string {
 				o.Spec.FargateProfiles[i].Selectors[0].Namespace = "other"
 			}
 		}),
-		edit("variables", func(_ *fleet, o captCluster) { o.Spec.VPC.Template.Variables = map[string]string{"size": "2"} }),
+		edit("variables", func(_ *fleet, o captCluster) {
+			o.Spec.VPC.Template.Variables = infrav1.TextVariables(map[string]string{"size": "2"})
+		}),
 		edit("name", func(_ *fleet, o captCluster) { o.Spec.VPC.Template.Name = "mine" }),
 		edit("policy", func(_ *fleet, o captCluster) { o.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyRetain }),
 		edit("template", func(f *fleet, o captCluster) {
@@ -370,9 +374,9 @@ func ofClusters() []func(*fleet) string {
 func ofApplies() []func(*fleet) string {
 	set := func(o apply, name, value string) {
 		if o.Spec.Variables == nil {
-			o.Spec.Variables = map[string]string{}
+			o.Spec.Variables = infrav1.Variables{}
 		}
-		o.Spec.Variables[name] = value
+		o.Spec.Variables[name] = infrav1.TextValue(value)
 	}
 	ready := func(_ *fleet, o apply, status metav1.ConditionStatus, reason, message string) {
 		o.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: status, Reason: reason, Message: message, ObservedGeneration: o.Generation, LastTransitionTime: metav1.NewTime(builder.Created)}}

@@ -246,12 +246,19 @@ func (f *Fleet) unit(cluster *clusterv1.Cluster, object validation.Owner, kind, 
 
 func (f *Fleet) vpcUnit(cluster *clusterv1.Cluster, c *infrav1.CAPTCluster) (u Unit, err error) {
 	vpc := &desired.VPC{CAPTCluster: c, Cluster: f.cluster(c.Namespace, claim.OwnerCluster(c))}
-	want := claim.ExpectationOfCAPTCluster(c, claim.ClusterName(c))
+	name := claim.ClusterName(c)
+	if vpc.Cluster != nil && desired.HasCAPTControlPlane(vpc.Cluster) {
+		if controlPlane := f.ControlPlanes[types.NamespacedName{Namespace: c.Namespace, Name: vpc.Cluster.Spec.ControlPlaneRef.Name}]; controlPlane != nil {
+			own := f.controlPlane(controlPlane).Claim()
+			vpc.EKS, vpc.OtherClaims, name = &own, f.otherClaims(&own), claim.EKSClusterName(controlPlane, name)
+		}
+	}
+	want := claim.ExpectationOfCAPTCluster(c, name)
 	vpc.Existing = f.find(c, c.Spec.WorkspaceTemplateApplyRef, want)
 	template := c.Spec.VPC.Template
 	vpc.Template = f.templateFacts(template.Ref, c.Namespace, validation.VPCFields(&c.Spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
-	name := types.NamespacedName{Namespace: c.Namespace, Name: cmp.Or(c.Spec.WorkspaceTemplateApplyRef.Name, want.SchemeName)}
-	u, err = f.unit(cluster, c, "CAPTCluster", naming.CAPTClusterFieldManager, vpc.Existing, name, vpc)
+	key := types.NamespacedName{Namespace: c.Namespace, Name: cmp.Or(c.Spec.WorkspaceTemplateApplyRef.Name, want.SchemeName)}
+	u, err = f.unit(cluster, c, "CAPTCluster", naming.CAPTClusterFieldManager, vpc.Existing, key, vpc)
 	u.template = template.Ref
 	return u, err
 }
@@ -263,7 +270,7 @@ func (f *Fleet) controlPlane(c *controlplanev1.CAPTControlPlane) *desired.Contro
 		d.CAPTCluster = f.CAPTClusters[types.NamespacedName{Namespace: c.Namespace, Name: d.Cluster.Spec.InfrastructureRef.Name}]
 	}
 	d.Existing = f.find(c, c.Spec.WorkspaceTemplateApplyRef, claim.ExpectationOfControlPlane(c, claim.ClusterName(c)))
-	d.Template = f.templateFacts(c.Spec.WorkspaceTemplateRef, c.Namespace, validation.ControlPlaneFields(c))
+	d.Template = f.templateFacts(c.Spec.WorkspaceTemplateRef, c.Namespace, append(validation.ControlPlaneFields(c), validation.NetworkFields(d.Cluster)...))
 	if d.Cluster != nil && c.DeletionTimestamp.IsZero() {
 		objects := &graph.Objects{ControlPlane: c, Cluster: d.Cluster, CAPTCluster: d.CAPTCluster, Applies: sorted(f.Applies)}
 		d.Cycle, d.CycleBlocks = objects.Cycle()
@@ -271,8 +278,23 @@ func (f *Fleet) controlPlane(c *controlplanev1.CAPTControlPlane) *desired.Contro
 	return d
 }
 
+// otherClaims returns the other control planes with an EKS cluster of the same name.
+func (f *Fleet) otherClaims(own *validation.EKSClaim) (claims []validation.EKSClaim) {
+	for _, other := range sorted(f.ControlPlanes) {
+		apply := f.Applies[types.NamespacedName{Namespace: other.Namespace, Name: other.Spec.WorkspaceTemplateApplyRef.Name}]
+		named := validation.EKSClaim{ControlPlane: other, Cluster: claim.ClusterName(other), Apply: apply}
+		if other != own.ControlPlane && named.Name() == own.Name() {
+			claims = append(claims, f.controlPlane(other).Claim())
+		}
+	}
+	return claims
+}
+
 func (f *Fleet) controlPlaneUnits(cluster *clusterv1.Cluster, c *controlplanev1.CAPTControlPlane) (found []Unit, err error) {
 	d := f.controlPlane(c)
+	if own := d.Claim(); d.Apply == nil {
+		d.OtherClaims = f.otherClaims(&own)
+	}
 	name := types.NamespacedName{Namespace: c.Namespace, Name: cmp.Or(c.Spec.WorkspaceTemplateApplyRef.Name, naming.ControlPlaneWorkspaceTemplateApply(c.Name))}
 	u, err := f.unit(cluster, c, "CAPTControlPlane", naming.CAPTControlPlaneFieldManager, d.Existing, name, d)
 	if err != nil {

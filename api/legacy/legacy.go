@@ -174,7 +174,7 @@ func EvidenceFor(want claim.Expectation, owner metav1.Object, apply *infrav1.Wor
 func evidenceOfUnowned(want claim.Expectation, owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) []claim.Evidence {
 	ofCluster := want.HasClusterName(owner, apply)
 	switch {
-	case want.Template.Name != "" && want.SameTemplate(apply) && (ofCluster || apply.Spec.Variables[naming.ClusterVariable] == ""):
+	case want.Template.Name != "" && want.SameTemplate(apply) && (ofCluster || apply.Spec.Variables.Text(naming.ClusterVariable) == ""):
 		return []claim.Evidence{Unowned}
 	case ofCluster:
 		return []claim.Evidence{SameCluster}
@@ -186,7 +186,7 @@ func evidenceOfUnowned(want claim.Expectation, owner metav1.Object, apply *infra
 // and template: CAPT v0.3 did not change the WorkspaceTemplateApply when the template of its owner changed. It returns false for helpers,
 // and for the WorkspaceTemplateApplies of machines and Fargate profiles.
 func mayOwnUnadopted(want claim.Expectation, owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
-	ofProfile := want.Variables[naming.ProfileVariable] != "" || apply.Spec.Variables[naming.ProfileVariable] != ""
+	ofProfile := want.Variables[naming.ProfileVariable] != "" || apply.Spec.Variables.Text(naming.ProfileVariable) != ""
 	return !ofProfile && UnadoptedWorkspace(apply) != "" && helperRole(owner.GetName(), apply) == "" && MachineOwner(apply) == ""
 }
 

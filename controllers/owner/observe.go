@@ -164,6 +164,11 @@ func (r Reader) observeCandidates(ctx context.Context, reader client.Reader, obj
 	return facts, nil
 }
 
+// MayCreate reports whether the owner may create its WorkspaceTemplateApply now. paused is why the owner is paused.
+func (f *Facts) MayCreate(owner client.Object, paused string) bool {
+	return f.Live == nil && f.Conflict == "" && !f.NeedsDecision() && paused == "" && owner.GetDeletionTimestamp().IsZero()
+}
+
 // NeedsDecision reports whether it must be decided which WorkspaceTemplateApply belongs to the owner. Nothing is created before.
 func (f *Facts) NeedsDecision() bool {
 	return f.Block != nil || len(f.Candidates) > 0 || f.ProvisionedField != ""

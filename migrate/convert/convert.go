@@ -363,8 +363,12 @@ func (d *document) convertLegacy(ctx context.Context, node *yaml.Node, have map[
 	return o.want, rewrite(node, have, o.want, o.moves)
 }
 
-// addSubstitution sets spec.substitution where the conversion leaves a stored template as it is: a new one would get another default.
+// addSubstitution sets spec.substitution and spec.passVariables where the conversion leaves a stored template as it is: a new one would get another
+// default.
 func (d *document) addSubstitution(node *yaml.Node, name string, template *unstructured.Unstructured) {
+	if template.GetKind() == "WorkspaceTemplate" {
+		_ = unstructured.SetNestedField(template.Object, string(infrav1.PassNone), "spec", "passVariables") // The spec is a map.
+	}
 	spec, _, _ := unstructured.NestedMap(template.Object, "spec", "template", "spec", "forProvider")
 	module, _ := spec["module"].(string)
 	_, found, _ := unstructured.NestedString(template.Object, "spec", "substitution")

@@ -162,7 +162,7 @@ func (env *environment) leaveWorkspace(cidr string) types.UID {
 	env.Helper()
 	template := &infrav1.WorkspaceTemplate{}
 	require.NoError(env, env.Get(env.Context(), client.ObjectKey{Namespace: env.namespace, Name: templateName}, template))
-	apply := &infrav1.WorkspaceTemplateApply{Spec: infrav1.WorkspaceTemplateApplySpec{Variables: map[string]string{"cidr": cidr}}}
+	apply := &infrav1.WorkspaceTemplateApply{Spec: infrav1.WorkspaceTemplateApplySpec{Variables: infrav1.TextVariables(map[string]string{"cidr": cidr})}}
 	apply.Namespace, apply.Name = env.namespace, applyName
 	rendered, errs := render.Workspace(render.Input{Apply: apply, Template: template, Name: legacyWorkspace})
 	require.Empty(env, errs)

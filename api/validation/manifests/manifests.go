@@ -126,7 +126,7 @@ func (c *Content) Typed() (all validation.Objects) {
 func (c *Content) SetDefaults() {
 	for _, object := range c.Objects {
 		if template, ok := object.Typed.(*infrav1.WorkspaceTemplate); ok && object.Kind.Version == infrav1.GroupVersion.Version {
-			validation.SetDefaultSubstitution(template)
+			validation.SetTemplateDefaults(template)
 		}
 	}
 }

@@ -262,7 +262,7 @@ func (s *source) replace(ctx context.Context, object *manifests.Object) (err err
 			edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
 			err = keep(ctx, s.lookup(), older, live, edited)
 		} else if !older {
-			validation.SetDefaultSubstitution(edited)
+			validation.SetTemplateDefaults(edited)
 		}
 		s.templates[key] = edited
 	case *infrav1.WorkspaceTemplateApply:
