@@ -149,38 +149,42 @@ func eksClaimOf(ctx context.Context, reader Reader, controlPlane *controlplanev1
 	return c, err
 }
 
+// EKSClaimsOf reads what determines the EKS clusters of control planes.
+func EKSClaimsOf(ctx context.Context, reader Reader, controlPlanes []controlplanev1.CAPTControlPlane) (claims []EKSClaim, err error) {
+	for i := range controlPlanes {
+		found, err := eksClaimOf(ctx, reader, &controlPlanes[i])
+		if err != nil {
+			return nil, err
+		}
+		claims = append(claims, found)
+	}
+	return claims, nil
+}
+
 // validateEKSName checks the name of the EKS cluster of a control plane. A control plane with a finalizer was moved or restored, or its cluster exists.
 func validateEKSName(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane) (findings Findings, err error) {
+	given, isNew := controlPlane.Spec.EKSClusterName, len(controlPlane.Finalizers) == 0
+	if given == "" && !isNew {
+		return findings, nil
+	}
 	own, err := eksClaimOf(ctx, reader, controlPlane)
 	if err != nil {
 		return findings, err
 	}
-	if given := controlPlane.Spec.EKSClusterName; own.Apply != nil && given != "" && own.Name() != given {
+	if own.Apply != nil && given != "" && own.Name() != given {
 		findings.Refuse(Forbidden(eksNamePath, "the control plane was created with the name %s. Set the field to %[1]s, or remove it", own.Name()))
 	}
-	if len(controlPlane.Finalizers) > 0 || own.exists() {
+	if !isNew || own.exists() || own.Name() == "" {
 		return findings, nil
 	}
 	if invalid := own.InvalidName(); invalid != nil {
 		findings.Refuse(field.Required(eksNamePath, invalid.Error()))
 	}
-	others, err := otherEKSClaims(ctx, reader, own.Name())
+	others, err := reader.EKSClaims(ctx, own.Name())
 	if conflict := own.Conflict(others); err == nil && conflict != nil {
 		findings.Warn(eksNamePath, "%s. Nothing is created before", conflict)
 	}
 	return findings, cmp.Or(err, findings.include(validateNameInVPC(ctx, reader, &own)))
-}
-
-func otherEKSClaims(ctx context.Context, reader Reader, name string) (claims []EKSClaim, err error) {
-	if name == "" {
-		return nil, nil
-	}
-	controlPlanes, err := reader.ControlPlanesOfEKSCluster(ctx, name)
-	for i := range controlPlanes {
-		other, readErr := eksClaimOf(ctx, reader, &controlPlanes[i])
-		claims, err = append(claims, other), cmp.Or(err, readErr)
-	}
-	return claims, err
 }
 
 // validateNameInVPC warns if the VPC was created for another EKS cluster, whose name the tags of its subnets may have.
