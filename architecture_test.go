@@ -73,7 +73,7 @@ var (
 )
 
 const (
-	maxProductLines = 55_300
+	maxProductLines = 55_850
 	maxSupportLines = 12_000
 )
 
