@@ -35,13 +35,9 @@ const (
 	awaitsName      = "true"
 )
 
-// IndexEKSName is the function of EKSNameIndex.
+// IndexEKSName is the function of EKSNameIndex. One without a Cluster has an empty key, which is not looked up.
 func IndexEKSName(object client.Object) []string {
-	controlPlane := object.(*controlplanev1.CAPTControlPlane)
-	if name := claim.EKSClusterName(controlPlane, claim.ClusterName(controlPlane)); name != "" {
-		return []string{name}
-	}
-	return nil
+	return []string{claim.EKSClusterName(object.(*controlplanev1.CAPTControlPlane), claim.ClusterName(object))}
 }
 
 // IndexEKS is the function of EKSIndex.
