@@ -74,7 +74,7 @@ var (
 
 const (
 	maxProductLines = 57_500
-	maxSupportLines = 12_035
+	maxSupportLines = 12_100
 )
 
 // pkg is what go list prints about a package.

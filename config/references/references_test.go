@@ -49,7 +49,7 @@ func configuration(t *testing.T) []target {
 	return content.NameReference
 }
 
-// noReference are fields that end with "name" or "class" and are no references to objects of manifests, with the reason. The keys end paths.
+// noReference are fields that end with "name" or "class" and do not refer to objects of manifests, with the reason. The keys end paths.
 func noReference() map[string]string {
 	return map[string]string{
 		"eksClusterName":                                     "a name in AWS",

@@ -114,6 +114,24 @@ func TestValidateReportsClustersThatShareObjects(t *testing.T) {
 	assert.Regexp(t, `:21:\d+: error: Cluster second: spec.controlPlaneRef.name: CAPTControlPlane demo belongs to Cluster demo \(`, out)
 }
 
+func TestValidateReportsNamesOfEKSClusters(t *testing.T) {
+	text, err := os.ReadFile("../../../config/samples/sandbox/workload-cluster.yaml")
+	require.NoError(t, err)
+	templates, err := os.ReadFile("../../../config/samples/sandbox/controlplane-template.yaml")
+	require.NoError(t, err)
+	out, _, err := run(t, name, "validate", "-f", written(t, strings.Replace(string(text), "name: demo", "name: team1.blue", 1)))
+	require.Error(t, err, out)
+	assert.Contains(t, out, `error: CAPTControlPlane demo: spec.eksClusterName: Required value: EKS does not accept "team1.blue", the name of the Cluster`)
+	assert.Contains(t, out, `error: CAPTCluster demo: metadata.name: `)
+
+	second := strings.ReplaceAll(string(text), "namespace: default", "namespace: other")
+	second = strings.Replace(second, "    name: sandbox-controlplane\n", "    name: sandbox-controlplane\n    namespace: default\n", 1)
+	shared := strings.Replace(string(templates), "spec:\n", "spec:\n  allowedNamespaces: {names: [other]}\n", 1)
+	out, _, err = run(t, name, "validate", "-f", written(t, string(text)+"\n---\n"+second+"\n---\n"+shared))
+	require.NoError(t, err, out)
+	assert.Contains(t, out, "warning: CAPTControlPlane demo: spec.eksClusterName: EKS cluster demo in region eu-central-1 with ProviderConfig sandbox is that of a CAPTControlPlane of another namespace")
+}
+
 // The manifests that users of the documentation apply are valid.
 func TestSamplesAreValid(t *testing.T) {
 	for _, directory := range []string{"aws", "sandbox"} {
