@@ -53,7 +53,7 @@ func TestAnEditOfATemplateWarnsHowManyUseIt(t *testing.T) {
 		return builder.WorkspaceTemplateApply(name, builder.WithLabel(clusterv1.ClusterNameLabel, cluster))
 	}
 	users := newEnvironment(t, user("a-vpc", "a"), user("a-vpc-2", "a"), user("b-vpc", "b"), builder.WorkspaceTemplateApply("own"))
-	before, after := builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("vpc", builder.WithModule("# new"))
+	before, after := builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("vpc", builder.WithModule("output \"new\" { value = 1 }"))
 	response := validated(t, validator[*infrav1.WorkspaceTemplate]{reader: users}, before, after)
 	assert.True(t, response.Allowed)
 	require.Len(t, response.Warnings, 1)
