@@ -60,7 +60,7 @@ func TestAnEditOfATemplateWarnsHowManyUseIt(t *testing.T) {
 	assert.Contains(t, response.Warnings[0], "spec.template.spec: 4 WorkspaceTemplateApply objects in 2 Clusters use this template")
 
 	assert.Empty(t, validated(t, validator[*infrav1.WorkspaceTemplate]{reader: newEnvironment(t)}, before, after).Warnings, "nothing uses it")
-	before, after = builder.WorkspaceTemplate("vpc", builder.WithModule(`locals { a = "${x}" }`)), builder.WorkspaceTemplate("vpc", builder.WithModule(`locals { a = "${x}" }`))
+	before, after = builder.WorkspaceTemplate("vpc", builder.WithModule(`output "a" { value = "${x}" }`)), builder.WorkspaceTemplate("vpc", builder.WithModule(`output "a" { value = "${x}" }`))
 	after.Spec.Substitution = infrav1.SubstitutionFields
 	response = validated(t, validator[*infrav1.WorkspaceTemplate]{reader: users}, before, after)
 	require.Len(t, response.Warnings, 2, "a switch of the substitution renders them as well")
