@@ -73,8 +73,8 @@ var (
 )
 
 const (
-	maxProductLines = 55_300
-	maxSupportLines = 12_000
+	maxProductLines = 57_500
+	maxSupportLines = 12_035
 )
 
 // pkg is what go list prints about a package.

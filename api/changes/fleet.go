@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 )
@@ -30,6 +31,7 @@ type Source struct {
 	TemplateOf  func(key types.NamespacedName) (*infrav1.WorkspaceTemplate, error)
 	LabelsOf    func(namespace string) (labels.Set, error)
 	WorkspaceOf func(scope terraform.Scope, namespace, name string) (*unstructured.Unstructured, error)
+	Revisions   rollout.Store
 }
 
 // Fleet has the objects that determine Workspaces.
@@ -41,8 +43,13 @@ type Fleet struct {
 	Applies       map[types.NamespacedName]*infrav1.WorkspaceTemplateApply
 	// Evidence returns why a WorkspaceTemplateApply may belong to an owner without a reference. If it is nil, Expectation.EvidenceFor decides.
 	Evidence func(want claim.Expectation, owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) []claim.Evidence
-	// Held returns why the manager writes nothing for an object, whatever its rules say; empty if they decide. It may be nil.
-	Held func(metav1.Object) string
+	// Held returns why the manager writes nothing for an owner, which may be nil, and its WorkspaceTemplateApply, which may not exist, whatever their
+	// rules say; empty if they decide. It may be nil.
+	Held func(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) string
+	// HeldMissing returns why none is created for a WorkspaceTemplateApply whose cluster-wide Workspace does not exist; empty if one is. It may be nil.
+	// read and list return Workspaces and the other WorkspaceTemplateApplies.
+	HeldMissing func(apply *infrav1.WorkspaceTemplateApply, read func(scope terraform.Scope, namespace, name string) (*unstructured.Unstructured, error),
+		list func(workspace string) ([]infrav1.WorkspaceTemplateApply, error)) (string, error)
 }
 
 // Unit is a WorkspaceTemplateApply as the manager would write it for its owner.
@@ -239,12 +246,19 @@ func (f *Fleet) unit(cluster *clusterv1.Cluster, object validation.Owner, kind, 
 
 func (f *Fleet) vpcUnit(cluster *clusterv1.Cluster, c *infrav1.CAPTCluster) (u Unit, err error) {
 	vpc := &desired.VPC{CAPTCluster: c, Cluster: f.cluster(c.Namespace, claim.OwnerCluster(c))}
-	want := claim.ExpectationOfCAPTCluster(c, claim.ClusterName(c))
+	name := claim.ClusterName(c)
+	if vpc.Cluster != nil && desired.HasCAPTControlPlane(vpc.Cluster) {
+		if controlPlane := f.ControlPlanes[types.NamespacedName{Namespace: c.Namespace, Name: vpc.Cluster.Spec.ControlPlaneRef.Name}]; controlPlane != nil {
+			own := f.controlPlane(controlPlane).Claim()
+			vpc.EKS, vpc.OtherClaims, name = &own, f.otherClaims(&own), claim.EKSClusterName(controlPlane, name)
+		}
+	}
+	want := claim.ExpectationOfCAPTCluster(c, name)
 	vpc.Existing = f.find(c, c.Spec.WorkspaceTemplateApplyRef, want)
 	template := c.Spec.VPC.Template
 	vpc.Template = f.templateFacts(template.Ref, c.Namespace, validation.VPCFields(&c.Spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
-	name := types.NamespacedName{Namespace: c.Namespace, Name: cmp.Or(c.Spec.WorkspaceTemplateApplyRef.Name, want.SchemeName)}
-	u, err = f.unit(cluster, c, "CAPTCluster", naming.CAPTClusterFieldManager, vpc.Existing, name, vpc)
+	key := types.NamespacedName{Namespace: c.Namespace, Name: cmp.Or(c.Spec.WorkspaceTemplateApplyRef.Name, want.SchemeName)}
+	u, err = f.unit(cluster, c, "CAPTCluster", naming.CAPTClusterFieldManager, vpc.Existing, key, vpc)
 	u.template = template.Ref
 	return u, err
 }
@@ -256,7 +270,7 @@ func (f *Fleet) controlPlane(c *controlplanev1.CAPTControlPlane) *desired.Contro
 		d.CAPTCluster = f.CAPTClusters[types.NamespacedName{Namespace: c.Namespace, Name: d.Cluster.Spec.InfrastructureRef.Name}]
 	}
 	d.Existing = f.find(c, c.Spec.WorkspaceTemplateApplyRef, claim.ExpectationOfControlPlane(c, claim.ClusterName(c)))
-	d.Template = f.templateFacts(c.Spec.WorkspaceTemplateRef, c.Namespace, validation.ControlPlaneFields(c))
+	d.Template = f.templateFacts(c.Spec.WorkspaceTemplateRef, c.Namespace, append(validation.ControlPlaneFields(c), validation.NetworkFields(d.Cluster)...))
 	if d.Cluster != nil && c.DeletionTimestamp.IsZero() {
 		objects := &graph.Objects{ControlPlane: c, Cluster: d.Cluster, CAPTCluster: d.CAPTCluster, Applies: sorted(f.Applies)}
 		d.Cycle, d.CycleBlocks = objects.Cycle()
@@ -264,8 +278,23 @@ func (f *Fleet) controlPlane(c *controlplanev1.CAPTControlPlane) *desired.Contro
 	return d
 }
 
+// otherClaims returns the other control planes with an EKS cluster of the same name.
+func (f *Fleet) otherClaims(own *validation.EKSClaim) (claims []validation.EKSClaim) {
+	for _, other := range sorted(f.ControlPlanes) {
+		apply := f.Applies[types.NamespacedName{Namespace: other.Namespace, Name: other.Spec.WorkspaceTemplateApplyRef.Name}]
+		named := validation.EKSClaim{ControlPlane: other, Cluster: claim.ClusterName(other), Apply: apply}
+		if other != own.ControlPlane && named.Name() == own.Name() {
+			claims = append(claims, f.controlPlane(other).Claim())
+		}
+	}
+	return claims
+}
+
 func (f *Fleet) controlPlaneUnits(cluster *clusterv1.Cluster, c *controlplanev1.CAPTControlPlane) (found []Unit, err error) {
 	d := f.controlPlane(c)
+	if own := d.Claim(); d.Apply == nil {
+		d.OtherClaims = f.otherClaims(&own)
+	}
 	name := types.NamespacedName{Namespace: c.Namespace, Name: cmp.Or(c.Spec.WorkspaceTemplateApplyRef.Name, naming.ControlPlaneWorkspaceTemplateApply(c.Name))}
 	u, err := f.unit(cluster, c, "CAPTControlPlane", naming.CAPTControlPlaneFieldManager, d.Existing, name, d)
 	if err != nil {
@@ -339,15 +368,14 @@ func (f *Fleet) pausedBy(u *Unit) string {
 	return why
 }
 
-// olderClaim returns the other WorkspaceTemplateApply with an older claim to the Workspace.
-func (f *Fleet) olderClaim(w *desired.Workspace) string {
-	var others []infrav1.WorkspaceTemplateApply
+// othersThan returns the other WorkspaceTemplateApplies.
+func (f *Fleet) othersThan(apply *infrav1.WorkspaceTemplateApply) (others []infrav1.WorkspaceTemplateApply) {
 	for _, other := range sorted(f.Applies) {
-		if naming.KeyOf(other) != naming.KeyOf(w.Apply) {
+		if naming.KeyOf(other) != naming.KeyOf(apply) {
 			others = append(others, *other)
 		}
 	}
-	return w.ClaimOf(others)
+	return others
 }
 
 // readOwner implements desired.ReadOwner: other kinds are not read.

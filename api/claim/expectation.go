@@ -14,7 +14,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// ExpectationOfCAPTCluster returns what a CAPTCluster expects of the WorkspaceTemplateApply of its VPC. cluster is the name of the Cluster,
+// ExpectationOfCAPTCluster returns what a CAPTCluster expects of the WorkspaceTemplateApply of its VPC. cluster is the name of the EKS cluster,
 // empty while it is unknown.
 func ExpectationOfCAPTCluster(captCluster *infrav1.CAPTCluster, cluster string) Expectation {
 	want := Expectation{
@@ -44,7 +44,7 @@ func ExpectationOfControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cl
 	want := Expectation{
 		SchemeName: naming.ControlPlaneWorkspaceTemplateApply(controlPlane.Name),
 		Template:   controlPlane.Spec.WorkspaceTemplateRef,
-		Variables:  map[string]string{naming.ClusterVariable: cluster},
+		Variables:  map[string]string{naming.ClusterVariable: EKSClusterName(controlPlane, cluster)},
 	}
 	if known := controlPlane.Status.WorkspaceTemplateApply; known != nil {
 		want.Recorded = known.Name
@@ -56,6 +56,15 @@ func ExpectationOfControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cl
 		want.ProvisionedField = "status.initialization"
 	}
 	return want
+}
+
+// EKSClusterName returns the name of the EKS cluster of a CAPTControlPlane, which is nil without one. cluster is the name of the Cluster; while that is
+// unknown, so is the result.
+func EKSClusterName(controlPlane *controlplanev1.CAPTControlPlane, cluster string) string {
+	if controlPlane == nil || cluster == "" {
+		return cluster
+	}
+	return cmp.Or(controlPlane.Spec.EKSClusterName, cluster)
 }
 
 // ExpectationOfFargateProfile returns what a control plane expects of the WorkspaceTemplateApply of one of its Fargate profiles.
@@ -84,7 +93,7 @@ func OfFargateProfile(apply *infrav1.WorkspaceTemplateApply, clusterName string,
 	case ref.IsDefined():
 		return ref.Name == apply.Name
 	case clusterName == "": // Its name will be known when its Cluster is.
-		return profile.Name == apply.Spec.Variables[naming.ProfileVariable]
+		return profile.Name == apply.Spec.Variables.Text(naming.ProfileVariable)
 	}
 	return ExpectationOfFargateProfile(clusterName, profile).SchemeName == apply.Name
 }
@@ -92,7 +101,7 @@ func OfFargateProfile(apply *infrav1.WorkspaceTemplateApply, clusterName string,
 // profileDifference returns the difference in the variable profile_name, as a message for users; empty when there is none. A
 // WorkspaceTemplateApply with that variable never belongs to a VPC or a control plane.
 func (want Expectation) profileDifference(apply *infrav1.WorkspaceTemplateApply) string {
-	given := apply.Spec.Variables[naming.ProfileVariable]
+	given := apply.Spec.Variables.Text(naming.ProfileVariable)
 	switch {
 	case given == want.profile:
 		return ""

@@ -4,6 +4,7 @@
 package desired
 
 import (
+	"cmp"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,6 +31,8 @@ type ControlPlane struct {
 	// Version is spec.version, parsed; VersionError is why it cannot be.
 	Version      validation.KubernetesVersion
 	VersionError error
+	// OtherClaims are the control planes that may have the EKS cluster of this one; not read once it is being created.
+	OtherClaims []validation.EKSClaim
 	// Cycle describes objects that depend on each other; CycleBlocks is true if the control plane depends on them.
 	Cycle       string
 	CycleBlocks bool
@@ -45,7 +48,7 @@ func NewControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster *clu
 // Blocked returns why the WorkspaceTemplateApply is not written.
 func (c *ControlPlane) Blocked() *Blocked {
 	return Chain{
-		c.waitingForOwner, c.invalidVersion, c.Existing.blocked, c.templateBlocked, c.regionConflict, c.dependencyCycle, c.waitingForInfrastructure,
+		c.waitingForOwner, c.invalidVersion, c.Existing.blocked, c.eksNameBlocked, c.templateBlocked, c.regionConflict, c.dependencyCycle, c.waitingForInfrastructure,
 		c.regionMissing, c.regionChanged, c.versionStep,
 	}.First()
 }
@@ -72,6 +75,27 @@ func (c *ControlPlane) templateBlocked() *Blocked {
 		return nil
 	}
 	return c.Template.blocked()
+}
+
+// eksNameBlocked blocks a control plane whose EKS cluster cannot be created because of its name.
+func (c *ControlPlane) eksNameBlocked() *Blocked {
+	own := c.Claim()
+	return eksNameBlocked(&own, c.OtherClaims)
+}
+
+// Claim returns what determines the EKS cluster.
+func (c *ControlPlane) Claim() validation.EKSClaim {
+	own := validation.EKSClaim{ControlPlane: c.ControlPlane, Cluster: claim.ClusterName(c.ControlPlane), CAPTCluster: c.CAPTCluster, Apply: c.Apply, Template: c.Template.Template}
+	if c.Cluster != nil {
+		own.Cluster = c.Cluster.Name
+	}
+	return own
+}
+
+func eksNameBlocked(own *validation.EKSClaim, others []validation.EKSClaim) *Blocked {
+	return cmp.Or(
+		blockedBy(infrav1.InvalidEKSClusterNameReason, "nothing is created: ", own.InvalidName()),
+		blockedBy(infrav1.EKSClusterNameConflictReason, "nothing is created: ", own.Conflict(others)))
 }
 
 // Region is the region of the control plane; empty while it is not known.
@@ -105,6 +129,12 @@ func HasCAPTCluster(cluster *clusterv1.Cluster) bool {
 	return ref.Kind == "CAPTCluster" && ref.APIGroup == infrav1.GroupVersion.Group
 }
 
+// HasCAPTControlPlane reports whether the control plane of a Cluster is a CAPTControlPlane.
+func HasCAPTControlPlane(cluster *clusterv1.Cluster) bool {
+	ref := cluster.Spec.ControlPlaneRef
+	return ref.Kind == "CAPTControlPlane" && ref.APIGroup == controlplanev1.GroupVersion.Group
+}
+
 func (c *ControlPlane) waitingForInfrastructure() *Blocked {
 	if c.InfrastructureReady() {
 		return nil
@@ -135,7 +165,7 @@ func (c *ControlPlane) infrastructureMessage() string {
 // vpcInProgress reports whether Terraform creates the VPC, or is about to: the CAPTCluster may not have reported yet that the Cluster owns it.
 func (c *ControlPlane) vpcInProgress(ready *metav1.Condition) bool {
 	owned := claim.OwnerCluster(c.CAPTCluster) == c.Cluster.Name
-	started := ready == nil && owned || ready != nil && (ready.Reason == infrav1.ProvisioningReason || owned && ready.Reason == infrav1.WaitingForOwnerReason)
+	started := ready == nil && owned || ready != nil && (ready.Reason == infrav1.ProvisioningReason || owned && (ready.Reason == infrav1.WaitingForOwnerReason || ready.Reason == infrav1.WaitingForControlPlaneReason))
 	return started && c.CAPTCluster.Spec.VPC.Template.IsDefined() && !meta.IsStatusConditionTrue(c.CAPTCluster.Status.Conditions, clusterv1.PausedCondition)
 }
 

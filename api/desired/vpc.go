@@ -4,11 +4,14 @@
 package desired
 
 import (
+	"fmt"
+
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation"
 )
 
 // VPC is the VPC of a CAPTCluster that has a template for it.
@@ -18,11 +21,15 @@ type VPC struct {
 	Cluster *clusterv1.Cluster
 	Existing
 	Template *TemplateFacts
+	// EKS is the control plane of the Cluster, and OtherClaims are those that may have its EKS cluster; nil without one, and not read once the VPC is being
+	// created.
+	EKS         *validation.EKSClaim
+	OtherClaims []validation.EKSClaim
 }
 
 // Blocked returns why the WorkspaceTemplateApply is not written.
 func (v *VPC) Blocked() *Blocked {
-	return Chain{v.waitingForOwner, v.Existing.blocked, v.templateBlocked}.First()
+	return Chain{v.waitingForOwner, v.Existing.blocked, v.templateBlocked, v.waitingForControlPlane, v.eksNameBlocked}.First()
 }
 
 // TemplateBlocks reports whether the template is among what blocks.
@@ -47,6 +54,38 @@ func (v *VPC) templateBlocked() *Blocked {
 	return v.Template.blocked()
 }
 
+// isNew reports whether the VPC would be created now.
+func (v *VPC) isNew() bool {
+	return v.Apply == nil && v.Cluster != nil && v.CAPTCluster.DeletionTimestamp.IsZero()
+}
+
+// waitingForControlPlane blocks a VPC before the control plane exists, which may give the EKS cluster another name than the Cluster: the tags of subnets
+// that are shared with other clusters have that name.
+func (v *VPC) waitingForControlPlane() *Blocked {
+	if !v.isNew() || v.EKS != nil || !HasCAPTControlPlane(v.Cluster) {
+		return nil
+	}
+	return &Blocked{infrav1.WaitingForControlPlaneReason, fmt.Sprintf(
+		"waiting for CAPTControlPlane %s, which does not exist: it may set the name of the EKS cluster, which the VPC gets as %s. Create it, or correct spec.controlPlaneRef of the Cluster",
+		v.Cluster.Spec.ControlPlaneRef.Name, naming.ClusterVariable)}
+}
+
+// eksNameBlocked blocks a VPC whose EKS cluster cannot be created because of its name.
+func (v *VPC) eksNameBlocked() *Blocked {
+	if !v.isNew() || v.EKS == nil {
+		return nil
+	}
+	return eksNameBlocked(v.EKS, v.OtherClaims)
+}
+
+// eksName returns the name of the EKS cluster; empty while it is not known.
+func (v *VPC) eksName() string {
+	if v.EKS == nil {
+		return v.clusterName()
+	}
+	return claim.EKSClusterName(v.EKS.ControlPlane, v.clusterName())
+}
+
 // clusterName returns the name of the Cluster; the value of the label if the Cluster no longer exists.
 func (v *VPC) clusterName() string {
 	if v.Cluster != nil {
@@ -62,8 +101,8 @@ func (v *VPC) Want() *Want {
 		return nil
 	}
 	return &Want{
-		Expectation: claim.ExpectationOfCAPTCluster(v.CAPTCluster, cluster), Ref: v.CAPTCluster.Spec.WorkspaceTemplateApplyRef, ClusterName: cluster,
-		Template: template.Ref, Intent: VPCIntent(v.CAPTCluster, cluster), DeletionPolicy: template.DeletionPolicy,
+		Expectation: claim.ExpectationOfCAPTCluster(v.CAPTCluster, v.eksName()), Ref: v.CAPTCluster.Spec.WorkspaceTemplateApplyRef, ClusterName: cluster,
+		Template: template.Ref, Intent: VPCIntent(v.CAPTCluster, v.eksName()), DeletionPolicy: template.DeletionPolicy,
 	}
 }
 

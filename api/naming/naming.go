@@ -42,6 +42,20 @@ const (
 	MaxCAPTControlPlaneNameLength = maxName - len(controlPlaneApplySuffix)
 )
 
+// MaxEKSClusterNameLength is the maximum length of the name of an EKS cluster (CreateCluster in the API reference of Amazon EKS).
+const MaxEKSClusterNameLength = 100
+
+// IsEKSClusterName reports whether EKS accepts a name for a cluster: it begins with a letter or digit, and has letters, digits, "-" and "_".
+func IsEKSClusterName(name string) bool {
+	isAlphanumeric := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' }
+	for i, r := range name {
+		if !isAlphanumeric(r) && (i == 0 || r != '-' && r != '_') {
+			return false
+		}
+	}
+	return name != "" && len(name) <= MaxEKSClusterNameLength
+}
+
 // MaxStatePrefixLength is the maximum length of --state-prefix. A longer prefix would leave too few characters for the rest of a state name.
 const MaxStatePrefixLength = 20
 

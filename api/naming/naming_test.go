@@ -162,3 +162,12 @@ func TestEachShardHasItsOwnLease(t *testing.T) {
 		assert.Equal(t, name, naming.LeaderElectionLease(shard[0], shard[1]), "every replica of a shard finds the same")
 	}
 }
+
+func TestNamesOfEKSClusters(t *testing.T) {
+	for _, name := range []string{"a", "0a", "Team-1_blue", "a-", strings.Repeat("a", 100)} {
+		assert.True(t, naming.IsEKSClusterName(name), name)
+	}
+	for _, name := range []string{"", "-a", "_a", "team1.blue", "ä", "a b", strings.Repeat("a", 101)} {
+		assert.False(t, naming.IsEKSClusterName(name), name)
+	}
+}

@@ -29,6 +29,7 @@ func ValidateCAPTCluster(ctx context.Context, reader Reader, captCluster *infrav
 		findings.Refuse(validateNameLength(captCluster.Name, naming.MaxCAPTClusterNameLength)...)
 		err = cmp.Or(
 			findings.include(validateVPC(ctx, templates{Reader: reader, namespace: captCluster.Namespace}, &captCluster.Spec.CAPTClusterTemplateResourceSpec, spec)),
+			findings.include(validateEKSNameOfVPC(ctx, reader, captCluster)),
 			findings.include(validateApplyReference(ctx, reader, captCluster, ref, refPath)))
 	case ref.IsDefined():
 		findings.Warn(refPath, "has no effect: CAPT creates nothing for an existing VPC. Remove the reference")

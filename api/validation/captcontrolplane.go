@@ -55,6 +55,7 @@ func ValidateCAPTControlPlane(ctx context.Context, reader Reader, controlPlane *
 		findings.include(validateVersionChange(ctx, reader, controlPlane)),
 		findings.include(validateControlPlaneRegion(ctx, reader, controlPlane)),
 		findings.include(validateKubeconfigNames(ctx, reader, controlPlane)),
+		findings.include(validateEKSName(ctx, reader, controlPlane)),
 		findings.include(checkControlPlaneFields(ctx, of, controlPlane)),
 		findings.include(validateApplyReferences(ctx, reader, controlPlane)))
 	return findings, err
@@ -73,7 +74,7 @@ func ValidateCAPTControlPlaneTemplate(ctx context.Context, reader Reader, templa
 
 // validateControlPlaneSpec checks the fields that a CAPTControlPlane and a CAPTControlPlaneTemplate have in common.
 func validateControlPlaneSpec(ctx context.Context, of templates, spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path) (findings Findings, err error) {
-	variables := variablesOf{spec.Variables, path.Child("variables"), ControlPlaneVariables(spec.AdditionalTags), derivedFrom(spec, path)}
+	variables := variablesOf{spec.Variables, path.Child("variables"), ControlPlaneVariables(spec.AdditionalTags), derivedFrom(spec, path), naming.NetworkVariables()}
 	findings.Refuse(validateAddons(spec.Addons, path.Child("addons"))...)
 	findings.Refuse(validateTags(spec.AdditionalTags, path.Child("additionalTags"))...)
 	findings.Add(validateEndpointAccess(spec.EndpointAccess, path.Child("endpointAccess")))

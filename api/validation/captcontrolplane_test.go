@@ -186,6 +186,7 @@ func TestKubeconfigSecretsWithTheSameName(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane(row.name)
+			object.Spec.EKSClusterName = "eks"
 			expect(t, refusedIf("metadata.name", row.refused))(validation.ValidateCAPTControlPlane(t.Context(), newFakeReader(append(row.others, object, complete("eks"))...), object))
 		})
 	}

@@ -112,6 +112,11 @@ func (w *fakeReader) ControlPlanesOfTemplate(ctx context.Context, template types
 	return found, w.look("ControlPlanesOfTemplate")
 }
 
+func (w *fakeReader) ControlPlanesOfEKSCluster(ctx context.Context, name string) ([]controlplanev1.CAPTControlPlane, error) {
+	found, _ := w.all().ControlPlanesOfEKSCluster(ctx, name) // It never fails.
+	return found, w.look("ControlPlanesOfEKSCluster")
+}
+
 func (w *fakeReader) UsersOf(ctx context.Context, template types.NamespacedName) (validation.Users, error) {
 	found, _ := w.all().UsersOf(ctx, template) // It never fails.
 	return found, w.look("UsersOf")

@@ -36,11 +36,11 @@ func validateApplyReference(ctx context.Context, reader Reader, owner Owner, ref
 	if !ref.IsDefined() {
 		return Findings{}, nil
 	}
-	cluster, err := clusterName(ctx, reader, owner)
+	want, err := expectationOf(ctx, reader, owner)
 	if err != nil {
 		return Findings{}, err
 	}
-	return validateReferredApply(ctx, reader, owner, ref, expectationOf(owner, cluster), path)
+	return validateReferredApply(ctx, reader, owner, ref, want, path)
 }
 
 // validateReferredApply checks that an owner may have the WorkspaceTemplateApply that it refers to. It warns if that does not exist, unless
@@ -93,13 +93,29 @@ func existsAlready(owner Owner, referrers []Owner, controller types.UID) bool {
 	})
 }
 
-// expectationOf returns what an owner expects of its WorkspaceTemplateApply, as its controller computes it. cluster is empty while the
-// Cluster is unknown.
-func expectationOf(owner Owner, cluster string) claim.Expectation {
-	if controlPlane, ok := owner.(*controlplanev1.CAPTControlPlane); ok {
-		return legacy.ExpectationOfControlPlane(controlPlane, cluster)
+// expectationOf returns what an owner expects of its WorkspaceTemplateApply, as its controller computes it.
+func expectationOf(ctx context.Context, reader Reader, owner Owner) (claim.Expectation, error) {
+	name, err := clusterName(ctx, reader, owner)
+	if err != nil {
+		return claim.Expectation{}, err
 	}
-	return legacy.ExpectationOfCAPTCluster(owner.(*infrav1.CAPTCluster), cluster)
+	if controlPlane, ok := owner.(*controlplanev1.CAPTControlPlane); ok {
+		return legacy.ExpectationOfControlPlane(controlPlane, name), nil
+	}
+	cluster, err := reader.Cluster(ctx, types.NamespacedName{Namespace: owner.GetNamespace(), Name: name})
+	if err != nil {
+		return claim.Expectation{}, err
+	}
+	controlPlane, err := controlPlaneOf(ctx, reader, cluster)
+	return legacy.ExpectationOfCAPTCluster(owner.(*infrav1.CAPTCluster), claim.EKSClusterName(controlPlane, name)), err
+}
+
+// expectationOfProfile returns what a control plane expects of the WorkspaceTemplateApply of a Fargate profile. cluster is empty while the Cluster is
+// unknown.
+func expectationOfProfile(controlPlane *controlplanev1.CAPTControlPlane, cluster string, profile *controlplanev1.FargateProfile) claim.Expectation {
+	want := claim.ExpectationOfFargateProfile(cluster, profile)
+	want.Variables[naming.ClusterVariable] = claim.EKSClusterName(controlPlane, cluster)
+	return want
 }
 
 // otherOwners returns the kinds and names of the referrers other than the owner, sorted: webhooks recognize an error that existed before an
@@ -138,7 +154,7 @@ func validateApplyReferences(ctx context.Context, reader Reader, controlPlane *c
 // determines its name, once the name of the Cluster is known. Then a conflict is only a warning, because the user can delete the
 // WorkspaceTemplateApply.
 func validateApplyOfProfile(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster string, path *field.Path) (findings Findings, err error) {
-	want, ref := claim.ExpectationOfFargateProfile(cluster, profile), profile.WorkspaceTemplateApplyRef
+	want, ref := expectationOfProfile(controlPlane, cluster, profile), profile.WorkspaceTemplateApplyRef
 	switch {
 	case ref.IsDefined():
 		path = path.Child("workspaceTemplateApplyRef")
@@ -247,8 +263,8 @@ func reservedFor(ctx context.Context, reader Reader, key types.NamespacedName) (
 	if owner == nil {
 		return reservedForProfile(ctx, reader, key)
 	}
-	cluster, err := clusterName(ctx, reader, owner)
-	return &reservation{owner: owner, want: expectationOf(owner, cluster), purpose: "its own WorkspaceTemplateApply", source: claim.ReferenceTo(owner).Kind}, err
+	want, err := expectationOf(ctx, reader, owner)
+	return &reservation{owner: owner, want: want, purpose: "its own WorkspaceTemplateApply", source: claim.ReferenceTo(owner).Kind}, err
 }
 
 // ownerByScheme finds the owner whose WorkspaceTemplateApply gets a name by the naming scheme; nil when there is none, or when its
@@ -289,7 +305,7 @@ func reservedForProfile(ctx context.Context, reader Reader, key types.Namespaced
 		}
 		for i := range controlPlane.Spec.FargateProfiles {
 			profile := &controlPlane.Spec.FargateProfiles[i]
-			want := claim.ExpectationOfFargateProfile(cluster, profile)
+			want := expectationOfProfile(controlPlane, cluster, profile)
 			if ref := profile.WorkspaceTemplateApplyRef; ref.Name == key.Name || !ref.IsDefined() && want.SchemeName == key.Name {
 				purpose := "the WorkspaceTemplateApply of its Fargate profile " + profile.Name
 				return &reservation{owner: controlPlane, want: want, purpose: purpose, source: "profile"}, nil

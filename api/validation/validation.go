@@ -42,6 +42,8 @@ type Reader interface {
 	ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]Owner, error)
 	// ControlPlanesOfTemplate lists the CAPTControlPlanes of all namespaces whose spec.workspaceTemplateRef refers to a template.
 	ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error)
+	// ControlPlanesOfEKSCluster lists the CAPTControlPlanes of all namespaces whose EKS cluster gets a given name. Those of adopted clusters may be missing.
+	ControlPlanesOfEKSCluster(ctx context.Context, name string) ([]controlplanev1.CAPTControlPlane, error)
 	// HasUnownedLegacy reports whether a namespace has a WorkspaceTemplateApply for which adoption.IsUnownedLegacy is true.
 	HasUnownedLegacy(ctx context.Context, namespace string) (bool, error)
 	// HasUnclaimedWorkspace reports whether a cluster-scoped Workspace with a given name exists that has no naming.ClaimAnnotation, so that
@@ -133,7 +135,7 @@ func ValidateNew(ctx context.Context, reader Reader, object any) (findings Findi
 	switch object.(type) {
 	case *infrav1.CAPTCluster, *controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply:
 		if len(object.(Owner).GetFinalizers()) > 0 {
-			findings.DowngradeToWarnings(field.ErrorTypeRequired) // No other error about an object with variables is of this type.
+			findings.DowngradeToWarnings(field.ErrorTypeRequired) // Placeholders without a value are errors of this type.
 		}
 	}
 	if apply, ok := object.(*infrav1.WorkspaceTemplateApply); ok && err == nil {

@@ -57,6 +57,7 @@ func RegisterIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return errors.Join(
 		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.ReferenceIndex, referenceKeys),
 		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.TemplateIndex, templateKey),
+		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.AwaitsNameIndex, owner.IndexAwaitsName),
 	)
 }
 
@@ -111,7 +112,7 @@ func plan(captCluster *infrav1.CAPTCluster, f *Facts) (*owner.Plan, error) {
 	in := owner.PlanInput{Owner: ownerOf(captCluster), BlockDeletion: len(f.ControlPlanes) > 0}
 	var vpc owner.Described
 	if captCluster.Spec.VPC.Template.IsDefined() {
-		vpc = &desired.VPC{CAPTCluster: captCluster, Cluster: f.Cluster, Existing: f.Apply.Existing(), Template: &f.Template}
+		vpc = &desired.VPC{CAPTCluster: captCluster, Cluster: f.Cluster, Existing: f.Apply.Existing(), Template: &f.Template, EKS: f.EKS, OtherClaims: f.OtherClaims}
 	} else {
 		in.Hold = f.Cluster != nil && !f.Apply.NeedsDecision()
 	}

@@ -31,6 +31,9 @@ type Facts struct {
 	// KeepVPC is true when status.vpc.id must not be overwritten: a control plane was created in that VPC. It is observed only when Terraform
 	// reports another VPC.
 	KeepVPC bool
+	// EKS is the control plane of the Cluster, and OtherClaims are those that may have its EKS cluster; read before the VPC is created.
+	EKS         *validation.EKSClaim
+	OtherClaims []validation.EKSClaim
 }
 
 func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTCluster, v engine.GateDecision) (*Facts, error) {
@@ -57,11 +60,23 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 }
 
 func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) (err error) {
-	spec, want := &captCluster.Spec, claim.ExpectationOfCAPTCluster(captCluster, f.ClusterName(captCluster))
+	if f.EKS, err = r.EKSClaim(ctx, f.Cluster); err != nil {
+		return err
+	}
+	name := f.ClusterName(captCluster)
+	if f.EKS != nil {
+		name = claim.EKSClusterName(f.EKS.ControlPlane, name)
+	}
+	spec, want := &captCluster.Spec, claim.ExpectationOfCAPTCluster(captCluster, name)
 	f.Apply, err = r.Reader(f.GateDecision, f.Cluster != nil && f.Paused == "").Observe(ctx, captCluster, spec.WorkspaceTemplateApplyRef, want)
 	f.Template = r.ObserveTemplate(ctx, captCluster, spec.VPC.Template.Ref, validation.VPCFields(&spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
 	if f.Apply.Live != nil && f.Apply.Live.Status.StartedTime != nil {
 		f.Running = r.State.Elapsed(client.ObjectKeyFromObject(captCluster), "vpc", f.Apply.Live.Status.StartedTime.Time, 0)
+	}
+	if err == nil && f.EKS != nil && f.Apply.MayCreate(captCluster, f.Paused) {
+		if err = r.CompleteClaim(ctx, f.EKS, f.Cluster); err == nil {
+			f.OtherClaims, err = r.OtherClaims(ctx, f.EKS.ControlPlane, name)
+		}
 	}
 	return err
 }

@@ -25,6 +25,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -38,11 +39,23 @@ type environment struct {
 	*builder.API
 }
 
+// newEnvironment adds the control plane of the Cluster, if there is none.
 func newEnvironment(t *testing.T, objects ...client.Object) *environment {
-	api := builder.NewAPI(builder.Clients(objects...).WithStatusSubresource(&infrav1.CAPTCluster{}).
-		WithIndex(&infrav1.CAPTCluster{}, owner.ReferenceIndex, referenceKeys))
+	kinds := map[string]bool{}
+	for _, object := range objects {
+		kind := object.GetObjectKind().GroupVersionKind().Kind
+		kinds[kind] = kinds[kind] || kind == "Cluster" || object.GetDeletionTimestamp().IsZero()
+	}
+	if kinds["Cluster"] && kinds["CAPTCluster"] && !kinds["CAPTControlPlane"] {
+		objects = append(objects, builder.CAPTControlPlane("demo"))
+	}
+	clients := builder.Clients(objects...).WithStatusSubresource(&infrav1.CAPTCluster{}).
+		WithIndex(&controlplanev1.CAPTControlPlane{}, owner.EKSNameIndex, owner.IndexEKSName).
+		WithIndex(&infrav1.WorkspaceTemplateApply{}, owner.EKSIndex, owner.IndexEKS)
+	require.NoError(t, RegisterIndexes(t.Context(), builder.Indexes{ClientBuilder: clients}))
+	api := builder.NewAPI(clients)
 	return &environment{T: t, API: api, Reconciler: &Reconciler{owner.Reconciler{
-		Engine: engine.Engine{Client: api, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}, Gate: &adoption.Gate{Client: api, Uncached: api}}, Uncached: api,
+		Engine: engine.Engine{Client: api, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}, Gate: &adoption.Gate{Client: api, Uncached: api}, Uncached: api},
 	}}}
 }
 
@@ -117,7 +130,7 @@ func TestTheReferenceIsWrittenBeforeTheApply(t *testing.T) {
 func TestTheApplyOfTheVPC(t *testing.T) {
 	p, err := plan(builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
 		c.Spec.VPC.Template.Ref = infrav1.WorkspaceTemplateReference{Name: "golden", Namespace: "shared"}
-	})), &Facts{Observed: owner.Observed{Cluster: builder.Cluster("demo")}})
+	})), &Facts{Observed: owner.Observed{Cluster: builder.Cluster("demo")}, EKS: &validation.EKSClaim{ControlPlane: builder.CAPTControlPlane("demo")}})
 	require.NoError(t, err)
 	spec := p.Desired.Object["spec"].(map[string]any)
 	assert.Equal(t, map[string]any{"name": "golden", "namespace": "shared"}, spec["templateRef"])
@@ -195,6 +208,7 @@ func TestAReferencedApplyIsUsedOnlyIfItMatches(t *testing.T) {
 func TestRetainOfAVPCReachesItsWorkspaceTemplateApply(t *testing.T) {
 	env := newEnvironment(t, builder.DeletedCluster("demo"), builder.CAPTCluster("demo", owned))
 	env.reconcile()
+	env.remove(builder.CAPTControlPlane("demo"))
 	update(env, env.get(), func(c *infrav1.CAPTCluster) { retain(c) })
 	update(env, env.apply("demo-vpc"), func(apply *infrav1.WorkspaceTemplateApply) { apply.Finalizers = []string{"held/by-the-test"} })
 	env.remove(env.get())
@@ -305,7 +319,9 @@ func TestATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {
 		env := newEnvironment(t, builder.Cluster("demo"), builder.WorkspaceTemplate("vpc", leaving), builder.CAPTCluster("demo", owned))
 		env.reconcile()
 		env.remove(builder.WorkspaceTemplate("vpc"))
-		update(env, env.get(), func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Variables = map[string]string{"cidr": "10.0.0.0/16"} })
+		update(env, env.get(), func(c *infrav1.CAPTCluster) {
+			c.Spec.VPC.Template.Variables = infrav1.TextVariables(map[string]string{"cidr": "10.0.0.0/16"})
+		})
 		assert.Contains(t, env.reconcile(), "apply demo-vpc")
 	})
 }

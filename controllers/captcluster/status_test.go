@@ -75,8 +75,15 @@ func rows() (all []row) {
 	outputs := map[string]string{"vpc_id": "vpc-1", "availability_zones": `["a","b"]`}
 	with := func(apply owner.Facts) func() *Facts {
 		return func() *Facts {
-			return &Facts{Observed: owner.Observed{Cluster: builder.Cluster("demo", builder.WithEndpoint("eks.example.com", 443)), Apply: apply}}
+			return &Facts{
+				Observed: owner.Observed{Cluster: builder.Cluster("demo", builder.WithEndpoint("eks.example.com", 443)), Apply: apply},
+				EKS:      &validation.EKSClaim{ControlPlane: builder.CAPTControlPlane("demo"), Cluster: "demo"},
+			}
 		}
+	}
+	taken := validation.EKSClaim{
+		ControlPlane: builder.CAPTControlPlane("other", builder.WithRegion("eu-west-1")), Cluster: "demo", Apply: builder.WorkspaceTemplateApply("other"),
+		Template: builder.WorkspaceTemplate("eks"),
 	}
 	shows := func(reason string) func() *Facts {
 		return func() *Facts { return withApply(builder.NotUpToDate(reason, "why")) }
@@ -99,6 +106,13 @@ func rows() (all []row) {
 		{"made, its id is not known", nil, func() *Facts { return made(nil) }},
 		{"existing VPC", []builder.Option{builder.WithExistingVPC("vpc-0")}, with(owner.Facts{})},
 	}
+	nameless := living[0]
+	all = append(all,
+		nameless.but("no control plane", builder.WithGeneration(5), func(f *Facts) { f.EKS = nil }),
+		nameless.but("EKS would refuse the name", builder.WithGeneration(5), func(f *Facts) { f.EKS.Cluster = "team1.blue" }),
+		nameless.but("the name is taken", builder.WithGeneration(5), func(f *Facts) {
+			f.EKS.ControlPlane.Spec.Region, f.EKS.Template, f.OtherClaims = "eu-west-1", builder.WorkspaceTemplate("eks"), []validation.EKSClaim{taken}
+		}))
 	same, deleted := builder.WithGeneration(5), builder.Deleting()
 	paused := func(f *Facts) { f.Paused = "annotation" }
 	for _, r := range living {
@@ -203,17 +217,17 @@ func TestFailureDomains(t *testing.T) {
 
 func TestVariables(t *testing.T) {
 	byDefault := builder.CAPTCluster("demo")
-	got := desired.VPCIntent(byDefault, "demo-cluster").Variables
+	got := desired.VPCIntent(byDefault, "demo-cluster").Variables.Texts()
 	assert.Equal(t, map[string]string{"cluster_name": "demo-cluster", "vpc_name": "demo-vpc", "region": "ap-northeast-1"}, got)
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), validation.VPCVariables(), "admission warns of variables that have no effect")
 
 	mine := builder.CAPTCluster("demo", builder.WithRegion("us-gov-west-1"), builder.With(func(c *infrav1.CAPTCluster) {
 		c.Spec.VPC.Template.Name = "net"
-		c.Spec.VPC.Template.Variables = map[string]string{"cidr": "10.0.0.0/16", "region": "x", "vpc_name": "x", "cluster_name": "x"}
+		c.Spec.VPC.Template.Variables = infrav1.TextVariables(map[string]string{"cidr": "10.0.0.0/16", "region": "x", "vpc_name": "x", "cluster_name": "x"})
 	}))
 	before := mine.DeepCopy()
 	assert.Equal(t, map[string]string{"cluster_name": "demo-cluster", "vpc_name": "net", "region": "us-gov-west-1", "cidr": "10.0.0.0/16"},
-		desired.VPCIntent(mine, "demo-cluster").Variables, "CAPT's own win")
+		desired.VPCIntent(mine, "demo-cluster").Variables.Texts(), "CAPT's own win")
 	assert.Equal(t, before, mine)
 }
 

@@ -149,9 +149,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	}
 	control := r.NewController(ctx, mgr, &controlplanev1.CAPTControlPlane{}, options)
 	if r.Tokens != nil {
-		if err := indexer.IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, kubeconfigsecret.EKSIndex, kubeconfigsecret.IndexEKS); err != nil {
-			return err
-		}
 		control.Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(kubeconfigsecret.OfSameCluster(r.Client)), builder.WithPredicates(owner.Deleted()))
 	}
 	if r.Probes != nil {
@@ -174,6 +171,9 @@ func RegisterIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return errors.Join(
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys),
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.TemplateIndex, templateKeys),
+		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.EKSNameIndex, owner.IndexEKSName),
+		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.AwaitsNameIndex, owner.IndexAwaitsName),
+		indexer.IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, owner.EKSIndex, owner.IndexEKS),
 		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, vpcSecretIndex, vpcSecretKey),
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.ReferenceIndex, referenceKeys),
 		indexer.IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, fargate.ControllerIndex, fargate.IndexController),

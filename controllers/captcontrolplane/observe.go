@@ -52,6 +52,11 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 		return f, err
 	}
 	r.observeTemplates(ctx, controlPlane, f)
+	if f.Apply.MayCreate(controlPlane, f.Paused) {
+		if f.OtherClaims, err = r.OtherClaims(ctx, controlPlane, claim.EKSClusterName(controlPlane, f.Cluster.Name)); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.observeSecrets(ctx, controlPlane, f); err != nil {
 		return nil, err
 	}
@@ -112,7 +117,7 @@ func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlpl
 	}
 	eksName := want.Variables[naming.ClusterVariable]
 	if f.Apply.Live != nil {
-		eksName = f.Apply.Live.Spec.Variables[naming.ClusterVariable]
+		eksName = f.Apply.Live.Spec.Variables.Text(naming.ClusterVariable)
 	}
 	if err := r.fargate().ObserveOrphans(ctx, controlPlane, eksName, &f.Fargate); err != nil {
 		return err
@@ -122,7 +127,7 @@ func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlpl
 
 // observeTemplates reads the WorkspaceTemplates that the control plane refers to.
 func (r *Reconciler) observeTemplates(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
-	f.Template = r.ObserveTemplate(ctx, controlPlane, controlPlane.Spec.WorkspaceTemplateRef, validation.ControlPlaneFields(controlPlane))
+	f.Template = r.ObserveTemplate(ctx, controlPlane, controlPlane.Spec.WorkspaceTemplateRef, append(validation.ControlPlaneFields(controlPlane), validation.NetworkFields(f.Cluster)...))
 	for i := range controlPlane.Spec.FargateProfiles {
 		fields := validation.FargateFields(field.NewPath("spec", "fargateProfiles").Index(i))
 		f.ProfileTemplates = append(f.ProfileTemplates, r.ObserveTemplate(ctx, controlPlane, controlPlane.Spec.FargateProfiles[i].WorkspaceTemplateRef, fields))
@@ -205,6 +210,8 @@ type Facts struct {
 	Now time.Time
 	// Infrastructure is the CAPTCluster of the Cluster; nil when it does not exist, or the Cluster uses another provider.
 	Infrastructure *infrav1.CAPTCluster
+	// OtherClaims are the control planes that may have the EKS cluster of this one; read before it is created.
+	OtherClaims []validation.EKSClaim
 	// ProfileTemplates are the WorkspaceTemplates of the Fargate profiles.
 	ProfileTemplates []desired.TemplateFacts
 	// Fargate are the Fargate profiles.

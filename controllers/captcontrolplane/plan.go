@@ -81,7 +81,7 @@ func (f *Facts) kubeconfigPlan(controlPlane *controlplanev1.CAPTControlPlane, re
 		p.Mode = kubeconfigsecret.RenewToken
 	}
 	p.Cluster = kubeconfigsecret.Cluster{
-		ControlPlane: controlPlane, Name: f.Cluster.Name, EKSName: f.Apply.Live.Spec.Variables[naming.ClusterVariable],
+		ControlPlane: controlPlane, Name: f.Cluster.Name, EKSName: f.Apply.Live.Spec.Variables.Text(naming.ClusterVariable),
 		Region: f.desired(controlPlane).EKSCluster().Region, Outputs: f.outputs(),
 	}
 	return p
@@ -90,7 +90,7 @@ func (f *Facts) kubeconfigPlan(controlPlane *controlplanev1.CAPTControlPlane, re
 // desired returns the control plane as package desired describes it.
 func (f *Facts) desired(controlPlane *controlplanev1.CAPTControlPlane) *desired.ControlPlane {
 	c := desired.NewControlPlane(controlPlane, f.Cluster, f.Infrastructure)
-	c.Existing, c.Template = f.Apply.Existing(), &f.Template
+	c.Existing, c.Template, c.OtherClaims = f.Apply.Existing(), &f.Template, f.OtherClaims
 	return c
 }
 

@@ -5,8 +5,6 @@ package captcontrolplane
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,15 +20,12 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/engine"
-	"github.com/capt-provider/capt/controllers/fargate"
-	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
@@ -50,28 +45,15 @@ type environment struct {
 
 func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 	clients := builder.Clients(objects...).WithStatusSubresource(&controlplanev1.CAPTControlPlane{}).
-		WithIndex(&controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys).
-		WithIndex(&controlplanev1.CAPTControlPlane{}, owner.ReferenceIndex, referenceKeys).
-		WithIndex(&controlplanev1.CAPTControlPlane{}, owner.TemplateIndex, templateKeys).
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, workspacetemplate.UserIndex, func(object client.Object) []string {
 			return []string{object.(*infrav1.WorkspaceTemplateApply).TemplateKey().String()}
-		}).
-		WithIndex(&infrav1.CAPTCluster{}, vpcSecretIndex, vpcSecretKey).
-		WithIndex(&infrav1.WorkspaceTemplateApply{}, kubeconfigsecret.EKSIndex, kubeconfigsecret.IndexEKS).
-		WithIndex(&infrav1.WorkspaceTemplateApply{}, fargate.ControllerIndex, fargate.IndexController)
+		})
+	require.NoError(t, RegisterIndexes(t.Context(), builder.Indexes{ClientBuilder: clients}))
 	require.NoError(t, applyindex.Register(t.Context(), builder.Indexes{ClientBuilder: clients}))
 	env := &environment{T: t, clock: builder.NewClock(), API: builder.NewAPI(clients)}
-	env.Reconciler = &Reconciler{Cache: env.API, FargateMetrics: metrics.NewFargate(prometheus.NewRegistry()), Reconciler: owner.Reconciler{Uncached: env.API, Engine: engine.Engine{
+	env.Reconciler = &Reconciler{Cache: env.API, FargateMetrics: metrics.NewFargate(prometheus.NewRegistry()), Reconciler: owner.Reconciler{Engine: engine.Engine{Uncached: env.API,
 		Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{Clock: env.clock},
-		Client: interceptor.NewClient(env.API, interceptor.Funcs{
-			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-				selector := (&client.ListOptions{}).ApplyOptions(opts).FieldSelector
-				if env.Tokens == nil && selector != nil && strings.Contains(selector.String(), kubeconfigsecret.EKSIndex) {
-					return errors.New("a manager that makes no tokens has no index " + kubeconfigsecret.EKSIndex)
-				}
-				return c.List(ctx, list, opts...)
-			},
-		}),
+		Client: env.API,
 	}}}
 	env.Gate = &adoption.Gate{Client: env.API, Uncached: env.API}
 	return env

@@ -289,9 +289,9 @@ func TestVariablesOfEverythingInTheSpec(t *testing.T) {
 			{Name: "coredns"}, {Name: "vpc-cni", Version: "v1.19.0-eksbuild.1", ConfigurationValues: `{"env": {"A": "<b>"}}`},
 		}
 		c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"Environment": "dev", "kubernetes.io/cluster/x": "owned"}
-		c.Spec.Variables = map[string]string{
+		c.Spec.Variables = infrav1.TextVariables(map[string]string{
 			"mine": "kept", "cluster_name": "x", "region": "x", "tags": "x", "tags_Environment": "x", "addons": "x", "vpc_id": "x",
-		}
+		})
 	}))
 	got := variablesOf(t, o)
 
@@ -349,7 +349,7 @@ func TestTheApplyOfTheControlPlane(t *testing.T) {
 
 func variablesOf(t *testing.T, o *observation) map[string]string {
 	t.Helper()
-	return wantOf(t, o).Intent.Variables
+	return wantOf(t, o).Intent.Variables.Texts()
 }
 
 func wantOf(t *testing.T, o *observation) *desired.Want {

@@ -29,6 +29,7 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/managedfields"
+	"github.com/capt-provider/capt/controllers/owner"
 )
 
 // fieldManager is the field manager of the Secrets.
@@ -213,29 +214,13 @@ func contractSecret(cluster Cluster, name string, data []byte) *corev1.Secret {
 	}
 }
 
-// EKSIndex finds the WorkspaceTemplateApplies of control planes by the EKS cluster that they create. It exists only where the manager
-// creates tokens.
-const EKSIndex = "eksCluster"
-
-// IndexEKS is the function of EKSIndex. A token is bound to the name of the EKS cluster alone: EKS accepts one that was signed for any
-// region.
-func IndexEKS(object client.Object) []string {
-	apply, ok := object.(*infrav1.WorkspaceTemplateApply)
-	if !ok {
-		return nil
-	}
-	if owner := metav1.GetControllerOf(apply); owner == nil || owner.Kind != "CAPTControlPlane" {
-		return nil
-	}
-	return []string{apply.Spec.Variables[naming.ClusterVariable]}
-}
-
-// NameConflict reports whether a control plane of another namespace had an EKS cluster of the same name first. Only WorkspaceTemplateApplies
+// NameConflict reports whether a control plane of another namespace had an EKS cluster of the same name first. A token is bound to the name of the EKS
+// cluster alone: EKS accepts one that was signed for any region. Only WorkspaceTemplateApplies
 // that a control plane refers to count, because users can create others with any cluster_name. The older WorkspaceTemplateApply wins:
 // admission does not allow changes of its cluster_name once it has a Workspace. The age of the control plane does not count, because an old
 // one can get a new WorkspaceTemplateApply.
 func NameConflict(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
-	others, err := appliesOfEKSCluster(ctx, c, apply.Spec.Variables[naming.ClusterVariable])
+	others, err := appliesOfEKSCluster(ctx, c, apply.Spec.Variables.Text(naming.ClusterVariable))
 	if err != nil {
 		return false, fmt.Errorf("listing EKS clusters of the same name: %w", err)
 	}
@@ -268,17 +253,17 @@ func isReferenced(ctx context.Context, c client.Reader, apply *infrav1.Workspace
 // appliesOfEKSCluster lists the WorkspaceTemplateApplies of control planes that create an EKS cluster of a name.
 func appliesOfEKSCluster(ctx context.Context, c client.Reader, name string) ([]infrav1.WorkspaceTemplateApply, error) {
 	var list infrav1.WorkspaceTemplateApplyList
-	err := c.List(ctx, &list, client.MatchingFields{EKSIndex: name})
+	err := c.List(ctx, &list, client.MatchingFields{owner.EKSIndex: name})
 	return list.Items, err
 }
 
 // OfSameCluster returns the control planes with an EKS cluster of the same name: one may wait for the name to be free.
 func OfSameCluster(c client.Reader) handler.MapFunc {
 	return func(ctx context.Context, object client.Object) (requests []ctrl.Request) {
-		for _, name := range IndexEKS(object) {
+		for _, name := range owner.IndexEKS(object) {
 			requests = append(requests, engine.RequestsFor(ctx, c, &infrav1.WorkspaceTemplateApplyList{}, func(other client.Object) []ctrl.Request {
 				return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: other.GetNamespace(), Name: metav1.GetControllerOf(other).Name}}}
-			}, client.MatchingFields{EKSIndex: name})...)
+			}, client.MatchingFields{owner.EKSIndex: name})...)
 		}
 		return requests
 	}

@@ -27,8 +27,6 @@ import (
 // Reconciler is what the controllers of all owners have.
 type Reconciler struct {
 	engine.Engine
-	// Uncached reads Secrets, which are never cached with their values, and what must not be missed during deletion.
-	Uncached client.Reader
 	// Namespace is the only namespace in the cache; empty means all.
 	Namespace string
 }
@@ -164,6 +162,11 @@ func (r Reader) observeCandidates(ctx context.Context, reader client.Reader, obj
 	}
 	facts.Held = facts.NeedsDecision() && (r.GateDecision.Inherited || blocked)
 	return facts, nil
+}
+
+// MayCreate reports whether the owner may create its WorkspaceTemplateApply now. paused is why the owner is paused.
+func (f *Facts) MayCreate(owner client.Object, paused string) bool {
+	return f.Live == nil && f.Conflict == "" && !f.NeedsDecision() && paused == "" && owner.GetDeletionTimestamp().IsZero()
 }
 
 // NeedsDecision reports whether it must be decided which WorkspaceTemplateApply belongs to the owner. Nothing is created before.

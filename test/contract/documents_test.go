@@ -51,10 +51,7 @@ func controlPlaneTemplate() string {
 func cluster(name string) string { return fixture.ClusterNamed(name) }
 
 // infrastructureOnly is a Cluster that brings its control plane itself.
-func infrastructureOnly(name string) string {
-	document, _, _ := strings.Cut(cluster(name), "  controlPlaneRef:") // The last line.
-	return document
-}
+func infrastructureOnly(name string) string { return fixture.ClusterWithoutControlPlane(name) }
 
 func newVPC(name string) string { return fixture.CAPTCluster(name) }
 

@@ -73,7 +73,7 @@ func TestControlPlaneWaitsForTheVPCInAnyOrder(t *testing.T) {
 			apply := &infrav1.WorkspaceTemplateApply{}
 			require.True(env, env.Exists(apply, fixture.ControlPlane))
 			require.Equal(env, []infrav1.WorkspaceDependency{{Name: env.WorkspaceKey(fixture.VPC).Name, Namespace: env.Namespace}}, apply.Spec.WaitForWorkspaces)
-			require.NotEmpty(env, apply.Spec.Variables["vpc_id"])
+			require.NotEmpty(env, apply.Spec.Variables.Text("vpc_id"))
 		})
 	}
 }
@@ -101,9 +101,11 @@ func TestRetainedVPCSurvivesGarbageCollection(t *testing.T) {
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			shared.InEitherScope(t, func(env *fixture.Environment) {
-				env.User(append(env.Templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo, "deletionPolicy: Retain"))...)
-				if way.whole {
-					env.User(fixture.CAPTControlPlane(fixture.Demo))
+				env.User(append(env.Templates(), fixture.CAPTCluster(fixture.Demo, "deletionPolicy: Retain"))...)
+				if !way.whole {
+					env.User(fixture.ClusterWithoutControlPlane(fixture.Demo))
+				} else {
+					env.User(fixture.Cluster(), fixture.CAPTControlPlane(fixture.Demo))
 					env.AwaitState(controlplanev1.StateReady, "")
 				}
 				env.AwaitVPC()

@@ -55,7 +55,7 @@ metadata: {name: demo-vpc}
 spec:
   providerConfigRef: {kind: ClusterProviderConfig, name: NAMESPACE}
   forProvider: {source: Inline, module: 'output "mine" { value = true }'}
-`, "NAMESPACE", env.Namespace), env.VPCTemplate(fixture.VPCModule), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo))
+`, "NAMESPACE", env.Namespace), env.VPCTemplate(fixture.VPCModule), fixture.ClusterWithoutControlPlane(fixture.Demo), fixture.CAPTCluster(fixture.Demo))
 	env.Await(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, infrav1.WorkspaceConflictCondition, metav1.ConditionTrue,
 		infrav1.WorkspaceConflictReason, "belongs to another object", "of another name")
 	env.Await(&infrav1.CAPTCluster{}, fixture.Demo, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WorkspaceConflictReason)

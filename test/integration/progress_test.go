@@ -100,7 +100,7 @@ func TestProgressOnlyGrows(t *testing.T) {
 func TestATemplateReportsItsRollout(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t)
-	env.User(append(env.Templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo))...)
+	env.User(append(env.Templates(), fixture.ClusterWithoutControlPlane(fixture.Demo), fixture.CAPTCluster(fixture.Demo))...)
 	env.AwaitVPC()
 	env.SetScript(fixture.VPC, scripted.Script{Plan: scripted.Step{Stderr: "\nError: Unsupported argument\n"}})
 	env.User(env.VPCTemplate(fixture.VPCModule + "# edited\n"))

@@ -92,7 +92,7 @@ func TestAPreviewEndsWithWhatItIsAbout(t *testing.T) {
 		t.Run("the Cluster", func(t *testing.T) {
 			t.Parallel()
 			env := newEnvironmentIn(t, scope, previewed)
-			env.User(fixture.ClusterNamed(fixture.Demo), fixture.CAPTCluster(fixture.Demo))
+			env.User(fixture.ClusterWithoutControlPlane(fixture.Demo), fixture.CAPTCluster(fixture.Demo))
 			env.Await(&infrav1.CAPTCluster{}, fixture.Demo, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason)
 			env.awaitStage(infrav1.RolloutComplete)
 			env.previewing(slow, fixture.VPC)

@@ -155,7 +155,7 @@ func TestAFleetFollowsInStages(t *testing.T) {
 	env := newEnvironment(t, "maxConcurrent: 2, canary: {selector: {matchLabels: {canary: 'yes'}}}")
 	clusters := []string{"one", "two", "three", "four", "five", "six"}
 	for _, name := range clusters {
-		env.User(fixture.ClusterNamed(name), fixture.CAPTCluster(name))
+		env.User(fixture.ClusterWithoutControlPlane(name), fixture.CAPTCluster(name))
 	}
 	for _, name := range clusters {
 		env.Await(&infrav1.CAPTCluster{}, name, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason)

@@ -70,6 +70,11 @@ func (r liveReader) ControlPlanesOfTemplate(ctx context.Context, template types.
 	return r.Cached.ControlPlanesOfTemplate(ctx, template)
 }
 
+// ControlPlanesOfEKSCluster implements validation.Reader.
+func (r liveReader) ControlPlanesOfEKSCluster(ctx context.Context, name string) ([]controlplanev1.CAPTControlPlane, error) {
+	return r.Cached.ControlPlanesOfEKSCluster(ctx, name)
+}
+
 // Cluster implements validation.Reader.
 func (r liveReader) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
 	return r.Cached.Cluster(ctx, key)
@@ -130,6 +135,15 @@ func (r cacheReader) UsersOf(ctx context.Context, template types.NamespacedName)
 		return validation.Users{}, fmt.Errorf("listing the WorkspaceTemplateApplies of WorkspaceTemplate %s: %w", template, err)
 	}
 	return validation.CountUsers(applies.Items), nil
+}
+
+// ControlPlanesOfEKSCluster implements validation.Reader.
+func (r cacheReader) ControlPlanesOfEKSCluster(ctx context.Context, name string) ([]controlplanev1.CAPTControlPlane, error) {
+	var list controlplanev1.CAPTControlPlaneList
+	if err := r.List(ctx, &list, client.MatchingFields{eksNameIndex: name}); err != nil {
+		return nil, fmt.Errorf("listing the CAPTControlPlanes of EKS cluster %s: %w", name, err)
+	}
+	return list.Items, nil
 }
 
 // HasUnownedLegacy implements validation.Reader.
@@ -247,6 +261,7 @@ const (
 	ownerIndex     = "admission.owner"
 	unownedIndex   = "admission.unowned"
 	templateIndex  = "admission.template"
+	eksNameIndex   = "admission.eksClusterName"
 )
 
 // unownedKey is the only key of unownedIndex.
@@ -273,6 +288,9 @@ func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
 		}),
 		index(ctx, indexer, templateIndex, func(c *controlplanev1.CAPTControlPlane) []string {
 			return []string{c.Spec.WorkspaceTemplateRef.Key(c.Namespace).String()}
+		}),
+		index(ctx, indexer, eksNameIndex, func(c *controlplanev1.CAPTControlPlane) []string {
+			return []string{claim.EKSClusterName(c, claim.ClusterName(c))}
 		}),
 		index(ctx, indexer, ownerIndex, claim.ClusterKeys))
 }

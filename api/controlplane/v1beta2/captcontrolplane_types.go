@@ -18,6 +18,7 @@ const (
 )
 
 // CAPTControlPlaneSpec describes an EKS control plane.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.eksClusterName) || !has(self.eksClusterName) || self.eksClusterName == oldSelf.eksClusterName",message="eksClusterName is immutable: with another name, Terraform would replace the EKS cluster. Restore the name, or create a new Cluster",fieldPath=".eksClusterName",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceTemplateApplyRef) || !has(self.workspaceTemplateApplyRef) || self.workspaceTemplateApplyRef == oldSelf.workspaceTemplateApplyRef",message="workspaceTemplateApplyRef is immutable: another WorkspaceTemplateApply is another EKS cluster. Restore the reference",fieldPath=".workspaceTemplateApplyRef",reason=FieldValueForbidden
 type CAPTControlPlaneSpec struct {
 	CAPTControlPlaneTemplateResourceSpec `json:",inline"`
@@ -50,14 +51,23 @@ type CAPTControlPlaneTemplateResourceSpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z]{2,4}(-[a-z]+)+-[0-9]{1,2}$`
 	Region string `json:"region,omitempty"`
 
+	// eksClusterName is the name of the EKS cluster, which is unique in an AWS account and region. It defaults to the name of the Cluster, is
+	// needed if EKS does not accept that name, and cannot be changed.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=100
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9_-]*$`
+	EKSClusterName string `json:"eksClusterName,omitempty"`
+
 	// workspaceTemplateRef refers to the WorkspaceTemplate of the control plane.
 	// +required
 	WorkspaceTemplateRef infrav1.WorkspaceTemplateReference `json:"workspaceTemplateRef"`
 
 	// variables for the template. Variables that CAPT sets take precedence.
 	// +optional
+	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:MaxProperties=256
-	Variables map[string]string `json:"variables,omitempty"`
+	Variables infrav1.Variables `json:"variables,omitempty"`
 
 	// endpointAccess specifies from where the API server can be reached. A restriction is rejected if the WorkspaceTemplate has no
 	// placeholder for it.
@@ -202,11 +212,11 @@ type Timeouts struct {
 // FargateProfile is a Fargate profile of the cluster.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceTemplateApplyRef) || (has(self.workspaceTemplateApplyRef) && self.workspaceTemplateApplyRef == oldSelf.workspaceTemplateApplyRef)",message="workspaceTemplateApplyRef is immutable: another WorkspaceTemplateApply is another Fargate profile. Restore the reference",fieldPath=".workspaceTemplateApplyRef",reason=FieldValueForbidden
 type FargateProfile struct {
-	// name of the profile, with at most 100 characters.
+	// name of the profile: letters, digits, "-" and "_", beginning with a letter or digit, with at most 100 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=100
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]+$`
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9_-]*$`
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('eks-')",message="names with the prefix eks- are reserved by EKS. Choose another name"
 	Name string `json:"name"`
 

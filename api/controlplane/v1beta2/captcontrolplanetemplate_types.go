@@ -25,6 +25,7 @@ type CAPTControlPlaneTemplateResource struct {
 	// spec is copied to the CAPTControlPlane.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="!has(self.fargateProfiles) || self.fargateProfiles.all(p, !has(p.workspaceTemplateApplyRef))",message="workspaceTemplateApplyRef refers to an object of one Cluster and cannot be part of a template. Remove it",fieldPath=".fargateProfiles",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!has(self.eksClusterName)",message="all Clusters of the ClusterClass would have the same EKS cluster. Set it with a patch of the ClusterClass (docs/clusterclass.md)",fieldPath=".eksClusterName",reason=FieldValueForbidden
 	Spec CAPTControlPlaneTemplateResourceSpec `json:"spec"`
 }
 

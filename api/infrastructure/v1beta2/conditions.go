@@ -61,6 +61,12 @@ const (
 	ReadyReason = "Ready"
 	// WaitingForOwnerReason: Cluster API has not set the Cluster as the owner of the object yet.
 	WaitingForOwnerReason = "WaitingForOwner"
+	// WaitingForControlPlaneReason: the CAPTControlPlane of the Cluster, which may set the name of the EKS cluster, does not exist yet.
+	WaitingForControlPlaneReason = "WaitingForControlPlane"
+	// InvalidEKSClusterNameReason: EKS would refuse the name of the cluster.
+	InvalidEKSClusterNameReason = "InvalidEKSClusterName"
+	// EKSClusterNameConflictReason: another CAPTControlPlane has the EKS cluster of this name, account and region.
+	EKSClusterNameConflictReason = "EKSClusterNameConflict"
 	// ProvisioningReason: Terraform is running or about to run.
 	ProvisioningReason = "Provisioning"
 	// VPCReadyTimeoutReason: Terraform did not create or update the VPC within spec.vpc.template.timeoutSeconds.
@@ -72,6 +78,8 @@ const (
 	TemplateInvalidReason = "TemplateInvalid"
 	// VariableMissingReason: a placeholder of the WorkspaceTemplate has no value, so the Workspace cannot be rendered.
 	VariableMissingReason = "VariableMissing"
+	// VariableInvalidReason: the module or spec.inputs of the WorkspaceTemplate does not allow the value of a variable.
+	VariableInvalidReason = "VariableInvalid"
 	// TemplateDeletingReason: the WorkspaceTemplate is being deleted and cannot be used by new objects.
 	TemplateDeletingReason = "TemplateDeleting"
 	// FieldNotConsumedReason: fields of spec that restrict access have no effect, because the WorkspaceTemplate does not use them.
@@ -223,8 +231,8 @@ const (
 // RequiresUserAction reports whether a reason means that the user must act, or at least check. Owners report such reasons as their own.
 func RequiresUserAction(reason string) bool {
 	switch reason {
-	case LookupFailedReason, WorkspaceNotReconciledReason, WorkspacePausedReason, StateNotSavedReason, NothingCreatedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, VariableMissingReason, TemplateDeletingReason, WaitingForRolloutReason, RevisionMissingReason,
-		FieldNotConsumedReason,
+	case LookupFailedReason, WorkspaceNotReconciledReason, WorkspacePausedReason, StateNotSavedReason, NothingCreatedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, VariableMissingReason, VariableInvalidReason, TemplateDeletingReason, WaitingForRolloutReason, RevisionMissingReason,
+		FieldNotConsumedReason, InvalidEKSClusterNameReason, EKSClusterNameConflictReason,
 		WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
 		WorkspaceScopeConflictReason, ProviderConfigConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
 		DestroyFailedReason, ProviderConfigFailedReason, CreateInterruptedReason, NamespaceTerminatingReason,

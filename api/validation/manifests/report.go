@@ -165,7 +165,7 @@ func (f *Findings) shared(objects []*Object) {
 			}
 			if before.Typed.GetName() != cluster.Name {
 				line, _ := before.Position("", "")
-				f.add(object, LevelError, paths[i], fmt.Sprintf("%s belongs to %s (%s:%d), and can belong to one Cluster only. Create another one for this Cluster, and correct the reference. kustomize does not change it with namePrefix or nameSuffix",
+				f.add(object, LevelError, paths[i], fmt.Sprintf("%s belongs to %s (%s:%d), and can belong to one Cluster only. Create another one for this Cluster, and correct the reference. With namePrefix or nameSuffix, kustomize changes it only with the component config/references",
 					name, before, before.File, line))
 			}
 		}
