@@ -69,11 +69,12 @@ var (
 		"api/render":            "WorkspaceTemplateApply → Workspace",
 		"api/terraform/failure": "reasons for errors of provider-terraform",
 		"migrate/apply":         "advice to annotate a Workspace",
+		"api/overview":          "advice about Workspaces and the Pods of provider-terraform",
 	}
 )
 
 const (
-	maxProductLines = 57_500
+	maxProductLines = 57_700
 	maxSupportLines = 12_100
 )
 

@@ -200,11 +200,11 @@ func TestTheSampleGrantsTheManagerAccess(t *testing.T) {
 	_, controlPlane := cluster(t, "demo")
 	for _, role := range []string{"", "arn:aws:iam::111122223333:role/capt-manager"} {
 		w := a.openControlPlane(controlPlane, "demo")
-		w.options.Vars = append(w.options.Vars, executor.Var{Key: "capt_manager_role_arn", Value: role})
+		w.options.Vars = append(w.options.Vars, executor.Var{Key: "manager_role_arn", Value: role})
 		w.apply()
 	}
 	w := a.openControlPlane(controlPlane, "demo")
-	w.options.Vars = append(w.options.Vars, executor.Var{Key: "capt_manager_role_arn", Value: "capt-manager"})
+	w.options.Vars = append(w.options.Vars, executor.Var{Key: "manager_role_arn", Value: "capt-manager"})
 	require.ErrorContains(t, w.terraform.Apply(t.Context(), w.options), "precondition failed", "the variable reaches the module")
 }
 

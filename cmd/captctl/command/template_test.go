@@ -110,11 +110,12 @@ func TestTemplateTestReportsWhatTerraformWouldReject(t *testing.T) {
 	t.Setenv("PATH", "")
 	file := written(t, broken)
 	out, _, err := run(t, name, "template", "test", "-f", file)
-	require.EqualError(t, err, "5 errors found")
+	require.EqualError(t, err, "6 errors found")
 	for _, want := range []string{
 		file + `:5:20: error: WorkspaceTemplate vpc: spec.publishOutputs[0]: the module declares no output "nat_ip"`,
 		file + `:11:24: error: WorkspaceTemplate vpc: spec.template.spec.forProvider.module: line 1, column 14: the function templatestring exists in Terraform 1.9`,
 		file + `:11:39: error: WorkspaceTemplate vpc: spec.template.spec.forProvider.module: line 1, column 29: the module has no local.missing`,
+		file + `:10:9: error: WorkspaceTemplate vpc: spec.template.spec.forProvider.module: the module has no resource, data source, module or output`,
 		file + `:12:11: error: WorkspaceTemplate vpc: spec.template.spec.forProvider.module: line 2, column 1: the block removed exists in Terraform 1.7`,
 		file + `:13:17: error: WorkspaceTemplate vpc: spec.template.spec.forProvider.vars[0].key: the module declares no variable "region"`,
 	} {
@@ -123,7 +124,7 @@ func TestTemplateTestReportsWhatTerraformWouldReject(t *testing.T) {
 	configuration := filepath.Join(t.TempDir(), "configuration.tf")
 	require.NoError(t, os.WriteFile(configuration, []byte("locals { missing = \"x\" }\n"), 0o600))
 	_, _, err = run(t, name, "template", "test", "-f", file, "--provider-configuration", configuration)
-	require.EqualError(t, err, "4 errors found")
+	require.EqualError(t, err, "5 errors found")
 
 	out, _, err = run(t, name, "validate", file)
 	require.NoError(t, err, "what another version of Terraform accepts is not rejected")

@@ -67,17 +67,18 @@ func TestValidateReportsFileLineAndColumn(t *testing.T) {
 	assert.EqualError(t, err, "6 errors found")
 	kinds := "CAPTCluster of infrastructure.cluster.x-k8s.io/v1beta1"
 	lines := strings.Split(strings.ReplaceAll(out, file, "all.yaml"), "\n")
-	require.Len(t, lines, 10, out)
+	require.Len(t, lines, 11, out)
 	for i, want := range []string{
 		`all.yaml:11:3: error: CAPTControlPlane demo: spec.version: Invalid value: "latest": `,
 		`all.yaml:21:1: error: CAPTCluster demo: spec: Invalid value: 1: spec in body should have at least 2 properties`,
 		`all.yaml:21:1: error: CAPTCluster demo: spec.vpc: Required value`,
 		`all.yaml:21:1: error: CAPTCluster demo: spec: Invalid value: further rules could not be evaluated. Correct the other errors first`,
 		`all.yaml:23:3: error: CAPTCluster demo: spec.vpcs: Forbidden: unknown field`,
+		`all.yaml:34:9: warning: WorkspaceTemplate eks: spec.template.spec.forProvider.module: the module has no resource, data source, module or output`,
 		`all.yaml:38:12: warning: WorkspaceTemplate eks: spec.template.spec.forProvider.vars[1].key: the module declares no variable "cluster_nam". `,
 		`all.yaml:40:1: warning: this document contains {{, so it is a template of Helm or another program, and was not checked`,
 		`all.yaml:43:1: error: CaptControlPlane misspelled: kind: Unsupported value: "CaptControlPlane of controlplane.cluster.x-k8s.io/v1alpha1": supported values: "` + kinds,
-		`4 objects in 1 file checked: 8 findings`,
+		`4 objects in 1 file checked: 9 findings`,
 	} {
 		assert.True(t, strings.HasPrefix(lines[i], want), lines[i])
 	}
