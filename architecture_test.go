@@ -73,8 +73,8 @@ var (
 )
 
 const (
-	maxProductLines = 55_850
-	maxSupportLines = 12_000
+	maxProductLines = 57_660
+	maxSupportLines = 12_045
 )
 
 // pkg is what go list prints about a package.

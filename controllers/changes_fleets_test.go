@@ -5,31 +5,101 @@ package controllers
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
+	"github.com/capt-provider/capt/test/legacy"
 )
 
-// stages returns the objects of two Clusters in each state of their creation. Cluster a has a VPC from a template and a Fargate profile, Cluster b an
-// existing VPC; addon waits for the control plane of a.
+// stages returns the objects of fleets in each state: Clusters of this version under each rollout policy, from their creation on, and Clusters that
+// CAPT v0.3 left.
 func stages(t *testing.T) (stages [][]client.Object) {
 	t.Helper()
-	a, b := builder.Cluster("a"), builder.Cluster("b")
+	for _, policy := range []infrav1.WorkspaceTemplateRollout{
+		{}, {Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalNone, MaxConcurrent: 1},
+		{Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges},
+	} {
+		created := stagesUnder(t, policy)
+		stages = append(stages, created...)
+		for range len(created) / 2 { // At rest is the usual state.
+			stages = append(stages, created[len(created)-1])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(legacy.Named())) {
+		stages = append(stages, legacyStage(t, name))
+	}
+	return stages
+}
+
+// legacyStage returns the objects of a fleet as CAPT v0.3 left it.
+func legacyStage(t *testing.T, name string) (objects []client.Object) {
+	t.Helper()
+	fixture := legacy.Named()[name]
+	fixture.Quick = true
+	snapshot, err := fixture.InMemory(t.Context(), legacy.NamesOf(name), builder.Created)
+	require.NoError(t, err)
+	for _, list := range [][]client.Object{
+		pointers(snapshot.Clusters), pointers(snapshot.CAPTClusters), pointers(snapshot.ControlPlanes), pointers(snapshot.Templates), pointers(snapshot.Applies),
+		pointers(snapshot.Workspaces), pointers(snapshot.Namespaces),
+	} {
+		objects = append(objects, list...)
+	}
+	return append(objects, definitions()...)
+}
+
+func pointers[T any, P interface {
+	*T
+	client.Object
+}](list []T) (objects []client.Object) {
+	for i := range list {
+		objects = append(objects, P(&list[i]))
+	}
+	return objects
+}
+
+func definitions() (objects []client.Object) {
+	for _, scope := range terraform.Scopes() {
+		objects = append(objects, builder.WorkspaceDefinition(scope))
+	}
+	return objects
+}
+
+// elsewhere is a namespace with a Cluster whose objects have the names of those of another one.
+const elsewhere = "elsewhere"
+
+// stagesUnder returns the objects of three Clusters in each state of their creation, and while an edit of a template is rolled out. Cluster a has a VPC from a
+// template and a Fargate profile, Cluster b an existing VPC; addon waits for the control plane of a. Another Cluster a is elsewhere.
+func stagesUnder(t *testing.T, policy infrav1.WorkspaceTemplateRollout) (stages [][]client.Object) {
+	t.Helper()
+	in := func(namespace string) builder.Option {
+		return func(object client.Object) {
+			if object.SetNamespace(namespace); namespace != builder.Namespace {
+				object.SetUID(object.GetUID() + "/" + types.UID(namespace))
+			}
+		}
+	}
 	owned := func(cluster *clusterv1.Cluster) builder.Option {
 		return func(object client.Object) {
+			in(cluster.Namespace)(object)
 			object.SetLabels(map[string]string{clusterv1.ClusterNameLabel: cluster.Name})
 			object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: cluster.Name, UID: cluster.UID}})
 		}
@@ -38,6 +108,7 @@ func stages(t *testing.T) (stages [][]client.Object) {
 		return builder.WorkspaceTemplate(name, builder.WithNamespace("platform"), builder.Consuming(consumed...),
 			builder.With(func(template *infrav1.WorkspaceTemplate) {
 				template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"*"}}
+				template.Spec.Rollout = policy
 			}))
 	}
 	ref := func(name string) infrav1.WorkspaceTemplateReference {
@@ -51,27 +122,38 @@ func stages(t *testing.T) (stages [][]client.Object) {
 	addon := builder.WorkspaceTemplateApply("addon", builder.WaitingForWorkspace("a-eks-controlplane", ""), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 		apply.Spec.TemplateRef = ref("vpc")
 	}))
-	objects := []client.Object{
-		a, b, template("vpc", "region", "vpc_name"), template("eks", "kubernetes_version", "region"), template("eks2", "kubernetes_version", "region"),
+	a, b, other := builder.Cluster("a"), builder.Cluster("b"), builder.Cluster("a", in(elsewhere))
+	m := newManager(t, append(definitions(),
+		a, b, other, template("vpc", "region", "vpc_name"), template("eks", "kubernetes_version", "region"), template("eks2", "kubernetes_version", "region"),
 		template("fargate", "profile_name", "selectors"), addon,
 		builder.CAPTCluster("a", owned(a), vpc), builder.CAPTControlPlane("a", owned(a), eks, profile),
 		builder.CAPTCluster("b", owned(b), builder.WithExistingVPC("vpc-2")), builder.CAPTControlPlane("b", owned(b), eks),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: builder.Namespace}},
+		builder.CAPTCluster("a", owned(other), vpc), builder.CAPTControlPlane("a", owned(other), eks),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: builder.Namespace}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: elsewhere}},
+	))
+	run := func(rounds int) {
+		for range rounds {
+			stages = append(stages, m.objects(t))
+			m.step(t)
+			stages = append(stages, m.objects(t))
+			m.provide(t)
+		}
 	}
-	for _, scope := range terraform.Scopes() {
-		objects = append(objects, builder.WorkspaceDefinition(scope))
+	if run(8); !policy.IsStaged() {
+		return stages
 	}
-	m := newManager(t, objects)
-	for range 8 {
-		stages = append(stages, m.objects(t))
-		m.step(t)
-		stages = append(stages, m.objects(t))
-		m.provide(t)
-	}
-	for range len(stages) / 2 { // At rest is the usual state.
-		stages = append(stages, m.objects(t))
-	}
-	return stages
+	m.change(t, func(object client.Object) {
+		switch object := object.(type) {
+		case *infrav1.WorkspaceTemplate:
+			object.Spec.Template.Spec.ForProvider.Module += "# a rollout\n"
+		case *controlplanev1.CAPTControlPlane:
+			if object.Name == "b" {
+				object.Spec.Version = "v1.32.0"
+			}
+		}
+	})
+	run(4)
+	return append(stages, m.objects(t))
 }
 
 func profileOf(name string) controlplanev1.FargateProfile {
@@ -194,6 +276,9 @@ func ofTemplates() []func(*fleet) string {
 		}),
 		edit("scope", func(_ *fleet, o template) { o.Spec.WorkspaceScope = terraform.ScopeCluster }),
 		edit("ProviderConfig", func(_ *fleet, o template) { o.Spec.Template.Spec.ProviderConfigRef.Name = "other" }),
+		mark("approval", func(_ *fleet, o template) {
+			o.Annotations = map[string]string{naming.ApproveAnnotation: rollout.HashOf(o)}
+		}),
 		edit("policy", func(_ *fleet, o template) {
 			o.Spec.Rollout = infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalAlways}
 		}),
@@ -207,7 +292,9 @@ func ofOwners() []func(*fleet) string {
 	return []func(*fleet) string{
 		edit("version", version), edit("version", version),
 		edit("region", func(f *fleet, o controlPlane) { o.Spec.Region = []string{builder.Region, "us-east-1"}[f.IntN(2)] }),
-		edit("variables", func(_ *fleet, o controlPlane) { o.Spec.Variables = map[string]string{"size": "2"} }),
+		edit("variables", func(_ *fleet, o controlPlane) {
+			o.Spec.Variables = infrav1.TextVariables(map[string]string{"size": "2"})
+		}),
 		edit("tags", func(_ *fleet, o controlPlane) {
 			o.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": "a"}
 		}),
@@ -229,7 +316,9 @@ func ofOwners() []func(*fleet) string {
 				o.Spec.FargateProfiles[i].Selectors[0].Namespace = "other"
 			}
 		}),
-		edit("variables", func(_ *fleet, o captCluster) { o.Spec.VPC.Template.Variables = map[string]string{"size": "2"} }),
+		edit("variables", func(_ *fleet, o captCluster) {
+			o.Spec.VPC.Template.Variables = infrav1.TextVariables(map[string]string{"size": "2"})
+		}),
 		edit("name", func(_ *fleet, o captCluster) { o.Spec.VPC.Template.Name = "mine" }),
 		edit("policy", func(_ *fleet, o captCluster) { o.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyRetain }),
 		edit("template", func(f *fleet, o captCluster) {
@@ -264,7 +353,7 @@ func ofClusters() []func(*fleet) string {
 		for _, object := range f.objects {
 			switch object.(type) {
 			case captCluster, controlPlane:
-				if object.GetName() == o.Name {
+				if object.GetName() == o.Name && object.GetNamespace() == o.Namespace {
 					deleting(f, object)
 				}
 			}
@@ -283,6 +372,12 @@ func ofClusters() []func(*fleet) string {
 }
 
 func ofApplies() []func(*fleet) string {
+	set := func(o apply, name, value string) {
+		if o.Spec.Variables == nil {
+			o.Spec.Variables = infrav1.Variables{}
+		}
+		o.Spec.Variables[name] = infrav1.TextValue(value)
+	}
 	ready := func(_ *fleet, o apply, status metav1.ConditionStatus, reason, message string) {
 		o.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: status, Reason: reason, Message: message, ObservedGeneration: o.Generation, LastTransitionTime: metav1.NewTime(builder.Created)}}
 	}
@@ -296,11 +391,13 @@ func ofApplies() []func(*fleet) string {
 			o.OwnerReferences = []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion.String(), Kind: "CAPTCluster", Name: "b", UID: builder.UID("CAPTCluster", "b"), Controller: ptr.To(true)}}
 		}),
 		mark("no owner", func(_ *fleet, o apply) { o.OwnerReferences = nil }),
-		edit("variables", func(_ *fleet, o apply) { o.Spec.Variables["more"] = "1" }),
-		edit("cluster_name", func(_ *fleet, o apply) { o.Spec.Variables["cluster_name"] = "other" }),
+		edit("variables", func(_ *fleet, o apply) { set(o, "more", "1") }),
+		edit("cluster_name", func(_ *fleet, o apply) { set(o, "cluster_name", "other") }),
 		edit("policy", func(_ *fleet, o apply) { o.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain }),
 		edit("wait for a Workspace", func(f *fleet, o apply) {
-			o.Spec.WaitForWorkspaces = append(o.Spec.WaitForWorkspaces, infrav1.WorkspaceDependency{Name: []string{"a-vpc", "addon", "a-eks-controlplane", "missing"}[f.IntN(4)]})
+			o.Spec.WaitForWorkspaces = append(o.Spec.WaitForWorkspaces, infrav1.WorkspaceDependency{
+				Name: []string{"a-vpc", "addon", "a-eks-controlplane", "missing"}[f.IntN(4)], Namespace: []string{"", "", elsewhere}[f.IntN(3)],
+			})
 		}),
 		edit("Workspace", func(f *fleet, o apply) {
 			if o.Spec.WorkspaceName == "" { // It is immutable.
@@ -309,6 +406,19 @@ func ofApplies() []func(*fleet) string {
 		}),
 		mark("younger", func(_ *fleet, o apply) { o.CreationTimestamp = metav1.NewTime(now) }),
 		mark("lost status", func(_ *fleet, o apply) { o.Status = infrav1.WorkspaceTemplateApplyStatus{} }),
+		mark("approval", func(f *fleet, o apply) { annotate(naming.ApproveAnnotation, o.Status.Change.Revision)(f, o) }),
+		mark("preview", func(f *fleet, o apply) {
+			result := []infrav1.PreviewResult{infrav1.PreviewEmpty, infrav1.PreviewChanges, infrav1.PreviewFailed}[f.IntN(3)]
+			if o.Status.Change.Revision != "" {
+				o.Status.Change.Preview.Result = result
+			}
+		}),
+		mark("lost revision", func(_ *fleet, o apply) { o.Spec.TemplateRevision = "" }),
+		mark("restored", func(_ *fleet, o apply) {
+			if o.DeletionTimestamp.IsZero() {
+				o.Finalizers, o.Status = nil, infrav1.WorkspaceTemplateApplyStatus{}
+			}
+		}),
 		mark("allowed ProviderConfig", func(f *fleet, o apply) {
 			annotate("capt.cluster.x-k8s.io/allow-provider-config", "other")(f, o)
 		}),
@@ -324,7 +434,7 @@ func ofWorkspaces() []func(*fleet) string {
 		edit("drift", func(_ *fleet, o workspace) {
 			_ = unstructured.SetNestedField(o.Object, "# drifted", "spec", "forProvider", "module")
 		}),
-		remove[*corev1.Secret],
+		remove[*corev1.Secret], remove[*appsv1.ControllerRevision],
 	}
 }
 

@@ -4,8 +4,10 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -35,6 +37,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/captcluster"
 	"github.com/capt-provider/capt/controllers/captcontrolplane"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -51,7 +54,7 @@ import (
 // manager has the reconcilers of the manager, with an API server in memory.
 type manager struct {
 	*builder.API
-	captClusters, controlPlanes, applies reconcile.Reconciler
+	captClusters, controlPlanes, applies, templates reconcile.Reconciler
 }
 
 // now is the time of the tests.
@@ -79,7 +82,7 @@ func newManager(t *testing.T, objects []client.Object) *manager {
 	mapper.Add(terraform.ScopeNamespaced.GroupVersionKind(), meta.RESTScopeNamespace)
 	mapper.Add(terraform.ScopeCluster.GroupVersionKind(), meta.RESTScopeRoot)
 	clients := builder.Clients(objects...).WithScheme(smallScheme()).WithRESTMapper(mapper).
-		WithStatusSubresource(&infrav1.WorkspaceTemplateApply{}, &infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{})
+		WithStatusSubresource(&infrav1.WorkspaceTemplate{}, &infrav1.WorkspaceTemplateApply{}, &infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{})
 	indexes, ctx := builder.Indexes{ClientBuilder: clients}, t.Context()
 	require.NoError(t, index.Register(ctx, indexes))
 	require.NoError(t, captcluster.RegisterIndexes(ctx, indexes))
@@ -88,20 +91,25 @@ func newManager(t *testing.T, objects []client.Object) *manager {
 		return []string{object.(*infrav1.WorkspaceTemplateApply).TemplateKey().String()}
 	})
 	m := &manager{API: builder.NewAPI(clients)}
+	workspaces := &workspace.Client{Client: m.API, Uncached: m.API, Watch: func(context.Context, terraform.Scope) error { return nil }}
+	gate := &adoption.Gate{Client: m.API, Uncached: m.API, Workspaces: workspaces}
 	engineFor := func() engine.Engine {
-		return engine.Engine{Gate: engine.OpenGate{}, Client: m.API, Recorder: &events.FakeRecorder{}, State: &engine.StateCache{}, Uncached: m.API}
+		return engine.Engine{Gate: gate, Client: m.API, Recorder: &events.FakeRecorder{}, State: &engine.StateCache{}, Uncached: m.API}
 	}
-	m.captClusters = &captcluster.Reconciler{Reconciler: owner.Reconciler{Engine: engineFor(), Uncached: m.API}}
-	m.controlPlanes = &captcontrolplane.Reconciler{Reconciler: owner.Reconciler{Engine: engineFor(), Uncached: m.API}, Cache: m.API, FargateMetrics: metrics.NewFargate(prometheus.NewRegistry())}
+	m.captClusters = &captcluster.Reconciler{Reconciler: owner.Reconciler{Engine: engineFor()}}
+	m.controlPlanes = &captcontrolplane.Reconciler{Reconciler: owner.Reconciler{Engine: engineFor()}, Cache: m.API, FargateMetrics: metrics.NewFargate(prometheus.NewRegistry())}
 	m.applies = &workspacetemplateapply.Reconciler{
-		Engine: engineFor(), Uncached: m.API, Clock: clocktesting.NewFakePassiveClock(now), RateLimiter: serialize.NewRateLimiter(),
-		Workspaces: &workspace.Client{Client: m.API, Uncached: m.API, Watch: func(context.Context, terraform.Scope) error { return nil }},
+		Engine: engineFor(), Clock: clocktesting.NewFakePassiveClock(now), RateLimiter: serialize.NewRateLimiter(),
+		Workspaces: workspaces,
 	}
+	m.templates = &workspacetemplate.Reconciler{Engine: engineFor(), Clock: clocktesting.NewFakePassiveClock(now)}
 	return m
 }
 
 func (m *manager) reconcile(ctx context.Context, kind string, key types.NamespacedName) error {
-	reconciler := map[string]reconcile.Reconciler{"CAPTCluster": m.captClusters, "CAPTControlPlane": m.controlPlanes, "WorkspaceTemplateApply": m.applies}[kind]
+	reconciler := map[string]reconcile.Reconciler{
+		"CAPTCluster": m.captClusters, "CAPTControlPlane": m.controlPlanes, "WorkspaceTemplateApply": m.applies, "WorkspaceTemplate": m.templates,
+	}[kind]
 	_, err := reconciler.Reconcile(ctx, ctrl.Request{NamespacedName: key})
 	return err
 }
@@ -133,7 +141,7 @@ func (m *manager) objects(t *testing.T) (all []client.Object) {
 	t.Helper()
 	for _, list := range []client.ObjectList{
 		&clusterv1.ClusterList{}, &infrav1.CAPTClusterList{}, &controlplanev1.CAPTControlPlaneList{}, &infrav1.WorkspaceTemplateList{},
-		&infrav1.WorkspaceTemplateApplyList{}, &corev1.SecretList{}, &corev1.NamespaceList{},
+		&infrav1.WorkspaceTemplateApplyList{}, &corev1.SecretList{}, &corev1.NamespaceList{}, &appsv1.ControllerRevisionList{},
 	} {
 		require.NoError(t, m.List(t.Context(), list))
 		items, err := meta.ExtractList(list)
@@ -176,6 +184,8 @@ func (m *manager) step(t *testing.T) {
 			err = m.reconcile(ctx, "CAPTControlPlane", client.ObjectKeyFromObject(object))
 		case *infrav1.WorkspaceTemplateApply:
 			err = m.reconcile(ctx, "WorkspaceTemplateApply", client.ObjectKeyFromObject(object))
+		case *infrav1.WorkspaceTemplate:
+			err = m.reconcile(ctx, "WorkspaceTemplate", client.ObjectKeyFromObject(object))
 		case *clusterv1.Cluster:
 			captCluster := &infrav1.CAPTCluster{}
 			if m.Get(ctx, types.NamespacedName{Namespace: object.Namespace, Name: object.Spec.InfrastructureRef.Name}, captCluster) == nil && ptr.Deref(captCluster.Status.Initialization.Provisioned, false) {
@@ -188,6 +198,18 @@ func (m *manager) step(t *testing.T) {
 	for _, object := range m.objects(t) {
 		if apply, ok := object.(*infrav1.WorkspaceTemplateApply); ok && apply.ResourceVersion != "" {
 			require.NoError(t, m.Update(t.Context(), apply)) // objects has set its UID.
+		}
+	}
+}
+
+// change changes objects, as users do.
+func (m *manager) change(t *testing.T, change func(client.Object)) {
+	t.Helper()
+	for _, object := range m.objects(t) {
+		before := object.DeepCopyObject()
+		if change(object); !reflect.DeepEqual(before, object) {
+			object.SetGeneration(object.GetGeneration() + 1)
+			require.NoError(t, m.Update(t.Context(), object))
 		}
 	}
 }
@@ -211,7 +233,7 @@ func (m *manager) provide(t *testing.T) {
 		if name == "" {
 			continue
 		}
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: builder.Namespace, Name: name}, Data: map[string][]byte{}}
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cmp.Or(live.GetNamespace(), builder.Namespace), Name: name}, Data: map[string][]byte{}}
 		for output, value := range outputs {
 			secret.Data[output] = []byte(fmt.Sprint(value))
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,7 +27,10 @@ import (
 	"github.com/capt-provider/capt/api/changes"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/legacy"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 )
 
@@ -108,13 +112,19 @@ func (f *fleet) check(t *testing.T, u *changes.Unit, w *changes.Workspace) strin
 
 // checkReason reports whether the manager reports the reason that is shown.
 func (f *fleet) checkReason(w *changes.Workspace, reported string) string {
-	if w.Reason == "" || w.Reason == clusterv1.PausedReason || strings.Contains(reported, "Paused=True") || strings.Contains(reported, w.Reason+": "+w.Message) || strings.Contains(reported, w.Message) {
-		return ""
+	switch {
+	case w.Action == changes.ActionBlocked && w.Reason == "" && !strings.Contains(reported, infrav1.AdoptionRequiredReason) && !strings.Contains(reported, "Deleting=True"):
+		return "the manager does not report that it must be adopted: " + reported
+	case w.Reason == "", w.Reason == clusterv1.PausedReason, strings.Contains(reported, "Paused=True"):
+	case strings.Contains(reported, infrav1.AdoptionRequiredCondition+"=True"): // The rest of the status is kept.
+	case strings.Contains(reported, w.Reason), strings.Contains(reported, w.Message): // The manager has more details, such as times.
+	case strings.Contains(reported, "no Secret describes the VPC"): // captctl reads no Secrets.
+	case infrav1.IsHeld(w.Reason) && strings.Contains(reported, infrav1.WaitingForApprovalReason): // The preview has ended now.
+	case reported == "" && w.Reason == infrav1.DeletingReason: // Nothing was left to delete, and the owner is gone.
+	default:
+		return "the manager reports " + reported
 	}
-	if strings.Contains(reported, w.Reason) || reported == "" && w.Reason == infrav1.DeletingReason {
-		return "" // The manager has more details, such as times; or nothing was left to delete, and the owner is gone.
-	}
-	return "the manager reports " + reported
+	return ""
 }
 
 // difference returns what was done to Workspaces.
@@ -122,6 +132,7 @@ func difference(before, after map[string]*unstructured.Unstructured) (did change
 	did = changes.ActionNone
 	for key, live := range after {
 		switch was := before[key]; {
+		case naming.IsPreview(live):
 		case was == nil:
 			return changes.ActionCreate, (&render.Rendered{Object: live}).Content()
 		case was.GetDeletionTimestamp().IsZero() && !live.GetDeletionTimestamp().IsZero():
@@ -133,7 +144,7 @@ func difference(before, after map[string]*unstructured.Unstructured) (did change
 		}
 	}
 	for key := range before {
-		if after[key] == nil {
+		if after[key] == nil && !naming.IsPreview(before[key]) {
 			return changes.ActionDestroy, nil
 		}
 	}
@@ -174,8 +185,10 @@ func (m *manager) reported(t *testing.T, u *changes.Unit, at types.NamespacedNam
 // fleet returns the objects as captctl diff reads them.
 func (f *fleet) fleet() *changes.Fleet {
 	found := &changes.Fleet{
-		Source: changes.Source{TemplateOf: f.templateOf, LabelsOf: f.labelsOf, WorkspaceOf: f.workspaceOf}, CAPTClusters: map[types.NamespacedName]*infrav1.CAPTCluster{}, ControlPlanes: map[types.NamespacedName]*controlplanev1.CAPTControlPlane{},
-		Applies: map[types.NamespacedName]*infrav1.WorkspaceTemplateApply{},
+		Source:       changes.Source{TemplateOf: f.templateOf, LabelsOf: f.labelsOf, WorkspaceOf: f.workspaceOf, Revisions: rollout.Store{First: f.firstRevision, All: f.revisions}},
+		CAPTClusters: map[types.NamespacedName]*infrav1.CAPTCluster{}, ControlPlanes: map[types.NamespacedName]*controlplanev1.CAPTControlPlane{},
+		Applies:  map[types.NamespacedName]*infrav1.WorkspaceTemplateApply{},
+		Evidence: legacy.EvidenceFor, Held: legacy.NotAdopted, HeldMissing: legacy.NotRestored,
 	}
 	for _, object := range f.objects {
 		switch object := object.(type) {
@@ -199,6 +212,19 @@ func find[O client.Object](f *fleet, is func(O) bool) (found O) {
 		}
 	}
 	return found
+}
+
+func (f *fleet) firstRevision(keys ...types.NamespacedName) (*appsv1.ControllerRevision, error) {
+	return find(f, func(o *appsv1.ControllerRevision) bool { return slices.Contains(keys, client.ObjectKeyFromObject(o)) }), nil
+}
+
+func (f *fleet) revisions(string) (all []appsv1.ControllerRevision, err error) {
+	for _, object := range f.objects {
+		if revision, ok := object.(*appsv1.ControllerRevision); ok {
+			all = append(all, *revision)
+		}
+	}
+	return all, nil
 }
 
 func (f *fleet) templateOf(key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {

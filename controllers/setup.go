@@ -163,9 +163,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return err
 	}
 	applies := &workspacetemplateapply.Reconciler{
-		Engine:     engineFor("workspacetemplateapply-controller"),
-		Workspaces: workspaces,
-		Uncached:   mgr.GetAPIReader(), Clock: clock.RealClock{},
+		Engine:      engineFor("workspacetemplateapply-controller"),
+		Workspaces:  workspaces,
+		Clock:       clock.RealClock{},
 		RateLimiter: serialize.NewRateLimiter(),
 		Unclaimed:   metrics.NewUnclaimed(ctrlmetrics.Registry),
 		Namespace:   options.Namespace, StatePrefix: options.StatePrefix, DefaultRollout: options.DefaultRollout,
@@ -175,7 +175,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return fmt.Errorf("setting up WorkspaceTemplateApplies: %w", err)
 	}
 	ownerFor := func(name string) owner.Reconciler {
-		return owner.Reconciler{Engine: engineFor(name), Uncached: mgr.GetAPIReader(), Namespace: options.Namespace}
+		return owner.Reconciler{Engine: engineFor(name), Namespace: options.Namespace}
 	}
 	clusters := &captcluster.Reconciler{Reconciler: ownerFor("captcluster-controller")}
 	if err := clusters.SetupWithManager(ctx, mgr, control); err != nil {
@@ -200,7 +200,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 }
 
 func setupTemplates(ctx context.Context, mgr ctrl.Manager, e engine.Engine, options Options, control controller.Options) error {
-	templates := &workspacetemplate.Reconciler{Engine: e, Uncached: mgr.GetAPIReader(), Clock: clock.RealClock{}, DefaultRollout: options.DefaultRollout}
+	templates := &workspacetemplate.Reconciler{Engine: e, Clock: clock.RealClock{}, DefaultRollout: options.DefaultRollout}
 	templates.WatchFilterValue = options.watchFilterOf(&infrav1.WorkspaceTemplate{})
 	if err := templates.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up WorkspaceTemplates: %w", err)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -80,8 +81,10 @@ func newWorkspace(u *Unit) Workspace {
 // Compare returns what the manager would do with the Workspace of a unit, if all others stay as they are.
 func (f *Fleet) Compare(u *Unit) (Workspace, error) {
 	w := newWorkspace(u)
-	if w.Message = f.heldBy(u); w.Message != "" {
-		return w, nil
+	if f.Held != nil {
+		if w.Message = f.Held(u.Owner, u.Live); w.Message != "" {
+			return w, nil
+		}
 	}
 	if u.Live == nil && u.ownerDeleted() {
 		u.Blocked = &desired.Blocked{Reason: infrav1.DeletingReason, Message: "its owner is being deleted"}
@@ -107,7 +110,7 @@ func (f *Fleet) Compare(u *Unit) (Workspace, error) {
 
 // compareContent compares the Workspace with what is rendered.
 func (f *Fleet) compareContent(u *Unit, w *Workspace) error {
-	subject, err := f.workspace(u)
+	subject, rollsOut, err := f.subject(u)
 	if err != nil {
 		return err
 	}
@@ -115,8 +118,16 @@ func (f *Fleet) compareContent(u *Unit, w *Workspace) error {
 		w.Name, w.Namespace = subject.Name, map[terraform.Scope]string{terraform.ScopeNamespaced: subject.Apply.Namespace}[subject.Template.Spec.WorkspaceScope.OrDefault()]
 	}
 	w.Template = subject.Apply.TemplateKey().String()
+	if f.HeldMissing != nil && subject.Live == nil && subject.ClusterWide() && subject.Apply.Spec.WorkspaceName == "" {
+		if w.Message, err = f.HeldMissing(subject.Apply, f.WorkspaceOf, func(string) ([]infrav1.WorkspaceTemplateApply, error) { return f.othersThan(subject.Apply), nil }); err != nil || w.Message != "" {
+			return err
+		}
+	}
 	if blocked := notWritten(subject); blocked != nil {
 		w.neverWritten(u, subject, blocked)
+		if rollsOut != nil {
+			w.Reason, w.Message = rollsOut.Reason, rollsOut.Message+", and when this is corrected: "+w.Message
+		}
 		return nil
 	}
 	w.Action, w.Changes = ActionCreate, subject.Rendered.Content()
@@ -126,7 +137,9 @@ func (f *Fleet) compareContent(u *Unit, w *Workspace) error {
 	if subject.Live != nil && len(w.Changes) == 0 {
 		w.Action = ActionNone
 	}
-	w.because(f.notNow(u, subject, w.Differs()))
+	if w.because(f.notNow(u, subject, w.Differs())); w.Differs() && (w.Reason == "" || infrav1.IsHeld(w.Reason)) {
+		w.because(rollsOut)
+	}
 	if w.Action == ActionNone {
 		w.nothingDiffers(u)
 	} else if w.Reason == "" {
@@ -174,7 +187,6 @@ func (w *Workspace) nothingDiffers(u *Unit) {
 
 // notNow returns why a change is not written yet; nil if it is written at once.
 func (f *Fleet) notNow(u *Unit, subject *desired.Workspace, changes bool) *desired.Blocked {
-	policy, status := f.policyOf(subject), &subject.Apply.Status
 	if paused := f.pausedBy(u); paused != "" {
 		return &desired.Blocked{Reason: clusterv1.PausedReason, Message: "written when it is no longer paused"}
 	}
@@ -184,9 +196,16 @@ func (f *Fleet) notNow(u *Unit, subject *desired.Workspace, changes bool) *desir
 	if missing := f.missing(subject.Apply); missing != "" {
 		return &desired.Blocked{Reason: infrav1.WaitingForDependenciesReason, Message: missing}
 	}
-	held := policy.HoldsChanges() && status.WorkspaceRef != nil && rollout.SpecHash(subject.Apply) != status.WrittenSpec
-	if held && subject.Apply.Annotations[naming.ApproveAnnotation] != subject.Rendered.Revision {
-		return &desired.Blocked{Reason: infrav1.WaitingForApprovalReason, Message: "written as the rollout policy of the template allows: after its preview, or when content " + subject.Rendered.Revision + " is approved"}
+	change, status := rollout.Change{Policy: subject.Template.RolloutPolicy(), Approve: subject.Apply.Annotations[naming.ApproveAnnotation]}, &subject.Apply.Status
+	if change.Policy.HoldsChanges() && (subject.Live != nil || status.WorkspaceRef != nil) && rollout.SpecHash(subject.Apply) != status.WrittenSpec {
+		change.Revision = subject.Rendered.Revision
+	}
+	var planned infrav1.PreviewResult
+	if status.Change.Revision == change.Revision {
+		planned = status.Change.Preview.Result
+	}
+	if reason := change.HeldBy(planned); reason != "" {
+		return &desired.Blocked{Reason: reason, Message: "written as the rollout policy of the template allows: after its preview, or when content " + change.Revision + " is approved"}
 	}
 	if u.Queued {
 		return queued()
@@ -199,12 +218,27 @@ func queued() *desired.Blocked {
 	return &desired.Blocked{Reason: controlplanev1.FargateProfileCreatingReason, Message: "written when Terraform has changed the other Fargate profiles of the Cluster"}
 }
 
-func (f *Fleet) policyOf(subject *desired.Workspace) infrav1.WorkspaceTemplateRollout {
-	return subject.Template.RolloutPolicy()
+// subject returns the Workspace with the content that the rollout of its template has assigned. If that is what the live one has, or if the user may not
+// read it, it returns the Workspace with the current content, and why that is not written yet.
+func (f *Fleet) subject(u *Unit) (*desired.Workspace, *desired.Blocked, error) {
+	assigned, err := f.workspace(u, false)
+	unread := apierrors.IsForbidden(err)
+	if !unread && (err != nil || assigned.Live == nil || assigned.Template == nil || !assigned.Template.RolloutPolicy().IsStaged() || u.deleting()) {
+		return assigned, nil, err
+	}
+	current, err := f.workspace(u, true)
+	switch {
+	case err != nil || !unread && current.Revision == assigned.Revision:
+	case unread || assigned.Rendered != nil && !assigned.Rendered.Differs(assigned.Live):
+		return current, &desired.Blocked{Reason: infrav1.RevisionHeldReason, Message: "written when the rollout of the template assigns revision " + current.Revision}, nil
+	case assigned.Rendered == nil && current.Rendered != nil && !current.Rendered.Differs(current.Live):
+		return current, nil, nil
+	}
+	return assigned, nil, err
 }
 
-// workspace renders the Workspace of a unit, and compares it with the live one.
-func (f *Fleet) workspace(u *Unit) (*desired.Workspace, error) {
+// workspace renders the Workspace of a unit, and compares it with the live one. The content is the one that is assigned, or the current one.
+func (f *Fleet) workspace(u *Unit, current bool) (*desired.Workspace, error) {
 	apply := u.Desired
 	if apply == nil || u.Blocked != nil {
 		apply = u.Live // The owner does not write it.
@@ -224,10 +258,10 @@ func (f *Fleet) workspace(u *Unit) (*desired.Workspace, error) {
 		}
 		return w, nil
 	}
-	if err := renderAssigned(w); err != nil {
+	if err := f.render(w, current); err != nil {
 		return nil, err
 	}
-	w.OlderClaim = f.olderClaim(w)
+	w.OlderClaim = w.ClaimOf(f.othersThan(w.Apply))
 	if w.Live != nil {
 		if w.Ownership = render.Foreign; w.OlderClaim == "" {
 			w.Ownership = render.OwnerOf(w.Live, apply, w.Rendered)
@@ -242,13 +276,17 @@ func (f *Fleet) workspace(u *Unit) (*desired.Workspace, error) {
 	return w, nil
 }
 
-// renderAssigned renders the Workspace, unless the rollout has assigned a content that only the rollout knows.
-func renderAssigned(w *desired.Workspace) error {
-	w.Revision = rollout.HashOf(w.Template)
-	if assigned := rollout.AssignedTo(w.Apply); w.Template.RolloutPolicy().IsStaged() && !terraform.IsRecordedAs(w.Revision, assigned) {
-		w.Revision, w.RevisionMissing = assigned, true
-		return nil
+// render renders the Workspace, unless the content that is assigned is not stored.
+func (f *Fleet) render(w *desired.Workspace, current bool) (err error) {
+	policy, at := w.Template.RolloutPolicy(), w.Template
+	if current {
+		policy = infrav1.WorkspaceTemplateRollout{}
 	}
+	if at, w.Revision, err = rollout.ContentFor(w.Apply, w.Template, policy, f.Revisions); err != nil || at == nil || w.Revision == "" {
+		w.RevisionMissing = at == nil
+		return err
+	}
+	w.Template = at
 	return w.Render(render.Input{ExternalName: desired.RecordedExternalName(w.Apply)})
 }
 
@@ -287,16 +325,4 @@ func (f *Fleet) recorded(apply *infrav1.WorkspaceTemplateApply) (*unstructured.U
 		return nil, nil
 	}
 	return f.WorkspaceOf(scope, ref.Namespace, ref.Name)
-}
-
-// heldBy returns why the manager writes nothing for a unit, whatever the rules say.
-func (f *Fleet) heldBy(u *Unit) string {
-	if f.Held == nil {
-		return ""
-	}
-	held := f.Held(u.Apply())
-	if u.Owner != nil {
-		held = cmp.Or(f.Held(u.Owner), held)
-	}
-	return held
 }

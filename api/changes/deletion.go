@@ -46,7 +46,7 @@ func (f *Fleet) compareDeletion(u *Unit, w *Workspace) error {
 		w.Reason, w.Message = infrav1.DeletingReason, "deletionPolicy is Retain, so the Workspace and its resources are kept"
 		return nil
 	}
-	subject, err := f.workspace(u)
+	subject, err := f.workspace(u, false)
 	switch {
 	case err != nil:
 		return err

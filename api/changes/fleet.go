@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 )
@@ -30,6 +31,7 @@ type Source struct {
 	TemplateOf  func(key types.NamespacedName) (*infrav1.WorkspaceTemplate, error)
 	LabelsOf    func(namespace string) (labels.Set, error)
 	WorkspaceOf func(scope terraform.Scope, namespace, name string) (*unstructured.Unstructured, error)
+	Revisions   rollout.Store
 }
 
 // Fleet has the objects that determine Workspaces.
@@ -41,8 +43,13 @@ type Fleet struct {
 	Applies       map[types.NamespacedName]*infrav1.WorkspaceTemplateApply
 	// Evidence returns why a WorkspaceTemplateApply may belong to an owner without a reference. If it is nil, Expectation.EvidenceFor decides.
 	Evidence func(want claim.Expectation, owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) []claim.Evidence
-	// Held returns why the manager writes nothing for an object, whatever its rules say; empty if they decide. It may be nil.
-	Held func(metav1.Object) string
+	// Held returns why the manager writes nothing for an owner, which may be nil, and its WorkspaceTemplateApply, which may not exist, whatever their
+	// rules say; empty if they decide. It may be nil.
+	Held func(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) string
+	// HeldMissing returns why none is created for a WorkspaceTemplateApply whose cluster-wide Workspace does not exist; empty if one is. It may be nil.
+	// read and list return Workspaces and the other WorkspaceTemplateApplies.
+	HeldMissing func(apply *infrav1.WorkspaceTemplateApply, read func(scope terraform.Scope, namespace, name string) (*unstructured.Unstructured, error),
+		list func(workspace string) ([]infrav1.WorkspaceTemplateApply, error)) (string, error)
 }
 
 // Unit is a WorkspaceTemplateApply as the manager would write it for its owner.
@@ -266,7 +273,7 @@ func (f *Fleet) controlPlane(c *controlplanev1.CAPTControlPlane) *desired.Contro
 		d.CAPTCluster = f.CAPTClusters[types.NamespacedName{Namespace: c.Namespace, Name: d.Cluster.Spec.InfrastructureRef.Name}]
 	}
 	d.Existing = f.find(c, c.Spec.WorkspaceTemplateApplyRef, claim.ExpectationOfControlPlane(c, claim.ClusterName(c)))
-	d.Template = f.templateFacts(c.Spec.WorkspaceTemplateRef, c.Namespace, validation.ControlPlaneFields(c))
+	d.Template = f.templateFacts(c.Spec.WorkspaceTemplateRef, c.Namespace, append(validation.ControlPlaneFields(c), validation.NetworkFields(d.Cluster)...))
 	if d.Cluster != nil && c.DeletionTimestamp.IsZero() {
 		objects := &graph.Objects{ControlPlane: c, Cluster: d.Cluster, CAPTCluster: d.CAPTCluster, Applies: sorted(f.Applies)}
 		d.Cycle, d.CycleBlocks = objects.Cycle()
@@ -364,15 +371,14 @@ func (f *Fleet) pausedBy(u *Unit) string {
 	return why
 }
 
-// olderClaim returns the other WorkspaceTemplateApply with an older claim to the Workspace.
-func (f *Fleet) olderClaim(w *desired.Workspace) string {
-	var others []infrav1.WorkspaceTemplateApply
+// othersThan returns the other WorkspaceTemplateApplies.
+func (f *Fleet) othersThan(apply *infrav1.WorkspaceTemplateApply) (others []infrav1.WorkspaceTemplateApply) {
 	for _, other := range sorted(f.Applies) {
-		if naming.KeyOf(other) != naming.KeyOf(w.Apply) {
+		if naming.KeyOf(other) != naming.KeyOf(apply) {
 			others = append(others, *other)
 		}
 	}
-	return w.ClaimOf(others)
+	return others
 }
 
 // readOwner implements desired.ReadOwner: other kinds are not read.

@@ -100,7 +100,7 @@ func (want Expectation) EvidenceFor(owner metav1.Object, apply *infrav1.Workspac
 
 // HasClusterName reports whether cluster_name is the name of the Cluster or of the owner.
 func (want Expectation) HasClusterName(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
-	given := apply.Spec.Variables[naming.ClusterVariable]
+	given := apply.Spec.Variables.Text(naming.ClusterVariable)
 	return given != "" && (given == want.Variables[naming.ClusterVariable] || given == owner.GetName())
 }
 
@@ -206,15 +206,15 @@ func (want Expectation) Difference(apply *infrav1.WorkspaceTemplateApply) string
 // template need not use it and control planes do not set it.
 func (want Expectation) IdentityDifference(apply *infrav1.WorkspaceTemplateApply) string {
 	cluster, vpc := want.Variables[naming.ClusterVariable], want.Variables[naming.VPCVariable]
-	given, named := apply.Spec.Variables[naming.VPCVariable]
+	_, named := apply.Spec.Variables[naming.VPCVariable]
 	switch {
-	case cluster != "" && apply.Spec.Variables[naming.ClusterVariable] == "":
+	case cluster != "" && apply.Spec.Variables.Text(naming.ClusterVariable) == "":
 		return "has no " + naming.ClusterVariable
-	case cluster != "" && apply.Spec.Variables[naming.ClusterVariable] != cluster:
+	case cluster != "" && apply.Spec.Variables.Text(naming.ClusterVariable) != cluster:
 		return "has another " + naming.ClusterVariable
 	case want.profileDifference(apply) != "":
 		return want.profileDifference(apply)
-	case vpc != "" && named && given != vpc:
+	case vpc != "" && named && apply.Spec.Variables.Text(naming.VPCVariable) != vpc:
 		return "has another " + naming.VPCVariable
 	}
 	return ""

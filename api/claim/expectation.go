@@ -93,7 +93,7 @@ func OfFargateProfile(apply *infrav1.WorkspaceTemplateApply, clusterName string,
 	case ref.IsDefined():
 		return ref.Name == apply.Name
 	case clusterName == "": // Its name will be known when its Cluster is.
-		return profile.Name == apply.Spec.Variables[naming.ProfileVariable]
+		return profile.Name == apply.Spec.Variables.Text(naming.ProfileVariable)
 	}
 	return ExpectationOfFargateProfile(clusterName, profile).SchemeName == apply.Name
 }
@@ -101,7 +101,7 @@ func OfFargateProfile(apply *infrav1.WorkspaceTemplateApply, clusterName string,
 // profileDifference returns the difference in the variable profile_name, as a message for users; empty when there is none. A
 // WorkspaceTemplateApply with that variable never belongs to a VPC or a control plane.
 func (want Expectation) profileDifference(apply *infrav1.WorkspaceTemplateApply) string {
-	given := apply.Spec.Variables[naming.ProfileVariable]
+	given := apply.Spec.Variables.Text(naming.ProfileVariable)
 	switch {
 	case given == want.profile:
 		return ""

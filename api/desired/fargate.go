@@ -36,7 +36,7 @@ type EKSCluster struct {
 func (c *ControlPlane) EKSCluster() EKSCluster {
 	spec := &c.Apply.Spec
 	cluster := EKSCluster{
-		Name: c.Cluster.Name, EKSName: spec.Variables[naming.ClusterVariable], Region: cmp.Or(spec.Variables[naming.RegionVariable], c.region()),
+		Name: c.Cluster.Name, EKSName: spec.Variables.Text(naming.ClusterVariable), Region: cmp.Or(spec.Variables.Text(naming.RegionVariable), c.region()),
 		Workspace: spec.WorkspaceName, ConnectionName: naming.ControlPlaneConnectionSecret(c.ControlPlane.Name), VPCSecretName: VPCSecret(c.CAPTCluster),
 	}
 	if ref := spec.WriteConnectionSecretToRef; ref != nil {
@@ -97,12 +97,12 @@ func ExpectationOfFargateProfile(clusterName, eksName string, spec *controlplane
 
 // ProfileName returns the name of the Fargate profile that a WorkspaceTemplateApply is for.
 func ProfileName(apply *infrav1.WorkspaceTemplateApply) string {
-	return cmp.Or(apply.Spec.Variables[naming.ProfileVariable], apply.Name)
+	return cmp.Or(apply.Spec.Variables.Text(naming.ProfileVariable), apply.Name)
 }
 
 // HasProfile reports whether spec has the profile of a WorkspaceTemplateApply. One without a profile name is kept.
 func HasProfile(controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) bool {
-	name := apply.Spec.Variables[naming.ProfileVariable]
+	name := apply.Spec.Variables.Text(naming.ProfileVariable)
 	return name == "" || slices.ContainsFunc(controlPlane.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool {
 		return p.Name == name || p.WorkspaceTemplateApplyRef.Name == apply.Name
 	})

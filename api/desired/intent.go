@@ -6,9 +6,11 @@
 package desired
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"strconv"
 
 	"k8s.io/utils/ptr"
@@ -23,7 +25,9 @@ import (
 // Intent is the part of a WorkspaceTemplateApply that its owner writes and that reaches the Workspace. Controllers write it. captctl
 // migrate computes before an adoption which changes the controllers would write.
 type Intent struct {
-	Variables map[string]string
+	Variables infrav1.Variables
+	// Network are variables from the network of the Cluster, for a new WorkspaceTemplateApply only: EKS cannot change the network of a cluster.
+	Network map[string]string
 	// ConnectionSecret is the name of the connection Secret of a new WorkspaceTemplateApply. An existing one keeps its Secret, see For.
 	ConnectionSecret string
 }
@@ -32,12 +36,23 @@ type Intent struct {
 // take precedence over variables of the user. cluster is the name of the EKS cluster, which tags of subnets contain.
 func VPCIntent(captCluster *infrav1.CAPTCluster, cluster string) Intent {
 	template := captCluster.Spec.VPC.Template
-	out := make(map[string]string, len(template.Variables)+3)
-	maps.Copy(out, template.Variables)
-	out[naming.ClusterVariable] = cluster
-	out[naming.VPCVariable] = claim.VPCName(captCluster)
-	out[naming.RegionVariable] = captCluster.Spec.Region
-	return Intent{out, naming.VPCConnectionSecret(captCluster.Name)}
+	return Intent{
+		Variables: with(template.Variables, map[string]string{
+			naming.ClusterVariable: cluster, naming.VPCVariable: claim.VPCName(captCluster), naming.RegionVariable: captCluster.Spec.Region,
+		}),
+		ConnectionSecret: naming.VPCConnectionSecret(captCluster.Name),
+	}
+}
+
+// with returns the variables of a user, overridden by those that CAPT sets.
+func with(given infrav1.Variables, set map[string]string) infrav1.Variables {
+	out := infrav1.TextVariables(set)
+	for name, value := range given {
+		if !out.Has(name) {
+			out[name] = value
+		}
+	}
+	return out
 }
 
 // Intent returns what is written into the WorkspaceTemplateApply for the Cluster with a name and the VPC with an ID, which is empty while it is not known.
@@ -47,8 +62,7 @@ func (c *ControlPlane) Intent(cluster, vpcID string) (Intent, error) {
 		return Intent{}, fmt.Errorf("spec.version: %w", c.VersionError)
 	}
 	spec := &c.ControlPlane.Spec
-	out := make(map[string]string, len(spec.Variables)+len(spec.AdditionalTags)+10)
-	maps.Copy(out, spec.Variables)
+	out := make(map[string]string, len(spec.AdditionalTags)+10)
 	out[naming.ClusterVariable] = claim.EKSClusterName(c.ControlPlane, cluster)
 	out[naming.VersionVariable] = c.Version.EKS
 	out[naming.RegionVariable] = c.region()
@@ -65,13 +79,35 @@ func (c *ControlPlane) Intent(cluster, vpcID string) (Intent, error) {
 	if vpcID != "" {
 		out[naming.VPCIDVariable] = vpcID
 	}
-	return Intent{out, naming.ControlPlaneConnectionSecret(c.ControlPlane.Name)}, nil
+	return Intent{with(spec.Variables, out), c.network(), naming.ControlPlaneConnectionSecret(c.ControlPlane.Name)}, nil
+}
+
+// network returns the variables of the Cluster's network, without those that the user sets. EKS has one IP family, and a single network of services.
+func (c *ControlPlane) network() map[string]string {
+	out := map[string]string{}
+	if c.Cluster == nil {
+		return out
+	}
+	network := &c.Cluster.Spec.ClusterNetwork
+	for name, blocks := range map[string][]string{naming.ServiceCIDRVariable: network.Services.CIDRBlocks, naming.PodCIDRVariable: network.Pods.CIDRBlocks} {
+		if len(blocks) > 0 {
+			out[name] = blocks[0]
+		}
+	}
+	if cidr, err := netip.ParsePrefix(cmp.Or(out[naming.ServiceCIDRVariable], out[naming.PodCIDRVariable])); err == nil {
+		out[naming.IPFamilyVariable] = "ipv4"
+		if cidr.Addr().Is6() {
+			out[naming.IPFamilyVariable] = "ipv6"
+		}
+	}
+	maps.DeleteFunc(out, func(name, _ string) bool { return c.ControlPlane.Spec.Variables.Has(name) })
+	return out
 }
 
 // FargateIntent returns what a CAPTControlPlane writes into the WorkspaceTemplateApply of a Fargate profile; api/validation lists the
 // variables. Maps and lists are JSON. Secrets are passed by name, so that a template for many clusters can read them through varFiles.
 func FargateIntent(controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster EKSCluster) Intent {
-	return Intent{map[string]string{
+	return Intent{Variables: infrav1.TextVariables(map[string]string{
 		naming.ClusterVariable:       cluster.EKSName,
 		naming.ProfileVariable:       profile.Name,
 		naming.RegionVariable:        cluster.Region,
@@ -79,7 +115,7 @@ func FargateIntent(controlPlane *controlplanev1.CAPTControlPlane, profile *contr
 		naming.VPCConnectionVariable: cluster.VPCSecretName,
 		naming.SelectorsVariable:     listOf(profile.Selectors),
 		naming.TagsVariable:          tagsOf(controlPlane),
-	}, naming.FargateConnectionSecret(cluster.Name, profile.Name)}
+	}), ConnectionSecret: naming.FargateConnectionSecret(cluster.Name, profile.Name)}
 }
 
 // listOf encodes a list as JSON. Its elements have only strings, which can always be encoded.
@@ -102,14 +138,20 @@ func tagsOf(controlPlane *controlplanev1.CAPTControlPlane) string {
 func (in Intent) For(apply *infrav1.WorkspaceTemplateApply) Intent {
 	out := Intent{Variables: maps.Clone(in.Variables), ConnectionSecret: in.ConnectionSecret}
 	if out.Variables == nil {
-		out.Variables = map[string]string{}
+		out.Variables = infrav1.Variables{}
 	}
 	if apply == nil {
+		maps.Copy(out.Variables, infrav1.TextVariables(in.Network))
 		return out
 	}
 	for _, identity := range naming.IdentityVariables() {
 		if value, ok := apply.Spec.Variables[identity]; ok {
 			out.Variables[identity] = value
+		}
+	}
+	for _, name := range naming.NetworkVariables() { // As they were at its creation.
+		if value, ok := apply.Spec.Variables[name]; ok && !out.Variables.Has(name) {
+			out.Variables[name] = value
 		}
 	}
 	switch ref, recorded := apply.Spec.WriteConnectionSecretToRef, apply.Status.WorkspaceRef; {
@@ -137,7 +179,7 @@ func (in Intent) Spec(namespace string, template infrav1.WorkspaceTemplateRefere
 func (in Intent) AppliedTo(apply *infrav1.WorkspaceTemplateApply) *infrav1.WorkspaceTemplateApply {
 	after, want := apply.DeepCopy(), in.For(apply)
 	if after.Spec.Variables == nil {
-		after.Spec.Variables = map[string]string{}
+		after.Spec.Variables = infrav1.Variables{}
 	}
 	maps.Copy(after.Spec.Variables, want.Variables)
 	if want.ConnectionSecret != "" {

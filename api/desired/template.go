@@ -12,6 +12,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/modules"
 )
 
 // TemplateFacts are what is known of the WorkspaceTemplate that an owner refers to.
@@ -61,6 +62,25 @@ func (f *TemplateFacts) blocked() *Blocked {
 			"Create it, or add the namespace to its spec.allowedNamespaces", f.Key)}
 	}
 	return nil
+}
+
+// MissingOutput is the message about an output that Terraform has not returned, or without a value, although it has applied the module of the template.
+// returned is true if it is among the outputs.
+func (f *TemplateFacts) MissingOutput(output, value string, returned bool) string {
+	done := fmt.Sprintf("Terraform has applied WorkspaceTemplate %s, but ", f.Key)
+	var declared bool
+	if f.Template != nil {
+		_, declared = modules.OutputsOf(f.Template)[output]
+	}
+	switch {
+	case value != "":
+		return done + fmt.Sprintf("output %q of its module has the value %q, which stands for one that does not exist. Correct the expression of the output", output, value)
+	case returned:
+		return done + fmt.Sprintf("output %q of its module is empty. Correct the expression of the output", output)
+	case declared:
+		return done + fmt.Sprintf("output %q of its module is null, or sensitive. Correct the expression of the output", output)
+	}
+	return done + fmt.Sprintf("its module has no output %q. Add the output to the module", output)
 }
 
 // Messages returns the fields and details of errors, without values.

@@ -244,7 +244,7 @@ func (w *Workspace) notOwned() *Blocked {
 // anotherName is how an object that has no resources gets a Workspace of another name. One with an owner cannot be deleted alone: a policy rejects that,
 // and its owner would create it under the same name.
 func (w *Workspace) anotherName() string {
-	owner, profile := w.owner(), w.Apply.Spec.Variables[naming.ProfileVariable]
+	owner, profile := w.owner(), w.Apply.Spec.Variables.Text(naming.ProfileVariable)
 	switch {
 	case owner == nil:
 		return "delete this object, or recreate it under another name"

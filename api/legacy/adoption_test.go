@@ -124,7 +124,7 @@ func TestLegacyStatusIsRecognized(t *testing.T) {
 
 // Clients read the Secret by its name, and another name would change the Workspace.
 func TestConnectionSecretOfAnExistingApplyIsKept(t *testing.T) {
-	intent := desired.Intent{Variables: map[string]string{"cluster_name": "demo"}, ConnectionSecret: "demo-vpc-connection"}
+	intent := desired.Intent{Variables: infrav1.TextVariables(map[string]string{"cluster_name": "demo"}), ConnectionSecret: "demo-vpc-connection"}
 	recorded := func(name string, options ...builder.Option) builder.Option {
 		return builder.WithRecordedWorkspace(builder.Workspace(name, builder.AtRest, options...))
 	}

@@ -277,7 +277,7 @@ func (x *index) keys(apply *infrav1.WorkspaceTemplateApply) []string {
 	for _, owner := range apply.OwnerReferences {
 		keys = append(keys, "owner/"+string(owner.UID))
 	}
-	if cluster := apply.Spec.Variables[naming.ClusterVariable]; cluster != "" {
+	if cluster := apply.Spec.Variables.Text(naming.ClusterVariable); cluster != "" {
 		keys = append(keys, "cluster/"+apply.TemplateKey().String()+"/"+cluster)
 	}
 	if ref := apply.Spec.WriteConnectionSecretToRef; ref != nil {
@@ -346,7 +346,7 @@ func (x *index) examine(claimant *Claimant, apply *infrav1.WorkspaceTemplateAppl
 	want := claimant.Want
 	referred := claimant.Reference != "" && apply.Name == claimant.Reference
 	explicit := referred || want.Records(apply) || apply.UID == claimant.Decided
-	if !explicit && (helperRole(claimant.Object.GetName(), apply) != "" || apply.Spec.Variables[naming.ProfileVariable] != "") {
+	if !explicit && (helperRole(claimant.Object.GetName(), apply) != "" || apply.Spec.Variables.Text(naming.ProfileVariable) != "") {
 		return MatchCandidate{}, false
 	}
 	candidate := MatchCandidate{Apply: apply, For: x.evidenceFor(claimant, apply, referred), Against: evidenceAgainst(claimant, apply)}
@@ -394,7 +394,7 @@ func evidenceAgainst(claimant *Claimant, apply *infrav1.WorkspaceTemplateApply) 
 	if !claimant.Want.SameTemplate(apply) {
 		found = append(found, fmt.Sprintf("it uses WorkspaceTemplate %s, but spec refers to %s", apply.TemplateKey(), claimant.Want.Template.Key(apply.Namespace)))
 	}
-	if given := apply.Spec.Variables[naming.ClusterVariable]; given != "" && !claimant.Want.HasClusterName(claimant.Object, apply) {
+	if given := apply.Spec.Variables.Text(naming.ClusterVariable); given != "" && !claimant.Want.HasClusterName(claimant.Object, apply) {
 		found = append(found, fmt.Sprintf("its cluster_name is %s", given))
 	}
 	if !apply.DeletionTimestamp.IsZero() {

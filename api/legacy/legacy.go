@@ -11,11 +11,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 )
 
 // UnadoptedWorkspace returns the name of the Workspace that CAPT v0.3 created for a WorkspaceTemplateApply that has not been adopted, or
@@ -171,7 +174,7 @@ func EvidenceFor(want claim.Expectation, owner metav1.Object, apply *infrav1.Wor
 func evidenceOfUnowned(want claim.Expectation, owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) []claim.Evidence {
 	ofCluster := want.HasClusterName(owner, apply)
 	switch {
-	case want.Template.Name != "" && want.SameTemplate(apply) && (ofCluster || apply.Spec.Variables[naming.ClusterVariable] == ""):
+	case want.Template.Name != "" && want.SameTemplate(apply) && (ofCluster || apply.Spec.Variables.Text(naming.ClusterVariable) == ""):
 		return []claim.Evidence{Unowned}
 	case ofCluster:
 		return []claim.Evidence{SameCluster}
@@ -183,7 +186,7 @@ func evidenceOfUnowned(want claim.Expectation, owner metav1.Object, apply *infra
 // and template: CAPT v0.3 did not change the WorkspaceTemplateApply when the template of its owner changed. It returns false for helpers,
 // and for the WorkspaceTemplateApplies of machines and Fargate profiles.
 func mayOwnUnadopted(want claim.Expectation, owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
-	ofProfile := want.Variables[naming.ProfileVariable] != "" || apply.Spec.Variables[naming.ProfileVariable] != ""
+	ofProfile := want.Variables[naming.ProfileVariable] != "" || apply.Spec.Variables.Text(naming.ProfileVariable) != ""
 	return !ofProfile && UnadoptedWorkspace(apply) != "" && helperRole(owner.GetName(), apply) == "" && MachineOwner(apply) == ""
 }
 
@@ -204,6 +207,60 @@ func IsPending(object metav1.Object) bool {
 		return provisioned || ownerIsPending(object.Status.ObservedGeneration, object.Status.Conditions)
 	}
 	return false
+}
+
+// NotAdopted returns why the manager writes nothing for an owner, which may be nil, and its WorkspaceTemplateApply, which may not exist; empty if the
+// other rules decide.
+func NotAdopted(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) string {
+	if apply != nil && UnadoptedWorkspace(apply) == "" || apply == nil && !lacksRecorded(owner) {
+		return ""
+	}
+	return notAdopted
+}
+
+const notAdopted = "CAPT v0.3 created it, and it has not been adopted; captctl migrate plan shows what an adoption changes"
+
+// NotRestored returns why no Workspace is created for an object that was restored from Git or a backup, without the status of CAPT v0.3; empty if one is.
+// There is a cluster-wide Workspace with the name that CAPT v0.3 gave and no claim, and no other WorkspaceTemplateApply has it, or may adopt it. Of other
+// namespaces, only what status records counts: their users could let an object with a name in spec keep this one from its adoption, so that CAPT would
+// create its resources again. read returns nil if a Workspace does not exist; list may return more than the objects that may have one of a name.
+func NotRestored(apply *infrav1.WorkspaceTemplateApply, read func(scope terraform.Scope, namespace, name string) (*unstructured.Unstructured, error),
+	list func(name string) ([]infrav1.WorkspaceTemplateApply, error),
+) (string, error) {
+	name := naming.LegacyWorkspace(apply.Name)
+	live, err := read(terraform.ScopeCluster, "", name)
+	if err != nil || live == nil || live.GetAnnotations()[naming.ClaimAnnotation] != "" || naming.IsPreview(live) {
+		return "", err
+	}
+	others, err := list(name)
+	if err != nil || slices.ContainsFunc(others, func(other infrav1.WorkspaceTemplateApply) bool {
+		if other.Namespace != apply.Namespace {
+			return RecordsClusterWide(&other, name)
+		}
+		return other.Name != apply.Name && (other.Spec.WorkspaceName == name || UnadoptedWorkspace(&other) == name)
+	}) {
+		return "", err
+	}
+	return notAdopted, nil
+}
+
+// RecordsClusterWide reports whether status of a WorkspaceTemplateApply records a cluster-wide Workspace.
+func RecordsClusterWide(apply *infrav1.WorkspaceTemplateApply, name string) bool {
+	return claim.RecordedWorkspace(apply) == types.NamespacedName{Name: name}
+}
+
+// lacksRecorded reports whether spec of an owner names the WorkspaceTemplateApply that CAPT v0.3 recorded.
+func lacksRecorded(owner metav1.Object) bool {
+	var ref infrav1.WorkspaceTemplateApplyReference
+	var want claim.Expectation
+	legacy := false
+	switch owner := owner.(type) {
+	case *infrav1.CAPTCluster:
+		ref, want, legacy = owner.Spec.WorkspaceTemplateApplyRef, claim.ExpectationOfCAPTCluster(owner, ""), LegacyStatus(owner.Status.ObservedGeneration, owner.Status.Conditions)
+	case *controlplanev1.CAPTControlPlane:
+		ref, want, legacy = owner.Spec.WorkspaceTemplateApplyRef, claim.ExpectationOfControlPlane(owner, ""), LegacyStatus(owner.Status.ObservedGeneration, owner.Status.Conditions)
+	}
+	return legacy && owner.GetDeletionTimestamp() == nil && ref.IsDefined() && ref.Name == want.Recorded
 }
 
 // NeedsNoAdoption reports whether a helper needs no adoption: CAPT v0.3 recorded no Workspace for it, and its deletionPolicy is Retain, so

@@ -184,6 +184,24 @@ const (
 	SelectorsVariable         = "selectors"
 )
 
+// Variables of a new control plane from the network of the Cluster. They are not set later: EKS cannot change the network of a cluster, and Terraform
+// would replace it.
+const (
+	ServiceCIDRVariable = "service_cidr"
+	PodCIDRVariable     = "pod_cidr"
+	IPFamilyVariable    = "ip_family"
+)
+
+// NetworkVariables returns the names of the variables of the network.
+func NetworkVariables() []string {
+	return []string{ServiceCIDRVariable, PodCIDRVariable, IPFamilyVariable}
+}
+
+// DocumentVariables returns the names of the variables of CAPT that are lists and maps, as JSON.
+func DocumentVariables() []string {
+	return []string{PublicAccessCIDRsVariable, AddonsVariable, TagsVariable, SelectorsVariable}
+}
+
 // TagPrefix is the prefix of the variables that CAPT creates from tags, one for each tag. The rest of the name is the key of the tag, which
 // may have characters that a placeholder cannot have.
 const TagPrefix = "tags_"

@@ -22,6 +22,7 @@ import (
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
@@ -33,6 +34,8 @@ type Objects struct {
 	// Applies are the WorkspaceTemplateApplies of the Cluster, in the order in which they are applied: the VPC, the control plane, the Fargate
 	// profiles.
 	Applies []*infrav1.WorkspaceTemplateApply
+	// Failure of the Workspace of the cause; nil if it has none, or was not read.
+	Failure *Failure
 }
 
 // Cluster is what the objects of a Cluster report together.
@@ -63,13 +66,25 @@ const StateDeleting controlplanev1.State = "Deleting"
 
 // Cause is a condition of the first object that does not merely wait for another one of the Cluster.
 type Cause struct {
-	Kind      string      `json:"kind"` // Kind and Name of the object.
-	Name      string      `json:"name"`
-	Condition string      `json:"condition,omitempty"` // Condition is the type of the condition; absent if the object does not exist or has none.
-	Reason    string      `json:"reason"`
-	Message   string      `json:"message,omitempty"`
-	Since     metav1.Time `json:"since"` // Since is the last transition of the condition.
+	Kind      string `json:"kind"` // Kind and Name of the object.
+	Name      string `json:"name"`
+	Condition string `json:"condition,omitempty"` // Condition is the type of the condition; absent if the object does not exist or has none.
+	Reason    string `json:"reason"`
+	Message   string `json:"message,omitempty"`
+	// LookAt is what to look at first, and Actor who must act: User, or Waiting if the error is expected to end by itself; absent if that was not read.
+	LookAt failure.Object `json:"lookAt,omitempty"`
+	Actor  Actor          `json:"actor,omitempty"`
+	Since  metav1.Time    `json:"since"` // Since is the last transition of the condition.
 }
+
+// Actor is who must act.
+type Actor string
+
+// Actors.
+const (
+	ActorUser    Actor = "User"
+	ActorWaiting Actor = "Waiting"
+)
 
 // IsWaiting reports whether work is in progress, or the object waits for another one: no more is to be done than to wait.
 func (c *Cause) IsWaiting() bool { return isWaiting(c.Reason) }
@@ -85,6 +100,7 @@ func Of(o *Objects, now metav1.Time) Cluster {
 	}
 	c.LastApplied = o.lastApplied()
 	c.Cause = o.cause()
+	o.addFailure(c.Cause)
 	if c.Cause != nil && !c.Cause.IsWaiting() {
 		if c.Progress != nil {
 			c.Progress = c.Progress.stalled(o.ControlPlane.Status.Progress)
@@ -95,8 +111,20 @@ func Of(o *Objects, now metav1.Time) Cluster {
 	}
 	if o.deleting() {
 		c.State, c.Progress, c.Cause = StateDeleting, nil, cmp.Or(o.deletionCause(), c.Cause)
+		o.addFailure(c.Cause)
 	}
 	return c
+}
+
+// addFailure adds what is known of the error of Terraform.
+func (o *Objects) addFailure(cause *Cause) {
+	if o.Failure == nil || cause == nil || o.Failing(cause) == nil {
+		return
+	}
+	cause.LookAt, cause.Actor = o.Failure.Object, ActorUser
+	if o.Failure.Class.IsTransient() {
+		cause.Actor = ActorWaiting
+	}
 }
 
 // lastApplied returns when Terraform last applied anything; nil if it has not.
@@ -288,12 +316,31 @@ func (o *Objects) Conditions() (list []Condition) {
 			if _, is := object.(*clusterv1.Cluster); is && condition.Type != clusterv1.ClusterRemoteConnectionProbeCondition {
 				continue
 			}
-			if (condition.Status == metav1.ConditionTrue) == isNegative(condition.Type) || explainsFailure(condition.Reason) {
+			if (condition.Status == metav1.ConditionTrue) == isNegative(condition.Type) || explainsFailure(condition.Reason) || warns(&condition) {
 				list = append(list, Condition{graph.NodeOf(object).Kind, object.GetName(), condition})
 			}
 		}
 	}
 	return list
+}
+
+// Warnings returns the conditions that need attention although the objects are Ready: fields without effect, a kubeconfig that Cluster API cannot use, and
+// an endpoint that the Cluster does not have.
+func (o *Objects) Warnings() (list []*Cause) {
+	for _, object := range o.all() {
+		for _, condition := range object.GetConditions() {
+			if warns(&condition) || condition.Type == infrav1.FieldsConsumedCondition && condition.Status == metav1.ConditionFalse {
+				list = append(list, causeOf(object, &condition))
+			}
+		}
+	}
+	return list
+}
+
+// warns reports whether a condition with its normal status has a warning.
+func warns(condition *metav1.Condition) bool {
+	return condition.Status == metav1.ConditionTrue && condition.Message != "" &&
+		(condition.Type == controlplanev1.KubeconfigReadyCondition || condition.Type == controlplanev1.EndpointAvailableCondition)
 }
 
 // isNegative reports whether the normal status of a condition is False.
@@ -398,7 +445,7 @@ type Next struct {
 }
 
 // NextStep returns what to do about the cause; nil if its message alone says it.
-func NextStep(o *Objects, c *Cluster) *Next {
+func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 	name := c.Namespace + "/" + c.Name
 	switch {
 	case ptr.Deref(o.Cluster.Spec.Paused, false):
@@ -416,6 +463,11 @@ func NextStep(o *Objects, c *Cluster) *Next {
 	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
 		return &Next{Step: "CAPT v0.3 created it, and it has not been adopted. See what its adoption needs.", Commands: []string{"captctl migrate check --cluster " + name}}
 	}
+	if o.Failure != nil && c.Cause.Actor != "" {
+		if next := o.Failure.nextStep("captctl logs "+name, now); next != nil {
+			return next
+		}
+	}
 	if next := nextStepFor(o, c, name); next != nil {
 		return next
 	}
@@ -431,20 +483,31 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 	edit := editTemplate(o, c.Cause)
 	switch c.Cause.Reason {
 	case infrav1.ApplyFailedReason, infrav1.PlanFailedReason:
-		apply := o.failing(c.Cause)
+		apply := o.Failing(c.Cause)
 		// Other classes of errors rule out that the module or its variables are the cause (docs/recovery.md).
 		if apply != nil && !slices.Contains([]failure.Class{"", failure.ClassConfig, failure.ClassUnknown}, failure.Class(apply.Status.LastFailureClass)) {
-			return &Next{Step: "Remove the cause that the message names. It is not in the template. provider-terraform retries.", Commands: []string{"captctl logs " + name}}
+			step := "Remove the cause that the message names. It is not in the template. provider-terraform retries."
+			if failure.Class(apply.Status.LastFailureClass).IsTransient() {
+				step = "No action is needed yet: provider-terraform retries. If the error persists, remove the cause that the message names. It is not in the template."
+			}
+			return &Next{Step: step, Commands: []string{"captctl logs " + name}}
 		}
 		return &Next{Step: "Correct what Terraform reports: the module of the WorkspaceTemplate, a variable of the Cluster, or something in AWS. " +
 			"An edit starts Terraform immediately; without one, provider-terraform retries.", Commands: append([]string{"captctl logs " + name}, edit...)}
+	case infrav1.CreateInterruptedReason:
+		return continueCreate(o)
 	case infrav1.DestroyFailedReason:
 		return &Next{Step: "Delete what still uses the resources, or correct what Terraform reports. provider-terraform retries.", Commands: []string{"captctl logs " + name}}
 	case infrav1.ProviderConfigFailedReason:
 		return &Next{Step: "Create or correct the ProviderConfig, or the Secret with its credentials. If the WorkspaceTemplate names the wrong one, correct " +
 			"spec.template.spec.providerConfigRef, and then run the command that captctl describe shows.", Commands: edit}
-	case infrav1.VPCIDMissingReason, controlplanev1.EndpointMissingReason:
-		return &Next{Step: "Add the output to the module of the WorkspaceTemplate, or correct its name.", Commands: edit}
+	case infrav1.VPCIDMissingReason, controlplanev1.EndpointMissingReason, controlplanev1.EndpointInvalidReason, controlplanev1.KubeconfigInvalidReason:
+		return &Next{Step: "Correct the output that the message names in the module of the WorkspaceTemplate.", Commands: edit}
+	case controlplanev1.EndpointChangedReason:
+		return &Next{Step: "Find out what replaced the cluster. If it was replaced on purpose, use the new endpoint.", Commands: useEndpoint(o)}
+	case infrav1.VPCReadyTimeoutReason, controlplanev1.ControlPlaneTimeoutReason, controlplanev1.SecretTimeoutReason:
+		return &Next{Step: "See what Terraform reports, and whether provider-terraform runs. If it only takes longer, raise the timeout that the message names.",
+			Commands: append([]string{"captctl logs " + name, "kubectl -n crossplane-system get pods"}, edit[min(1, len(edit)):]...)}
 	case infrav1.TemplateNotFoundReason:
 		return &Next{Step: "Create the WorkspaceTemplate, or correct the reference to it. A template of another namespace must allow this one in spec.allowedNamespaces.",
 			Commands: []string{"kubectl get workspacetemplates -A"}}
@@ -463,8 +526,23 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 	return nil
 }
 
-// failing returns the WorkspaceTemplateApply that is the cause; nil if that is another object.
-func (o *Objects) failing(cause *Cause) *infrav1.WorkspaceTemplateApply {
+// useEndpoint are the commands that make a CAPTControlPlane and its Cluster use the endpoint that Terraform reports.
+func useEndpoint(o *Objects) (commands []string) {
+	if o.ControlPlane == nil || o.ControlPlane.Status.WorkspaceTemplateApply == nil {
+		return nil
+	}
+	host, port, err := terraform.ParseEndpoint(o.ControlPlane.Status.WorkspaceTemplateApply.Outputs[terraform.OutputClusterEndpoint])
+	if err != nil {
+		return nil
+	}
+	for _, object := range []string{"captcontrolplane " + o.ControlPlane.Name, "cluster " + o.Cluster.Name} {
+		commands = append(commands, fmt.Sprintf(`kubectl patch -n %s %s --type merge -p '{"spec":{"controlPlaneEndpoint":{"host":%q,"port":%d}}}'`, o.Cluster.Namespace, object, host, port))
+	}
+	return commands
+}
+
+// Failing returns the WorkspaceTemplateApply that is the cause; nil if that is another object.
+func (o *Objects) Failing(cause *Cause) *infrav1.WorkspaceTemplateApply {
 	for _, apply := range o.Applies {
 		if cause.Kind == "WorkspaceTemplateApply" && cause.Name == apply.Name {
 			return apply
@@ -480,7 +558,7 @@ func editTemplate(o *Objects, cause *Cause) (commands []string) {
 			commands = append(commands, fmt.Sprintf("kubectl edit %s -n %s %s", kind, key.Namespace, key.Name))
 		}
 	}
-	apply, isVPC := o.failing(cause), o.CAPTCluster != nil && cause.Kind == "CAPTCluster"
+	apply, isVPC := o.Failing(cause), o.CAPTCluster != nil && cause.Kind == "CAPTCluster"
 	switch {
 	case isVPC:
 		edit("workspacetemplate", o.CAPTCluster.Spec.VPC.Template.Ref.Key(o.CAPTCluster.Namespace))

@@ -189,3 +189,28 @@ func TestConditionsAreThoseThatAReadyClusterDoesNotHave(t *testing.T) {
 		"CAPTControlPlane demo EndpointAvailable Unknown", "CAPTControlPlane demo Recovering False", "Cluster demo RemoteConnectionProbe False",
 	}, found)
 }
+
+func TestAnEndpointThatChangedIsFollowedByTwoCommands(t *testing.T) {
+	o := ready()
+	o.ControlPlane.Status.Conditions = []metav1.Condition{condition("Ready", metav1.ConditionFalse, controlplanev1.EndpointChangedReason)}
+	o.ControlPlane.Status.WorkspaceTemplateApply = &controlplanev1.WorkspaceTemplateApplyStatus{Outputs: map[string]string{"cluster_endpoint": "https://new.example.com"}}
+	c := overview.Of(o, at(10))
+	const endpoint = ` --type merge -p '{"spec":{"controlPlaneEndpoint":{"host":"new.example.com","port":443}}}'`
+	assert.Equal(t, []string{"kubectl patch -n default captcontrolplane demo" + endpoint, "kubectl patch -n default cluster demo" + endpoint}, overview.NextStep(o, &c, at(10).Time).Commands)
+}
+
+func TestWarningsOfObjectsThatAreReady(t *testing.T) {
+	o := ready()
+	published := condition("KubeconfigReady", metav1.ConditionTrue, "KubeconfigReady")
+	published.Message = ""
+	o.ControlPlane.Status.Conditions = append(o.ControlPlane.Status.Conditions, published, condition("Degraded", metav1.ConditionFalse, "NotDegraded"))
+	assert.Empty(t, o.Warnings())
+	published.Message = "Cluster API cannot connect"
+	o.ControlPlane.Status.Conditions = append(o.ControlPlane.Status.Conditions, published, condition("FieldsConsumed", metav1.ConditionFalse, "FieldsWithoutEffect"))
+	var found []string
+	for _, c := range o.Warnings() {
+		found = append(found, c.Kind+" "+c.Reason+": "+c.Message)
+	}
+	assert.Equal(t, []string{"CAPTControlPlane KubeconfigReady: Cluster API cannot connect", "CAPTControlPlane FieldsWithoutEffect: about FieldsWithoutEffect"}, found)
+	assert.Len(t, o.Conditions(), 2)
+}

@@ -19,10 +19,7 @@ import (
 func Pin(live map[string]any, name string, old *infrav1.WorkspaceTemplate, applies ...*infrav1.WorkspaceTemplateApply) (*terraform.WorkspaceSpec, infrav1.Substitution, error) {
 	p := pinning{}
 	for _, apply := range applies {
-		variables := maps.Clone(apply.Spec.Variables)
-		if variables == nil {
-			variables = map[string]string{}
-		}
+		variables := apply.Spec.Variables.Texts()
 		variables[modules.WorkspaceNameVariable] = name
 		p.variables = append(p.variables, variables)
 	}

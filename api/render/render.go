@@ -59,8 +59,7 @@ type Rendered struct {
 // Workspace renders a Workspace. The paths of errors are fields of the WorkspaceTemplate.
 func Workspace(in Input) (*Rendered, field.ErrorList) {
 	path := field.NewPath("spec", "template", "spec")
-	variables := make(map[string]string, len(in.Apply.Spec.Variables)+1)
-	maps.Copy(variables, in.Apply.Spec.Variables)
+	variables := in.Apply.Spec.Variables.Texts()
 	variables[modules.WorkspaceNameVariable] = in.Name
 
 	spec, errs := substitute(&in.Template.Spec, variables, path)
@@ -76,6 +75,7 @@ func Workspace(in Input) (*Rendered, field.ErrorList) {
 	} else {
 		errs = toNamespacedScope(spec, in.Apply.Namespace, path)
 	}
+	errs = append(errs, passVariables(spec, in)...)
 	errs = append(errs, validateFluxSource(spec, in, path)...)
 	errs = append(errs, modules.ValidateModule(spec.ForProvider, path.Child("forProvider"))...)
 	errs = append(errs, modules.ValidateParameters(spec.ForProvider, path.Child("forProvider"))...)
@@ -83,6 +83,29 @@ func Workspace(in Input) (*Rendered, field.ErrorList) {
 		return nil, errs
 	}
 	return assemble(spec, scope, in)
+}
+
+// passVariables adds the variables that CAPT passes to the module. Paths of errors about values are fields of the WorkspaceTemplateApply. The values may
+// be secrets, so errors have none.
+func passVariables(spec *terraform.WorkspaceSpec, in Input) (errs field.ErrorList) {
+	if in.Template.Spec.PassVariables != infrav1.PassDeclared {
+		return nil
+	}
+	var declared *modules.Declarations
+	if spec.ForProvider.Source == terraform.SourceInline {
+		declared = modules.Parse(spec.ForProvider).Declarations()
+	}
+	passed, path := modules.InterfaceOf(&in.Template.Spec, spec.ForProvider, declared).Pass(in.Apply.Spec.Variables), field.NewPath("spec", "variables")
+	for _, name := range slices.Sorted(maps.Keys(passed.Invalid)) {
+		errs = append(errs, field.TypeInvalid(path.Key(name), field.OmitValueType{}, passed.Invalid[name]+". Correct the value"))
+	}
+	for _, name := range passed.Missing {
+		errs = append(errs, field.Required(path.Key(name), "the module requires this variable. Set it"))
+	}
+	if err := passed.AddTo(&spec.ForProvider); err != nil {
+		errs = append(errs, field.InternalError(path, err))
+	}
+	return errs
 }
 
 // assemble returns the Workspace for a rendered spec.

@@ -264,7 +264,7 @@ func TestPinnedTemplateReproducesTheWorkspace(t *testing.T) {
 	params.Module += "# edited\n"
 	params.Vars = append([]terraform.Var{{Key: "new", Value: "x"}}, params.Vars...)
 	asked := built.input().Apply
-	asked.Spec.Variables["kubernetes_version"] = "1.32"
+	asked.Spec.Variables["kubernetes_version"] = infrav1.TextValue("1.32")
 
 	spec, substitution, err := Pin(live.Object["spec"].(map[string]any), "demo-vpc", old, built.input().Apply, asked)
 	require.NoError(t, err)

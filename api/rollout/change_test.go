@@ -76,9 +76,11 @@ func TestTheHashOfASpecIsOfWhatIsRendered(t *testing.T) {
 	same := with(func(*infrav1.WorkspaceTemplateApplySpec) {})
 	assert.Equal(t, same, with(func(s *infrav1.WorkspaceTemplateApplySpec) { s.TemplateRevision, s.WorkspaceName = "other", "other" }))
 	none := with(func(s *infrav1.WorkspaceTemplateApplySpec) { s.Variables = nil })
-	assert.Equal(t, none, with(func(s *infrav1.WorkspaceTemplateApplySpec) { s.Variables = map[string]string{} }))
+	assert.Equal(t, none, with(func(s *infrav1.WorkspaceTemplateApplySpec) { s.Variables = infrav1.TextVariables(map[string]string{}) }))
 	assert.NotEqual(t, same, none)
-	assert.NotEqual(t, same, with(func(s *infrav1.WorkspaceTemplateApplySpec) { s.Variables = map[string]string{"a": "b"} }))
+	assert.NotEqual(t, same, with(func(s *infrav1.WorkspaceTemplateApplySpec) {
+		s.Variables = infrav1.TextVariables(map[string]string{"a": "b"})
+	}))
 	assert.NotEqual(t, same, with(func(s *infrav1.WorkspaceTemplateApplySpec) { s.TemplateRef.Name = "other" }))
 	assert.NotEqual(t, same, SpecHash(builder.WorkspaceTemplateApply("a", builder.WithConnectionSecret("out", ""))))
 }

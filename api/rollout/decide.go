@@ -4,8 +4,10 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -338,7 +340,7 @@ func (r *rollout) selectNext(candidates []*User) {
 		}
 	}
 	slices.SortStableFunc(candidates, func(a, b *User) int {
-		return map[bool]int{true: 1}[a.late] - map[bool]int{true: 1}[b.late]
+		return cmp.Compare(strconv.FormatBool(a.late), strconv.FormatBool(b.late)) // False comes before true.
 	})
 	for _, u := range candidates {
 		switch {

@@ -32,6 +32,9 @@ type Content struct {
 	Spec  terraform.WorkspaceSpec `json:"spec"`
 	// Substitution is spec.substitution if it makes a difference to Spec.
 	Substitution infrav1.Substitution `json:"substitution,omitempty"`
+	// PassVariables and Inputs are those of the template if variables are passed.
+	PassVariables infrav1.PassVariables   `json:"passVariables,omitempty"`
+	Inputs        []infrav1.TemplateInput `json:"inputs,omitempty"`
 }
 
 // Revision is a content that a template had.
@@ -79,7 +82,11 @@ func ApprovalOf(object metav1.Object) Approval { return approvalIn(object.GetAnn
 func HashOf(template *infrav1.WorkspaceTemplate) string { return contentOf(template).hash() }
 
 func contentOf(template *infrav1.WorkspaceTemplate) Content {
-	return Content{template.Spec.WorkspaceScope.OrDefault(), template.Spec.Template.Spec, relevantSubstitution(&template.Spec)}
+	c := Content{Scope: template.Spec.WorkspaceScope.OrDefault(), Spec: template.Spec.Template.Spec, Substitution: relevantSubstitution(&template.Spec)}
+	if template.Spec.PassVariables == infrav1.PassDeclared {
+		c.PassVariables, c.Inputs = infrav1.PassDeclared, template.Spec.Inputs
+	}
+	return c
 }
 
 // relevantSubstitution returns spec.substitution; empty if Workspaces are rendered as without it, so that the hash does not change when a template of
@@ -96,6 +103,9 @@ func (c Content) hash() string {
 	if c.Substitution != "" {
 		content = append(content, c.Substitution)
 	}
+	if c.PassVariables != "" {
+		content = append(content, c.PassVariables, c.Inputs)
+	}
 	hash, err := terraform.Revision(content)
 	if err != nil {
 		return "" // Cannot happen: it was decoded from JSON.
@@ -107,6 +117,11 @@ func (c Content) hash() string {
 func (r *Revision) At(template *infrav1.WorkspaceTemplate) *infrav1.WorkspaceTemplate {
 	at := template.DeepCopy()
 	r.Content.Spec.DeepCopyInto(&at.Spec.Template.Spec)
+	if r.Content.PassVariables != "" {
+		at.Spec.PassVariables, at.Spec.Inputs = r.Content.PassVariables, r.Content.Inputs
+	} else if at.Spec.PassVariables != "" {
+		at.Spec.PassVariables = infrav1.PassNone
+	}
 	if relevantSubstitution(&at.Spec) == r.Content.Substitution {
 		return at
 	}
@@ -133,10 +148,10 @@ func (r *Revision) Object(template *infrav1.WorkspaceTemplate) (*appsv1.Controll
 	if !r.Copied {
 		object.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(template, infrav1.GroupVersion.WithKind("WorkspaceTemplate"))}
 	}
-	for annotation, value := range map[string]string{
-		naming.RolledOutAnnotation:  map[bool]string{true: "true"}[r.RolledOut],
-		naming.ApprovedByAnnotation: r.Approval.By, naming.ApprovedAtAnnotation: r.Approval.At,
-	} {
+	if r.RolledOut {
+		metav1.SetMetaDataAnnotation(&object.ObjectMeta, naming.RolledOutAnnotation, "true")
+	}
+	for annotation, value := range map[string]string{naming.ApprovedByAnnotation: r.Approval.By, naming.ApprovedAtAnnotation: r.Approval.At} {
 		if value != "" {
 			metav1.SetMetaDataAnnotation(&object.ObjectMeta, annotation, value)
 		}

@@ -30,11 +30,19 @@ import (
 // defaultPort is the port of an endpoint without one: EKS serves on 443.
 const defaultPort = 443
 
+// HasNoValue reports whether a text stands for a value that does not exist: tools print it for an empty result, and a module returns it as an output.
+func HasNoValue(text string) bool {
+	return slices.Contains([]string{"", "null", "nil", "<nil>", "none", "undefined", "<no value>"}, strings.ToLower(strings.TrimSpace(text)))
+}
+
 // ParseEndpoint splits the output cluster_endpoint, a URL or host[:port], into host and port. The host has neither scheme
 // nor brackets. Errors never quote the text, which may contain credentials.
 func ParseEndpoint(text string) (host string, port int32, err error) {
 	parsed, err := url.Parse(withScheme(strings.TrimSpace(text)))
-	if err != nil || parsed.Hostname() == "" || parsed.Scheme != "https" || !hasOnlyHostAndPort(parsed) {
+	if HasNoValue(text) || err == nil && HasNoValue(parsed.Hostname()) {
+		return "", 0, errors.New("it has no value, or the text of one that does not exist, such as null or None")
+	}
+	if err != nil || parsed.Scheme != "https" || !hasOnlyHostAndPort(parsed) {
 		return "", 0, errors.New("it is neither an https URL nor host[:port]")
 	}
 	if parsed.Port() == "" {

@@ -74,7 +74,7 @@ func ValidateCAPTControlPlaneTemplate(ctx context.Context, reader Reader, templa
 
 // validateControlPlaneSpec checks the fields that a CAPTControlPlane and a CAPTControlPlaneTemplate have in common.
 func validateControlPlaneSpec(ctx context.Context, of templates, spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path) (findings Findings, err error) {
-	variables := variablesOf{spec.Variables, path.Child("variables"), ControlPlaneVariables(spec.AdditionalTags), derivedFrom(spec, path)}
+	variables := variablesOf{spec.Variables, path.Child("variables"), ControlPlaneVariables(spec.AdditionalTags), derivedFrom(spec, path), naming.NetworkVariables()}
 	findings.Refuse(validateAddons(spec.Addons, path.Child("addons"))...)
 	findings.Refuse(validateTags(spec.AdditionalTags, path.Child("additionalTags"))...)
 	findings.Add(validateEndpointAccess(spec.EndpointAccess, path.Child("endpointAccess")))
@@ -232,8 +232,11 @@ func validateTags(tags map[string]controlplanev1.TagValue, path *field.Path) fie
 }
 
 // RepairEndpoint corrects a stored endpoint. CAPT v0.3 wrote the whole URL, including https://, as the host, which clients cannot connect
-// to. If the URL cannot be parsed, the result is the zero value, so that the controller writes the endpoint again.
+// to. If the URL cannot be parsed, or the host is a text such as null, the result is the zero value, so that the controller writes the endpoint again.
 func RepairEndpoint(stored clusterv1.APIEndpoint) clusterv1.APIEndpoint {
+	if terraform.HasNoValue(stored.Host) {
+		return clusterv1.APIEndpoint{}
+	}
 	if !strings.Contains(stored.Host, "://") {
 		return stored
 	}

@@ -255,7 +255,7 @@ func TestNamesOfVariables(t *testing.T) {
 		"": false, "1a": false, "a-b": false, "a.b": false, "a b": false, "é": false, "a\n": false, "tags_a/b": false,
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := validation.ValidateVariableNames(map[string]string{name: "correcthorse"}, variablesPath)
+			errs := validation.ValidateVariableNames(infrav1.TextVariables(map[string]string{name: "correcthorse"}), variablesPath)
 			if legal {
 				assert.Empty(t, errs)
 				return
@@ -268,8 +268,8 @@ func TestNamesOfVariables(t *testing.T) {
 
 func TestVariablesOfTagsAreReservedForCAPT(t *testing.T) {
 	variables := map[string]string{"tags_kubernetes.io/cluster/x": "owned", "b-c": "", "a-b": ""}
-	assert.Len(t, validation.ValidateVariableNames(variables, variablesPath), 3)
-	errs := validation.ValidateAppliedVariableNames(variables, variablesPath)
+	assert.Len(t, validation.ValidateVariableNames(infrav1.TextVariables(variables), variablesPath), 3)
+	errs := validation.ValidateAppliedVariableNames(infrav1.TextVariables(variables), variablesPath)
 	require.Len(t, errs, 2)
 	assert.Equal(t, []string{"spec.variables[a-b]", "spec.variables[b-c]"}, []string{errs[0].Field, errs[1].Field}, "sorted")
 	assert.Len(t, variables, 3, "the map of the caller stays as it is")
@@ -334,8 +334,6 @@ func TestWarningsAboutMisspelledVariables(t *testing.T) {
 		want    []string
 	}{
 		"all is used": {builder.With(func(_ *infrav1.WorkspaceTemplate) {}), []string{"cluster_name"}, nil, nil},
-		"variable without a value": {builder.With(func(_ *infrav1.WorkspaceTemplate) {}), []string{"cluster_name", "cluster_nam"}, nil, []string{
-			"spec.variables[cluster_nam]: has no effect: WorkspaceTemplate default/vpc has no placeholder ${cluster_nam}"}},
 		"used in the module":    {with(func(s *terraform.WorkspaceSpec) { s.ForProvider.Module = "${b}" }), []string{"b"}, nil, nil},
 		"missing in the module": {with(func(s *terraform.WorkspaceSpec) { s.ForProvider.Module = "${b}" }), nil, nil, nil},
 		"missing in an address": {with(func(s *terraform.WorkspaceSpec) { s.ForProvider.Source, s.ForProvider.Module = "Remote", "x/${b}" }), nil, nil, []string{missing}},

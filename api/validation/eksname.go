@@ -38,8 +38,8 @@ type EKSClaim struct {
 
 // Name returns the name of the EKS cluster: the one that Terraform received, or the one that it will receive; empty while that is unknown.
 func (c *EKSClaim) Name() string {
-	if c.Apply != nil && c.Apply.Spec.Variables[naming.ClusterVariable] != "" {
-		return c.Apply.Spec.Variables[naming.ClusterVariable]
+	if c.Apply != nil && c.Apply.Spec.Variables.Text(naming.ClusterVariable) != "" {
+		return c.Apply.Spec.Variables.Text(naming.ClusterVariable)
 	}
 	return claim.EKSClusterName(c.ControlPlane, c.Cluster)
 }
@@ -58,7 +58,7 @@ func (c *EKSClaim) providerConfig() string {
 		variables = c.Apply.Spec.Variables
 	}
 	ref := ptr.Deref(spec.Template.Spec.ProviderConfigRef, terraform.ProviderConfigReference{})
-	name := modules.ReplacePlaceholders(cmp.Or(ref.Name, render.DefaultProviderConfig), spec.Substitution.Escaping(), variables)
+	name := modules.ReplacePlaceholders(cmp.Or(ref.Name, render.DefaultProviderConfig), spec.Substitution.Escaping(), variables.Texts())
 	switch kind := cmp.Or(ref.Kind, render.DefaultProviderConfigKind); {
 	case spec.WorkspaceScope.OrDefault() == terraform.ScopeCluster:
 		return name
@@ -208,7 +208,7 @@ func validateNameInVPC(ctx context.Context, reader Reader, own *EKSClaim) (findi
 	if err != nil || vpc == nil {
 		return findings, err
 	}
-	if name := vpc.Spec.Variables[naming.ClusterVariable]; name != "" && name != own.Name() {
+	if name := vpc.Spec.Variables.Text(naming.ClusterVariable); name != "" && name != own.Name() {
 		findings.Warn(eksNamePath, "the VPC keeps %s %s, with which it was created. If its module tags subnets with kubernetes.io/cluster/<name>, recreate the Cluster",
 			naming.ClusterVariable, name)
 	}

@@ -78,6 +78,12 @@ func checkProfileTemplate(template *infrav1.WorkspaceTemplate, profile string, p
 	if template.Spec.Substitution != infrav1.SubstitutionFields {
 		findings.DowngradeToWarnings()
 	}
+	for _, name := range modules.TemplateInterface(&template.Spec).Pass(nil).Missing {
+		if !slices.Contains(given, name) {
+			findings.Refuse(field.Required(path, fmt.Sprintf("the module of WorkspaceTemplate %[1]s/%[2]s requires variable %[3]s: templates of Fargate profiles only get %[4]s. Write the value into the template",
+				template.Namespace, template.Name, name, strings.Join(given, ", "))))
+		}
+	}
 	values := map[string]string{naming.ProfileVariable: profile, naming.SelectorsVariable: "[{}]", naming.TagsVariable: "{}"}
 	for _, e := range validateVariableValues(template, values, path.Key).Errors {
 		findings.Warn(path, "WorkspaceTemplate %s/%s: %s", template.Namespace, template.Name, e.Detail)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -108,7 +110,7 @@ func lostRestrictions(ctx context.Context, reader Reader, old, template *infrav1
 		if err != nil {
 			return nil, err
 		}
-		fields := ControlPlaneFields(&users[i])
+		fields := slices.DeleteFunc(ControlPlaneFields(&users[i]), func(f TypedField) bool { return !f.Restricts })
 		before, _ := FieldsWithoutEffect(old, fields)
 		after, _ := FieldsWithoutEffect(template, fields)
 		if permitted && len(after) > len(before) {
@@ -132,7 +134,9 @@ func FieldsWithoutEffect(template *infrav1.WorkspaceTemplate, fields []TypedFiel
 		return nil, nil
 	}
 	anywhere, _ := modules.Placeholders(&template.Spec)
-	inEffect := effectivePlaceholders(&template.Spec)
+	passed := modules.TemplateInterface(&template.Spec).Names()
+	anywhere = anywhere.Union(passed)
+	inEffect := effectiveVariables(&template.Spec, passed)
 	for i := range fields {
 		f, used := &fields[i], anywhere
 		if f.Restricts {
@@ -140,6 +144,10 @@ func FieldsWithoutEffect(template *infrav1.WorkspaceTemplate, fields []TypedFiel
 		}
 		switch {
 		case used.Has(f.Placeholder), len(f.Alternatives) > 0 && used.HasAll(f.Alternatives...):
+		case f.Variable && template.Spec.PassVariables == infrav1.PassDeclared:
+			restricting = append(restricting, field.Invalid(f.Path, field.OmitValueType{}, "has no effect: "+f.notPassedMessage(template)+", or correct the spelling of the variable"))
+		case f.Variable:
+			others = append(others, field.Invalid(f.Path, field.OmitValueType{}, fmt.Sprintf("has no effect: WorkspaceTemplate %s/%s has no placeholder ${%s}. Correct the spelling, or remove the variable", template.Namespace, template.Name, f.Placeholder)))
 		case f.Restricts:
 			restricting = append(restricting, field.Invalid(f.Path, f.Value, "the API server would be reachable from more networks than specified: the field "+f.noEffectMessage(template)+", or unset the field"))
 		case f.Required:
@@ -153,16 +161,28 @@ func FieldsWithoutEffect(template *infrav1.WorkspaceTemplate, fields []TypedFiel
 
 // noEffectMessage returns the message that the field has no effect with a template.
 func (f *TypedField) noEffectMessage(template *infrav1.WorkspaceTemplate) string {
-	return fmt.Sprintf("has no effect: WorkspaceTemplate %s/%s does not pass ${%s} to its module. Add the placeholder to forProvider.vars",
-		template.Namespace, template.Name, f.Placeholder)
+	return "has no effect: " + f.notPassedMessage(template)
+}
+
+// notPassedMessage says why a template does not pass a variable, and what to do.
+func (f *TypedField) notPassedMessage(template *infrav1.WorkspaceTemplate) string {
+	format := "WorkspaceTemplate %s/%s does not pass ${%s} to its module. Add the placeholder to forProvider.vars"
+	switch {
+	case template.Spec.PassVariables != infrav1.PassDeclared:
+	case template.Spec.Template.Spec.ForProvider.Source == terraform.SourceInline:
+		format = "the module of WorkspaceTemplate %s/%s declares no variable %s, or does not use it. Declare and use it in the module"
+	default:
+		format = "WorkspaceTemplate %s/%s passes no variable %s to its module. Add it to spec.inputs"
+	}
+	return fmt.Sprintf(format, template.Namespace, template.Name, f.Placeholder)
 }
 
 // variableReferences matches references to Terraform variables in a module.
 var variableReferences = regexp.MustCompile(`\bvar\s*\.\s*([A-Za-z_][A-Za-z0-9_-]*)`)
 
-// effectivePlaceholders returns the placeholders that can have an effect on resources. For an inline module, placeholders in comments do
-// not count, nor do those whose value is only passed to a Terraform variable that the module does not use.
-func effectivePlaceholders(spec *infrav1.WorkspaceTemplateSpec) sets.Set[string] {
+// effectiveVariables returns the placeholders, and those of the passed variables, that can have an effect on resources. For an inline module,
+// placeholders in comments do not count, nor does a Terraform variable that the module does not use.
+func effectiveVariables(spec *infrav1.WorkspaceTemplateSpec, passed sets.Set[string]) sets.Set[string] {
 	spec = spec.DeepCopy()
 	params := &spec.Template.Spec.ForProvider
 	if params.Source == terraform.SourceInline {
@@ -174,9 +194,10 @@ func effectivePlaceholders(spec *infrav1.WorkspaceTemplateSpec) sets.Set[string]
 		unused := func(key string) bool { return !known.Has(key) && !terraform.HasPlaceholder(key) }
 		params.Vars = slices.DeleteFunc(params.Vars, func(v terraform.Var) bool { return unused(v.Key) })
 		params.VarMap = deleteUnused(modules.VarMap(*params), unused)
+		passed = passed.Intersection(known)
 	}
 	used, _ := modules.Placeholders(spec)
-	return used
+	return used.Union(passed)
 }
 
 // deleteUnused deletes the values whose keys are unused, and returns the others as JSON.
@@ -222,6 +243,26 @@ type TypedField struct {
 	Restricts bool
 	// Required is true for fields that cannot be unset.
 	Required bool
+	// Variable is true for a variable of the user.
+	Variable bool
+}
+
+// variableFields returns the variables of a user, without those that CAPT sets, as typed fields.
+func variableFields(variables infrav1.Variables, path *field.Path, setByCAPT ...string) (fields []TypedField) {
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		if !slices.Contains(append(setByCAPT, naming.ProfileVariable, modules.WorkspaceNameVariable), name) && modules.VariableName.MatchString(name) {
+			fields = append(fields, TypedField{Path: path.Key(name), Placeholder: name, Variable: true})
+		}
+	}
+	return fields
+}
+
+// NetworkFields returns the typed fields of a Cluster: EKS has the network of services only.
+func NetworkFields(cluster *clusterv1.Cluster) []TypedField {
+	if cluster == nil || len(cluster.Spec.ClusterNetwork.Services.CIDRBlocks) == 0 {
+		return nil
+	}
+	return []TypedField{{Path: field.NewPath("Cluster.spec.clusterNetwork.services.cidrBlocks"), Placeholder: naming.ServiceCIDRVariable}}
 }
 
 // ControlPlaneFields returns the typed fields that the user of a CAPTControlPlane has set and that its own template should consume.
@@ -260,7 +301,7 @@ func commonFields(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, pat
 		}
 		fields = append(fields, tagged)
 	}
-	return fields
+	return append(fields, variableFields(spec.Variables, path.Child("variables"), ControlPlaneVariables(spec.AdditionalTags)...)...)
 }
 
 // FargateFields returns the typed fields of a Fargate profile that its template should consume.
@@ -277,7 +318,7 @@ func VPCFields(spec *infrav1.CAPTClusterTemplateResourceSpec, path *field.Path) 
 	if spec.VPC.Template.IsDefined() && spec.VPC.Template.Name != "" {
 		fields = append(fields, TypedField{Path: path.Child("vpc", "template", "name"), Value: spec.VPC.Template.Name, Placeholder: naming.VPCVariable})
 	}
-	return fields
+	return append(fields, variableFields(spec.VPC.Template.Variables, path.Child("vpc", "template", "variables"), VPCVariables()...)...)
 }
 
 // RestrictsAccess reports whether any of the fields restricts access.

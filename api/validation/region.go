@@ -115,5 +115,5 @@ func appliedRegion(apply *infrav1.WorkspaceTemplateApply) string {
 	if apply == nil {
 		return ""
 	}
-	return apply.Spec.Variables[naming.RegionVariable]
+	return apply.Spec.Variables.Text(naming.RegionVariable)
 }

@@ -27,17 +27,20 @@ func RestoreFields(old, object metav1.Object) {
 	case *controlplanev1.CAPTControlPlane:
 		keepControlPlane(old.(*controlplanev1.CAPTControlPlane), object)
 	case *infrav1.WorkspaceTemplate:
-		object.Spec.Substitution = cmp.Or(object.Spec.Substitution, old.(*infrav1.WorkspaceTemplate).Spec.Substitution)
+		before := &old.(*infrav1.WorkspaceTemplate).Spec
+		object.Spec.Substitution = cmp.Or(object.Spec.Substitution, before.Substitution)
+		object.Spec.PassVariables = cmp.Or(object.Spec.PassVariables, before.PassVariables)
 	}
 }
 
-// SetDefaultSubstitution sets the default of a new template. Those that are written in v1beta1 have none, nor has one that was stored without it, and that
+// SetTemplateDefaults sets the defaults of substitution and passVariables of a new template. Those that are written in v1beta1 have none, nor has one that was stored without it, and that
 // clusterctl move or a restore creates again: its Workspaces exist. A finalizer of CAPT shows that.
-func SetDefaultSubstitution(template *infrav1.WorkspaceTemplate) {
+func SetTemplateDefaults(template *infrav1.WorkspaceTemplate) {
 	if slices.Contains(template.Finalizers, infrav1.WorkspaceTemplateFinalizer) || slices.Contains(template.Finalizers, infrav1.LegacyWorkspaceTemplateFinalizer) {
 		return
 	}
 	template.Spec.Substitution = cmp.Or(template.Spec.Substitution, infrav1.SubstitutionFields)
+	template.Spec.PassVariables = cmp.Or(template.Spec.PassVariables, infrav1.PassDeclared)
 }
 
 // keepControlPlane corrects an endpoint in the invalid form of CAPT v0.3, or removes it so that the controller writes it again.
@@ -113,6 +116,7 @@ func restoreTemplate(old, template *infrav1.WorkspaceTemplate) {
 	before, now := old.Spec.DeepCopy(), &template.Spec
 	now.WorkspaceScope, now.AllowedNamespaces, now.PublishOutputs = before.WorkspaceScope, before.AllowedNamespaces, before.PublishOutputs
 	now.Rollout, now.Substitution = before.Rollout, before.Substitution
+	now.PassVariables, now.Inputs = before.PassVariables, before.Inputs
 	if was, is := before.Template.Spec.ProviderConfigRef, now.Template.Spec.ProviderConfigRef; was != nil && is != nil && was.Name == is.Name {
 		is.Kind = was.Kind
 	}
@@ -126,6 +130,11 @@ func restoreTemplate(old, template *infrav1.WorkspaceTemplate) {
 // Retain, which v1beta1 has, if captctl migrate set it on adoption: manifests from before the adoption do not have it, and the Workspace of
 // a helper would be destroyed with the helper.
 func restoreApply(ctx context.Context, reader Reader, old, apply *infrav1.WorkspaceTemplateApply) error {
+	for name, was := range old.Spec.Variables { // In v1beta1, all values are strings.
+		if apply.Spec.Variables.Has(name) && apply.Spec.Variables.Text(name) == old.Spec.Variables.Text(name) {
+			apply.Spec.Variables[name] = was
+		}
+	}
 	for i := range apply.Spec.WaitForSecrets {
 		now := &apply.Spec.WaitForSecrets[i]
 		now.Keys = nil

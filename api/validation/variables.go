@@ -7,10 +7,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -55,11 +55,13 @@ type derived struct {
 // variablesOf are the variables of an owner.
 type variablesOf struct {
 	// given are those of the user, in the field at path.
-	given map[string]string
+	given infrav1.Variables
 	path  *field.Path
 	// setByCAPT are the names of those that CAPT sets, which override those of the user. derived are the values that come from other fields.
 	setByCAPT []string
 	derived   map[string]derived
+	// mayBeSet are the names of those that CAPT may set if the user does not.
+	mayBeSet []string
 }
 
 // pathOf returns the field of a variable.
@@ -85,11 +87,12 @@ func (t templates) validateUse(ctx context.Context, ref infrav1.WorkspaceTemplat
 		case slices.Contains(variables.setByCAPT, name):
 			findings.Warn(variables.path.Key(name), "has no effect: CAPT sets this variable. Remove it")
 		case modules.VariableName.MatchString(name): // Other names are errors already, so no warning is added.
-			effective[name] = variables.given[name]
+			effective[name] = variables.given.Text(name)
 		}
 	}
 	if template != nil {
-		findings.Add(t.relaxed(checkPlaceholders(template, effective, variables.path, variables.setByCAPT...)))
+		findings.Add(t.relaxed(checkPlaceholders(template, effective, variables.path, append(variables.setByCAPT, variables.mayBeSet...)...)))
+		findings.Add(t.relaxed(checkPassed(template, variables)))
 		documents := map[string]string{}
 		for name, d := range variables.derived {
 			if d.document {
@@ -104,16 +107,16 @@ func (t templates) validateUse(ctx context.Context, ref infrav1.WorkspaceTemplat
 	return findings, nil
 }
 
-// varArgs matches arguments that pass variables to Terraform.
-var varArgs = regexp.MustCompile(`^--?var(-file)?(=.*)?$`)
-
 // validateVariableNames checks the names of the variables that a user sets.
-func validateVariableNames(variables map[string]string, path *field.Path) field.ErrorList {
+func validateVariableNames(variables infrav1.Variables, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		if !modules.VariableName.MatchString(name) {
 			errs = append(errs, Invalid(path.Key(name),
 				"is not a valid name of a placeholder. Use letters, digits and underscores, and do not begin with a digit"))
+		}
+		if variables[name].Raw == nil {
+			errs = append(errs, Invalid(path.Key(name), "is null. Set a value, or remove the variable"))
 		}
 	}
 	return errs
@@ -121,9 +124,9 @@ func validateVariableNames(variables map[string]string, path *field.Path) field.
 
 // validateAppliedVariableNames checks the names of the variables of a WorkspaceTemplateApply. It ignores the variables that CAPT adds for
 // tags.
-func validateAppliedVariableNames(variables map[string]string, path *field.Path) field.ErrorList {
+func validateAppliedVariableNames(variables infrav1.Variables, path *field.Path) field.ErrorList {
 	given := maps.Clone(variables)
-	maps.DeleteFunc(given, func(name, _ string) bool { return strings.HasPrefix(name, naming.TagPrefix) })
+	maps.DeleteFunc(given, func(name string, _ apiextensionsv1.JSON) bool { return strings.HasPrefix(name, naming.TagPrefix) })
 	return validateVariableNames(given, path)
 }
 
@@ -162,19 +165,13 @@ func validateVariableValues(template *infrav1.WorkspaceTemplate, variables map[s
 }
 
 // checkPlaceholders compares the placeholders of the template with the variables of the user: without a value, a placeholder is an error, and a
-// warning if the template replaces only those with a value. A variable without a placeholder is probably a spelling mistake. further are the names
-// of variables that CAPT sets; a template need not use them.
+// warning if the template replaces only those with a value. further are the names of variables that CAPT sets; a template need not use them.
 func checkPlaceholders(template *infrav1.WorkspaceTemplate, variables map[string]string, path *field.Path, further ...string) Findings {
 	var findings Findings
-	used, needed := modules.Placeholders(&template.Spec)
-	for _, name := range slices.Sorted(maps.Keys(variables)) {
-		switch {
-		case name == modules.WorkspaceNameVariable:
-			findings.Warn(path.Key(name), "has no effect: CAPT always sets ${%s} to the name of the Workspace. Remove the variable", name)
-		case !used.Has(name):
-			findings.Warn(path.Key(name), "has no effect: WorkspaceTemplate %s/%s has no placeholder ${%s}. Correct the spelling, or remove the variable", template.Namespace, template.Name, name)
-		}
+	if _, given := variables[modules.WorkspaceNameVariable]; given {
+		findings.Warn(path.Key(modules.WorkspaceNameVariable), "has no effect: CAPT always sets ${%s} to the name of the Workspace. Remove the variable", modules.WorkspaceNameVariable)
 	}
+	_, needed := modules.Placeholders(&template.Spec)
 	for _, name := range sets.List(needed.Difference(sets.KeySet(variables)).Delete(append(further, modules.WorkspaceNameVariable)...)) {
 		if template.Spec.Substitution == infrav1.SubstitutionFields {
 			findings.Refuse(field.Required(path.Key(name), fmt.Sprintf("WorkspaceTemplate %s/%s has the placeholder ${%s}. Set the variable", template.Namespace, template.Name, name)))
@@ -185,54 +182,51 @@ func checkPlaceholders(template *infrav1.WorkspaceTemplate, variables map[string
 	return findings
 }
 
-// checkDeclaredVariables compares the variables that an inline module declares with those that the template passes to it.
-func checkDeclaredVariables(params terraform.WorkspaceParameters, module *modules.Declarations, path *field.Path) Findings {
+// checkPassed checks the variables of a user against those that the template passes to its module.
+func checkPassed(template *infrav1.WorkspaceTemplate, variables variablesOf) Findings {
 	var findings Findings
+	values := maps.Clone(variables.given)
+	maps.DeleteFunc(values, func(name string, _ apiextensionsv1.JSON) bool { return slices.Contains(variables.setByCAPT, name) })
+	passed := modules.TemplateInterface(&template.Spec).Pass(values)
+	for _, name := range slices.Sorted(maps.Keys(passed.Invalid)) {
+		findings.Refuse(Invalid(variables.path.Key(name), "%s, as WorkspaceTemplate %s/%s requires. Correct the value", passed.Invalid[name], template.Namespace, template.Name))
+	}
+	for _, name := range passed.Missing {
+		if !slices.Contains(append(variables.setByCAPT, variables.mayBeSet...), name) {
+			findings.Refuse(field.Required(variables.path.Key(name), fmt.Sprintf("the module of WorkspaceTemplate %s/%s requires this variable. Set it", template.Namespace, template.Name)))
+		}
+	}
+	return findings
+}
+
+// checkDeclaredVariables compares the variables that an inline module declares with those that the template passes to it.
+func checkDeclaredVariables(spec *infrav1.WorkspaceTemplateSpec, module *modules.Declarations, path *field.Path) Findings {
+	var findings Findings
+	params := spec.Template.Spec.ForProvider
 	if module == nil || module.Incomplete {
 		return findings
 	}
 	const undeclared = "the module declares no variable %q. Declare the variable, or correct the spelling"
-	given := sets.New[string]()
 	for i, v := range params.Vars {
-		given.Insert(v.Key)
 		if _, ok := module.Variables[v.Key]; !ok && !terraform.HasPlaceholder(v.Key) {
 			findings.Warn(path.Child("vars").Index(i).Child("key"), undeclared, v.Key)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(modules.VarMap(params))) {
-		given.Insert(name)
 		if _, ok := module.Variables[name]; !ok {
 			findings.Warn(path.Child("varmap").Key(name), undeclared, name)
 		}
 	}
-	if allValuesKnown(params) {
-		findings.Add(variablesWithoutValue(module, params, given, path))
+	if spec.PassVariables == infrav1.PassDeclared || !modules.AllValuesKnown(params) {
+		return findings
 	}
-	return findings
-}
-
-// variablesWithoutValue warns of variables that have neither a value nor a default.
-func variablesWithoutValue(module *modules.Declarations, params terraform.WorkspaceParameters, given sets.Set[string], path *field.Path) Findings {
-	var findings Findings
+	set := modules.SetIn(params)
 	for _, name := range slices.Sorted(maps.Keys(module.Variables)) {
-		if !module.Variables[name] && !given.Has(name) && !isSetInEnv(params, name) {
-			findings.Warn(path.Child("module"), "variable %q has neither a value nor a default. Add it to forProvider.vars, or declare a default", name)
+		if !module.Variables[name].HasDefault && !set.Has(name) {
+			findings.Warn(path.Child("module"), "variable %q has neither a value nor a default. Add it to forProvider.vars, declare a default, or set spec.passVariables to Declared", name)
 		}
 	}
 	return findings
-}
-
-// allValuesKnown reports whether all variables are known: they come only from vars, varmap and env, without placeholders in their names.
-func allValuesKnown(params terraform.WorkspaceParameters) bool {
-	return len(params.VarFiles) == 0 &&
-		!slices.ContainsFunc(params.Vars, func(v terraform.Var) bool { return terraform.HasPlaceholder(v.Key) }) &&
-		!slices.ContainsFunc(slices.Concat(params.PlanArgs, params.ApplyArgs), func(arg string) bool {
-			return varArgs.MatchString(arg) || terraform.HasPlaceholder(arg)
-		})
-}
-
-func isSetInEnv(params terraform.WorkspaceParameters, variable string) bool {
-	return slices.ContainsFunc(params.Env, func(env terraform.EnvVar) bool { return env.Name == "TF_VAR_"+variable })
 }
 
 // validatePublishedOutputs checks spec.publishOutputs, the outputs that may appear in status, against the outputs that the module declares.

@@ -81,7 +81,7 @@ func CurrentVersions(controlPlane *controlplanev1.CAPTControlPlane, apply *infra
 	if apply == nil {
 		return Versions{}
 	}
-	v := Versions{Requested: apply.Spec.Variables[naming.VersionVariable]}
+	v := Versions{Requested: apply.Spec.Variables.Text(naming.VersionVariable)}
 	ready := meta.FindStatusCondition(apply.Status.Conditions, infrav1.ReadyCondition)
 	current := ready != nil && apply.Status.ObservedGeneration == apply.Generation
 	if current && ready.Status == metav1.ConditionTrue {

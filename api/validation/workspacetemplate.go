@@ -47,6 +47,9 @@ func ValidateWorkspaceTemplate(template *infrav1.WorkspaceTemplate, configuratio
 		} else {
 			warnings = append(warnings, module.Variables()...)
 		}
+		if nothing := module.Nothing(); nothing != "" {
+			warnings = append(warnings, nothing)
+		}
 		for _, warning := range warnings {
 			findings.Warn(forProvider.Child("module"), "%s", warning)
 		}
@@ -60,7 +63,8 @@ func ValidateWorkspaceTemplate(template *infrav1.WorkspaceTemplate, configuratio
 	findings.Add(validateRollout(template))
 	findings.Add(validatePublishedOutputs(spec, declared))
 	findings.Add(validateReferences(template, path))
-	findings.Add(checkDeclaredVariables(params, declared, forProvider))
+	findings.Add(checkDeclaredVariables(spec, declared, forProvider))
+	findings.Add(validateInputs(spec, declared))
 	findings.Add(warnOfVariablesSetTwice(params, forProvider))
 	findings.Add(warnOfTextInModule(spec, forProvider.Child("module")))
 	findings.Add(warnOfFieldsWithoutEffect(spec, path))
@@ -84,6 +88,31 @@ func warnOfTextInModule(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) F
 	}
 	for _, name := range sets.List(names) {
 		findings.Warn(path, "${%[1]s} is not replaced, because spec.substitution is Fields, and Terraform has no such name. Declare a Terraform variable, set it in vars or varmap, and use var.%[1]s; or set spec.substitution to All", name)
+	}
+	return findings
+}
+
+// validateInputs checks spec.inputs: the names, the schemas, and the defaults.
+func validateInputs(spec *infrav1.WorkspaceTemplateSpec, declared *modules.Declarations) Findings {
+	var findings Findings
+	path := field.NewPath("spec", "inputs")
+	if len(spec.Inputs) > 0 && spec.PassVariables != infrav1.PassDeclared {
+		findings.Warn(path, "has no effect, because spec.passVariables is not Declared. Set it to Declared, or remove the inputs")
+	}
+	set := modules.SetIn(spec.Template.Spec.ForProvider)
+	for i := range spec.Inputs {
+		input, path := &spec.Inputs[i], path.Index(i)
+		if declared != nil && !declared.Incomplete && declared.Variables[input.Name] == nil {
+			findings.Refuse(Invalid(path.Child("name"), "the module declares no variable %q. Declare the variable, or correct the spelling", input.Name))
+		}
+		if set.Has(input.Name) {
+			findings.Warn(path.Child("name"), "has no effect: the template sets variable %q in forProvider. Remove one", input.Name)
+		}
+		if problem := modules.CheckInputSchema(input); problem != "" {
+			findings.Refuse(Invalid(path.Child("schema"), "%s", problem))
+		} else if problem := modules.CheckInputDefault(input, declared); problem != "" {
+			findings.Refuse(Invalid(path.Child("default"), "%s. Correct the value", problem))
+		}
 	}
 	return findings
 }

@@ -6,6 +6,8 @@ package validation_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -39,6 +41,19 @@ func testTemplates(t *testing.T, rows map[string]templateRow) {
 			assertWarned(t, findings.Warnings, row.warnings...)
 		})
 	}
+}
+
+// provider-terraform takes a Workspace without resources and outputs for one that does not exist, and creates it for ever.
+func TestAModuleThatHasNothingToCreateIsAWarning(t *testing.T) {
+	for module, nothing := range map[string]bool{
+		"": true, "# nothing": true, "variable \"a\" {}\nlocals { b = 1 }\nterraform {}": true, "resource \"terraform_data\" \"a\" {}": false, "output \"a\" { value = 1 }": false,
+		"module \"a\" { source = \"x\" }": false, "data \"aws_region\" \"a\" {}": false, "not HCL": false,
+	} {
+		findings := validation.ValidateWorkspaceTemplate(builder.WorkspaceTemplate("vpc", builder.WithModule(module)))
+		assert.Equal(t, nothing, strings.Contains(fmt.Sprint(findings.Warnings), "has no resource, data source, module or output"), module)
+	}
+	inJSON := builder.WorkspaceTemplate("vpc", builder.WithModule(`{"output": {"a": {"value": 1}}}`), builder.WithParameters(func(params *terraform.WorkspaceParameters) { params.InlineFormat = terraform.FormatJSON }))
+	assert.NotContains(t, fmt.Sprint(validation.ValidateWorkspaceTemplate(inJSON).Warnings), "has no resource")
 }
 
 func with(change func(*infrav1.WorkspaceTemplateSpec)) builder.Option {
@@ -128,7 +143,7 @@ func TestFieldsOfATemplate(t *testing.T) {
 
 func TestUnknownFieldsCauseWarnings(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) { *spec = terraform.WorkspaceSpec{} }))
-	require.NoError(t, json.Unmarshal([]byte(`{"forProvider": {"source": "Inline", "module": "", "modul": "correcthorse", "b": 1}, "writeTo": {}}`), &template.Spec.Template.Spec))
+	require.NoError(t, json.Unmarshal([]byte(`{"forProvider": {"source": "Inline", "module": "output \"a\" { value = 1 }", "modul": "correcthorse", "b": 1}, "writeTo": {}}`), &template.Spec.Template.Spec))
 	findings := validation.ValidateWorkspaceTemplate(template)
 	assert.Empty(t, findings.Errors)
 	assertWarned(t, findings.Warnings, templateSpec+"writeTo: unknown field, passed to the Workspace unchecked",

@@ -68,10 +68,14 @@ func ValidateWorkspaceTemplateApply(ctx context.Context, reader Reader, apply *i
 	}
 	findings.Add(found)
 	if template != nil {
-		findings.Add(validateVariableValues(template, apply.Spec.Variables, variables.Key))
+		findings.Add(validateVariableValues(template, apply.Spec.Variables.Texts(), variables.Key))
 		// Controllers set all their variables for every template, so unused ones are normal.
 		if metav1.GetControllerOf(apply) == nil {
-			findings.Add(checkPlaceholders(template, apply.Spec.Variables, variables))
+			findings.Add(checkPlaceholders(template, apply.Spec.Variables.Texts(), variables))
+			findings.Add(checkPassed(template, variablesOf{given: apply.Spec.Variables, path: variables}))
+			unknown, unused := FieldsWithoutEffect(template, variableFields(apply.Spec.Variables, variables))
+			findings.Refuse(unknown...)
+			findings.AddWarnings(unused)
 		}
 	}
 	err = cmp.Or(
@@ -97,7 +101,7 @@ func validateIdentityUpdate(old, apply *infrav1.WorkspaceTemplateApply) field.Er
 	}
 	var errs field.ErrorList
 	for _, identity := range naming.IdentityVariables() {
-		if before := old.Spec.Variables[identity]; before != "" && apply.Spec.Variables[identity] != before {
+		if before := old.Spec.Variables.Text(identity); before != "" && apply.Spec.Variables.Text(identity) != before {
 			errs = append(errs, Forbidden(field.NewPath("spec", "variables").Key(identity),
 				"cannot be changed or removed: Terraform would destroy the cloud resources of Workspace %s and create others. Restore the value. For another cluster or VPC, create another WorkspaceTemplateApply",
 				workspace))

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -146,12 +147,55 @@ type options struct {
 	syncPeriod, shutdownDelay                 time.Duration
 	qps                                       float32
 	burst                                     int
-	eksTokens, eksTokensIMDS                  bool
+	eksTokens                                 tokenMode
+	eksTokensIMDS                             bool
 	defaultRollout                            string
 	skipPhases                                []string
 	features                                  featuregate.MutableFeatureGate
 	diagnostics                               flags.ManagerOptions
 	logs                                      *logs.Options
+}
+
+// tokenMode is the value of --eks-tokens.
+type tokenMode string
+
+const (
+	tokensAuto   tokenMode = "Auto"
+	tokensAlways tokenMode = "true"
+	tokensNever  tokenMode = "false"
+)
+
+func (m *tokenMode) String() string { return string(*m) }
+
+// Type implements pflag.Value.
+func (m *tokenMode) Type() string { return "mode" }
+
+// Set implements pflag.Value.
+func (m *tokenMode) Set(text string) error {
+	if strings.EqualFold(text, string(tokensAuto)) {
+		*m = tokensAuto
+		return nil
+	}
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return errors.New("must be Auto, true or false")
+	}
+	*m = tokenMode(strconv.FormatBool(on))
+	return nil
+}
+
+// tokens returns what creates tokens for kubeconfigs; nil if nothing does. With Auto, that is decided once: a manager without credentials does not look
+// for them again for each cluster.
+func (o *options) tokens(ctx context.Context) kubeconfig.Tokens {
+	if o.eksTokens == tokensNever {
+		return nil
+	}
+	tokens := kubeconfig.NewAWS(clock.RealClock{}, o.eksTokensIMDS)
+	if err := tokens.Available(ctx); err != nil && o.eksTokens == tokensAuto {
+		ctrl.Log.Info("Creating no tokens for kubeconfigs", "reason", err.Error())
+		return nil
+	}
+	return tokens
 }
 
 // Features of --feature-gates.
@@ -161,7 +205,7 @@ const (
 )
 
 func newOptions() *options {
-	o := &options{logs: logs.NewOptions(), features: featuregate.NewFeatureGate()}
+	o := &options{eksTokens: tokensAuto, logs: logs.NewOptions(), features: featuregate.NewFeatureGate()}
 	o.manager = ctrl.Options{
 		Scheme: controllers.Scheme(), Cache: controllers.CacheOptions(), Client: controllers.ClientOptions(), LeaderElectionReleaseOnCancel: true,
 		LeaseDuration: &o.leaseDuration, RenewDeadline: &o.renewDeadline, RetryPeriod: &o.retryPeriod,
@@ -208,9 +252,10 @@ func (o *options) command() *cobra.Command {
 	fs.StringVar(&o.manager.PprofBindAddress, "profiler-address", "", "Address of pprof, for example localhost:6060 (default: off).")
 	fs.IntVar(&o.webhooks.Port, "webhook-port", 9443, "Port of the webhooks.")
 	fs.StringVar(&o.webhooks.CertDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs/", "Directory with the certificate of the webhooks: tls.crt and tls.key.")
-	fs.BoolVar(&o.eksTokens, "eks-tokens", false, "Create tokens for the kubeconfigs of clusters, with the AWS identity of this manager. All clusters share this identity: "+
+	fs.Var(&o.eksTokens, "eks-tokens", "Auto, true or false: create tokens for the kubeconfigs of clusters, with the AWS identity of this manager. Auto creates them if the manager has AWS credentials when it starts. All clusters share this identity: "+
 		"a user who can write a WorkspaceTemplate, or read the kubeconfig Secret of a cluster, can act as this identity in the EKS cluster of the same name.")
-	fs.BoolVar(&o.eksTokensIMDS, "eks-tokens-instance-metadata", false, "With --eks-tokens, also use the credentials of the EC2 instance that this manager runs on.")
+	fs.Lookup("eks-tokens").NoOptDefVal = string(tokensAlways)
+	fs.BoolVar(&o.eksTokensIMDS, "eks-tokens-instance-metadata", false, "For --eks-tokens, also use the credentials of the EC2 instance that this manager runs on.")
 	fs.StringVar(&o.controllers.StatePrefix, "state-prefix", "", fmt.Sprintf("Part of the names of the Terraform states of new Workspaces, at most %d characters. Management clusters "+
 		"that share a Terraform backend need different prefixes. Existing Workspaces keep their states.", naming.MaxStatePrefixLength))
 	fs.StringVar(&o.defaultRollout, "default-rollout", "", "Rollout policy of WorkspaceTemplates without spec.rollout: the fields of spec.rollout as YAML or JSON, "+
@@ -231,10 +276,8 @@ func (o *options) validate() (err error) {
 		return errors.New("--concurrency must be at least 1")
 	case o.shutdownDelay < 0:
 		return errors.New("--shutdown-delay-duration must not be negative")
-	case o.eksTokensIMDS && !o.eksTokens:
-		return errors.New("--eks-tokens-instance-metadata requires --eks-tokens")
-	case o.eksTokens:
-		o.controllers.Tokens = kubeconfig.NewAWS(clock.RealClock{}, o.eksTokensIMDS)
+	case o.eksTokensIMDS && o.eksTokens == tokensNever:
+		return errors.New("--eks-tokens-instance-metadata has no effect with --eks-tokens=false")
 	}
 	if err := validation.ValidateStatePrefix(o.controllers.StatePrefix); err != nil {
 		return fmt.Errorf("--state-prefix: %w", err)
@@ -284,6 +327,7 @@ func (o *options) run(ctx context.Context) error {
 	); err != nil {
 		return err
 	}
+	o.controllers.Tokens = o.tokens(ctx)
 	if err := controllers.SetupWithManager(ctx, mgr, o.controllers); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -13,26 +14,42 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// A manager that merely has credentials, for whatever purpose, issues no token that acts as it.
-func TestTokensAreCreatedOnlyOnRequest(t *testing.T) {
+// The manager needs AWS credentials for nothing else, so one that has them is meant to create tokens.
+func TestTokensAreCreatedByDefaultIfThereAreCredentials(t *testing.T) {
 	container := decode[appsv1.Deployment](t, installed(t), "Deployment").Spec.Template.Spec.Containers[0]
-	assert.Equal(t, "false", setting(t, container, "eks-tokens"))
+	assert.Equal(t, "Auto", setting(t, container, "eks-tokens"))
 
-	for _, row := range []struct {
-		args  []string
-		made  bool
-		valid bool
-	}{
-		{nil, false, true},
-		{[]string{"--eks-tokens"}, true, true},
-		{[]string{"--eks-tokens", "--eks-tokens-instance-metadata"}, true, true},
-		{[]string{"--eks-tokens-instance-metadata"}, false, false},
+	for _, name := range []string{
+		"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE",
+		"AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
 	} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
+	made := func(args ...string) bool {
 		o := newOptions()
-		require.NoError(t, o.command().ParseFlags(row.args))
+		require.NoError(t, o.command().ParseFlags(args))
+		return o.tokens(t.Context()) != nil
+	}
+	assert.False(t, made(), "there are no credentials")
+	assert.True(t, made("--eks-tokens"), "they may come later")
+
+	t.Setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "made-up")
+	for flag, want := range map[string]bool{"--eks-tokens=auto": true, "--eks-tokens": true, "--eks-tokens=true": true, "--eks-tokens=false": false} {
+		assert.Equal(t, want, made(flag), flag)
+	}
+	assert.True(t, made())
+}
+
+func TestTheFlagsOfTokensAreChecked(t *testing.T) {
+	require.ErrorContains(t, newOptions().command().ParseFlags([]string{"--eks-tokens=maybe"}), "must be Auto, true or false")
+	for _, args := range [][]string{{"--eks-tokens-instance-metadata"}, {"--eks-tokens", "--eks-tokens-instance-metadata"}, {"--eks-tokens=false", "--eks-tokens-instance-metadata"}} {
+		o := newOptions()
+		require.NoError(t, o.command().ParseFlags(args))
 		err := o.validate() // Validating the logging options fails when it is called again.
-		assert.Equal(t, row.made, o.controllers.Tokens != nil, row.args)
-		assert.Equal(t, row.valid, err == nil || !strings.Contains(err.Error(), "--eks-tokens"), row.args)
+		assert.Equal(t, args[0] != "--eks-tokens=false", err == nil || !strings.Contains(err.Error(), "--eks-tokens"), args)
 	}
 }
 

@@ -73,13 +73,13 @@ func newAccount(t *testing.T) *account {
 type workspace struct {
 	*account
 	template  string
-	variables map[string]string
+	variables infrav1.Variables
 	terraform executor.Executor
 	options   executor.RunOptions
 }
 
 // open renders a template, and initializes Terraform with the result.
-func (a *account) open(template string, variables map[string]string) *workspace {
+func (a *account) open(template string, variables infrav1.Variables) *workspace {
 	a.Helper()
 	require.Contains(a, a.templates, template)
 	w := &workspace{account: a, template: template, variables: variables}
@@ -137,7 +137,7 @@ func (a *account) openControlPlane(controlPlane *controlplanev1.CAPTControlPlane
 	of := desired.NewControlPlane(controlPlane, nil, nil)
 	intent, err := of.Intent(cluster, "vpc-0123456789abcdef0")
 	require.NoError(a, err)
-	intent.Variables[naming.RegionVariable] = "eu-central-1"
+	intent.Variables[naming.RegionVariable] = infrav1.TextValue("eu-central-1")
 	return a.open(controlPlane.Spec.WorkspaceTemplateRef.Name, intent.Variables)
 }
 
@@ -190,9 +190,22 @@ func TestAutoModeOfTheSampleCanBeSwitchedOffAndOn(t *testing.T) {
 	a := newAccount(t)
 	_, controlPlane := cluster(t, "demo")
 	for _, on := range []string{"true", "false", "true"} {
-		controlPlane.Spec.Variables["auto_mode"] = on
+		controlPlane.Spec.Variables["auto_mode"] = infrav1.TextValue(on)
 		a.openControlPlane(controlPlane, "demo").apply()
 	}
+}
+
+func TestTheSampleGrantsTheManagerAccess(t *testing.T) {
+	a := newAccount(t)
+	_, controlPlane := cluster(t, "demo")
+	for _, role := range []string{"", "arn:aws:iam::111122223333:role/capt-manager"} {
+		w := a.openControlPlane(controlPlane, "demo")
+		w.options.Vars = append(w.options.Vars, executor.Var{Key: "capt_manager_role_arn", Value: role})
+		w.apply()
+	}
+	w := a.openControlPlane(controlPlane, "demo")
+	w.options.Vars = append(w.options.Vars, executor.Var{Key: "capt_manager_role_arn", Value: "capt-manager"})
+	require.ErrorContains(t, w.terraform.Apply(t.Context(), w.options), "precondition failed", "the variable reaches the module")
 }
 
 // openWorkers opens the WorkspaceTemplateApply of the sample with nodes that has a template, with other variables.
@@ -201,7 +214,7 @@ func (a *account) openWorkers(template string, change map[string]string) *worksp
 	for _, apply := range ofKind[*infrav1.WorkspaceTemplateApply](load(a.T)["aws"]) {
 		if apply.Spec.TemplateRef.Name == template {
 			for name, value := range change {
-				apply.Spec.Variables[name] = value
+				apply.Spec.Variables[name] = infrav1.TextValue(value)
 			}
 			return a.open(template, apply.Spec.Variables)
 		}

@@ -263,14 +263,14 @@ func TestSampleClustersSetEveryVariableOfTheirTemplates(t *testing.T) {
 	}
 }
 
-func requireRendered(t *testing.T, template *infrav1.WorkspaceTemplate, set []string, added map[string]string) {
+func requireRendered(t *testing.T, template *infrav1.WorkspaceTemplate, set []string, added infrav1.Variables) {
 	t.Helper()
 	require.NotNil(t, template, "the sample refers to a template of another directory")
 	apply := &infrav1.WorkspaceTemplateApply{}
 	apply.Name, apply.Namespace = "demo", template.Namespace
-	apply.Spec.Variables = map[string]string{}
+	apply.Spec.Variables = infrav1.Variables{}
 	for _, name := range set {
-		apply.Spec.Variables[name] = "value"
+		apply.Spec.Variables[name] = infrav1.TextValue("value")
 	}
 	for name, value := range added {
 		apply.Spec.Variables[name] = value
@@ -320,7 +320,7 @@ func TestSampleWorkspaceTemplateAppliesWaitForTheirControlPlane(t *testing.T) {
 	require.NotEmpty(t, found)
 	for _, apply := range found {
 		cluster := apply.Labels[clusterv1.ClusterNameLabel]
-		require.Equal(t, cluster, apply.Spec.Variables[naming.ClusterVariable], apply.Name)
+		require.Equal(t, cluster, apply.Spec.Variables.Text(naming.ClusterVariable), apply.Name)
 		controlPlane := types.NamespacedName{Namespace: apply.Namespace, Name: naming.ControlPlaneWorkspaceTemplateApply(cluster)}
 		require.Contains(t, apply.Spec.WaitForWorkspaces, infrav1.WorkspaceDependency{Name: naming.Workspace(terraform.ScopeNamespaced, controlPlane)}, apply.Name)
 		for _, secret := range apply.Spec.WaitForSecrets {

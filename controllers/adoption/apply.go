@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/claim"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
@@ -49,49 +49,35 @@ func (g *Gate) checkApply(ctx context.Context, apply *infrav1.WorkspaceTemplateA
 	return v, err
 }
 
-// blockOfRestored returns the Block of an object that was restored from Git or a backup, without the status of CAPT v0.3, if there is a cluster-wide
-// Workspace with the name that CAPT v0.3 gave, without a claim and without another WorkspaceTemplateApply.
+// blockOfRestored returns the Block of an object that was restored without the status of CAPT v0.3, if its Workspace exists.
 func (g *Gate) blockOfRestored(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*desired.Blocked, error) {
-	name := naming.LegacyWorkspace(apply.Name)
-	live, err := g.Workspaces.Get(ctx, terraform.ScopeCluster, "", name)
-	switch {
-	case errors.Is(err, workspace.ErrKindMissing):
-		return nil, nil
-	case err != nil || live == nil || live.Claimed() || naming.IsPreview(live):
+	held, err := legacy.NotRestored(apply, func(scope terraform.Scope, namespace, name string) (*unstructured.Unstructured, error) {
+		live, err := g.Workspaces.Get(ctx, scope, namespace, name)
+		switch {
+		case errors.Is(err, workspace.ErrKindMissing):
+			return nil, nil
+		case err != nil || live == nil:
+			return nil, err
+		}
+		return live.Unstructured, nil
+	}, func(name string) ([]infrav1.WorkspaceTemplateApply, error) {
+		named, err := g.list(ctx, client.MatchingFields{index.WorkspaceName: name})
+		if err != nil {
+			return nil, err
+		}
+		derived, err := g.list(ctx, client.MatchingFields{index.DerivedName: name})
+		return slices.Concat(named, derived), err
+	})
+	if err != nil || held == "" {
 		return nil, err
 	}
-	if taken, err := g.belongsToAnother(ctx, apply, name); err != nil || taken {
-		return nil, err
-	}
-	return g.blockFor(ctx, apply, name)
+	return g.blockFor(ctx, apply, naming.LegacyWorkspace(apply.Name))
 }
 
 // template returns the template of an object; nil if it does not exist or does not allow the namespace.
 func (g *Gate) template(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplate, error) {
 	templates := workspacetemplate.Lookup{Cached: g.Client, Uncached: g.Uncached, Namespace: g.Namespace}
 	return templates.Permitted(ctx, apply.TemplateKey(), apply.Namespace)
-}
-
-// belongsToAnother reports whether another WorkspaceTemplateApply has, or may adopt, a Workspace without a claim. Of other namespaces, only what status
-// records counts: their users could let an object with a name in spec keep this one from its adoption, so that CAPT would create its resources again.
-func (g *Gate) belongsToAnother(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, name string) (bool, error) {
-	for _, field := range []string{index.WorkspaceName, index.DerivedName} {
-		others, err := g.list(ctx, client.MatchingFields{field: name})
-		taken := slices.ContainsFunc(others, func(other infrav1.WorkspaceTemplateApply) bool {
-			if other.Namespace != apply.Namespace {
-				return recordsClusterWide(&other, name)
-			}
-			return other.Name != apply.Name && (other.Spec.WorkspaceName == name || legacy.UnadoptedWorkspace(&other) == name)
-		})
-		if err != nil || taken {
-			return taken, err
-		}
-	}
-	return false, nil
-}
-
-func recordsClusterWide(apply *infrav1.WorkspaceTemplateApply, name string) bool {
-	return claim.RecordedWorkspace(apply) == client.ObjectKey{Name: name}
 }
 
 // blockFor returns the Block of an object whose Workspace was not adopted. CAPT v0.3 shared one Workspace between objects of equal names: if it was
@@ -105,7 +91,7 @@ func (g *Gate) blockFor(ctx context.Context, apply *infrav1.WorkspaceTemplateApp
 		}
 		for i := range others {
 			other := &others[i]
-			if other.UID == apply.UID || other.Status.WorkspaceRef == nil || !recordsClusterWide(other, name) {
+			if other.UID == apply.UID || other.Status.WorkspaceRef == nil || !legacy.RecordsClusterWide(other, name) {
 				continue
 			}
 			if adopter = "an object of another namespace"; other.Namespace == apply.Namespace { // Its name is not disclosed.

@@ -31,8 +31,8 @@ func newEnvironment(t *testing.T, objects ...client.Object) *workspacetemplate.R
 			return []string{object.(*infrav1.WorkspaceTemplateApply).TemplateKey().String()}
 		}).Build()
 	return &workspacetemplate.Reconciler{
-		Engine:   engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}, Gate: &Gate{}},
-		Uncached: c, Clock: builder.NewClock(),
+		Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}, Gate: &Gate{}, Uncached: c},
+		Clock:  builder.NewClock(),
 	}
 }
 

@@ -51,8 +51,9 @@ func TestAMovedCAPTClusterIsPausedAndDestroysNothing(t *testing.T) {
 // The cache may not have a Cluster yet.
 func TestAClusterThatOnlyTheAPIServerHasHoldsADeletion(t *testing.T) {
 	captCluster := builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc"), held, builder.Deleting())
-	env := newEnvironment(t, captCluster, builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(captCluster)))
-	env.Engine.Uncached = builder.Clients(builder.Cluster("demo")).Build()
+	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(captCluster))
+	env := newEnvironment(t, captCluster, apply)
+	env.Uncached = builder.Clients(builder.Cluster("demo"), captCluster.DeepCopy(), apply.DeepCopy()).Build()
 	assert.Equal(t, []string{"status"}, env.reconcile())
 	assert.Equal(t, "True "+infrav1.UsedByClusterReason, env.conditionSummary()[infrav1.DeletingCondition])
 }

@@ -55,7 +55,7 @@ func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 	require.NoError(t, RegisterIndexes(t.Context(), builder.Indexes{ClientBuilder: clients}))
 	api := builder.NewAPI(clients)
 	return &environment{T: t, API: api, Reconciler: &Reconciler{owner.Reconciler{
-		Engine: engine.Engine{Client: api, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}, Gate: &adoption.Gate{Client: api, Uncached: api}}, Uncached: api,
+		Engine: engine.Engine{Client: api, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}, Gate: &adoption.Gate{Client: api, Uncached: api}, Uncached: api},
 	}}}
 }
 
@@ -319,7 +319,9 @@ func TestATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {
 		env := newEnvironment(t, builder.Cluster("demo"), builder.WorkspaceTemplate("vpc", leaving), builder.CAPTCluster("demo", owned))
 		env.reconcile()
 		env.remove(builder.WorkspaceTemplate("vpc"))
-		update(env, env.get(), func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Variables = map[string]string{"cidr": "10.0.0.0/16"} })
+		update(env, env.get(), func(c *infrav1.CAPTCluster) {
+			c.Spec.VPC.Template.Variables = infrav1.TextVariables(map[string]string{"cidr": "10.0.0.0/16"})
+		})
 		assert.Contains(t, env.reconcile(), "apply demo-vpc")
 	})
 }

@@ -29,9 +29,10 @@ import (
 func status(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) {
 	s := &captCluster.Status
 	s.ObservedGeneration = captCluster.Generation
-	if f.Cluster != nil && f.Cluster.Spec.ControlPlaneEndpoint.IsValid() {
-		endpoint := validation.RepairEndpoint(f.Cluster.Spec.ControlPlaneEndpoint)
-		s.Endpoint = endpoint.String()
+	if f.Cluster != nil {
+		if endpoint := validation.RepairEndpoint(f.Cluster.Spec.ControlPlaneEndpoint); endpoint.IsValid() {
+			s.Endpoint = endpoint.String()
+		}
 	}
 	engine.SetNegativePolarity(captCluster, engine.PausedCondition(f.Paused), engine.ClusterConflict(f.Clusters))
 	if !captCluster.DeletionTimestamp.IsZero() {
@@ -82,12 +83,12 @@ func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) engine.
 	condition := p.Condition(infrav1.VPCReadyCondition, infrav1.VPCReadyReason)
 	if limit := timeoutOf(captCluster); condition.Status != metav1.ConditionTrue && f.Running >= limit && f.Paused == "" {
 		return engine.False(infrav1.VPCReadyCondition, infrav1.VPCReadyTimeoutReason, fmt.Sprintf(
-			"timed out after %s (spec.vpc.template.timeoutSeconds): %s. CAPT keeps waiting. Fix the cause, or raise the timeout",
-			duration.HumanDuration(limit), condition.Message))
+			"timed out after %s (spec.vpc.template.timeoutSeconds): %s, with WorkspaceTemplate %s. CAPT keeps waiting. Fix the cause, or raise the timeout",
+			duration.HumanDuration(limit), condition.Message, f.Template.Key))
 	}
-	if condition.Status == metav1.ConditionTrue && vpcID(captCluster, f) == "" {
-		return engine.False(infrav1.VPCReadyCondition, infrav1.VPCIDMissingReason, fmt.Sprintf(
-			"Terraform has applied WorkspaceTemplate %s, but its module has no output %q of type string. Add the output to the module", f.Template.Key, terraform.OutputVPCID))
+	if id := vpcID(captCluster, f); condition.Status == metav1.ConditionTrue && terraform.HasNoValue(id) {
+		_, returned := f.Apply.Live.Status.Outputs[terraform.OutputVPCID]
+		return engine.False(infrav1.VPCReadyCondition, infrav1.VPCIDMissingReason, f.Template.MissingOutput(terraform.OutputVPCID, id, returned))
 	}
 	return condition
 }
@@ -111,7 +112,7 @@ func vpcID(captCluster *infrav1.CAPTCluster, f *Facts) string {
 
 func vpcStatus(captCluster *infrav1.CAPTCluster, f *Facts) infrav1.VPCStatus {
 	id := vpcID(captCluster, f)
-	if f.KeepVPC {
+	if f.KeepVPC && !terraform.HasNoValue(captCluster.Status.VPC.ID) {
 		return infrav1.VPCStatus{ID: captCluster.Status.VPC.ID, ReplacedBy: id}
 	}
 	return infrav1.VPCStatus{ID: id}

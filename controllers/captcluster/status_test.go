@@ -217,17 +217,17 @@ func TestFailureDomains(t *testing.T) {
 
 func TestVariables(t *testing.T) {
 	byDefault := builder.CAPTCluster("demo")
-	got := desired.VPCIntent(byDefault, "demo-cluster").Variables
+	got := desired.VPCIntent(byDefault, "demo-cluster").Variables.Texts()
 	assert.Equal(t, map[string]string{"cluster_name": "demo-cluster", "vpc_name": "demo-vpc", "region": "ap-northeast-1"}, got)
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), validation.VPCVariables(), "admission warns of variables that have no effect")
 
 	mine := builder.CAPTCluster("demo", builder.WithRegion("us-gov-west-1"), builder.With(func(c *infrav1.CAPTCluster) {
 		c.Spec.VPC.Template.Name = "net"
-		c.Spec.VPC.Template.Variables = map[string]string{"cidr": "10.0.0.0/16", "region": "x", "vpc_name": "x", "cluster_name": "x"}
+		c.Spec.VPC.Template.Variables = infrav1.TextVariables(map[string]string{"cidr": "10.0.0.0/16", "region": "x", "vpc_name": "x", "cluster_name": "x"})
 	}))
 	before := mine.DeepCopy()
 	assert.Equal(t, map[string]string{"cluster_name": "demo-cluster", "vpc_name": "net", "region": "us-gov-west-1", "cidr": "10.0.0.0/16"},
-		desired.VPCIntent(mine, "demo-cluster").Variables, "CAPT's own win")
+		desired.VPCIntent(mine, "demo-cluster").Variables.Texts(), "CAPT's own win")
 	assert.Equal(t, before, mine)
 }
 
@@ -382,5 +382,34 @@ func TestATimeoutKeepsTheCause(t *testing.T) {
 			message := conditions.GetMessage(captCluster, infrav1.ReadyCondition)
 			assert.Contains(t, message, "(spec.vpc.template.timeoutSeconds): WorkspaceTemplateApply demo-vpc: no more VPCs", name)
 		}
+	}
+}
+
+func TestAnOutputWithoutValueIsNoVPC(t *testing.T) {
+	declares := builder.WorkspaceTemplate("vpc", builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Spec.Template.Spec.ForProvider.Module = `output "vpc_id" { value = null }`
+	}))
+	for name, row := range map[string]struct {
+		outputs  map[string]string
+		template *infrav1.WorkspaceTemplate
+		want     string
+	}{
+		"null as a text":     {map[string]string{"vpc_id": "null"}, nil, `output "vpc_id" of its module has the value "null", which stands for one that does not exist. Correct the expression of the output`},
+		"None":               {map[string]string{"vpc_id": "None"}, declares, `has the value "None"`},
+		"empty":              {map[string]string{"vpc_id": ""}, nil, `output "vpc_id" of its module is empty. Correct the expression of the output`},
+		"null":               {map[string]string{"x": "y"}, declares, `output "vpc_id" of its module is null, or sensitive. Correct the expression of the output`},
+		"no output":          {nil, builder.WorkspaceTemplate("vpc"), `its module has no output "vpc_id". Add the output to the module`},
+		"a module elsewhere": {nil, nil, `its module has no output "vpc_id". Add the output to the module`},
+	} {
+		captCluster, facts := builder.CAPTCluster("demo"), made(row.outputs)
+		facts.Template.Template = row.template
+		captCluster.Status.VPC.ID, facts.KeepVPC = "null", true // An earlier version recorded it.
+		report(captCluster, facts)
+		assert.Equal(t, infrav1.VPCIDMissingReason, conditions.GetReason(captCluster, infrav1.ReadyCondition), name)
+		assert.Contains(t, conditions.GetMessage(captCluster, infrav1.ReadyCondition), row.want, name)
+
+		facts.Apply = made(map[string]string{"vpc_id": "vpc-1"}).Apply
+		report(captCluster, facts)
+		assert.Equal(t, infrav1.VPCStatus{ID: "vpc-1"}, captCluster.Status.VPC, name)
 	}
 }

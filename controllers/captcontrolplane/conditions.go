@@ -233,13 +233,14 @@ func endpointAvailable(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, 
 	endpoint, err := f.outputs().Endpoint()
 	switch {
 	case err != nil:
-		return no(controlplanev1.EndpointInvalidReason, "output %q is invalid: %v. Correct it in the module", terraform.OutputClusterEndpoint, err)
+		return no(controlplanev1.EndpointInvalidReason, "output %q is invalid: %v. Correct it in the module of WorkspaceTemplate %s", terraform.OutputClusterEndpoint, err, f.Template.Key)
 	case endpoint.IsZero():
-		return no(controlplanev1.EndpointMissingReason, "Terraform has applied WorkspaceTemplate %s, but its module has no output %q. Add the output to the module",
-			controlPlane.Spec.WorkspaceTemplateRef.Name, terraform.OutputClusterEndpoint)
+		_, returned := f.outputs().Published[terraform.OutputClusterEndpoint]
+		return no(controlplanev1.EndpointMissingReason, "%s", f.Template.MissingOutput(terraform.OutputClusterEndpoint, "", returned))
 	case known && endpoint != written:
-		return no(controlplanev1.EndpointChangedReason, "Terraform reports the endpoint %s, but spec.controlPlaneEndpoint is %s. If the cluster was replaced on purpose, set spec.controlPlaneEndpoint to the new endpoint; otherwise find out what replaced it",
-			endpoint.String(), written.String())
+		return no(controlplanev1.EndpointChangedReason, "output %q of WorkspaceTemplate %s is %s, but spec.controlPlaneEndpoint is %s. "+
+			"If the cluster was replaced on purpose, set spec.controlPlaneEndpoint of the CAPTControlPlane, then that of the Cluster, to the new endpoint; otherwise find out what replaced it",
+			terraform.OutputClusterEndpoint, f.Template.Key, endpoint.String(), written.String())
 	case !known:
 		return no(controlplanev1.WaitingForWorkspaceReason, "waiting for spec.controlPlaneEndpoint to be written")
 	}

@@ -32,7 +32,7 @@ func TestTheNameOfTheEKSClusterReachesEveryTemplate(t *testing.T) {
 	assert.Equal(t, "blue", vpc.Want().Intent.Variables[naming.ClusterVariable])
 	assert.Equal(t, "team1.blue", vpc.Want().ClusterName)
 
-	c.Apply = builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", builder.WithVariables(want.Intent.Variables))
+	c.Apply = builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", builder.WithVariables(want.Intent.Variables.Texts()))
 	assert.Equal(t, "blue", desired.FargateIntent(controlPlane, &controlplanev1.FargateProfile{Name: "p"}, c.EKSCluster()).Variables[naming.ClusterVariable])
 }
 

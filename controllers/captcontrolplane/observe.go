@@ -117,7 +117,7 @@ func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlpl
 	}
 	eksName := want.Variables[naming.ClusterVariable]
 	if f.Apply.Live != nil {
-		eksName = f.Apply.Live.Spec.Variables[naming.ClusterVariable]
+		eksName = f.Apply.Live.Spec.Variables.Text(naming.ClusterVariable)
 	}
 	if err := r.fargate().ObserveOrphans(ctx, controlPlane, eksName, &f.Fargate); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlpl
 
 // observeTemplates reads the WorkspaceTemplates that the control plane refers to.
 func (r *Reconciler) observeTemplates(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
-	f.Template = r.ObserveTemplate(ctx, controlPlane, controlPlane.Spec.WorkspaceTemplateRef, validation.ControlPlaneFields(controlPlane))
+	f.Template = r.ObserveTemplate(ctx, controlPlane, controlPlane.Spec.WorkspaceTemplateRef, append(validation.ControlPlaneFields(controlPlane), validation.NetworkFields(f.Cluster)...))
 	for i := range controlPlane.Spec.FargateProfiles {
 		fields := validation.FargateFields(field.NewPath("spec", "fargateProfiles").Index(i))
 		f.ProfileTemplates = append(f.ProfileTemplates, r.ObserveTemplate(ctx, controlPlane, controlPlane.Spec.FargateProfiles[i].WorkspaceTemplateRef, fields))

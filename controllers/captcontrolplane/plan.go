@@ -81,7 +81,7 @@ func (f *Facts) kubeconfigPlan(controlPlane *controlplanev1.CAPTControlPlane, re
 		p.Mode = kubeconfigsecret.RenewToken
 	}
 	p.Cluster = kubeconfigsecret.Cluster{
-		ControlPlane: controlPlane, Name: f.Cluster.Name, EKSName: f.Apply.Live.Spec.Variables[naming.ClusterVariable],
+		ControlPlane: controlPlane, Name: f.Cluster.Name, EKSName: f.Apply.Live.Spec.Variables.Text(naming.ClusterVariable),
 		Region: f.desired(controlPlane).EKSCluster().Region, Outputs: f.outputs(),
 	}
 	return p

@@ -59,14 +59,14 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	s.Phase = phase(s.State, initialized)
 
 	engine.Set(controlPlane, c.dependencies, c.workspace, c.endpoint, c.kubeconfig,
-		engine.If(initialized, controlplanev1.InitializedCondition, controlplanev1.InitializedReason, "", controlplanev1.NotInitializedReason),
+		engine.True(controlplanev1.InitializedCondition, controlplanev1.InitializedReason, "").If(initialized, controlplanev1.NotInitializedReason),
 		available(s, f, c), ready(s.State, f, c, p.Recovery.Summary()))
 	engine.SetNegativePolarity(controlPlane, f.Apply.Decision(),
-		engine.If(s.Phase == controlplanev1.PhaseCreating, controlplanev1.CreatingCondition, controlplanev1.CreatingReason, "", controlplanev1.NotCreatingReason),
+		engine.True(controlplanev1.CreatingCondition, controlplanev1.CreatingReason, "").If(s.Phase == controlplanev1.PhaseCreating, controlplanev1.NotCreatingReason),
 		degraded(s.State, f, c), failed(s.State, f, c), f.vpcReplaced())
 	owner.ReportTemplates(controlPlane, f.templates()...)
 	if f.Graph != nil && f.Paused == "" {
-		engine.SetNegativePolarity(controlPlane, engine.If(p.Cycle != "", controlplanev1.DependencyCycleCondition, controlplanev1.DependencyCycleReason, p.Cycle, controlplanev1.NoDependencyCycleReason))
+		engine.SetNegativePolarity(controlPlane, engine.True(controlplanev1.DependencyCycleCondition, controlplanev1.DependencyCycleReason, p.Cycle).If(p.Cycle != "", controlplanev1.NoDependencyCycleReason))
 	}
 	s.Progress = progress.Next(s.Progress, observedProgress(controlPlane, f, c))
 	changed := !equality.Semantic.DeepEqual(before, s)

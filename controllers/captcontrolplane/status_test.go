@@ -165,6 +165,19 @@ func TestAnOutdatedEndpointOfTheClusterIsReported(t *testing.T) {
 		":443, or run captctl migrate apply with --fix-cluster-endpoints", message())
 }
 
+// Cluster API copies an endpoint once: that of a Cluster would never be corrected.
+func TestAnEndpointWithoutValueIsNotPublished(t *testing.T) {
+	for _, text := range []string{"null", "None", "<nil>", "https://null", "HTTPS://None:443", "nil", "undefined", " null "} {
+		o := newObservation(t).apply(builder.UpToDate(map[string]string{"cluster_endpoint": text}))
+		assert.Equal(t, "False EndpointInvalid", o.summary()[controlplanev1.EndpointAvailableCondition], text)
+		message := meta.FindStatusCondition(o.controlPlane.Status.Conditions, controlplanev1.ReadyCondition).Message
+		assert.Contains(t, message, `output "cluster_endpoint" is invalid: it has no value, or the text of one that does not exist, such as null or None. Correct it in the module of WorkspaceTemplate`, text)
+	}
+	o := configured(t)
+	o.controlPlane.Spec.ControlPlaneEndpoint.Host = "null" // An earlier version published it.
+	assert.Contains(t, o.summary()[controlplanev1.EndpointAvailableCondition], controlplanev1.WaitingForWorkspaceReason, "the controller writes it again")
+}
+
 func TestFieldsOfStatus(t *testing.T) {
 	o := configured(t, builder.WithGeneration(3))
 	got := o.status()
@@ -276,9 +289,9 @@ func TestVariablesOfEverythingInTheSpec(t *testing.T) {
 			{Name: "coredns"}, {Name: "vpc-cni", Version: "v1.19.0-eksbuild.1", ConfigurationValues: `{"env": {"A": "<b>"}}`},
 		}
 		c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"Environment": "dev", "kubernetes.io/cluster/x": "owned"}
-		c.Spec.Variables = map[string]string{
+		c.Spec.Variables = infrav1.TextVariables(map[string]string{
 			"mine": "kept", "cluster_name": "x", "region": "x", "tags": "x", "tags_Environment": "x", "addons": "x", "vpc_id": "x",
-		}
+		})
 	}))
 	got := variablesOf(t, o)
 
@@ -336,7 +349,7 @@ func TestTheApplyOfTheControlPlane(t *testing.T) {
 
 func variablesOf(t *testing.T, o *observation) map[string]string {
 	t.Helper()
-	return wantOf(t, o).Intent.Variables
+	return wantOf(t, o).Intent.Variables.Texts()
 }
 
 func wantOf(t *testing.T, o *observation) *desired.Want {

@@ -107,7 +107,7 @@ func TestAProfileBelongsToTheExistingEKSCluster(t *testing.T) {
 		env.reconcile()
 		profile := read(env, "demo-a-fargate-apply", &infrav1.WorkspaceTemplateApply{})
 		require.NotNil(t, profile)
-		assert.Equal(t, "older", profile.Spec.Variables["cluster_name"])
+		assert.Equal(t, "older", profile.Spec.Variables.Text("cluster_name"))
 		assert.NotContains(t, env.summary(), "FargateProfileFailed")
 	}
 }

@@ -41,12 +41,12 @@ func Unknown(conditionType, reason, message string) Condition {
 	return Condition{Type: conditionType, Status: metav1.ConditionUnknown, Reason: reason, Message: message}
 }
 
-// If makes a condition of status True with a reason and a message, or else of status False with another reason.
-func If(is bool, conditionType, reason, message, otherwise string) Condition {
+// If returns the condition if something is true, or else one of status False with another reason.
+func (c Condition) If(is bool, otherwise string) Condition {
 	if !is {
-		return False(conditionType, otherwise, "")
+		return False(c.Type, otherwise, "")
 	}
-	return True(conditionType, reason, message)
+	return c
 }
 
 // Limits of the API server, in bytes. It rejects a longer message.
@@ -88,7 +88,7 @@ func keepTransitionTimes(before []metav1.Condition, after Object) {
 
 // PausedCondition is the condition of Cluster API's pause rule; why is the result of desired.Paused.
 func PausedCondition(why string) Condition {
-	return If(why != "", clusterv1.PausedCondition, clusterv1.PausedReason, why, clusterv1.NotPausedReason)
+	return True(clusterv1.PausedCondition, clusterv1.PausedReason, why).If(why != "", clusterv1.NotPausedReason)
 }
 
 // PausedMessage reports what is not done while an object is paused; why is the result of desired.Paused.

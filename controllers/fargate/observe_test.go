@@ -64,7 +64,7 @@ func newEnvironment(t *testing.T, controlPlane *controlplanev1.CAPTControlPlane,
 	c := newClient(append(objects, controlPlane)...)
 	live := &controlplanev1.CAPTControlPlane{}
 	require.NoError(t, c.Get(ctx, client.ObjectKeyFromObject(controlPlane), live))
-	return &environment{T: t, Reader: Reader{&owner.Reconciler{Engine: engine.Engine{Client: c, Gate: engine.OpenGate{}}, Uncached: c}}, controlPlane: live}
+	return &environment{T: t, Reader: Reader{&owner.Reconciler{Engine: engine.Engine{Client: c, Gate: engine.OpenGate{}, Uncached: c}}}, controlPlane: live}
 }
 
 func cluster() Cluster {
@@ -149,11 +149,11 @@ func TestTheWorkspaceTemplateApplyOfAProfile(t *testing.T) {
 	assert.True(t, metav1.IsControlledBy(&apply, env.controlPlane))
 	assert.Equal(t, infrav1.WorkspaceTemplateApplySpec{
 		TemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate", Namespace: builder.Namespace},
-		Variables: map[string]string{
+		Variables: infrav1.TextVariables(map[string]string{
 			"cluster_name": "demo", "profile_name": "dns", "region": "eu-central-1",
 			"selectors": `[{"namespace":"kube-system","labels":{"k8s-app":"kube-dns"}}]`, "tags": `{"team":"a \"b\""}`,
 			"vpc_connection_secret": "demo-vpc-connection", "eks_connection_secret": "demo-eks-connection",
-		},
+		}),
 		WriteConnectionSecretToRef: &terraform.SecretReference{Name: naming.FargateConnectionSecret("demo", "dns"), Namespace: builder.Namespace},
 		WaitForWorkspaces:          []infrav1.WorkspaceDependency{{Name: "demo-eks-controlplane", Namespace: builder.Namespace}},
 		WaitForSecrets: []infrav1.SecretDependency{
@@ -227,7 +227,7 @@ func TestNewProfilesAreCreatedOneAfterTheOther(t *testing.T) {
 			env.act(env.plan(cluster()))
 			env.act(env.plan(cluster()))
 			require.Len(t, env.applies(), 1, "Terraform is at work on the first")
-			assert.Equal(t, "z", env.applies()[0].Spec.Variables["profile_name"])
+			assert.Equal(t, "z", env.applies()[0].Spec.Variables.Text("profile_name"))
 			f := env.plan(cluster())
 			assert.Equal(t, []string{"z", "a"}, statuses(*f))
 			assert.Equal(t, creating, f.stateOf(&f.Profiles[1]).stage)
@@ -301,7 +301,7 @@ func TestAnApplyOfAnotherOwnerIsNotUsed(t *testing.T) {
 			f := env.plan(cluster())
 			assert.Equal(t, row.taken, f.Profiles[0].Apply.Conflict == "", f.Profiles[0].Apply.Conflict)
 			env.act(f)
-			assert.Equal(t, row.taken, env.applies()[0].Spec.Variables["selectors"] != "")
+			assert.Equal(t, row.taken, env.applies()[0].Spec.Variables.Text("selectors") != "")
 		})
 	}
 }

@@ -128,7 +128,7 @@ func TestARefusedProfileDoesNotBlockOthers(t *testing.T) {
 	f := env.plan(cluster())
 	require.ErrorContains(t, f.Act(ctx, env.Client), "writing Fargate profile a")
 	require.Len(t, env.applies(), 1)
-	assert.Equal(t, "b", env.applies()[0].Spec.Variables["profile_name"])
+	assert.Equal(t, "b", env.applies()[0].Spec.Variables.Text("profile_name"))
 	status := f.Report(builder.Created).Statuses[0]
 	assert.Equal(t, controlplanev1.FargateProfileFailedReason, status.FailureReason)
 	assert.Contains(t, status.FailureMessage, "the API server rejected the WorkspaceTemplateApply")

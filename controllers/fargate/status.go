@@ -86,8 +86,8 @@ func (p *Plan) Report(now time.Time) (r Report) {
 	created, broken := byStage[creating], byStage[failed]
 	r.Conditions = []engine.Condition{
 		p.readyCondition(byStage),
-		engine.If(len(created) > 0, controlplanev1.FargateProfileCreatingCondition, controlplanev1.FargateProfileCreatingReason, listProfiles("creating or updating Fargate profile", created), controlplanev1.FargateProfileNotCreatingReason),
-		engine.If(len(broken) > 0, controlplanev1.FargateProfileFailedCondition, controlplanev1.FargateProfileFailedReason, listProfiles("failed Fargate profile", broken), controlplanev1.FargateProfileNotFailedReason),
+		engine.True(controlplanev1.FargateProfileCreatingCondition, controlplanev1.FargateProfileCreatingReason, listProfiles("creating or updating Fargate profile", created)).If(len(created) > 0, controlplanev1.FargateProfileNotCreatingReason),
+		engine.True(controlplanev1.FargateProfileFailedCondition, controlplanev1.FargateProfileFailedReason, listProfiles("failed Fargate profile", broken)).If(len(broken) > 0, controlplanev1.FargateProfileNotFailedReason),
 	}
 	r.Working = len(byStage[failed]) == 0 && len(byStage[dependencyMissing]) == 0 && len(byStage[creating])+len(byStage[deleting])+len(byStage[waiting]) > 0
 	return r
@@ -332,8 +332,11 @@ func profileEvent(controlPlane *controlplanev1.CAPTControlPlane, was, is control
 	case obsolete:
 		return newEvent(corev1.EventTypeNormal, controlplanev1.FargateProfileDeletingReason, "deleting Fargate profile %s", is.Name)
 	}
-	return newEvent(corev1.EventTypeNormal, controlplanev1.FargateProfileCreatingReason, "%s Fargate profile %s; see WorkspaceTemplateApply %s",
-		map[bool]string{true: "updating", false: "creating"}[wasReady], is.Name, is.WorkspaceTemplateApplyName)
+	verb := "creating"
+	if wasReady {
+		verb = "updating"
+	}
+	return newEvent(corev1.EventTypeNormal, controlplanev1.FargateProfileCreatingReason, verb+" Fargate profile %s; see WorkspaceTemplateApply %s", is.Name, is.WorkspaceTemplateApplyName)
 }
 
 func statusOf(statuses []controlplanev1.FargateProfileStatus, name string) controlplanev1.FargateProfileStatus {

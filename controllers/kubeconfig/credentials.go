@@ -317,6 +317,12 @@ func ForToken(clusterName, endpoint, ca, token string) ([]byte, error) {
 	return encode(clusterName, endpoint, ca, &clientcmdapi.AuthInfo{Token: token})
 }
 
+// CheckCA reports why a certificate authority is not in the format of EKS; nil if it is.
+func CheckCA(ca string) error {
+	_, err := certificates(ca)
+	return err
+}
+
 func encode(clusterName, endpoint, ca string, user *clientcmdapi.AuthInfo) ([]byte, error) {
 	bundle, err := certificates(ca)
 	if err != nil {

@@ -220,7 +220,7 @@ func contractSecret(cluster Cluster, name string, data []byte) *corev1.Secret {
 // admission does not allow changes of its cluster_name once it has a Workspace. The age of the control plane does not count, because an old
 // one can get a new WorkspaceTemplateApply.
 func NameConflict(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
-	others, err := appliesOfEKSCluster(ctx, c, apply.Spec.Variables[naming.ClusterVariable])
+	others, err := appliesOfEKSCluster(ctx, c, apply.Spec.Variables.Text(naming.ClusterVariable))
 	if err != nil {
 		return false, fmt.Errorf("listing EKS clusters of the same name: %w", err)
 	}
@@ -314,19 +314,35 @@ func (o Outputs) Endpoint() (clusterv1.APIEndpoint, error) {
 	return clusterv1.APIEndpoint{Host: host, Port: port}, err
 }
 
-// serverAndCA is the URL of the API server, and its certificate authority as Terraform returned it.
-func (o Outputs) serverAndCA() (address, ca string, err error) {
-	endpoint, err := o.Endpoint()
+// template is the name of the WorkspaceTemplate that has the outputs.
+func (c *Cluster) template() string {
+	return c.ControlPlane.Spec.WorkspaceTemplateRef.Key(c.ControlPlane.Namespace).String()
+}
+
+// serverAndCA is the URL of the API server, and its certificate authority as Terraform returned it; else the reason and the error why they are not known.
+func (c *Cluster) serverAndCA() (address, ca, reason string, err error) {
+	endpoint, err := c.Endpoint()
 	if err != nil || endpoint.IsZero() {
-		return "", "", errors.New("the endpoint of the API server is unknown; see condition EndpointAvailable")
+		return "", "", controlplanev1.KubeconfigMissingReason, errors.New("the endpoint of the API server is unknown; see condition EndpointAvailable")
 	}
-	if ca = o.Output(terraform.OutputClusterCA); ca == "" {
-		if o.Connection == nil {
-			return "", "", fmt.Errorf("the connection Secret with output %q does not exist; "+writtenAgain, terraform.OutputClusterCA)
-		}
-		return "", "", fmt.Errorf("the connection Secret has no output %q; add it to the module", terraform.OutputClusterCA)
+	if ca = c.Output(terraform.OutputClusterCA); terraform.HasNoValue(ca) {
+		return "", "", controlplanev1.KubeconfigMissingReason, c.missing(terraform.OutputClusterCA)
 	}
-	return "https://" + endpoint.String(), ca, nil
+	if err := kubeconfig.CheckCA(ca); err != nil {
+		return "", "", controlplanev1.KubeconfigInvalidReason, fmt.Errorf("output %q is invalid: %w. Correct it in the module of WorkspaceTemplate %s", terraform.OutputClusterCA, err, c.template())
+	}
+	return "https://" + endpoint.String(), ca, "", nil
+}
+
+// missing is why an output that the connection Secret should have is not known.
+func (c *Cluster) missing(output string) error {
+	if c.Connection == nil {
+		return fmt.Errorf("the connection Secret with output %q does not exist; "+writtenAgain, output)
+	}
+	if _, returned := c.Connection.Data[output]; returned {
+		return fmt.Errorf("output %q has no value, or the text of one that does not exist, such as null or None; correct it in the module of WorkspaceTemplate %s", output, c.template())
+	}
+	return fmt.Errorf("the connection Secret has no output %q; add it to the module of WorkspaceTemplate %s or, if the module has it, correct its value, which is null", output, c.template())
 }
 
 // writtenAgain is the advice about a connection Secret that was deleted: no module needs a change.
@@ -351,6 +367,20 @@ func (s *sources) requeueWithin(after time.Duration) {
 
 // contractKubeconfig is the kubeconfig of Cluster API's contract, from the source of spec.
 func (s *sources) contractKubeconfig(ctx context.Context) ([]byte, string, error) {
+	data, reason, err := s.fromSource(ctx)
+	if data == nil || !errors.Is(kubeconfig.Check(data), kubeconfig.ErrGetToken) {
+		return data, reason, err
+	}
+	if err == nil {
+		err = errors.New(runsGetToken)
+	}
+	return data, reason, fmt.Errorf("%w. Cluster API's controllers have neither the AWS CLI nor AWS credentials, so they cannot connect. Either give the manager of CAPT AWS credentials and access to the cluster, "+
+		"so that it creates tokens (docs/kubeconfig.md, Requirements), or return a kubeconfig with a token or a client certificate in output %q of the module", err, terraform.OutputKubeconfig)
+}
+
+const runsGetToken = "the kubeconfig runs \"aws eks get-token\"" //nolint:gosec // It is no secret.
+
+func (s *sources) fromSource(ctx context.Context) ([]byte, string, error) {
 	switch s.Cluster.ControlPlane.Spec.Kubeconfig.Source {
 	case controlplanev1.KubeconfigOutput:
 		return s.outputKubeconfig()
@@ -364,13 +394,29 @@ func (s *sources) contractKubeconfig(ctx context.Context) ([]byte, string, error
 }
 
 // autoKubeconfig prefers Terraform's kubeconfig if its credentials do not expire, then one with a token, then Terraform's until it expires, then
-// one for users.
+// one for users. It reports an output that it replaces, which may have a role that the user needs.
 func (s *sources) autoKubeconfig(ctx context.Context) ([]byte, string, error) {
 	output := s.Cluster.connectionValue(terraform.OutputKubeconfig)
 	unusable := kubeconfig.Check(output)
 	if unusable == nil {
 		return output, "", nil
 	}
+	data, reason, err := s.replaceOutput(ctx, unusable)
+	if len(output) == 0 || errors.Is(unusable, kubeconfig.ErrGetToken) || errors.Is(unusable, kubeconfig.ErrShortLived) {
+		return data, reason, err
+	}
+	replaced := fmt.Errorf("output %q of WorkspaceTemplate %s is not published: %w", terraform.OutputKubeconfig, s.Cluster.template(), unusable)
+	switch {
+	case err != nil:
+		return data, reason, fmt.Errorf("%w. Instead of it, %w", replaced, err)
+	case holdsToken(data):
+		return data, reason, fmt.Errorf("%w. Instead of it, the kubeconfig has a token of the manager", replaced)
+	}
+	return data, reason, fmt.Errorf("%w. Instead of it, %s without other options", replaced, runsGetToken)
+}
+
+// replaceOutput is the kubeconfig to publish if the output cannot be used, or expires.
+func (s *sources) replaceOutput(ctx context.Context, unusable error) ([]byte, string, error) {
 	data, reason, noToken := s.tokenKubeconfig(ctx)
 	if data != nil || s.waitsForToken(noToken) {
 		return data, reason, noToken
@@ -382,7 +428,7 @@ func (s *sources) autoKubeconfig(ctx context.Context) ([]byte, string, error) {
 	}
 	data, reason, err := s.execKubeconfig()
 	if err == nil && s.tokens != nil {
-		err = fmt.Errorf("the kubeconfig runs \"aws eks get-token\", because %w", noToken)
+		err = fmt.Errorf(runsGetToken+", because %w", noToken)
 	}
 	return data, reason, err
 }
@@ -394,9 +440,9 @@ func (s *sources) outputKubeconfig() ([]byte, string, error) {
 	unusable := kubeconfig.Check(output)
 	switch {
 	case s.Cluster.Connection == nil:
-		return nil, controlplanev1.KubeconfigMissingReason, fmt.Errorf("the connection Secret with output %q does not exist; "+writtenAgain, terraform.OutputKubeconfig)
+		return nil, controlplanev1.KubeconfigMissingReason, s.Cluster.missing(terraform.OutputKubeconfig)
 	case len(output) == 0:
-		return nil, controlplanev1.KubeconfigMissingReason, fmt.Errorf("the connection Secret has no output %q; add it to the module, or set spec.kubeconfig.source to Exec", terraform.OutputKubeconfig)
+		return nil, controlplanev1.KubeconfigMissingReason, fmt.Errorf("%w, or set spec.kubeconfig.source to Exec", s.Cluster.missing(terraform.OutputKubeconfig))
 	case errors.Is(unusable, kubeconfig.ErrShortLived):
 		expiry, _ := kubeconfig.Expiry(output)
 		if !s.Now.Before(expiry) {
@@ -411,9 +457,9 @@ func (s *sources) outputKubeconfig() ([]byte, string, error) {
 
 // execKubeconfig is a kubeconfig that requests credentials from AWS wherever it is used.
 func (s *sources) execKubeconfig() ([]byte, string, error) {
-	server, ca, err := s.Cluster.serverAndCA()
+	server, ca, reason, err := s.Cluster.serverAndCA()
 	if err != nil {
-		return nil, controlplanev1.KubeconfigMissingReason, err
+		return nil, reason, err
 	}
 	name := s.Cluster.Output(terraform.OutputClusterName)
 	if name == "" {
@@ -454,7 +500,7 @@ func (s *sources) tokenSource() (kubeconfig.Source, string, error) {
 	switch output := s.Cluster.Output(terraform.OutputClusterName); {
 	case s.tokens == nil:
 		return none, controlplanev1.KubeconfigMissingReason, errors.New(
-			"spec.kubeconfig.source is Token, but this manager creates no tokens: start it with --eks-tokens, or set the source to Output or Exec")
+			"spec.kubeconfig.source is Token, but this manager creates no tokens: it had no AWS credentials when it started, or runs with --eks-tokens=false (docs/install.md, Tokens for kubeconfigs). Correct that, or set the source to Output or Exec")
 	case output != "" && output != name:
 		return none, controlplanev1.KubeconfigInvalidReason, fmt.Errorf(
 			"a token is created only for EKS cluster %q, which CAPT asked Terraform to create, but output %q %s; correct the template, or set spec.kubeconfig.source to Exec",
@@ -464,12 +510,9 @@ func (s *sources) tokenSource() (kubeconfig.Source, string, error) {
 		return none, controlplanev1.KubeconfigConflictReason, fmt.Errorf(
 			"no token is created for EKS cluster %q: another CAPTControlPlane of this management cluster had an EKS cluster of this name first; set spec.kubeconfig.source to Exec, or use another Cluster name", name)
 	}
-	server, ca, err := s.Cluster.serverAndCA()
+	server, ca, reason, err := s.Cluster.serverAndCA()
 	if err != nil {
-		return none, controlplanev1.KubeconfigMissingReason, err
-	}
-	if _, err := kubeconfig.ForToken(name, server, ca, ""); err != nil {
-		return none, controlplanev1.KubeconfigInvalidReason, err // Checked before a token is requested.
+		return none, reason, err
 	}
 	return kubeconfig.Source{Cluster: name, Region: s.Cluster.Region, Endpoint: server, CA: ca}, "", nil
 }

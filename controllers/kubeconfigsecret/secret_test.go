@@ -244,14 +244,17 @@ func TestRemedies(t *testing.T) {
 		tokens kubeconfig.Tokens
 		want   string
 	}{
-		"no flag":         {"Token", "", nil, "this manager creates no tokens: start it with --eks-tokens, or set the source to Output or Exec"},
+		"no flag":         {"Token", "", nil, "this manager creates no tokens: it had no AWS credentials when it started"},
 		"no credentials":  {"Token", "", &tokens.Identity{Problem: kubeconfig.ErrNoCredentials}, "no token can be created: the manager has no AWS credentials; see docs/install.md (Tokens for kubeconfigs)"},
 		"a token's end":   {"Output", tokens.Kubeconfig(t, host, builder.Created.Add(-time.Hour)), nil, "set spec.kubeconfig.source to Token or Exec"},
-		"nothing to take": {"Output", "", nil, `no output "kubeconfig"; add it to the module, or set spec.kubeconfig.source to Exec`},
+		"nothing to take": {"Output", "", nil, `output "kubeconfig" has no value, or the text of one that does not exist, such as null or None; correct it in the module of WorkspaceTemplate default/eks, or set spec.kubeconfig.source to Exec`},
+		"no output":       {"Output", "-", nil, `no output "kubeconfig"; add it to the module of WorkspaceTemplate default/eks or, if the module has it, correct its value, which is null, or set`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t, withSource(row.source)).withTokens(row.tokens)
-			s.Cluster.Connection.Data["kubeconfig"] = []byte(row.output)
+			if row.output != "-" {
+				s.Cluster.Connection.Data["kubeconfig"] = []byte(row.output)
+			}
 			s.publish()
 			assert.Contains(t, s.Contract.Problem, row.want)
 		})
@@ -332,6 +335,7 @@ func TestNothingIsCreatedWithoutEndpointAndCertificateAuthority(t *testing.T) {
 		"no endpoint":  {nil, builder.CA(), controlplanev1.KubeconfigMissingReason},
 		"no authority": {outputs(), "", controlplanev1.KubeconfigMissingReason},
 		"no base64":    {outputs(), "hunter2", controlplanev1.KubeconfigInvalidReason},
+		"null":         {outputs(), "null", controlplanev1.KubeconfigMissingReason},
 		"no PEM":       {outputs(), base64.StdEncoding.EncodeToString([]byte("hunter2")), controlplanev1.KubeconfigInvalidReason},
 	} {
 		for _, source := range []controlplanev1.KubeconfigSource{"Token", "Exec", "Auto"} {
@@ -362,5 +366,62 @@ func TestCAIsDecodedOnce(t *testing.T) {
 			assert.Nil(t, s.Contract.Data, source)
 			assert.Equal(t, controlplanev1.KubeconfigInvalidReason, s.Contract.Reason)
 		}
+	}
+}
+
+// The user would not learn that a role or a profile of the module's kubeconfig has no effect.
+func TestAnOutputThatIsReplacedIsReported(t *testing.T) {
+	exec := func(args, env string) string {
+		return strings.Replace(fromTerraform, "token: t", `exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: aws, args: [eks, get-token, --cluster-name, demo`+args+`], env: [`+env+`]}`, 1)
+	}
+	const notPublished, noWay = `output "kubeconfig" of WorkspaceTemplate default/eks is not published: `, "Cluster API's controllers have neither the AWS CLI nor AWS credentials"
+	for name, row := range map[string]struct{ output, want string }{
+		"a role":            {exec(", --role-arn, hunter2", ""), "it has exec: use a token or a client certificate. Instead of it, the kubeconfig runs \"aws eks get-token\" without other options. " + noWay},
+		"a profile":         {exec("", "{name: AWS_PROFILE, value: hunter2}"), "it has exec"},
+		"no YAML":           {"hunter2: {", "the value is not a kubeconfig"},
+		"a file":            {strings.Replace(fromTerraform, "token: t", "tokenFile: /hunter2", 1), "it has tokenFile"},
+		"without a context": {strings.Replace(fromTerraform, "current-context: c", "current-context: d", 1), "current-context of the kubeconfig does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newFixture(t)
+			s.Cluster.Connection.Data["kubeconfig"] = []byte(row.output)
+			s.publish()
+			assert.Equal(t, "exec", s.Contract.kind(t, row.output))
+			assert.Contains(t, s.Contract.Warning, notPublished)
+			assert.Contains(t, s.Contract.Warning, row.want)
+			assert.NotContains(t, s.Contract.Warning, "hunter2")
+
+			s.withTokens(tokens.With(clocktesting.NewFakePassiveClock(builder.Created))).publish()
+			assert.Equal(t, "token", s.Contract.kind(t, row.output))
+			assert.Contains(t, s.Contract.Warning, notPublished)
+			assert.Contains(t, s.Contract.Warning, "Instead of it, the kubeconfig has a token of the manager")
+
+			s.Cluster.Connection.Data["cluster_certificate_authority_data"] = []byte("not-base64!")
+			s.publish()
+			assert.Contains(t, s.Contract.Problem, notPublished)
+			assert.Contains(t, s.Contract.Problem, `output "cluster_certificate_authority_data" is invalid: the certificate authority is not valid base64. Correct it in the module of WorkspaceTemplate default/eks`)
+		})
+	}
+}
+
+func TestAKubeconfigThatClusterAPICannotUseNamesBothWaysOut(t *testing.T) {
+	exec, err := kubeconfig.ForExec("demo", "eu-west-1", "https://"+host, builder.CA())
+	require.NoError(t, err)
+	for _, row := range []struct {
+		source controlplanev1.KubeconfigSource
+		output string
+		warns  bool
+	}{{"Auto", "", true}, {"Exec", "", true}, {"Output", string(exec), true}, {"Auto", string(exec), true}, {"Auto", fromTerraform, false}, {"Output", fromTerraform, false}} {
+		s := newFixture(t, withSource(row.source))
+		s.Cluster.Connection.Data["kubeconfig"] = []byte(row.output)
+		s.publish()
+		require.NotNil(t, s.Contract.Data)
+		assert.Empty(t, s.User.Warning)
+		if !row.warns {
+			assert.Empty(t, s.Contract.Warning)
+			continue
+		}
+		assert.Contains(t, s.Contract.Warning, "give the manager of CAPT AWS credentials and access to the cluster")
+		assert.Contains(t, s.Contract.Warning, `or return a kubeconfig with a token or a client certificate in output "kubeconfig" of the module`)
 	}
 }

@@ -49,7 +49,7 @@ func IndexEKS(object client.Object) []string {
 	if owner := metav1.GetControllerOf(apply); owner == nil || owner.Kind != "CAPTControlPlane" {
 		return nil
 	}
-	return []string{apply.Spec.Variables[naming.ClusterVariable]}
+	return []string{apply.Spec.Variables.Text(naming.ClusterVariable)}
 }
 
 // IndexAwaitsName is the function of AwaitsNameIndex.

@@ -27,8 +27,6 @@ import (
 // Reconciler is what the controllers of all owners have.
 type Reconciler struct {
 	engine.Engine
-	// Uncached reads Secrets, which are never cached with their values, and what must not be missed during deletion.
-	Uncached client.Reader
 	// Namespace is the only namespace in the cache; empty means all.
 	Namespace string
 }

@@ -44,7 +44,7 @@ func want() *desired.Want {
 		Expectation: claim.Expectation{SchemeName: "demo-vpc"}, ClusterName: "demo-cluster",
 		Template: infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"},
 		Intent: desired.Intent{
-			Variables:        map[string]string{naming.ClusterVariable: "demo-cluster", naming.VPCVariable: "demo-vpc", "region": "us-east-1", "size": "small"},
+			Variables:        infrav1.TextVariables(map[string]string{naming.ClusterVariable: "demo-cluster", naming.VPCVariable: "demo-vpc", "region": "us-east-1", "size": "small"}),
 			ConnectionSecret: "demo-vpc-connection",
 		},
 		DeletionPolicy: infrav1.DeletionPolicyRetain,
@@ -87,7 +87,7 @@ func TestIdentityVariablesKeepTheirValue(t *testing.T) {
 	for _, identity := range naming.IdentityVariables() {
 		f := &Facts{Live: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{identity: "earlier", "size": "earlier"}))}
 		w := want()
-		variables := rendered(t, f, demoOwner(), w).Spec.Variables
+		variables := rendered(t, f, demoOwner(), w).Spec.Variables.Texts()
 		assert.Equal(t, "earlier", variables[identity])
 		assert.Equal(t, "small", variables["size"], "others follow the spec")
 		assert.Equal(t, want(), w, "the caller's variables are unchanged")
@@ -251,14 +251,14 @@ func TestWrite(t *testing.T) {
 	assert.Equal(t, []string{"apply demo-vpc"}, api.Writes)
 
 	// What another client added stays.
-	f.Live.Spec.Variables["environment"] = "production"
+	f.Live.Spec.Variables["environment"] = infrav1.TextValue("production")
 	f.Live.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "mine"}}
 	f.Live.Labels["mine"] = "too"
 	assert.False(t, planned(t, f, demoOwner(), want()).Differs)
 
 	// A variable that is no longer wanted is a difference.
 	f, before := &Facts{}, want()
-	before.Intent.Variables["removed"] = "x"
+	before.Intent.Variables["removed"] = infrav1.TextValue("x")
 	require.NoError(t, planned(t, f, demoOwner(), before).Write(ctx, newClient()))
 	assert.True(t, planned(t, f, demoOwner(), want()).Differs)
 }

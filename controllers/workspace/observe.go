@@ -68,6 +68,8 @@ type ObserveInput struct {
 	LastUpdate *infrav1.WorkspaceUpdate
 	// Published are the names of the outputs that may be shown.
 	Published []string
+	// LastReason is the reason of the last observation.
+	LastReason string
 	// Failure is the error of the Workspace, from Client.Explain; the zero value when there is none.
 	Failure failure.Report
 }
@@ -169,6 +171,10 @@ func (o *Observation) setProgress(live *Live, in ObserveInput, ready, synced *me
 		if synced != nil && synced.ObservedGeneration == 0 {
 			o.Message += ". Before v1, it does not report a change that needs no apply. If this persists, set the annotation crossplane.io/paused=true on the Workspace, and remove it when its condition Synced is False"
 		}
+	case live.createdNothing(in):
+		o.Reason = infrav1.NothingCreatedReason
+		o.Message = "Terraform has applied the module of Workspace " + live.GetName() + ", but the module has created no resource and returned no output. provider-terraform takes the Workspace for one that does not exist, and " +
+			"applies it again and again. Add an output that is not null to the module of the WorkspaceTemplate, or correct the variables"
 	case live.Started(time.Time{}).IsZero():
 		o.Message = initializingMessage
 	default:
@@ -296,6 +302,20 @@ func (l *Live) statusHash() string {
 		return "" // Cannot happen: it was decoded from JSON.
 	}
 	return hash(data)
+}
+
+// createSucceeded is the annotation in which the provider records when the first apply ended.
+const createSucceeded = "crossplane.io/external-create-succeeded"
+
+// createdNothing reports whether the provider creates a Workspace again that it has created already, because it has neither resources nor outputs. Between
+// two attempts, the last observation decides.
+func (l *Live) createdNothing(in ObserveInput) bool {
+	if l.applied() || len(l.typed.Status.AtProvider.Outputs) > 0 || !isTrue(l.condition(conditionSynced)) || !l.statusIsCurrent(in.LastUpdate) {
+		return false
+	}
+	began, _ := time.Parse(time.RFC3339, l.GetAnnotations()[createPending])
+	ended, err := time.Parse(time.RFC3339, l.GetAnnotations()[createSucceeded])
+	return err == nil && (began.After(ended) || in.LastReason == infrav1.NothingCreatedReason)
 }
 
 // createPending is the annotation in which the provider records when the first apply starts.

@@ -387,3 +387,32 @@ func writtenBy(manager string, when time.Time, fields string) builder.Option {
 		}))
 	})
 }
+
+// Terraform applies such a module for ever, and nothing else tells the user why the Workspace is not Ready.
+func TestAModuleThatCreatesNothingIsReported(t *testing.T) {
+	at := func(second int) string { return time.Date(2026, 1, 1, 0, 0, second, 0, time.UTC).Format(time.RFC3339) }
+	for name, row := range map[string]struct {
+		pending, succeeded, last string
+		outputs                  map[string]any
+		want                     string
+	}{
+		"created again":        {at(9), at(5), "", nil, infrav1.NothingCreatedReason},
+		"until the next time":  {at(9), at(10), infrav1.NothingCreatedReason, nil, infrav1.NothingCreatedReason},
+		"the first time":       {at(3), "", "", nil, infrav1.ProvisioningReason},
+		"the first time, done": {at(3), at(5), infrav1.ProvisioningReason, nil, infrav1.ProvisioningReason},
+		"with an output":       {at(9), at(5), "", map[string]any{"a": "b"}, infrav1.ProvisioningReason},
+	} {
+		workspace := builder.Workspace("demo-vpc", builder.FirstApplyDone)
+		annotations := workspace.GetAnnotations()
+		annotations[createPending] = row.pending
+		delete(annotations, createSucceeded)
+		if row.succeeded != "" {
+			annotations[createSucceeded] = row.succeeded
+		}
+		workspace.SetAnnotations(annotations)
+		if row.outputs != nil {
+			require.NoError(t, unstructured.SetNestedMap(workspace.Object, row.outputs, "status", "atProvider", "outputs"))
+		}
+		assert.Equal(t, row.want, Observe(mustLive(t, workspace), ObserveInput{LastReason: row.last}).Reason, name)
+	}
+}

@@ -33,8 +33,7 @@ import (
 // Reconciler of WorkspaceTemplates.
 type Reconciler struct {
 	engine.Engine
-	Uncached client.Reader
-	Clock    clock.PassiveClock
+	Clock clock.PassiveClock
 	// DefaultRollout is the policy of templates without spec.rollout.
 	DefaultRollout infrav1.WorkspaceTemplateRollout
 }

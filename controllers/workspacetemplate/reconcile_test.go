@@ -62,7 +62,7 @@ func newEnvironment(t *testing.T, objects ...client.Object) *Reconciler {
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, UserIndex, func(object client.Object) []string {
 			return []string{object.(*infrav1.WorkspaceTemplateApply).TemplateKey().String()}
 		}).Build()
-	return &Reconciler{Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}, Gate: engine.OpenGate{}}, Uncached: c, Clock: builder.NewClock()}
+	return &Reconciler{Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}, Gate: engine.OpenGate{}, Uncached: c}, Clock: builder.NewClock()}
 }
 
 func TestATemplateStaysUntilItsLastUserIsGone(t *testing.T) {

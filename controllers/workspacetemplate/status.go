@@ -29,7 +29,7 @@ func status(template *infrav1.WorkspaceTemplate, f *Facts, p Plan) {
 			f.Policy.DeepCopyInto(&s.Rollout.DefaultPolicy)
 		}
 	}
-	engine.Set(template, valid(f), engine.If(len(f.Users) > 0, infrav1.InUseCondition, infrav1.UsedReason, "used by "+rollout.Names(f.Users), infrav1.NotUsedReason), deleting(template, f))
+	engine.Set(template, valid(f), engine.True(infrav1.InUseCondition, infrav1.UsedReason, "used by "+rollout.Names(f.Users)).If(len(f.Users) > 0, infrav1.NotUsedReason), deleting(template, f))
 	engine.SetNegativePolarity(template, rollingOut(f, p.Staged))
 }
 

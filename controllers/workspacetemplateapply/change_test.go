@@ -28,7 +28,7 @@ func newChanging(t *testing.T, policy infrav1.WorkspaceTemplateRollout) *preview
 	template.Spec.Rollout = policy
 	hash, revision := stored(t, template)
 	env := newEnvironment(t, template, revision, builder.WorkspaceTemplateApply("demo-vpc", builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
-		apply.Spec.TemplateRevision, apply.Spec.Variables = hash, map[string]string{"size": "1"}
+		apply.Spec.TemplateRevision, apply.Spec.Variables = hash, infrav1.TextVariables(map[string]string{"size": "1"})
 	})))
 	env.look()
 	env.provide("demo-vpc", builder.AtRest)
@@ -41,7 +41,7 @@ func newChanging(t *testing.T, policy infrav1.WorkspaceTemplateRollout) *preview
 func (p *previewing) size(size string) {
 	p.Helper()
 	p.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
-		apply.Spec.Variables = map[string]string{"size": size}
+		apply.Spec.Variables = infrav1.TextVariables(map[string]string{"size": size})
 		apply.Generation++
 	})
 	p.look()

@@ -49,9 +49,7 @@ import (
 type Reconciler struct {
 	engine.Engine
 	Workspaces *workspace.Client
-	// Uncached reads Secrets, whose values are never cached.
-	Uncached client.Reader
-	Clock    clock.PassiveClock
+	Clock      clock.PassiveClock
 	// RateLimiter limits updates of Workspaces.
 	RateLimiter *serialize.RateLimiter
 	// Unclaimed has the metric of Workspaces that the provider has not started to reconcile.

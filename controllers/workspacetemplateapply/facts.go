@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -258,6 +259,7 @@ func (f *Facts) observation(differs bool) workspace.Observation {
 	}
 	return workspace.Observe(f.Live, workspace.ObserveInput{
 		UnreconciledFor: f.UnreconciledFor, Differs: differs, LastUpdate: f.LastUpdate, Published: published, Failure: f.Failure,
+		LastReason: conditions.GetReason(f.apply, infrav1.ReadyCondition),
 	})
 }
 

@@ -233,7 +233,9 @@ func TestProviderConfigOfALiveWorkspaceIsNeverChanged(t *testing.T) {
 		"the reference is removed":           {inAccount("one", ""), edit(inNoAccount()), "ClusterProviderConfig/one", "ClusterProviderConfig/default"},
 		"the default is replaced by another": {inNoAccount(), edit(inAccount("two", "")), "ClusterProviderConfig/default", "ClusterProviderConfig/two"},
 		"a variable in its name": {inAccount("${cluster_name}", ""), func(env *environment) {
-			env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
+			env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
+				a.Spec.Variables = infrav1.TextVariables(map[string]string{"cluster_name": "other"})
+			})
 		}, "ClusterProviderConfig/demo", "ClusterProviderConfig/other"},
 		"another template": {inAccount("one", ""), func(env *environment) {
 			env.create(builder.WorkspaceTemplate("other", inAccount("two", "")))

@@ -64,11 +64,11 @@ func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 	env.API = builder.NewAPI(clients)
 	env.CreationTime = now
 	env.reconciler = &Reconciler{
-		Engine: engine.Engine{Client: env.API, Recorder: env.recorder, State: &engine.StateCache{}},
+		Engine: engine.Engine{Client: env.API, Recorder: env.recorder, State: &engine.StateCache{}, Uncached: env.API},
 		Workspaces: &workspace.Client{Client: env.API, Uncached: env.API, Watch: func(context.Context, terraform.Scope) error {
 			return nil
 		}},
-		Uncached: env.API, Clock: clocktesting.NewFakePassiveClock(now), RateLimiter: serialize.NewRateLimiter(),
+		Clock: clocktesting.NewFakePassiveClock(now), RateLimiter: serialize.NewRateLimiter(),
 	}
 	env.reconciler.Gate = &adoption.Gate{Client: env.API, Uncached: env.API, Workspaces: env.reconciler.Workspaces}
 	return env

@@ -299,7 +299,7 @@ func TestAnObjectWithoutItsRevisionIsPreviewed(t *testing.T) {
 			_, revision := stored(t, stagedTemplate("# 1"))
 			p.remove(revision)
 			p.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
-				a.Spec.Variables, a.Generation = map[string]string{"a": "b"}, 2
+				a.Spec.Variables, a.Generation = infrav1.TextVariables(map[string]string{"a": "b"}), 2
 			})
 		},
 	} {

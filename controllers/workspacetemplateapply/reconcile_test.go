@@ -178,7 +178,9 @@ func TestNoWorkspaceIsCreatedFromADeletedTemplate(t *testing.T) {
 		env.mustReconcile("demo-vpc")
 		env.provide("demo-vpc", builder.AtRest)
 		env.remove(builder.WorkspaceTemplate("vpc"))
-		env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
+		env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
+			a.Spec.Variables = infrav1.TextVariables(map[string]string{"cluster_name": "other"})
+		})
 		assert.Contains(t, env.mustReconcile("demo-vpc"), "apply Workspace")
 
 		env.remove(env.workspace("demo-vpc"))

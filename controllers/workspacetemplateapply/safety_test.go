@@ -107,7 +107,7 @@ func TestWithoutATemplateAChangedSpecIsNotUpToDate(t *testing.T) {
 	assert.Equal(t, "True UpToDate: ", env.ready("demo-vpc"), "the template blocks changes only")
 
 	env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
-		a.Spec.Variables, a.Generation = map[string]string{"cluster_name": "other"}, a.Generation+1
+		a.Spec.Variables, a.Generation = infrav1.TextVariables(map[string]string{"cluster_name": "other"}), a.Generation+1
 	})
 	for range 2 {
 		env.mustReconcile("demo-vpc")
@@ -183,7 +183,9 @@ func TestARejectedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
 	_, err := env.reconciler.Reconcile(ctx, request("demo-vpc"))
 	require.NoError(t, err)
 	env.Refuse = nil
-	env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
+	env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.Variables = infrav1.TextVariables(map[string]string{"cluster_name": "other"})
+	})
 	_, err = env.reconciler.Reconcile(ctx, request("demo-vpc"))
 	require.NoError(t, err)
 	assert.NotNil(t, env.workspace("demo-vpc"), "a change is sent at once")

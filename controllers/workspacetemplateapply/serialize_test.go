@@ -53,7 +53,7 @@ func (env *team) listen() {
 // restart makes a reconciler without cached state.
 func (env *team) restart() {
 	env.reconciler = &Reconciler{
-		Engine: env.reconciler.Engine, Workspaces: env.reconciler.Workspaces, Uncached: env.API, Clock: env.reconciler.Clock, RateLimiter: serialize.NewRateLimiter(),
+		Engine: env.reconciler.Engine, Workspaces: env.reconciler.Workspaces, Clock: env.reconciler.Clock, RateLimiter: serialize.NewRateLimiter(),
 	}
 	env.woken = nil
 	env.listen()

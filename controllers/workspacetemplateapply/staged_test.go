@@ -94,7 +94,7 @@ func TestTheTimeOfAnAssignmentDoesNotChange(t *testing.T) {
 	later := now.Add(time.Hour)
 	env.reconciler.Clock = clocktesting.NewFakePassiveClock(later)
 	env.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
-		apply.Spec.Variables = map[string]string{"a": "b"}
+		apply.Spec.Variables = infrav1.TextVariables(map[string]string{"a": "b"})
 		apply.Generation++
 	})
 	env.look()
@@ -145,7 +145,7 @@ func TestAnObjectWithoutAssignmentKeepsItsWorkspace(t *testing.T) {
 	assert.Equal(t, "True UpToDate: ", env.ready("demo-vpc"), "nothing is wrong with the Workspace")
 
 	env.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
-		apply.Spec.Variables, apply.Generation = map[string]string{"a": "b"}, 2
+		apply.Spec.Variables, apply.Generation = infrav1.TextVariables(map[string]string{"a": "b"}), 2
 	})
 	assert.NotContains(t, env.mustReconcile("demo-vpc"), "apply Workspace")
 	assert.Contains(t, env.ready("demo-vpc"), "False RevisionMissing: revision "+rollout.HashOf(template)[:12]+" of WorkspaceTemplate default/vpc is not stored")
@@ -187,7 +187,7 @@ func TestAnObjectThatWasMovedWithoutItsRevisionStaysReady(t *testing.T) {
 	assert.Empty(t, env.mustReconcile("demo-vpc"), "nothing is written at rest")
 
 	env.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
-		apply.Spec.Variables, apply.Generation = map[string]string{"a": "b"}, 2
+		apply.Spec.Variables, apply.Generation = infrav1.TextVariables(map[string]string{"a": "b"}), 2
 	})
 	assert.NotContains(t, env.mustReconcile("demo-vpc"), "apply Workspace")
 	assert.Contains(t, env.ready("demo-vpc"), "False RevisionMissing: ")

@@ -152,9 +152,11 @@ func (r *run) undo(ctx context.Context, unit *plan.Unit, why *unprovenError, res
 	result.Outcome = NotProven
 	result.Message = strings.TrimSuffix(fmt.Sprintf("%s. It is not adopted, and what was written is reverted. %s", why, result.Message), " ")
 	recorded.Phase, recorded.Message = PhaseRolledBack, result.Message
-	r.mutex.Lock()
-	r.unplannable += map[bool]int{true: 1}[why.found.Result == infrav1.PreviewUnavailable]
-	r.mutex.Unlock()
+	if why.found.Result == infrav1.PreviewUnavailable {
+		r.mutex.Lock()
+		r.unplannable++
+		r.mutex.Unlock()
+	}
 	return r.journal.set(ctx, unit.Name(), recorded)
 }
 
@@ -251,8 +253,11 @@ type managerReport struct {
 // whyUnreported returns why the manager has not reported an object yet; empty if it has. After a rollback, it reports only the conditions Paused and
 // AdoptionRequired, and before an adoption is proven, only the proof.
 func whyUnreported(live *unstructured.Unstructured, awaited Phase) (string, error) {
-	if live == nil {
-		return map[bool]string{false: "it no longer exists"}[awaited == PhaseRolledBack], nil
+	switch {
+	case live == nil && awaited == PhaseRolledBack:
+		return "", nil
+	case live == nil:
+		return "it no longer exists", nil
 	}
 	var is managerReport
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, &is); err != nil {

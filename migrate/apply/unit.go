@@ -102,7 +102,10 @@ func (r *run) adopt(ctx context.Context, unit *plan.Unit, result *UnitResult) er
 	if written {
 		return r.awaitAndVerify(ctx, unit, unit.Workspaces, result)
 	}
-	proof := map[bool]string{true: r.Clock.Now().UTC().Format(time.RFC3339Nano)}[r.Prove]
+	proof := ""
+	if r.Prove {
+		proof = r.Clock.Now().UTC().Format(time.RFC3339Nano)
+	}
 	return r.writeUnit(ctx, unit, started, is.nextState(recorded, proof), is.write, result)
 }
 

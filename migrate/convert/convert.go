@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -22,16 +21,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation/manifests"
 	"github.com/capt-provider/capt/api/validation/schema"
 	"github.com/capt-provider/capt/config/crd"
 	"github.com/capt-provider/capt/migrate"
@@ -98,7 +96,7 @@ func (c *Converter) Convert(ctx context.Context, name string, data []byte) (*Res
 	result := &Result{Old: data, New: data}
 	var out strings.Builder
 	line := 1
-	for _, part := range Split(string(data)) {
+	for _, part := range manifests.Split(string(data)) {
 		d := &document{Converter: c, result: result, file: name, first: line}
 		converted, err := d.convert(ctx, part)
 		if err != nil {
@@ -118,20 +116,6 @@ func (c *Converter) Convert(ctx context.Context, name string, data []byte) (*Res
 
 const byteOrderMark = "\ufeff"
 
-var separator = regexp.MustCompile(`(?m)^` + byteOrderMark + `?(---|\.\.\.)[^\S\n]*(#.*)?$\n?`)
-
-// Split separates the documents of a file from the lines between them (--- or ...). Documents are the elements with an even index. A document that
-// begins on the same line as its separator is not found, which is rare.
-func Split(data string) []string {
-	var parts []string
-	end := 0
-	for _, at := range separator.FindAllStringIndex(data, -1) {
-		parts = append(parts, data[end:at[0]], data[at[0]:at[1]])
-		end = at[1]
-	}
-	return append(parts, data[end:])
-}
-
 // document is one YAML or JSON document of a file, and collects its messages.
 type document struct {
 	*Converter
@@ -149,8 +133,8 @@ func (d *document) warning(line int, format string, args ...any) {
 }
 
 func (d *document) convert(ctx context.Context, text string) (string, error) {
-	content := normalized(text)
-	have, file, err := Parse(content)
+	content := manifests.Normalized(text)
+	have, file, err := manifests.Parse(content)
 	if err != nil {
 		line := d.lineOfMention(text)
 		switch reason, _, _ := strings.Cut(err.Error(), "\n"); {
@@ -179,28 +163,6 @@ func (d *document) convert(ctx context.Context, text string) (string, error) {
 		out = strings.ReplaceAll(out, "\n", "\r\n")
 	}
 	return text[:len(text)-len(strings.TrimPrefix(text, byteOrderMark))] + out, nil
-}
-
-// normalized returns a document without byte order mark, with the line breaks that kyaml reads.
-func normalized(text string) string {
-	return strings.ReplaceAll(strings.TrimPrefix(text, byteOrderMark), "\r\n", "\n")
-}
-
-// Parse reads an object in two forms: its values as kubectl reads them (for example, "yes" is true), and its nodes.
-func Parse(text string) (map[string]any, *yaml.Node, error) {
-	text = normalized(text)
-	data, err := sigsyaml.YAMLToJSONStrict([]byte(text))
-	if err != nil {
-		return nil, nil, err
-	}
-	object, file := map[string]any{}, &yaml.Node{}
-	if err := errors.Join(utiljson.Unmarshal(data, &object), yaml.Unmarshal([]byte(text), file)); err != nil {
-		return nil, nil, err
-	}
-	if len(file.Content) == 0 {
-		return nil, nil, errors.New("it is empty")
-	}
-	return object, file, nil
 }
 
 func isAnchored(node *yaml.Node) bool {
@@ -401,8 +363,12 @@ func (d *document) convertLegacy(ctx context.Context, node *yaml.Node, have map[
 	return o.want, rewrite(node, have, o.want, o.moves)
 }
 
-// addSubstitution sets spec.substitution where the conversion leaves a stored template as it is: a new one would get another default.
+// addSubstitution sets spec.substitution and spec.passVariables where the conversion leaves a stored template as it is: a new one would get another
+// default.
 func (d *document) addSubstitution(node *yaml.Node, name string, template *unstructured.Unstructured) {
+	if template.GetKind() == "WorkspaceTemplate" {
+		_ = unstructured.SetNestedField(template.Object, string(infrav1.PassNone), "spec", "passVariables") // The spec is a map.
+	}
 	spec, _, _ := unstructured.NestedMap(template.Object, "spec", "template", "spec", "forProvider")
 	module, _ := spec["module"].(string)
 	_, found, _ := unstructured.NestedString(template.Object, "spec", "substitution")

@@ -17,6 +17,8 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"github.com/capt-provider/capt/api/validation/manifests"
 )
 
 // tree changes the nodes of an object, so that fields keep their comments, style and order.
@@ -196,7 +198,7 @@ func render(original string, file *yaml.Node, want map[string]any) (string, erro
 	if json.Valid([]byte(original)) {
 		return renderJSON(original, want)
 	}
-	_, before, err := Parse(original)
+	_, before, err := manifests.Parse(original)
 	if err != nil {
 		return "", err
 	}
@@ -210,7 +212,7 @@ func render(original string, file *yaml.Node, want map[string]any) (string, erro
 		return "", err
 	}
 	for _, candidate := range []string{merge(original, base, changed), changed} {
-		if got, _, err := Parse(candidate); err != nil || !reflect.DeepEqual(got, want) {
+		if got, _, err := manifests.Parse(candidate); err != nil || !reflect.DeepEqual(got, want) {
 			continue
 		}
 		if !slices.ContainsFunc(comments, func(comment string) bool { return !strings.Contains(candidate, comment) }) {

@@ -88,7 +88,7 @@ func collide(t *testing.T, random *rand.Rand) (fixtures []*fixture) {
 	rarely(func(s, _ *fixture) { rename(s, "demo-eks-controlplane-apply") })
 	rarely(func(s, _ *fixture) { s.eks.OwnerReferences = nil })
 	rarely(func(s, other *fixture) { s.eks.OwnerReferences = nil; builder.OwnedBy(other.plane)(s.eks) })
-	rarely(func(s, other *fixture) { s.eks.Spec.Variables["cluster_name"] = other.name })
+	rarely(func(s, other *fixture) { s.eks.Spec.Variables["cluster_name"] = infrav1.TextValue(other.name) })
 	rarely(func(s, other *fixture) { s.eks.Status.WorkspaceName = other.eks.Status.WorkspaceName })
 	rarely(func(s, other *fixture) { s.vpc.Status.WorkspaceName = other.eks.Status.WorkspaceName })
 	rarely(func(s, _ *fixture) { s.eks.Status = infrav1.WorkspaceTemplateApplyStatus{} })

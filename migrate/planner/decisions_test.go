@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
@@ -125,7 +126,7 @@ func TestTheDecisionAboutAnAdoptedWorkspaceStaysRight(t *testing.T) {
 	decisions := giving(a, a.vpc.UID)
 	require.Empty(t, planFor(t, decisions, a, b).Undecided())
 	adopt(a.vpc, a.eks)
-	a.vpc.Spec.Variables["vpc_name"] = "edited"
+	a.vpc.Spec.Variables["vpc_name"] = infrav1.TextValue("edited")
 	got := planFor(t, decisions, a, b)
 	assert.Empty(t, got.Undecided(), "%v", summary(got))
 	assert.Contains(t, summary(got), "Warning PendingChange CAPTCluster demo")

@@ -60,12 +60,12 @@ func TestAnEditAfterAdoptionIsReported(t *testing.T) {
 			func(h *helped) { h.template.Spec.Template.Spec.ForProvider.Entrypoint = "modules/x" }, []string{"Warning PendingChange WorkspaceTemplateApply demo-kubeconfig-apply"}, []string{"spec.forProvider.entrypoint"},
 		},
 		"a WorkspaceTemplateApply": {
-			func(h *helped) { h.eks.Spec.Variables["region"] = "eu-west-1" }, []string{"Warning PendingChange CAPTControlPlane demo"}, []string{"spec.forProvider.vars[region]"},
+			func(h *helped) { h.eks.Spec.Variables["region"] = infrav1.TextValue("eu-west-1") }, []string{"Warning PendingChange CAPTControlPlane demo"}, []string{"spec.forProvider.vars[region]"},
 		},
 		"a WorkspaceTemplateApply whose owner cannot write it": {
 			func(h *helped) {
 				h.plane.Spec.Version = "latest"
-				h.eks.Spec.Variables["region"] = "eu-west-1"
+				h.eks.Spec.Variables["region"] = infrav1.TextValue("eu-west-1")
 			}, []string{"Warning PendingChange CAPTControlPlane demo", "Warning RenderFailed CAPTControlPlane demo"}, []string{"spec.forProvider.vars[region]"},
 		},
 		"a version that cannot be written": {

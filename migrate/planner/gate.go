@@ -356,7 +356,7 @@ func pinnedTemplate(o *owner, variants []variant, old *infrav1.WorkspaceTemplate
 		template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{o.apply.Namespace}}
 	}
 	template.Spec.Template.Metadata.Description = fmt.Sprintf("Reproduces Workspace %s, as it was when %s was adopted", o.live.GetName(), o.Object)
-	template.Spec.Template.Spec, template.Spec.Substitution = *spec, substitution
+	template.Spec.Template.Spec, template.Spec.Substitution, template.Spec.PassVariables = *spec, substitution, infrav1.PassNone
 	template.Name = naming.PinnedTemplate(o.apply.Name, string(encode(template.Spec)))
 	if errs := pinErrors(o, template, old); len(errs) > 0 {
 		return nil, errs.ToAggregate()

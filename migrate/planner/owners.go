@@ -529,7 +529,7 @@ func (f *fleet) skipMachine(o *owner) bool {
 
 // belongsToProfile reports whether a WorkspaceTemplateApply belongs to a Fargate profile that was added to a spec since. CAPT v0.3 had no profiles.
 func (f *fleet) belongsToProfile(o *owner) bool {
-	if o.Object.Kind != kindApply || o.apply.Spec.Variables[naming.ProfileVariable] == "" {
+	if o.Object.Kind != kindApply || o.apply.Spec.Variables.Text(naming.ProfileVariable) == "" {
 		return false
 	}
 	for _, other := range f.owners {

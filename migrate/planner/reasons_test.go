@@ -214,9 +214,9 @@ func situations() map[string]situation {
 		planner.ReasonPendingChange: {
 			arrange: arrange(func(s *fixture) {
 				adopt(s.vpc, s.eks)
-				s.eks.Spec.Variables["region"] = "eu-west-1"
+				s.eks.Spec.Variables["region"] = infrav1.TextValue("eu-west-1")
 			}),
-			solve: edit(func(s *fixture) { s.eks.Spec.Variables["region"] = builder.Region }),
+			solve: edit(func(s *fixture) { s.eks.Spec.Variables["region"] = infrav1.TextValue(builder.Region) }),
 		},
 		planner.ReasonPaused: {
 			arrange: arrange(func(s *fixture) { s.cluster.Spec.Paused = ptr.To(true) }),

@@ -112,7 +112,7 @@ func TestRecheckFindsAnEditAfterEveryStep(t *testing.T) {
 		"the template of a helper": {
 			func(h *helped) { h.template.Spec.Template.Spec.ForProvider.Entrypoint = "modules/x" }, "WorkspaceDiffers",
 		},
-		"the WorkspaceTemplateApply": {func(h *helped) { h.vpc.Spec.Variables["vpc_name"] = "another" }, "WorkspaceDiffers"},
+		"the WorkspaceTemplateApply": {func(h *helped) { h.vpc.Spec.Variables["vpc_name"] = infrav1.TextValue("another") }, "WorkspaceDiffers"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture("demo", "team-a")

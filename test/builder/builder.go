@@ -132,11 +132,11 @@ func WithVariables(variables map[string]string) Option {
 	return func(object client.Object) {
 		switch object := object.(type) {
 		case *infrav1.CAPTCluster:
-			object.Spec.VPC.Template.Variables = variables
+			object.Spec.VPC.Template.Variables = infrav1.TextVariables(variables)
 		case *controlplanev1.CAPTControlPlane:
-			object.Spec.Variables = variables
+			object.Spec.Variables = infrav1.TextVariables(variables)
 		case *infrav1.WorkspaceTemplateApply:
-			object.Spec.Variables = variables
+			object.Spec.Variables = infrav1.TextVariables(variables)
 		default:
 			panic("builder: this kind has no variables")
 		}
@@ -215,7 +215,7 @@ func WorkspaceTemplateApply(name string, options ...Option) *infrav1.WorkspaceTe
 	wta := &infrav1.WorkspaceTemplateApply{ObjectMeta: metadata("WorkspaceTemplateApply", name)}
 	wta.SetGroupVersionKind(infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"))
 	wta.Spec.TemplateRef = infrav1.WorkspaceTemplateReference{Name: "vpc"}
-	wta.Spec.Variables = map[string]string{"cluster_name": "demo"}
+	wta.Spec.Variables = infrav1.TextVariables(map[string]string{"cluster_name": "demo"})
 	return apply(wta, options)
 }
 

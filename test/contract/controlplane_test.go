@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
@@ -76,7 +77,7 @@ func controlPlaneContract() book {
 		{title: "Clusterctl support", test: each(isLabeledForClusterctl("control-plane-capt"), controlPlaneKind, controlPlaneTemplateKind)},
 		{title: "ControlPlane: pausing", test: func(t *testing.T) {
 			pauses(t, "paused-eks-controlplane-apply", &controlplanev1.CAPTControlPlane{}, func(object engine.Object, note string) {
-				object.(*controlplanev1.CAPTControlPlane).Spec.Variables = map[string]string{"note": note}
+				object.(*controlplanev1.CAPTControlPlane).Spec.Variables = infrav1.TextVariables(map[string]string{"note": note})
 			}, inExistingVPC(paused, "v1.34.0")...)
 		}},
 	}}

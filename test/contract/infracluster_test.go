@@ -54,7 +54,7 @@ func infraClusterContract() book {
 		{title: "Clusterctl support", test: each(isLabeledForClusterctl("infrastructure-capt"), captClusterKind, captClusterTemplateKind)},
 		{title: "InfraCluster: pausing", test: func(t *testing.T) {
 			pauses(t, "paused-vpc", &infrav1.CAPTCluster{}, func(object engine.Object, note string) {
-				object.(*infrav1.CAPTCluster).Spec.VPC.Template.Variables = map[string]string{"note": note}
+				object.(*infrav1.CAPTCluster).Spec.VPC.Template.Variables = infrav1.TextVariables(map[string]string{"note": note})
 			}, vpcTemplate(), newVPC("paused"), infrastructureOnly("paused"))
 		}},
 	}}

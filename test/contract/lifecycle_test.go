@@ -164,7 +164,7 @@ func TestAControlPlaneStandsOnInfrastructureOfAnotherKind(t *testing.T) {
 	env.awaitTrue(controlPlane, "mixed", controlplanev1.ReadyCondition)
 	apply := &infrav1.WorkspaceTemplateApply{}
 	env.read(apply, "mixed-eks-controlplane-apply")
-	require.Equal(t, "eu-central-1", apply.Spec.Variables["region"])
+	require.Equal(t, "eu-central-1", apply.Spec.Variables.Text("region"))
 	require.NotContains(t, apply.Spec.Variables, "vpc_id")
 	require.Empty(t, apply.Spec.WaitForWorkspaces)
 	env.awaitAvailable("mixed")

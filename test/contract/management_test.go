@@ -76,7 +76,7 @@ func (env *environment) holdsStill(name string, object engine.Object, note func(
 	pause(false)
 	env.awaitCondition(object, paused, clusterv1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason)
 	env.await(apply, name, func() string {
-		return fixture.Unless(apply.Spec.Variables["note"] == env.Name(), "the change was not made")
+		return fixture.Unless(apply.Spec.Variables.Text("note") == env.Name(), "the change was not made")
 	})
 	env.awaitTrue(object, paused, infrav1.ReadyCondition)
 }
@@ -192,6 +192,6 @@ func controlPlaneStandsOnInfrastructureOfOthers(t *testing.T) {
 	env.awaitTrue(&controlplanev1.CAPTControlPlane{}, "theirs", controlplanev1.ReadyCondition)
 	apply := &infrav1.WorkspaceTemplateApply{}
 	env.read(apply, "theirs-eks-controlplane-apply")
-	require.Equal(t, "vpc-0123456789abcdef0", apply.Spec.Variables["vpc_id"])
+	require.Equal(t, "vpc-0123456789abcdef0", apply.Spec.Variables.Text("vpc_id"))
 	requireUntouched(env, &infrav1.CAPTCluster{}, "theirs")
 }

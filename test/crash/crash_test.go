@@ -21,7 +21,6 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/crash/proxy"
 	"github.com/capt-provider/capt/test/fixture"
-	"github.com/capt-provider/capt/test/sandbox"
 )
 
 // everything adds cases that take long and show little more: a manager that is killed before a write leaves what one leaves
@@ -123,10 +122,7 @@ var (
 
 	deletion = phase{"delete", false, func(env *environment) {
 		env.remove(&infrav1.WorkspaceTemplateApply{}, applyName)
-		// The manager may have recorded no smaller number of users yet.
-		template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: templateName}}
-		require.NoError(env, client.IgnoreNotFound(sandbox.AllowDelete(env.Context(), env.Client, template)))
-		env.remove(template, templateName)
+		env.remove(&infrav1.WorkspaceTemplate{}, templateName)
 	}, func(ctx context.Context, env *environment) error { return env.gone(ctx) }}
 )
 
@@ -166,7 +162,7 @@ func (env *environment) leaveWorkspace(cidr string) types.UID {
 	env.Helper()
 	template := &infrav1.WorkspaceTemplate{}
 	require.NoError(env, env.Get(env.Context(), client.ObjectKey{Namespace: env.namespace, Name: templateName}, template))
-	apply := &infrav1.WorkspaceTemplateApply{Spec: infrav1.WorkspaceTemplateApplySpec{Variables: map[string]string{"cidr": cidr}}}
+	apply := &infrav1.WorkspaceTemplateApply{Spec: infrav1.WorkspaceTemplateApplySpec{Variables: infrav1.TextVariables(map[string]string{"cidr": cidr})}}
 	apply.Namespace, apply.Name = env.namespace, applyName
 	rendered, errs := render.Workspace(render.Input{Apply: apply, Template: template, Name: legacyWorkspace})
 	require.Empty(env, errs)

@@ -203,7 +203,8 @@ const (
 	connectionSecret = "outputs"
 )
 
-// template is a WorkspaceTemplate whose module creates one resource, and outputs its range.
+// template is a WorkspaceTemplate whose module creates one resource, and outputs its range. Its deletion is allowed from the beginning: a manager that is down
+// records no smaller number of users, and admits no annotation.
 func template(scope terraform.Scope) string {
 	kind := "ClusterProviderConfig"
 	if scope == terraform.ScopeCluster {
@@ -214,6 +215,7 @@ apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: WorkspaceTemplate
 metadata:
   name: %s
+  annotations: {%s: "true"}
 spec:
   workspaceScope: %s
   publishOutputs: [cidr]
@@ -235,7 +237,7 @@ spec:
           }
         vars:
         - {key: cidr, value: '${cidr}'}
-`, templateName, scope, kind, connectionSecret)
+`, templateName, naming.AllowDeleteAnnotation, scope, kind, connectionSecret)
 }
 
 // workspaceTemplateApply uses the template; more are lines of its spec.

@@ -73,7 +73,7 @@ func TestControlPlaneWaitsForTheVPCInAnyOrder(t *testing.T) {
 			apply := &infrav1.WorkspaceTemplateApply{}
 			require.True(env, env.Exists(apply, fixture.ControlPlane))
 			require.Equal(env, []infrav1.WorkspaceDependency{{Name: env.WorkspaceKey(fixture.VPC).Name, Namespace: env.Namespace}}, apply.Spec.WaitForWorkspaces)
-			require.NotEmpty(env, apply.Spec.Variables["vpc_id"])
+			require.NotEmpty(env, apply.Spec.Variables.Text("vpc_id"))
 		})
 	}
 }

@@ -45,7 +45,7 @@ func TestClusterOfAClusterClass(t *testing.T) {
 	require.Equal(t, "eu-west-1", captCluster.Spec.Region)
 	apply := &infrav1.WorkspaceTemplateApply{}
 	env.await(apply, controlPlane.Spec.WorkspaceTemplateApplyRef.Name, func() string { return "" })
-	require.Equal(t, "eu-west-1", apply.Spec.Variables["region"])
+	require.Equal(t, "eu-west-1", apply.Spec.Variables.Text("region"))
 	env.requireAgreement(name)
 
 	// A new version is one write of Cluster API, and Terraform takes it over in place.

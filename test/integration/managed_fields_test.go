@@ -74,8 +74,8 @@ func TestLostManagedFieldsAreRestored(t *testing.T) {
 	object := &infrav1.WorkspaceTemplateApply{}
 	awaitOurs := func(value string) {
 		env.Eventually(func() string {
-			if !env.Exists(object, apply) || object.Spec.Variables["ours"] != value {
-				return fmt.Sprintf("variable ours is %q", object.Spec.Variables["ours"])
+			if !env.Exists(object, apply) || object.Spec.Variables.Text("ours") != value {
+				return fmt.Sprintf("variable ours is %q", object.Spec.Variables.Text("ours"))
 			}
 			return ""
 		})
@@ -91,12 +91,12 @@ func TestLostManagedFieldsAreRestored(t *testing.T) {
 	env.wiped(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, naming.CAPTClusterFieldManager)
 	env.wiped(&corev1.Secret{}, "demo-kubeconfig", naming.CAPTControlPlaneFieldManager)
 	env.wiped(object, apply, naming.CAPTControlPlaneFieldManager)
-	require.Equal(t, "x", object.Spec.Variables["ours"])
+	require.Equal(t, "x", object.Spec.Variables.Text("ours"))
 	env.awaitReady()
 
 	env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"variables":{"ours":null}}}`)
 	awaitOurs("")
-	require.Equal(t, "y", object.Spec.Variables["theirs"], "what others set is left alone")
+	require.Equal(t, "y", object.Spec.Variables.Text("theirs"), "what others set is left alone")
 	require.NotContains(t, object.Spec.Variables, "ours")
 }
 
@@ -143,7 +143,7 @@ func TestFieldsOfOtherManagersAreNotADifference(t *testing.T) {
 			},
 			Want: &desired.Want{
 				Expectation: claim.Expectation{SchemeName: "merged"}, ClusterName: fixture.Demo, Template: infrav1.WorkspaceTemplateReference{Name: "none"},
-				Intent:         desired.Intent{Variables: map[string]string{"ours": "x"}},
+				Intent:         desired.Intent{Variables: infrav1.TextVariables(map[string]string{"ours": "x"})},
 				WaitForSecrets: []infrav1.SecretDependency{{Name: "connection", Namespace: env.Namespace, Keys: keys}},
 				DeletionPolicy: infrav1.DeletionPolicyDelete,
 			},

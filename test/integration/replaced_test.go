@@ -39,7 +39,7 @@ func (env environment) passedVPCID() string {
 	if !env.Exists(apply, fixture.ControlPlane) {
 		return ""
 	}
-	return apply.Spec.Variables[naming.VPCIDVariable]
+	return apply.Spec.Variables.Text(naming.VPCIDVariable)
 }
 
 // awaitReplaced waits until both objects report that another VPC replaced the one of the cluster, and returns the ID of the other one.

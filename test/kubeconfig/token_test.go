@@ -110,7 +110,7 @@ func (env environment) claimsTheName() {
 		*metav1.NewControllerRef(owner, controlplanev1.GroupVersion.WithKind("CAPTControlPlane")),
 	}}}
 	apply.Spec.TemplateRef.Name = "eks"
-	apply.Spec.Variables = map[string]string{"cluster_name": "demo"}
+	apply.Spec.Variables = infrav1.TextVariables(map[string]string{"cluster_name": "demo"})
 	require.NoError(env, env.Create(env.Context(), apply))
 	env.Eventually(func() string {
 		if err := env.Get(env.Context(), client.ObjectKeyFromObject(apply), apply); err != nil || apply.Status.WorkspaceRef == nil {

@@ -653,7 +653,8 @@ func (s *Sandbox) clusterAPI() *component {
 }
 
 func (s *Sandbox) manager(moved func(context.Context) error, args ...string) *component {
-	extra := append([]string{"-v=2", "--shutdown-delay-duration=0s"}, s.options.ManagerArgs...)
+	// Credentials of the user who runs the sandbox are not for its clusters.
+	extra := append([]string{"-v=2", "--shutdown-delay-duration=0s", "--eks-tokens=false"}, s.options.ManagerArgs...)
 	c := s.controller(Manager, binaries.Manager, moved, append(extra, args...)...)
 	c.env = s.options.ManagerEnv
 	return c

@@ -172,7 +172,7 @@ func TestStateOfAnotherNamespaceIsNeverUsed(t *testing.T) {
 
 			env.apply(env.a, echo("template", row.template))
 			thief := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: env.a, Name: "thief"}, Spec: infrav1.WorkspaceTemplateApplySpec{
-				TemplateRef: infrav1.WorkspaceTemplateReference{Name: "template"}, Variables: map[string]string{"word": "hello"},
+				TemplateRef: infrav1.WorkspaceTemplateReference{Name: "template"}, Variables: infrav1.TextVariables(map[string]string{"word": "hello"}),
 			}}
 			row.forge(thief, state)
 			require.NoError(t, env.Create(t.Context(), thief))

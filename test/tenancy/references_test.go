@@ -97,7 +97,7 @@ func (env *environment) tries(name string, theirs bool, spec *terraform.Workspac
 	require.NoError(env, env.Create(env.Context(), &infrav1.WorkspaceTemplateApply{
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.a, Name: name},
 		Spec: infrav1.WorkspaceTemplateApplySpec{
-			TemplateRef: infrav1.WorkspaceTemplateReference{Name: name, Namespace: template.Namespace}, Variables: map[string]string{"value": value},
+			TemplateRef: infrav1.WorkspaceTemplateReference{Name: name, Namespace: template.Namespace}, Variables: infrav1.TextVariables(map[string]string{"value": value}),
 		},
 	}))
 }

@@ -181,7 +181,9 @@ func TestUpdatesOfFieldsThatHaveNoEffect(t *testing.T) {
 		})
 	}
 	office, running := closed("203.0.113.0/24"), builder.WithEndpoint("x.eks.amazonaws.com", 443)
-	elsewhere := builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Variables = map[string]string{"a": "b"} })
+	elsewhere := builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.Variables = infrav1.TextVariables(map[string]string{"a": "b"})
+	})
 	plane := func(options ...builder.Option) *controlplanev1.CAPTControlPlane {
 		return builder.CAPTControlPlane("demo", options...)
 	}

@@ -68,7 +68,7 @@ func (d defaulter[T]) complete(ctx context.Context, request admission.Request, o
 			if err != nil || migrating { // A plan of an earlier version has no substitution, and was made for that.
 				return err
 			}
-			validation.SetDefaultSubstitution(template)
+			validation.SetTemplateDefaults(template)
 		}
 		return setDefaults(ctx, d.reader, object)
 	}

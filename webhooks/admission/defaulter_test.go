@@ -52,7 +52,7 @@ func TestManifestInAnOlderVersionDoesNotRemoveHubFields(t *testing.T) {
 		old := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
 			c.Spec.DeletionProtection = infrav1.DeletionProtectionEnabled
 			c.Spec.VPC = infrav1.VPC{Template: infrav1.VPCTemplate{
-				Ref: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"a": "b"}, DeletionPolicy: infrav1.DeletionPolicyDelete, TimeoutSeconds: 60,
+				Ref: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: infrav1.TextVariables(map[string]string{"a": "b"}), DeletionPolicy: infrav1.DeletionPolicyDelete, TimeoutSeconds: 60,
 			}}
 		}))
 		manifest := forgotten(t, old)
@@ -68,7 +68,7 @@ func TestManifestInAnOlderVersionDoesNotRemoveHubFields(t *testing.T) {
 	})
 	t.Run("CAPTControlPlane", func(t *testing.T) {
 		old := builder.CAPTControlPlane("demo", builder.With(func(c *controlplanev1.CAPTControlPlane) {
-			c.Spec.Variables = map[string]string{"a": "b"}
+			c.Spec.Variables = infrav1.TextVariables(map[string]string{"a": "b"})
 			c.Spec.Kubeconfig.Source = controlplanev1.KubeconfigSource("Output")
 			c.Spec.EndpointProbe = controlplanev1.EndpointProbe("Disabled")
 			c.Spec.DeletionProtection = infrav1.DeletionProtectionEnabled

@@ -100,8 +100,8 @@ func (r validator[T]) findings(ctx context.Context, old, object T) (findings val
 // unpinningWarnings warns when an update removes the reference to the template that captctl migrate created to reproduce the Workspace (the pinned
 // template), for example when a manifest from before the migration is applied. It does not warn of a rollback, which removes the reference on purpose.
 func unpinningWarnings(ctx context.Context, reader validation.Reader, old, object client.Object) ([]string, error) {
-	kind, before, name := references(old)
-	_, after, _ := references(object)
+	_, before, _ := references(old)
+	kind, after, name := references(object)
 	if request, err := admission.RequestFromContext(ctx); before == after || err == nil && namesMigration(request) {
 		return nil, nil
 	}

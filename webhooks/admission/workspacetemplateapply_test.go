@@ -321,7 +321,7 @@ func answers(t *testing.T, w cacheReader, template string) (texts []string) {
 	}
 	captCluster := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Ref = ref }))
 	controlPlane := builder.CAPTControlPlane("demo", builder.With(func(c *controlplanev1.CAPTControlPlane) {
-		c.Spec.WorkspaceTemplateRef, c.Spec.Variables = ref, map[string]string{"word": `"`}
+		c.Spec.WorkspaceTemplateRef, c.Spec.Variables = ref, infrav1.TextVariables(map[string]string{"word": `"`})
 		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{PublicCIDRs: []controlplanev1.CIDR{"203.0.113.0/24"}}
 		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "web", WorkspaceTemplateRef: ref, Selectors: []controlplanev1.FargateSelector{{Namespace: "web"}}}}
 	}))

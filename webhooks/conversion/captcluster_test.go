@@ -138,5 +138,5 @@ status:
 	spoke.Spec.VPCTemplateRef.Name = "another"
 	hub := captClusters.toHub(t, spoke)
 	assert.Equal(t, "another", hub.Spec.VPC.Template.Ref.Name, "a change in v1beta1 wins")
-	assert.Equal(t, "10.0.0.0/16", hub.Spec.VPC.Template.Variables["cidr"], "and keeps what it does not concern")
+	assert.Equal(t, "10.0.0.0/16", hub.Spec.VPC.Template.Variables.Text("cidr"), "and keeps what it does not concern")
 }

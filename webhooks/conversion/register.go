@@ -146,7 +146,10 @@ type countingConverter struct {
 // ConvertObject implements conversion.Converter.
 func (c countingConverter) ConvertObject(ctx context.Context, src, dst runtime.Object) error {
 	err := c.Converter.ConvertObject(ctx, src, dst)
-	result := map[bool]string{true: "success", false: "error"}[err == nil]
+	result := "success"
+	if err != nil {
+		result = "error"
+	}
 	c.requests.WithLabelValues(c.kind, dst.GetObjectKind().GroupVersionKind().Version, result).Inc()
 	return err
 }

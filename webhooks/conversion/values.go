@@ -93,7 +93,7 @@ func convertStrings[To, From ~string](in []From) []To {
 	return convertList(in, func(s From) To { return To(s) })
 }
 
-// copier sets a value from another one. Values are strings, optional bools and statuses, times, JSON, structs, lists and maps of strings.
+// copier sets a value from another one. Values are strings, optional bools and statuses, times, JSON, structs, lists, and maps of strings.
 type copier func(from, to reflect.Value)
 
 // fieldsOfSameNames returns a function that sets the fields of spec and status that both versions have by the same name. Create it once per process,
@@ -111,6 +111,14 @@ func copierOf(from, to reflect.Type) copier {
 		return func(f, t reflect.Value) { t.SetString(string(statusToHub(f.Interface().(*bool)))) }
 	case isStatus(from) && to == reflect.TypeFor[*bool]():
 		return func(f, t reflect.Value) { t.Set(reflect.ValueOf(statusToSpoke(metav1.ConditionStatus(f.String())))) }
+	case to == reflect.TypeFor[infrav1.Variables](): // In v1beta1, they are strings.
+		return func(f, t reflect.Value) {
+			t.Set(reflect.ValueOf(infrav1.TextVariables(copyMap(f.Interface().(map[string]string)))))
+		}
+	case from == reflect.TypeFor[infrav1.Variables]():
+		return func(f, t reflect.Value) {
+			t.Set(reflect.ValueOf(copyMap(f.Interface().(infrav1.Variables).Texts())))
+		}
 	case from.Kind() == reflect.Pointer:
 		return copierOfPointer(from, to)
 	case to.Kind() == reflect.Pointer:

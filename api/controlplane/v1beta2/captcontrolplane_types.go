@@ -65,8 +65,9 @@ type CAPTControlPlaneTemplateResourceSpec struct {
 
 	// variables for the template. Variables that CAPT sets take precedence.
 	// +optional
+	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:MaxProperties=256
-	Variables map[string]string `json:"variables,omitempty"`
+	Variables infrav1.Variables `json:"variables,omitempty"`
 
 	// endpointAccess specifies from where the API server can be reached. A restriction is rejected if the WorkspaceTemplate has no
 	// placeholder for it.

@@ -8,6 +8,7 @@
 package v1beta2
 
 import (
+	infrastructurev1beta2 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	corev1beta2 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -282,9 +283,9 @@ func (in *CAPTControlPlaneTemplateResourceSpec) DeepCopyInto(out *CAPTControlPla
 	out.WorkspaceTemplateRef = in.WorkspaceTemplateRef
 	if in.Variables != nil {
 		in, out := &in.Variables, &out.Variables
-		*out = make(map[string]string, len(*in))
+		*out = make(infrastructurev1beta2.Variables, len(*in))
 		for key, val := range *in {
-			(*out)[key] = val
+			(*out)[key] = *val.DeepCopy()
 		}
 	}
 	if in.EndpointAccess != nil {

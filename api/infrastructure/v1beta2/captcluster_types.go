@@ -83,8 +83,9 @@ type VPCTemplate struct {
 
 	// variables for the template. Variables that CAPT sets take precedence.
 	// +optional
+	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:MaxProperties=256
-	Variables map[string]string `json:"variables,omitempty"`
+	Variables Variables `json:"variables,omitempty"`
 
 	// deletionPolicy is what happens to the VPC when the CAPTCluster is deleted: Delete (the default) or Retain.
 	// +optional

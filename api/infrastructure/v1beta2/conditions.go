@@ -78,6 +78,8 @@ const (
 	TemplateInvalidReason = "TemplateInvalid"
 	// VariableMissingReason: a placeholder of the WorkspaceTemplate has no value, so the Workspace cannot be rendered.
 	VariableMissingReason = "VariableMissing"
+	// VariableInvalidReason: the module or spec.inputs of the WorkspaceTemplate does not allow the value of a variable.
+	VariableInvalidReason = "VariableInvalid"
 	// TemplateDeletingReason: the WorkspaceTemplate is being deleted and cannot be used by new objects.
 	TemplateDeletingReason = "TemplateDeleting"
 	// FieldNotConsumedReason: fields of spec that restrict access have no effect, because the WorkspaceTemplate does not use them.
@@ -103,6 +105,8 @@ const (
 	WorkspacePausedReason = "WorkspacePaused"
 	// StateNotSavedReason: Terraform has created resources and could not save its state, so CAPT has paused the Workspace.
 	StateNotSavedReason = "StateNotSaved"
+	// NothingCreatedReason: Terraform has applied the module, which has created no resource and returned no output, so that the provider never reports it as existing.
+	NothingCreatedReason = "NothingCreated"
 	// WorkspaceConflictReason: the Workspace belongs to another object.
 	WorkspaceConflictReason = "WorkspaceConflict"
 	// WorkspaceReplacedReason: the Workspace was recreated by another client.
@@ -227,7 +231,7 @@ const (
 // RequiresUserAction reports whether a reason means that the user must act, or at least check. Owners report such reasons as their own.
 func RequiresUserAction(reason string) bool {
 	switch reason {
-	case LookupFailedReason, WorkspaceNotReconciledReason, WorkspacePausedReason, StateNotSavedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, VariableMissingReason, TemplateDeletingReason, WaitingForRolloutReason, RevisionMissingReason,
+	case LookupFailedReason, WorkspaceNotReconciledReason, WorkspacePausedReason, StateNotSavedReason, NothingCreatedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, VariableMissingReason, VariableInvalidReason, TemplateDeletingReason, WaitingForRolloutReason, RevisionMissingReason,
 		FieldNotConsumedReason, InvalidEKSClusterNameReason, EKSClusterNameConflictReason,
 		WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
 		WorkspaceScopeConflictReason, ProviderConfigConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,

@@ -6,6 +6,7 @@ package v1beta2
 import (
 	"encoding/json"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capt-provider/capt/api/terraform"
@@ -37,6 +38,47 @@ func (s Substitution) Escaping() terraform.Escaping {
 	return terraform.EscapeKept
 }
 
+// PassVariables is which variables CAPT passes to a module.
+// +kubebuilder:validation:Enum=Declared;None
+type PassVariables string
+
+const (
+	// PassDeclared passes the variables that the module declares, or that spec.inputs has, and that the template does not set itself.
+	PassDeclared PassVariables = "Declared"
+	// PassNone passes only what the template sets.
+	PassNone PassVariables = "None"
+)
+
+// TemplateInput is a variable of the module.
+type TemplateInput struct {
+	// name of the variable.
+	// +required
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[A-Za-z_][A-Za-z0-9_]*$`
+	Name string `json:"name,omitempty"`
+
+	// description for those who set the variable.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	Description string `json:"description,omitempty"`
+
+	// required is true if the variable must have a value.
+	// +optional
+	Required bool `json:"required,omitempty"`
+
+	// default is the value that is passed if nobody sets one.
+	// +optional
+	Default *apiextensionsv1.JSON `json:"default,omitempty"`
+
+	// schema of the value, as in a CustomResourceDefinition (OpenAPI v3), without rules in CEL.
+	// +optional
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	Schema *apiextensionsv1.JSON `json:"schema,omitempty"`
+}
+
 // WorkspaceTemplateSpec is a Terraform module and its settings.
 // +kubebuilder:validation:XValidation:rule="(self.?workspaceScope.orValue('Namespaced') == 'Cluster') == (oldSelf.?workspaceScope.orValue('Namespaced') == 'Cluster')",message="workspaceScope is immutable: a Workspace cannot move to another scope. Create another WorkspaceTemplate",fieldPath=".workspaceScope",reason=FieldValueForbidden
 type WorkspaceTemplateSpec struct {
@@ -55,6 +97,18 @@ type WorkspaceTemplateSpec struct {
 	// module as it is, and requires a value for each placeholder; All also replaces those of an inline module, and leaves one without a value.
 	// +optional
 	Substitution Substitution `json:"substitution,omitempty"`
+
+	// passVariables is which variables CAPT passes to the module (docs/templates.md): Declared, the default of new templates, passes those that the module
+	// declares, or that inputs has, and that the template does not set itself; None passes only what the template sets.
+	// +optional
+	PassVariables PassVariables `json:"passVariables,omitempty"`
+
+	// inputs are variables of a Remote or Flux module, which CAPT cannot read, or narrow those that an inline module declares.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=128
+	Inputs []TemplateInput `json:"inputs,omitempty"`
 
 	// allowedNamespaces are the other namespaces in which the template may be used; absent means only in its own.
 	// +optional
@@ -75,6 +129,16 @@ type WorkspaceTemplateSpec struct {
 // HasLiteralModule reports whether the module is inline, and no variable changes it.
 func (s *WorkspaceTemplateSpec) HasLiteralModule() bool {
 	return s.Template.Spec.ForProvider.Source == terraform.SourceInline && s.Substitution == SubstitutionFields
+}
+
+// Input returns the input of a name; nil if there is none.
+func (s *WorkspaceTemplateSpec) Input(name string) *TemplateInput {
+	for i := range s.Inputs {
+		if s.Inputs[i].Name == name {
+			return &s.Inputs[i]
+		}
+	}
+	return nil
 }
 
 // HasEscape reports whether a field has $${name}, which is rendered to what substitution says.

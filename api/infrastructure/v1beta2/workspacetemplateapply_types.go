@@ -34,8 +34,9 @@ type WorkspaceTemplateApplySpec struct {
 	// variables replace the placeholders of the template (docs/templates.md).
 	// +optional
 	// +mapType=granular
+	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:MaxProperties=512
-	Variables map[string]string `json:"variables,omitempty"`
+	Variables Variables `json:"variables,omitempty"`
 
 	// writeConnectionSecretToRef is the Secret to which all outputs are written. It overrides the Secret of the template. Its
 	// namespace must be the namespace of this object, which is the default.

@@ -224,6 +224,7 @@ func inUse(message string) string {
 var (
 	lockID      = regexp.MustCompile(`\bID(?::\s+|=)([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b`)
 	lockCreated = regexp.MustCompile(`\bCreated:\s+(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\S* \+0000 UTC`)
+	lockHolder  = regexp.MustCompile(`\bWho:\s+([\w.-]{1,64}@[\w.-]{1,253})\s`) // User and host name.
 )
 
 // lockOf returns the lock of the state that another run holds, as far as the message has it. Its ID and its time are not confidential.
@@ -235,6 +236,9 @@ func lockOf(message string) (lock Lock) {
 	}
 	if match := lockCreated.FindStringSubmatch(output); match != nil {
 		lock.Created, _ = time.Parse(time.DateTime, match[1])
+	}
+	if match := lockHolder.FindStringSubmatch(output); match != nil {
+		lock.Holder = match[1]
 	}
 	return lock
 }
@@ -262,6 +266,8 @@ type Lock struct {
 	ID string
 	// Created is when the lock was taken; zero if it is not known.
 	Created time.Time
+	// Holder is the user and the host of the run that took it: the host is the name of the Pod of provider-terraform; empty if it is not known.
+	Holder string
 }
 
 // stage is an operation of the provider. The beginning of its message names it.
@@ -286,8 +292,9 @@ var stages = []stage{
 	},
 	{
 		part: "cannot determine creation result", reason: infrav1.CreateInterruptedReason, final: true,
-		failed: "provider-terraform was terminated during the first apply, and does not continue by itself",
-		advice: "Check which resources exist in AWS and in the state. Then remove the annotation crossplane.io/external-create-pending from the Workspace, and change another annotation in the same command (docs/provider-terraform.md).",
+		failed: "provider-terraform was terminated during the first apply, and waits until its annotation crossplane.io/external-create-pending is removed from the Workspace",
+		advice: "CAPT removes it for a control plane or a Fargate profile, if spec.recovery allows it and the state is remote: conditions Recovering of the CAPTControlPlane and CreateRecoverable of this object report it. " +
+			"Otherwise check which resources exist in AWS and in the state, then remove it and change another annotation in the same command (docs/provider-terraform.md, After an interrupted create).",
 	},
 	{
 		prefix: "connect failed", part: "cannot initialize Terraform", reason: infrav1.PlanFailedReason,
@@ -350,7 +357,7 @@ var adviceOf = map[Class]string{
 // quotesNoSecret matches errors of the provider before Terraform runs, and before it has a value from varFiles or env. The rest is the
 // response of the API server, of the operating system or of git: it has names and no values.
 var quotesNoSecret = regexp.MustCompile(`^(?:connect failed: (?:cannot resolve variables: |cannot get credentials: |failed to resolve provider config: |cannot get ProviderConfig: |cannot get (?:remote|Flux Artefact) Terraform module: |cannot make |cannot write )` + //nolint:misspell // As the provider spells it.
-	`|(?:observe|create|update|delete) failed: cannot determine Terraform options: cannot get tfvars: )`)
+	`|cannot determine creation result|(?:observe|create|update|delete) failed: cannot determine Terraform options: cannot get tfvars: )`)
 
 // CompleteText is before the command at the end of the messages about errors of Terraform.
 const CompleteText = " Complete text: "
@@ -375,6 +382,7 @@ func Explain(message string, secrets Secrets, command string) Report {
 	case advice == networkLeftover.advice:
 		advice = fmt.Sprintf(advice, inUse(message))
 	}
+	advice = secrets.named(advice, readable)
 	if quotesNoSecret.MatchString(readable) {
 		secrets.Missing = nil
 	}
@@ -392,11 +400,18 @@ func Explain(message string, secrets Secrets, command string) Report {
 
 // advice is how to remove a lock.
 func (l Lock) advice() string {
-	since := ""
+	taken, ended := "", "the run that took it has ended"
 	if !l.Created.IsZero() {
-		since = " The lock exists since " + l.Created.Format(time.RFC3339) + "."
+		taken = " It was taken at " + l.Created.Format(time.RFC3339)
+		if l.Holder != "" {
+			taken += " by " + l.Holder
+		}
+		taken += "."
 	}
-	return since + " If the run that took it has ended, for example because the Pod of provider-terraform was replaced, remove the lock: terraform force-unlock " + cmp.Or(l.ID, "ID") + " (docs/provider-terraform.md)."
+	if _, host, known := strings.Cut(l.Holder, "@"); known {
+		ended += ", because there is no Pod " + host + " any more, or it was restarted since (captctl describe checks this)"
+	}
+	return taken + " If " + ended + ", remove the lock: terraform force-unlock " + cmp.Or(l.ID, "ID") + " (docs/provider-terraform.md, A lock that a run has left)."
 }
 
 // sentence is a text that ends as a sentence does.

@@ -13,9 +13,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/redact"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/provider/executor"
 	"github.com/capt-provider/capt/test/provider/failures"
 )
@@ -76,7 +80,7 @@ func TestMessages(t *testing.T) {
 		"Config/check-block-beside-an-error":       {planFailed, `Terraform plan failed: vpc.auto.tfvars line 1: Invalid value for input variable: The given value is not suitable for var.single_nat_gateway declared at main.tf:7,1-30: a bool is required` + corrected},
 		"Config/syntax-only-second-error-explains": {initFailed, `Terraform init failed: Terraform encountered problems during initialisation, including problems with the configuration, described below: The Terraform configuration must be valid before initialization so that Terraform can determine which modules and providers need to be installed.; resource "terraform_data" "this" (main.tf line 2): Invalid multi-line string: Quoted strings may not be split over multiple lines. To produce a multi-line string, either use the \n escape to represent a newline character or use the "heredoc" multi-line template syntax (2 of 3 errors). Correct the module in the WorkspaceTemplate, or the backend in the ProviderConfig. Complete text: ` + command},
 		"Auth/sts-expired-token":                   {planFailed, `Terraform plan failed: provider["registry.terraform.io/hashicorp/aws"] (main.tf line 9): Retrieving AWS account details: validating provider credentials: retrieving caller identity from STS: operation error STS: GetCallerIdentity, ExpiredToken: The security token included in the request is expired. The credentials were rejected or lack a permission. Correct the credentials of the ProviderConfig. provider-terraform retries. Complete text: ` + command},
-		"Lock/kubernetes-backend-tofu":             {updateFailed, `Terraform apply failed: Error acquiring the state lock: Error message: the state is already locked by another tofu client Lock Info: ID: 3b8c0f3e-cc52-4390-b7a5-ae1faa9d0102 Path: Operation: OperationTypeApply Who: provider@provider-terraform-7d9c8b6f5-x2x4k Version: 1.12.6 Created: 2026-01-01 03:00:00.000000001 +0000 UTC Info. Another run holds the lock of the Terraform state. provider-terraform retries. The lock exists since 2026-01-01T03:00:00Z. If the run that took it has ended, for example because the Pod of provider-terraform was replaced, remove the lock: terraform force-unlock 3b8c0f3e-cc52-4390-b7a5-ae1faa9d0102 (docs/provider-terraform.md). Complete text: ` + command},
+		"Lock/kubernetes-backend-tofu":             {updateFailed, `Terraform apply failed: Error acquiring the state lock: Error message: the state is already locked by another tofu client Lock Info: ID: 3b8c0f3e-cc52-4390-b7a5-ae1faa9d0102 Path: Operation: OperationTypeApply Who: provider@provider-terraform-7d9c8b6f5-x2x4k Version: 1.12.6 Created: 2026-01-01 03:00:00.000000001 +0000 UTC Info. Another run holds the lock of the Terraform state. provider-terraform retries. It was taken at 2026-01-01T03:00:00Z by provider@provider-terraform-7d9c8b6f5-x2x4k. If the run that took it has ended, because there is no Pod provider-terraform-7d9c8b6f5-x2x4k any more, or it was restarted since (captctl describe checks this), remove the lock: terraform force-unlock 3b8c0f3e-cc52-4390-b7a5-ae1faa9d0102 (docs/provider-terraform.md, A lock that a run has left). Complete text: ` + command},
 		"Quota/vpc-limit":                          {createFailed, `Terraform apply failed: module.vpc.aws_vpc.this[0] (.terraform/modules/vpc/main.tf line 29): creating EC2 VPC: operation error EC2: CreateVpc, VpcLimitExceeded: The maximum number of VPCs has been reached. A limit of the AWS account is reached. Request an increase, or delete resources that are not needed. provider-terraform retries. Complete text: ` + command},
 		"Timeout/eks-addon-only-detail-explains":   {updateFailed, `Terraform apply failed: aws_eks_addon.this["coredns"] (main.tf line 40): creating EKS Add-On (demo:coredns): waiting for EKS Add-On (demo:coredns) create: timeout while waiting for state to become 'ACTIVE' (last state: 'DEGRADED', timeout: 20m0s). The operation exceeded its timeout. provider-terraform retries. If the error persists, raise --timeout of provider-terraform, or the timeouts in the module. Complete text: ` + command},
 		"Interrupted/killed-without-a-word":        {createFailed, `Terraform apply failed: Terraform printed no error; it was probably killed, for example because provider-terraform reached its memory limit. The run was interrupted before it saved its state, for example because provider-terraform was stopped or ran out of memory. provider-terraform retries. If the error persists, compare the state with AWS. Complete text: ` + command},
@@ -114,7 +118,7 @@ func TestReasonsAndAdvice(t *testing.T) {
 		"no disk": {`connect failed: cannot write Terraform configuration main.tf: write /tf/1/main.tf: no space left on device`,
 			infrav1.PlanFailedReason, ClassProviderPod, []string{"cannot prepare the run", "The disk of provider-terraform is full"}},
 		"interrupted create": {"cannot determine creation result - remove the crossplane.io/external-create-pending annotation if it is safe to proceed",
-			infrav1.CreateInterruptedReason, ClassInterrupted, []string{"does not continue by itself", "change another annotation in the same command"}},
+			infrav1.CreateInterruptedReason, ClassInterrupted, []string{"waits until its annotation crossplane.io/external-create-pending is removed", "conditions Recovering of the CAPTControlPlane", "change another annotation in the same command"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Explain(row.message, Secrets{}, command)
@@ -159,8 +163,8 @@ func TestStatesAndLocks(t *testing.T) {
 		"\n  Who:       provider@provider-terraform-1\n  Created:   2026-01-01 03:00:00.000000001 +0000 UTC\n")
 	for _, secrets := range []Secrets{{}, unknown} {
 		got = Explain(held, secrets, command)
-		assert.Equal(t, Lock{ID: id, Created: time.Date(2026, 1, 1, 3, 0, 0, 0, time.UTC)}, got.Lock)
-		assert.Contains(t, got.Message, "The lock exists since 2026-01-01T03:00:00Z.")
+		assert.Equal(t, Lock{ID: id, Created: time.Date(2026, 1, 1, 3, 0, 0, 0, time.UTC), Holder: "provider@provider-terraform-1"}, got.Lock)
+		assert.Contains(t, got.Message, "It was taken at 2026-01-01T03:00:00Z by provider@provider-terraform-1. If the run that took it has ended, because there is no Pod provider-terraform-1 any more")
 		assert.Contains(t, got.Message, "terraform force-unlock "+id)
 	}
 	assert.Contains(t, got.Message, "details omitted")
@@ -265,4 +269,33 @@ func TestOnlyLeftoversGetThisAdvice(t *testing.T) {
 	assert.Contains(t, got.Message, "use subnet-00000000, subnet-00000001,")
 	assert.Contains(t, got.Message, "subnet-00000009 and 2 more, usually")
 	assert.LessOrEqual(t, len(got.Message), maxMessageLength)
+}
+
+// At 3 a.m., nobody knows which of the ProviderConfigs, Secrets and working directories is meant.
+func TestAdviceNamesWhatItIsAbout(t *testing.T) {
+	workspace := &terraform.Workspace{}
+	workspace.Namespace, workspace.UID = "team-a", "6f1c"
+	workspace.Spec.ProviderConfigRef = &terraform.ProviderConfigReference{Name: "aws", Kind: "ClusterProviderConfig"}
+	key := func(namespace, name string) *terraform.KeyReference {
+		return &terraform.KeyReference{Namespace: namespace, Name: name, Key: "k"}
+	}
+	workspace.Spec.ForProvider.VarFiles = []terraform.VarFile{{SecretKeyRef: key("", "vars")}, {ConfigMapKeyRef: key("", "vars")}}
+	workspace.Spec.ForProvider.Env = []terraform.EnvVar{{Name: "A", Value: "b"}, {Name: "TOKEN", SecretKeyRef: key("", "tokens")}, {Name: "TOKEN_2", SecretKeyRef: key("", "tokens")}}
+	for message, want := range map[string]string{
+		`connect failed: cannot resolve variables: Secret "tokens" not found`:                                                   "Secret team-a/tokens is read by spec.template.spec.forProvider.env[1].secretKeyRef, spec.template.spec.forProvider.env[2].secretKeyRef of the WorkspaceTemplate. ",
+		`connect failed: cannot resolve variables: couldn't find key k in Secret team-a/tokens`:                                 "Secret team-a/tokens is read by spec.template.spec.forProvider.env[1].secretKeyRef",
+		`observe failed: cannot determine Terraform options: cannot get tfvars: ConfigMap "vars" not found`:                     "ConfigMap team-a/vars is read by spec.template.spec.forProvider.varFiles[1].configMapKeyRef of the WorkspaceTemplate. ",
+		`delete failed: cannot determine Terraform options: cannot get tfvars: Secret "vars" not found`:                         "Secret team-a/vars is read by spec.template.spec.forProvider.varFiles[0].secretKeyRef of the WorkspaceTemplate. ",
+		`connect failed: cannot resolve variables: Secret "other" not found`:                                                    "found. A Secret or ConfigMap in env of the Workspace",
+		failed(initFailed, "Error: Backend configuration changed\n\nA change in the backend configuration has been detected\n"): "The backend in the ProviderConfig (ClusterProviderConfig aws) is not the one with which the working directory of this Workspace was initialized. If it is the right one and has the state, remove the directory /tf/6f1c in the Pod",
+		failed(planFailed, "Error: ExpiredToken: expired\n"):                                                                    "Correct the credentials of the ProviderConfig (ClusterProviderConfig aws).",
+	} {
+		secrets := SecretsOf(workspace, func(name types.NamespacedName) (*corev1.Secret, error) {
+			return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name.Name)
+		})
+		if !strings.Contains(message, "Error: ") {
+			require.Error(t, secrets.Missing)
+		}
+		assert.Contains(t, Explain(message, secrets, command).Message, want)
+	}
 }

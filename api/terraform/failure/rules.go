@@ -30,6 +30,18 @@ const (
 	ObjectLeftover       Object = "Leftover"          // A resource that is not in the state and blocks a destroy.
 )
 
+// Description is the object in a sentence.
+func (o Object) Description() string {
+	return map[Object]string{
+		ObjectTemplate: "the module of the WorkspaceTemplate and its variables", ObjectModuleSource: "the address and the version of the module, and the credentials for it",
+		ObjectFluxSource: "the Flux source of the module", ObjectSecret: "the Secret or ConfigMap that the Workspace reads", ObjectProviderConfig: "the ProviderConfig, and the Secrets that it names",
+		ObjectWorkspace: "the Workspace", ObjectProviderPod: "the Pod of provider-terraform", ObjectCredentials: "the credentials for AWS",
+		ObjectPermissions: "the permissions of the identity", ObjectAWSAccount: "the AWS account", ObjectAWS: "AWS", ObjectBackend: "the backend of the Terraform state",
+		ObjectState: "the Terraform state", ObjectLock: "the lock of the Terraform state", ObjectNetwork: "the network", ObjectCluster: "the API server of the cluster",
+		ObjectNodeGroup: "the node group", ObjectVersion: "spec.version of the CAPTControlPlane", ObjectExisting: "the resource that exists in AWS", ObjectLeftover: "what is left in AWS",
+	}[o]
+}
+
 // rule is what is known about the errors that it matches. An error matches if it has a code, a phrase or a summary and, if there are any, one of also.
 type rule struct {
 	class  Class
@@ -118,6 +130,9 @@ var interruptedRules = []rule{
 	},
 	{class: ClassConfig, object: ObjectTemplate, phrases: []string{"because it is being terminated"}}, // The API server: the namespace is being deleted.
 }
+
+// uidOfWorkspace stands for the UID of the Workspace in an advice.
+const uidOfWorkspace = "UID-of-the-Workspace"
 
 // programs are those of the image of provider-terraform v1.
 const programs = "The module runs a program that provider-terraform cannot find. Its image has only terraform, bash, git and curl, and the tools of Alpine Linux: no aws, jq, kubectl or ssh. " +
@@ -398,8 +413,8 @@ var configRules = []rule{
 	// The backend and the state.
 	{
 		class: ClassConfig, object: ObjectBackend,
-		advice: "The backend in the ProviderConfig is not the one with which the working directory of this Workspace was initialized. Restore it. If the new one has the state, remove the directory /tf/UID-of-the-Workspace in the Pod of " +
-			"provider-terraform, or restart the Pod.",
+		advice: "The backend in the ProviderConfig is not the one with which the working directory of this Workspace was initialized. If it is the right one and has the state, remove the directory /tf/" + uidOfWorkspace +
+			" in the Pod of provider-terraform, or restart the Pod. Otherwise restore the former one: with a backend that does not have the state, Terraform creates everything again.",
 		phrases: []string{"failed to decode current backend config"}, summaries: []string{"backend initialization required", "backend configuration changed"},
 	},
 	{

@@ -187,6 +187,42 @@ type Secrets struct {
 	Public []string
 	// Missing is why some of the values are not known; nil if all are. Then the text of Terraform is omitted.
 	Missing error
+	// workspace is the Workspace that failed; nil if it is not known.
+	workspace *terraform.Workspace
+}
+
+// named returns an advice with the names of what it is about, where they are known. failed is the error.
+func (s *Secrets) named(advice, failed string) string {
+	if s.workspace == nil {
+		return advice
+	}
+	advice = strings.ReplaceAll(advice, uidOfWorkspace, string(s.workspace.UID))
+	if ref := s.workspace.Spec.ProviderConfigRef; ref != nil {
+		advice = strings.Replace(advice, "the ProviderConfig", fmt.Sprintf("the ProviderConfig (%s %s)", cmp.Or(ref.Kind, "ProviderConfig"), ref.Name), 1)
+	}
+	var fields []string
+	read := ""
+	add := func(kind string, ref *terraform.KeyReference, format string, args ...any) {
+		if ref == nil {
+			return
+		}
+		namespace := cmp.Or(ref.Namespace, s.workspace.Namespace)
+		if strings.Contains(failed, fmt.Sprintf("%s %q", kind, ref.Name)) || strings.Contains(failed, fmt.Sprintf("%s %s/%s", kind, namespace, ref.Name)) {
+			fields, read = append(fields, "spec.template.spec.forProvider."+fmt.Sprintf(format, args...)), fmt.Sprintf("%s %s/%s", kind, namespace, ref.Name)
+		}
+	}
+	for i, file := range s.workspace.Spec.ForProvider.VarFiles {
+		add("ConfigMap", file.ConfigMapKeyRef, "varFiles[%d].configMapKeyRef", i)
+		add("Secret", file.SecretKeyRef, "varFiles[%d].secretKeyRef", i)
+	}
+	for i, env := range s.workspace.Spec.ForProvider.Env {
+		add("ConfigMap", env.ConfigMapKeyRef, "env[%d].configMapKeyRef", i)
+		add("Secret", env.SecretKeyRef, "env[%d].secretKeyRef", i)
+	}
+	if read == "" {
+		return advice
+	}
+	return fmt.Sprintf("%s is read by %s of the WorkspaceTemplate. %s", read, strings.Join(fields, ", "), advice)
 }
 
 func (s Secrets) redact(text string) string { return redact.Text(text, s.Values, s.Public...) }
@@ -226,7 +262,7 @@ type ReadSecret func(types.NamespacedName) (*corev1.Secret, error)
 // SecretsOf reads the values that a failed Workspace takes from Secrets, and its sensitive outputs. Some are missing when a Secret cannot be
 // read, no longer exists, or has changed since the error.
 func SecretsOf(workspace *terraform.Workspace, read ReadSecret) (found Secrets) {
-	found.Public = publicOf(workspace)
+	found.Public, found.workspace = publicOf(workspace), workspace
 	variables := variablesOf(workspace)
 	reportedAt := workspace.LastStatus()
 	if failed := workspace.Failure(); reportedAt.IsZero() && failed != nil {

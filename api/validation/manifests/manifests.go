@@ -8,6 +8,7 @@ package manifests
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -20,9 +21,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+	sigsyaml "sigs.k8s.io/yaml"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
@@ -123,7 +126,7 @@ func (c *Content) Typed() (all validation.Objects) {
 func (c *Content) SetDefaults() {
 	for _, object := range c.Objects {
 		if template, ok := object.Typed.(*infrav1.WorkspaceTemplate); ok && object.Kind.Version == infrav1.GroupVersion.Version {
-			validation.SetDefaultSubstitution(template)
+			validation.SetTemplateDefaults(template)
 		}
 	}
 }
@@ -150,15 +153,13 @@ type Decoder struct {
 	Schemas *schema.Schemas
 	// Hub converts an object to the newest version, with defaults.
 	Hub func(context.Context, *unstructured.Unstructured) (*unstructured.Unstructured, error)
-	// Parse returns the values of a document, and its nodes.
-	Parse func(text string) (map[string]any, *yaml.Node, error)
 	// Namespace is that of objects without one.
 	Namespace string
 }
 
 // Read adds the objects of a document that begins on a line of a file.
 func (d *Decoder) Read(ctx context.Context, content *Content, file string, line int, text string) {
-	have, document, err := d.Parse(text)
+	have, document, err := Parse(text)
 	switch {
 	case err == nil:
 		for _, found := range d.objectsOf(ctx, have, document.Content[0]) {
@@ -280,4 +281,42 @@ func unknownFields(object map[string]any, structural *structuralschema.Structura
 		errs = append(errs, &field.Error{Type: field.ErrorTypeForbidden, Field: path, Detail: "unknown field"})
 	}
 	return errs
+}
+
+const byteOrderMark = "\ufeff"
+
+var separator = regexp.MustCompile(`(?m)^` + byteOrderMark + `?(---|\.\.\.)[^\S\n]*(#.*)?$\n?`)
+
+// Split separates the documents of a file from the lines between them (--- or ...). Documents are the elements with an even index. A document that
+// begins on the same line as its separator is not found, which is rare.
+func Split(data string) []string {
+	var parts []string
+	end := 0
+	for _, at := range separator.FindAllStringIndex(data, -1) {
+		parts = append(parts, data[end:at[0]], data[at[0]:at[1]])
+		end = at[1]
+	}
+	return append(parts, data[end:])
+}
+
+// Normalized returns a document without byte order mark, with the line breaks that kyaml reads.
+func Normalized(text string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(text, byteOrderMark), "\r\n", "\n")
+}
+
+// Parse reads an object in two forms: its values as kubectl reads them (for example, "yes" is true), and its nodes.
+func Parse(text string) (map[string]any, *yaml.Node, error) {
+	text = Normalized(text)
+	data, err := sigsyaml.YAMLToJSONStrict([]byte(text))
+	if err != nil {
+		return nil, nil, err
+	}
+	object, file := map[string]any{}, &yaml.Node{}
+	if err := errors.Join(utiljson.Unmarshal(data, &object), yaml.Unmarshal([]byte(text), file)); err != nil {
+		return nil, nil, err
+	}
+	if len(file.Content) == 0 {
+		return nil, nil, errors.New("it is empty")
+	}
+	return object, file, nil
 }

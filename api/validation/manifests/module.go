@@ -39,14 +39,13 @@ const maxInline = 128 << 10
 type Module struct {
 	directory string
 	texts     map[string]string // Texts of files by name.
-	// variables has the names of the variables; the value is true if the variable has a default. The value of outputs is true if the output is
-	// sensitive.
-	variables, outputs map[string]bool
+	variables map[string]*modules.Variable
+	outputs   map[string]bool // The value is true if the output is sensitive.
 }
 
 // ParseModule parses the files of a module. It also returns what is invalid.
 func ParseModule(directory string, texts map[string]string) (m *Module, invalid []string) {
-	m = &Module{directory: directory, texts: texts, variables: map[string]bool{}, outputs: map[string]bool{}}
+	m = &Module{directory: directory, texts: texts, variables: map[string]*modules.Variable{}, outputs: map[string]bool{}}
 	for _, name := range m.files() {
 		params := terraform.WorkspaceParameters{Source: terraform.SourceInline, Module: texts[name]}
 		if strings.HasSuffix(name, ".json") {
@@ -58,7 +57,11 @@ func ParseModule(directory string, texts map[string]string) (m *Module, invalid 
 			invalid = append(invalid, filepath.Join(directory, name)+": "+err.Detail)
 		}
 		if declared := parsed.Declarations(); declared != nil {
-			maps.Copy(m.variables, declared.Variables)
+			for name, variable := range declared.Variables {
+				if known := m.variables[name]; known == nil || !known.HasDefault { // A file may override a part of it.
+					m.variables[name] = variable
+				}
+			}
 			maps.Copy(m.outputs, declared.Outputs)
 		}
 	}
@@ -82,7 +85,7 @@ func (m *Module) Fill(template *infrav1.WorkspaceTemplate, address, purpose stri
 		forVPC: validation.VPCVariables(), forControlPlane: validation.ControlPlaneVariables(nil), forFargate: validation.FargateVariables(),
 	}[purpose]
 	for _, name := range slices.Sorted(maps.Keys(m.variables)) {
-		if m.variables[name] && !slices.Contains(set, name) {
+		if m.variables[name].HasDefault && !slices.Contains(set, name) {
 			byDefault = append(byDefault, name)
 			continue
 		}
@@ -97,13 +100,13 @@ func (m *Module) Fill(template *infrav1.WorkspaceTemplate, address, purpose stri
 }
 
 func (m *Module) purpose() string {
-	has := func(names map[string]bool, name string) bool { _, ok := names[name]; return ok }
+	has := func(output string) bool { _, ok := m.outputs[output]; return ok }
 	switch {
-	case has(m.variables, naming.ProfileVariable):
+	case m.variables[naming.ProfileVariable] != nil:
 		return forFargate
-	case has(m.outputs, terraform.OutputClusterEndpoint):
+	case has(terraform.OutputClusterEndpoint):
 		return forControlPlane
-	case has(m.outputs, terraform.OutputVPCID):
+	case has(terraform.OutputVPCID):
 		return forVPC
 	}
 	return forOther

@@ -5,19 +5,17 @@
 package modules
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclparse"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/lru"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
@@ -26,8 +24,8 @@ import (
 const (
 	// maxDiagnostics is the maximum number of diagnostics that are reported per module: invalid input can have a million.
 	maxDiagnostics = 10
-	// validCacheSize is the maximum number of modules in the cache of valid modules.
-	validCacheSize = 1024
+	// cacheSize is the maximum number of modules whose declarations are cached.
+	cacheSize = 1024
 	// placeholderMark replaces "${" and "}" around the name of a placeholder before parsing, and later identifies names that contain a
 	// placeholder. It is as long as the characters that it replaces, so that columns stay correct, and is a valid identifier in HCL.
 	placeholderMark = "QQQ"
@@ -42,16 +40,21 @@ var (
 // PlaceholderNote ends the messages about lines that values of variables may complete.
 const PlaceholderNote = "The line has a placeholder: it is checked again with the values of the variables"
 
-// Parsed is the result of parsing an inline module.
+// Parsed is an inline module. It is parsed when that is needed: its declarations are cached.
 type Parsed struct {
-	// text is the text that was parsed.
-	text string
+	text   string
+	format terraform.FileFormat
+	parse  func() syntax
+	// placeholderLines are the lines with placeholders, counted from 1.
+	placeholderLines sets.Set[int]
+}
+
+// syntax is the result of parsing a module.
+type syntax struct {
 	// exceededLimit is why the module is too complex to be parsed; empty if it is not.
 	exceededLimit string
 	file          *hcl.File
 	diags         hcl.Diagnostics
-	// placeholderLines are the lines with placeholders, counted from 1.
-	placeholderLines sets.Set[int]
 }
 
 // ValidateModule checks that an inline module is valid HCL, in native syntax or JSON. Errors have line and column. Modules with other
@@ -60,20 +63,13 @@ func ValidateModule(params terraform.WorkspaceParameters, path *field.Path) fiel
 	if params.Source != terraform.SourceInline {
 		return nil
 	}
-	key := sha256.Sum256([]byte(string(params.InlineFormat) + "\x00" + params.Module))
-	if _, known := validModules.Get(key); known {
+	module := Parse(params)
+	if module.Declarations() != nil {
 		return nil
 	}
-	errs, _ := Parse(params).Check(path.Child("module"))
-	if len(errs) == 0 {
-		validModules.Add(key, nil)
-	}
+	errs, _ := module.Check(path.Child("module"))
 	return errs
 }
-
-// validModules is the cache of valid modules, by hash. A fleet has few modules, and each is checked for every Workspace; without the cache,
-// this takes a fifth of the time of captctl migrate plan.
-var validModules = lru.New(validCacheSize)
 
 // ValidateComplexity rejects an inline module for which an HCL parser could overflow the stack, or take very long. Call it before a module
 // is parsed, because a Go program cannot recover from a stack overflow.
@@ -81,7 +77,7 @@ func ValidateComplexity(params terraform.WorkspaceParameters, path *field.Path) 
 	if params.Source != terraform.SourceInline {
 		return nil
 	}
-	errs, _ := (&Parsed{exceededLimit: exceededLimit(params)}).Check(path.Child("module"))
+	errs, _ := (&Parsed{parse: func() syntax { return syntax{exceededLimit: exceededLimit(params)} }}).Check(path.Child("module"))
 	return errs
 }
 
@@ -107,28 +103,30 @@ func ParseTemplate(spec *infrav1.WorkspaceTemplateSpec) *Parsed {
 
 // Parse parses a module without placeholders, unless it exceeds a limit.
 func Parse(params terraform.WorkspaceParameters) *Parsed {
-	r := &Parsed{text: params.Module, exceededLimit: exceededLimit(params)}
-	if r.exceededLimit != "" {
-		return r
-	}
-	parser := hclparse.NewParser()
-	if params.InlineFormat == terraform.FormatJSON {
-		r.file, r.diags = parser.ParseJSON([]byte(params.Module), "main.tf.json")
-	} else {
-		r.file, r.diags = parser.ParseHCL([]byte(params.Module), "main.tf")
-	}
-	return r
+	return &Parsed{text: params.Module, format: params.InlineFormat, parse: sync.OnceValue(func() (s syntax) {
+		if s.exceededLimit = exceededLimit(params); s.exceededLimit != "" {
+			return s
+		}
+		parser := hclparse.NewParser()
+		if params.InlineFormat == terraform.FormatJSON {
+			s.file, s.diags = parser.ParseJSON([]byte(params.Module), "main.tf.json")
+		} else {
+			s.file, s.diags = parser.ParseHCL([]byte(params.Module), "main.tf")
+		}
+		return s
+	})}
 }
 
 // Check returns the syntax errors of a module, at most maxDiagnostics. An error in a line with a placeholder is a warning, because the value of the
 // variable may complete the line.
 func (r *Parsed) Check(path *field.Path) (errs field.ErrorList, warnings []string) {
 	const correct = "Correct the module in the WorkspaceTemplate"
-	if r.exceededLimit != "" {
-		return field.ErrorList{invalid(path, "%s. %s", r.exceededLimit, correct)}, nil
+	parsed := r.parse()
+	if parsed.exceededLimit != "" {
+		return field.ErrorList{invalid(path, "%s. %s", parsed.exceededLimit, correct)}, nil
 	}
 	var moreErrors, moreWarnings int
-	for _, diag := range r.diags {
+	for _, diag := range parsed.diags {
 		inPlaceholderLine := diag.Subject != nil && r.placeholderLines.Has(diag.Subject.Start.Line)
 		switch {
 		case diag.Severity != hcl.DiagError:
@@ -153,7 +151,8 @@ func (r *Parsed) Check(path *field.Path) (errs field.ErrorList, warnings []strin
 
 // IsValid reports whether the module could be parsed.
 func (r *Parsed) IsValid() bool {
-	return r.exceededLimit == "" && !r.diags.HasErrors() && r.file != nil
+	parsed := r.parse()
+	return parsed.exceededLimit == "" && !parsed.diags.HasErrors() && parsed.file != nil
 }
 
 // Text is the text that was parsed: a name replaces each placeholder.
@@ -198,46 +197,21 @@ func linesWithPlaceholders(text string) sets.Set[int] {
 	return lines
 }
 
-// Declarations are the variables and outputs that an inline module declares.
-type Declarations struct {
-	// Variables has the names of the variables; the value is true if the variable has a default.
-	Variables map[string]bool
-	// Outputs has the names of the outputs; the value is true if the output has the literal sensitive = true.
-	Outputs map[string]bool
-	// Incomplete is true when a placeholder is part of a name, so that not every name is known.
-	Incomplete bool
-}
+// creates are the blocks of which Terraform records something in the state.
+var creates = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
+	{Type: "resource", LabelNames: []string{"type", "name"}}, {Type: "data", LabelNames: []string{"type", "name"}},
+	{Type: "module", LabelNames: []string{"name"}}, {Type: "output", LabelNames: []string{"name"}},
+}}
 
-// literalSize is the maximum size, in bytes, of an expression that is evaluated. A literal true is shorter; the evaluation of a large
-// expression can take very long.
-const literalSize = 1000
-
-var (
-	blocks = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
-		{Type: "variable", LabelNames: []string{"name"}},
-		{Type: "output", LabelNames: []string{"name"}},
-	}}
-	attributes = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "default"}, {Name: "sensitive"}}}
-)
-
-// Declarations returns the declarations of a module; nil when the module could not be parsed.
-func (r *Parsed) Declarations() *Declarations {
+// Nothing returns a warning about a valid module that has nothing to create and no output.
+func (r *Parsed) Nothing() string {
 	if !r.IsValid() {
-		return nil
+		return ""
 	}
-	content, _, _ := r.file.Body.PartialContent(blocks) // Terraform reports invalid blocks.
-	d := &Declarations{Variables: map[string]bool{}, Outputs: map[string]bool{}}
-	for _, block := range content.Blocks {
-		inner, _, _ := block.Body.PartialContent(attributes)
-		name := block.Labels[0]
-		d.Incomplete = d.Incomplete || strings.Contains(name, placeholderMark)
-		if block.Type == "output" {
-			d.Outputs[name] = isLiteralTrue(inner.Attributes["sensitive"])
-			continue
-		}
-		_, d.Variables[name] = inner.Attributes["default"]
+	if content, _, _ := r.parse().file.Body.PartialContent(creates); len(content.Blocks) > 0 {
+		return ""
 	}
-	return d
+	return "the module has no resource, data source, module or output, so that provider-terraform applies it again and again, and never reports it Ready. Add an output"
 }
 
 // OutputsOf returns the outputs that the inline module of a template declares; nil if not all are known.
@@ -251,16 +225,6 @@ func OutputsOf(template *infrav1.WorkspaceTemplate) map[string]bool {
 		return nil
 	}
 	return module.Outputs
-}
-
-// isLiteralTrue reports whether an attribute, which may be nil, has the literal value true.
-func isLiteralTrue(attribute *hcl.Attribute) bool {
-	if attribute == nil {
-		return false
-	}
-	where := attribute.Expr.Range()
-	var value bool
-	return where.End.Byte-where.Start.Byte <= literalSize && !gohcl.DecodeExpression(attribute.Expr, nil, &value).HasErrors() && value
 }
 
 // VarMap returns the Terraform variables of forProvider.varmap, as JSON.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/hashicorp/go-version"
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
@@ -82,7 +81,7 @@ func (r *Parsed) native() *hclsyntax.Body {
 	if !r.IsValid() {
 		return nil
 	}
-	body, _ := r.file.Body.(*hclsyntax.Body)
+	body, _ := r.parse().file.Body.(*hclsyntax.Body)
 	return body
 }
 
@@ -91,7 +90,7 @@ func (r *Parsed) scan(s *scan) (warnings []string) {
 	case body != nil:
 		s.module(body)
 	case r.IsValid() && s.language:
-		blocks, _ := r.file.Body.JustAttributes() // In JSON, blocks and arguments have the same syntax.
+		blocks, _ := r.parse().file.Body.JustAttributes() // In JSON, blocks and arguments have the same syntax.
 		for name, block := range blocks {
 			if name != "//" { // A comment.
 				s.blockType(name, block.NameRange)
@@ -382,12 +381,7 @@ func (s *scan) function(call *hclsyntax.FunctionCallExpr) {
 
 // requiredVersion checks that terraform.required_version permits BundledTerraform.
 func (s *scan) requiredVersion(attribute *hclsyntax.Attribute) {
-	var text string
-	where := attribute.Expr.Range()
-	if where.End.Byte-where.Start.Byte > literalSize || gohcl.DecodeExpression(attribute.Expr, nil, &text).HasErrors() {
-		return
-	}
-	constraints, err := version.NewConstraint(text)
+	constraints, err := version.NewConstraint(literal(attribute.AsHCLAttribute()))
 	if err == nil && !constraints.Check(version.Must(version.NewVersion(BundledTerraform))) {
 		s.add(attribute.NameRange, "required_version does not permit Terraform %s, which provider-terraform has. Permit it, or use an image of the provider with another version", BundledTerraform)
 	}

@@ -65,7 +65,7 @@ func (o *Options) Manifests(ctx context.Context) (*manifests.Content, error) {
 	if err != nil {
 		namespace = metav1.NamespaceDefault // Without a cluster, a kubeconfig that cannot be read does not matter.
 	}
-	decoder := &manifests.Decoder{Scheme: Scheme(), Schemas: converter.Schemas, Parse: convert.Parse, Namespace: namespace, Hub: func(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	decoder := &manifests.Decoder{Scheme: Scheme(), Schemas: converter.Schemas, Namespace: namespace, Hub: func(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		if object.GetKind() == "Cluster" {
 			return migrate.ClusterToHub(object)
 		}
@@ -79,7 +79,7 @@ func (o *Options) Manifests(ctx context.Context) (*manifests.Content, error) {
 			return nil, err
 		}
 		line := 1
-		for _, part := range convert.Split(string(data)) {
+		for _, part := range manifests.Split(string(data)) {
 			decoder.Read(ctx, content, file, line, part)
 			line += strings.Count(part, "\n")
 		}

@@ -31,6 +31,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/cmd/captctl/diff"
 	"github.com/capt-provider/capt/migrate"
@@ -111,6 +112,27 @@ func written(t *testing.T, text string) string {
 	file := filepath.Join(t.TempDir(), "edited.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
+}
+
+// The manager writes what the rollout has assigned, which is no longer in the template.
+func TestDiffOfAStagedTemplateShowsWhatItsRolloutWillChange(t *testing.T) {
+	env := templated(t, "a")
+	template := env.objects[0].(*infrav1.WorkspaceTemplate)
+	template.Spec.Rollout = infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalAlways}
+	revision := rollout.History{}.Record(template)
+	stored, err := revision.Object(template)
+	require.NoError(t, err)
+	apply := env.objects[3].(*infrav1.WorkspaceTemplateApply)
+	apply.Spec.TemplateRevision, apply.Status.WrittenSpec = revision.Hash, rollout.SpecHash(apply)
+	env.objects = append(env.objects, stored)
+	edited := strings.Replace(strings.Replace(eksTemplate, "size = 1", "size = 2", 1), "  template:\n", "  rollout: {strategy: Staged, approval: Always}\n  template:\n", 1)
+	out, _, err := env.run(t, "diff", "-f", written(t, edited))
+	require.NoError(t, err)
+	assert.Contains(t, out, "+locals { size = 2 }")
+	assert.Contains(t, out, "written when the rollout of the template assigns revision")
+	out, _, err = env.run(t, "diff")
+	require.NoError(t, err)
+	assert.Equal(t, "0 of 1 Workspace would change\n", out)
 }
 
 func TestDiffOfATemplateShowsWhichWorkspacesChange(t *testing.T) {

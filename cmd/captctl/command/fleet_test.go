@@ -17,7 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -27,7 +29,11 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
+	"github.com/capt-provider/capt/test/provider/executor"
 )
 
 // fleetNow is the time of the tests.
@@ -177,6 +183,20 @@ AGE   TYPE      REASON        OBJECT                              MESSAGE
 `, "\n"), out)
 }
 
+func TestDescribeShowsWarningsOfAReadyCluster(t *testing.T) {
+	env := aFleet()
+	for _, object := range env.objects {
+		if controlPlane, is := object.(*controlplanev1.CAPTControlPlane); is {
+			controlPlane.Status.Conditions = append(controlPlane.Status.Conditions, metav1.Condition{
+				Type: controlplanev1.KubeconfigReadyCondition, Status: metav1.ConditionTrue, Reason: controlplanev1.KubeconfigReadyReason, Message: "Cluster API cannot connect",
+			})
+		}
+	}
+	out, _, err := env.run(t, "describe", "team-a/growing")
+	require.NoError(t, err)
+	assert.Contains(t, out, "\nWarning: CAPTControlPlane growing: KubeconfigReady\n  Cluster API cannot connect\n")
+}
+
 func TestDescribeShowsProgress(t *testing.T) {
 	out, _, err := aFleet().run(t, "describe", "growing", "--namespace", "team-a")
 	require.NoError(t, err)
@@ -273,7 +293,8 @@ func TestDescribeReadsAtMostOncePerSecondAndNoticesEvents(t *testing.T) {
 func TestTheNextStepDependsOnTheReason(t *testing.T) {
 	for reason, want := range map[string]string{
 		infrav1.WaitingForApprovalReason:   "\n  captctl template approve-change team-a/broken-eks\n",
-		infrav1.VPCIDMissingReason:         "Add the output to the module of the WorkspaceTemplate",
+		infrav1.VPCIDMissingReason:         "Correct the output that the message names in the module of the WorkspaceTemplate",
+		infrav1.VPCReadyTimeoutReason:      "raise the timeout that the message names",
 		infrav1.ProviderConfigFailedReason: "and then run the command that captctl describe shows",
 	} {
 		env := aFleet()
@@ -290,6 +311,45 @@ func TestTheNextStepDependsOnTheReason(t *testing.T) {
 		require.NoError(t, err)
 		assert.Contains(t, out, want)
 	}
+}
+
+// The Workspace has what status does not: the object to look at, the holder of a lock, and the Pods that may explain it.
+func TestDescribeShowsWhatToLookAt(t *testing.T) {
+	env := aFleet()
+	workspace := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{map[string]any{
+		"type": "Synced", "status": "False", "reason": "ReconcileError", "lastTransitionTime": before(1).UTC().Format(time.RFC3339),
+		"message": "update failed: cannot apply Terraform configuration: " + executor.Failure("\nError: Error acquiring the state lock\n\nLock Info:\n  ID:        3b8c0f3e-cc52-4390-b7a5-ae1faa9d0102\n"+
+			"  Who:       root@provider-terraform-1\n  Created:   "+before(30).UTC().Format("2006-01-02 15:04:05.000000001")+" +0000 UTC\n").Error(),
+	}}}}}
+	workspace.SetGroupVersionKind(terraform.ScopeNamespaced.GroupVersionKind())
+	workspace.SetNamespace("team-a")
+	workspace.SetName("broken-eks")
+	workspace.SetUID("uid-of-workspace")
+	running := corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: before(20)}}}
+	for _, object := range env.objects {
+		if apply, is := object.(*infrav1.WorkspaceTemplateApply); is && apply.Name == "broken-eks" {
+			apply.Status.WorkspaceRef = render.ReferenceTo(workspace)
+		}
+	}
+	env.objects = append(env.objects, workspace,
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "crossplane-system", Name: "provider-terraform-2", Labels: map[string]string{overview.ProviderPodLabel: "provider-terraform"}}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{running}}},
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "crossplane-system", Name: "provider-aws-1", Labels: map[string]string{overview.ProviderPodLabel: "provider-aws"}}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{running}}})
+	out, _, err := env.run(t, "describe", "team-a/broken")
+	require.NoError(t, err)
+	assert.Contains(t, out, "Look at: the lock of the Terraform state (provider-terraform retries)\n")
+	assert.Contains(t, out, "(30m ago) by root@provider-terraform-1, a Pod that does not exist any more, so the run has ended.")
+	assert.Contains(t, out, "  kubectl -n crossplane-system exec provider-terraform-2 -- sh -c 'cd /tf/uid-of-workspace && terraform force-unlock -force 3b8c0f3e-cc52-4390-b7a5-ae1faa9d0102'\n")
+
+	env.connected = nil
+	env.funcs = interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		if _, pods := list.(*corev1.PodList); pods {
+			return apierrors.NewForbidden(corev1.Resource("pods"), "", nil)
+		}
+		return c.List(ctx, list, options...)
+	}}
+	out, _, err = env.run(t, "describe", "team-a/broken")
+	require.NoError(t, err)
+	assert.Contains(t, out, "While the run that took the lock is active, wait")
 }
 
 func TestTheNextStepDependsOnTheClassOfTheError(t *testing.T) {

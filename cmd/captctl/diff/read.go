@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,6 +24,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/manifests"
@@ -101,6 +103,33 @@ func (s *source) workspace(ctx context.Context, scope terraform.Scope, namespace
 	return s.workspaces[scope][key], s.unlistable[scope]
 }
 
+// stored reads the revisions of templates with staged rollouts. Many objects have the same one.
+func (s *source) stored(ctx context.Context) rollout.Store {
+	known := map[types.NamespacedName]*appsv1.ControllerRevision{}
+	return rollout.Store{
+		First: func(keys ...types.NamespacedName) (*appsv1.ControllerRevision, error) {
+			for _, key := range keys {
+				if _, ok := known[key]; !ok {
+					revision := &appsv1.ControllerRevision{}
+					if err := s.reader.Get(ctx, key, revision); client.IgnoreNotFound(err) != nil {
+						return nil, fmt.Errorf("reading ControllerRevision %s: %w", key, err)
+					}
+					known[key] = revision
+				}
+				if known[key].Name != "" {
+					return known[key], nil
+				}
+			}
+			return nil, nil
+		},
+		All: func(namespace string) ([]appsv1.ControllerRevision, error) {
+			var list appsv1.ControllerRevisionList
+			err := s.reader.List(ctx, &list, client.InNamespace(namespace), client.HasLabels{naming.TemplateRevisionLabel})
+			return list.Items, err
+		},
+	}
+}
+
 func (s *source) fleet(ctx context.Context) *changes.Fleet {
 	return &changes.Fleet{
 		Source: changes.Source{
@@ -109,18 +138,10 @@ func (s *source) fleet(ctx context.Context) *changes.Fleet {
 			WorkspaceOf: func(scope terraform.Scope, namespace, name string) (*unstructured.Unstructured, error) {
 				return s.workspace(ctx, scope, namespace, name)
 			},
+			Revisions: s.stored(ctx),
 		},
-		Clusters: s.Clusters, CAPTClusters: s.CAPTClusters, ControlPlanes: s.ControlPlanes, Applies: s.Applies, Evidence: legacy.EvidenceFor, Held: notAdopted,
+		Clusters: s.Clusters, CAPTClusters: s.CAPTClusters, ControlPlanes: s.ControlPlanes, Applies: s.Applies, Evidence: legacy.EvidenceFor, Held: legacy.NotAdopted, HeldMissing: legacy.NotRestored,
 	}
-}
-
-// notAdopted is why the manager writes nothing for an object that CAPT v0.3 created.
-func notAdopted(object metav1.Object) string {
-	apply, ok := object.(*infrav1.WorkspaceTemplateApply)
-	if ok && legacy.UnadoptedWorkspace(apply) == "" || !ok && !legacy.IsPending(object) {
-		return ""
-	}
-	return "CAPT v0.3 created it, and it has not been adopted; captctl migrate plan shows what an adoption changes"
 }
 
 // isAffected reports whether a file has the unit, its template, or one of its owners.
@@ -241,7 +262,7 @@ func (s *source) replace(ctx context.Context, object *manifests.Object) (err err
 			edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
 			err = keep(ctx, s.lookup(), older, live, edited)
 		} else if !older {
-			validation.SetDefaultSubstitution(edited)
+			validation.SetTemplateDefaults(edited)
 		}
 		s.templates[key] = edited
 	case *infrav1.WorkspaceTemplateApply:

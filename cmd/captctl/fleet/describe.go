@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
@@ -34,8 +36,8 @@ func NewDescribe(environment *cli.Environment) *cobra.Command {
 		Use:   "describe [NAMESPACE/]CLUSTER",
 		Short: "Show the state of a Cluster, the one cause if it is not Ready, and what to do",
 		Long: `Shows the state of a Cluster, its progress, the first object that does not merely wait for another
-one with the reason and the message of its condition, the next step, the objects of the Cluster,
-its health, its Fargate profiles, the last operations and the latest events.
+one with the reason and the message of its condition, the next step, warnings, the objects of the
+Cluster, its health, its Fargate profiles, the last operations and the latest events.
 
 Without NAMESPACE, --namespace or the namespace of the kubeconfig's context is used.`,
 		Example: `  captctl describe demo
@@ -69,6 +71,7 @@ func (o *describeOptions) read(ctx context.Context, reader client.Reader) (*desc
 	if err != nil {
 		return nil, err
 	}
+	objects.Failure = failureOfCause(ctx, reader, objects, o.Now())
 	var list eventsv1.EventList
 	err = reader.List(ctx, &list, client.InNamespace(o.Namespace))
 	if apierrors.IsForbidden(err) { // The rest does not depend on events.
@@ -76,6 +79,37 @@ func (o *describeOptions) read(ctx context.Context, reader client.Reader) (*desc
 		err = nil
 	}
 	return &described{objects, latest(list.Items, objects)}, err
+}
+
+// failureOfCause reads the error of the Workspace of the cause and, if they can explain it, the Pods of provider-terraform; nil if there is no error, or the user
+// may not read it.
+func failureOfCause(ctx context.Context, reader client.Reader, objects *overview.Objects, now metav1.Time) *overview.Failure {
+	cause := overview.Of(objects, now).Cause
+	if cause == nil {
+		return nil
+	}
+	apply := objects.Failing(cause)
+	if apply == nil || apply.Status.WorkspaceRef == nil || !isFailure(cause.Reason) {
+		return nil
+	}
+	failed, secrets, err := failureOf(ctx, reader, apply)
+	if err != nil {
+		return nil
+	}
+	found := &overview.Failure{Report: failure.Explain(failed.Message, secrets, ""), Workspace: apply.Status.WorkspaceRef.UID}
+	var list corev1.PodList
+	if found.Needs() && reader.List(ctx, &list, client.HasLabels{overview.ProviderPodLabel}) == nil {
+		found.Pods = slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !overview.IsTerraform(&pod) })
+	}
+	return found
+}
+
+func isFailure(reason string) bool {
+	switch reason {
+	case infrav1.ApplyFailedReason, infrav1.PlanFailedReason, infrav1.ProviderConfigFailedReason, infrav1.DestroyFailedReason:
+		return true
+	}
+	return false
 }
 
 // mostEvents is how many events are shown.
@@ -96,7 +130,9 @@ type Description struct {
 	metav1.TypeMeta  `json:",inline"`
 	overview.Cluster `json:",inline"`
 	// NextStep is what to do, where a command of captctl or kubectl helps.
-	NextStep *overview.Next    `json:"nextStep,omitempty"`
+	NextStep *overview.Next `json:"nextStep,omitempty"`
+	// Warnings are conditions that need attention although their objects are Ready.
+	Warnings []*overview.Cause `json:"warnings,omitempty"`
 	Objects  []overview.Object `json:"objects"` // Objects of the Cluster, first those that wait for none of the others.
 	// Checks are the health checks of the control plane.
 	Checks          []controlplanev1.HealthCheck          `json:"checks,omitempty"`
@@ -117,8 +153,8 @@ type Event struct {
 
 // newDescription describes a Cluster as of a time, with events about its objects.
 func newDescription(o *overview.Objects, events []eventsv1.Event, now metav1.Time) *Description {
-	d := &Description{Cluster: overview.Of(o, now), Objects: o.List()}
-	d.NextStep = overview.NextStep(o, &d.Cluster)
+	d := &Description{Cluster: overview.Of(o, now), Objects: o.List(), Warnings: o.Warnings()}
+	d.NextStep = overview.NextStep(o, &d.Cluster, now.Time)
 	if o.ControlPlane != nil {
 		status := &o.ControlPlane.Status
 		d.FargateProfiles = status.FargateProfiles
@@ -167,9 +203,21 @@ func showDescription(p *output.Printer, d *Description, now time.Time) {
 		p.Blank()
 		p.Title("Cause:", causeStyle(&d.Cluster), fmt.Sprintf("%s %s: %s (%s)", cause.Kind, cause.Name, cause.Reason, causeAge(cause, now)))
 		p.Text("  ", output.Plain, cause.Message)
+		if cause.LookAt != "" {
+			acts := "you must act"
+			if cause.Actor == overview.ActorWaiting {
+				acts = "provider-terraform retries"
+			}
+			p.Title("Look at:", output.Plain, fmt.Sprintf("%s (%s)", cause.LookAt.Description(), acts))
+		}
 	}
 	if d.NextStep != nil {
 		p.NextStep(d.NextStep.Step, d.NextStep.Commands)
+	}
+	for _, warning := range d.Warnings {
+		p.Blank()
+		p.Title("Warning:", output.Attention, fmt.Sprintf("%s %s: %s", warning.Kind, warning.Name, warning.Reason))
+		p.Text("  ", output.Plain, messageOf(warning.Message, d.Cause))
 	}
 	describeObjects(p, d, now)
 	describeHistory(p, d, now)

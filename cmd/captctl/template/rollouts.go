@@ -278,18 +278,31 @@ func differences(before, after *rollout.Revision) ([]render.Difference, error) {
 		return nil, nil
 	}
 	changes, err := render.SpecDifferences(&before.Content.Spec, &after.Content.Spec)
-	is, want := before.Content.Substitution, after.Content.Substitution
-	if is == want || err != nil {
-		return changes, err
+	inputs := func(r *rollout.Revision) string { // The zero value is no text.
+		if len(r.Content.Inputs) == 0 {
+			return ""
+		}
+		text, _ := json.Marshal(r.Content.Inputs) // They were decoded from JSON.
+		return string(text)
 	}
-	change := render.Difference{Field: "spec.substitution"}
-	if is != "" {
-		change.Live = string(is)
+	for _, of := range []struct{ field, is, want string }{
+		{"spec.substitution", string(before.Content.Substitution), string(after.Content.Substitution)},
+		{"spec.passVariables", string(before.Content.PassVariables), string(after.Content.PassVariables)},
+		{"spec.inputs", inputs(before), inputs(after)},
+	} {
+		if of.is == of.want {
+			continue
+		}
+		change := render.Difference{Field: of.field}
+		if of.is != "" {
+			change.Live = of.is
+		}
+		if of.want != "" {
+			change.Rendered = of.want
+		}
+		changes = append(changes, change)
 	}
-	if want != "" {
-		change.Rendered = string(want)
-	}
-	return append(changes, change), nil
+	return changes, err
 }
 
 // showChanges shows how the contents of two revisions differ; the first may be nil.

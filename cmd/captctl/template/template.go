@@ -164,12 +164,11 @@ func (o *renderOptions) apply(content *manifests.Content, template *source[*infr
 			Spec:       infrav1.WorkspaceTemplateApplySpec{TemplateRef: infrav1.WorkspaceTemplateReference{Name: template.typed.Name}},
 		}})
 	}
-	variables := maps.Clone(found[0].typed.Spec.Variables)
-	if variables == nil {
-		variables = map[string]string{}
+	spec := &found[0].typed.Spec
+	if spec.Variables == nil {
+		spec.Variables = infrav1.Variables{}
 	}
-	maps.Copy(variables, o.variables)
-	found[0].typed.Spec.Variables = variables
+	maps.Copy(spec.Variables, infrav1.TextVariables(o.variables))
 	return found[0], nil
 }
 

@@ -135,8 +135,8 @@ func (env *environment) variable(namespace, name, variable string) string {
 	env.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
 	require.NoError(env, env.Admin.Get(env.Context(), types.NamespacedName{Namespace: namespace, Name: name}, apply))
-	require.NotEmpty(env, apply.Spec.Variables[variable])
-	return apply.Spec.Variables[variable]
+	require.NotEmpty(env, apply.Spec.Variables.Text(variable))
+	return apply.Spec.Variables.Text(variable)
 }
 
 // lose removes an object without the controllers that would notice it.

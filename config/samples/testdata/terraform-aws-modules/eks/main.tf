@@ -39,6 +39,11 @@ resource "aws_eks_cluster" "this" {
       error_message = "InvalidParameterException: Private and public endpoint access cannot be false"
     }
     precondition {
+      condition = alltrue([for entry in values(var.access_entries) : can(regex("^arn:[a-z-]+:iam::[0-9]{12}:(role|user)/", entry.principal_arn)) &&
+      length(coalesce(entry.policy_associations, {})) + length(coalesce(entry.kubernetes_groups, [])) > 0])
+      error_message = "InvalidParameterException: The principalArn parameter format is not valid, or the entry grants nothing"
+    }
+    precondition {
       condition     = can(regex("^[0-9]+[.][0-9]+$", var.kubernetes_version))
       error_message = "InvalidParameterException: unsupported Kubernetes version"
     }

@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package overview
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform/failure"
+)
+
+// Failure is the error of the Workspace of the cause, and what the Pods of provider-terraform show about it.
+type Failure struct {
+	failure.Report
+	// Workspace is its UID, which is the name of its working directory.
+	Workspace types.UID
+	// Pods are those of provider-terraform; none if they could not be read, or run elsewhere.
+	Pods []corev1.Pod
+}
+
+// Needs reports whether the Pods of provider-terraform can explain the error.
+func (f *Failure) Needs() bool {
+	return f.Object == failure.ObjectLock || f.Object == failure.ObjectProviderPod || f.Class == failure.ClassInterrupted
+}
+
+// ProviderPodLabel is the label of the Pods of Crossplane's providers.
+const ProviderPodLabel = "pkg.crossplane.io/provider"
+
+// IsTerraform reports whether a Pod of a provider is one of provider-terraform.
+func IsTerraform(pod *corev1.Pod) bool {
+	return strings.Contains(pod.Labels[ProviderPodLabel], "terraform") || slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		return strings.Contains(c.Image, "provider-terraform")
+	})
+}
+
+// ended returns why the container of a Pod, or the whole Pod, has ended before; empty if it has not.
+func ended(pod *corev1.Pod) string {
+	if pod.Status.Reason != "" {
+		return strings.TrimSpace(fmt.Sprintf("Pod %s/%s: %s. %s", pod.Namespace, pod.Name, pod.Status.Reason, pod.Status.Message))
+	}
+	for _, container := range pod.Status.ContainerStatuses {
+		last := cmp.Or(container.State.Terminated, container.LastTerminationState.Terminated)
+		if last != nil {
+			return fmt.Sprintf("Pod %s/%s: the container ended at %s with %s (exit code %d), and was restarted %d times",
+				pod.Namespace, pod.Name, last.FinishedAt.UTC().Format(time.RFC3339), cmp.Or(last.Reason, "Error"), last.ExitCode, container.RestartCount)
+		}
+	}
+	return ""
+}
+
+// startedAt is when the container of a running Pod started; zero if it does not run.
+func startedAt(pod *corev1.Pod) (at metav1.Time) {
+	for _, container := range pod.Status.ContainerStatuses {
+		if running := container.State.Running; running != nil && (at.IsZero() || running.StartedAt.Before(&at)) {
+			at = running.StartedAt
+		}
+	}
+	return at
+}
+
+// nextStep is what to do about the error, as of a time; nil if the WorkspaceTemplate or the variables are to be corrected.
+func (f *Failure) nextStep(logs string, now time.Time) *Next {
+	switch {
+	case f.Object == failure.ObjectLock:
+		return f.unlock(logs, now)
+	case f.Object == failure.ObjectProviderPod, f.Class == failure.ClassInterrupted:
+		next := &Next{Step: "Look at the Pod of provider-terraform, as the message says.", Commands: []string{"kubectl get pods -A -l " + ProviderPodLabel, logs}}
+		for i := range f.Pods {
+			if why := ended(&f.Pods[i]); why != "" {
+				next.Step += " " + strings.TrimSuffix(why, ".") + "."
+			}
+		}
+		return next
+	case f.Object == failure.ObjectTemplate && !f.Class.IsTransient():
+		return nil
+	case f.Class.IsTransient():
+		return &Next{Step: fmt.Sprintf("No action is needed yet: provider-terraform retries. If the error persists, look at %s.", f.Object.Description()), Commands: []string{logs}}
+	}
+	return &Next{Step: fmt.Sprintf("Look at %s, as the message says. The module of the WorkspaceTemplate is not the cause. provider-terraform retries.", f.Object.Description()), Commands: []string{logs}}
+}
+
+// unlock is what to do about a lock of the state.
+func (f *Failure) unlock(logs string, now time.Time) *Next {
+	lock := f.Lock
+	taken := "The state is locked"
+	if !lock.Created.IsZero() {
+		taken += fmt.Sprintf(" since %s (%s ago)", lock.Created.Format(time.RFC3339), duration.HumanDuration(now.Sub(lock.Created)))
+	}
+	if lock.Holder != "" {
+		taken += " by " + lock.Holder
+	}
+	wait := &Next{Step: taken + ". While the run that took the lock is active, wait; two runs at the same time would corrupt the state.", Commands: []string{"kubectl get pods -A -l " + ProviderPodLabel, logs}}
+	_, host, known := strings.Cut(lock.Holder, "@")
+	if !known || len(f.Pods) == 0 {
+		return wait
+	}
+	why := "a Pod that does not exist any more"
+	var runs *corev1.Pod // Any of them reaches the backend.
+	for i := range f.Pods {
+		pod, at := &f.Pods[i], startedAt(&f.Pods[i])
+		if !at.IsZero() {
+			runs = pod
+		}
+		switch {
+		case pod.Name != host:
+		case at.IsZero():
+			why = "a Pod that does not run any more"
+		case at.After(lock.Created):
+			why = "a Pod that has been restarted since, at " + at.UTC().Format(time.RFC3339)
+		default:
+			wait.Step = fmt.Sprintf("%s, a Pod that runs since %s, so the run may be active: wait. Two runs at the same time would corrupt the state.", taken, at.UTC().Format(time.RFC3339))
+			return wait
+		}
+	}
+	next := &Next{Step: taken + ", " + why + ", so the run has ended. Check that no other client, such as a pipeline, works on the state, and remove the lock."}
+	if runs != nil {
+		next.Commands = []string{fmt.Sprintf("kubectl -n %s exec %s -- sh -c 'cd /tf/%s && terraform force-unlock -force %s'", runs.Namespace, runs.Name, f.Workspace, cmp.Or(lock.ID, "LOCK-ID"))}
+	}
+	return next
+}
+
+// continueCreate is what to do about an interrupted create: to wait, if CAPT continues it.
+func continueCreate(o *Objects) *Next {
+	if o.ControlPlane != nil {
+		recovers := meta.FindStatusCondition(o.ControlPlane.Status.Conditions, controlplanev1.RecoveringCondition)
+		if recovers != nil && (recovers.Status == metav1.ConditionTrue || recovers.Reason == controlplanev1.WaitingForRetryReason) {
+			return &Next{Step: "CAPT continues: " + recovers.Message + "."}
+		}
+	}
+	next := &Next{Step: "Compare the Terraform state with AWS. Import or delete what is not in the state, then let provider-terraform continue."}
+	for _, apply := range o.Applies {
+		ref := apply.Status.WorkspaceRef
+		if ready := meta.FindStatusCondition(apply.Status.Conditions, infrav1.ReadyCondition); ready == nil || ready.Reason != infrav1.CreateInterruptedReason || ref == nil {
+			continue
+		}
+		scope, _ := ref.Scope()
+		next.Commands = append(next.Commands, fmt.Sprintf("kubectl -n %s annotate workspaces.%s %s crossplane.io/external-create-pending- capt.cluster.x-k8s.io/resumed=\"$(date +%%s)\" --overwrite",
+			cmp.Or(ref.Namespace, apply.Namespace), scope.GroupVersionKind().Group, ref.Name))
+	}
+	return next
+}

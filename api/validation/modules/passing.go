@@ -1,0 +1,237 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package modules
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// Interface is the variables that a template passes to its module: those that the module declares, or that spec.inputs has, and that the template does
+// not set itself.
+type Interface struct {
+	variables map[string]*Variable
+	inputs    map[string]*infrav1.TemplateInput
+	names     sets.Set[string]
+	// known is false if a file or an argument of the template may set further variables.
+	known bool
+}
+
+// InterfaceOf returns the interface of a template; empty if it passes no variables. declared are the declarations of its module; nil if they are not known.
+func InterfaceOf(template *infrav1.WorkspaceTemplateSpec, params terraform.WorkspaceParameters, declared *Declarations) *Interface {
+	i := &Interface{inputs: map[string]*infrav1.TemplateInput{}, names: sets.New[string](), known: AllValuesKnown(params)}
+	if template.PassVariables != infrav1.PassDeclared {
+		return i
+	}
+	for at := range template.Inputs {
+		i.inputs[template.Inputs[at].Name] = &template.Inputs[at]
+	}
+	if i.names = sets.KeySet(i.inputs); params.Source == terraform.SourceInline {
+		i.names = sets.New[string]()
+		if declared != nil {
+			i.variables, i.names = declared.Variables, sets.KeySet(declared.Variables)
+		}
+	}
+	i.names = i.names.Difference(SetIn(params))
+	return i
+}
+
+// TemplateInterface is InterfaceOf for a template whose placeholders are not replaced yet.
+func TemplateInterface(template *infrav1.WorkspaceTemplateSpec) *Interface {
+	var declared *Declarations
+	if template.Template.Spec.ForProvider.Source == terraform.SourceInline && template.PassVariables == infrav1.PassDeclared {
+		declared = ParseTemplate(template).Declarations()
+	}
+	return InterfaceOf(template, template.Template.Spec.ForProvider, declared)
+}
+
+// Names returns the variables that the template passes.
+func (i *Interface) Names() sets.Set[string] { return i.names }
+
+// Passed is what a template passes to its module.
+type Passed struct {
+	// Values are by variable.
+	Values map[string]json.RawMessage
+	// Missing are the variables without a value that must have one, sorted. Invalid says what is wrong with a value, by variable.
+	Missing []string
+	Invalid map[string]string
+}
+
+// Pass returns what is passed for the values that CAPT and users set.
+func (i *Interface) Pass(values infrav1.Variables) Passed {
+	passed := Passed{Values: map[string]json.RawMessage{}, Invalid: map[string]string{}}
+	for _, name := range sets.List(i.names) {
+		variable, input := i.variables[name], i.inputs[name]
+		value := json.RawMessage(values[name].Raw)
+		if value == nil && input != nil && input.Default != nil {
+			value = input.Default.Raw
+		}
+		if value == nil {
+			if i.known && (variable != nil && !variable.HasDefault || input != nil && input.Required) {
+				passed.Missing = append(passed.Missing, name)
+			}
+			continue
+		}
+		value = asDeclared(name, value, variable, input)
+		if problem := check(variable, input, value); problem != "" {
+			passed.Invalid[name] = problem
+		}
+		passed.Values[name] = value
+	}
+	return passed
+}
+
+func check(variable *Variable, input *infrav1.TemplateInput, value json.RawMessage) string {
+	if variable != nil {
+		if problem := variable.Check(value); problem != "" {
+			return problem
+		}
+	}
+	if input == nil || input.Schema == nil {
+		return ""
+	}
+	schema, err := schemaOf(input)
+	var content any
+	if err != nil || json.Unmarshal(value, &content) != nil {
+		return "" // The template is invalid, and reported as such.
+	}
+	for _, err := range schemavalidation.ValidateCustomResource(nil, content, schema) {
+		return strings.TrimPrefix(err.Field+": ", ": ") + cmp.Or(err.Detail, err.Type.String()) // Without the value, which may be a secret.
+	}
+	return ""
+}
+
+// CheckInputSchema returns what is wrong with the schema of an input; empty if nothing is.
+func CheckInputSchema(input *infrav1.TemplateInput) string {
+	if input.Schema == nil {
+		return ""
+	}
+	if _, err := schemaOf(input); err != nil {
+		return fmt.Sprintf("is not a schema as in a CustomResourceDefinition: %v. Correct the schema", err)
+	}
+	return ""
+}
+
+// CheckInputDefault returns what is wrong with the default of an input; empty if nothing is. declared are the declarations of the module, or nil.
+func CheckInputDefault(input *infrav1.TemplateInput, declared *Declarations) string {
+	if input.Default == nil {
+		return ""
+	}
+	var variable *Variable
+	if declared != nil {
+		variable = declared.Variables[input.Name]
+	}
+	return check(variable, input, asDeclared(input.Name, input.Default.Raw, variable, input))
+}
+
+// schemaOf returns the validator of an input. A schema with rules in CEL, or that is not structural, is an error.
+func schemaOf(input *infrav1.TemplateInput) (schemavalidation.SchemaValidator, error) {
+	var props apiextensionsv1.JSONSchemaProps
+	var internal apiextensions.JSONSchemaProps
+	decoder := json.NewDecoder(bytes.NewReader(input.Schema.Raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&props); err != nil {
+		return nil, err
+	}
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&props, &internal, nil); err != nil {
+		return nil, err
+	}
+	structural, err := structuralschema.NewStructural(&internal)
+	if err != nil {
+		return nil, err
+	}
+	if errs := structuralschema.ValidateStructural(field.NewPath("schema"), structural); len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	if strings.Contains(string(input.Schema.Raw), `"x-kubernetes-validations"`) {
+		return nil, errors.New("rules in CEL (x-kubernetes-validations) are not evaluated")
+	}
+	validator, _, err := schemavalidation.NewSchemaValidator(&internal)
+	return validator, err
+}
+
+// asDeclared returns a value in the form in which the variable needs it: a list or map that is given as JSON text is a list or map, unless the variable
+// is a string. What CAPT sets is such a text, as in CAPT v0.3.
+func asDeclared(name string, value json.RawMessage, variable *Variable, input *infrav1.TemplateInput) json.RawMessage {
+	isText, isDocument := false, false
+	switch {
+	case variable != nil:
+		isText, isDocument = variable.IsText(), variable.IsDocument()
+	case input != nil && input.Schema != nil:
+		var schema struct{ Type string }
+		_ = json.Unmarshal(input.Schema.Raw, &schema) // The template is invalid, and reported as such.
+		isText, isDocument = schema.Type == "string", schema.Type == "array" || schema.Type == "object"
+	}
+	var text string
+	isString := json.Unmarshal(value, &text) == nil
+	switch trimmed := strings.TrimSpace(text); {
+	case isText && !isString:
+		return infrav1.TextValue(string(value)).Raw
+	case isText || !isString || !isDocument && !slices.Contains(naming.DocumentVariables(), name):
+	case (strings.HasPrefix(trimmed, "[") || strings.HasPrefix(trimmed, "{")) && json.Valid([]byte(text)):
+		return json.RawMessage(trimmed)
+	}
+	return value
+}
+
+// varArgs matches arguments that pass variables to Terraform.
+var varArgs = regexp.MustCompile(`^--?var(-file)?(=.*)?$`)
+
+// AllValuesKnown reports whether all variables that a template sets are known: they come only from vars, varmap and env, without placeholders in their
+// names.
+func AllValuesKnown(params terraform.WorkspaceParameters) bool {
+	return len(params.VarFiles) == 0 &&
+		!slices.ContainsFunc(params.Vars, func(v terraform.Var) bool { return terraform.HasPlaceholder(v.Key) }) &&
+		!slices.ContainsFunc(slices.Concat(params.PlanArgs, params.ApplyArgs), func(arg string) bool {
+			return varArgs.MatchString(arg) || terraform.HasPlaceholder(arg)
+		})
+}
+
+// SetIn returns the variables that a template sets in vars, varmap and env.
+func SetIn(params terraform.WorkspaceParameters) sets.Set[string] {
+	set := sets.KeySet(VarMap(params))
+	for _, v := range params.Vars {
+		set.Insert(v.Key)
+	}
+	for i := range params.Env {
+		if name, found := strings.CutPrefix(params.Env[i].Name, "TF_VAR_"); found {
+			set.Insert(name)
+		}
+	}
+	return set
+}
+
+// AddTo adds the values to varmap, which has no argument on a command line, whose length is limited, and in which Terraform evaluates nothing.
+func (p Passed) AddTo(params *terraform.WorkspaceParameters) error {
+	if len(p.Values) == 0 {
+		return nil
+	}
+	values := VarMap(*params)
+	if values == nil {
+		values = map[string]json.RawMessage{}
+	}
+	for name, value := range p.Values {
+		values[name] = value
+	}
+	raw, err := json.Marshal(values)
+	params.VarMap = &apiextensionsv1.JSON{Raw: raw}
+	return err
+}
