@@ -74,7 +74,7 @@ var (
 )
 
 const (
-	maxProductLines = 57_700
+	maxProductLines = 58_000
 	maxSupportLines = 12_100
 )
 

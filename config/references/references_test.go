@@ -60,6 +60,7 @@ func noReference() map[string]string {
 		"vpc/template/name":                                  "a name in AWS",
 		"vpcConfig/name":                                     "a name in AWS",
 		"env/name":                                           "the name of an environment variable",
+		"inputs/name":                                        "the name of a variable",
 		"patches/name":                                       "the name of a patch",
 		"variables/name":                                     "the name of a variable",
 		"overrides/name":                                     "the name of a variable",
