@@ -405,7 +405,7 @@ func writtenBy(manager string, when time.Time, fields string) builder.Option {
 	})
 }
 
-// Terraform applies such a module for ever, and nothing else tells the user why the Workspace is not Ready.
+// Terraform applies such a module indefinitely, and nothing else shows why the Workspace is not Ready.
 func TestAModuleThatCreatesNothingIsReported(t *testing.T) {
 	at := func(second int) string { return time.Date(2026, 1, 1, 0, 0, second, 0, time.UTC).Format(time.RFC3339) }
 	for name, row := range map[string]struct {
