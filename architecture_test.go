@@ -69,12 +69,13 @@ var (
 		"api/render":            "WorkspaceTemplateApply → Workspace",
 		"api/terraform/failure": "reasons for errors of provider-terraform",
 		"migrate/apply":         "advice to annotate a Workspace",
+		"api/overview":          "advice about Workspaces and the Pods of provider-terraform",
 	}
 )
 
 const (
-	maxProductLines = 57_500
-	maxSupportLines = 12_035
+	maxProductLines = 58_000
+	maxSupportLines = 12_100
 )
 
 // pkg is what go list prints about a package.

@@ -56,16 +56,16 @@ var seamExceptions = map[string]string{
 // outsideSeam has the number of mentions in directories that are not behind the seam yet. The numbers must not rise.
 var outsideSeam = map[string]int{
 	"api/controlplane/v1beta2":   8,
-	"api/desired":                10,
+	"api/desired":                8,
 	"api/infrastructure/v1beta2": 25,
 	"api/naming":                 14,
 	"api/overview":               4,
-	"api/render":                 9,
+	"api/render":                 8,
 	"api/rollout":                2,
 	"api/validation":             29,
 	"api/validation/modules":     1,
 	"cmd/captctl/cli":            1,
-	"cmd/captctl/diff":           11,
+	"cmd/captctl/diff":           5,
 	"config/rbac":                1,
 	"webhooks/admission":         20,
 }

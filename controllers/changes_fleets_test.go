@@ -128,7 +128,7 @@ func stagesUnder(t *testing.T, policy infrav1.WorkspaceTemplateRollout) (stages 
 		template("fargate", "profile_name", "selectors"), addon,
 		builder.CAPTCluster("a", owned(a), vpc), builder.CAPTControlPlane("a", owned(a), eks, profile),
 		builder.CAPTCluster("b", owned(b), builder.WithExistingVPC("vpc-2")), builder.CAPTControlPlane("b", owned(b), eks),
-		builder.CAPTCluster("a", owned(other), vpc), builder.CAPTControlPlane("a", owned(other), eks),
+		builder.CAPTCluster("a", owned(other), vpc), builder.CAPTControlPlane("a", owned(other), eks, builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EKSClusterName = "other" })),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: builder.Namespace}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: elsewhere}},
 	))
 	run := func(rounds int) {

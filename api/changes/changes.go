@@ -118,25 +118,14 @@ func (f *Fleet) compareContent(u *Unit, w *Workspace) error {
 		w.Name, w.Namespace = subject.Name, map[terraform.Scope]string{terraform.ScopeNamespaced: subject.Apply.Namespace}[subject.Template.Spec.WorkspaceScope.OrDefault()]
 	}
 	w.Template = subject.Apply.TemplateKey().String()
-	if f.HeldMissing != nil && subject.Live == nil && subject.ClusterWide() && subject.Apply.Spec.WorkspaceName == "" {
-		if w.Message, err = f.HeldMissing(subject.Apply, f.WorkspaceOf, func(string) ([]infrav1.WorkspaceTemplateApply, error) { return f.othersThan(subject.Apply), nil }); err != nil || w.Message != "" {
-			return err
-		}
+	if w.Message, err = f.heldMissing(subject); err != nil || w.Message != "" {
+		return err
 	}
 	if blocked := notWritten(subject); blocked != nil {
-		w.neverWritten(u, subject, blocked)
-		if rollsOut != nil {
-			w.Reason, w.Message = rollsOut.Reason, rollsOut.Message+", and when this is corrected: "+w.Message
-		}
+		w.neverWritten(u, subject, blocked, rollsOut)
 		return nil
 	}
-	w.Action, w.Changes = ActionCreate, subject.Rendered.Content()
-	if subject.Live != nil {
-		w.Action, w.Changes = ActionUpdate, subject.Rendered.Changes(subject.Live)
-	}
-	if subject.Live != nil && len(w.Changes) == 0 {
-		w.Action = ActionNone
-	}
+	w.compare(subject)
 	if w.because(f.notNow(u, subject, w.Differs())); w.Differs() && (w.Reason == "" || infrav1.IsHeld(w.Reason)) {
 		w.because(rollsOut)
 	}
@@ -148,13 +137,35 @@ func (f *Fleet) compareContent(u *Unit, w *Workspace) error {
 	return nil
 }
 
-// neverWritten reports why the Workspace is not written.
-func (w *Workspace) neverWritten(u *Unit, subject *desired.Workspace, blocked *desired.Blocked) {
-	if w.because(blocked); len(subject.RenderErrors) > 0 && (blocked.Reason == infrav1.TemplateInvalidReason || blocked.Reason == infrav1.VariableMissingReason) {
+// compare sets what differs between the Workspace and what is rendered.
+func (w *Workspace) compare(subject *desired.Workspace) {
+	if subject.Live == nil {
+		w.Action, w.Changes = ActionCreate, subject.Rendered.Content()
+		return
+	}
+	if w.Action, w.Changes = ActionUpdate, subject.Rendered.Changes(subject.Live); len(w.Changes) == 0 {
+		w.Action = ActionNone
+	}
+}
+
+// heldMissing is HeldMissing if the Workspace is one that it is about.
+func (f *Fleet) heldMissing(subject *desired.Workspace) (string, error) {
+	if f.HeldMissing == nil || subject.Live != nil || !subject.ClusterWide() || subject.Apply.Spec.WorkspaceName != "" {
+		return "", nil
+	}
+	return f.HeldMissing(subject.Apply, f.WorkspaceOf, func(string) ([]infrav1.WorkspaceTemplateApply, error) { return f.othersThan(subject.Apply), nil })
+}
+
+// neverWritten reports why the Workspace is not written. later is why a correct one would not be written yet; nil if it would.
+func (w *Workspace) neverWritten(u *Unit, subject *desired.Workspace, blocked, later *desired.Blocked) {
+	if w.because(blocked); len(subject.RenderErrors) > 0 && slices.Contains([]string{infrav1.TemplateInvalidReason, infrav1.VariableMissingReason, infrav1.VariableInvalidReason}, blocked.Reason) {
 		w.Action = ActionInvalid
 	}
 	if u.Queued { // The WorkspaceTemplateApply does not exist before, and reports nothing.
-		w.Reason, w.Message = queued().Reason, queued().Message+", and when this is corrected: "+w.Message
+		later = queued()
+	}
+	if later != nil {
+		w.Reason, w.Message = later.Reason, later.Message+", and when this is corrected: "+w.Message
 	}
 }
 
@@ -223,19 +234,26 @@ func queued() *desired.Blocked {
 func (f *Fleet) subject(u *Unit) (*desired.Workspace, *desired.Blocked, error) {
 	assigned, err := f.workspace(u, false)
 	unread := apierrors.IsForbidden(err)
-	if !unread && (err != nil || assigned.Live == nil || assigned.Template == nil || !assigned.Template.RolloutPolicy().IsStaged() || u.deleting()) {
+	if !unread && (err != nil || u.deleting() || !isRolledOut(assigned)) {
 		return assigned, nil, err
 	}
 	current, err := f.workspace(u, true)
 	switch {
 	case err != nil || !unread && current.Revision == assigned.Revision:
-	case unread || assigned.Rendered != nil && !assigned.Rendered.Differs(assigned.Live):
+	case unread || isWritten(assigned):
 		return current, &desired.Blocked{Reason: infrav1.RevisionHeldReason, Message: "written when the rollout of the template assigns revision " + current.Revision}, nil
-	case assigned.Rendered == nil && current.Rendered != nil && !current.Rendered.Differs(current.Live):
+	case assigned.Rendered == nil && isWritten(current):
 		return current, nil, nil
 	}
 	return assigned, nil, err
 }
+
+// isRolledOut reports whether a rollout decides which content the Workspace, which exists, gets.
+func isRolledOut(w *desired.Workspace) bool {
+	return w.Live != nil && w.Template != nil && w.Template.RolloutPolicy().IsStaged()
+}
+
+func isWritten(w *desired.Workspace) bool { return w.Rendered != nil && !w.Rendered.Differs(w.Live) }
 
 // workspace renders the Workspace of a unit, and compares it with the live one. The content is the one that is assigned, or the current one.
 func (f *Fleet) workspace(u *Unit, current bool) (*desired.Workspace, error) {
@@ -277,13 +295,13 @@ func (f *Fleet) workspace(u *Unit, current bool) (*desired.Workspace, error) {
 }
 
 // render renders the Workspace, unless the content that is assigned is not stored.
-func (f *Fleet) render(w *desired.Workspace, current bool) (err error) {
-	policy, at := w.Template.RolloutPolicy(), w.Template
+func (f *Fleet) render(w *desired.Workspace, current bool) error {
+	policy := w.Template.RolloutPolicy()
 	if current {
 		policy = infrav1.WorkspaceTemplateRollout{}
 	}
-	if at, w.Revision, err = rollout.ContentFor(w.Apply, w.Template, policy, f.Revisions); err != nil || at == nil || w.Revision == "" {
-		w.RevisionMissing = at == nil
+	at, revision, err := rollout.ContentFor(w.Apply, w.Template, policy, f.Revisions)
+	if w.Revision, w.RevisionMissing = revision, err == nil && at == nil; err != nil || at == nil || revision == "" {
 		return err
 	}
 	w.Template = at

@@ -249,12 +249,15 @@ func (f *Fleet) vpcUnit(cluster *clusterv1.Cluster, c *infrav1.CAPTCluster) (u U
 	name := claim.ClusterName(c)
 	if vpc.Cluster != nil && desired.HasCAPTControlPlane(vpc.Cluster) {
 		if controlPlane := f.ControlPlanes[types.NamespacedName{Namespace: c.Namespace, Name: vpc.Cluster.Spec.ControlPlaneRef.Name}]; controlPlane != nil {
-			own := f.controlPlane(controlPlane).Claim()
-			vpc.EKS, vpc.OtherClaims, name = &own, f.otherClaims(&own), claim.EKSClusterName(controlPlane, name)
+			vpc.EKS, name = &validation.EKSClaim{ControlPlane: controlPlane, Cluster: name}, claim.EKSClusterName(controlPlane, name)
 		}
 	}
 	want := claim.ExpectationOfCAPTCluster(c, name)
 	vpc.Existing = f.find(c, c.Spec.WorkspaceTemplateApplyRef, want)
+	if vpc.EKS != nil && vpc.Apply == nil {
+		*vpc.EKS = f.controlPlane(vpc.EKS.ControlPlane).Claim()
+		vpc.OtherClaims = f.otherClaims(vpc.EKS)
+	}
 	template := c.Spec.VPC.Template
 	vpc.Template = f.templateFacts(template.Ref, c.Namespace, validation.VPCFields(&c.Spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
 	key := types.NamespacedName{Namespace: c.Namespace, Name: cmp.Or(c.Spec.WorkspaceTemplateApplyRef.Name, want.SchemeName)}

@@ -74,7 +74,7 @@ func (f *TemplateFacts) MissingOutput(output, value string, returned bool) strin
 	}
 	switch {
 	case value != "":
-		return done + fmt.Sprintf("output %q of its module has the value %q, which stands for one that does not exist. Correct the expression of the output", output, value)
+		return done + fmt.Sprintf("output %q of its module has the value %q, which means that there is none. Correct the expression of the output", output, value)
 	case returned:
 		return done + fmt.Sprintf("output %q of its module is empty. Correct the expression of the output", output)
 	case declared:

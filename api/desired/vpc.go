@@ -78,14 +78,6 @@ func (v *VPC) eksNameBlocked() *Blocked {
 	return eksNameBlocked(v.EKS, v.OtherClaims)
 }
 
-// eksName returns the name of the EKS cluster; empty while it is not known.
-func (v *VPC) eksName() string {
-	if v.EKS == nil {
-		return v.clusterName()
-	}
-	return claim.EKSClusterName(v.EKS.ControlPlane, v.clusterName())
-}
-
 // clusterName returns the name of the Cluster; the value of the label if the Cluster no longer exists.
 func (v *VPC) clusterName() string {
 	if v.Cluster != nil {
@@ -100,9 +92,13 @@ func (v *VPC) Want() *Want {
 	if cluster == "" {
 		return nil
 	}
+	eksName := cluster
+	if v.EKS != nil {
+		eksName = claim.EKSClusterName(v.EKS.ControlPlane, cluster)
+	}
 	return &Want{
-		Expectation: claim.ExpectationOfCAPTCluster(v.CAPTCluster, v.eksName()), Ref: v.CAPTCluster.Spec.WorkspaceTemplateApplyRef, ClusterName: cluster,
-		Template: template.Ref, Intent: VPCIntent(v.CAPTCluster, v.eksName()), DeletionPolicy: template.DeletionPolicy,
+		Expectation: claim.ExpectationOfCAPTCluster(v.CAPTCluster, eksName), Ref: v.CAPTCluster.Spec.WorkspaceTemplateApplyRef, ClusterName: cluster,
+		Template: template.Ref, Intent: VPCIntent(v.CAPTCluster, eksName), DeletionPolicy: template.DeletionPolicy,
 	}
 }
 

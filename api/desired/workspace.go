@@ -108,8 +108,13 @@ func (w *Workspace) NotRendered() *Blocked {
 			terraform.ShortRevision(w.Revision), key)}
 	case len(w.RenderErrors) > 0:
 		reason := infrav1.VariableMissingReason
-		if slices.ContainsFunc(w.RenderErrors, func(err *field.Error) bool { return err.Type != field.ErrorTypeRequired }) {
-			reason = infrav1.TemplateInvalidReason // Other errors come first.
+		for _, err := range w.RenderErrors {
+			switch {
+			case err.Type == field.ErrorTypeTypeInvalid && reason != infrav1.TemplateInvalidReason:
+				reason = infrav1.VariableInvalidReason
+			case err.Type != field.ErrorTypeRequired && err.Type != field.ErrorTypeTypeInvalid:
+				reason = infrav1.TemplateInvalidReason // It comes first.
+			}
 		}
 		return &Blocked{reason, fmt.Sprintf("WorkspaceTemplate %s: %s", naming.KeyOf(w.Template), w.RenderErrors.ToAggregate())}
 	}

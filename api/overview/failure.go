@@ -30,8 +30,8 @@ type Failure struct {
 	Pods []corev1.Pod
 }
 
-// Needs reports whether the Pods of provider-terraform can explain the error.
-func (f *Failure) Needs() bool {
+// NeedsPods reports whether the Pods of provider-terraform can explain the error.
+func (f *Failure) NeedsPods() bool {
 	return f.Object == failure.ObjectLock || f.Object == failure.ObjectProviderPod || f.Class == failure.ClassInterrupted
 }
 

@@ -73,7 +73,7 @@ func TestPodsThatEndedAreNamed(t *testing.T) {
 	killed.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137, FinishedAt: at(19)}
 	for _, report := range []failure.Report{{Class: failure.ClassProviderPod, Object: failure.ObjectProviderPod}, {Class: failure.ClassInterrupted, Object: failure.ObjectState}} {
 		found := &overview.Failure{Report: report, Pods: []corev1.Pod{evicted, killed}}
-		require.True(t, found.Needs())
+		require.True(t, found.NeedsPods())
 		next, _ := failing(found)
 		assert.Contains(t, next.Step, "Pod crossplane-system/terraform-1: Evicted. The node was low on resource: ephemeral-storage.")
 		assert.Contains(t, next.Step, "Pod crossplane-system/terraform-2: the container ended at 1970-01-01T00:19:00Z with OOMKilled (exit code 137), and was restarted 3 times.")

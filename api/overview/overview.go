@@ -481,6 +481,30 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 // nextStepFor is what to do about the reason of the cause; nil if that depends on its message.
 func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 	edit := editTemplate(o, c.Cause)
+	if next := nextStepForTerraform(o, c, name, edit); next != nil {
+		return next
+	}
+	switch c.Cause.Reason {
+	case infrav1.TemplateNotFoundReason:
+		return &Next{Step: "Create the WorkspaceTemplate, or correct the reference to it. A template of another namespace must allow this one in spec.allowedNamespaces.",
+			Commands: []string{"kubectl get workspacetemplates -A"}}
+	case infrav1.TemplateInvalidReason, infrav1.VariableMissingReason, infrav1.VariableInvalidReason, infrav1.WorkspaceRejectedReason, infrav1.NothingCreatedReason:
+		return &Next{Step: "Correct the WorkspaceTemplate or the variables of the Cluster.", Commands: edit}
+	case controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason:
+		return &Next{Step: "Check whether the API server answers you. If it does, the network or the kubeconfig of CAPT is the cause.", Commands: []string{
+			fmt.Sprintf("clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig", c.Name, c.Namespace),
+			fmt.Sprintf("kubectl --kubeconfig %s.kubeconfig get --raw '/readyz?verbose'", c.Name),
+		}}
+	case infrav1.WorkspaceNotReconciledReason:
+		return &Next{Step: "Check that provider-terraform runs.", Commands: []string{"kubectl -n crossplane-system get pods"}}
+	case NotReconciledReason:
+		return &Next{Step: "Check that the manager of CAPT runs.", Commands: []string{"kubectl -n capt-system get pods"}}
+	}
+	return nil
+}
+
+// nextStepForTerraform is what to do about an error of Terraform, or about an output.
+func nextStepForTerraform(o *Objects, c *Cluster, name string, edit []string) *Next {
 	switch c.Cause.Reason {
 	case infrav1.ApplyFailedReason, infrav1.PlanFailedReason:
 		apply := o.Failing(c.Cause)
@@ -508,20 +532,6 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 	case infrav1.VPCReadyTimeoutReason, controlplanev1.ControlPlaneTimeoutReason, controlplanev1.SecretTimeoutReason:
 		return &Next{Step: "See what Terraform reports, and whether provider-terraform runs. If it only takes longer, raise the timeout that the message names.",
 			Commands: append([]string{"captctl logs " + name, "kubectl -n crossplane-system get pods"}, edit[min(1, len(edit)):]...)}
-	case infrav1.TemplateNotFoundReason:
-		return &Next{Step: "Create the WorkspaceTemplate, or correct the reference to it. A template of another namespace must allow this one in spec.allowedNamespaces.",
-			Commands: []string{"kubectl get workspacetemplates -A"}}
-	case infrav1.TemplateInvalidReason, infrav1.VariableMissingReason, infrav1.WorkspaceRejectedReason:
-		return &Next{Step: "Correct the WorkspaceTemplate or the variables of the Cluster.", Commands: edit}
-	case controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason:
-		return &Next{Step: "Check whether the API server answers you. If it does, the network or the kubeconfig of CAPT is the cause.", Commands: []string{
-			fmt.Sprintf("clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig", c.Name, c.Namespace),
-			fmt.Sprintf("kubectl --kubeconfig %s.kubeconfig get --raw '/readyz?verbose'", c.Name),
-		}}
-	case infrav1.WorkspaceNotReconciledReason:
-		return &Next{Step: "Check that provider-terraform runs.", Commands: []string{"kubectl -n crossplane-system get pods"}}
-	case NotReconciledReason:
-		return &Next{Step: "Check that the manager of CAPT runs.", Commands: []string{"kubectl -n capt-system get pods"}}
 	}
 	return nil
 }

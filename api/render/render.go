@@ -97,7 +97,7 @@ func passVariables(spec *terraform.WorkspaceSpec, in Input) (errs field.ErrorLis
 	}
 	passed, path := modules.InterfaceOf(&in.Template.Spec, spec.ForProvider, declared).Pass(in.Apply.Spec.Variables), field.NewPath("spec", "variables")
 	for _, name := range slices.Sorted(maps.Keys(passed.Invalid)) {
-		errs = append(errs, field.TypeInvalid(path.Key(name), field.OmitValueType{}, passed.Invalid[name]+". Correct the value"))
+		errs = append(errs, field.TypeInvalid(path.Key(name), field.OmitValueType{}, "is not valid for the module: "+passed.Invalid[name]+". Correct the value"))
 	}
 	for _, name := range passed.Missing {
 		errs = append(errs, field.Required(path.Key(name), "the module requires this variable. Set it"))

@@ -86,7 +86,7 @@ func TestRenderedWorkspaceHasOnlyTheFieldsThatCAPTOwns(t *testing.T) {
 		"spec": map[string]any{
 			"providerConfigRef": map[string]any{"name": "aws", "kind": "ClusterProviderConfig"},
 			"forProvider": map[string]any{
-				"source": "Inline", "module": "variable \"cluster_name\" {}\n",
+				"source": "Inline", "module": "variable \"cluster_name\" {}\noutput \"name\" { value = var.cluster_name }\n",
 				"vars": []any{map[string]any{"key": "cluster_name", "value": "demo"}},
 			},
 		},

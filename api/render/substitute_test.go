@@ -89,6 +89,16 @@ func TestAPlaceholderOfAFieldMustHaveAValue(t *testing.T) {
 	}
 }
 
+// A Cluster without infrastructureRef has no VPC, and nothing else says so.
+func TestAMissingVPCNamesTheReferenceOfTheCluster(t *testing.T) {
+	template := builder.WorkspaceTemplate("eks", builder.WithParameters(func(p *terraform.WorkspaceParameters) {
+		p.Vars = []terraform.Var{{Key: "vpc_id", Value: "${vpc_id}"}}
+	}))
+	template.Spec.Substitution = infrav1.SubstitutionFields
+	_, errs := Workspace(Input{Apply: builder.WorkspaceTemplateApply("eks"), Template: template, Name: "eks"})
+	require.ErrorContains(t, errs.ToAggregate(), "set spec.infrastructureRef of the Cluster")
+}
+
 func TestWorkspaceNameIsAVariable(t *testing.T) {
 	rendered := rendering{
 		apply: variables("WORKSPACE_NAME", "a user's own is not heard"),

@@ -107,7 +107,7 @@ func (u *User) isRefused(revision string) bool { return slices.Contains(u.Refuse
 // blocks reports whether a reason means that a Workspace cannot be written with its revision. A user or another revision must resolve it.
 func blocks(reason string) bool {
 	switch reason {
-	case infrav1.TemplateInvalidReason, infrav1.VariableMissingReason, infrav1.WorkspaceRejectedReason, infrav1.RevisionMissingReason, infrav1.ProviderConfigConflictReason,
+	case infrav1.TemplateInvalidReason, infrav1.VariableMissingReason, infrav1.VariableInvalidReason, infrav1.WorkspaceRejectedReason, infrav1.RevisionMissingReason, infrav1.ProviderConfigConflictReason,
 		infrav1.WorkspaceConflictReason, infrav1.WorkspaceReplacedReason, infrav1.WorkspaceScopeConflictReason:
 		return true
 	}

@@ -30,7 +30,7 @@ import (
 // defaultPort is the port of an endpoint without one: EKS serves on 443.
 const defaultPort = 443
 
-// HasNoValue reports whether a text stands for a value that does not exist: tools print it for an empty result, and a module returns it as an output.
+// HasNoValue reports whether a text means that there is no value: tools print it for an empty result, and a module returns it as an output.
 func HasNoValue(text string) bool {
 	return slices.Contains([]string{"", "null", "nil", "<nil>", "none", "undefined", "<no value>"}, strings.ToLower(strings.TrimSpace(text)))
 }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -87,40 +88,47 @@ func invalidEKSName(name string) error {
 		name, naming.MaxEKSClusterNameLength)
 }
 
-// Conflict returns that another CAPTControlPlane has the EKS cluster that this one would create. A CAPTControlPlane whose cluster exists precedes one
-// without, and the older one precedes otherwise. A CAPTControlPlane of another namespace is not named.
+// Conflict returns that another CAPTControlPlane has the EKS cluster that this one would create. A CAPTControlPlane of another namespace is not named.
 func (c *EKSClaim) Conflict(others []EKSClaim) error {
-	name, region, config := c.Name(), c.region(), c.providerConfig()
-	if c.exists() || name == "" || region == "" || config == "" {
+	if c.exists() {
 		return nil
 	}
-	for i := range others {
-		other := &others[i]
-		if naming.KeyOf(other.ControlPlane) == naming.KeyOf(c.ControlPlane) || other.Name() != name || other.region() != region || other.providerConfig() != config ||
-			!other.exists() && !other.isOlder(c) {
-			continue
-		}
-		owner, advice := "a CAPTControlPlane of another namespace", "Set spec.eksClusterName of CAPTControlPlane "+c.ControlPlane.Name+" to another name"
-		if other.ControlPlane.Namespace == c.ControlPlane.Namespace {
-			owner = "CAPTControlPlane " + other.ControlPlane.Name
-		}
-		if c.ControlPlane.Spec.EKSClusterName != "" {
-			advice = "Delete this Cluster, and create it with another spec.eksClusterName"
-		}
-		return fmt.Errorf("EKS cluster %s in region %s with ProviderConfig %s is that of %s, and AWS has only one of a name. %s, or wait until the other is deleted",
-			name, region, config[strings.LastIndex(config, "/")+1:], owner, advice)
+	i := slices.IndexFunc(others, func(other EKSClaim) bool { return other.precedes(c) && other.isSameCluster(c) })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	owner, advice := "a CAPTControlPlane of another namespace", "Set spec.eksClusterName of CAPTControlPlane "+c.ControlPlane.Name+" to another name"
+	if others[i].ControlPlane.Namespace == c.ControlPlane.Namespace {
+		owner = "CAPTControlPlane " + others[i].ControlPlane.Name
+	}
+	if c.ControlPlane.Spec.EKSClusterName != "" {
+		advice = "Delete this Cluster, and create it with another spec.eksClusterName"
+	}
+	config := c.providerConfig()
+	return fmt.Errorf("EKS cluster %s in region %s with ProviderConfig %s is that of %s, and AWS has only one of a name. %s, or wait until the other is deleted",
+		c.Name(), c.region(), config[strings.LastIndex(config, "/")+1:], owner, advice)
 }
 
-// isOlder reports whether a CAPTControlPlane was created before another one, which is new if it has no time yet.
-func (c *EKSClaim) isOlder(other *EKSClaim) bool {
+// isSameCluster reports whether two control planes have one EKS cluster, as far as that is known.
+func (c *EKSClaim) isSameCluster(other *EKSClaim) bool {
+	name, region, config := c.Name(), c.region(), c.providerConfig()
+	return name != "" && region != "" && config != "" && name == other.Name() && region == other.region() && config == other.providerConfig()
+}
+
+// precedes reports whether a control plane comes before another one whose EKS cluster does not exist: its own exists, or it is older. One without a time
+// is new.
+func (c *EKSClaim) precedes(other *EKSClaim) bool {
 	mine, its := c.ControlPlane.CreationTimestamp, other.ControlPlane.CreationTimestamp
+	own, others := naming.KeyOf(c.ControlPlane), naming.KeyOf(other.ControlPlane)
 	switch {
+	case own == others:
+		return false
+	case c.exists():
+		return true
 	case mine.IsZero() != its.IsZero():
 		return its.IsZero()
 	case mine.Equal(&its):
-		return naming.KeyOf(c.ControlPlane).String() < naming.KeyOf(other.ControlPlane).String()
+		return own.String() < others.String()
 	}
 	return mine.Before(&its)
 }
@@ -149,38 +157,46 @@ func eksClaimOf(ctx context.Context, reader Reader, controlPlane *controlplanev1
 	return c, err
 }
 
+// EKSClaimsOf reads what determines the EKS clusters of control planes.
+func EKSClaimsOf(ctx context.Context, reader Reader, controlPlanes []controlplanev1.CAPTControlPlane) (claims []EKSClaim, err error) {
+	for i := range controlPlanes {
+		found, err := eksClaimOf(ctx, reader, &controlPlanes[i])
+		if err != nil {
+			return nil, err
+		}
+		claims = append(claims, found)
+	}
+	return claims, nil
+}
+
 // validateEKSName checks the name of the EKS cluster of a control plane. A control plane with a finalizer was moved or restored, or its cluster exists.
 func validateEKSName(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane) (findings Findings, err error) {
+	given, isNew := controlPlane.Spec.EKSClusterName, len(controlPlane.Finalizers) == 0
+	if given == "" && !isNew {
+		return findings, nil
+	}
 	own, err := eksClaimOf(ctx, reader, controlPlane)
 	if err != nil {
 		return findings, err
 	}
-	if given := controlPlane.Spec.EKSClusterName; own.Apply != nil && given != "" && own.Name() != given {
+	if own.Apply != nil && given != "" && own.Name() != given {
 		findings.Refuse(Forbidden(eksNamePath, "the control plane was created with the name %s. Set the field to %[1]s, or remove it", own.Name()))
 	}
-	if len(controlPlane.Finalizers) > 0 || own.exists() {
-		return findings, nil
+	if isNew && !own.exists() && own.Name() != "" {
+		err = findings.include(validateNewEKSName(ctx, reader, &own))
 	}
+	return findings, err
+}
+
+func validateNewEKSName(ctx context.Context, reader Reader, own *EKSClaim) (findings Findings, err error) {
 	if invalid := own.InvalidName(); invalid != nil {
 		findings.Refuse(field.Required(eksNamePath, invalid.Error()))
 	}
-	others, err := otherEKSClaims(ctx, reader, own.Name())
+	others, err := reader.EKSClaims(ctx, own.Name())
 	if conflict := own.Conflict(others); err == nil && conflict != nil {
 		findings.Warn(eksNamePath, "%s. Nothing is created before", conflict)
 	}
-	return findings, cmp.Or(err, findings.include(validateNameInVPC(ctx, reader, &own)))
-}
-
-func otherEKSClaims(ctx context.Context, reader Reader, name string) (claims []EKSClaim, err error) {
-	if name == "" {
-		return nil, nil
-	}
-	controlPlanes, err := reader.ControlPlanesOfEKSCluster(ctx, name)
-	for i := range controlPlanes {
-		other, readErr := eksClaimOf(ctx, reader, &controlPlanes[i])
-		claims, err = append(claims, other), cmp.Or(err, readErr)
-	}
-	return claims, err
+	return findings, cmp.Or(err, findings.include(validateNameInVPC(ctx, reader, own)))
 }
 
 // validateNameInVPC warns if the VPC was created for another EKS cluster, whose name the tags of its subnets may have.

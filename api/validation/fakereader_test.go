@@ -112,9 +112,9 @@ func (w *fakeReader) ControlPlanesOfTemplate(ctx context.Context, template types
 	return found, w.look("ControlPlanesOfTemplate")
 }
 
-func (w *fakeReader) ControlPlanesOfEKSCluster(ctx context.Context, name string) ([]controlplanev1.CAPTControlPlane, error) {
-	found, _ := w.all().ControlPlanesOfEKSCluster(ctx, name) // It never fails.
-	return found, w.look("ControlPlanesOfEKSCluster")
+func (w *fakeReader) EKSClaims(ctx context.Context, name string) ([]validation.EKSClaim, error) {
+	found, _ := w.all().EKSClaims(ctx, name) // It never fails.
+	return found, w.look("EKSClaims")
 }
 
 func (w *fakeReader) UsersOf(ctx context.Context, template types.NamespacedName) (validation.Users, error) {

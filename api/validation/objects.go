@@ -112,15 +112,15 @@ func (o Objects) ControlPlanesOfTemplate(_ context.Context, template types.Names
 	}), nil
 }
 
-// ControlPlanesOfEKSCluster implements Reader.
-func (o Objects) ControlPlanesOfEKSCluster(ctx context.Context, name string) ([]controlplanev1.CAPTControlPlane, error) {
-	return list(o, func(controlPlane *controlplanev1.CAPTControlPlane) bool {
+// EKSClaims implements Reader.
+func (o Objects) EKSClaims(ctx context.Context, name string) ([]EKSClaim, error) {
+	return EKSClaimsOf(ctx, o, list(o, func(controlPlane *controlplanev1.CAPTControlPlane) bool {
 		cluster := claim.ClusterName(controlPlane)
 		if referring, _ := o.ClusterOf(ctx, controlPlane); referring != nil {
 			cluster = referring.Name
 		}
 		return claim.EKSClusterName(controlPlane, cluster) == name
-	}), nil
+	}))
 }
 
 // HasUnownedLegacy implements Reader.

@@ -42,8 +42,8 @@ type Reader interface {
 	ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]Owner, error)
 	// ControlPlanesOfTemplate lists the CAPTControlPlanes of all namespaces whose spec.workspaceTemplateRef refers to a template.
 	ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error)
-	// ControlPlanesOfEKSCluster lists the CAPTControlPlanes of all namespaces whose EKS cluster gets a given name. Those of adopted clusters may be missing.
-	ControlPlanesOfEKSCluster(ctx context.Context, name string) ([]controlplanev1.CAPTControlPlane, error)
+	// EKSClaims lists the CAPTControlPlanes of all namespaces whose EKS cluster gets a given name. Those that were created with another name than they would get may be missing.
+	EKSClaims(ctx context.Context, name string) ([]EKSClaim, error)
 	// HasUnownedLegacy reports whether a namespace has a WorkspaceTemplateApply for which adoption.IsUnownedLegacy is true.
 	HasUnownedLegacy(ctx context.Context, namespace string) (bool, error)
 	// HasUnclaimedWorkspace reports whether a cluster-scoped Workspace with a given name exists that has no naming.ClaimAnnotation, so that

@@ -52,6 +52,11 @@ type derived struct {
 	document bool
 }
 
+// IsSetByCAPT reports whether CAPT sets a variable of templates for VPCs, control planes or Fargate profiles.
+func IsSetByCAPT(name string) bool {
+	return strings.HasPrefix(name, naming.TagPrefix) || slices.Contains(slices.Concat(VPCVariables(), ControlPlaneVariables(nil), FargateVariables(), naming.NetworkVariables()), name)
+}
+
 // variablesOf are the variables of an owner.
 type variablesOf struct {
 	// given are those of the user, in the field at path.
@@ -189,7 +194,7 @@ func checkPassed(template *infrav1.WorkspaceTemplate, variables variablesOf) Fin
 	maps.DeleteFunc(values, func(name string, _ apiextensionsv1.JSON) bool { return slices.Contains(variables.setByCAPT, name) })
 	passed := modules.TemplateInterface(&template.Spec).Pass(values)
 	for _, name := range slices.Sorted(maps.Keys(passed.Invalid)) {
-		findings.Refuse(Invalid(variables.path.Key(name), "%s, as WorkspaceTemplate %s/%s requires. Correct the value", passed.Invalid[name], template.Namespace, template.Name))
+		findings.Refuse(Invalid(variables.path.Key(name), "is not valid for the module of WorkspaceTemplate %s/%s: %s. Correct the value", template.Namespace, template.Name, passed.Invalid[name]))
 	}
 	for _, name := range passed.Missing {
 		if !slices.Contains(append(variables.setByCAPT, variables.mayBeSet...), name) {

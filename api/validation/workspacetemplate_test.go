@@ -43,7 +43,7 @@ func testTemplates(t *testing.T, rows map[string]templateRow) {
 	}
 }
 
-// provider-terraform takes a Workspace without resources and outputs for one that does not exist, and creates it for ever.
+// provider-terraform takes a Workspace without resources and outputs for one that does not exist, and creates it indefinitely.
 func TestAModuleThatHasNothingToCreateIsAWarning(t *testing.T) {
 	for module, nothing := range map[string]bool{
 		"": true, "# nothing": true, "variable \"a\" {}\nlocals { b = 1 }\nterraform {}": true, "resource \"terraform_data\" \"a\" {}": false, "output \"a\" { value = 1 }": false,

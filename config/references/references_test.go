@@ -49,7 +49,7 @@ func configuration(t *testing.T) []target {
 	return content.NameReference
 }
 
-// noReference are fields that end with "name" or "class" and are no references to objects of manifests, with the reason. The keys end paths.
+// noReference are fields that end with "name" or "class" and do not refer to objects of manifests, with the reason. The keys end paths.
 func noReference() map[string]string {
 	return map[string]string{
 		"eksClusterName":                                     "a name in AWS",
@@ -60,6 +60,7 @@ func noReference() map[string]string {
 		"vpc/template/name":                                  "a name in AWS",
 		"vpcConfig/name":                                     "a name in AWS",
 		"env/name":                                           "the name of an environment variable",
+		"inputs/name":                                        "the name of a variable",
 		"patches/name":                                       "the name of a patch",
 		"variables/name":                                     "the name of a variable",
 		"overrides/name":                                     "the name of a variable",

@@ -216,10 +216,10 @@ func TestTheSampleGrantsTheManagerAccess(t *testing.T) {
 	a := newAccount(t)
 	_, controlPlane := cluster(t, "demo")
 	for _, role := range []string{"", "arn:aws:iam::111122223333:role/capt-manager"} {
-		controlPlane.Spec.Variables["capt_manager_role_arn"] = infrav1.TextValue(role)
+		controlPlane.Spec.Variables["manager_role_arn"] = infrav1.TextValue(role)
 		a.openControlPlane(controlPlane, "demo").apply()
 	}
-	controlPlane.Spec.Variables["capt_manager_role_arn"] = infrav1.TextValue("capt-manager")
+	controlPlane.Spec.Variables["manager_role_arn"] = infrav1.TextValue("capt-manager")
 	w := a.openControlPlane(controlPlane, "demo")
 	require.ErrorContains(t, w.terraform.Apply(t.Context(), w.options), "precondition failed", "the variable reaches the module")
 }

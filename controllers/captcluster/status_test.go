@@ -394,7 +394,7 @@ func TestAnOutputWithoutValueIsNoVPC(t *testing.T) {
 		template *infrav1.WorkspaceTemplate
 		want     string
 	}{
-		"null as a text":     {map[string]string{"vpc_id": "null"}, nil, `output "vpc_id" of its module has the value "null", which stands for one that does not exist. Correct the expression of the output`},
+		"null as a text":     {map[string]string{"vpc_id": "null"}, nil, `output "vpc_id" of its module has the value "null", which means that there is none. Correct the expression of the output`},
 		"None":               {map[string]string{"vpc_id": "None"}, declares, `has the value "None"`},
 		"empty":              {map[string]string{"vpc_id": ""}, nil, `output "vpc_id" of its module is empty. Correct the expression of the output`},
 		"null":               {map[string]string{"x": "y"}, declares, `output "vpc_id" of its module is null, or sensitive. Correct the expression of the output`},

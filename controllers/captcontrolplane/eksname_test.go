@@ -23,17 +23,17 @@ func TestTheNameOfTheEKSClusterReachesEveryTemplate(t *testing.T) {
 	cluster, captCluster := builder.Cluster("team1.blue"), builder.CAPTCluster("demo")
 	c := desired.NewControlPlane(controlPlane, cluster, captCluster)
 	want := c.Want()
-	assert.Equal(t, "blue", want.Intent.Variables[naming.ClusterVariable])
+	assert.Equal(t, "blue", want.Intent.Variables.Text(naming.ClusterVariable))
 	assert.Equal(t, "blue", want.Variables[naming.ClusterVariable])
 	assert.Equal(t, "team1.blue", want.ClusterName, "the label is the name of the Cluster")
 
 	vpc := &desired.VPC{CAPTCluster: captCluster, Cluster: cluster, EKS: &validation.EKSClaim{ControlPlane: controlPlane, Cluster: cluster.Name}}
 	assert.Nil(t, vpc.Blocked())
-	assert.Equal(t, "blue", vpc.Want().Intent.Variables[naming.ClusterVariable])
+	assert.Equal(t, "blue", vpc.Want().Intent.Variables.Text(naming.ClusterVariable))
 	assert.Equal(t, "team1.blue", vpc.Want().ClusterName)
 
 	c.Apply = builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", builder.WithVariables(want.Intent.Variables.Texts()))
-	assert.Equal(t, "blue", desired.FargateIntent(controlPlane, &controlplanev1.FargateProfile{Name: "p"}, c.EKSCluster()).Variables[naming.ClusterVariable])
+	assert.Equal(t, "blue", desired.FargateIntent(controlPlane, &controlplanev1.FargateProfile{Name: "p"}, c.EKSCluster()).Variables.Text(naming.ClusterVariable))
 }
 
 func TestTheYoungerControlPlaneWaitsForTheNameOfItsEKSCluster(t *testing.T) {

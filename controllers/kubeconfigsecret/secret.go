@@ -378,7 +378,7 @@ func (s *sources) contractKubeconfig(ctx context.Context) ([]byte, string, error
 		"so that it creates tokens (docs/kubeconfig.md, Requirements), or return a kubeconfig with a token or a client certificate in output %q of the module", err, terraform.OutputKubeconfig)
 }
 
-const runsGetToken = "the kubeconfig runs \"aws eks get-token\"" //nolint:gosec // It is no secret.
+const runsGetToken = "the kubeconfig runs \"aws eks get-token\""
 
 func (s *sources) fromSource(ctx context.Context) ([]byte, string, error) {
 	switch s.Cluster.ControlPlane.Spec.Kubeconfig.Source {

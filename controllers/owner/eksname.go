@@ -4,8 +4,10 @@
 package owner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -33,13 +35,9 @@ const (
 	awaitsName      = "true"
 )
 
-// IndexEKSName is the function of EKSNameIndex.
+// IndexEKSName is the function of EKSNameIndex. One without a Cluster has an empty key, which is not looked up.
 func IndexEKSName(object client.Object) []string {
-	controlPlane := object.(*controlplanev1.CAPTControlPlane)
-	if name := claim.EKSClusterName(controlPlane, claim.ClusterName(controlPlane)); name != "" {
-		return []string{name}
-	}
-	return nil
+	return []string{claim.EKSClusterName(object.(*controlplanev1.CAPTControlPlane), claim.ClusterName(object))}
 }
 
 // IndexEKS is the function of EKSIndex.
@@ -119,7 +117,9 @@ func (r *Reconciler) OtherClaims(ctx context.Context, own *controlplanev1.CAPTCo
 	for i := range having.Items {
 		keys.Insert(client.ObjectKey{Namespace: having.Items[i].Namespace, Name: metav1.GetControllerOf(&having.Items[i]).Name})
 	}
-	for key := range keys.Delete(client.ObjectKeyFromObject(own)) {
+	list := keys.Delete(client.ObjectKeyFromObject(own)).UnsortedList()
+	slices.SortFunc(list, func(a, b client.ObjectKey) int { return cmp.Compare(a.String(), b.String()) }) // The message names the first one.
+	for _, key := range list {
 		controlPlane, err := engine.Get(ctx, r.Client, key, &controlplanev1.CAPTControlPlane{})
 		if err != nil {
 			return nil, err

@@ -126,8 +126,11 @@ func stateNotSaved(live *Live) string {
 	if live.GetNamespace() != "" {
 		resource = "-n " + live.GetNamespace() + " " + resource
 	}
-	return fmt.Sprintf("Terraform has created resources and could not save its state, so each further run would create them again: CAPT has paused Workspace %[1]s. "+
-		"Import or delete these resources, and correct the backend (docs/recovery.md, A state that cannot be saved). Then: kubectl annotate %[2]s %[1]s %[3]s- %[4]s-",
+	todo := "so each further run would create them again: CAPT has paused Workspace %[1]s. Import or delete these resources, and correct the backend"
+	if live.Deleting() {
+		todo = "so Terraform does not destroy them with Workspace %[1]s, which CAPT has paused. Import or delete these resources; correct the backend if the destroy needs it"
+	}
+	return fmt.Sprintf("Terraform has created resources and could not save its state, "+todo+" (docs/recovery.md, A state that cannot be saved). Then: kubectl annotate %[2]s %[1]s %[3]s- %[4]s-",
 		live.GetName(), resource, pausedAnnotation, naming.StateNotSavedAnnotation)
 }
 

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/test/builder"
@@ -197,6 +198,22 @@ func TestDuringDestroy(t *testing.T) {
 		got := observe(t, builder.Workspace("demo-vpc", row, builder.Deleting()))
 		assert.Equal(t, reason != infrav1.WorkspacePausedReason && reason != infrav1.WorkspaceDeletingReason, got.Failed, row)
 		assert.Equal(t, reason, got.Reason, row)
+	}
+}
+
+func TestAStateThatWasNotSavedIsReportedDifferentlyDuringDestroy(t *testing.T) {
+	for want, options := range map[string][]builder.Option{
+		"each further run would create them again":          nil,
+		"so Terraform does not destroy them with Workspace": {builder.Deleting()},
+	} {
+		workspace := builder.Workspace("demo-vpc", builder.WorkspacePaused, options...)
+		annotations := workspace.GetAnnotations()
+		annotations[naming.StateNotSavedAnnotation], annotations[pausedAnnotation] = "true", "true"
+		workspace.SetAnnotations(annotations)
+		got := observe(t, workspace)
+		assert.Equal(t, infrav1.StateNotSavedReason, got.Reason)
+		assert.Contains(t, got.Message, want)
+		assert.Contains(t, got.Message, "crossplane.io/paused- capt.cluster.x-k8s.io/state-not-saved-")
 	}
 }
 
@@ -388,7 +405,7 @@ func writtenBy(manager string, when time.Time, fields string) builder.Option {
 	})
 }
 
-// Terraform applies such a module for ever, and nothing else tells the user why the Workspace is not Ready.
+// Terraform applies such a module indefinitely, and nothing else shows why the Workspace is not Ready.
 func TestAModuleThatCreatesNothingIsReported(t *testing.T) {
 	at := func(second int) string { return time.Date(2026, 1, 1, 0, 0, second, 0, time.UTC).Format(time.RFC3339) }
 	for name, row := range map[string]struct {

@@ -157,7 +157,7 @@ func either[A, B client.Object](first func(A), second func(B)) Option {
 	}
 }
 
-// WorkspaceTemplate makes a template with an inline module that is valid and has one variable.
+// WorkspaceTemplate makes a template with an inline module that is valid and has one variable and one output.
 func WorkspaceTemplate(name string, options ...Option) *infrav1.WorkspaceTemplate {
 	template := &infrav1.WorkspaceTemplate{ObjectMeta: metadata("WorkspaceTemplate", name)}
 	template.SetGroupVersionKind(infrav1.GroupVersion.WithKind("WorkspaceTemplate"))
@@ -166,7 +166,7 @@ func WorkspaceTemplate(name string, options ...Option) *infrav1.WorkspaceTemplat
 		ProviderConfigRef: &terraform.ProviderConfigReference{Name: "aws"},
 		ForProvider: terraform.WorkspaceParameters{
 			Source: terraform.SourceInline,
-			Module: "variable \"cluster_name\" {}\n",
+			Module: "variable \"cluster_name\" {}\noutput \"name\" { value = var.cluster_name }\n",
 			Vars:   []terraform.Var{{Key: "cluster_name", Value: "${cluster_name}"}},
 		},
 	}

@@ -72,10 +72,14 @@ func newEnvironment(t *testing.T) *environment {
 	return &environment{shared.NewEnvironment(t, terraform.ScopeNamespaced)}
 }
 
-// apply applies documents as a user would. Objects of CAPT are for the shared manager, unless the document says otherwise.
+// apply applies documents as a user would. Objects of CAPT are for the shared manager, unless the document says otherwise. The AWS account is that of the
+// test, which may have EKS clusters of the same names as others.
 func (env *environment) apply(documents ...string) {
 	env.Helper()
 	for _, document := range documents {
+		if env.Namespace != demo {
+			document = strings.Replace(document, "ClusterProviderConfig, name: sandbox}", "ClusterProviderConfig, name: "+env.Namespace+"}", 1)
+		}
 		object := fixture.Decode(env, env.Namespace, document)
 		labels := object.GetLabels()
 		if _, filtered := labels[clusterv1.WatchLabel]; !filtered && strings.HasPrefix(object.GetKind(), "CAPT") {

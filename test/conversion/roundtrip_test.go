@@ -89,6 +89,7 @@ var excluded = []string{
 	"v1beta2 CAPTCluster.spec.vpc.existingID",
 	"v1beta2 CAPTCluster.spec.vpc.connectionSecretRef",
 	"v1beta2 CAPTControlPlaneTemplate.spec.template.spec.fargateProfiles[].workspaceTemplateApplyRef",
+	"v1beta2 CAPTControlPlaneTemplate.spec.template.spec.eksClusterName",
 }
 
 // samples are valid values of fields whose schema restricts them, by the last part of the path.

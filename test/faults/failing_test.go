@@ -19,6 +19,7 @@ import (
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/provider/failures"
+	"github.com/capt-provider/capt/test/sandbox"
 )
 
 const (
@@ -76,6 +77,18 @@ func TestAFailedApplyIsReportedByItsClassAndRetried(t *testing.T) {
 			require.Len(env, env.writes(name), 1, "the provider tries again, not CAPT")
 		}
 		env.end(slices.Collect(maps.Keys(samples))...)
+	})
+}
+
+// provider-terraform takes such a Workspace for one that does not exist, and applies it again and again.
+func TestAModuleThatCreatesNothingIsReportedUntilItHasAnOutput(t *testing.T) {
+	withAnyProvider(t, func(env *environment) {
+		env.user(env.templateWith(sandbox.ProviderConfigName, "\nvariable \"cidr\" { type = string }"))
+		env.user(workspaceTemplateApply("demo", before))
+		env.awaitNotReady("demo", infrav1.NothingCreatedReason, "Add an output that is not null")
+		env.user(env.template())
+		env.awaitReady("demo", before)
+		env.end("demo")
 	})
 }
 

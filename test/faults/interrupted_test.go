@@ -101,7 +101,7 @@ func (env *environment) hangEverything() {
 func (env *environment) awaitInterrupted(name string) {
 	env.Helper()
 	reported := env.awaitNotReady(name, infrav1.CreateInterruptedReason,
-		"provider-terraform was terminated during the first apply", "Check which resources exist in AWS and in the state",
+		"provider-terraform was terminated during the first apply", "check which resources exist in AWS and in the state",
 		pending, "change another annotation in the same command")
 	require.Equal(env, "Interrupted", reported.Status.LastFailureClass)
 	require.NotEmpty(env, reported.Status.LastFailedRevision)

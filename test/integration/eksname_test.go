@@ -31,7 +31,7 @@ func TestAClusterWhoseNameEKSRefusesGetsAnotherOne(t *testing.T) {
 	env.User(fixture.CAPTControlPlane(fixture.Demo, "eksClusterName: team1_Blue"))
 	env.awaitReady()
 	for _, apply := range []string{fixture.VPC, fixture.ControlPlane} {
-		require.Equal(t, "team1_Blue", env.awaitUpToDate(apply).Spec.Variables[naming.ClusterVariable])
+		require.Equal(t, "team1_Blue", env.awaitUpToDate(apply).Spec.Variables.Text(naming.ClusterVariable))
 	}
 
 	env.refuses(fixture.CAPTControlPlane(fixture.Demo, "eksClusterName: blue"), "spec.eksClusterName", "eksClusterName is immutable")

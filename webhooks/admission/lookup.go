@@ -70,9 +70,9 @@ func (r liveReader) ControlPlanesOfTemplate(ctx context.Context, template types.
 	return r.Cached.ControlPlanesOfTemplate(ctx, template)
 }
 
-// ControlPlanesOfEKSCluster implements validation.Reader.
-func (r liveReader) ControlPlanesOfEKSCluster(ctx context.Context, name string) ([]controlplanev1.CAPTControlPlane, error) {
-	return r.Cached.ControlPlanesOfEKSCluster(ctx, name)
+// EKSClaims implements validation.Reader. It reads a few objects for each control plane, so none of them from the API server.
+func (r liveReader) EKSClaims(ctx context.Context, name string) ([]validation.EKSClaim, error) {
+	return r.Cached.EKSClaims(ctx, name)
 }
 
 // Cluster implements validation.Reader.
@@ -137,13 +137,13 @@ func (r cacheReader) UsersOf(ctx context.Context, template types.NamespacedName)
 	return validation.CountUsers(applies.Items), nil
 }
 
-// ControlPlanesOfEKSCluster implements validation.Reader.
-func (r cacheReader) ControlPlanesOfEKSCluster(ctx context.Context, name string) ([]controlplanev1.CAPTControlPlane, error) {
+// EKSClaims implements validation.Reader.
+func (r cacheReader) EKSClaims(ctx context.Context, name string) ([]validation.EKSClaim, error) {
 	var list controlplanev1.CAPTControlPlaneList
 	if err := r.List(ctx, &list, client.MatchingFields{eksNameIndex: name}); err != nil {
 		return nil, fmt.Errorf("listing the CAPTControlPlanes of EKS cluster %s: %w", name, err)
 	}
-	return list.Items, nil
+	return validation.EKSClaimsOf(ctx, r, list.Items)
 }
 
 // HasUnownedLegacy implements validation.Reader.

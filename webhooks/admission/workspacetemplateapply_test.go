@@ -53,14 +53,14 @@ func TestAnEditOfATemplateWarnsHowManyUseIt(t *testing.T) {
 		return builder.WorkspaceTemplateApply(name, builder.WithLabel(clusterv1.ClusterNameLabel, cluster))
 	}
 	users := newEnvironment(t, user("a-vpc", "a"), user("a-vpc-2", "a"), user("b-vpc", "b"), builder.WorkspaceTemplateApply("own"))
-	before, after := builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("vpc", builder.WithModule("# new"))
+	before, after := builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("vpc", builder.WithModule("output \"new\" { value = 1 }"))
 	response := validated(t, validator[*infrav1.WorkspaceTemplate]{reader: users}, before, after)
 	assert.True(t, response.Allowed)
 	require.Len(t, response.Warnings, 1)
 	assert.Contains(t, response.Warnings[0], "spec.template.spec: 4 WorkspaceTemplateApply objects in 2 Clusters use this template")
 
 	assert.Empty(t, validated(t, validator[*infrav1.WorkspaceTemplate]{reader: newEnvironment(t)}, before, after).Warnings, "nothing uses it")
-	before, after = builder.WorkspaceTemplate("vpc", builder.WithModule(`locals { a = "${x}" }`)), builder.WorkspaceTemplate("vpc", builder.WithModule(`locals { a = "${x}" }`))
+	before, after = builder.WorkspaceTemplate("vpc", builder.WithModule(`output "a" { value = "${x}" }`)), builder.WorkspaceTemplate("vpc", builder.WithModule(`output "a" { value = "${x}" }`))
 	after.Spec.Substitution = infrav1.SubstitutionFields
 	response = validated(t, validator[*infrav1.WorkspaceTemplate]{reader: users}, before, after)
 	require.Len(t, response.Warnings, 2, "a switch of the substitution renders them as well")

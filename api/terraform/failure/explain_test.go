@@ -271,7 +271,7 @@ func TestOnlyLeftoversGetThisAdvice(t *testing.T) {
 	assert.LessOrEqual(t, len(got.Message), maxMessageLength)
 }
 
-// At 3 a.m., nobody knows which of the ProviderConfigs, Secrets and working directories is meant.
+// A cluster has several ProviderConfigs, Secrets and working directories.
 func TestAdviceNamesWhatItIsAbout(t *testing.T) {
 	workspace := &terraform.Workspace{}
 	workspace.Namespace, workspace.UID = "team-a", "6f1c"

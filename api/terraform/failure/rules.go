@@ -131,7 +131,7 @@ var interruptedRules = []rule{
 	{class: ClassConfig, object: ObjectTemplate, phrases: []string{"because it is being terminated"}}, // The API server: the namespace is being deleted.
 }
 
-// uidOfWorkspace stands for the UID of the Workspace in an advice.
+// uidOfWorkspace is replaced by the UID of the Workspace in an advice.
 const uidOfWorkspace = "UID-of-the-Workspace"
 
 // programs are those of the image of provider-terraform v1.

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,7 +19,6 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -63,6 +63,65 @@ func TemplateInterface(template *infrav1.WorkspaceTemplateSpec) *Interface {
 	return InterfaceOf(template, template.Template.Spec.ForProvider, declared)
 }
 
+// TemplateVariable is a variable of a template, for users.
+type TemplateVariable struct {
+	Name string `json:"name"`
+	// Type is as the module has it; empty if it is not known.
+	Type string `json:"type,omitempty"`
+	// Required is true if the variable must have a value. Default is what the module or the template gives it.
+	Required bool   `json:"required,omitempty"`
+	Default  string `json:"default,omitempty"`
+	// SetBy is Template if users cannot set it, None if nothing does, and else empty.
+	SetBy       string `json:"setBy,omitempty"`
+	Sensitive   bool   `json:"sensitive,omitempty"`
+	Description string `json:"description,omitempty"`
+}
+
+// VariablesOf returns the variables of a template: those that its module declares, those in spec.inputs, and the placeholders, sorted by name.
+func VariablesOf(template *infrav1.WorkspaceTemplateSpec) []TemplateVariable {
+	params := template.Template.Spec.ForProvider
+	set, passed := SetIn(params), TemplateInterface(template)
+	used, needed := Placeholders(template)
+	all := map[string]*TemplateVariable{}
+	add := func(name string) *TemplateVariable {
+		if all[name] == nil {
+			all[name] = &TemplateVariable{Name: name}
+		}
+		return all[name]
+	}
+	for name := range used.Delete(WorkspaceNameVariable) {
+		add(name).Required = needed.Has(name)
+	}
+	if declared := ParseTemplate(template).Declarations(); params.Source == terraform.SourceInline && declared != nil {
+		for name, variable := range declared.Variables {
+			v := add(name)
+			v.Type, v.Default, v.Sensitive, v.Description = variable.TypeText, variable.Default, variable.Sensitive, variable.Description
+			v.Required = v.Required || !variable.HasDefault
+			if set.Has(name) && !used.Has(name) {
+				v.SetBy, v.Required = "Template", false
+			} else if !set.Has(name) && !passed.names.Has(name) {
+				v.SetBy = "None"
+			}
+		}
+	}
+	for i := range template.Inputs {
+		input := &template.Inputs[i]
+		v := add(input.Name)
+		v.Description, v.Required = cmp.Or(input.Description, v.Description), v.Required || input.Required
+		if input.Default != nil {
+			v.Default, v.Required = string(input.Default.Raw), false
+		}
+		if input.Schema != nil {
+			v.Type = cmp.Or(v.Type, string(input.Schema.Raw))
+		}
+	}
+	list := make([]TemplateVariable, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, *all[name])
+	}
+	return list
+}
+
 // Names returns the variables that the template passes.
 func (i *Interface) Names() sets.Set[string] { return i.names }
 
@@ -92,7 +151,7 @@ func (i *Interface) Pass(values infrav1.Variables) Passed {
 		}
 		value = asDeclared(name, value, variable, input)
 		if problem := check(variable, input, value); problem != "" {
-			passed.Invalid[name] = problem
+			passed.Invalid[name] = strings.TrimSuffix(problem, ".")
 		}
 		passed.Values[name] = value
 	}
@@ -113,15 +172,13 @@ func check(variable *Variable, input *infrav1.TemplateInput, value json.RawMessa
 	if err != nil || json.Unmarshal(value, &content) != nil {
 		return "" // The template is invalid, and reported as such.
 	}
-	for _, err := range schemavalidation.ValidateCustomResource(nil, content, schema) {
+	for _, err := range schemavalidation.ValidateCustomResource(nil, map[string]any{"value": content}, schema) {
+		where := strings.TrimPrefix(strings.TrimPrefix(err.Field, "value"), ".")
 		problem := cmp.Or(err.Detail, err.Type.String()) // Without the value, which may be a secret.
-		if _, rule, found := strings.Cut(problem, "in body "); found {
+		if _, rule, found := strings.Cut(problem, " in body "); found {
 			problem = rule
 		}
-		if err.Field == (*field.Path)(nil).String() {
-			return problem
-		}
-		return err.Field + ": " + problem
+		return strings.TrimPrefix(where+": ", ": ") + problem
 	}
 	return ""
 }
@@ -146,7 +203,7 @@ func CheckInputDefault(input *infrav1.TemplateInput, declared *Declarations) str
 	if declared != nil {
 		variable = declared.Variables[input.Name]
 	}
-	return check(variable, input, asDeclared(input.Name, input.Default.Raw, variable, input))
+	return strings.TrimSuffix(check(variable, input, asDeclared(input.Name, input.Default.Raw, variable, input)), ".")
 }
 
 // schemaOf returns the validator of an input. A schema with rules in CEL, or that is not structural, is an error.
@@ -161,10 +218,8 @@ func schemaOf(input *infrav1.TemplateInput) (schemavalidation.SchemaValidator, e
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&props, &internal, nil); err != nil {
 		return nil, err
 	}
-	// The root of a structural schema must be an object, so the value is a field of one.
-	structural, err := structuralschema.NewStructural(&apiextensions.JSONSchemaProps{
-		Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{input.Name: internal},
-	})
+	internal = apiextensions.JSONSchemaProps{Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{"value": internal}} // A root must be an object.
+	structural, err := structuralschema.NewStructural(&internal)
 	if err != nil {
 		return nil, err
 	}

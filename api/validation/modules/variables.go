@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 )
 
@@ -34,7 +35,11 @@ func SafeInModule(value string) bool { return safeInModule.MatchString(value) }
 // MissingVariableError returns the error about a placeholder without a value: Terraform would receive its text. No other error of rendering is of
 // type Required.
 func MissingVariableError(path *field.Path, variable string) *field.Error {
-	return field.Required(path, "placeholder ${"+variable+"} has no value. Set the variable, or write $${"+variable+"} for the text ${"+variable+"}")
+	where := "Set the variable"
+	if variable == naming.VPCIDVariable {
+		where = "It is the ID of the VPC of the CAPTCluster: set spec.infrastructureRef of the Cluster, or set the variable"
+	}
+	return field.Required(path, "placeholder ${"+variable+"} has no value. "+where+", or write $${"+variable+"} for the text ${"+variable+"}")
 }
 
 // UnsafeInModuleError returns the error about an unsafe value. The value may be a secret, so only the name of the variable is reported.

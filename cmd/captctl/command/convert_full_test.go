@@ -28,9 +28,11 @@ const fullDisk = "CAPT_TEST_FULL_DISK"
 func TestConvertKeepsAManifestThatItCannotWrite(t *testing.T) {
 	if file := os.Getenv(fullDisk); file != "" {
 		signal.Ignore(syscall.SIGXFSZ) // The write fails, as on a full disk.
-		half := uint64(len(legacyApply) / 2)
-		require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: half, Max: half}))
+		var limit syscall.Rlimit
+		require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
+		require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: uint64(len(legacyApply) / 2), Max: limit.Max}))
 		_, _, err := run(t, name, "convert", "-f", file, "--write")
+		require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit)) // Coverage is written at the end.
 		require.ErrorIs(t, err, syscall.EFBIG)
 		return
 	}

@@ -230,6 +230,16 @@ func TestDiffShowsWhatIsPendingInTheCluster(t *testing.T) {
 	assert.EqualError(t, err, "there is no Cluster nowhere of CAPT in namespace team-a; captctl get lists all Clusters")
 }
 
+func TestDiffShowsThatAnotherControlPlaneHasTheEKSCluster(t *testing.T) {
+	env := templated(t, "a", "b")
+	env.objects = env.objects[:7] // The second control plane has nothing yet.
+	env.objects[6].(*controlplanev1.CAPTControlPlane).Spec.EKSClusterName = "a"
+	out, _, err := env.run(t, "diff", "team-a/b")
+	require.NoError(t, err)
+	assert.Contains(t, out, "nothing is created: EKS cluster a in region eu-central-1 with ProviderConfig")
+	assert.Contains(t, out, "is that of CAPTControlPlane a, and AWS has only one of a name. Delete this Cluster, and create it with another spec.eksClusterName")
+}
+
 // The requests must not grow with the fleet.
 func TestDiffCreatesNothingBesideWhatCAPTv03LeftForAnOwner(t *testing.T) {
 	env := templated(t, "a")

@@ -146,6 +146,7 @@ func TestTemplateTestReportsWhatTerraformWouldReject(t *testing.T) {
 		file + `:10:9: error: WorkspaceTemplate vpc: spec.template.spec.forProvider.module: the module has no resource`,
 		file + `:11:24: error: WorkspaceTemplate vpc: spec.template.spec.forProvider.module: line 1, column 14: the function templatestring exists in Terraform 1.9`,
 		file + `:11:39: error: WorkspaceTemplate vpc: spec.template.spec.forProvider.module: line 1, column 29: the module has no local.missing`,
+		file + `:10:9: error: WorkspaceTemplate vpc: spec.template.spec.forProvider.module: the module has no resource, data source, module or output`,
 		file + `:12:11: error: WorkspaceTemplate vpc: spec.template.spec.forProvider.module: line 2, column 1: the block removed exists in Terraform 1.7`,
 		file + `:13:17: error: WorkspaceTemplate vpc: spec.template.spec.forProvider.vars[0].key: the module declares no variable "region"`,
 	} {

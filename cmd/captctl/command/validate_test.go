@@ -74,7 +74,7 @@ func TestValidateReportsFileLineAndColumn(t *testing.T) {
 		`all.yaml:21:1: error: CAPTCluster demo: spec.vpc: Required value`,
 		`all.yaml:21:1: error: CAPTCluster demo: spec: Invalid value: further rules could not be evaluated. Correct the other errors first`,
 		`all.yaml:23:3: error: CAPTCluster demo: spec.vpcs: Forbidden: unknown field`,
-		`all.yaml:34:9: warning: WorkspaceTemplate eks: spec.template.spec.forProvider.module: the module has no resource`,
+		`all.yaml:34:9: warning: WorkspaceTemplate eks: spec.template.spec.forProvider.module: the module has no resource, data source, module or output`,
 		`all.yaml:38:12: warning: WorkspaceTemplate eks: spec.template.spec.forProvider.vars[1].key: the module declares no variable "cluster_nam". `,
 		`all.yaml:40:1: warning: this document contains {{, so it is a template of Helm or another program, and was not checked`,
 		`all.yaml:43:1: error: CaptControlPlane misspelled: kind: Unsupported value: "CaptControlPlane of controlplane.cluster.x-k8s.io/v1alpha1": supported values: "` + kinds,
@@ -113,6 +113,24 @@ func TestValidateReportsClustersThatShareObjects(t *testing.T) {
 	require.EqualError(t, err, "2 errors found", out)
 	assert.Regexp(t, `:13:\d+: error: Cluster copy: spec.infrastructureRef.name: CAPTCluster demo belongs to Cluster demo \(\S+:2\), and can belong to one Cluster only`, out)
 	assert.Regexp(t, `:21:\d+: error: Cluster second: spec.controlPlaneRef.name: CAPTControlPlane demo belongs to Cluster demo \(`, out)
+}
+
+func TestValidateReportsNamesOfEKSClusters(t *testing.T) {
+	text, err := os.ReadFile("../../../config/samples/sandbox/workload-cluster.yaml")
+	require.NoError(t, err)
+	templates, err := os.ReadFile("../../../config/samples/sandbox/controlplane-template.yaml")
+	require.NoError(t, err)
+	out, _, err := run(t, name, "validate", "-f", written(t, strings.Replace(string(text), "name: demo", "name: team1.blue", 1)))
+	require.Error(t, err, out)
+	assert.Contains(t, out, `error: CAPTControlPlane demo: spec.eksClusterName: Required value: EKS does not accept "team1.blue", the name of the Cluster`)
+	assert.Contains(t, out, `error: CAPTCluster demo: metadata.name: `)
+
+	second := strings.ReplaceAll(string(text), "namespace: default", "namespace: other")
+	second = strings.Replace(second, "    name: sandbox-controlplane\n", "    name: sandbox-controlplane\n    namespace: default\n", 1)
+	shared := strings.Replace(string(templates), "spec:\n", "spec:\n  allowedNamespaces: {names: [other]}\n", 1)
+	out, _, err = run(t, name, "validate", "-f", written(t, string(text)+"\n---\n"+second+"\n---\n"+shared))
+	require.NoError(t, err, out)
+	assert.Contains(t, out, "warning: CAPTControlPlane demo: spec.eksClusterName: EKS cluster demo in region eu-central-1 with ProviderConfig sandbox is that of a CAPTControlPlane of another namespace")
 }
 
 // The manifests that users of the documentation apply are valid.

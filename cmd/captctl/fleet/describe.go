@@ -98,7 +98,7 @@ func failureOfCause(ctx context.Context, reader client.Reader, objects *overview
 	}
 	found := &overview.Failure{Report: failure.Explain(failed.Message, secrets, ""), Workspace: apply.Status.WorkspaceRef.UID}
 	var list corev1.PodList
-	if found.Needs() && reader.List(ctx, &list, client.HasLabels{overview.ProviderPodLabel}) == nil {
+	if found.NeedsPods() && reader.List(ctx, &list, client.HasLabels{overview.ProviderPodLabel}) == nil {
 		found.Pods = slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !overview.IsTerraform(&pod) })
 	}
 	return found

@@ -96,12 +96,21 @@ func read(ctx context.Context, o *cli.Options, reader client.Reader) (*rollout.T
 	return t, readUsers(ctx, reader, t, namespace)
 }
 
+// readTemplate reads the template that the argument names.
+func readTemplate(ctx context.Context, o *cli.Options, reader client.Reader) (*infrav1.WorkspaceTemplate, error) {
+	template := &infrav1.WorkspaceTemplate{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, template)
+	if apierrors.IsNotFound(err) {
+		err = fmt.Errorf("there is no WorkspaceTemplate %s in namespace %s; kubectl get workspacetemplates -A lists all", o.Name, o.Namespace)
+	}
+	return template, err
+}
+
 // readRevisions reads a template and its revisions. With an error it has what could be read.
 func readRevisions(ctx context.Context, o *cli.Options, reader client.Reader) (*rollout.Template, error) {
-	t, template := &rollout.Template{}, &infrav1.WorkspaceTemplate{}
-	if err := reader.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, template); apierrors.IsNotFound(err) {
-		return t, fmt.Errorf("there is no WorkspaceTemplate %s in namespace %s; kubectl get workspacetemplates -A lists all", o.Name, o.Namespace)
-	} else if err != nil {
+	t := &rollout.Template{}
+	template, err := readTemplate(ctx, o, reader)
+	if err != nil {
 		return t, err
 	}
 	t.WorkspaceTemplate, t.Policy = template, template.RolloutPolicy()

@@ -42,8 +42,8 @@ func New(environment *cli.Environment) *cobra.Command {
 	return cli.NewGroup(environment, &cobra.Command{
 		Use:   "template",
 		Short: "Create, test and roll out WorkspaceTemplates",
-		Long: `init creates a WorkspaceTemplate from a Terraform module, render shows what a template renders to,
-and test tests its module, all without a cluster. captctl diff shows what an edit changes in
+		Long: `init creates a WorkspaceTemplate from a Terraform module, variables lists what a template takes,
+render shows what it renders to, and test tests its module, all without a cluster. captctl diff shows what an edit changes in
 Workspaces of a cluster. The other commands show and control staged rollouts (spec.rollout).`,
 		Example: `  captctl template init modules/vpc > vpc.yaml
   captctl template test -f vpc.yaml
@@ -51,7 +51,7 @@ Workspaces of a cluster. The other commands show and control staged rollouts (sp
 
   # How far has the rollout of an edit come, and what does it wait for?
   captctl template status team-a/vpc`,
-	}, newInit, newRender, newTest, newStatus, newApprove, newApproveChange, newPause, newResume, newRollback)
+	}, newInit, newVariables, newRender, newTest, newStatus, newApprove, newApproveChange, newPause, newResume, newRollback)
 }
 
 func readFiles(ctx context.Context, o *cli.Options) (*manifests.Content, error) {
@@ -90,6 +90,7 @@ type renderOptions struct {
 	cli.Options
 	variables map[string]string
 	name      string
+	explain   bool
 }
 
 func newRender(environment *cli.Environment) *cobra.Command {
@@ -104,8 +105,12 @@ error, for example placeholders without a value.
 
 Values of Secrets are not read: the Workspace has references to them.`,
 		Example: `  captctl template render -f vpc.yaml --var vpc_name=demo --var region=eu-central-1
-  captctl template render -f vpc.yaml -f demo-vpc-apply.yaml`,
+  captctl template render -f vpc.yaml -f demo-vpc-apply.yaml
+
+  # What is replaced, and what is passed to the module?
+  captctl template render -f vpc.yaml -f demo-vpc-apply.yaml --explain`,
 	}
+	command.Flags().BoolVar(&o.explain, "explain", false, "Instead of the Workspace, list each placeholder that is replaced and each variable that is passed to the module.")
 	command.Flags().StringToStringVar(&o.variables, "var", nil, "Variable, as name=value. Overrides that of the WorkspaceTemplateApply. Can be repeated.")
 	command.Flags().StringVar(&o.name, "name", "", "Name of the WorkspaceTemplateApply if the files have none. The default is that of the template.")
 	o.AddFiles(command, true)
@@ -129,11 +134,16 @@ func (o *renderOptions) Run(ctx context.Context) error {
 	if err := o.check(ctx, content, &template, apply); err != nil {
 		return err
 	}
-	rendered, errs := render.Workspace(render.Input{Apply: apply.typed, Template: template.typed, Name: validation.WorkspaceName(apply.typed, template.typed)})
+	in := render.Input{Apply: apply.typed, Template: template.typed, Name: validation.WorkspaceName(apply.typed, template.typed)}
+	rendered, errs := render.Workspace(in)
 	if len(errs) > 0 {
 		return refused(template.Object, errs)
 	}
 	p := o.Printer()
+	if o.explain {
+		found := render.Explain(in)
+		return p.Document(found, func(p *output.Printer) { showExplained(p, found) })
+	}
 	if !o.Format().ForMachines() {
 		p.Format = output.YAML
 	}
