@@ -231,9 +231,9 @@ func newInit(environment *cli.Environment) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "init DIRECTORY",
 		Short: "Create a WorkspaceTemplate from a Terraform module",
-		Long: `Prints a WorkspaceTemplate for the Terraform module in a directory. CAPT passes the variables that the
-module declares, with the values of CAPT and of users: captctl names the variables on standard error.
-Outputs that are not sensitive are published in status.
+		Long: `Prints a WorkspaceTemplate for the Terraform module in a directory. CAPT passes the variables that
+the module declares, with the values of CAPT and of users: standard error has their names. Outputs
+that are not sensitive are published in status.
 
 Which variables CAPT sets depends on the purpose. Without --for, an output vpc_id means a VPC, an
 output cluster_endpoint a control plane, and a variable profile_name a Fargate profile.
