@@ -230,7 +230,7 @@ func schemaOf(input *infrav1.TemplateInput) (schemavalidation.SchemaValidator, e
 }
 
 // asDeclared returns a value in the form in which the variable needs it: a list or map that is given as JSON text is a list or map, unless the variable
-// is a string. What CAPT sets is such a text, as in CAPT v0.3.
+// is a string. What CAPT sets is such a text.
 func asDeclared(name string, value json.RawMessage, variable *Variable, input *infrav1.TemplateInput) json.RawMessage {
 	isText, isDocument := false, false
 	switch {
