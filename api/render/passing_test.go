@@ -90,7 +90,7 @@ func TestVariablesThatTerraformWouldRefuse(t *testing.T) {
 	}{
 		"missing":    {`{cluster_name: demo, zones: [], addons: []}`, []string{`spec.variables[anything]: Required value: the module requires this variable. Set it`, `spec.variables[document]: Required value: the module requires this variable. Set it`}},
 		"a type":     {`{cluster_name: demo, zones: a, addons: [{}], document: x, anything: x, auto_mode: maybe}`, []string{"spec.variables[addons]", "spec.variables[auto_mode]", "spec.variables[zones]"}},
-		"validation": {`{cluster_name: demo, zones: [], addons: [], document: x, anything: x, cidr: correcthorse}`, []string{"spec.variables[cidr]: is not valid for the module: Set cidr to a network of IPv4"}},
+		"validation": {`{cluster_name: demo, zones: [], addons: [], document: x, anything: x, cidr: correcthorse}`, []string{"spec.variables[cidr]: Invalid value: is not valid for the module: Set cidr to a network of IPv4"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, errs := passing(t, row.variables)

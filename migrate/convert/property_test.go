@@ -17,6 +17,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
@@ -245,6 +246,9 @@ func served(t *testing.T, text []byte) map[string]any {
 	value := map[string]any{}
 	require.NoError(t, json.Unmarshal([]byte(asJSON(t, to)), &value))
 	delete(value, "status")
+	if kind.Kind == "WorkspaceTemplate" { // What is stored means this; a new template has another default.
+		require.NoError(t, unstructured.SetNestedField(value, "None", "spec", "passVariables"))
+	}
 	return value
 }
 

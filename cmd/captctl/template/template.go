@@ -43,8 +43,9 @@ func New(environment *cli.Environment) *cobra.Command {
 		Use:   "template",
 		Short: "Create, test and roll out WorkspaceTemplates",
 		Long: `init creates a WorkspaceTemplate from a Terraform module, variables lists what a template takes,
-render shows what it renders to, and test tests its module, all without a cluster. captctl diff shows what an edit changes in
-Workspaces of a cluster. The other commands show and control staged rollouts (spec.rollout).`,
+render shows what it renders to, and test tests its module, all without a cluster. captctl diff
+shows what an edit changes in Workspaces of a cluster. The other commands show and control staged
+rollouts (spec.rollout).`,
 		Example: `  captctl template init modules/vpc > vpc.yaml
   captctl template test -f vpc.yaml
   captctl template render -f vpc.yaml --var vpc_name=demo --var region=eu-central-1

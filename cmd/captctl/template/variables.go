@@ -4,7 +4,6 @@
 package template
 
 import (
-	"cmp"
 	"context"
 	"errors"
 
@@ -26,11 +25,12 @@ func newVariables(environment *cli.Environment) *cobra.Command {
 		Use:   "variables ([NAMESPACE/]NAME | -f FILENAME)",
 		Short: "List the variables of a WorkspaceTemplate",
 		Long: `Lists the variables of a WorkspaceTemplate of the cluster or of a file: those that its module
-declares, those in spec.inputs, and its placeholders. FROM says who sets a variable: CAPT, from fields
-of a CAPTCluster or CAPTControlPlane; the user, in spec.variables; the template itself; or none, if the
-template does not pass it (spec.passVariables).
+declares, those in spec.inputs, and its placeholders. FROM says who sets a variable: CAPT, from
+fields of a CAPTCluster or CAPTControlPlane; the user, in spec.variables; the template itself; or
+none, if the template does not pass it (spec.passVariables).
 
-The module of a Remote or Flux template cannot be read, so only spec.inputs and placeholders are known.`,
+The module of a Remote or Flux template cannot be read, so only spec.inputs and placeholders are
+known.`,
 		Example: `  captctl template variables team-a/vpc
   captctl template variables -f vpc.yaml -o wide`,
 		Args: cobra.MaximumNArgs(1),
@@ -54,7 +54,7 @@ func (o *variablesOptions) Run(ctx context.Context) error {
 		}
 		var rows output.Rows
 		for _, v := range variables {
-			value := cmp.Or(v.Default, "")
+			value := v.Default
 			if v.Required {
 				value = "required"
 			}
