@@ -247,10 +247,14 @@ type TypedField struct {
 	Variable bool
 }
 
+func in(names []string) func(string) bool {
+	return func(name string) bool { return slices.Contains(names, name) }
+}
+
 // variableFields returns the variables of a user, without those that CAPT sets, as typed fields.
-func variableFields(variables infrav1.Variables, path *field.Path, setByCAPT ...string) (fields []TypedField) {
+func variableFields(variables infrav1.Variables, path *field.Path, isSetByCAPT func(name string) bool) (fields []TypedField) {
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
-		if !slices.Contains(append(setByCAPT, naming.ProfileVariable, modules.WorkspaceNameVariable), name) && modules.VariableName.MatchString(name) {
+		if name != naming.ProfileVariable && name != modules.WorkspaceNameVariable && !isSetByCAPT(name) && modules.VariableName.MatchString(name) {
 			fields = append(fields, TypedField{Path: path.Key(name), Placeholder: name, Variable: true})
 		}
 	}
@@ -301,7 +305,7 @@ func commonFields(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, pat
 		}
 		fields = append(fields, tagged)
 	}
-	return append(fields, variableFields(spec.Variables, path.Child("variables"), ControlPlaneVariables(spec.AdditionalTags)...)...)
+	return append(fields, variableFields(spec.Variables, path.Child("variables"), in(ControlPlaneVariables(spec.AdditionalTags)))...)
 }
 
 // FargateFields returns the typed fields of a Fargate profile that its template should consume.
@@ -318,7 +322,7 @@ func VPCFields(spec *infrav1.CAPTClusterTemplateResourceSpec, path *field.Path) 
 	if spec.VPC.Template.IsDefined() && spec.VPC.Template.Name != "" {
 		fields = append(fields, TypedField{Path: path.Child("vpc", "template", "name"), Value: spec.VPC.Template.Name, Placeholder: naming.VPCVariable})
 	}
-	return append(fields, variableFields(spec.VPC.Template.Variables, path.Child("vpc", "template", "variables"), VPCVariables()...)...)
+	return append(fields, variableFields(spec.VPC.Template.Variables, path.Child("vpc", "template", "variables"), in(VPCVariables()))...)
 }
 
 // RestrictsAccess reports whether any of the fields restricts access.

@@ -73,7 +73,7 @@ func ValidateWorkspaceTemplateApply(ctx context.Context, reader Reader, apply *i
 		if metav1.GetControllerOf(apply) == nil {
 			findings.Add(checkPlaceholders(template, apply.Spec.Variables.Texts(), variables))
 			findings.Add(checkPassed(template, variablesOf{given: apply.Spec.Variables, path: variables}))
-			unknown, unused := FieldsWithoutEffect(template, variableFields(apply.Spec.Variables, variables))
+			unknown, unused := FieldsWithoutEffect(template, variableFields(apply.Spec.Variables, variables, IsSetByCAPT)) // A new owner gives these to every template.
 			findings.Refuse(unknown...)
 			findings.AddWarnings(unused)
 		}

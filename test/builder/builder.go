@@ -161,7 +161,7 @@ func either[A, B client.Object](first func(A), second func(B)) Option {
 func WorkspaceTemplate(name string, options ...Option) *infrav1.WorkspaceTemplate {
 	template := &infrav1.WorkspaceTemplate{ObjectMeta: metadata("WorkspaceTemplate", name)}
 	template.SetGroupVersionKind(infrav1.GroupVersion.WithKind("WorkspaceTemplate"))
-	template.Spec.WorkspaceScope = terraform.ScopeNamespaced
+	template.Spec.WorkspaceScope, template.Spec.PassVariables = terraform.ScopeNamespaced, infrav1.PassNone
 	template.Spec.Template.Spec = terraform.WorkspaceSpec{
 		ProviderConfigRef: &terraform.ProviderConfigReference{Name: "aws"},
 		ForProvider: terraform.WorkspaceParameters{

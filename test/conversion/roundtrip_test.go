@@ -125,6 +125,8 @@ func complete(t *testing.T, path string, schema *apiextensionsv1.JSONSchemaProps
 		return true
 	case schema.Format == "date-time":
 		return "2026-01-02T03:04:05Z"
+	case schema.Type == "" && schema.XPreserveUnknownFields != nil:
+		return []any{"größer\n<&>大", true, 1.5, map[string]any{"b": nil, "a": "x"}}
 	}
 	require.Equal(t, "string", schema.Type, path)
 	if schema.Pattern != "" {

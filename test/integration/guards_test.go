@@ -104,8 +104,8 @@ func TestARestrictedAPIServerIsNotReplacedByAnOpenOne(t *testing.T) {
 
 	env.User(open)
 	await(controlplanev1.DependenciesReadyCondition, metav1.ConditionFalse, infrav1.FieldNotConsumedReason,
-		"nothing is created: spec.endpointAccess.publicCIDRs: ", "Declare and use it in the module",
-		"the module of WorkspaceTemplate "+env.Namespace+"/eks declares no variable endpoint_public_access_cidrs")
+		"nothing is created: spec.endpointAccess.publicCIDRs: ", "Add the placeholder",
+		"WorkspaceTemplate "+env.Namespace+"/eks does not pass ${endpoint_public_access_cidrs}")
 	env.AwaitVPC()
 	env.AwaitState(controlplanev1.StateValidating, infrav1.FieldNotConsumedReason)
 	require.False(t, env.Exists(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane))
@@ -118,7 +118,7 @@ func TestARestrictedAPIServerIsNotReplacedByAnOpenOne(t *testing.T) {
 	await(infrav1.FieldsConsumedCondition, metav1.ConditionFalse, infrav1.FieldNotConsumedReason, "spec.endpointAccess.publicCIDRs")
 	env.awaitReady()
 	env.User(plane(restricted + `, timeouts: {secretSeconds: 600}`)) // Changes elsewhere are not refused.
-	env.refuses(plane(`endpointAccess: {publicCIDRs: [203.0.113.0/24, 198.51.100.0/24]}`), "spec.endpointAccess.publicCIDRs", "declares no variable endpoint_public_access_cidrs")
+	env.refuses(plane(`endpointAccess: {publicCIDRs: [203.0.113.0/24, 198.51.100.0/24]}`), "spec.endpointAccess.publicCIDRs", "does not pass ${endpoint_public_access_cidrs}")
 }
 
 func TestATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {

@@ -165,5 +165,5 @@ func TestFieldsOfOtherManagersAreNotADifference(t *testing.T) {
 	write("a")
 	require.ElementsMatch(t, []string{"a", "theirs"}, facts.Live.Spec.WaitForSecrets[0].Keys, "ours goes, theirs stays")
 	require.Len(t, facts.Live.Spec.WaitForSecrets, 2)
-	require.Equal(t, map[string]string{"ours": "x", "theirs": "y"}, facts.Live.Spec.Variables)
+	require.Equal(t, map[string]string{"ours": "x", "theirs": "y"}, facts.Live.Spec.Variables.Texts())
 }
