@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"k8s.io/utils/ptr"
@@ -144,13 +145,9 @@ func (in Intent) For(apply *infrav1.WorkspaceTemplateApply) Intent {
 		maps.Copy(out.Variables, infrav1.TextVariables(in.Network))
 		return out
 	}
-	for _, identity := range naming.IdentityVariables() {
-		if value, ok := apply.Spec.Variables[identity]; ok {
-			out.Variables[identity] = value
-		}
-	}
-	for _, name := range naming.NetworkVariables() { // As they were at its creation.
-		if value, ok := apply.Spec.Variables[name]; ok && !out.Variables.Has(name) {
+	// The network is as it was at the creation, unless the user sets it.
+	for _, name := range append(naming.IdentityVariables(), slices.DeleteFunc(naming.NetworkVariables(), out.Variables.Has)...) {
+		if value, ok := apply.Spec.Variables[name]; ok {
 			out.Variables[name] = value
 		}
 	}

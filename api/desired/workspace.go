@@ -107,18 +107,24 @@ func (w *Workspace) NotRendered() *Blocked {
 		return &Blocked{infrav1.RevisionMissingReason, fmt.Sprintf("revision %s of WorkspaceTemplate %s is not stored, so the Workspace is not changed until the rollout assigns another revision. To use the current one, approve its rollout. After clusterctl move, create the saved revisions (docs/move.md)",
 			terraform.ShortRevision(w.Revision), key)}
 	case len(w.RenderErrors) > 0:
-		reason := infrav1.VariableMissingReason
-		for _, err := range w.RenderErrors {
-			switch {
-			case err.Type == field.ErrorTypeTypeInvalid && reason != infrav1.TemplateInvalidReason:
-				reason = infrav1.VariableInvalidReason
-			case err.Type != field.ErrorTypeRequired && err.Type != field.ErrorTypeTypeInvalid:
-				reason = infrav1.TemplateInvalidReason // It comes first.
-			}
-		}
-		return &Blocked{reason, fmt.Sprintf("WorkspaceTemplate %s: %s", naming.KeyOf(w.Template), w.RenderErrors.ToAggregate())}
+		return &Blocked{reasonOf(w.RenderErrors), fmt.Sprintf("WorkspaceTemplate %s: %s", naming.KeyOf(w.Template), w.RenderErrors.ToAggregate())}
 	}
 	return nil
+}
+
+// reasonOf returns the reason for errors of rendering. Those about the template come first.
+func reasonOf(errs field.ErrorList) string {
+	reason := infrav1.VariableMissingReason
+	for _, err := range errs {
+		switch err.Type {
+		case field.ErrorTypeRequired:
+		case field.ErrorTypeTypeInvalid:
+			reason = infrav1.VariableInvalidReason
+		default:
+			return infrav1.TemplateInvalidReason
+		}
+	}
+	return reason
 }
 
 // Conflict returns why the Workspace is not written although it can be rendered: it may belong to another object, or would lose its state.

@@ -333,7 +333,7 @@ func TestWarningsAboutMisspelledVariables(t *testing.T) {
 		further []string
 		want    []string
 	}{
-		"all is used": {builder.With(func(_ *infrav1.WorkspaceTemplate) {}), []string{"cluster_name"}, nil, nil},
+		"all is used":           {builder.With(func(_ *infrav1.WorkspaceTemplate) {}), []string{"cluster_name"}, nil, nil},
 		"used in the module":    {with(func(s *terraform.WorkspaceSpec) { s.ForProvider.Module = "${b}" }), []string{"b"}, nil, nil},
 		"missing in the module": {with(func(s *terraform.WorkspaceSpec) { s.ForProvider.Module = "${b}" }), nil, nil, nil},
 		"missing in an address": {with(func(s *terraform.WorkspaceSpec) { s.ForProvider.Source, s.ForProvider.Module = "Remote", "x/${b}" }), nil, nil, []string{missing}},

@@ -222,9 +222,14 @@ func checkDeclaredVariables(spec *infrav1.WorkspaceTemplateSpec, module *modules
 			findings.Warn(path.Child("varmap").Key(name), undeclared, name)
 		}
 	}
-	if spec.PassVariables == infrav1.PassDeclared || !modules.AllValuesKnown(params) {
-		return findings
+	if spec.PassVariables != infrav1.PassDeclared && modules.AllValuesKnown(params) {
+		findings.Add(warnOfVariablesWithoutValue(params, module, path))
 	}
+	return findings
+}
+
+func warnOfVariablesWithoutValue(params terraform.WorkspaceParameters, module *modules.Declarations, path *field.Path) Findings {
+	var findings Findings
 	set := modules.SetIn(params)
 	for _, name := range slices.Sorted(maps.Keys(module.Variables)) {
 		if !module.Variables[name].HasDefault && !set.Has(name) {

@@ -332,11 +332,14 @@ func profileEvent(controlPlane *controlplanev1.CAPTControlPlane, was, is control
 	case obsolete:
 		return newEvent(corev1.EventTypeNormal, controlplanev1.FargateProfileDeletingReason, "deleting Fargate profile %s", is.Name)
 	}
-	verb := "creating"
+	return newEvent(corev1.EventTypeNormal, controlplanev1.FargateProfileCreatingReason, startedText(wasReady)+" Fargate profile %s; see WorkspaceTemplateApply %s", is.Name, is.WorkspaceTemplateApplyName)
+}
+
+func startedText(wasReady bool) string {
 	if wasReady {
-		verb = "updating"
+		return "updating"
 	}
-	return newEvent(corev1.EventTypeNormal, controlplanev1.FargateProfileCreatingReason, verb+" Fargate profile %s; see WorkspaceTemplateApply %s", is.Name, is.WorkspaceTemplateApplyName)
+	return "creating"
 }
 
 func statusOf(statuses []controlplanev1.FargateProfileStatus, name string) controlplanev1.FargateProfileStatus {

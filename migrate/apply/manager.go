@@ -263,25 +263,29 @@ func whyUnreported(live *unstructured.Unstructured, awaited Phase) (string, erro
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, &is); err != nil {
 		return "", fmt.Errorf("reading the status of %s %s/%s: %w", live.GetKind(), live.GetNamespace(), live.GetName(), err)
 	}
-	conditions, generation := is.Status.Conditions, live.GetGeneration()
-	required := meta.IsStatusConditionTrue(conditions, infrav1.AdoptionRequiredCondition)
 	if awaited == PhaseApplying {
 		return whyUnproven(live, &is)
 	}
+	return is.whyUnreported(live, awaited), nil
+}
+
+func (is *managerReport) whyUnreported(live *unstructured.Unstructured, awaited Phase) string {
+	conditions, generation := is.Status.Conditions, live.GetGeneration()
+	required := meta.IsStatusConditionTrue(conditions, infrav1.AdoptionRequiredCondition)
 	switch {
 	case meta.IsStatusConditionTrue(conditions, clusterv1.PausedCondition):
-		return describe(conditions, clusterv1.PausedCondition), nil
+		return describe(conditions, clusterv1.PausedCondition)
 	case required && awaited == PhaseRolledBack:
-		return "", nil
+		return ""
 	case required:
-		return describe(conditions, infrav1.AdoptionRequiredCondition), nil
+		return describe(conditions, infrav1.AdoptionRequiredCondition)
 	case is.Status.ObservedGeneration != generation:
-		return fmt.Sprintf("status.observedGeneration is %d, metadata.generation is %d", is.Status.ObservedGeneration, generation), nil
+		return fmt.Sprintf("status.observedGeneration is %d, metadata.generation is %d", is.Status.ObservedGeneration, generation)
 	case awaited == PhaseRolledBack || live.GetKind() != applyKind || is.Status.WrittenGeneration == generation:
-		return "", nil
+		return ""
 	}
 	return fmt.Sprintf("the manager has not confirmed that its Workspace is as rendered (status.writtenGeneration is %d, metadata.generation is %d). %s",
-		is.Status.WrittenGeneration, generation, describe(conditions, infrav1.ReadyCondition)), nil
+		is.Status.WrittenGeneration, generation, describe(conditions, infrav1.ReadyCondition))
 }
 
 func whyUnproven(live *unstructured.Unstructured, is *managerReport) (string, error) {

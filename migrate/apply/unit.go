@@ -102,11 +102,15 @@ func (r *run) adopt(ctx context.Context, unit *plan.Unit, result *UnitResult) er
 	if written {
 		return r.awaitAndVerify(ctx, unit, unit.Workspaces, result)
 	}
-	proof := ""
-	if r.Prove {
-		proof = r.Clock.Now().UTC().Format(time.RFC3339Nano)
+	return r.writeUnit(ctx, unit, started, is.nextState(recorded, r.proof()), is.write, result)
+}
+
+// proof is the name of a new proof; empty without --prove.
+func (r *run) proof() string {
+	if !r.Prove {
+		return ""
 	}
-	return r.writeUnit(ctx, unit, started, is.nextState(recorded, proof), is.write, result)
+	return r.Clock.Now().UTC().Format(time.RFC3339Nano)
 }
 
 // beforeFirstWrite returns the error for a Workspace that changed before this run wrote anything.

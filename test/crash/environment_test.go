@@ -218,6 +218,7 @@ metadata:
   annotations: {%s: "true"}
 spec:
   workspaceScope: %s
+  passVariables: None
   publishOutputs: [cidr]
   template:
     spec:

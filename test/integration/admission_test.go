@@ -264,7 +264,7 @@ func TestProblemsThatALaterObjectCanResolveAreWarnings(t *testing.T) {
 		"the API servers of 1 CAPTControlPlanes will be": env.ControlPlaneTemplate(fixture.ControlPlaneModule),
 		"spec.templateRef: WorkspaceTemplate vpc":        applied("a", ``),
 		"has neither a value nor a default": document(
-			"WorkspaceTemplate", "new", `{template: {spec: {forProvider: {source: Inline, module: "variable \"a\" {}"}}}}`),
+			"WorkspaceTemplate", "new", `{passVariables: None, template: {spec: {forProvider: {source: Inline, module: "variable \"a\" {}"}}}}`),
 	} {
 		env.Eventually(func() string {
 			heard.take()

@@ -41,6 +41,7 @@ kind: WorkspaceTemplate
 metadata: {name: %s}
 spec:
   %s
+  passVariables: None
   template:
     spec:
       providerConfigRef: {name: sandbox}

@@ -111,14 +111,6 @@ func copierOf(from, to reflect.Type) copier {
 		return func(f, t reflect.Value) { t.SetString(string(statusToHub(f.Interface().(*bool)))) }
 	case isStatus(from) && to == reflect.TypeFor[*bool]():
 		return func(f, t reflect.Value) { t.Set(reflect.ValueOf(statusToSpoke(metav1.ConditionStatus(f.String())))) }
-	case to == reflect.TypeFor[infrav1.Variables](): // In v1beta1, they are strings.
-		return func(f, t reflect.Value) {
-			t.Set(reflect.ValueOf(infrav1.TextVariables(copyMap(f.Interface().(map[string]string)))))
-		}
-	case from == reflect.TypeFor[infrav1.Variables]():
-		return func(f, t reflect.Value) {
-			t.Set(reflect.ValueOf(copyMap(f.Interface().(infrav1.Variables).Texts())))
-		}
 	case from.Kind() == reflect.Pointer:
 		return copierOfPointer(from, to)
 	case to.Kind() == reflect.Pointer:
@@ -131,6 +123,21 @@ func copierOf(from, to reflect.Type) copier {
 		return copierOfStruct(from, to)
 	case from.Kind() == reflect.Slice:
 		return copierOfSlice(from, to)
+	}
+	return copierOfMap(from, to)
+}
+
+// copierOfMap copies maps of strings. Variables are strings in v1beta1 only.
+func copierOfMap(from, to reflect.Type) copier {
+	switch variables := reflect.TypeFor[infrav1.Variables](); variables {
+	case to:
+		return func(f, t reflect.Value) {
+			t.Set(reflect.ValueOf(infrav1.TextVariables(copyMap(f.Interface().(map[string]string)))))
+		}
+	case from:
+		return func(f, t reflect.Value) {
+			t.Set(reflect.ValueOf(copyMap(f.Interface().(infrav1.Variables).Texts())))
+		}
 	}
 	return func(f, t reflect.Value) { t.Set(reflect.ValueOf(copyMap(f.Interface().(map[string]string)))) }
 }

@@ -53,6 +53,7 @@ const (
 type TemplateInput struct {
 	// name of the variable.
 	// +required
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[A-Za-z_][A-Za-z0-9_]*$`
 	Name string `json:"name,omitempty"`

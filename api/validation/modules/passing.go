@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -79,47 +78,51 @@ type TemplateVariable struct {
 
 // VariablesOf returns the variables of a template: those that its module declares, those in spec.inputs, and the placeholders, sorted by name.
 func VariablesOf(template *infrav1.WorkspaceTemplateSpec) []TemplateVariable {
-	params := template.Template.Spec.ForProvider
-	set, passed := SetIn(params), TemplateInterface(template)
 	used, needed := Placeholders(template)
-	all := map[string]*TemplateVariable{}
-	add := func(name string) *TemplateVariable {
-		if all[name] == nil {
-			all[name] = &TemplateVariable{Name: name}
+	names := used.Delete(WorkspaceNameVariable)
+	var declared map[string]*Variable
+	if template.Template.Spec.ForProvider.Source == terraform.SourceInline {
+		if found := ParseTemplate(template).Declarations(); found != nil {
+			declared = found.Variables
+			names = names.Union(sets.KeySet(declared))
 		}
-		return all[name]
 	}
-	for name := range used.Delete(WorkspaceNameVariable) {
-		add(name).Required = needed.Has(name)
+	for i := range template.Inputs {
+		names = names.Clone().Insert(template.Inputs[i].Name)
 	}
-	if declared := ParseTemplate(template).Declarations(); params.Source == terraform.SourceInline && declared != nil {
-		for name, variable := range declared.Variables {
-			v := add(name)
-			v.Type, v.Default, v.Sensitive, v.Description = variable.TypeText, variable.Default, variable.Sensitive, variable.Description
-			v.Required = v.Required || !variable.HasDefault
+	set, passed := SetIn(template.Template.Spec.ForProvider), TemplateInterface(template)
+	list := make([]TemplateVariable, 0, len(names))
+	for _, name := range sets.List(names) {
+		v := TemplateVariable{Name: name, Required: needed.Has(name)}
+		if variable := declared[name]; variable != nil {
+			v.declare(variable)
 			if set.Has(name) && !used.Has(name) {
 				v.SetBy, v.Required = "Template", false
 			} else if !set.Has(name) && !passed.names.Has(name) {
 				v.SetBy = "None"
 			}
 		}
-	}
-	for i := range template.Inputs {
-		input := &template.Inputs[i]
-		v := add(input.Name)
-		v.Description, v.Required = cmp.Or(input.Description, v.Description), v.Required || input.Required
-		if input.Default != nil {
-			v.Default, v.Required = string(input.Default.Raw), false
+		if input := template.Input(name); input != nil {
+			v.narrow(input)
 		}
-		if input.Schema != nil {
-			v.Type = cmp.Or(v.Type, string(input.Schema.Raw))
-		}
-	}
-	list := make([]TemplateVariable, 0, len(all))
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		list = append(list, *all[name])
+		list = append(list, v)
 	}
 	return list
+}
+
+func (v *TemplateVariable) declare(variable *Variable) {
+	v.Type, v.Default, v.Sensitive, v.Description = variable.TypeText, variable.Default, variable.Sensitive, variable.Description
+	v.Required = v.Required || !variable.HasDefault
+}
+
+func (v *TemplateVariable) narrow(input *infrav1.TemplateInput) {
+	v.Description, v.Required = cmp.Or(input.Description, v.Description), v.Required || input.Required
+	if input.Default != nil {
+		v.Default, v.Required = string(input.Default.Raw), false
+	}
+	if input.Schema != nil {
+		v.Type = cmp.Or(v.Type, string(input.Schema.Raw))
+	}
 }
 
 // Names returns the variables that the template passes.
@@ -172,15 +175,16 @@ func check(variable *Variable, input *infrav1.TemplateInput, value json.RawMessa
 	if err != nil || json.Unmarshal(value, &content) != nil {
 		return "" // The template is invalid, and reported as such.
 	}
-	for _, err := range schemavalidation.ValidateCustomResource(nil, map[string]any{"value": content}, schema) {
-		where := strings.TrimPrefix(strings.TrimPrefix(err.Field, "value"), ".")
-		problem := cmp.Or(err.Detail, err.Type.String()) // Without the value, which may be a secret.
-		if _, rule, found := strings.Cut(problem, " in body "); found {
-			problem = rule
-		}
-		return strings.TrimPrefix(where+": ", ": ") + problem
+	errs := schemavalidation.ValidateCustomResource(nil, map[string]any{"value": content}, schema)
+	if len(errs) == 0 {
+		return ""
 	}
-	return ""
+	where := strings.TrimPrefix(strings.TrimPrefix(errs[0].Field, "value"), ".")
+	problem := cmp.Or(errs[0].Detail, errs[0].Type.String()) // Without the value, which may be a secret.
+	if _, rule, found := strings.Cut(problem, " in body "); found {
+		problem = rule
+	}
+	return strings.TrimPrefix(where+": ", ": ") + problem
 }
 
 // CheckInputSchema returns what is wrong with the schema of an input; empty if nothing is.
@@ -236,28 +240,41 @@ func schemaOf(input *infrav1.TemplateInput) (schemavalidation.SchemaValidator, e
 // asDeclared returns a value in the form in which the variable needs it: a list or map that is given as JSON text is a list or map, unless the variable
 // is a string, and a text is a boolean or number if the schema of the input requires one. What CAPT sets is such a text.
 func asDeclared(name string, value json.RawMessage, variable *Variable, input *infrav1.TemplateInput) json.RawMessage {
-	isText, isDocument, kind := false, false, ""
-	switch {
-	case variable != nil:
-		isText, isDocument = variable.IsText(), variable.IsDocument()
-	case input != nil && input.Schema != nil:
-		var schema struct{ Type string }
-		_ = json.Unmarshal(input.Schema.Raw, &schema) // The template is invalid, and reported as such.
-		kind = schema.Type
-		isText, isDocument = kind == "string", kind == "array" || kind == "object"
-	}
+	kind := kindOf(variable, input)
 	var text string
 	isString := json.Unmarshal(value, &text) == nil
-	switch trimmed := strings.TrimSpace(text); {
-	case isText && !isString:
+	trimmed := strings.TrimSpace(text)
+	isDocument := kind == documentKind || kind == "" && slices.Contains(naming.DocumentVariables(), name)
+	switch {
+	case kind == "string" && !isString:
 		return infrav1.TextValue(string(value)).Raw
-	case isString && isTextOf(kind, trimmed):
-		return json.RawMessage(trimmed)
-	case isText || !isString || !isDocument && !slices.Contains(naming.DocumentVariables(), name):
-	case (strings.HasPrefix(trimmed, "[") || strings.HasPrefix(trimmed, "{")) && json.Valid([]byte(text)):
+	case isString && isTextOf(kind, trimmed), isString && isDocument && isDocumentText(trimmed):
 		return json.RawMessage(trimmed)
 	}
 	return value
+}
+
+// documentKind is the kind of lists and maps.
+const documentKind = "document"
+
+// kindOf returns the type of a variable as in a schema, and documentKind for lists and maps; empty if it is not known.
+func kindOf(variable *Variable, input *infrav1.TemplateInput) string {
+	var schema struct{ Type string }
+	switch {
+	case variable != nil && variable.IsText():
+		return "string"
+	case variable != nil && variable.IsDocument():
+		return documentKind
+	case variable != nil || input == nil || input.Schema == nil:
+		return ""
+	case json.Unmarshal(input.Schema.Raw, &schema) == nil && (schema.Type == "array" || schema.Type == "object"):
+		return documentKind
+	}
+	return schema.Type
+}
+
+func isDocumentText(text string) bool {
+	return (strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{")) && json.Valid([]byte(text))
 }
 
 // isTextOf reports whether a text is a boolean or number, as the type of a schema requires. Terraform would convert the text.
