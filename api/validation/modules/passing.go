@@ -18,6 +18,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -174,9 +175,23 @@ func check(variable *Variable, input *infrav1.TemplateInput, value json.RawMessa
 	}
 	for _, err := range schemavalidation.ValidateCustomResource(nil, map[string]any{"value": content}, schema) {
 		where := strings.TrimPrefix(strings.TrimPrefix(err.Field, "value"), ".")
-		return strings.TrimPrefix(where+": ", ": ") + cmp.Or(err.Detail, err.Type.String()) // Without the value, which may be a secret.
+		if where == "<nil>" || variable != nil && variable.Sensitive { // It has the keys of maps.
+			where = ""
+		}
+		return strings.TrimPrefix(where+": ", ": ") + withoutValue(cmp.Or(err.Detail, err.Type.String()))
 	}
 	return ""
+}
+
+// withoutValue returns the detail of an error about a schema without path and value, which may be a secret: "value.a in body must be of type ipv4: "x"".
+func withoutValue(detail string) string {
+	if _, rule, found := strings.Cut(detail, " in body "); found {
+		detail = rule
+	}
+	if rule, _, _ := strings.Cut(detail, ":"); strings.HasPrefix(rule, "must be of type ") {
+		return rule
+	}
+	return detail
 }
 
 // CheckInputSchema returns what is wrong with the schema of an input; empty if nothing is.
@@ -247,8 +262,12 @@ func asDeclared(name string, value json.RawMessage, variable *Variable, input *i
 	case isText && !isString:
 		return infrav1.TextValue(string(value)).Raw
 	case isText || !isString || !isDocument && !slices.Contains(naming.DocumentVariables(), name):
-	case (strings.HasPrefix(trimmed, "[") || strings.HasPrefix(trimmed, "{")) && json.Valid([]byte(text)):
-		return json.RawMessage(trimmed)
+	case strings.HasPrefix(trimmed, "[") || strings.HasPrefix(trimmed, "{"):
+		// Numbers as the API server stores them: a Workspace with 1.0 would always differ from the live one, which has 1.
+		var document any
+		if utiljson.Unmarshal([]byte(trimmed), &document) == nil {
+			value, _ = json.Marshal(document) // It was decoded from JSON.
+		}
 	}
 	return value
 }
