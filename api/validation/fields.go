@@ -143,7 +143,7 @@ func FieldsWithoutEffect(template *infrav1.WorkspaceTemplate, fields []TypedFiel
 		switch {
 		case used.Has(f.Placeholder), len(f.Alternatives) > 0 && used.HasAll(f.Alternatives...):
 		case f.Variable && template.Spec.PassVariables == infrav1.PassDeclared:
-			restricting = append(restricting, field.Invalid(f.Path, field.OmitValueType{}, "has no effect: "+f.notPassedMessage(template)+", or correct the spelling of the variable"))
+			restricting = append(restricting, field.TypeInvalid(f.Path, field.OmitValueType{}, "has no effect: "+f.notPassedMessage(template)+", or correct the spelling of the variable"))
 		case f.Variable:
 			others = append(others, field.Invalid(f.Path, field.OmitValueType{}, fmt.Sprintf("has no effect: WorkspaceTemplate %s/%s has no placeholder ${%s}. Correct the spelling, or remove the variable", template.Namespace, template.Name, f.Placeholder)))
 		case f.Restricts:

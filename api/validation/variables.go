@@ -194,7 +194,8 @@ func checkPassed(template *infrav1.WorkspaceTemplate, variables variablesOf) Fin
 	maps.DeleteFunc(values, func(name string, _ apiextensionsv1.JSON) bool { return slices.Contains(variables.setByCAPT, name) })
 	passed := modules.TemplateInterface(&template.Spec).Pass(values)
 	for _, name := range slices.Sorted(maps.Keys(passed.Invalid)) {
-		findings.Refuse(Invalid(variables.path.Key(name), "is not valid for the module of WorkspaceTemplate %s/%s: %s. Correct the value", template.Namespace, template.Name, passed.Invalid[name]))
+		findings.Refuse(field.TypeInvalid(variables.path.Key(name), field.OmitValueType{},
+			fmt.Sprintf("is not valid for the module of WorkspaceTemplate %s/%s: %s. Correct the value", template.Namespace, template.Name, passed.Invalid[name])))
 	}
 	for _, name := range passed.Missing {
 		if !slices.Contains(append(variables.setByCAPT, variables.mayBeSet...), name) {
