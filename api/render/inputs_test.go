@@ -5,7 +5,9 @@ package render_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,6 +17,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	. "github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation/modules"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -62,5 +65,27 @@ func TestMessagesOfSchemasHaveNoValues(t *testing.T) {
 	} {
 		_, problem := withInput(schema, apiextensionsv1.JSON{Raw: []byte(row[0])})
 		assert.Equal(t, "spec.variables[v]: Invalid value: is not valid for the module: "+row[1]+". Correct the value", problem)
+	}
+}
+
+// Every user who may write a WorkspaceTemplate and a variable could otherwise stop the manager: this took half a minute.
+func TestTheTimeToCheckASchemaIsLimited(t *testing.T) {
+	patterns := strings.TrimSuffix(strings.Repeat(`{"pattern":"^x$"},`, 400), ",")
+	schema := `{"type":"array","items":{"type":"string","anyOf":[` + patterns + `]}}`
+	list := func(elements int) apiextensionsv1.JSON {
+		return apiextensionsv1.JSON{Raw: []byte(`["a"` + strings.Repeat(`,"a"`, elements-1) + `]`)}
+	}
+	_, problem := withInput(schema, list(100))
+	assert.Contains(t, problem, "must validate at least one schema")
+	start := time.Now()
+	_, problem = withInput(schema, list(20_000))
+	assert.Less(t, time.Since(start), 5*time.Second)
+	assert.Empty(t, problem, "Terraform checks it")
+
+	for schema, want := range map[string]string{
+		`{"type":"array","uniqueItems":true,"items":{"type":"string"}}`:         "uniqueItems is not supported",
+		`{"type":"string","description":"` + strings.Repeat("a", 33<<10) + `"}`: "it has more than 32 KiB",
+	} {
+		assert.Contains(t, modules.CheckInputSchema(&infrav1.TemplateInput{Schema: &apiextensionsv1.JSON{Raw: []byte(schema)}}), want)
 	}
 }

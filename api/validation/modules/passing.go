@@ -159,13 +159,22 @@ func (i *Interface) Pass(values infrav1.Variables) Passed {
 	return passed
 }
 
+const (
+	// maxSchemaSize is the maximum size of a schema, in bytes.
+	maxSchemaSize = 32 << 10
+	// maxSchemaWork is the maximum product of the sizes of schema and value, which takes about a second if a list has many elements and the schema
+	// many alternatives. Admission webhooks check values of all users.
+	maxSchemaWork = 8 << 20
+)
+
+// check returns what is wrong with a value; empty if nothing is, or if it cannot be known.
 func check(variable *Variable, input *infrav1.TemplateInput, value json.RawMessage) string {
 	if variable != nil {
 		if problem := variable.Check(value); problem != "" {
 			return problem
 		}
 	}
-	if input == nil || input.Schema == nil {
+	if input == nil || input.Schema == nil || len(input.Schema.Raw)*len(value) > maxSchemaWork {
 		return ""
 	}
 	schema, err := schemaOf(input)
@@ -217,8 +226,12 @@ func CheckInputDefault(input *infrav1.TemplateInput, declared *Declarations) str
 	return strings.TrimSuffix(check(variable, input, asDeclared(input.Name, input.Default.Raw, variable, input)), ".")
 }
 
-// schemaOf returns the validator of an input. A schema with rules in CEL, or that is not structural, is an error.
+// schemaOf returns the validator of an input. A schema that is not structural, or has what a CustomResourceDefinition does not allow or CAPT does not
+// evaluate, is an error.
 func schemaOf(input *infrav1.TemplateInput) (schemavalidation.SchemaValidator, error) {
+	if len(input.Schema.Raw) > maxSchemaSize {
+		return nil, fmt.Errorf("it has more than %d KiB", maxSchemaSize>>10)
+	}
 	var props apiextensionsv1.JSONSchemaProps
 	var internal apiextensions.JSONSchemaProps
 	decoder := json.NewDecoder(bytes.NewReader(input.Schema.Raw))
@@ -237,8 +250,12 @@ func schemaOf(input *infrav1.TemplateInput) (schemavalidation.SchemaValidator, e
 	if errs := structuralschema.ValidateStructural(nil, structural); len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
-	if strings.Contains(string(input.Schema.Raw), `"x-kubernetes-validations"`) {
-		return nil, errors.New("rules in CEL (x-kubernetes-validations) are not evaluated")
+	for _, unsupported := range []struct{ field, why string }{
+		{"x-kubernetes-validations", "rules in CEL (x-kubernetes-validations) are not evaluated"}, {"uniqueItems", "uniqueItems is not supported, as its time is quadratic"},
+	} {
+		if strings.Contains(string(input.Schema.Raw), `"`+unsupported.field+`"`) {
+			return nil, errors.New(unsupported.why)
+		}
 	}
 	validator, _, err := schemavalidation.NewSchemaValidator(&internal)
 	return validator, err
