@@ -4,6 +4,7 @@
 package validation_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -126,4 +127,14 @@ func TestVariablesOfMovedObjectsAreOnlyReported(t *testing.T) {
 			assert.Len(t, moved.Warnings, len(fresh.Warnings)+len(fresh.Errors))
 		})
 	}
+}
+
+func TestAVariableWhoseNameUsersCannotSet(t *testing.T) {
+	with := func(params ...terraform.Var) []string {
+		return validation.ValidateWorkspaceTemplate(typed(builder.WithParameters(func(p *terraform.WorkspaceParameters) {
+			p.Module, p.Vars = p.Module+"\nvariable \"node-count\" { type = number }\n", append(p.Vars, params...)
+		}))).Warnings
+	}
+	assert.Contains(t, strings.Join(with(), "\n"), `variable "node-count" cannot get a value: names in spec.variables have only letters, digits and underscores. Add it to forProvider.vars`)
+	assert.NotContains(t, strings.Join(with(terraform.Var{Key: "node-count", Value: "${node_count}"}), "\n"), "cannot get a value")
 }

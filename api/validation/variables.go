@@ -223,13 +223,17 @@ func checkDeclaredVariables(spec *infrav1.WorkspaceTemplateSpec, module *modules
 			findings.Warn(path.Child("varmap").Key(name), undeclared, name)
 		}
 	}
-	if spec.PassVariables == infrav1.PassDeclared || !modules.AllValuesKnown(params) {
+	if !modules.AllValuesKnown(params) {
 		return findings
 	}
 	set := modules.SetIn(params)
 	for _, name := range slices.Sorted(maps.Keys(module.Variables)) {
-		if !module.Variables[name].HasDefault && !set.Has(name) {
+		switch {
+		case module.Variables[name].HasDefault, set.Has(name):
+		case spec.PassVariables != infrav1.PassDeclared:
 			findings.Warn(path.Child("module"), "variable %q has neither a value nor a default. Add it to forProvider.vars, declare a default, or set spec.passVariables to Declared", name)
+		case !modules.VariableName.MatchString(name):
+			findings.Warn(path.Child("module"), "variable %q cannot get a value: names in spec.variables have only letters, digits and underscores. Add it to forProvider.vars, with a placeholder, or declare a default", name)
 		}
 	}
 	return findings
