@@ -21,6 +21,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
 )
 
 // Intent is the part of a WorkspaceTemplateApply that its owner writes and that reaches the Workspace. Controllers write it. captctl
@@ -83,10 +84,11 @@ func (c *ControlPlane) Intent(cluster, vpcID string) (Intent, error) {
 	return Intent{with(spec.Variables, out), c.network(), naming.ControlPlaneConnectionSecret(c.ControlPlane.Name)}, nil
 }
 
-// network returns the variables of the Cluster's network, without those that the user sets. EKS has one IP family, and a single network of services.
+// network returns the variables of the Cluster's network for a new control plane, without those that the user sets, or that its template does not use: if
+// a later content of the template used them, Terraform would replace the EKS cluster. EKS has one IP family, and a single network of services.
 func (c *ControlPlane) network() map[string]string {
 	out := map[string]string{}
-	if c.Cluster == nil {
+	if c.Cluster == nil || c.Apply != nil {
 		return out
 	}
 	network := &c.Cluster.Spec.ClusterNetwork
@@ -101,7 +103,13 @@ func (c *ControlPlane) network() map[string]string {
 			out[naming.IPFamilyVariable] = "ipv6"
 		}
 	}
-	maps.DeleteFunc(out, func(name, _ string) bool { return c.ControlPlane.Spec.Variables.Has(name) })
+	var used func(name string) bool // Nil if the template is not known: it is created later.
+	if c.Template != nil && c.Template.Template != nil {
+		used = validation.UsedVariables(c.Template.Template).Has
+	}
+	maps.DeleteFunc(out, func(name, _ string) bool {
+		return c.ControlPlane.Spec.Variables.Has(name) || used != nil && !used(name)
+	})
 	return out
 }
 

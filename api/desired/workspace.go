@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -107,7 +108,7 @@ func (w *Workspace) NotRendered() *Blocked {
 		return &Blocked{infrav1.RevisionMissingReason, fmt.Sprintf("revision %s of WorkspaceTemplate %s is not stored, so the Workspace is not changed until the rollout assigns another revision. To use the current one, approve its rollout. After clusterctl move, create the saved revisions (docs/move.md)",
 			terraform.ShortRevision(w.Revision), key)}
 	case len(w.RenderErrors) > 0:
-		return &Blocked{reasonOf(w.RenderErrors), fmt.Sprintf("WorkspaceTemplate %s: %s", naming.KeyOf(w.Template), w.RenderErrors.ToAggregate())}
+		return &Blocked{reasonOf(w.RenderErrors), fmt.Sprintf("WorkspaceTemplate %s: %s%s", naming.KeyOf(w.Template), w.RenderErrors.ToAggregate(), w.variablesOfOwner())}
 	}
 	return nil
 }
@@ -125,6 +126,19 @@ func reasonOf(errs field.ErrorList) string {
 		}
 	}
 	return reason
+}
+
+// variablesOfOwner is where to correct variables that an owner writes.
+func (w *Workspace) variablesOfOwner() string {
+	owner := w.owner()
+	if owner == nil || !slices.ContainsFunc(w.RenderErrors, func(err *field.Error) bool { return strings.HasPrefix(err.Field, "spec.variables") }) {
+		return ""
+	}
+	path := "spec.variables"
+	if owner.Kind == "CAPTCluster" {
+		path = "spec.vpc.template.variables"
+	}
+	return fmt.Sprintf(". %s %s writes the variables of this object: set those of users in its %s", owner.Kind, owner.Name, path)
 }
 
 // Conflict returns why the Workspace is not written although it can be rendered: it may belong to another object, or would lose its state.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -50,5 +51,18 @@ func TestTheAdviceAboutAConflictCanBeFollowed(t *testing.T) {
 		if assert.NotNil(t, conflict, name) {
 			assert.Contains(t, conflict.Message, row.want, name)
 		}
+	}
+}
+
+// Its owner would revert a correction of the WorkspaceTemplateApply.
+func TestAVariableIsCorrectedInTheObjectThatHasIt(t *testing.T) {
+	invalid := field.ErrorList{field.TypeInvalid(field.NewPath("spec", "variables").Key("zones"), field.OmitValueType{}, "is not valid for the module: list required. Correct the value")}
+	for want, options := range map[string][]builder.Option{
+		"Correct the value": nil,
+		"Correct the value. CAPTCluster net writes the variables of this object: set those of users in its spec.vpc.template.variables": {builder.OwnedBy(builder.CAPTCluster("net"))},
+		"Correct the value. CAPTControlPlane plane writes the variables of this object: set those of users in its spec.variables":       {builder.OwnedBy(builder.CAPTControlPlane("plane"))},
+	} {
+		w := Workspace{Apply: builder.WorkspaceTemplateApply("x", options...), Template: builder.WorkspaceTemplate("vpc"), Revision: "r", RenderErrors: invalid}
+		assert.Equal(t, "WorkspaceTemplate default/vpc: spec.variables[zones]: Invalid value: is not valid for the module: list required. "+want, w.NotRendered().Message)
 	}
 }

@@ -133,10 +133,8 @@ func FieldsWithoutEffect(template *infrav1.WorkspaceTemplate, fields []TypedFiel
 	if len(fields) == 0 {
 		return nil, nil
 	}
-	anywhere, _ := modules.Placeholders(&template.Spec)
-	passed := modules.TemplateInterface(&template.Spec).Names()
-	anywhere = anywhere.Union(passed)
-	inEffect := effectiveVariables(&template.Spec, passed)
+	anywhere := UsedVariables(template)
+	inEffect := effectiveVariables(&template.Spec, modules.TemplateInterface(&template.Spec).Names())
 	for i := range fields {
 		f, used := &fields[i], anywhere
 		if f.Restricts {
@@ -145,11 +143,14 @@ func FieldsWithoutEffect(template *infrav1.WorkspaceTemplate, fields []TypedFiel
 		switch {
 		case used.Has(f.Placeholder), len(f.Alternatives) > 0 && used.HasAll(f.Alternatives...):
 		case f.Variable && template.Spec.PassVariables == infrav1.PassDeclared:
-			restricting = append(restricting, field.Invalid(f.Path, field.OmitValueType{}, "has no effect: "+f.notPassedMessage(template)+", or correct the spelling of the variable"))
+			restricting = append(restricting, field.TypeInvalid(f.Path, field.OmitValueType{}, "has no effect: "+f.notPassedMessage(template)+", or correct the spelling of the variable"))
 		case f.Variable:
 			others = append(others, field.Invalid(f.Path, field.OmitValueType{}, fmt.Sprintf("has no effect: WorkspaceTemplate %s/%s has no placeholder ${%s}. Correct the spelling, or remove the variable", template.Namespace, template.Name, f.Placeholder)))
 		case f.Restricts:
 			restricting = append(restricting, field.Invalid(f.Path, f.Value, "the API server would be reachable from more networks than specified: the field "+f.noEffectMessage(template)+", or unset the field"))
+		case f.AtCreation:
+			others = append(others, field.Invalid(f.Path, field.OmitValueType{}, fmt.Sprintf("has no effect: WorkspaceTemplate %s/%s does not use the variable %s, and the network of an EKS cluster cannot be changed. "+
+				"Unset the field, or create a new Cluster with a template that uses the variable", template.Namespace, template.Name, f.Placeholder)))
 		case f.Required:
 			others = append(others, field.Invalid(f.Path, field.OmitValueType{}, f.noEffectMessage(template)))
 		default:
@@ -157,6 +158,12 @@ func FieldsWithoutEffect(template *infrav1.WorkspaceTemplate, fields []TypedFiel
 		}
 	}
 	return restricting, others
+}
+
+// UsedVariables returns the placeholders of a template, and the variables that it passes.
+func UsedVariables(template *infrav1.WorkspaceTemplate) sets.Set[string] {
+	used, _ := modules.Placeholders(&template.Spec)
+	return used.Union(modules.TemplateInterface(&template.Spec).Names())
 }
 
 // noEffectMessage returns the message that the field has no effect with a template.
@@ -245,6 +252,8 @@ type TypedField struct {
 	Required bool
 	// Variable is true for a variable of the user.
 	Variable bool
+	// AtCreation is true for a field that CAPT passes only to new EKS clusters.
+	AtCreation bool
 }
 
 func in(names []string) func(string) bool {
@@ -266,7 +275,7 @@ func NetworkFields(cluster *clusterv1.Cluster) []TypedField {
 	if cluster == nil || len(cluster.Spec.ClusterNetwork.Services.CIDRBlocks) == 0 {
 		return nil
 	}
-	return []TypedField{{Path: field.NewPath("Cluster.spec.clusterNetwork.services.cidrBlocks"), Placeholder: naming.ServiceCIDRVariable}}
+	return []TypedField{{Path: field.NewPath("Cluster.spec.clusterNetwork.services.cidrBlocks"), Placeholder: naming.ServiceCIDRVariable, AtCreation: true}}
 }
 
 // ControlPlaneFields returns the typed fields that the user of a CAPTControlPlane has set and that its own template should consume.

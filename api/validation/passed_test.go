@@ -4,6 +4,7 @@
 package validation_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -52,8 +53,8 @@ func TestVariablesOfAControlPlaneAreCheckedAgainstTheModule(t *testing.T) {
 		"valid":      {`{zones: [a, b], auto_mode: false}`, nil},
 		"in a text":  {`{zones: '["a"]', auto_mode: "true"}`, nil},
 		"missing":    {`{auto_mode: true}`, []finding{{"spec.variables[zones]", field.ErrorTypeRequired, "the module of WorkspaceTemplate default/typed requires this variable. Set it"}}},
-		"wrong type": {`{zones: [[a]]}`, []finding{{"spec.variables[zones]", field.ErrorTypeInvalid, "is not valid for the module of WorkspaceTemplate default/typed: element 0"}}},
-		"unknown":    {`{zones: [], zone: a}`, []finding{{"spec.variables[zone]", field.ErrorTypeInvalid, "declares no variable zone"}}},
+		"wrong type": {`{zones: [[a]]}`, []finding{{"spec.variables[zones]", field.ErrorTypeTypeInvalid, "is not valid for the module of WorkspaceTemplate default/typed: element 0"}}},
+		"unknown":    {`{zones: [], zone: a}`, []finding{{"spec.variables[zone]", field.ErrorTypeTypeInvalid, "declares no variable zone"}}},
 		"null":       {`{zones: [], auto_mode: null}`, []finding{{"spec.variables[auto_mode]", field.ErrorTypeInvalid, "is null"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,4 +102,39 @@ func TestInputsOfATemplateAreChecked(t *testing.T) {
 		template.Spec.PassVariables, template.Spec.Inputs = infrav1.PassNone, []infrav1.TemplateInput{{Name: "zones"}}
 	}))
 	assert.Contains(t, validation.ValidateWorkspaceTemplate(without).Warnings, "spec.inputs: has no effect, because spec.passVariables is not Declared. Set it to Declared, or remove the inputs")
+}
+
+// The module may have been changed while the object existed.
+func TestVariablesOfMovedObjectsAreOnlyReported(t *testing.T) {
+	variables := given(t, `{zones: [[a]], zone: a, vpc_id: vpc-1}`)
+	for name, object := range map[string]validation.Owner{
+		"CAPTControlPlane": builder.CAPTControlPlane("demo", builder.With(func(c *controlplanev1.CAPTControlPlane) {
+			c.Spec.WorkspaceTemplateRef, c.Spec.Variables = infrav1.WorkspaceTemplateReference{Name: "typed"}, variables
+		})),
+		"restored without its owner": builder.WorkspaceTemplateApply("helper", of("", "typed"), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+			apply.Spec.Variables = variables
+		})),
+	} {
+		t.Run(name, func(t *testing.T) {
+			object.SetFinalizers(nil)
+			fresh, err := validation.ValidateNew(t.Context(), newFakeReader(typed()), object)
+			require.NoError(t, err)
+			require.NotEmpty(t, fresh.Errors)
+			object.SetFinalizers([]string{"example.com/finalizer"})
+			moved, err := validation.ValidateNew(t.Context(), newFakeReader(typed()), object)
+			require.NoError(t, err)
+			assert.Empty(t, moved.Errors)
+			assert.Len(t, moved.Warnings, len(fresh.Warnings)+len(fresh.Errors))
+		})
+	}
+}
+
+func TestAVariableWhoseNameUsersCannotSet(t *testing.T) {
+	with := func(params ...terraform.Var) []string {
+		return validation.ValidateWorkspaceTemplate(typed(builder.WithParameters(func(p *terraform.WorkspaceParameters) {
+			p.Module, p.Vars = p.Module+"\nvariable \"node-count\" { type = number }\n", append(p.Vars, params...)
+		}))).Warnings
+	}
+	assert.Contains(t, strings.Join(with(), "\n"), `variable "node-count" cannot get a value: names in spec.variables have only letters, digits and underscores. Add it to forProvider.vars`)
+	assert.NotContains(t, strings.Join(with(terraform.Var{Key: "node-count", Value: "${node_count}"}), "\n"), "cannot get a value")
 }

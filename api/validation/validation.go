@@ -129,13 +129,13 @@ func (f *Findings) DowngradeToWarnings(types ...field.ErrorType) {
 }
 
 // ValidateNew checks a new object of one of CAPT's kinds, as Validate and for its names. An object with a finalizer is not new: clusterctl move or a backup
-// creates it again. A placeholder that its template got meanwhile must not end the move halfway; the controller reports it.
+// creates it again. A placeholder or another module that its template got meanwhile must not end the move halfway; the controller reports it.
 func ValidateNew(ctx context.Context, reader Reader, object any) (findings Findings, err error) {
 	err = findings.include(Validate(ctx, reader, object))
 	switch object.(type) {
 	case *infrav1.CAPTCluster, *controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply:
 		if len(object.(Owner).GetFinalizers()) > 0 {
-			findings.DowngradeToWarnings(field.ErrorTypeRequired) // Placeholders without a value are errors of this type.
+			findings.DowngradeToWarnings(field.ErrorTypeRequired, field.ErrorTypeTypeInvalid) // What the template and its module say about variables.
 		}
 	}
 	if apply, ok := object.(*infrav1.WorkspaceTemplateApply); ok && err == nil {

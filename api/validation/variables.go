@@ -194,7 +194,8 @@ func checkPassed(template *infrav1.WorkspaceTemplate, variables variablesOf) Fin
 	maps.DeleteFunc(values, func(name string, _ apiextensionsv1.JSON) bool { return slices.Contains(variables.setByCAPT, name) })
 	passed := modules.TemplateInterface(&template.Spec).Pass(values)
 	for _, name := range slices.Sorted(maps.Keys(passed.Invalid)) {
-		findings.Refuse(Invalid(variables.path.Key(name), "is not valid for the module of WorkspaceTemplate %s/%s: %s. Correct the value", template.Namespace, template.Name, passed.Invalid[name]))
+		findings.Refuse(field.TypeInvalid(variables.path.Key(name), field.OmitValueType{},
+			fmt.Sprintf("is not valid for the module of WorkspaceTemplate %s/%s: %s. Correct the value", template.Namespace, template.Name, passed.Invalid[name])))
 	}
 	for _, name := range passed.Missing {
 		if !slices.Contains(append(variables.setByCAPT, variables.mayBeSet...), name) {
@@ -222,18 +223,22 @@ func checkDeclaredVariables(spec *infrav1.WorkspaceTemplateSpec, module *modules
 			findings.Warn(path.Child("varmap").Key(name), undeclared, name)
 		}
 	}
-	if spec.PassVariables != infrav1.PassDeclared && modules.AllValuesKnown(params) {
-		findings.Add(warnOfVariablesWithoutValue(params, module, path))
+	if modules.AllValuesKnown(params) {
+		findings.Add(warnOfVariablesWithoutValue(spec, module, path))
 	}
 	return findings
 }
 
-func warnOfVariablesWithoutValue(params terraform.WorkspaceParameters, module *modules.Declarations, path *field.Path) Findings {
+func warnOfVariablesWithoutValue(spec *infrav1.WorkspaceTemplateSpec, module *modules.Declarations, path *field.Path) Findings {
 	var findings Findings
-	set := modules.SetIn(params)
+	set := modules.SetIn(spec.Template.Spec.ForProvider)
 	for _, name := range slices.Sorted(maps.Keys(module.Variables)) {
-		if !module.Variables[name].HasDefault && !set.Has(name) {
+		switch {
+		case module.Variables[name].HasDefault, set.Has(name):
+		case spec.PassVariables != infrav1.PassDeclared:
 			findings.Warn(path.Child("module"), "variable %q has neither a value nor a default. Add it to forProvider.vars, declare a default, or set spec.passVariables to Declared", name)
+		case !modules.VariableName.MatchString(name):
+			findings.Warn(path.Child("module"), "variable %q cannot get a value: names in spec.variables have only letters, digits and underscores. Add it to forProvider.vars, with a placeholder, or declare a default", name)
 		}
 	}
 	return findings

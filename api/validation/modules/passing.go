@@ -17,6 +17,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -161,13 +162,22 @@ func (i *Interface) Pass(values infrav1.Variables) Passed {
 	return passed
 }
 
+const (
+	// maxSchemaSize is the maximum size of a schema, in bytes.
+	maxSchemaSize = 32 << 10
+	// maxSchemaWork is the maximum product of the sizes of schema and value, which takes about a second if a list has many elements and the schema
+	// many alternatives. Admission webhooks check values of all users.
+	maxSchemaWork = 8 << 20
+)
+
+// check returns what is wrong with a value; empty if nothing is, or if it cannot be known.
 func check(variable *Variable, input *infrav1.TemplateInput, value json.RawMessage) string {
 	if variable != nil {
 		if problem := variable.Check(value); problem != "" {
 			return problem
 		}
 	}
-	if input == nil || input.Schema == nil {
+	if input == nil || input.Schema == nil || len(input.Schema.Raw)*len(value) > maxSchemaWork {
 		return ""
 	}
 	schema, err := schemaOf(input)
@@ -180,11 +190,21 @@ func check(variable *Variable, input *infrav1.TemplateInput, value json.RawMessa
 		return ""
 	}
 	where := strings.TrimPrefix(strings.TrimPrefix(errs[0].Field, "value"), ".")
-	problem := cmp.Or(errs[0].Detail, errs[0].Type.String()) // Without the value, which may be a secret.
-	if _, rule, found := strings.Cut(problem, " in body "); found {
-		problem = rule
+	if where == "<nil>" || variable != nil && variable.Sensitive { // It has the keys of maps.
+		where = ""
 	}
-	return strings.TrimPrefix(where+": ", ": ") + problem
+	return strings.TrimPrefix(where+": ", ": ") + withoutValue(cmp.Or(errs[0].Detail, errs[0].Type.String()))
+}
+
+// withoutValue returns the detail of an error about a schema without path and value, which may be a secret: "value.a in body must be of type ipv4: "x"".
+func withoutValue(detail string) string {
+	if _, rule, found := strings.Cut(detail, " in body "); found {
+		detail = rule
+	}
+	if rule, _, _ := strings.Cut(detail, ":"); strings.HasPrefix(rule, "must be of type ") {
+		return rule
+	}
+	return detail
 }
 
 // CheckInputSchema returns what is wrong with the schema of an input; empty if nothing is.
@@ -210,8 +230,12 @@ func CheckInputDefault(input *infrav1.TemplateInput, declared *Declarations) str
 	return strings.TrimSuffix(check(variable, input, asDeclared(input.Name, input.Default.Raw, variable, input)), ".")
 }
 
-// schemaOf returns the validator of an input. A schema with rules in CEL, or that is not structural, is an error.
+// schemaOf returns the validator of an input. A schema that is not structural, or has what a CustomResourceDefinition does not allow or CAPT does not
+// evaluate, is an error.
 func schemaOf(input *infrav1.TemplateInput) (schemavalidation.SchemaValidator, error) {
+	if len(input.Schema.Raw) > maxSchemaSize {
+		return nil, fmt.Errorf("it has more than %d KiB", maxSchemaSize>>10)
+	}
 	var props apiextensionsv1.JSONSchemaProps
 	var internal apiextensions.JSONSchemaProps
 	decoder := json.NewDecoder(bytes.NewReader(input.Schema.Raw))
@@ -230,8 +254,12 @@ func schemaOf(input *infrav1.TemplateInput) (schemavalidation.SchemaValidator, e
 	if errs := structuralschema.ValidateStructural(nil, structural); len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
-	if strings.Contains(string(input.Schema.Raw), `"x-kubernetes-validations"`) {
-		return nil, errors.New("rules in CEL (x-kubernetes-validations) are not evaluated")
+	for _, unsupported := range []struct{ field, why string }{
+		{"x-kubernetes-validations", "rules in CEL (x-kubernetes-validations) are not evaluated"}, {"uniqueItems", "uniqueItems is not supported, as its time is quadratic"},
+	} {
+		if strings.Contains(string(input.Schema.Raw), `"`+unsupported.field+`"`) {
+			return nil, errors.New(unsupported.why)
+		}
 	}
 	validator, _, err := schemavalidation.NewSchemaValidator(&internal)
 	return validator, err
@@ -248,8 +276,12 @@ func asDeclared(name string, value json.RawMessage, variable *Variable, input *i
 	switch {
 	case kind == "string" && !isString:
 		return infrav1.TextValue(string(value)).Raw
-	case isString && isTextOf(kind, trimmed), isString && isDocument && isDocumentText(trimmed):
-		return json.RawMessage(trimmed)
+	case isString && isTextOf(kind, trimmed), isString && isDocument && (strings.HasPrefix(trimmed, "[") || strings.HasPrefix(trimmed, "{")):
+		// Numbers as the API server stores them: a Workspace with 1.0 would always differ from the live one, which has 1.
+		var content any
+		if utiljson.Unmarshal([]byte(trimmed), &content) == nil {
+			value, _ = json.Marshal(content) // It was decoded from JSON.
+		}
 	}
 	return value
 }
@@ -271,10 +303,6 @@ func kindOf(variable *Variable, input *infrav1.TemplateInput) string {
 		return documentKind
 	}
 	return schema.Type
-}
-
-func isDocumentText(text string) bool {
-	return (strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{")) && json.Valid([]byte(text))
 }
 
 // isTextOf reports whether a text is a boolean or number, as the type of a schema requires. Terraform would convert the text.
