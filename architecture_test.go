@@ -74,7 +74,7 @@ var (
 )
 
 const (
-	maxProductLines = 58_000
+	maxProductLines = 58_060
 	maxSupportLines = 12_100
 )
 

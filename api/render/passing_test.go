@@ -72,7 +72,7 @@ func TestVariablesThatTheModuleDeclaresArePassedWithTheirTypes(t *testing.T) {
 	require.Empty(t, errs)
 	assert.Equal(t, map[string]any{
 		"cluster_name": "demo", "zones": []any{"a", "${b}"}, "addons": []any{map[string]any{"name": "vpc-cni"}}, "document": `{"a":[1,true]}`, "anything": map[string]any{"b": int64(1)},
-	}, at(t, rendered, "spec", "forProvider", "varmap"), "what is in vars, and what nobody declares, is not passed; a list in a text is a list; a string gets the text")
+	}, at(t, rendered, "spec", "forProvider", "varmap"), "what is in vars, and what the module does not declare, is not passed; a list in a text is a list; a string gets the text")
 }
 
 func TestATemplateWithoutPassVariablesIsRenderedAsBefore(t *testing.T) {

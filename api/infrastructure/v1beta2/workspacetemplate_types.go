@@ -67,7 +67,7 @@ type TemplateInput struct {
 	// +optional
 	Required bool `json:"required,omitempty"`
 
-	// default is the value that is passed if nobody sets one.
+	// default is the value that is passed if no other value is set.
 	// +optional
 	Default *apiextensionsv1.JSON `json:"default,omitempty"`
 

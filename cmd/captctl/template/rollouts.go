@@ -278,7 +278,7 @@ func differences(before, after *rollout.Revision) ([]render.Difference, error) {
 		return nil, nil
 	}
 	changes, err := render.SpecDifferences(&before.Content.Spec, &after.Content.Spec)
-	inputs := func(r *rollout.Revision) string { // The zero value is no text.
+	inputs := func(r *rollout.Revision) string { // Without inputs, the text is empty.
 		if len(r.Content.Inputs) == 0 {
 			return ""
 		}
