@@ -74,7 +74,7 @@ var (
 )
 
 const (
-	maxProductLines = 58_150
+	maxProductLines = 58_300
 	maxSupportLines = 12_100
 )
 

@@ -74,7 +74,19 @@ func (c *ControlPlane) templateBlocked() *Blocked {
 	if c.Template.inUse(c.Apply, claim.ExpectationOfControlPlane(c.ControlPlane, c.Cluster.Name).ProvisionedField != "") {
 		return nil
 	}
-	return c.Template.blocked()
+	if blocked := c.Template.blocked(); blocked != nil {
+		return blocked
+	}
+	return c.networkUnknown()
+}
+
+// networkUnknown blocks a new control plane with a network while its template does not exist: whether the template uses the network is decided at creation.
+func (c *ControlPlane) networkUnknown() *Blocked {
+	if c.Apply != nil || c.Template == nil || c.Template.Template != nil || len(validation.NetworkFields(c.Cluster)) == 0 {
+		return nil
+	}
+	return &Blocked{infrav1.TemplateNotFoundReason, fmt.Sprintf("nothing is created: WorkspaceTemplate %s does not exist, or does not allow this namespace, and whether it uses the network of the Cluster must be known at creation. "+
+		"Create it, or add the namespace to its spec.allowedNamespaces", c.Template.Key)}
 }
 
 // eksNameBlocked blocks a control plane whose EKS cluster cannot be created because of its name.

@@ -103,13 +103,11 @@ func (c *ControlPlane) network() map[string]string {
 			out[naming.IPFamilyVariable] = "ipv6"
 		}
 	}
-	var used func(name string) bool // Nil if the template is not known: it is created later.
-	if c.Template != nil && c.Template.Template != nil {
-		used = validation.UsedVariables(c.Template.Template).Has
+	if c.Template == nil || c.Template.Template == nil {
+		return nil // It blocks the creation.
 	}
-	maps.DeleteFunc(out, func(name, _ string) bool {
-		return c.ControlPlane.Spec.Variables.Has(name) || used != nil && !used(name)
-	})
+	used := validation.UsedVariables(c.Template.Template)
+	maps.DeleteFunc(out, func(name, _ string) bool { return c.ControlPlane.Spec.Variables.Has(name) || !used.Has(name) })
 	return out
 }
 

@@ -74,6 +74,11 @@ func (c *EKSClaim) exists() bool {
 	return c.Apply != nil || c.ControlPlane.Spec.ControlPlaneEndpoint.Host != "" || ptr.Deref(c.ControlPlane.Status.Initialization.ControlPlaneInitialized, false)
 }
 
+// isRecorded reports whether status, which users cannot write, shows that the EKS cluster exists, or is being created.
+func (c *EKSClaim) isRecorded() bool {
+	return c.Apply != nil && RecordedWorkspace(c.Apply) != "" || ptr.Deref(c.ControlPlane.Status.Initialization.ControlPlaneInitialized, false)
+}
+
 // InvalidName returns why EKS would refuse the name of a cluster that does not exist yet.
 func (c *EKSClaim) InvalidName() error {
 	name := c.Name()
@@ -123,7 +128,7 @@ func (c *EKSClaim) precedes(other *EKSClaim) bool {
 	switch {
 	case own == others:
 		return false
-	case c.exists():
+	case c.isRecorded():
 		return true
 	case mine.IsZero() != its.IsZero():
 		return its.IsZero()

@@ -103,7 +103,11 @@ func TestWhichControlPlaneHasAnEKSCluster(t *testing.T) {
 			s.Template.Spec.ProviderConfigRef = &terraform.ProviderConfigReference{Kind: kind, Name: name}
 		})
 	}
-	exists := func(c *validation.EKSClaim) { c.Apply = builder.WorkspaceTemplateApply("x") }
+	exists := func(c *validation.EKSClaim) {
+		c.Apply = builder.WorkspaceTemplateApply("x", builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+			apply.Status.WorkspaceRef = &infrav1.WorkspaceReference{Name: "x"}
+		}))
+	}
 	for title, row := range map[string]struct {
 		own, other *validation.EKSClaim
 		conflict   bool
@@ -111,6 +115,9 @@ func TestWhichControlPlaneHasAnEKSCluster(t *testing.T) {
 		"the older one precedes":             {create("b", young), create("a", old), true},
 		"and not the younger":                {create("b", old), create("a", young), false},
 		"one that exists precedes":           {create("b", old), with(create("a", young), exists), true},
+		"what users write proves nothing": {create("b", old), with(create("a", young), func(c *validation.EKSClaim) {
+			c.Apply, c.ControlPlane.Spec.ControlPlaneEndpoint.Host = builder.WorkspaceTemplateApply("x"), "eks.example.com"
+		}), false},
 		"an existing one is never blocked":   {with(create("b", young), exists), with(create("a", old), exists), false},
 		"a new one has no time":              {create("b", time.Time{}), create("a", young), true},
 		"of two new ones, the first by name": {create("b", time.Time{}), create("a", time.Time{}), true},

@@ -43,7 +43,7 @@ func TestSchemasAreThoseOfAField(t *testing.T) {
 func TestViolationsOfASchemaAreShownWithoutTheValue(t *testing.T) {
 	for _, row := range []struct{ schema, value, want string }{
 		{`{"type": "array", "minItems": 2, "items": {"type": "string"}}`, `["a"]`, "should have at least 2 items"},
-		{`{"type": "array", "items": {"type": "string"}}`, `["a", 1]`, `[1]: must be of type string: "number"`},
+		{`{"type": "array", "items": {"type": "string"}}`, `["a", 1]`, `[1]: must be of type string`},
 		{`{"type": "string", "enum": ["a", "b"]}`, `"secret"`, `supported values: "a", "b"`},
 		{`{"type": "object", "required": ["x"], "properties": {"x": {"type": "string"}}}`, `{}`, "x: Required value"},
 	} {
