@@ -112,9 +112,9 @@ func TestWhichControlPlaneHasAnEKSCluster(t *testing.T) {
 		own, other *validation.EKSClaim
 		conflict   bool
 	}{
-		"the older one precedes":             {create("b", young), create("a", old), true},
-		"and not the younger":                {create("b", old), create("a", young), false},
-		"one that exists precedes":           {create("b", old), with(create("a", young), exists), true},
+		"the older one precedes":   {create("b", young), create("a", old), true},
+		"and not the younger":      {create("b", old), create("a", young), false},
+		"one that exists precedes": {create("b", old), with(create("a", young), exists), true},
 		"what users write proves nothing": {create("b", old), with(create("a", young), func(c *validation.EKSClaim) {
 			c.Apply, c.ControlPlane.Spec.ControlPlaneEndpoint.Host = builder.WorkspaceTemplateApply("x"), "eks.example.com"
 		}), false},
