@@ -88,7 +88,7 @@ func TestVariablesThatTerraformWouldRefuse(t *testing.T) {
 		variables string
 		want      []string
 	}{
-		"missing":    {`{cluster_name: demo, zones: [], addons: []}`, []string{`spec.variables[anything]: Required value: the module requires this variable. Set it`, `spec.variables[document]: Required value: the module requires this variable. Set it`}},
+		"missing":    {`{cluster_name: demo, zones: [], addons: []}`, []string{`spec.variables[anything]: Required value: the module requires this variable (line 16 of the module). Set it`, `spec.variables[document]: Required value: the module requires this variable (line 15 of the module). Set it`}},
 		"a type":     {`{cluster_name: demo, zones: a, addons: [{}], document: x, anything: x, auto_mode: maybe}`, []string{"spec.variables[addons]", "spec.variables[auto_mode]", "spec.variables[zones]"}},
 		"validation": {`{cluster_name: demo, zones: [], addons: [], document: x, anything: x, cidr: correcthorse}`, []string{"spec.variables[cidr]: Invalid value: is not valid for the module: Set cidr to a network of IPv4"}},
 	} {

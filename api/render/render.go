@@ -95,12 +95,13 @@ func passVariables(spec *terraform.WorkspaceSpec, in Input) (errs field.ErrorLis
 	if spec.ForProvider.Source == terraform.SourceInline {
 		declared = modules.Parse(spec.ForProvider).Declarations()
 	}
-	passed, path := modules.InterfaceOf(&in.Template.Spec, spec.ForProvider, declared).Pass(in.Apply.Spec.Variables), field.NewPath("spec", "variables")
+	passes, path := modules.InterfaceOf(&in.Template.Spec, spec.ForProvider, declared), field.NewPath("spec", "variables")
+	passed := passes.Pass(in.Apply.Spec.Variables)
 	for _, name := range slices.Sorted(maps.Keys(passed.Invalid)) {
-		errs = append(errs, field.TypeInvalid(path.Key(name), field.OmitValueType{}, "is not valid for the module: "+passed.Invalid[name]+". Correct the value"))
+		errs = append(errs, field.TypeInvalid(path.Key(name), field.OmitValueType{}, "is not valid for the module: "+passed.Invalid[name]+passes.Where(name)+". Correct the value"))
 	}
 	for _, name := range passed.Missing {
-		errs = append(errs, field.Required(path.Key(name), "the module requires this variable. Set it"))
+		errs = append(errs, field.Required(path.Key(name), "the module requires this variable"+passes.Where(name)+". Set it"))
 	}
 	if err := passed.AddTo(&spec.ForProvider); err != nil {
 		errs = append(errs, field.InternalError(path, err))

@@ -52,7 +52,7 @@ func TestVariablesOfAControlPlaneAreCheckedAgainstTheModule(t *testing.T) {
 	}{
 		"valid":      {`{zones: [a, b], auto_mode: false}`, nil},
 		"in a text":  {`{zones: '["a"]', auto_mode: "true"}`, nil},
-		"missing":    {`{auto_mode: true}`, []finding{{"spec.variables[zones]", field.ErrorTypeRequired, "the module of WorkspaceTemplate default/typed requires this variable. Set it"}}},
+		"missing":    {`{auto_mode: true}`, []finding{{"spec.variables[zones]", field.ErrorTypeRequired, "the module of WorkspaceTemplate default/typed requires this variable (line 6 of the module). Set it"}}},
 		"wrong type": {`{zones: [[a]]}`, []finding{{"spec.variables[zones]", field.ErrorTypeTypeInvalid, "is not valid for the module of WorkspaceTemplate default/typed: element 0"}}},
 		"unknown":    {`{zones: [], zone: a}`, []finding{{"spec.variables[zone]", field.ErrorTypeTypeInvalid, "declares no variable zone"}}},
 		"null":       {`{zones: [], auto_mode: null}`, []finding{{"spec.variables[auto_mode]", field.ErrorTypeInvalid, "is null"}}},

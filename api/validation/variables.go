@@ -192,14 +192,15 @@ func checkPassed(template *infrav1.WorkspaceTemplate, variables variablesOf) Fin
 	var findings Findings
 	values := maps.Clone(variables.given)
 	maps.DeleteFunc(values, func(name string, _ apiextensionsv1.JSON) bool { return slices.Contains(variables.setByCAPT, name) })
-	passed := modules.TemplateInterface(&template.Spec).Pass(values)
+	passes := modules.TemplateInterface(&template.Spec)
+	passed := passes.Pass(values)
 	for _, name := range slices.Sorted(maps.Keys(passed.Invalid)) {
 		findings.Refuse(field.TypeInvalid(variables.path.Key(name), field.OmitValueType{},
-			fmt.Sprintf("is not valid for the module of WorkspaceTemplate %s/%s: %s. Correct the value", template.Namespace, template.Name, passed.Invalid[name])))
+			fmt.Sprintf("is not valid for the module of WorkspaceTemplate %s/%s: %s%s. Correct the value", template.Namespace, template.Name, passed.Invalid[name], passes.Where(name))))
 	}
 	for _, name := range passed.Missing {
 		if !slices.Contains(append(variables.setByCAPT, variables.mayBeSet...), name) {
-			findings.Refuse(field.Required(variables.path.Key(name), fmt.Sprintf("the module of WorkspaceTemplate %s/%s requires this variable. Set it", template.Namespace, template.Name)))
+			findings.Refuse(field.Required(variables.path.Key(name), fmt.Sprintf("the module of WorkspaceTemplate %s/%s requires this variable%s. Set it", template.Namespace, template.Name, passes.Where(name))))
 		}
 	}
 	return findings

@@ -29,6 +29,8 @@ type Declarations struct {
 // Variable is a variable that a module declares.
 type Variable struct {
 	Name, Description string
+	// Line of the module with the declaration, counted from 1.
+	Line int
 	// TypeText is the type as the module has it, for example list(string); empty if it declares none, or if the type has a placeholder.
 	TypeText string
 	// HasDefault is true if the module has a value for it. Default is its source text, shortened; empty for a sensitive variable, or if
@@ -104,6 +106,7 @@ func variableOf(block *hcl.Block, source []byte) *Variable {
 	inner, _, _ := block.Body.PartialContent(parts)
 	v := &Variable{
 		Name:        block.Labels[0],
+		Line:        block.DefRange.Start.Line,
 		Description: literal(inner.Attributes["description"]),
 		Nullable:    literal(inner.Attributes["nullable"]) != "false",
 		Sensitive:   inner.Attributes["sensitive"] != nil && literal(inner.Attributes["sensitive"]) != "false",

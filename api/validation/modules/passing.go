@@ -126,6 +126,14 @@ func (v *TemplateVariable) narrow(input *infrav1.TemplateInput) {
 	}
 }
 
+// Where says where the module declares a variable, for the end of a sentence; empty if that is not known.
+func (i *Interface) Where(name string) string {
+	if i.variables[name] == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (line %d of the module)", i.variables[name].Line)
+}
+
 // Names returns the variables that the template passes.
 func (i *Interface) Names() sets.Set[string] { return i.names }
 

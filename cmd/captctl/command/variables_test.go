@@ -69,6 +69,6 @@ func TestRenderExplainsWhatReachesTerraform(t *testing.T) {
 `, out)
 
 	_, _, err = run(t, name, "template", "render", "-f", written(t, typedTemplate), "--var", "account=prod", "--var", "cluster_name=demo", "--var", "zone=a", "--var", "auto_mode=maybe")
-	require.ErrorContains(t, err, "--var: spec.variables[auto_mode]: is not valid for the module of WorkspaceTemplate platform/eks: bool required. Correct the value")
+	require.ErrorContains(t, err, "--var: spec.variables[auto_mode]: is not valid for the module of WorkspaceTemplate platform/eks: bool required (line 3 of the module). Correct the value")
 	assert.ErrorContains(t, err, "--var: spec.variables[zone]: has no effect: the module of WorkspaceTemplate platform/eks declares no variable zone")
 }
