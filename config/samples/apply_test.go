@@ -128,7 +128,7 @@ func (a *account) applyVPC(captCluster *infrav1.CAPTCluster, cluster string) map
 
 func (a *account) openControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster string) *workspace {
 	a.Helper()
-	variables := controlPlaneVariables(a.T, controlPlane, nil)
+	variables := controlPlaneVariables(a.T, controlPlane, nil, nil)
 	variables[naming.ClusterVariable] = infrav1.TextValue(cluster)
 	return a.open(controlPlane.Spec.WorkspaceTemplateRef.Name, variables)
 }
@@ -193,8 +193,9 @@ func TestTheNetworkOfTheClusterReachesTheSample(t *testing.T) {
 	open := func(services string) (*workspace, field.ErrorList) {
 		c := &clusterv1.Cluster{}
 		c.Spec.ClusterNetwork.Services.CIDRBlocks = []string{services}
-		variables := controlPlaneVariables(t, controlPlane, c)
-		_, errs := rendered(a.templates[controlPlane.Spec.WorkspaceTemplateRef.Name], variables)
+		template := a.templates[controlPlane.Spec.WorkspaceTemplateRef.Name]
+		variables := controlPlaneVariables(t, controlPlane, c, template)
+		_, errs := rendered(template, variables)
 		if len(errs) > 0 {
 			return nil, errs
 		}

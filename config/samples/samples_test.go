@@ -229,7 +229,7 @@ func TestSampleClustersSetEveryVariableOfTheirTemplates(t *testing.T) {
 				}})
 			}
 			for _, c := range controlPlanes {
-				requireRendered(t, templates[c.Spec.WorkspaceTemplateRef.Name], controlPlaneVariables(t, c, nil))
+				requireRendered(t, templates[c.Spec.WorkspaceTemplateRef.Name], controlPlaneVariables(t, c, nil, nil))
 				for i := range c.Spec.FargateProfiles {
 					requireRendered(t, templates[c.Spec.FargateProfiles[i].WorkspaceTemplateRef.Name], fargateVariables(c, i))
 				}
@@ -242,9 +242,13 @@ func TestSampleClustersSetEveryVariableOfTheirTemplates(t *testing.T) {
 }
 
 // controlPlaneVariables are the variables of a new control plane. The Cluster may be nil.
-func controlPlaneVariables(t *testing.T, c *controlplanev1.CAPTControlPlane, cluster *clusterv1.Cluster) infrav1.Variables {
+func controlPlaneVariables(t *testing.T, c *controlplanev1.CAPTControlPlane, cluster *clusterv1.Cluster, template *infrav1.WorkspaceTemplate) infrav1.Variables {
 	t.Helper()
-	intent, err := desired.NewControlPlane(c, cluster, nil).Intent("demo", "vpc-0123456789abcdef0")
+	of := desired.NewControlPlane(c, cluster, nil)
+	if cluster != nil {
+		of.Template = &desired.TemplateFacts{Template: template}
+	}
+	intent, err := of.Intent("demo", "vpc-0123456789abcdef0")
 	require.NoError(t, err)
 	variables := intent.For(nil).Variables
 	variables[naming.RegionVariable] = infrav1.TextValue("eu-central-1")

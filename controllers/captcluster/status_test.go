@@ -85,6 +85,7 @@ func rows() (all []row) {
 		ControlPlane: builder.CAPTControlPlane("other", builder.WithRegion("eu-west-1")), Cluster: "demo", Apply: builder.WorkspaceTemplateApply("other"),
 		Template: builder.WorkspaceTemplate("eks"),
 	}
+	taken.Apply.Status.WorkspaceRef = &infrav1.WorkspaceReference{Name: "other"}
 	shows := func(reason string) func() *Facts {
 		return func() *Facts { return withApply(builder.NotUpToDate(reason, "why")) }
 	}

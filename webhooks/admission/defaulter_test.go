@@ -85,6 +85,7 @@ func TestManifestInAnOlderVersionDoesNotRemoveHubFields(t *testing.T) {
 			template.Spec.WorkspaceScope = terraform.ScopeNamespaced
 			template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"shop"}}
 			template.Spec.PublishOutputs = []string{"words"}
+			template.Spec.PassVariables, template.Spec.Inputs = infrav1.PassDeclared, []infrav1.TemplateInput{{Name: "a"}}
 			template.Spec.Rollout = infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Canary: infrav1.RolloutCanaries{Count: 1}}
 			template.Spec.Template.Spec = terraform.WorkspaceSpec{
 				DeletionPolicy: terraform.DeletionDelete, ManagementPolicies: []terraform.ManagementAction{terraform.ManageAll},
@@ -95,7 +96,9 @@ func TestManifestInAnOlderVersionDoesNotRemoveHubFields(t *testing.T) {
 		manifest := forgotten(t, old)
 		require.NotEqual(t, old.Spec, manifest.Spec)
 		assert.Equal(t, old.Spec, replaced(t, &defaulter[*infrav1.WorkspaceTemplate]{}, old, manifest, "v1beta1").Spec)
-		assert.Equal(t, manifest.Spec, replaced(t, &defaulter[*infrav1.WorkspaceTemplate]{}, old, manifest, "v1beta2").Spec)
+		want := manifest.DeepCopy()
+		want.Spec.PassVariables = infrav1.PassDeclared
+		assert.Equal(t, want.Spec, replaced(t, &defaulter[*infrav1.WorkspaceTemplate]{}, old, manifest, "v1beta2").Spec)
 	})
 	t.Run("WorkspaceTemplateApply", func(t *testing.T) {
 		old := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("w"), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
