@@ -45,6 +45,7 @@ apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: WorkspaceTemplate
 metadata: {name: %s}
 spec:
+  passVariables: None
   rollout: {strategy: Staged, approval: Always}
   template:
     spec:
