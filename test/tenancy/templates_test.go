@@ -175,7 +175,7 @@ func TestOwnersDoNotLearnWhetherATemplateIsForbiddenOrMissing(t *testing.T) {
 	env.apply(env.b, echo("closed", ""))
 	for _, template := range []string{"closed", "absent"} {
 		env.apply(env.a,
-			fixture.ClusterNamed("vpc-"+template),
+			fixture.ClusterWithoutControlPlane("vpc-"+template),
 			fixture.CAPTClusterWith("vpc-"+template, fmt.Sprintf("{template: {ref: {name: %s, namespace: %s}}}", template, env.b)),
 			fixture.ClusterNamed("eks-"+template), fixture.CAPTClusterWith("eks-"+template, "{existingID: vpc-0123}"), controlPlane("eks-"+template, template, env.b))
 	}
