@@ -26,8 +26,21 @@ func TextVariables(texts map[string]string) Variables {
 
 // TextValue returns a string as JSON.
 func TextValue(text string) apiextensionsv1.JSON {
+	if isPlain(text) {
+		return apiextensionsv1.JSON{Raw: []byte(`"` + text + `"`)}
+	}
 	raw, _ := json.Marshal(text) // A string can always be encoded.
 	return apiextensionsv1.JSON{Raw: raw}
+}
+
+// isPlain reports whether JSON has a text as it is. Conversion of many objects would spend most of its time in the encoder.
+func isPlain[T string | []byte](text T) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			return false
+		}
+	}
+	return true
 }
 
 // Has reports whether there is a variable of a name.
@@ -49,6 +62,9 @@ func (v Variables) Texts() map[string]string {
 }
 
 func textOf(value apiextensionsv1.JSON) (text string) {
+	if n := len(value.Raw); n > 1 && value.Raw[0] == '"' && isPlain(value.Raw[1:n-1]) {
+		return string(value.Raw[1 : n-1])
+	}
 	if json.Unmarshal(value.Raw, &text) != nil {
 		return string(value.Raw)
 	}

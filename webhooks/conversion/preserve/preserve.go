@@ -31,6 +31,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
 // Annotation is the annotation for lost fields of spec. It has the same name as util/conversion.DataAnnotation of Cluster API, which cannot be
@@ -491,6 +493,12 @@ func isEqual(have, want reflect.Value) bool {
 	case *map[string]string:
 		have := *have.Addr().Interface().(*map[string]string)
 		return maps.Equal(have, *want) && (have == nil) == (*want == nil)
+	case *infrav1.Variables:
+		have := *have.Addr().Interface().(*infrav1.Variables)
+		same := func(a, b apiextensionsv1.JSON) bool {
+			return bytes.Equal(a.Raw, b.Raw) && (a.Raw == nil) == (b.Raw == nil)
+		}
+		return maps.EqualFunc(have, *want, same) && (have == nil) == (*want == nil)
 	}
 	return reflect.DeepEqual(have.Addr().Interface(), want.Addr().Interface())
 }
