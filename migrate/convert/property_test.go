@@ -287,7 +287,7 @@ func TestObjectsOfV03AreConvertedAsTheWebhookDoes(t *testing.T) {
 			result, err := c.Convert(t.Context(), file, data)
 			require.NoError(t, err)
 			require.Empty(t, result.Problems)
-			before, after := documents(data), documents(result.New)
+			before, after := documents(t, data), documents(t, result.New)
 			require.Len(t, after, len(before))
 			for i := range before {
 				if !bytes.Contains(before[i], []byte("x-k8s.io/v1beta1\nkind: C")) && !bytes.Contains(before[i], []byte("x-k8s.io/v1beta1\nkind: Workspace")) ||
@@ -307,4 +307,21 @@ func TestObjectsOfV03AreConvertedAsTheWebhookDoes(t *testing.T) {
 	require.Greater(t, converted, 10)
 }
 
-func documents(data []byte) [][]byte { return bytes.Split(data, []byte("\n---\n")) }
+// documents are those of a file, or the items of its List.
+func documents(t *testing.T, data []byte) [][]byte {
+	t.Helper()
+	var list struct {
+		Kind  string           `json:"kind"`
+		Items []map[string]any `json:"items"`
+	}
+	if err := yaml.Unmarshal(data, &list); err != nil || list.Kind != "List" {
+		return bytes.Split(data, []byte("\n---\n"))
+	}
+	var items [][]byte
+	for _, item := range list.Items {
+		text, err := yaml.Marshal(item)
+		require.NoError(t, err)
+		items = append(items, text)
+	}
+	return items
+}
