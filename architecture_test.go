@@ -67,9 +67,7 @@ var (
 		"api/terraform":         "the part of provider-terraform's API that CAPT uses",
 		"controllers/workspace": "the port to Terraform",
 		"api/render":            "WorkspaceTemplateApply → Workspace",
-		"api/terraform/failure": "reasons for errors of provider-terraform",
 		"migrate/apply":         "advice to annotate a Workspace",
-		"api/overview":          "advice about Workspaces and the Pods of provider-terraform",
 	}
 )
 

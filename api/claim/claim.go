@@ -206,7 +206,6 @@ func (want Expectation) Difference(apply *infrav1.WorkspaceTemplateApply) string
 // template need not use it and control planes do not set it.
 func (want Expectation) IdentityDifference(apply *infrav1.WorkspaceTemplateApply) string {
 	cluster, vpc := want.Variables[naming.ClusterVariable], want.Variables[naming.VPCVariable]
-	_, named := apply.Spec.Variables[naming.VPCVariable]
 	switch {
 	case cluster != "" && apply.Spec.Variables.Text(naming.ClusterVariable) == "":
 		return "has no " + naming.ClusterVariable
@@ -214,7 +213,7 @@ func (want Expectation) IdentityDifference(apply *infrav1.WorkspaceTemplateApply
 		return "has another " + naming.ClusterVariable
 	case want.profileDifference(apply) != "":
 		return want.profileDifference(apply)
-	case vpc != "" && named && apply.Spec.Variables.Text(naming.VPCVariable) != vpc:
+	case vpc != "" && apply.Spec.Variables.Has(naming.VPCVariable) && apply.Spec.Variables.Text(naming.VPCVariable) != vpc:
 		return "has another " + naming.VPCVariable
 	}
 	return ""

@@ -90,6 +90,9 @@ const RetryAnnotation = "capt.cluster.x-k8s.io/retry"
 // Its value has no meaning.
 const ReconcileAnnotation = "capt.cluster.x-k8s.io/reconcile-at"
 
+// ResumedAnnotation of a Workspace is in commands that CAPT shows, with a time as its value: an edit of any annotation makes provider-terraform run.
+const ResumedAnnotation = "capt.cluster.x-k8s.io/resumed"
+
 // StateNotSavedAnnotation on a Workspace is "true" if CAPT paused it because Terraform could not save its state. It is for messages only.
 const StateNotSavedAnnotation = "capt.cluster.x-k8s.io/state-not-saved"
 

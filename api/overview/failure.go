@@ -6,7 +6,6 @@ package overview
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +17,8 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
@@ -33,16 +34,6 @@ type Failure struct {
 // NeedsPods reports whether the Pods of provider-terraform can explain the error.
 func (f *Failure) NeedsPods() bool {
 	return f.Object == failure.ObjectLock || f.Object == failure.ObjectProviderPod || f.Class == failure.ClassInterrupted
-}
-
-// ProviderPodLabel is the label of the Pods of Crossplane's providers.
-const ProviderPodLabel = "pkg.crossplane.io/provider"
-
-// IsTerraform reports whether a Pod of a provider is one of provider-terraform.
-func IsTerraform(pod *corev1.Pod) bool {
-	return strings.Contains(pod.Labels[ProviderPodLabel], "terraform") || slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
-		return strings.Contains(c.Image, "provider-terraform")
-	})
 }
 
 // ended returns why the container of a Pod, or the whole Pod, has ended before; empty if it has not.
@@ -76,7 +67,7 @@ func (f *Failure) nextStep(logs string, now time.Time) *Next {
 	case f.Object == failure.ObjectLock:
 		return f.unlock(logs, now)
 	case f.Object == failure.ObjectProviderPod, f.Class == failure.ClassInterrupted:
-		next := &Next{Step: "Look at the Pod of provider-terraform, as the message says.", Commands: []string{"kubectl get pods -A -l " + ProviderPodLabel, logs}}
+		next := &Next{Step: "Look at the Pod of provider-terraform, as the message says.", Commands: []string{"kubectl get pods -A -l " + terraform.ProviderPodLabel, logs}}
 		for i := range f.Pods {
 			if why := ended(&f.Pods[i]); why != "" {
 				next.Step += " " + strings.TrimSuffix(why, ".") + "."
@@ -101,7 +92,7 @@ func (f *Failure) unlock(logs string, now time.Time) *Next {
 	if lock.Holder != "" {
 		taken += " by " + lock.Holder
 	}
-	wait := &Next{Step: taken + ". While the run that took the lock is active, wait; two runs at the same time would corrupt the state.", Commands: []string{"kubectl get pods -A -l " + ProviderPodLabel, logs}}
+	wait := &Next{Step: taken + ". While the run that took the lock is active, wait; two runs at the same time would corrupt the state.", Commands: []string{"kubectl get pods -A -l " + terraform.ProviderPodLabel, logs}}
 	_, host, known := strings.Cut(lock.Holder, "@")
 	if !known || len(f.Pods) == 0 {
 		return wait
@@ -146,8 +137,8 @@ func continueCreate(o *Objects) *Next {
 			continue
 		}
 		scope, _ := ref.Scope()
-		next.Commands = append(next.Commands, fmt.Sprintf("kubectl -n %s annotate workspaces.%s %s crossplane.io/external-create-pending- capt.cluster.x-k8s.io/resumed=\"$(date +%%s)\" --overwrite",
-			cmp.Or(ref.Namespace, apply.Namespace), scope.GroupVersionKind().Group, ref.Name))
+		next.Commands = append(next.Commands, fmt.Sprintf("kubectl -n %s annotate workspaces.%s %s %s- %s=\"$(date +%%s)\" --overwrite",
+			cmp.Or(ref.Namespace, apply.Namespace), scope.GroupVersionKind().Group, ref.Name, terraform.CreatePendingAnnotation, naming.ResumedAnnotation))
 	}
 	return next
 }

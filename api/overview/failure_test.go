@@ -20,7 +20,7 @@ import (
 
 // providerPod is a Pod of provider-terraform whose container started at a time in minutes; negative if it does not run.
 func providerPod(name string, started int) corev1.Pod {
-	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "crossplane-system", Name: name, Labels: map[string]string{overview.ProviderPodLabel: "provider-terraform"}}}
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "crossplane-system", Name: name, Labels: map[string]string{terraform.ProviderPodLabel: "provider-terraform"}}}
 	if started >= 0 {
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(started)}}}}
 	}

@@ -152,7 +152,7 @@ func withDefaults(spec map[string]any, cluster bool) map[string]any {
 		spec = map[string]any{}
 	}
 	setDefault(spec, "managementPolicies", []any{string(terraform.ManageAll)})
-	config := map[string]any{"name": DefaultProviderConfig}
+	config := map[string]any{"name": defaultProviderConfig}
 	if cluster {
 		setDefault(spec, "deletionPolicy", "Delete")
 	} else {

@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation/modules"
 )
@@ -31,14 +30,9 @@ func Explain(in Input) (found []Explained) {
 	apply, template, path := in.Apply, in.Template, field.NewPath("spec", "template", "spec")
 	var tree any
 	if err := decode(template.Spec.Template.Spec, &tree); err == nil { // It was decoded from JSON.
-		explain(tree, path, template, func(where, name string) {
-			switch {
-			case name == modules.WorkspaceNameVariable:
-				found = append(found, Explained{where, "${" + name + "}", in.Name, "name of the Workspace"})
-			case apply.Spec.Variables.Has(name):
-				found = append(found, Explained{where, "${" + name + "}", apply.Spec.Variables.Text(name), "spec.variables"})
-			}
-		})
+		s := newSubstitution(&template.Spec, nil, path)
+		s.visited = func(text string, path *field.Path) { found = append(found, placeholdersIn(text, path, in)...) }
+		s.walk(tree, path)
 	}
 	passed := modules.TemplateInterface(&template.Spec).Pass(apply.Spec.Variables)
 	for _, name := range slices.Sorted(maps.Keys(passed.Values)) {
@@ -51,29 +45,21 @@ func Explain(in Input) (found []Explained) {
 	return found
 }
 
-// explain calls a function for each placeholder of the strings in a tree that substitution can replace.
-func explain(node any, path *field.Path, template *infrav1.WorkspaceTemplate, replaced func(where, name string)) {
-	switch node := node.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(node)) {
-			explain(node[key], path.Child(key), template, replaced)
+// placeholdersIn returns the placeholders of a string that have a value.
+func placeholdersIn(text string, path *field.Path, in Input) (found []Explained) {
+	for i, line := range strings.Split(text, "\n") {
+		where := path.String()
+		if strings.Contains(text, "\n") {
+			where += fmt.Sprintf(", line %d", i+1)
 		}
-	case []any:
-		for i, child := range node {
-			explain(child, path.Index(i), template, replaced)
-		}
-	case string:
-		if template.Spec.HasLiteralModule() && path.String() == "spec.template.spec.forProvider.module" {
-			return
-		}
-		for i, line := range strings.Split(node, "\n") {
-			where := path.String()
-			if strings.Contains(node, "\n") {
-				where += fmt.Sprintf(", line %d", i+1)
-			}
-			for _, name := range terraform.Placeholders(line, template.Spec.Substitution.Escaping()) {
-				replaced(where, name)
+		for _, name := range terraform.Placeholders(line, in.Template.Spec.Substitution.Escaping()) {
+			switch variables := in.Apply.Spec.Variables; {
+			case name == modules.WorkspaceNameVariable:
+				found = append(found, Explained{where, "${" + name + "}", in.Name, "name of the Workspace"})
+			case variables.Has(name):
+				found = append(found, Explained{where, "${" + name + "}", variables.Text(name), "spec.variables"})
 			}
 		}
 	}
+	return found
 }

@@ -250,8 +250,8 @@ func NamespaceOf(workspace *unstructured.Unstructured) string {
 	return namespace
 }
 
-// DefaultProviderConfig is the default of the CRDs of provider-terraform.
-const DefaultProviderConfig = "default"
+// defaultProviderConfig is the default of the CRDs of provider-terraform.
+const defaultProviderConfig = "default"
 
 // ProviderConfig returns the ProviderConfig of the rendered Workspace, in the form of ProviderConfigOf.
 func (r *Rendered) ProviderConfig() string { return ProviderConfigOf(r.Object) }
@@ -259,15 +259,24 @@ func (r *Rendered) ProviderConfig() string { return ProviderConfigOf(r.Object) }
 // ProviderConfigOf returns the ProviderConfig of a Workspace, which determines AWS account and backend: the name for a cluster-scoped
 // Workspace, kind/name for a namespaced one. Without a reference it is the default of the CRD.
 func ProviderConfigOf(workspace *unstructured.Unstructured) string {
-	field := func(name, otherwise string) string {
+	field := func(name string) string {
 		value, _, _ := unstructured.NestedString(workspace.Object, "spec", "providerConfigRef", name)
-		return cmp.Or(value, otherwise)
+		return value
 	}
-	name := field("name", DefaultProviderConfig)
+	scope := terraform.ScopeNamespaced
 	if workspace.GroupVersionKind() == terraform.ScopeCluster.GroupVersionKind() {
+		scope = terraform.ScopeCluster
+	}
+	return ProviderConfigName(scope, field("kind"), field("name"))
+}
+
+// ProviderConfigName is ProviderConfigOf for the fields of a reference, which may be empty.
+func ProviderConfigName(scope terraform.Scope, kind, name string) string {
+	name = cmp.Or(name, defaultProviderConfig)
+	if scope.OrDefault() == terraform.ScopeCluster {
 		return name
 	}
-	return field("kind", DefaultProviderConfigKind) + "/" + name
+	return cmp.Or(kind, DefaultProviderConfigKind) + "/" + name
 }
 
 // toNamespacedScope changes a spec to the spec of a namespaced Workspace. References must be in its namespace, and their field namespace is
@@ -374,10 +383,7 @@ func substitute(template *infrav1.WorkspaceTemplateSpec, variables map[string]st
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
 	module := path.Child("forProvider", "module")
-	s := substitution{mode: template.Substitution, variables: variables}
-	if template.Template.Spec.ForProvider.Source == terraform.SourceInline {
-		s.module = module.String()
-	}
+	s := newSubstitution(template, variables, path)
 	tree = s.walk(tree, path)
 	spec := &terraform.WorkspaceSpec{}
 	if err := decode(tree, spec); err != nil {
@@ -414,6 +420,16 @@ type substitution struct {
 	// module is the path of an inline module.
 	module string
 	errs   field.ErrorList
+	// visited is called with each string in which placeholders are replaced; it may be nil.
+	visited func(text string, path *field.Path)
+}
+
+func newSubstitution(template *infrav1.WorkspaceTemplateSpec, variables map[string]string, path *field.Path) *substitution {
+	s := &substitution{mode: template.Substitution, variables: variables}
+	if template.Template.Spec.ForProvider.Source == terraform.SourceInline {
+		s.module = path.Child("forProvider", "module").String()
+	}
+	return s
 }
 
 func (s *substitution) walk(node any, path *field.Path) any {
@@ -427,7 +443,11 @@ func (s *substitution) walk(node any, path *field.Path) any {
 			node[i] = s.walk(child, path.Index(i))
 		}
 	case string:
-		if s.module != "" && path.String() == s.module {
+		inModule := s.module != "" && path.String() == s.module
+		if s.visited != nil && (!inModule || s.mode != infrav1.SubstitutionFields) {
+			s.visited(node, path)
+		}
+		if inModule {
 			return s.replaceInModule(node, path)
 		}
 		return s.replace(node, path)

@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -348,4 +349,18 @@ func withUnknown(known any, unknown UnknownFields) ([]byte, error) {
 		}
 	}
 	return json.Marshal(all)
+}
+
+const (
+	// CreatePendingAnnotation is set on a Workspace before its first apply. If it stays, the apply was interrupted.
+	CreatePendingAnnotation = "crossplane.io/external-create-pending"
+	// ProviderPodLabel is the label of the Pods of Crossplane's providers.
+	ProviderPodLabel = "pkg.crossplane.io/provider"
+)
+
+// IsProviderPod reports whether a Pod with ProviderPodLabel is one of provider-terraform.
+func IsProviderPod(pod *corev1.Pod) bool {
+	return strings.Contains(pod.Labels[ProviderPodLabel], "terraform") || slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		return strings.Contains(c.Image, "provider-terraform")
+	})
 }

@@ -58,15 +58,12 @@ func (c *EKSClaim) providerConfig() string {
 		variables = c.Apply.Spec.Variables
 	}
 	ref := ptr.Deref(spec.Template.Spec.ProviderConfigRef, terraform.ProviderConfigReference{})
-	name := modules.ReplacePlaceholders(cmp.Or(ref.Name, render.DefaultProviderConfig), spec.Substitution.Escaping(), variables.Texts())
-	switch kind := cmp.Or(ref.Kind, render.DefaultProviderConfigKind); {
-	case spec.WorkspaceScope.OrDefault() == terraform.ScopeCluster:
-		return name
-	case kind == render.DefaultProviderConfigKind:
-		return kind + "/" + name
-	default:
+	name := modules.ReplacePlaceholders(ref.Name, spec.Substitution.Escaping(), variables.Texts())
+	config := render.ProviderConfigName(spec.WorkspaceScope, ref.Kind, name)
+	if kind, name, found := strings.Cut(config, "/"); found && kind != render.DefaultProviderConfigKind {
 		return kind + "/" + c.ControlPlane.Namespace + "/" + name
 	}
+	return config
 }
 
 // exists reports whether the EKS cluster exists, or is being created.

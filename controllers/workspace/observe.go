@@ -316,20 +316,17 @@ func (l *Live) createdNothing(in ObserveInput) bool {
 	if l.applied() || len(l.typed.Status.AtProvider.Outputs) > 0 || !isTrue(l.condition(conditionSynced)) || !l.statusIsCurrent(in.LastUpdate) {
 		return false
 	}
-	began, _ := time.Parse(time.RFC3339, l.GetAnnotations()[createPending])
+	began, _ := time.Parse(time.RFC3339, l.GetAnnotations()[terraform.CreatePendingAnnotation])
 	ended, err := time.Parse(time.RFC3339, l.GetAnnotations()[createSucceeded])
 	return err == nil && (began.After(ended) || in.LastReason == infrav1.NothingCreatedReason)
 }
-
-// createPending is the annotation in which the provider records when the first apply starts.
-const createPending = "crossplane.io/external-create-pending"
 
 // Started returns when Terraform started to apply the current spec; zero if it has not. For a Workspace that was applied before, that is the
 // time of its last change, because the provider does not record the start. known is the result of the last call: the provider updates the
 // annotation at each retry, but the operation is the same until the Workspace changes.
 func (l *Live) Started(known time.Time) time.Time {
 	changed := lastChange(l)
-	began, _ := time.Parse(time.RFC3339, l.GetAnnotations()[createPending]) // Missing or invalid means not started.
+	began, _ := time.Parse(time.RFC3339, l.GetAnnotations()[terraform.CreatePendingAnnotation]) // Missing or invalid means not started.
 	switch {
 	case l.unreported(): // The annotation is of before a move.
 		return time.Time{}

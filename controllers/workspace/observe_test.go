@@ -253,13 +253,13 @@ func TestStarted(t *testing.T) {
 		"planning":                    {row: builder.Planning},
 		"ProviderConfig missing":      {row: builder.ProviderConfigMissing},
 		"applying for the first time": {row: builder.FirstApplyRunning, want: builder.Created},
-		"retrying":                    {row: builder.FirstApplyFailed, options: []builder.Option{builder.WithAnnotation(createPending, known.Format(time.RFC3339))}, known: builder.Created, want: builder.Created},
-		"retrying, status lost":       {row: builder.FirstApplyFailed, options: []builder.Option{builder.WithAnnotation(createPending, known.Format(time.RFC3339))}, want: known},
+		"retrying":                    {row: builder.FirstApplyFailed, options: []builder.Option{builder.WithAnnotation(terraform.CreatePendingAnnotation, known.Format(time.RFC3339))}, known: builder.Created, want: builder.Created},
+		"retrying, status lost":       {row: builder.FirstApplyFailed, options: []builder.Option{builder.WithAnnotation(terraform.CreatePendingAnnotation, known.Format(time.RFC3339))}, want: known},
 		"changed after that":          {row: builder.FirstApplyFailed, options: []builder.Option{specChanged(changed)}, known: known, want: changed},
 		"an update":                   {row: builder.Updating, options: []builder.Option{specChanged(changed)}, want: changed},
 		"an update already recorded":  {row: builder.UpdateFailed, options: []builder.Option{specChanged(changed)}, known: changed, want: changed},
-		"moved, not reported yet":     {row: builder.ResourcesExist, options: []builder.Option{builder.WithAnnotation(createPending, known.Format(time.RFC3339))}},
-		"an invalid annotation":       {row: builder.FirstApplyRunning, options: []builder.Option{builder.WithAnnotation(createPending, "yesterday")}},
+		"moved, not reported yet":     {row: builder.ResourcesExist, options: []builder.Option{builder.WithAnnotation(terraform.CreatePendingAnnotation, known.Format(time.RFC3339))}},
+		"an invalid annotation":       {row: builder.FirstApplyRunning, options: []builder.Option{builder.WithAnnotation(terraform.CreatePendingAnnotation, "yesterday")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := mustLive(t, builder.Workspace("demo-vpc", row.row, row.options...)).Started(row.known)
@@ -421,7 +421,7 @@ func TestAModuleThatCreatesNothingIsReported(t *testing.T) {
 	} {
 		workspace := builder.Workspace("demo-vpc", builder.FirstApplyDone)
 		annotations := workspace.GetAnnotations()
-		annotations[createPending] = row.pending
+		annotations[terraform.CreatePendingAnnotation] = row.pending
 		delete(annotations, createSucceeded)
 		if row.succeeded != "" {
 			annotations[createSucceeded] = row.succeeded

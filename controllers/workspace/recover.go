@@ -57,7 +57,7 @@ func (c *Client) Recover(ctx context.Context, live *Live, request string) (*Live
 	if ClearsInterruptedCreate(request) {
 		// Changing another annotation in the same patch is needed: the provider ignores changes of this one. The provider must not have written
 		// since, because it could have started another create.
-		annotations[createPending] = nil
+		annotations[terraform.CreatePendingAnnotation] = nil
 		metadata["resourceVersion"] = live.GetResourceVersion()
 	}
 	return c.annotate(ctx, live, metadata)
@@ -224,7 +224,7 @@ func notRemote(config *unstructured.Unstructured) string {
 // interruption once: if it has started another create since, that one runs, or was interrupted as well, and nothing shows which. So each
 // report allows one continuation.
 func (l *Live) CreateNotContinuable() string {
-	began, err := time.Parse(time.RFC3339, l.GetAnnotations()[createPending])
+	began, err := time.Parse(time.RFC3339, l.GetAnnotations()[terraform.CreatePendingAnnotation])
 	synced := l.condition(conditionSynced)
 	switch {
 	case err != nil, synced == nil:

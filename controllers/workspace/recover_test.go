@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -56,7 +57,7 @@ func TestAnInterruptedCreateIsContinuedOnce(t *testing.T) {
 		reported.Add(time.Minute).Format(time.RFC3339):  false,
 		"": false,
 	} {
-		object.SetAnnotations(map[string]string{createPending: began})
+		object.SetAnnotations(map[string]string{terraform.CreatePendingAnnotation: began})
 		live, err := newLive(object)
 		require.NoError(t, err)
 		assert.Equal(t, continuable, live.CreateNotContinuable() == "", began)

@@ -19,6 +19,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/redact"
+	"github.com/capt-provider/capt/api/terraform"
 )
 
 // Class is the class of a Terraform error. It determines whether retries help and, if not, what the user must correct.
@@ -292,7 +293,7 @@ var stages = []stage{
 	},
 	{
 		part: "cannot determine creation result", reason: infrav1.CreateInterruptedReason, final: true,
-		failed: "provider-terraform was terminated during the first apply, and waits until its annotation crossplane.io/external-create-pending is removed from the Workspace",
+		failed: "provider-terraform was terminated during the first apply, and waits until its annotation " + terraform.CreatePendingAnnotation + " is removed from the Workspace",
 		advice: "CAPT removes it for a control plane or a Fargate profile, if spec.recovery allows it and the state is remote: conditions Recovering of the CAPTControlPlane and CreateRecoverable of this object report it. " +
 			"Otherwise check which resources exist in AWS and in the state, then remove it and change another annotation in the same command (docs/provider-terraform.md, After an interrupted create).",
 	},

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,8 +29,8 @@ import (
 // Interface is the variables that a template passes to its module: those that the module declares, or that spec.inputs has, and that the template does
 // not set itself.
 type Interface struct {
+	template  *infrav1.WorkspaceTemplateSpec
 	variables map[string]*Variable
-	inputs    map[string]*infrav1.TemplateInput
 	names     sets.Set[string]
 	// known is false if a file or an argument of the template may set further variables.
 	known bool
@@ -37,21 +38,24 @@ type Interface struct {
 
 // InterfaceOf returns the interface of a template; empty if it passes no variables. declared are the declarations of its module; nil if they are not known.
 func InterfaceOf(template *infrav1.WorkspaceTemplateSpec, params terraform.WorkspaceParameters, declared *Declarations) *Interface {
-	i := &Interface{inputs: map[string]*infrav1.TemplateInput{}, names: sets.New[string](), known: AllValuesKnown(params)}
-	if template.PassVariables != infrav1.PassDeclared {
-		return i
-	}
-	for at := range template.Inputs {
-		i.inputs[template.Inputs[at].Name] = &template.Inputs[at]
-	}
-	if i.names = sets.KeySet(i.inputs); params.Source == terraform.SourceInline {
-		i.names = sets.New[string]()
-		if declared != nil {
-			i.variables, i.names = declared.Variables, sets.KeySet(declared.Variables)
-		}
+	i := &Interface{template: template, names: sets.New[string](), known: AllValuesKnown(params)}
+	switch {
+	case template.PassVariables != infrav1.PassDeclared:
+	case params.Source != terraform.SourceInline:
+		i.names = inputNames(template)
+	case declared != nil:
+		i.variables, i.names = declared.Variables, sets.KeySet(declared.Variables)
 	}
 	i.names = i.names.Difference(SetIn(params))
 	return i
+}
+
+func inputNames(template *infrav1.WorkspaceTemplateSpec) sets.Set[string] {
+	names := sets.New[string]()
+	for i := range template.Inputs {
+		names.Insert(template.Inputs[i].Name)
+	}
+	return names
 }
 
 // TemplateInterface is InterfaceOf for a template whose placeholders are not replaced yet.
@@ -80,16 +84,13 @@ type TemplateVariable struct {
 // VariablesOf returns the variables of a template: those that its module declares, those in spec.inputs, and the placeholders, sorted by name.
 func VariablesOf(template *infrav1.WorkspaceTemplateSpec) []TemplateVariable {
 	used, needed := Placeholders(template)
-	names := used.Delete(WorkspaceNameVariable)
+	names := used.Delete(WorkspaceNameVariable).Union(inputNames(template))
 	var declared map[string]*Variable
 	if template.Template.Spec.ForProvider.Source == terraform.SourceInline {
 		if found := ParseTemplate(template).Declarations(); found != nil {
 			declared = found.Variables
 			names = names.Union(sets.KeySet(declared))
 		}
-	}
-	for i := range template.Inputs {
-		names = names.Clone().Insert(template.Inputs[i].Name)
 	}
 	set, passed := SetIn(template.Template.Spec.ForProvider), TemplateInterface(template)
 	list := make([]TemplateVariable, 0, len(names))
@@ -150,7 +151,7 @@ type Passed struct {
 func (i *Interface) Pass(values infrav1.Variables) Passed {
 	passed := Passed{Values: map[string]json.RawMessage{}, Invalid: map[string]string{}}
 	for _, name := range sets.List(i.names) {
-		variable, input := i.variables[name], i.inputs[name]
+		variable, input := i.variables[name], i.template.Input(name)
 		value := json.RawMessage(values[name].Raw)
 		if value == nil && input != nil && input.Default != nil {
 			value = input.Default.Raw
@@ -360,9 +361,7 @@ func (p Passed) AddTo(params *terraform.WorkspaceParameters) error {
 	if values == nil {
 		values = map[string]json.RawMessage{}
 	}
-	for name, value := range p.Values {
-		values[name] = value
-	}
+	maps.Copy(values, p.Values)
 	raw, err := json.Marshal(values)
 	params.VarMap = &apiextensionsv1.JSON{Raw: raw}
 	return err

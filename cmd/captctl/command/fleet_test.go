@@ -29,7 +29,6 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
@@ -332,8 +331,8 @@ func TestDescribeShowsWhatToLookAt(t *testing.T) {
 		}
 	}
 	env.objects = append(env.objects, workspace,
-		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "crossplane-system", Name: "provider-terraform-2", Labels: map[string]string{overview.ProviderPodLabel: "provider-terraform"}}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{running}}},
-		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "crossplane-system", Name: "provider-aws-1", Labels: map[string]string{overview.ProviderPodLabel: "provider-aws"}}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{running}}})
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "crossplane-system", Name: "provider-terraform-2", Labels: map[string]string{terraform.ProviderPodLabel: "provider-terraform"}}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{running}}},
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "crossplane-system", Name: "provider-aws-1", Labels: map[string]string{terraform.ProviderPodLabel: "provider-aws"}}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{running}}})
 	out, _, err := env.run(t, "describe", "team-a/broken")
 	require.NoError(t, err)
 	assert.Contains(t, out, "Look at: the lock of the Terraform state (provider-terraform retries)\n")

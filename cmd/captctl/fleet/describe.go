@@ -22,6 +22,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
@@ -98,8 +99,8 @@ func failureOfCause(ctx context.Context, reader client.Reader, objects *overview
 	}
 	found := &overview.Failure{Report: failure.Explain(failed.Message, secrets, ""), Workspace: apply.Status.WorkspaceRef.UID}
 	var list corev1.PodList
-	if found.NeedsPods() && reader.List(ctx, &list, client.HasLabels{overview.ProviderPodLabel}) == nil {
-		found.Pods = slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !overview.IsTerraform(&pod) })
+	if found.NeedsPods() && reader.List(ctx, &list, client.HasLabels{terraform.ProviderPodLabel}) == nil {
+		found.Pods = slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !terraform.IsProviderPod(&pod) })
 	}
 	return found
 }
