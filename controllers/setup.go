@@ -35,6 +35,8 @@ import (
 	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/captcluster"
 	"github.com/capt-provider/capt/controllers/captcontrolplane"
+	"github.com/capt-provider/capt/controllers/captmachinepool"
+	"github.com/capt-provider/capt/controllers/captmachinepool/nodes"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/metrics"
@@ -195,6 +197,21 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	if err := controlPlanes.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up CAPTControlPlanes: %w", err)
+	}
+	return setupMachinePools(ctx, mgr, ownerFor("captmachinepool-controller"), options.HealthProbes, control)
+}
+
+// setupMachinePools adds the controller of CAPTMachinePools, and the watches of nodes if the manager connects to clusters.
+func setupMachinePools(ctx context.Context, mgr ctrl.Manager, r owner.Reconciler, connect bool, control controller.Options) error {
+	pools := &captmachinepool.Reconciler{Reconciler: r}
+	if connect {
+		pools.Nodes = nodes.NewWatcher()
+		if err := mgr.Add(pools.Nodes); err != nil {
+			return fmt.Errorf("setting up the watches of nodes: %w", err)
+		}
+	}
+	if err := pools.SetupWithManager(ctx, mgr, control); err != nil {
+		return fmt.Errorf("setting up CAPTMachinePools: %w", err)
 	}
 	return nil
 }

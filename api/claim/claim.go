@@ -34,6 +34,8 @@ type Expectation struct {
 	Advice string
 	// profile is the name of the Fargate profile; empty for a VPC or a control plane.
 	profile string
+	// nodeGroup is the name of the EKS node group; empty for other owners.
+	nodeGroup string
 	// byScheme is true for a Fargate profile without a reference: its WorkspaceTemplateApply has the name of the naming scheme.
 	byScheme bool
 }
@@ -213,6 +215,8 @@ func (want Expectation) IdentityDifference(apply *infrav1.WorkspaceTemplateApply
 		return "has another " + naming.ClusterVariable
 	case want.profileDifference(apply) != "":
 		return want.profileDifference(apply)
+	case want.nodeGroup != "" && apply.Spec.Variables.Text(naming.NodeGroupVariable) != want.nodeGroup:
+		return fmt.Sprintf("has %s %q instead of %q", naming.NodeGroupVariable, apply.Spec.Variables.Text(naming.NodeGroupVariable), want.nodeGroup)
 	case vpc != "" && apply.Spec.Variables.Has(naming.VPCVariable) && apply.Spec.Variables.Text(naming.VPCVariable) != vpc:
 		return "has another " + naming.VPCVariable
 	}

@@ -21,9 +21,11 @@ func ClusterName(object metav1.Object) string {
 }
 
 // OwnerCluster returns the name of the Cluster that owns an object; empty if none does.
-func OwnerCluster(object metav1.Object) string {
+func OwnerCluster(object metav1.Object) string { return ownerOfKind(object, "Cluster") }
+
+func ownerOfKind(object metav1.Object, kind string) string {
 	for _, ref := range object.GetOwnerReferences() {
-		if group, _, _ := strings.Cut(ref.APIVersion, "/"); ref.Kind == "Cluster" && group == clusterv1.GroupVersion.Group {
+		if group, _, _ := strings.Cut(ref.APIVersion, "/"); ref.Kind == kind && group == clusterv1.GroupVersion.Group {
 			return ref.Name
 		}
 	}
@@ -63,4 +65,16 @@ func ReferenceTo(object metav1.Object) clusterv1.ContractVersionedObjectReferenc
 func RefersTo(cluster *clusterv1.Cluster, object metav1.Object) bool {
 	ref := ReferenceTo(object)
 	return ref.IsDefined() && cluster.Namespace == object.GetNamespace() && (cluster.Spec.InfrastructureRef == ref || cluster.Spec.ControlPlaneRef == ref)
+}
+
+// OwnerMachinePool returns the name of the MachinePool that owns an object; empty if none does.
+func OwnerMachinePool(object metav1.Object) string { return ownerOfKind(object, "MachinePool") }
+
+// PoolOf returns the name of the CAPTMachinePool of a MachinePool; empty if that has another infrastructure.
+func PoolOf(machinePool *clusterv1.MachinePool) string {
+	ref := machinePool.Spec.Template.Spec.InfrastructureRef
+	if ref.APIGroup != infrav1.GroupVersion.Group || ref.Kind != "CAPTMachinePool" {
+		return ""
+	}
+	return ref.Name
 }

@@ -58,6 +58,22 @@ func ExpectationOfControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cl
 	return want
 }
 
+// ExpectationOfMachinePool returns what a CAPTMachinePool expects of the WorkspaceTemplateApply of its node group. cluster is the name of the EKS
+// cluster; it and nodeGroup are empty while they are unknown.
+func ExpectationOfMachinePool(pool *infrav1.CAPTMachinePool, cluster, nodeGroup string) Expectation {
+	want := Expectation{
+		SchemeName: naming.MachinePoolWorkspaceTemplateApply(pool.Name), Template: pool.Spec.WorkspaceTemplateRef, nodeGroup: nodeGroup,
+		Variables: map[string]string{naming.ClusterVariable: cluster},
+	}
+	if known := pool.Status.WorkspaceTemplateApply; known != nil {
+		want.Recorded = known.Name
+	}
+	if pool.Spec.ProviderID != "" {
+		want.ProvisionedField = "spec.providerID"
+	}
+	return want
+}
+
 // EKSClusterName returns the name of the EKS cluster of a CAPTControlPlane, which is nil without one. cluster is the name of the Cluster; while that is
 // unknown, so is the result.
 func EKSClusterName(controlPlane *controlplanev1.CAPTControlPlane, cluster string) string {
@@ -148,7 +164,10 @@ func (want Expectation) MismatchMessage(apply *infrav1.WorkspaceTemplateApply, m
 		return text // It cannot belong to a control plane: the variable is the identity of what exists in AWS.
 	}
 	same := fmt.Sprintf("template and %s", naming.ClusterVariable)
-	if want.profile != "" {
+	switch {
+	case want.nodeGroup != "":
+		same = fmt.Sprintf("template, %s and %s", naming.ClusterVariable, naming.NodeGroupVariable)
+	case want.profile != "":
 		same = fmt.Sprintf("template, %s and %s", naming.ClusterVariable, naming.ProfileVariable)
 	}
 	return text + fmt.Sprintf("; if %s belongs to this object, first give both the same %s", apply.Name, same)

@@ -78,6 +78,18 @@ func HeldByClusters(clusters []*clusterv1.Cluster, name string) *Blocked {
 		message, name, strings.Join(live, ", "), HowToKeep, naming.AllowDeleteAnnotation, name, DeletionContinues)}
 }
 
+// HeldByMachinePool returns why a CAPTMachinePool is not destroyed although it is being deleted: its MachinePool, which may be nil, is not. name is how
+// the message names the object.
+func HeldByMachinePool(machinePool *clusterv1.MachinePool, name string) *Blocked {
+	if machinePool == nil || !machinePool.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return &Blocked{infrav1.UsedByMachinePoolReason, fmt.Sprintf(
+		"MachinePool %[1]s refers to %[2]s and is not being deleted, so nothing is destroyed. The deletion of %[2]s was accepted and cannot be reverted. To destroy the node group, delete MachinePool %[1]s. "+
+			"To keep it, first set spec.deletionPolicy of its WorkspaceTemplateApply to Retain. Then set the annotation %[3]s of %[2]s to \"true\": %[4]s, and it can be created again",
+		machinePool.Name, name, naming.AllowDeleteAnnotation, DeletionContinues)}
+}
+
 // The parts of messages about the ways to continue.
 const (
 	HowToKeep = "To keep the cloud resources, first set spec.vpc.template.deletionPolicy of the CAPTClusters and spec.deletionPolicy of the " +

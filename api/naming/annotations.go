@@ -14,6 +14,8 @@ const (
 	CAPTClusterFieldManager = "capt-captcluster"
 	// CAPTControlPlaneFieldManager writes the WorkspaceTemplateApply and the kubeconfig Secret of a control plane.
 	CAPTControlPlaneFieldManager = "capt-captcontrolplane"
+	// CAPTMachinePoolFieldManager applies the WorkspaceTemplateApplies of node groups.
+	CAPTMachinePoolFieldManager = "capt-captmachinepool"
 	// WorkspaceTemplateApplyFieldManager writes Workspaces.
 	WorkspaceTemplateApplyFieldManager = "capt-workspacetemplateapply"
 	// RolloutFieldManager writes spec.templateRevision of WorkspaceTemplateApplies.
@@ -159,6 +161,8 @@ const (
 	RegionVariable  = "region"
 	// ProfileVariable names a Fargate profile.
 	ProfileVariable = "profile_name"
+	// NodeGroupVariable names an EKS node group.
+	NodeGroupVariable = "nodegroup_name"
 )
 
 // IdentityVariables returns the names of the identity variables.
@@ -176,6 +180,13 @@ const (
 
 // VersionVariable is the Kubernetes version in EKS' form, for example 1.31.
 const VersionVariable = "kubernetes_version"
+
+// Variables for templates of node groups: numbers. DesiredSizeVariable is absent if another client manages the size.
+const (
+	DesiredSizeVariable = "desired_size"
+	MinSizeVariable     = "min_size"
+	MaxSizeVariable     = "max_size"
+)
 
 // Variables for templates of control planes, and of Fargate profiles. The values of lists and maps are JSON.
 const (

@@ -30,6 +30,7 @@ const (
 	applySuffix             = "-apply"
 	controlPlaneApplySuffix = "-eks-controlplane" + applySuffix
 	fargateApplySuffix      = "-fargate" + applySuffix
+	nodeGroupApplySuffix    = "-nodegroup" + applySuffix
 	vpcSuffix               = "-vpc"
 	vpcConnectionSuffix     = vpcSuffix + "-connection"
 )
@@ -40,6 +41,8 @@ const (
 	MaxCAPTClusterNameLength = maxName - len(vpcConnectionSuffix)
 	// MaxCAPTControlPlaneNameLength is the maximum length of the name of a CAPTControlPlane.
 	MaxCAPTControlPlaneNameLength = maxName - len(controlPlaneApplySuffix)
+	// MaxCAPTMachinePoolNameLength is the maximum length of the name of a CAPTMachinePool.
+	MaxCAPTMachinePoolNameLength = maxName - len("-nodegroup-connection")
 )
 
 // MaxEKSClusterNameLength is the maximum length of the name of an EKS cluster (CreateCluster in the API reference of Amazon EKS).
@@ -54,6 +57,14 @@ func IsEKSClusterName(name string) bool {
 		}
 	}
 	return name != "" && len(name) <= MaxEKSClusterNameLength
+}
+
+// MaxNodeGroupNameLength is the maximum length of the name of a managed node group (CreateNodegroup in the API reference of Amazon EKS).
+const MaxNodeGroupNameLength = 63
+
+// IsNodeGroupName reports whether EKS accepts a name for a node group: it has the characters of a name of a cluster.
+func IsNodeGroupName(name string) bool {
+	return IsEKSClusterName(name) && len(name) <= MaxNodeGroupNameLength
 }
 
 // MaxStatePrefixLength is the maximum length of --state-prefix. A longer prefix would leave too few characters for the rest of a state name.
@@ -75,6 +86,16 @@ func VPC(captCluster string) string {
 // ControlPlaneWorkspaceTemplateApply returns the name of the WorkspaceTemplateApply of a CAPTControlPlane.
 func ControlPlaneWorkspaceTemplateApply(captControlPlane string) string {
 	return join(maxName, captControlPlane, controlPlaneApplySuffix)
+}
+
+// MachinePoolWorkspaceTemplateApply returns the name of the WorkspaceTemplateApply of a CAPTMachinePool.
+func MachinePoolWorkspaceTemplateApply(captMachinePool string) string {
+	return join(maxName, captMachinePool, nodeGroupApplySuffix)
+}
+
+// MachinePoolConnectionSecret returns the name of the connection Secret of a CAPTMachinePool.
+func MachinePoolConnectionSecret(captMachinePool string) string {
+	return join(maxName, captMachinePool, "-nodegroup-connection")
 }
 
 // VPCConnectionSecret returns the name of the connection Secret of a CAPTCluster's VPC.

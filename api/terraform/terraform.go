@@ -91,6 +91,12 @@ const (
 	OutputClusterCA = "cluster_certificate_authority_data"
 	// OutputKubeconfig is a complete kubeconfig; it is sensitive, so it appears only in the connection Secret.
 	OutputKubeconfig = "kubeconfig"
+	// OutputNodeGroupARN is the ARN of a node group.
+	OutputNodeGroupARN = "node_group_arn"
+	// OutputNodeGroupSize is the number of nodes of a node group.
+	OutputNodeGroupSize = "node_group_size"
+	// OutputNodeGroupVersion is the Kubernetes version of a node group.
+	OutputNodeGroupVersion = "node_group_version"
 )
 
 // PublishedOutputs lists the outputs that may appear in status in addition to publishOutputs of the template. None of them is a

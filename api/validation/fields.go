@@ -325,6 +325,32 @@ func FargateFields(path *field.Path) []TypedField {
 	}
 }
 
+// MachinePoolFields returns the typed fields that the user of a CAPTMachinePool has set and that its template should consume.
+func MachinePoolFields(spec *infrav1.CAPTMachinePoolTemplateResourceSpec, path *field.Path) (fields []TypedField) {
+	if spec.Scaling.MinSize != nil {
+		fields = append(fields, TypedField{Path: path.Child("scaling", "minSize"), Placeholder: naming.MinSizeVariable})
+	}
+	if spec.Scaling.MaxSize != nil {
+		fields = append(fields, TypedField{Path: path.Child("scaling", "maxSize"), Placeholder: naming.MaxSizeVariable})
+	}
+	return append(fields, variableFields(spec.Variables, path.Child("variables"), in(MachinePoolVariables()))...)
+}
+
+// FieldsOfMachinePool returns the typed fields of a MachinePool, which may be nil, that the template of its node group should consume.
+func FieldsOfMachinePool(machinePool *clusterv1.MachinePool) (fields []TypedField) {
+	if machinePool == nil {
+		return nil
+	}
+	path := field.NewPath("MachinePool.spec")
+	if machinePool.Spec.Replicas != nil {
+		fields = append(fields, TypedField{Path: path.Child("replicas"), Placeholder: naming.DesiredSizeVariable, Required: true})
+	}
+	if machinePool.Spec.Template.Spec.Version != "" {
+		fields = append(fields, TypedField{Path: path.Child("template", "spec", "version"), Placeholder: naming.VersionVariable})
+	}
+	return fields
+}
+
 // VPCFields returns the typed fields that the user of a CAPTCluster has set and that the template of its VPC should consume.
 func VPCFields(spec *infrav1.CAPTClusterTemplateResourceSpec, path *field.Path) []TypedField {
 	fields := []TypedField{{Path: path.Child("region"), Value: spec.Region, Placeholder: naming.RegionVariable, Required: true}}

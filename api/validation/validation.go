@@ -133,7 +133,7 @@ func (f *Findings) DowngradeToWarnings(types ...field.ErrorType) {
 func ValidateNew(ctx context.Context, reader Reader, object any) (findings Findings, err error) {
 	err = findings.include(Validate(ctx, reader, object))
 	switch object.(type) {
-	case *infrav1.CAPTCluster, *controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply:
+	case *infrav1.CAPTCluster, *controlplanev1.CAPTControlPlane, *infrav1.CAPTMachinePool, *infrav1.WorkspaceTemplateApply:
 		if len(object.(Owner).GetFinalizers()) > 0 {
 			findings.DowngradeToWarnings(field.ErrorTypeRequired, field.ErrorTypeTypeInvalid) // What the template and its module say about variables.
 		}
@@ -155,6 +155,10 @@ func Validate(ctx context.Context, reader Reader, object any) (Findings, error) 
 		return ValidateCAPTControlPlane(ctx, reader, object)
 	case *controlplanev1.CAPTControlPlaneTemplate:
 		return ValidateCAPTControlPlaneTemplate(ctx, reader, object)
+	case *infrav1.CAPTMachinePool:
+		return ValidateCAPTMachinePool(ctx, reader, object)
+	case *infrav1.CAPTMachinePoolTemplate:
+		return ValidateCAPTMachinePoolTemplate(ctx, reader, object)
 	case *infrav1.WorkspaceTemplate:
 		return ValidateWorkspaceTemplate(object), nil
 	case *infrav1.WorkspaceTemplateApply:
@@ -168,6 +172,8 @@ func ValidateChange(ctx context.Context, reader Reader, old, object any) (findin
 	switch object := object.(type) {
 	case *infrav1.CAPTClusterTemplate:
 		findings.Refuse(validateImmutable(old.(*infrav1.CAPTClusterTemplate).Spec.Template.Spec, object.Spec.Template.Spec)...)
+	case *infrav1.CAPTMachinePoolTemplate:
+		findings.Refuse(validateImmutable(old.(*infrav1.CAPTMachinePoolTemplate).Spec.Template.Spec, object.Spec.Template.Spec)...)
 	case *controlplanev1.CAPTControlPlaneTemplate:
 		findings.Refuse(validateImmutable(old.(*controlplanev1.CAPTControlPlaneTemplate).Spec.Template.Spec, object.Spec.Template.Spec)...)
 	case *controlplanev1.CAPTControlPlane:

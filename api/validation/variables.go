@@ -52,9 +52,9 @@ type derived struct {
 	document bool
 }
 
-// IsSetByCAPT reports whether CAPT sets a variable of templates for VPCs, control planes or Fargate profiles.
+// IsSetByCAPT reports whether CAPT sets a variable of templates for VPCs, control planes, Fargate profiles or node groups.
 func IsSetByCAPT(name string) bool {
-	return strings.HasPrefix(name, naming.TagPrefix) || slices.Contains(slices.Concat(VPCVariables(), ControlPlaneVariables(nil), FargateVariables(), naming.NetworkVariables()), name)
+	return strings.HasPrefix(name, naming.TagPrefix) || slices.Contains(slices.Concat(VPCVariables(), ControlPlaneVariables(nil), FargateVariables(), MachinePoolVariables(), naming.NetworkVariables()), name)
 }
 
 // variablesOf are the variables of an owner.

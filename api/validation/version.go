@@ -168,6 +168,25 @@ func beingAppliedError(requested minorVersion) error {
 	return fmt.Errorf("the change to %s is pending or in progress. Wait until it has completed or failed", requested)
 }
 
+// maxNodeSkew is how many minor versions nodes may be behind the control plane (https://kubernetes.io/releases/version-skew-policy/#kubelet).
+const maxNodeSkew = 3
+
+// ValidateNodeVersion returns an error for nodes of a version that a control plane of another version does not support: they must not be newer, and at
+// most three minor versions older. It ignores versions that cannot be parsed.
+func ValidateNodeVersion(nodes, controlPlane string) error {
+	node, ok := minorOf(nodes)
+	runs, known := minorOf(controlPlane)
+	switch {
+	case !ok || !known:
+		return nil
+	case runs.before(node):
+		return fmt.Errorf("the control plane has %s, and nodes cannot be newer. Upgrade the control plane to %s first", runs, node)
+	case minorVersion{node.major, node.minor + maxNodeSkew}.before(runs):
+		return fmt.Errorf("the control plane has %s, and nodes can be at most %d minor versions older. Use %s or newer", runs, maxNodeSkew, minorVersion{runs.major, runs.minor - maxNodeSkew})
+	}
+	return nil
+}
+
 // minorVersion is the part of a version that users of EKS can choose.
 type minorVersion struct{ major, minor uint }
 

@@ -75,13 +75,9 @@ func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) engine.
 		return engine.False(infrav1.VPCReadyCondition, infrav1.WaitingForOwnerReason, desired.WaitingForCluster)
 	case !captCluster.Spec.VPC.Template.IsDefined():
 		return engine.True(infrav1.VPCReadyCondition, infrav1.ExistingVPCReason, "")
-	case p.Blocked != nil:
-		return *p.Blocked
-	case f.Paused != "" && f.Apply.Live == nil:
-		return engine.False(infrav1.VPCReadyCondition, clusterv1.PausedReason, engine.PausedMessage("created", f.Paused))
 	}
-	condition := p.Condition(infrav1.VPCReadyCondition, infrav1.VPCReadyReason)
-	if limit := timeoutOf(captCluster); condition.Status != metav1.ConditionTrue && f.Running >= limit && f.Paused == "" {
+	condition := p.Report(infrav1.VPCReadyCondition, infrav1.VPCReadyReason, f.Paused)
+	if limit := timeoutOf(captCluster); condition.Status != metav1.ConditionTrue && p.Blocked == nil && f.Running >= limit && f.Paused == "" {
 		return engine.False(infrav1.VPCReadyCondition, infrav1.VPCReadyTimeoutReason, fmt.Sprintf(
 			"timed out after %s (spec.vpc.template.timeoutSeconds): %s, with WorkspaceTemplate %s. CAPT keeps waiting. Fix the cause, or raise the timeout",
 			duration.HumanDuration(limit), condition.Message, f.Template.Key))

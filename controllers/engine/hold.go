@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/claim"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -75,17 +76,15 @@ func (e Engine) deletionHeld(ctx context.Context, obj Object) (held *desired.Blo
 	return nil, nil, nil
 }
 
-// HeldByClusters returns why nothing of a CAPTCluster or a CAPTControlPlane that is being deleted may be destroyed: a Cluster that is not being
-// deleted refers to it. It is nil if nothing holds the deletion, and if the definition of the object is deleted with the permission of a user.
-func (e Engine) HeldByClusters(ctx context.Context, obj Object) (*desired.Blocked, error) {
+// HeldByUsers returns why nothing of an owner that is being deleted may be destroyed: a Cluster or a MachinePool that is not being deleted refers to
+// it. It is nil if nothing holds the deletion, and if the definition of the object is deleted with the permission of a user.
+func (e Engine) HeldByUsers(ctx context.Context, obj Object) (*desired.Blocked, error) {
 	const name = "this object"
-	held, err := HeldByClusters(ctx, e.Client, obj, name)
-	// Before anything of it is destroyed, the API server confirms that no Cluster holds the deletion: the caches are not synchronized.
+	held, err := HeldByUsers(ctx, e.Client, obj, name)
+	// Before anything of it is destroyed, the API server confirms that nothing holds the deletion: the caches are not synchronized.
 	confirm := e.Uncached != nil && !obj.GetDeletionTimestamp().IsZero() && !DeletionContinues(obj) && !desired.AllowsDelete(obj)
 	if held == nil && err == nil && confirm {
-		var clusters []*clusterv1.Cluster
-		clusters, err = referringClusters(ctx, e.Uncached, obj)
-		held = desired.HeldByClusters(clusters, name)
+		held, err = heldByUsers(ctx, e.Uncached, obj, name)
 	}
 	if held == nil || err != nil {
 		return nil, err
@@ -102,15 +101,27 @@ func DeletionContinues(obj Object) bool {
 	if deleting == nil || deleting.Status != metav1.ConditionTrue || conditions.IsTrue(obj, clusterv1.PausedCondition) {
 		return false
 	}
-	return !slices.Contains([]string{infrav1.UsedByClusterReason, infrav1.DeletionProtectedReason, infrav1.DefinitionDeletingReason}, deleting.Reason)
+	return !slices.Contains([]string{infrav1.UsedByClusterReason, infrav1.UsedByMachinePoolReason, infrav1.DeletionProtectedReason, infrav1.DefinitionDeletingReason}, deleting.Reason)
 }
 
-// HeldByClusters is Engine.HeldByClusters for an object that another one controls, from the cache. name is how the message names the object.
-func HeldByClusters(ctx context.Context, cached client.Reader, object client.Object, name string) (*desired.Blocked, error) {
+// HeldByUsers is Engine.HeldByUsers for an object that another one controls, from the cache. name is how the message names the object.
+func HeldByUsers(ctx context.Context, cached client.Reader, object client.Object, name string) (*desired.Blocked, error) {
 	if object.GetDeletionTimestamp().IsZero() || desired.AllowsDelete(object) {
 		return nil, nil
 	}
-	clusters, err := ReferringClusters(ctx, cached, object)
+	var indexed []client.ListOption
+	if ref := claim.ReferenceTo(object); ref.IsDefined() {
+		indexed = append(indexed, client.MatchingFields{claim.ClusterIndex: claim.ClusterKey(ref)})
+	}
+	return heldByUsers(ctx, cached, object, name, indexed...)
+}
+
+func heldByUsers(ctx context.Context, reader client.Reader, object client.Object, name string, options ...client.ListOption) (*desired.Blocked, error) {
+	if pool, ok := object.(*infrav1.CAPTMachinePool); ok {
+		machinePool, err := MachinePoolOf(ctx, reader, pool)
+		return desired.HeldByMachinePool(machinePool, name), err
+	}
+	clusters, err := referringClusters(ctx, reader, object, options...)
 	return desired.HeldByClusters(clusters, name), err
 }
 

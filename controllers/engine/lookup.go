@@ -71,6 +71,22 @@ func ReferringClusters(ctx context.Context, cached client.Reader, object client.
 	return referringClusters(ctx, cached, object, client.MatchingFields{claim.ClusterIndex: claim.ClusterKey(ref)})
 }
 
+// MachinePoolOf reads the MachinePool that owns a CAPTMachinePool and refers to it; nil when there is none.
+func MachinePoolOf(ctx context.Context, reader client.Reader, pool client.Object) (*clusterv1.MachinePool, error) {
+	name := claim.OwnerMachinePool(pool)
+	if name == "" {
+		return nil, nil
+	}
+	found, err := Get(ctx, reader, client.ObjectKey{Namespace: pool.GetNamespace(), Name: name}, &clusterv1.MachinePool{})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading MachinePool %s: %w", name, err)
+	case found == nil || claim.PoolOf(found) != pool.GetName() || !util.IsOwnedByObject(pool, found, clusterv1.GroupVersion.WithKind("MachinePool").GroupKind()):
+		return nil, nil
+	}
+	return found, nil
+}
+
 func referringClusters(ctx context.Context, reader client.Reader, object client.Object, options ...client.ListOption) (found []*clusterv1.Cluster, err error) {
 	var list clusterv1.ClusterList
 	if err := reader.List(ctx, &list, append(options, client.InNamespace(object.GetNamespace()))...); err != nil {

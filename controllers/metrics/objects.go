@@ -92,7 +92,7 @@ func (m *objects) Collect(metrics chan<- prometheus.Metric) {
 	defer cancel()
 	s := &scrape{metrics: metrics, pairs: map[[2]string]*dto.LabelPair{}, blocked: map[[2]string]int{}}
 	for kind, list := range map[string]client.ObjectList{
-		"CAPTCluster": &infrav1.CAPTClusterList{}, "CAPTControlPlane": &controlplanev1.CAPTControlPlaneList{},
+		"CAPTCluster": &infrav1.CAPTClusterList{}, "CAPTMachinePool": &infrav1.CAPTMachinePoolList{}, "CAPTControlPlane": &controlplanev1.CAPTControlPlaneList{},
 		"WorkspaceTemplate": &infrav1.WorkspaceTemplateList{}, "WorkspaceTemplateApply": &infrav1.WorkspaceTemplateApplyList{},
 	} {
 		if err := m.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -124,6 +124,8 @@ func (m *objects) collect(s *scrape, kind string, object graphObject) {
 	version, workspace := "", ""
 	switch object := object.(type) {
 	case *controlplanev1.CAPTControlPlane:
+		version = object.Status.Version
+	case *infrav1.CAPTMachinePool:
 		version = object.Status.Version
 	case *infrav1.WorkspaceTemplate:
 		m.collectRollout(s, object)

@@ -24,7 +24,7 @@ func (r *Reconciler) ObserveDeletion(ctx context.Context, f *Facts, owner engine
 	if owner.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
-	if f.HeldBy, err = r.HeldByClusters(ctx, owner); err != nil {
+	if f.HeldBy, err = r.HeldByUsers(ctx, owner); err != nil {
 		return err
 	}
 	var list infrav1.WorkspaceTemplateApplyList

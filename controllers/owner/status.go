@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capt-provider/capt/api/desired"
@@ -44,6 +45,17 @@ func KeepStart(was, is *infrav1.WorkspaceTemplateApplySummary) {
 func (f *Facts) started() bool {
 	s := f.Live.Status
 	return s.StartedTime != nil || s.Applied == metav1.ConditionTrue || s.LastAppliedRevision != "" || s.LastFailedRevision != ""
+}
+
+// Report is Condition, or why nothing is written. paused is why the owner is paused.
+func (p *Plan) Report(conditionType, readyReason, paused string) engine.Condition {
+	switch {
+	case p.Blocked != nil:
+		return *p.Blocked
+	case paused != "" && p.Live == nil:
+		return engine.False(conditionType, clusterv1.PausedReason, engine.PausedMessage("created", paused))
+	}
+	return p.Condition(conditionType, readyReason)
 }
 
 // Condition reports the WorkspaceTemplateApply in a condition of the owner. While Terraform runs, the message does not follow its

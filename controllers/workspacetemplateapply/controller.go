@@ -138,6 +138,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofOwner), builder.WithPredicates(ownerChanged())).
 		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofOwner), builder.WithPredicates(ownerChanged())).
+		Watches(&infrav1.CAPTMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.ofOwner), builder.WithPredicates(ownerChanged())).
 		WatchesMetadata(engine.Metadata("Secret"), handler.EnqueueRequestsFromMapFunc(r.ofSecret), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		WatchesMetadata(engine.Metadata("Namespace"), handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesMetadata(engine.Metadata("CustomResourceDefinition"), handler.EnqueueRequestsFromMapFunc(r.ofDefinition), builder.WithPredicates(definitionChanged())).

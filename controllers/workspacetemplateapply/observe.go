@@ -408,6 +408,8 @@ func (r *Reconciler) heldByOwner(ctx context.Context, apply *infrav1.WorkspaceTe
 		own = c.Spec.WorkspaceTemplateApplyRef.Name
 	case *controlplanev1.CAPTControlPlane:
 		own = c.Spec.WorkspaceTemplateApplyRef.Name
+	case *infrav1.CAPTMachinePool:
+		own = c.Spec.WorkspaceTemplateApplyRef.Name
 	}
 	if desired.IsDeletionProtected(controller) && (!controller.GetDeletionTimestamp().IsZero() || own == apply.Name) {
 		return desired.DeletionProtected(controllerName(apply)), nil
@@ -415,7 +417,7 @@ func (r *Reconciler) heldByOwner(ctx context.Context, apply *infrav1.WorkspaceTe
 	if engine.DeletionContinues(controller) {
 		return nil, nil
 	}
-	return engine.HeldByClusters(ctx, r.Client, controller, controllerName(apply))
+	return engine.HeldByUsers(ctx, r.Client, controller, controllerName(apply))
 }
 
 // controllerOf returns the CAPTCluster or CAPTControlPlane that controls an object, from the first reader that has it; nil when there is none.
@@ -505,6 +507,8 @@ func watchedKind(ref metav1.OwnerReference) engine.Object {
 		return &infrav1.CAPTCluster{}
 	case controlplanev1.GroupVersion.WithKind("CAPTControlPlane").GroupKind():
 		return &controlplanev1.CAPTControlPlane{}
+	case infrav1.GroupVersion.WithKind("CAPTMachinePool").GroupKind():
+		return &infrav1.CAPTMachinePool{}
 	case clusterv1.GroupVersion.WithKind("Cluster").GroupKind():
 		return &clusterv1.Cluster{}
 	}

@@ -30,6 +30,20 @@ const (
 	VPCReadyCondition = "VPCReady"
 )
 
+// Conditions of CAPTMachinePool.
+const (
+	// NodeGroupReadyCondition is True when Terraform has applied the node group as spec wants it.
+	NodeGroupReadyCondition = "NodeGroupReady"
+	// NodesKnownCondition is True when CAPT reads the nodes from the cluster.
+	NodesKnownCondition = "NodesKnown"
+	// NodesReadyCondition is True when as many nodes are ready as the pool is meant to have.
+	NodesReadyCondition = "NodesReady"
+	// DegradedCondition is True while Terraform fails for a node group that exists, or too few nodes are ready for longer than the timeout.
+	DegradedCondition = "Degraded"
+	// ReplicasOutOfBoundsCondition is True while spec.replicas of the MachinePool is not between the limits of the node group.
+	ReplicasOutOfBoundsCondition = "ReplicasOutOfBounds"
+)
+
 // Conditions of WorkspaceTemplateApply.
 const (
 	// SyncedCondition mirrors the Workspace: the last plan or apply succeeded.
@@ -67,6 +81,34 @@ const (
 	InvalidEKSClusterNameReason = "InvalidEKSClusterName"
 	// EKSClusterNameConflictReason: another CAPTControlPlane has the EKS cluster of this name, account and region.
 	EKSClusterNameConflictReason = "EKSClusterNameConflict"
+	// NodeGroupReadyReason: Terraform has applied the node group.
+	NodeGroupReadyReason = "NodeGroupReady"
+	// NodeGroupTimeoutReason: Terraform did not create or update the node group within spec.timeouts.nodeGroupSeconds.
+	NodeGroupTimeoutReason = "NodeGroupTimeout"
+	// InvalidNodeGroupNameReason: EKS would refuse the name of the node group.
+	InvalidNodeGroupNameReason = "InvalidNodeGroupName"
+	// WaitingForVersionReason: the control plane does not run the version of the pool yet.
+	WaitingForVersionReason = "WaitingForVersion"
+	// InvalidVersionReason: the control plane does not support the version of the pool.
+	InvalidVersionReason = "InvalidVersion"
+	// InvalidScalingReason: the limits of the node group are missing or contradict each other.
+	InvalidScalingReason = "InvalidScaling"
+	// ReplicasOutOfBoundsReason: spec.replicas of the MachinePool is not between the limits of the node group.
+	ReplicasOutOfBoundsReason = "ReplicasOutOfBounds"
+	// ReplicasWithinBoundsReason: spec.replicas of the MachinePool is between the limits of the node group.
+	ReplicasWithinBoundsReason = "ReplicasWithinBounds"
+	// NodesKnownReason: CAPT reads the nodes from the cluster.
+	NodesKnownReason = "NodesKnown"
+	// NodesUnreachableReason: CAPT cannot read the nodes from the cluster.
+	NodesUnreachableReason = "NodesUnreachable"
+	// NodesReadyReason: as many nodes are ready as the pool is meant to have.
+	NodesReadyReason = "NodesReady"
+	// NodesNotReadyReason: fewer nodes are ready than the pool is meant to have.
+	NodesNotReadyReason = "NodesNotReady"
+	// NotDegradedReason: the pool is not degraded.
+	NotDegradedReason = "NotDegraded"
+	// UsedByMachinePoolReason: a MachinePool that is not being deleted refers to the object, so nothing is deleted or destroyed.
+	UsedByMachinePoolReason = "UsedByMachinePool"
 	// ProvisioningReason: Terraform is running or about to run.
 	ProvisioningReason = "Provisioning"
 	// VPCReadyTimeoutReason: Terraform did not create or update the VPC within spec.vpc.template.timeoutSeconds.
@@ -232,7 +274,8 @@ const (
 func RequiresUserAction(reason string) bool {
 	switch reason {
 	case LookupFailedReason, WorkspaceNotReconciledReason, WorkspacePausedReason, StateNotSavedReason, NothingCreatedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, VariableMissingReason, VariableInvalidReason, TemplateDeletingReason, WaitingForRolloutReason, RevisionMissingReason,
-		FieldNotConsumedReason, InvalidEKSClusterNameReason, EKSClusterNameConflictReason,
+		FieldNotConsumedReason, InvalidEKSClusterNameReason, EKSClusterNameConflictReason, InvalidNodeGroupNameReason, InvalidVersionReason, InvalidScalingReason,
+		NodeGroupTimeoutReason, ReplicasOutOfBoundsReason, NodesNotReadyReason, UsedByMachinePoolReason,
 		WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
 		WorkspaceScopeConflictReason, ProviderConfigConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
 		DestroyFailedReason, ProviderConfigFailedReason, CreateInterruptedReason, NamespaceTerminatingReason,

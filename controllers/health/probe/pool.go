@@ -26,7 +26,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -227,23 +226,12 @@ func newConnection(data []byte) (*connection, *health.Probed) {
 		probed.Credentials = credentials
 		return nil, &probed
 	}
-	switch err := kubeconfig.Check(data); {
-	case err == nil, errors.Is(err, kubeconfig.ErrShortLived):
-	case errors.Is(err, kubeconfig.ErrGetToken), errors.Is(err, kubeconfig.ErrUnsafe):
-		return unusable(health.Unknown("CAPT does not run commands or read files that a kubeconfig names: " + err.Error()))
-	default:
+	config, address, err := kubeconfig.ClientConfig(data)
+	switch {
+	case errors.Is(err, kubeconfig.ErrGetToken), errors.Is(err, kubeconfig.ErrUnsafe), errors.Is(err, kubeconfig.ErrInsecure):
+		return unusable(health.Unknown(err.Error()))
+	case err != nil:
 		return unusable(health.Unhealthy(err.Error()))
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(data)
-	if err != nil {
-		return unusable(health.Unhealthy("the value is not a kubeconfig")) // The error can quote the value.
-	}
-	address, _, err := rest.DefaultServerUrlFor(config)
-	if err != nil {
-		return unusable(health.Unhealthy("the address in the kubeconfig is invalid"))
-	}
-	if config.Insecure || address.Scheme != "https" {
-		return unusable(health.Unknown("the kubeconfig does not verify the certificate of the API server, so CAPT does not send its credentials"))
 	}
 	secure, err := rest.TLSConfigFor(config)
 	if err != nil {

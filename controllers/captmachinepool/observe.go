@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package captmachinepool
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/claim"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/controllers/captmachinepool/nodes"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
+)
+
+// Facts are what a reconcile observed, and the results of its writes.
+type Facts struct {
+	owner.Observed
+	Now time.Time
+	// MachinePool is nil until Cluster API has set the owner reference.
+	MachinePool *clusterv1.MachinePool
+	// ControlPlane of the Cluster; nil without a Cluster.
+	ControlPlane *desired.ControlPlane
+	// Running is how long Terraform has been creating or updating the node group; zero when it is not.
+	Running time.Duration
+	// Nodes are the nodes of the node group. WatchNodes is true if this manager reads them.
+	Nodes      nodes.Nodes
+	WatchNodes bool
+}
+
+func (r *Reconciler) observe(ctx context.Context, pool *infrav1.CAPTMachinePool, v engine.GateDecision) (*Facts, error) {
+	f := &Facts{Observed: owner.Observed{GateDecision: v}, Now: r.State.Now(), WatchNodes: r.Nodes != nil}
+	if err := r.observeOwners(ctx, pool, f); err != nil {
+		return nil, err
+	}
+	f.Paused = desired.Paused(f.Cluster, pool)
+	d, ref := f.desired(pool), pool.Spec.WorkspaceTemplateApplyRef
+	want := claim.ExpectationOfMachinePool(pool, f.eksName(), d.NodeGroupName())
+	var err error
+	if f.Apply, err = r.Reader(v, f.MachinePool != nil && f.Paused == "" && d.ControlPlaneReady()).Observe(ctx, pool, ref, want); err != nil {
+		return nil, err
+	}
+	f.Template = r.ObserveTemplate(ctx, pool, pool.Spec.WorkspaceTemplateRef,
+		append(validation.MachinePoolFields(&pool.Spec.CAPTMachinePoolTemplateResourceSpec, field.NewPath("spec")), validation.FieldsOfMachinePool(f.MachinePool)...))
+	if f.Apply.Live != nil && f.Apply.Live.Status.StartedTime != nil {
+		f.Running = r.State.Elapsed(client.ObjectKeyFromObject(pool), "node group", f.Apply.Live.Status.StartedTime.Time, 0)
+	}
+	return f, r.ObserveDeletion(ctx, &f.Apply, pool, ref)
+}
+
+// observeOwners reads the MachinePool, the Cluster and its control plane. What is not in the cache is read from the API server, because the caches of
+// the kinds are not synchronized.
+func (r *Reconciler) observeOwners(ctx context.Context, pool *infrav1.CAPTMachinePool, f *Facts) (err error) {
+	if f.MachinePool, err = engine.MachinePoolOf(ctx, r.Client, pool); err != nil {
+		return err
+	}
+	if f.MachinePool == nil && claim.OwnerMachinePool(pool) != "" {
+		if f.MachinePool, err = engine.MachinePoolOf(ctx, r.Uncached, pool); err != nil {
+			return err
+		}
+	}
+	if f.Cluster, err = engine.LabeledCluster(ctx, r.Client, r.Uncached, pool); err != nil || f.Cluster == nil {
+		return err
+	}
+	f.ControlPlane = &desired.ControlPlane{Cluster: f.Cluster}
+	return r.observeControlPlane(ctx, f)
+}
+
+func (r *Reconciler) observeControlPlane(ctx context.Context, f *Facts) error {
+	cluster, namespace := f.Cluster, f.Cluster.Namespace
+	if !desired.HasCAPTControlPlane(cluster) {
+		return nil
+	}
+	controlPlane, err := engine.Get(ctx, r.Client, client.ObjectKey{Namespace: namespace, Name: cluster.Spec.ControlPlaneRef.Name}, &controlplanev1.CAPTControlPlane{})
+	if err != nil || controlPlane == nil {
+		return err
+	}
+	var captCluster *infrav1.CAPTCluster
+	if desired.HasCAPTCluster(cluster) {
+		key := client.ObjectKey{Namespace: namespace, Name: cluster.Spec.InfrastructureRef.Name}
+		if captCluster, err = engine.Get(ctx, r.Client, key, &infrav1.CAPTCluster{}); err != nil {
+			return fmt.Errorf("reading CAPTCluster %s: %w", key.Name, err)
+		}
+	}
+	f.ControlPlane = desired.NewControlPlane(controlPlane, cluster, captCluster)
+	if ref := controlPlane.Spec.WorkspaceTemplateApplyRef; ref.IsDefined() {
+		f.ControlPlane.Apply, err = engine.Get(ctx, r.Client, client.ObjectKey{Namespace: namespace, Name: ref.Name}, &infrav1.WorkspaceTemplateApply{})
+	}
+	return err
+}
+
+// eksName returns the name of the EKS cluster; empty while it is unknown.
+func (f *Facts) eksName() string {
+	c := f.ControlPlane
+	switch {
+	case c == nil:
+		return ""
+	case c.Apply == nil:
+		return claim.EKSClusterName(c.ControlPlane, c.Cluster.Name)
+	}
+	return cmp.Or(c.EKSCluster().EKSName, claim.EKSClusterName(c.ControlPlane, c.Cluster.Name))
+}
+
+// desired returns the pool as package desired describes it.
+func (f *Facts) desired(pool *infrav1.CAPTMachinePool) *desired.MachinePool {
+	return &desired.MachinePool{Pool: pool, MachinePool: f.MachinePool, ControlPlane: f.ControlPlane, Existing: f.Apply.Existing(), Template: &f.Template}
+}

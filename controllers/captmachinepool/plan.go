@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package captmachinepool
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/desired"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/captmachinepool/nodes"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
+)
+
+// plan decides what to do. It is pure.
+func plan(pool *infrav1.CAPTMachinePool, f *Facts) (*owner.Plan, error) {
+	p, err := f.Observed.Plan(owner.PlanInput{Owner: ownerOf(pool)}, f.desired(pool), infrav1.NodeGroupReadyCondition)
+	return &p, err
+}
+
+// ownerOf returns a CAPTMachinePool as the owner of its WorkspaceTemplateApply.
+func ownerOf(pool *infrav1.CAPTMachinePool) owner.Owner {
+	return owner.Owner{
+		Object: pool, Kind: infrav1.GroupVersion.WithKind("CAPTMachinePool"), Ref: &pool.Spec.WorkspaceTemplateApplyRef,
+		Finalizer: infrav1.CAPTMachinePoolFinalizer, FieldManager: naming.CAPTMachinePoolFieldManager, Creates: "the node group",
+	}
+}
+
+// reconcileNodeGroup holds, provisions, destroys or releases the WorkspaceTemplateApply of the node group.
+func (r *Reconciler) reconcileNodeGroup(ctx context.Context, _ *infrav1.CAPTMachinePool, _ *Facts, p *owner.Plan) error {
+	return p.Act(ctx, r.Client, nil)
+}
+
+// reconcileNodes starts or ends the watch of the nodes, and reads what it knows.
+func (r *Reconciler) reconcileNodes(ctx context.Context, pool *infrav1.CAPTMachinePool, f *Facts, _ *owner.Plan) error {
+	key := client.ObjectKeyFromObject(pool)
+	if r.Nodes == nil {
+		return nil
+	}
+	if f.Cluster == nil || f.Apply.Live == nil || !pool.DeletionTimestamp.IsZero() || f.Apply.Conflict != "" {
+		r.Nodes.Release(key)
+		return nil
+	}
+	if f.Paused != "" {
+		return nil // The list stays as it is.
+	}
+	cluster, secretName := client.ObjectKeyFromObject(f.Cluster), naming.KubeconfigSecret(f.Cluster.Name)
+	known, err := engine.Get(ctx, r.Client, client.ObjectKey{Namespace: pool.Namespace, Name: secretName}, engine.Metadata("Secret"))
+	if err != nil {
+		return err
+	}
+	if known == nil {
+		r.Nodes.Release(key)
+		f.Nodes = nodes.Nodes{Problem: "Secret " + secretName + " with the kubeconfig of the cluster does not exist"}
+		return nil
+	}
+	if !r.Nodes.Tracks(cluster, key, known.ResourceVersion) {
+		secret, err := r.ReadSecret(ctx, pool.Namespace, secretName)
+		if err != nil || secret == nil {
+			return err
+		}
+		r.Nodes.Track(cluster, key, secret.ResourceVersion, secret.Data["value"])
+	}
+	f.Nodes = r.Nodes.NodesOf(cluster, f.Apply.Live.Spec.Variables.Text(naming.NodeGroupVariable))
+	return nil
+}
+
+func (r *Reconciler) releaseNodes(key client.ObjectKey) {
+	if r.Nodes != nil {
+		r.Nodes.Release(key)
+	}
+}
+
+// nodesKnown reports whether the nodes were read in this reconcile.
+func (f *Facts) nodesKnown() bool { return f.WatchNodes && f.Paused == "" && f.Nodes.Problem == "" }
+
+// publishNodes writes the provider IDs. They stay as they are while the nodes are not known: Cluster API deletes the Nodes that are not among them.
+func (r *Reconciler) publishNodes(ctx context.Context, pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) error {
+	if f.Paused != "" || p.Step != owner.Provision || !isProvisioned(pool, p) {
+		return nil
+	}
+	return engine.Patch(ctx, r.Client, pool, func() {
+		if arn := p.Live.Status.Outputs[terraform.OutputNodeGroupARN]; !terraform.HasNoValue(arn) {
+			pool.Spec.ProviderID = arn
+		}
+		if f.nodesKnown() {
+			pool.Spec.ProviderIDList = nil
+			for _, node := range f.Nodes.List {
+				if node.ProviderID != "" && len(pool.Spec.ProviderIDList) < maxProviderIDs {
+					pool.Spec.ProviderIDList = append(pool.Spec.ProviderIDList, node.ProviderID)
+				}
+			}
+		}
+	})
+}
+
+// maxProviderIDs is the limit of spec.providerIDList, and maxInstances that of status.instances.
+const (
+	maxProviderIDs = 10_000
+	maxInstances   = 1000
+)
+
+// reportReplicas writes the number of nodes to the MachinePool if another client manages it, as the contract of Cluster API requires.
+func (r *Reconciler) reportReplicas(ctx context.Context, pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) error {
+	size := f.size(p)
+	if f.MachinePool == nil || desired.ManagesReplicas(f.MachinePool) || f.Paused != "" || p.Step != owner.Provision || !isProvisioned(pool, p) || size == nil {
+		return nil
+	}
+	machinePool := f.MachinePool.DeepCopy()
+	return engine.Patch(ctx, r.Client, machinePool, func() { machinePool.Spec.Replicas = size })
+}
+
+// isProvisioned reports whether the node group exists.
+func isProvisioned(pool *infrav1.CAPTMachinePool, p *owner.Plan) bool {
+	return p.Live != nil && (p.Ready() || ptr.Deref(pool.Status.Initialization.Provisioned, false))
+}
+
+// size is the number of nodes; without knowledge of these, the output of Terraform; nil without either.
+func (f *Facts) size(p *owner.Plan) *int32 {
+	if f.nodesKnown() {
+		return ptr.To(int32(min(len(f.Nodes.List), maxProviderIDs))) //nolint:gosec // It is limited.
+	}
+	if p.Live == nil {
+		return nil
+	}
+	number, err := strconv.ParseUint(p.Live.Status.Outputs[terraform.OutputNodeGroupSize], 10, 31)
+	if err != nil {
+		return nil
+	}
+	return ptr.To(int32(number))
+}
+
+const (
+	defaultNodeGroupSeconds  = 1800
+	defaultNodesReadySeconds = 900
+)
+
+func nodeGroupTimeout(pool *infrav1.CAPTMachinePool) time.Duration {
+	return orDefault(pool.Spec.Timeouts.NodeGroupSeconds, defaultNodeGroupSeconds)
+}
+
+func nodesReadyTimeout(pool *infrav1.CAPTMachinePool) time.Duration {
+	return orDefault(pool.Spec.Timeouts.NodesReadySeconds, defaultNodesReadySeconds)
+}
+
+func orDefault(seconds, otherwise int32) time.Duration {
+	if seconds == 0 {
+		seconds = otherwise
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// notReadyFor returns for how long too few nodes have been ready according to status; zero while enough are.
+func (f *Facts) notReadyFor(pool *infrav1.CAPTMachinePool) time.Duration {
+	ready := conditions.Get(pool, infrav1.NodesReadyCondition)
+	if ready == nil || ready.Status != metav1.ConditionFalse {
+		return 0
+	}
+	return max(f.Now.Sub(ready.LastTransitionTime.Time), 1)
+}
+
+// await repeats the reconcile while a template blocks that is not watched, and when a timeout passes.
+func (r *Reconciler) await(_ context.Context, pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) error {
+	if f.Paused != "" || !pool.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	var next time.Duration
+	within := func(after time.Duration) {
+		if after > 0 && (next == 0 || after < next) {
+			next = after
+		}
+	}
+	if p.AwaitTemplate {
+		within(owner.TemplateInterval)
+	}
+	if f.Running > 0 {
+		within(nodeGroupTimeout(pool) - f.Running)
+	}
+	if nodesReady(f, p).Status == metav1.ConditionFalse {
+		within(nodesReadyTimeout(pool) - f.notReadyFor(pool))
+	}
+	if next == 0 {
+		return nil
+	}
+	return engine.Wait("a timeout or a template", next+time.Second) // Times in status have whole seconds.
+}

@@ -1,0 +1,248 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package captmachinepool
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/capt-provider/capt/api/desired"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
+)
+
+// status computes the status from facts and plan.
+func status(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) {
+	s := &pool.Status
+	s.ObservedGeneration = pool.Generation
+	engine.SetNegativePolarity(pool, engine.PausedCondition(f.Paused))
+	if !pool.DeletionTimestamp.IsZero() {
+		deleting := f.Apply.DeletingCondition(infrav1.DeletingCondition, f.Paused)
+		engine.Set(pool, deleting, engine.False(infrav1.ReadyCondition, infrav1.DeletingReason, deleting.Message))
+		return
+	}
+	if summary := p.Summary(); summary != nil {
+		s.WorkspaceTemplateApply = summary
+	}
+	nodeGroup := nodeGroupReady(pool, f, p)
+	if nodeGroup.Status == metav1.ConditionTrue {
+		s.Initialization.Provisioned = ptr.To(true)
+		s.Version = f.runningVersion(p, f.desired(pool))
+	}
+	outOfBounds := engine.False(infrav1.ReplicasOutOfBoundsCondition, infrav1.ReplicasWithinBoundsReason, "")
+	if size, err := f.sizes(pool); err == nil && size != nil && size.OutOfBounds != "" {
+		outOfBounds = engine.True(infrav1.ReplicasOutOfBoundsCondition, infrav1.ReplicasOutOfBoundsReason, size.OutOfBounds)
+	}
+	known, ready := nodesKnown(f, p), nodesReady(f, p)
+	if f.Paused == "" { // While the object is paused, the nodes are not read.
+		s.Replicas, s.WantedReplicas = f.size(p), f.wanted(p)
+		if reportNodes(s, f); known.Type != "" {
+			engine.Set(pool, known, ready)
+		}
+	}
+	engine.Set(pool, nodeGroup, summary(nodeGroup, outOfBounds, ready, f))
+	engine.SetNegativePolarity(pool, f.Apply.Decision(), outOfBounds, degraded(pool, f, p, nodeGroup))
+	owner.ReportTemplates(pool, f.templates(pool)...)
+}
+
+func situation(_ *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) engine.Situation {
+	return p.Situation(f.Paused)
+}
+
+// nodesDelay collects changes of single nodes, because a scaled or updated pool changes one after the other.
+const nodesDelay = 5 * time.Second
+
+// details restores what may be written later: the list of nodes, and that Terraform has started.
+func details(before, after *infrav1.CAPTMachinePool, _ *Facts) time.Duration {
+	after.Status.Instances = before.Status.Instances
+	if was, is := before.Status.WorkspaceTemplateApply, after.Status.WorkspaceTemplateApply; was != nil && is != nil {
+		owner.KeepStart(was, is)
+	}
+	return nodesDelay
+}
+
+// sizes returns the sizes of the node group; nil while the MachinePool is not known.
+func (f *Facts) sizes(pool *infrav1.CAPTMachinePool) (*desired.Size, error) {
+	if f.MachinePool == nil {
+		return nil, nil
+	}
+	size, err := f.desired(pool).Size()
+	return &size, err
+}
+
+// templates returns the facts about the template, with the fields of spec that annotations override.
+func (f *Facts) templates(pool *infrav1.CAPTMachinePool) []*desired.TemplateFacts {
+	facts := f.Template
+	if size, err := f.sizes(pool); err == nil && size != nil {
+		facts.Others = append(slices.Clone(facts.Others), size.Overridden...)
+	}
+	return []*desired.TemplateFacts{&facts}
+}
+
+func nodeGroupReady(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) engine.Condition {
+	condition := p.Report(infrav1.NodeGroupReadyCondition, infrav1.NodeGroupReadyReason, f.Paused)
+	if limit := nodeGroupTimeout(pool); condition.Status != metav1.ConditionTrue && p.Blocked == nil && f.Running >= limit && f.Paused == "" {
+		return engine.False(infrav1.NodeGroupReadyCondition, infrav1.NodeGroupTimeoutReason, fmt.Sprintf(
+			"timed out after %s (spec.timeouts.nodeGroupSeconds): %s. CAPT keeps waiting. Fix the cause, or raise the timeout", duration.HumanDuration(limit), condition.Message))
+	}
+	return condition
+}
+
+// runningVersion is the version of the node group according to Terraform or, without that output, the requested one.
+func (f *Facts) runningVersion(p *owner.Plan, d *desired.MachinePool) string {
+	requested := validation.KubernetesVersion{}
+	if f.MachinePool != nil {
+		requested, _ = d.Version() // It is applied.
+	}
+	for _, text := range []string{p.Live.Status.Outputs[terraform.OutputNodeGroupVersion], p.Live.Spec.Variables.Text(naming.VersionVariable)} {
+		if reported, err := validation.ParseKubernetesVersion(text); err == nil && reported.EKS != requested.EKS {
+			return reported.Semantic
+		}
+	}
+	return requested.Semantic
+}
+
+// wanted is the number of nodes that the pool is meant to have: as Terraform received it or, if another client manages it, the number of nodes, but at
+// least the minimum; nil while it is not known.
+func (f *Facts) wanted(p *owner.Plan) *int32 {
+	if p.Live == nil {
+		return nil
+	}
+	number := func(variable string) (int32, bool) {
+		var size int32
+		_, err := fmt.Sscan(p.Live.Spec.Variables.Text(variable), &size)
+		return size, err == nil
+	}
+	if size, ok := number(naming.DesiredSizeVariable); ok {
+		return &size
+	}
+	lower, ok := number(naming.MinSizeVariable)
+	if size := f.size(p); size != nil {
+		return ptr.To(max(lower, *size))
+	}
+	if !ok {
+		return nil
+	}
+	return &lower
+}
+
+// reportNodes writes the nodes into status. The list stays as it is while they are not known.
+func reportNodes(s *infrav1.CAPTMachinePoolStatus, f *Facts) {
+	if !f.nodesKnown() {
+		s.ReadyReplicas = nil
+		return
+	}
+	s.ReadyReplicas = ptr.To(f.readyNodes())
+	s.Instances = nil
+	for i := range min(len(f.Nodes.List), maxInstances) {
+		node := &f.Nodes.List[i]
+		s.Instances = append(s.Instances, infrav1.MachinePoolInstance{Name: node.Name, ProviderID: node.ProviderID, Version: node.Version, Ready: ptr.To(node.Ready)})
+	}
+}
+
+func (f *Facts) readyNodes() (ready int32) {
+	for i := range f.Nodes.List {
+		if f.Nodes.List[i].Ready {
+			ready++
+		}
+	}
+	return ready
+}
+
+// nodesKnown returns the condition NodesKnown; the zero value before the node group has a WorkspaceTemplateApply.
+func nodesKnown(f *Facts, p *owner.Plan) engine.Condition {
+	switch {
+	case p.Live == nil:
+		return engine.Condition{}
+	case !f.WatchNodes:
+		return engine.False(infrav1.NodesKnownCondition, infrav1.NodesUnreachableReason, "the manager runs with --health-probes=false, so it does not connect to clusters. "+howToKnow)
+	case f.Nodes.Problem != "":
+		return engine.False(infrav1.NodesKnownCondition, infrav1.NodesUnreachableReason, f.Nodes.Problem+". "+howToKnow)
+	}
+	return engine.True(infrav1.NodesKnownCondition, infrav1.NodesKnownReason, "")
+}
+
+const howToKnow = "Until the manager can read the Nodes with the kubeconfig Secret, the size comes from the output node_group_size, and spec.providerIDList is not updated (docs/workers.md#nodes)"
+
+// nodesReady returns the condition NodesReady; Unknown while the nodes are not known.
+func nodesReady(f *Facts, p *owner.Plan) engine.Condition {
+	wanted := f.wanted(p)
+	if !f.nodesKnown() || wanted == nil {
+		return engine.Unknown(infrav1.NodesReadyCondition, infrav1.NodesUnreachableReason, "the nodes are not known; see condition NodesKnown")
+	}
+	ready := f.readyNodes()
+	if ready >= *wanted {
+		return engine.True(infrav1.NodesReadyCondition, infrav1.NodesReadyReason, "")
+	}
+	var names []string
+	for i := range f.Nodes.List {
+		if !f.Nodes.List[i].Ready {
+			names = append(names, f.Nodes.List[i].Name)
+		}
+	}
+	message := fmt.Sprintf("%d of %d nodes are ready", ready, *wanted)
+	if missing := int(*wanted) - len(f.Nodes.List); missing > 0 {
+		message += fmt.Sprintf("; %d have not joined the cluster", missing)
+	}
+	if len(names) > 0 {
+		message += "; not ready: " + listed(names)
+	}
+	return engine.False(infrav1.NodesReadyCondition, infrav1.NodesNotReadyReason, message)
+}
+
+// listed names at most three nodes.
+func listed(names []string) string {
+	const most = 3
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// summary returns the condition Ready. Nodes that are not known do not affect it: the network may not reach the cluster.
+func summary(nodeGroup, outOfBounds, nodes engine.Condition, f *Facts) engine.Condition {
+	condition := engine.True(infrav1.ReadyCondition, infrav1.ReadyReason, "")
+	switch {
+	case nodeGroup.Status != metav1.ConditionTrue:
+		condition = engine.False(infrav1.ReadyCondition, nodeGroup.Reason, nodeGroup.Message)
+	case outOfBounds.Status == metav1.ConditionTrue:
+		condition = engine.False(infrav1.ReadyCondition, outOfBounds.Reason, outOfBounds.Message)
+	case nodes.Status == metav1.ConditionFalse:
+		condition = engine.False(infrav1.ReadyCondition, nodes.Reason, nodes.Message)
+	}
+	return engine.WithPause(condition, f.Paused)
+}
+
+// degraded returns the condition Degraded: Terraform fails for a node group that exists, or too few nodes have been ready for too long.
+func degraded(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan, nodeGroup engine.Condition) engine.Condition {
+	is := func(reason, message string) engine.Condition {
+		condition := engine.True(infrav1.DegradedCondition, reason, message)
+		condition.Since = f.Now
+		return condition
+	}
+	provisioned := ptr.Deref(pool.Status.Initialization.Provisioned, false)
+	switch nodes := nodesReady(f, p); {
+	case f.Paused != "":
+		if was := conditions.Get(pool, infrav1.DegradedCondition); was != nil {
+			return engine.Condition{Type: was.Type, Status: was.Status, Reason: was.Reason, Message: was.Message}
+		}
+	case provisioned && nodeGroup.Status != metav1.ConditionTrue && !p.Working():
+		return is(nodeGroup.Reason, nodeGroup.Message)
+	case provisioned && nodes.Status == metav1.ConditionFalse && f.notReadyFor(pool) >= nodesReadyTimeout(pool):
+		return is(nodes.Reason, fmt.Sprintf("%s, for more than %s (spec.timeouts.nodesReadySeconds). Run kubectl describe node with the kubeconfig of the cluster, or check the instances of the node group in AWS",
+			nodes.Message, duration.HumanDuration(nodesReadyTimeout(pool))))
+	}
+	return engine.False(infrav1.DegradedCondition, infrav1.NotDegradedReason, "")
+}
