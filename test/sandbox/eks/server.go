@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +61,8 @@ func (s Server) Endpoint() string {
 
 func (s Server) file(name string) string { return filepath.Join(s.Folder(), name) }
 
-// Recorded returns the record of the server, with one process. Without a server, it is not alive.
+// Recorded returns the record of the server, which is the first process. Without a server, it is not alive. The second one is kwok, if the
+// cluster has had node groups.
 func (s Server) Recorded() (*process.State, error) {
 	recorded, err := process.Load(s.Folder())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -97,7 +99,7 @@ func List(dir string) ([]Server, error) {
 }
 
 // Stop stops the cluster and removes its process and its directory. Its keys stay in etcd: another cluster has others. A missing cluster is not an error, so
-// that a destroy can be repeated. A cluster with Fargate profiles is not stopped.
+// that a destroy can be repeated. A cluster with Fargate profiles or node groups is not stopped.
 func (s Server) Stop(ctx context.Context) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -110,15 +112,18 @@ func (s Server) Stop(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	if err := s.requireNoProfiles(); err != nil {
+	if err := errors.Join(s.requireNoProfiles(), s.requireNoGroups()); err != nil {
 		return err
 	}
-	id, err := s.Process()
+	recorded, err := s.Recorded()
 	if err != nil {
 		return err
 	}
-	if err := id.Stop(stopGrace); err != nil {
-		return err
+	// Clients before the server.
+	for _, p := range slices.Backward(recorded.Processes) {
+		if err := p.Stop(stopGrace); err != nil {
+			return err
+		}
 	}
 	// The lock file stays: removing it would let a third command lock a new file while a second waits on this one.
 	return os.RemoveAll(s.Folder())
@@ -151,6 +156,11 @@ func (s Server) Start(ctx context.Context, version string) error {
 	}
 	if recorded.Processes[0].Alive() && recorded.Ready && recorded.Version == wanted {
 		return nil
+	}
+	if recorded.Version != wanted {
+		if err := s.requireNodesFor(wanted, recorded.Version); err != nil {
+			return err
+		}
 	}
 	if err := recorded.Processes[0].Stop(stopGrace); err != nil {
 		return err
