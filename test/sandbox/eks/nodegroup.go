@@ -123,7 +123,7 @@ func (s Server) ApplyNodeGroup(ctx context.Context, wanted NodeGroup, takes time
 func (s Server) finish(group NodeGroup, failed error) error {
 	switch {
 	case failed == nil, group.Status == Updating && errors.As(failed, &failure{}):
-		group.operation = operation{Status: Active}
+		group.operation, group.Issues = operation{Status: Active}, nil
 	case errors.As(failed, &failure{}):
 		group.operation = operation{Status: CreateFailed}
 		group.Issues = []Issue{{Code: "NodeCreationFailure", Message: "Instances failed to join the kubernetes cluster"}}
