@@ -40,7 +40,9 @@ func (p FargateProfile) Validate() error {
 	return nil
 }
 
-func (s Server) profiles() files[FargateProfile] { return files[FargateProfile]{s.file("fargate")} }
+func (s Server) profiles() files[FargateProfile] {
+	return files[FargateProfile]{s.file("fargate"), ".json"}
+}
 
 // FargateProfiles returns the profiles of the cluster.
 func (s Server) FargateProfiles() ([]FargateProfile, error) { return s.profiles().list() }

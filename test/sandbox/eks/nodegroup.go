@@ -29,8 +29,6 @@ type NodeGroup struct {
 	Labels        map[string]string `json:"labels,omitempty"`
 	Taints        []Taint           `json:"taints,omitempty"`
 	Issues        []Issue           `json:"issues,omitempty"`
-	// Edits counts changes of the scaling without Terraform, so that a module notices them.
-	Edits Edits `json:"edits"`
 }
 
 // Scaling is the size of a node group.
@@ -53,8 +51,9 @@ type Issue struct {
 	Message string `json:"message"`
 }
 
-// Edits counts what Terraform corrects: other bounds always, another size only if Terraform manages it.
-type Edits struct {
+// edits counts the changes of a size without Terraform, in a file that modules read: they cannot see otherwise that something is to be
+// corrected. The file outlives its node group, because Terraform reads it again while it replaces the node group.
+type edits struct {
 	Bounds int `json:"bounds"`
 	Size   int `json:"size"`
 }
@@ -70,7 +69,9 @@ func (g NodeGroup) Validate() error {
 	return nil
 }
 
-func (s Server) groups() files[NodeGroup] { return files[NodeGroup]{s.file("nodegroups")} }
+func (s Server) groups() files[NodeGroup] { return files[NodeGroup]{s.file("nodegroups"), ".json"} }
+
+func (s Server) edits() files[edits] { return files[edits]{s.groups().dir, ".edits"} }
 
 // NodeGroups returns the node groups of the cluster.
 func (s Server) NodeGroups() ([]NodeGroup, error) { return s.groups().list() }
@@ -170,15 +171,22 @@ func (s Server) Rescale(ctx context.Context, name string, scaling Scaling) error
 		}
 		return size
 	}
+	edited, err := s.edits().read(name)
+	if err != nil {
+		return err
+	}
+	if edited == nil {
+		edited = &edits{}
+	}
 	current := group.Scaling
 	group.Scaling = Scaling{Min: wanted(scaling.Min, current.Min), Max: wanted(scaling.Max, current.Max), Desired: wanted(scaling.Desired, current.Desired)}
 	if group.Scaling.Desired != current.Desired {
-		group.Edits.Size++
+		edited.Size++
 	}
 	if group.Scaling.Min != current.Min || group.Scaling.Max != current.Max {
-		group.Edits.Bounds++
+		edited.Bounds++
 	}
-	return s.ApplyNodeGroup(ctx, group, 0)
+	return errors.Join(s.ApplyNodeGroup(ctx, group, 0), s.edits().write(name, *edited))
 }
 
 // maxSkew is how many minor versions nodes may be older than the control plane.
@@ -195,7 +203,6 @@ func admit(existing *NodeGroup, wanted NodeGroup, cluster string) (NodeGroup, er
 		allowed += " or NodeGroup kubernetes version " + existing.Version
 		// What UpdateNodegroupConfig and UpdateNodegroupVersion cannot change.
 		wanted.InstanceTypes, wanted.Subnets, wanted.Region = existing.InstanceTypes, existing.Subnets, existing.Region
-		wanted.Edits = Edits{Bounds: max(wanted.Edits.Bounds, existing.Edits.Bounds), Size: max(wanted.Edits.Size, existing.Edits.Size)}
 		if existing.Status == Active || existing.Status == Updating {
 			wanted.Status = Updating
 		}

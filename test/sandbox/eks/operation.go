@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/capt-provider/capt/test/sandbox/process"
@@ -70,11 +71,9 @@ func pause(ctx context.Context, duration time.Duration) error {
 }
 
 // files are the objects of one kind in the directory of a cluster: one file per object.
-type files[T any] struct{ dir string }
+type files[T any] struct{ dir, suffix string }
 
-const suffix = ".json"
-
-func (f files[T]) path(name string) string { return filepath.Join(f.dir, name+suffix) }
+func (f files[T]) path(name string) string { return filepath.Join(f.dir, name+f.suffix) }
 
 // read returns nil if the object does not exist.
 func (f files[T]) read(name string) (*T, error) {
@@ -95,8 +94,7 @@ func (f files[T]) read(name string) (*T, error) {
 func (f files[T]) list() (objects []T, err error) {
 	paths, err := filepath.Glob(f.path("*")) // Without temporary files.
 	for _, path := range paths {
-		name := filepath.Base(path)
-		object, err := f.read(name[:len(name)-len(suffix)])
+		object, err := f.read(strings.TrimSuffix(filepath.Base(path), f.suffix))
 		switch {
 		case err != nil:
 			return nil, err
