@@ -26,6 +26,7 @@ import (
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/provider/executor"
 	"github.com/capt-provider/capt/test/provider/executor/tofu"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
@@ -73,7 +74,6 @@ func newAccount(t *testing.T) *account {
 type workspace struct {
 	*account
 	template  string
-	variables infrav1.Variables
 	terraform executor.Executor
 	options   executor.RunOptions
 }
@@ -82,9 +82,8 @@ type workspace struct {
 func (a *account) open(template string, variables infrav1.Variables) *workspace {
 	a.Helper()
 	require.Contains(a, a.templates, template)
-	w := &workspace{account: a, template: template, variables: variables}
-	parameters, errs := rendered(a.templates[template], variables)
-	require.Empty(a, errs)
+	w := &workspace{account: a, template: template}
+	parameters := w.use(variables)
 	modules, err := filepath.Abs(filepath.Join("testdata", "terraform-aws-modules"))
 	require.NoError(a, err)
 	w.terraform, err = a.factory.Open(a.Context(), executor.Module{
@@ -92,13 +91,22 @@ func (a *account) open(template string, variables infrav1.Variables) *workspace 
 		EntrypointFiles: map[string][]byte{"settings.tf": []byte(a.settings)},
 	})
 	require.NoError(a, err)
-	for range parameters.VarFiles {
-		w.options.VarFiles = append(w.options.VarFiles, executor.VarFile{Data: a.network})
-	}
-	require.NotNil(a, parameters.VarMap)
-	w.options.VarFiles = append(w.options.VarFiles, executor.VarFile{JSON: true, Data: parameters.VarMap.Raw})
 	require.NoError(a, w.terraform.Init(a.Context(), nil))
 	return w
+}
+
+// use renders the template with other variables, which do not change the module.
+func (w *workspace) use(variables infrav1.Variables) terraform.WorkspaceParameters {
+	w.Helper()
+	parameters, errs := rendered(w.templates[w.template], variables)
+	require.Empty(w, errs)
+	w.options.VarFiles = nil
+	for range parameters.VarFiles {
+		w.options.VarFiles = append(w.options.VarFiles, executor.VarFile{Data: w.network})
+	}
+	require.NotNil(w, parameters.VarMap)
+	w.options.VarFiles = append(w.options.VarFiles, executor.VarFile{JSON: true, Data: parameters.VarMap.Raw})
+	return parameters
 }
 
 // apply applies the template, requires that another plan is empty, and returns the outputs.
@@ -225,13 +233,13 @@ func TestTheSampleGrantsTheManagerAccess(t *testing.T) {
 	require.ErrorContains(t, w.terraform.Apply(t.Context(), w.options), "precondition failed", "the variable reaches the module")
 }
 
-// openWorkers opens the WorkspaceTemplateApply of the sample with nodes that has a template, with other variables.
-func (a *account) openWorkers(template string, change infrav1.Variables) *workspace {
+// workers returns the variables of the WorkspaceTemplateApply of the sample with nodes that has a template, with changes.
+func (a *account) workers(template string, change infrav1.Variables) infrav1.Variables {
 	a.Helper()
 	for _, apply := range ofKind[*infrav1.WorkspaceTemplateApply](load(a.T)["aws"]) {
 		if apply.Spec.TemplateRef.Name == template {
 			maps.Copy(apply.Spec.Variables, change)
-			return a.open(template, apply.Spec.Variables)
+			return apply.Spec.Variables
 		}
 	}
 	require.FailNow(a, "no WorkspaceTemplateApply", template)
@@ -245,29 +253,41 @@ func TestTheWorkersOfTheSampleAreAppliedByTerraform(t *testing.T) {
 			captCluster, controlPlane := cluster(t, "workers")
 			a.applyVPC(captCluster, name)
 			a.openControlPlane(controlPlane, name).apply()
-			outputs := a.openWorkers("aws-nodegroup", infrav1.TextVariables(map[string]string{"cluster_name": name})).apply()
-			assert.NotEmpty(t, outputs["nodegroup_arn"])
-			outputs = a.openWorkers("aws-karpenter", infrav1.TextVariables(map[string]string{"cluster_name": name})).apply()
+			variables := infrav1.TextVariables(map[string]string{"cluster_name": name})
+			for list, value := range map[string]string{"instance_types": `["m7g.large"]`, "taints": `[{"key": "dedicated", "effect": "NO_SCHEDULE"}]`} {
+				variables[list] = apiextensionsv1.JSON{Raw: []byte(value)}
+			}
+			outputs := a.open("aws-nodegroup", a.workers("aws-nodegroup", variables)).apply()
+			assert.Equal(t, map[string]any{"node_group_arn": "aws_eks_node_group-arn", "node_group_name": "default", "node_group_size": 2.0, "node_group_version": "1.35"}, outputs)
+			outputs = a.open("aws-karpenter", a.workers("aws-karpenter", infrav1.TextVariables(map[string]string{"cluster_name": name}))).apply()
 			assert.NotEmpty(t, outputs["queue_name"])
 			assert.NotEmpty(t, outputs["node_iam_role_name"])
 		})
 	}
 }
 
-// EKS rejects a minimum above the desired size, which Terraform must not reset to the minimum either.
+// EKS rejects a minimum above the desired size, which Terraform must not reset to the minimum either, unless it manages the size.
 func TestTheLimitsOfANodeGroupChangeAndItsAutoscalerDecidesBetweenThem(t *testing.T) {
 	a := newAccount(t)
 	captCluster, _ := cluster(t, "workers")
 	a.applyVPC(captCluster, "workers")
-	for _, row := range []struct{ least, most, autoscaled, want string }{
-		{"2", "4", "", "2"}, {"2", "4", "3", "3"}, {"1", "4", "", "3"}, {"4", "8", "", "4"}, {"1", "2", "", "2"},
+	w := a.open("aws-nodegroup", a.workers("aws-nodegroup", nil))
+	for _, row := range []struct{ least, most, desired, autoscaled, want string }{
+		{"2", "4", "null", "", "2"}, {"2", "4", "null", "3", "3"}, {"1", "4", "null", "", "3"}, {"4", "8", "null", "", "4"}, {"1", "2", "null", "", "2"},
+		{"1", "4", "4", "", "4"}, {"1", "4", "4", "2", "4"}, {"5", "8", "4", "", "5"}, {"0", "8", "0", "", "0"}, {"0", "8", "null", "", "0"},
 	} {
 		if row.autoscaled != "" {
 			require.NoError(t, os.WriteFile(filepath.Join(a.dir, desiredSizeFile), []byte(row.autoscaled), 0o600))
 		}
-		a.openWorkers("aws-nodegroup", infrav1.Variables{"min_size": {Raw: []byte(row.least)}, "max_size": {Raw: []byte(row.most)}}).apply()
+		variables := infrav1.Variables{}
+		for name, value := range map[string]string{"min_size": row.least, "max_size": row.most, "desired_size": row.desired} {
+			variables[name] = apiextensionsv1.JSON{Raw: []byte(value)}
+		}
+		w.use(a.workers("aws-nodegroup", variables))
+		outputs := w.apply()
 		size, err := os.ReadFile(filepath.Join(a.dir, desiredSizeFile))
 		require.NoError(t, err)
 		assert.Equal(t, row.want, string(size), row)
+		assert.Equal(t, row.want, fmt.Sprint(outputs["node_group_size"]), row)
 	}
 }

@@ -52,6 +52,7 @@ var (
 			"instance_types": "list?=", "ami_type": "string?=", "capacity_type": "string?=", "disk_size": "number?=", "labels": "map?", "tags": "map?",
 			"force_update_version": "bool?", "arn": "string=", "id": "string=", "status": "string=", "timeouts": timeouts,
 			"scaling_config": fields{"min_size": "number!", "max_size": "number!", "desired_size": "number!"},
+			"taint":          fields{"key": "string!", "value": "string?", "effect": "string!"},
 			"update_config":  fields{"max_unavailable": "number?", "max_unavailable_percentage": "number?"},
 		},
 		"aws_eks_addon": {
@@ -213,6 +214,9 @@ func refusal(resource string, before, after map[string]tftypes.Value) error {
 			return errors.New("InvalidParameterException: compute_config.enabled, kubernetes_networking_config.elastic_load_balancing.enabled, and storage_config.block_storage.enabled must all be set to either true or false")
 		}
 	case "aws_eks_node_group":
+		if types := fmt.Sprint(after["instance_types"]); strings.Contains(types, "7g.") != strings.Contains(text(after["ami_type"]), "ARM") {
+			return fmt.Errorf("InvalidParameterException: %s is not a valid instance type for requested amiType %s", types, text(after["ami_type"]))
+		}
 		scaling := blockOf(after, "scaling_config")
 		least, most, desired := number(scaling["min_size"]), number(scaling["max_size"]), number(scaling["desired_size"])
 		if least > desired || desired > most {

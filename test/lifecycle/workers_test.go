@@ -24,9 +24,11 @@ import (
 // nodeGroup returns the template and the WorkspaceTemplateApply of the node group of the sample, for the Cluster of the environment.
 func nodeGroup(env *fixture.Environment) (template, apply *unstructured.Unstructured) {
 	env.Helper()
+	templates, err := manifests.Load(filepath.Join(samples["aws"], "nodegroup-template.yaml"))
+	require.NoError(env, err)
 	documents, err := manifests.Load(filepath.Join(samples["aws"], "workers"))
 	require.NoError(env, err)
-	for _, document := range documents {
+	for _, document := range append(templates, documents...) {
 		document.SetNamespace(env.Namespace)
 		switch document.GetKind() + "/" + document.GetName() {
 		case "WorkspaceTemplate/aws-nodegroup":
@@ -35,7 +37,9 @@ func nodeGroup(env *fixture.Environment) (template, apply *unstructured.Unstruct
 		case "WorkspaceTemplateApply/workers-nodegroup":
 			apply = document
 			document.SetLabels(map[string]string{clusterv1.ClusterNameLabel: fixture.Demo})
-			require.NoError(env, unstructured.SetNestedField(document.Object, fixture.Demo, "spec", "variables", "cluster_name"))
+			for variable, value := range map[string]string{"cluster_name": fixture.Demo, "vpc_connection_secret": fixture.Demo + "-vpc-connection"} {
+				require.NoError(env, unstructured.SetNestedField(document.Object, value, "spec", "variables", variable))
+			}
 			for list, name := range map[string]string{"waitForWorkspaces": env.WorkspaceKey(fixture.ControlPlane).Name, "waitForSecrets": fixture.Demo + "-vpc-connection"} {
 				dependencies, _, err := unstructured.NestedSlice(document.Object, "spec", list)
 				require.NoError(env, err)

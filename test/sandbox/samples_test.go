@@ -260,3 +260,116 @@ func onlyProfile(t *testing.T, server eks.Server) eks.FargateProfile {
 	require.Len(t, profiles, 1)
 	return profiles[0]
 }
+
+// nodesOf returns the nodes of a cluster by name.
+func nodesOf(t *testing.T, server eks.Server) map[string]corev1.Node {
+	t.Helper()
+	cluster, err := server.Client()
+	require.NoError(t, err)
+	list, err := cluster.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	nodes := map[string]corev1.Node{}
+	for _, node := range list.Items {
+		nodes[node.Name] = node
+	}
+	return nodes
+}
+
+// requireNodes requires a number of nodes that are Ready, with a version, and returns the names.
+func requireNodes(t *testing.T, server eks.Server, count int, minor string) []string {
+	t.Helper()
+	nodes := nodesOf(t, server)
+	require.Len(t, nodes, count)
+	for _, node := range nodes {
+		require.Equal(t, corev1.ConditionTrue, readiness(node), node.Name)
+		require.Contains(t, node.Status.NodeInfo.KubeletVersion, "v"+minor+".")
+	}
+	return slices.Collect(maps.Keys(nodes))
+}
+
+func readiness(node corev1.Node) corev1.ConditionStatus {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status
+		}
+	}
+	return ""
+}
+
+func TestSampleNodeGroupHasNodesThatFollowTerraformAndAutoscaler(t *testing.T) {
+	t.Parallel()
+	ctx, server := t.Context(), eks.Server{Dir: shared.Dir(), Name: "workers"}
+	group := newModule(t, shared, "nodegroup-template.yaml", map[string]string{
+		"cluster_name": "workers", "region": "eu-west-1", "nodegroup_name": "blue", "kubernetes_version": "1.35"})
+	group.file = `private_subnets = ["subnet-2", "subnet-1"]`
+	size := func(least, most, desired string) map[string]string {
+		sizes := map[string]string{"min_size": least, "max_size": most}
+		if desired != "" {
+			sizes["desired_size"] = desired
+		}
+		return sizes
+	}
+	require.NoError(t, server.Start(ctx, "1.35"))
+
+	// A creation that fails is reported with EKS's message, and can be repeated.
+	require.NoError(t, server.BreakNodeGroup(ctx, "blue", eks.FailCreate))
+	require.Contains(t, words(group.with(1, size("1", "4", "2"), "apply", "-auto-approve")), "NodeCreationFailure: Instances failed to join the kubernetes cluster")
+	require.NoError(t, server.BreakNodeGroup(ctx, "blue", eks.FailNothing))
+	group.with(0, size("1", "4", "2"), "apply", "-auto-approve")
+	group.with(0, size("1", "4", "2"), "plan", "-detailed-exitcode")
+	first := requireNodes(t, server, 2, "1.35")
+	arn := group.outputs()["node_group_arn"].Value
+	for name, want := range map[string]any{"node_group_name": "blue", "node_group_size": 2.0, "node_group_version": "1.35"} {
+		require.Equal(t, want, group.outputs()[name].Value, name)
+	}
+
+	// Terraform corrects the size that it manages, and keeps another one, also when limits change that allow it.
+	require.NoError(t, server.Rescale(ctx, "blue", eks.Scaling{Min: -1, Max: -1, Desired: 3}))
+	group.with(0, size("1", "4", "2"), "apply", "-auto-approve")
+	requireNodes(t, server, 2, "1.35")
+	group.with(0, size("1", "4", ""), "apply", "-auto-approve")
+	require.NoError(t, server.Rescale(ctx, "blue", eks.Scaling{Min: -1, Max: -1, Desired: 3}))
+	require.Contains(t, group.with(2, size("1", "4", ""), "plan", "-detailed-exitcode"), "without changing any real infrastructure")
+	labeled := size("1", "5", "")
+	labeled["labels"], labeled["taints"] = `{"team":"a"}`, `[{"key":"dedicated","effect":"NO_EXECUTE"}]`
+	group.with(0, labeled, "apply", "-auto-approve")
+	group.with(0, labeled, "plan", "-detailed-exitcode")
+	for _, node := range nodesOf(t, server) {
+		require.Equal(t, "a", node.Labels["team"])
+		require.Equal(t, []corev1.Taint{{Key: "dedicated", Effect: corev1.TaintEffectNoExecute}}, node.Spec.Taints)
+	}
+	require.Equal(t, 3.0, group.outputs()["node_group_size"].Value)
+
+	// Limits that exclude the size change it. Limits that others have changed are corrected.
+	group.with(0, size("4", "5", ""), "apply", "-auto-approve")
+	requireNodes(t, server, 4, "1.35")
+	require.NoError(t, server.Rescale(ctx, "blue", eks.Scaling{Min: 1, Max: -1, Desired: 1}))
+	group.with(0, size("4", "5", ""), "apply", "-auto-approve")
+	requireNodes(t, server, 4, "1.35")
+	group.with(0, size("1", "5", "1"), "apply", "-auto-approve")
+
+	// A node stays broken while the control plane is upgraded, and until the update of the node group replaces it.
+	broken := requireNodes(t, server, 1, "1.35")[0]
+	require.NoError(t, server.BreakNode(ctx, broken, true))
+	newer := size("1", "5", "1")
+	newer["kubernetes_version"] = "1.36"
+	require.Contains(t, words(group.with(1, newer, "apply", "-auto-approve")), "should be equal to Cluster kubernetes version 1.35")
+	require.NoError(t, server.Start(ctx, "1.36"))
+	require.Equal(t, corev1.ConditionUnknown, readiness(nodesOf(t, server)[broken]))
+	group.with(0, newer, "apply", "-auto-approve")
+	require.NotContains(t, append(first, broken), requireNodes(t, server, 1, "1.36")[0])
+	require.Equal(t, arn, group.outputs()["node_group_arn"].Value)
+
+	// The cluster is stopped after its node group, with kwok.
+	require.ErrorContains(t, server.Stop(ctx), "Cluster has nodegroups attached")
+	group.file = ""
+	group.with(0, newer, "destroy", "-auto-approve")
+	require.Empty(t, nodesOf(t, server))
+	recorded, err := server.Recorded()
+	require.NoError(t, err)
+	require.Len(t, recorded.Processes, 2)
+	require.NoError(t, server.Stop(ctx))
+	for _, p := range recorded.Processes {
+		require.False(t, p.Alive(), "%s still runs", p.Name)
+	}
+}

@@ -264,6 +264,7 @@ func (o *Options) binaries() []string {
 		binaries.KubeControllers: o.KubeControllerManager,
 		binaries.ClusterAPICore:  o.ClusterAPI,
 		binaries.Tofu:            o.Provider,
+		binaries.Kwok:            o.Provider, // For node groups that Terraform creates.
 		binaries.Provider:        o.runProvider(),
 		binaries.Manager:         o.runManager(),
 	} {

@@ -216,6 +216,7 @@ const (
 	ClusterAPICore  = "core"
 	Clusterctl      = "clusterctl"
 	Tofu            = "tofu"
+	Kwok            = "kwok"
 	CertManager     = "cert-manager"
 	Manager         = "manager"
 	Captctl         = "captctl"
@@ -254,6 +255,7 @@ func catalog() []binary {
 		opentofu    = "github.com/opentofu/opentofu"
 		certManager = "github.com/cert-manager/cert-manager"
 		etcdServer  = "go.etcd.io/etcd/server/v3"
+		kwok        = "sigs.k8s.io/kwok"
 		flux        = "github.com/fluxcd/"
 	)
 	return []binary{
@@ -264,6 +266,7 @@ func catalog() []binary {
 		{name: ClusterAPICore, pin: "cluster-api", module: clusterAPI, pkg: clusterAPI + "/core"},
 		{name: Clusterctl, pin: "cluster-api", module: clusterAPI, pkg: clusterAPI + "/cmd/clusterctl"},
 		{name: Tofu, pin: "opentofu", module: opentofu, pkg: opentofu + "/cmd/tofu"},
+		{name: Kwok, pin: "kwok", module: kwok, pkg: kwok + "/cmd/kwok"},
 		{name: CertManager, pin: "cert-manager", module: certManager, pkg: ".", onDemand: true},
 		{name: SourceController, pin: SourceController, module: flux + SourceController, pkg: flux + SourceController, onDemand: true},
 		{name: KustomizeController, pin: KustomizeController, module: flux + KustomizeController, pkg: flux + KustomizeController, onDemand: true},

@@ -49,6 +49,7 @@ func TestOneGoBuildBuildsAllBinariesOfAModule(t *testing.T) {
 		"kubernetes: kube-apiserver, kube-controllers, kubectl",
 		"cluster-api: core, clusterctl",
 		"opentofu: tofu",
+		"kwok: kwok",
 		"cert-manager: cert-manager",
 		"source-controller: source-controller",
 		"kustomize-controller: kustomize-controller",
@@ -163,7 +164,7 @@ func TestSharedModulesHaveTheSameVersionInEveryPin(t *testing.T) {
 		"github.com/go-logr/logr", "github.com/spf13/pflag", "github.com/go-openapi/", "github.com/fxamacker/cbor/", "go.uber.org/zap",
 		"github.com/prometheus/client_golang"}
 	files := map[string]string{"CAPT": filepath.Join(root(t), "go.mod")}
-	for _, pin := range []string{"etcd", "kubernetes", "cluster-api", "opentofu"} {
+	for _, pin := range []string{"etcd", "kubernetes", "cluster-api", "opentofu", "kwok"} {
 		files[pin] = filepath.Join(pin, "go.mod")
 	}
 	versions, where := map[string]string{}, map[string]string{}

@@ -31,11 +31,11 @@ func profile(name string) eks.FargateProfile {
 }
 
 // statuses returns the statuses of the cluster's profiles by name.
-func statuses(t *testing.T, server eks.Server) map[string]eks.ProfileStatus {
+func statuses(t *testing.T, server eks.Server) map[string]eks.Status {
 	t.Helper()
 	profiles, err := server.FargateProfiles()
 	require.NoError(t, err)
-	found := map[string]eks.ProfileStatus{}
+	found := map[string]eks.Status{}
 	for _, p := range profiles {
 		found[p.Name] = p.Status
 	}
@@ -43,7 +43,7 @@ func statuses(t *testing.T, server eks.Server) map[string]eks.ProfileStatus {
 }
 
 // begin starts an operation on a profile and returns when it is visible. The operation lasts until interrupt is called.
-func begin(t *testing.T, server eks.Server, name string, status eks.ProfileStatus, work func(context.Context) error) (interrupt func()) {
+func begin(t *testing.T, server eks.Server, name string, status eks.Status, work func(context.Context) error) (interrupt func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -60,7 +60,7 @@ func TestFargateProfilesOfAClusterAreChangedOneAtATime(t *testing.T) {
 	ctx := t.Context()
 	require.NoError(t, server.CreateFargateProfile(ctx, profile("old"), 0))
 
-	interrupt := begin(t, server, "slow", eks.ProfileCreating, func(ctx context.Context) error {
+	interrupt := begin(t, server, "slow", eks.Creating, func(ctx context.Context) error {
 		return server.CreateFargateProfile(ctx, profile("slow"), time.Hour)
 	})
 	require.EqualError(t, server.CreateFargateProfile(ctx, profile("new"), 0),
@@ -70,7 +70,7 @@ func TestFargateProfilesOfAClusterAreChangedOneAtATime(t *testing.T) {
 	require.NoError(t, other.CreateFargateProfile(ctx, profile("new"), 0), "clusters do not wait for each other")
 	interrupt()
 
-	interrupt = begin(t, server, "old", eks.ProfileDeleting, func(ctx context.Context) error {
+	interrupt = begin(t, server, "old", eks.Deleting, func(ctx context.Context) error {
 		return server.DeleteFargateProfile(ctx, "old", time.Hour)
 	})
 	require.ErrorContains(t, server.CreateFargateProfile(ctx, profile("new"), 0), "currently has Fargate profile old in status DELETING")
@@ -80,13 +80,13 @@ func TestFargateProfilesOfAClusterAreChangedOneAtATime(t *testing.T) {
 	require.NoError(t, server.CreateFargateProfile(ctx, profile("slow"), 0))
 	require.NoError(t, server.DeleteFargateProfile(ctx, "old", 0))
 	require.NoError(t, server.DeleteFargateProfile(ctx, "old", 0))
-	require.Equal(t, map[string]eks.ProfileStatus{"slow": eks.ProfileActive}, statuses(t, server))
+	require.Equal(t, map[string]eks.Status{"slow": eks.Active}, statuses(t, server))
 }
 
 func TestAProfileWhoseWorkerWasKilledDoesNotBlockOthers(t *testing.T) {
 	server := demo(t)
 	dead := profile("dead")
-	dead.Status, dead.Worker = eks.ProfileCreating, process.ID{PID: os.Getpid(), Started: "at another time"}
+	dead.Status, dead.Worker = eks.Creating, process.ID{PID: os.Getpid(), Started: "at another time"}
 	data, err := json.Marshal(dead)
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(filepath.Join(server.Folder(), "fargate"), 0o700))
@@ -94,7 +94,7 @@ func TestAProfileWhoseWorkerWasKilledDoesNotBlockOthers(t *testing.T) {
 
 	require.NoError(t, server.CreateFargateProfile(t.Context(), profile("alive"), 0))
 
-	require.Equal(t, map[string]eks.ProfileStatus{"alive": eks.ProfileActive, "dead": eks.ProfileCreating}, statuses(t, server))
+	require.Equal(t, map[string]eks.Status{"alive": eks.Active, "dead": eks.Creating}, statuses(t, server))
 }
 
 func TestAClusterWithFargateProfilesIsNotStopped(t *testing.T) {
@@ -104,7 +104,7 @@ func TestAClusterWithFargateProfilesIsNotStopped(t *testing.T) {
 
 	require.EqualError(t, server.Stop(t.Context()), refusal)
 
-	interrupt := begin(t, server, "default", eks.ProfileDeleting, func(ctx context.Context) error {
+	interrupt := begin(t, server, "default", eks.Deleting, func(ctx context.Context) error {
 		return server.DeleteFargateProfile(ctx, "default", time.Hour)
 	})
 	require.EqualError(t, server.Stop(t.Context()), refusal)

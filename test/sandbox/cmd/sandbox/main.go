@@ -312,8 +312,10 @@ func status(ctx context.Context, out io.Writer, dir string) error {
 		if err != nil {
 			return err
 		}
-		healthy = part(ctx, out, &recorded.Processes[0]) && healthy
-		if err := profiles(out, server); err != nil {
+		for i := range recorded.Processes {
+			healthy = part(ctx, out, &recorded.Processes[i]) && healthy
+		}
+		if err := errors.Join(profiles(out, server), nodeGroups(out, server)); err != nil {
 			return err
 		}
 	}
@@ -363,6 +365,7 @@ func newEKSCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		newFargateVerb(true, "create-fargate-profile", "Create a Fargate profile of a cluster"),
 		newFargateVerb(false, "delete-fargate-profile", "Delete a Fargate profile of a cluster"),
 	)
+	cmd.AddCommand(newNodeGroupCommands(streams)...)
 	return cmd
 }
 
