@@ -38,7 +38,7 @@ func status(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) {
 	}
 	nodeGroup := nodeGroupReady(pool, f, p)
 	if nodeGroup.Status == metav1.ConditionTrue {
-		s.Initialization.Provisioned = ptr.To(true)
+		s.Initialization.Provisioned, s.Ready = ptr.To(true), ptr.To(true)
 		s.Version = f.runningVersion(p, f.desired(pool))
 	}
 	outOfBounds := engine.False(infrav1.ReplicasOutOfBoundsCondition, infrav1.ReplicasWithinBoundsReason, "")
