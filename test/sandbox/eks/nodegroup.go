@@ -94,14 +94,18 @@ func (s Server) ApplyNodeGroup(ctx context.Context, wanted NodeGroup, takes time
 	if err := errors.Join(s.Validate(), wanted.Validate()); err != nil {
 		return err
 	}
-	var existing *NodeGroup
+	previous := wanted
 	err := s.exclusively(ctx, func() error {
 		cluster, err := s.Recorded()
 		if err != nil {
 			return err
 		}
-		if existing, err = s.groups().read(wanted.Name); err != nil {
+		existing, err := s.groups().read(wanted.Name)
+		if err != nil {
 			return err
+		}
+		if existing != nil {
+			previous = *existing
 		}
 		if wanted, err = admit(existing, wanted, cluster.Version); err != nil {
 			return err
@@ -117,7 +121,7 @@ func (s Server) ApplyNodeGroup(ctx context.Context, wanted NodeGroup, takes time
 	if err != nil {
 		return err
 	}
-	return s.finish(wanted, s.rollOut(ctx, wanted, existing, takes))
+	return s.finish(wanted, s.rollOut(ctx, wanted, previous, takes))
 }
 
 // finish records how an operation ended. EKS keeps a node group Active whose update failed. An interrupted operation can be repeated.
@@ -153,7 +157,7 @@ func (s Server) DeleteNodeGroup(ctx context.Context, name string, takes time.Dur
 		return err
 	}
 	group.Scaling = Scaling{}
-	if err := s.rollOut(ctx, *group, group, takes); err != nil {
+	if err := s.rollOut(ctx, *group, *group, takes); err != nil {
 		return s.finish(*group, err)
 	}
 	return s.groups().remove(name)
