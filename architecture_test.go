@@ -73,7 +73,7 @@ var (
 
 const (
 	maxProductLines = 58_300
-	maxSupportLines = 12_100
+	maxSupportLines = 13_050
 )
 
 // pkg is what go list prints about a package.
