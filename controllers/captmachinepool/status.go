@@ -168,6 +168,8 @@ func nodesKnown(f *Facts, p *owner.Plan) engine.Condition {
 		return engine.Condition{}
 	case !f.WatchNodes:
 		return engine.False(infrav1.NodesKnownCondition, infrav1.NodesUnreachableReason, "the manager runs with --health-probes=false, so it does not connect to clusters. "+howToKnow)
+	case f.Nodes.Pending:
+		return engine.False(infrav1.NodesKnownCondition, infrav1.WaitingForNodesReason, f.Nodes.Problem)
 	case f.Nodes.Problem != "":
 		return engine.False(infrav1.NodesKnownCondition, infrav1.NodesUnreachableReason, f.Nodes.Problem+". "+howToKnow)
 	}
