@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 58_300
+	maxProductLines = 58_340
 	maxSupportLines = 12_100
 )
 
