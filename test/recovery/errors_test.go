@@ -78,6 +78,8 @@ type failing struct {
 	while string
 	// ready is true if the cluster is Ready before the error.
 	ready bool
+	// breaks causes the error of a cluster that is Ready, which is then deleted.
+	breaks func(env *fixture.Environment)
 	// change changes the documents of the cluster before they are applied.
 	change *strings.Replacer
 	module string // module is that of the control plane, if it is not errorModule.
@@ -217,6 +219,12 @@ var errorsOfTheWorld = map[string]failing{
 		message: []string{"Resource instance aws_kms_key.this has prevent_destroy set", "Remove the protection in the WorkspaceTemplate"},
 		next:    []string{"correct what Terraform reports", editsTemplate}, action: replaceModule("lifecycle { prevent_destroy = true }", ""),
 	},
+	"a module that init cannot load any more": { // Cases 16 and 17 of public reports: the correction reaches what is being deleted.
+		error: "pathspec 'master' did not match", while: "v1.0.7", ready: true, reason: infrav1.PlanFailedReason, lookAt: failure.ObjectModuleSource, actor: overview.ActorUser,
+		breaks:  replaceModule(`resource "terraform_data" "role"`, "# v1.0.7\nresource \"terraform_data\" \"role\""),
+		message: []string{"Terraform init failed", "Failed to download module", "Correct the address, the path or the version of the module in the WorkspaceTemplate"},
+		next:    []string{"Look at the address and the version of the module", editsTemplate}, action: replaceModule("v1.0.7", ""),
+	},
 	"a role that an instance profile uses": {
 		error: "must remove roles from instance profile first", stage: "destroy", ready: true, reason: infrav1.DestroyFailedReason, lookAt: failure.ObjectLeftover, actor: overview.ActorUser,
 		message: []string{"deleting IAM Role (demo-node)", "for example those of Karpenter", "docs/deletion.md (Other leftovers)"}, next: []string{"Look at what is left in AWS"},
@@ -262,6 +270,8 @@ func TestErrorsOfTheWorldSayWhatHelps(t *testing.T) {
 	}
 }
 
+func (f *failing) deleted() bool { return f.stage == "destroy" || f.breaks != nil }
+
 // inject creates the cluster with its error.
 func (f *failing) inject(env *fixture.Environment) {
 	env.Helper()
@@ -284,7 +294,11 @@ func (f *failing) inject(env *fixture.Environment) {
 	if f.ready {
 		env.AwaitState(controlplanev1.StateReady, "")
 		env.SetScript(fixture.ControlPlane, script)
-		if f.stage == "destroy" {
+		if f.breaks != nil {
+			f.breaks(env)
+			env.Await(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane, infrav1.ReadyCondition, metav1.ConditionFalse, f.reason, f.message...)
+		}
+		if f.deleted() {
 			env.Remove(&clusterv1.Cluster{}, fixture.Demo)
 		} else {
 			env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"additionalTags":{"edited":"true"}}}`)
@@ -302,7 +316,7 @@ func (f *failing) inject(env *fixture.Environment) {
 func (f *failing) requireDescribed(env *fixture.Environment) {
 	env.Helper()
 	conditionType, status := infrav1.ReadyCondition, metav1.ConditionFalse
-	if f.stage == "destroy" {
+	if f.deleted() {
 		conditionType, status = infrav1.DeletingCondition, metav1.ConditionTrue
 	}
 	env.Await(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane, conditionType, status, f.reason, f.message...)
@@ -335,7 +349,7 @@ func (f *failing) requireDescribed(env *fixture.Environment) {
 // requireHealed waits for the end of the error, and requires that nothing was created twice.
 func (f *failing) requireHealed(env *fixture.Environment) {
 	env.Helper()
-	if f.stage == "destroy" {
+	if f.deleted() {
 		env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 		env.RequireNothingLeft()
 		return
