@@ -170,6 +170,11 @@ func (m *manager) reported(t *testing.T, u *changes.Unit, at types.NamespacedNam
 		if m.Get(t.Context(), client.ObjectKeyFromObject(u.Owner.(client.Object)), live) == nil {
 			add(live.Status.Conditions)
 		}
+	case *infrav1.CAPTMachinePool:
+		live := &infrav1.CAPTMachinePool{}
+		if m.Get(t.Context(), client.ObjectKeyFromObject(u.Owner.(client.Object)), live) == nil {
+			add(live.Status.Conditions)
+		}
 	case *controlplanev1.CAPTControlPlane:
 		live := &controlplanev1.CAPTControlPlane{}
 		if m.Get(t.Context(), client.ObjectKeyFromObject(u.Owner.(client.Object)), live) == nil {
@@ -186,6 +191,7 @@ func (m *manager) reported(t *testing.T, u *changes.Unit, at types.NamespacedNam
 func (f *fleet) fleet() *changes.Fleet {
 	found := &changes.Fleet{
 		Source:       changes.Source{TemplateOf: f.templateOf, LabelsOf: f.labelsOf, WorkspaceOf: f.workspaceOf, Revisions: rollout.Store{First: f.firstRevision, All: f.revisions}},
+		MachinePools: map[types.NamespacedName]*clusterv1.MachinePool{}, CAPTMachinePools: map[types.NamespacedName]*infrav1.CAPTMachinePool{},
 		CAPTClusters: map[types.NamespacedName]*infrav1.CAPTCluster{}, ControlPlanes: map[types.NamespacedName]*controlplanev1.CAPTControlPlane{},
 		Applies:  map[types.NamespacedName]*infrav1.WorkspaceTemplateApply{},
 		Evidence: legacy.EvidenceFor, Held: legacy.NotAdopted, HeldMissing: legacy.NotRestored,
@@ -198,6 +204,10 @@ func (f *fleet) fleet() *changes.Fleet {
 			found.CAPTClusters[client.ObjectKeyFromObject(object)] = object
 		case *controlplanev1.CAPTControlPlane:
 			found.ControlPlanes[client.ObjectKeyFromObject(object)] = object
+		case *clusterv1.MachinePool:
+			found.MachinePools[client.ObjectKeyFromObject(object)] = object
+		case *infrav1.CAPTMachinePool:
+			found.CAPTMachinePools[client.ObjectKeyFromObject(object)] = object
 		case *infrav1.WorkspaceTemplateApply:
 			found.Applies[client.ObjectKeyFromObject(object)] = object
 		}
