@@ -17,7 +17,7 @@ export GOWORK := off
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 # Compilers are short-lived: without garbage collection, a build takes a quarter less time.
 GO_BUILD = GOGC=off GOMEMLIMIT=2GiB $(GO) build
-# The linter's cache knows files by their paths in the checkout that filled it, so each checkout has its own.
+# The linter's cache records the paths of files, so each checkout and module has its own; tools/golangci-lint/run.sh shares one.
 export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/golangci-lint-cache
 
 GO ?= go
@@ -103,7 +103,7 @@ verify-generated: ## Check that generated files are up to date.
 .PHONY: lint
 lint: $(GOLANGCI_LINT) $(ACTIONLINT) ## Run the linters, and check formatting, go.mod, workflows and terms.
 	@echo "== golangci-lint"
-	@$(GOLANGCI_LINT) run ./...
+	@tools/golangci-lint/run.sh $(GOLANGCI_LINT) run ./...
 	@echo "== gofmt"
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "Not formatted (run make format):" >&2; echo "$$unformatted" >&2; exit 1; fi
