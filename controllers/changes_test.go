@@ -38,9 +38,12 @@ import (
 const checksPerFleet = 1
 
 // What package changes says, and captctl diff shows, is what the controllers write, or why they do not. CAPT_CHANGES_SEED repeats a run,
-// CAPT_CHANGES_FLEETS is the number of fleets.
+// CAPT_CHANGES_FLEETS is the number of fleets; with -short, as in make test, it is 100.
 func TestTheManagerDoesWhatDiffShows(t *testing.T) {
 	seed, fleets := uint64(1), uint64(500) // make test must not depend on luck.
+	if testing.Short() {
+		fleets = 100
+	}
 	for name, value := range map[string]*uint64{"CAPT_CHANGES_SEED": &seed, "CAPT_CHANGES_FLEETS": &fleets} {
 		if text := os.Getenv(name); text != "" {
 			var err error
