@@ -43,7 +43,7 @@ func (m *MachinePool) changedByTakeover() error {
 	if len(errs) > 0 {
 		return fmt.Errorf("WorkspaceTemplateApply %s cannot be used with the variables of this pool: %w. Correct the variables", apply.Name, errs.ToAggregate())
 	}
-	if changed := changedFields(render.Differences(is.Object, would)); len(changed) > 0 {
+	if changed := changedFields(render.Differences(is.Object, would), apply, after); len(changed) > 0 {
 		return fmt.Errorf("the use of WorkspaceTemplateApply %s would change what Terraform applies: %s. Give this pool, its MachinePool and the WorkspaceTemplateApply the same values; after the node group belongs to this pool, they can be changed",
 			apply.Name, strings.Join(changed, ", "))
 	}
@@ -52,7 +52,7 @@ func (m *MachinePool) changedByTakeover() error {
 
 // changedFields names the fields that differ, those of variables by the names of the variables, and with values if CAPT sets them: others may be secrets. The
 // name of the Secret for the outputs does not affect Terraform.
-func changedFields(differences []render.Difference) (changed []string) {
+func changedFields(differences []render.Difference, before, after *infrav1.WorkspaceTemplateApply) (changed []string) {
 	for _, d := range differences {
 		name := strings.TrimSuffix(d.Field[strings.LastIndexAny(d.Field, ".[")+1:], "]")
 		switch {
@@ -60,19 +60,12 @@ func changedFields(differences []render.Difference) (changed []string) {
 		case !strings.HasPrefix(d.Field, "spec.forProvider.var"):
 			changed = append(changed, d.Field)
 		case slices.Contains(validation.MachinePoolVariables(), name):
-			changed = append(changed, fmt.Sprintf("variable %s from %s to %s", name, valueOf(d.Live), valueOf(d.Rendered)))
+			changed = append(changed, fmt.Sprintf("variable %s from %q to %q", name, before.Spec.Variables.Text(name), after.Spec.Variables.Text(name)))
 		default:
 			changed = append(changed, "variable "+name)
 		}
 	}
 	return changed
-}
-
-func valueOf(value any) string {
-	if value == nil {
-		return "none"
-	}
-	return fmt.Sprint(value)
 }
 
 // machinePoolFrom reads what determines the node group of a MachinePool.
