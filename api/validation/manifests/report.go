@@ -98,6 +98,13 @@ func Check(ctx context.Context, content *Content) (*Report, error) {
 			r.Objects++
 		}
 		r.Findings.addErrors(object, object.Errors)
+		if machinePool, ok := object.Typed.(*clusterv1.MachinePool); ok {
+			errs, err := Errors(ctx, all, machinePool)
+			if err != nil {
+				return nil, err
+			}
+			r.Findings.addErrors(object, errs)
+		}
 		if !object.IsCAPT() || object.Typed == nil {
 			continue
 		}
@@ -113,6 +120,15 @@ func Check(ctx context.Context, content *Content) (*Report, error) {
 	}
 	r.Findings.Sort()
 	return r, nil
+}
+
+// Errors returns what the webhooks reject in an object.
+func Errors(ctx context.Context, reader validation.Reader, object validation.Owner) (field.ErrorList, error) {
+	if _, ok := object.(*clusterv1.MachinePool); ok {
+		return nil, nil
+	}
+	findings, err := validation.ValidateNew(ctx, reader, object)
+	return findings.Errors, err
 }
 
 // addErrors adds errors. Values of variables are left out: they can be secrets, and CI keeps its logs.
