@@ -225,3 +225,18 @@ func TestDiffOfAClusterHasItsMachinePoolsAndAddOns(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, out, "max_size: 8")
 }
+
+func TestVariablesOfNodeGroupsAreSetByCAPT(t *testing.T) {
+	out, _, err := run(t, name, "template", "variables", "-f", written(t, nodeGroupTemplate))
+	require.NoError(t, err)
+	assert.Equal(t, 6, strings.Count(out, "CAPT   -\n"), out)
+	assert.NotContains(t, out, "user")
+}
+
+func TestConvertKeepsMachinePools(t *testing.T) {
+	file := written(t, poolManifests)
+	out, errOut, err := run(t, name, "convert", "-f", file)
+	require.NoError(t, err, errOut)
+	assert.Equal(t, poolManifests, out)
+	assert.Empty(t, errOut)
+}
