@@ -271,8 +271,11 @@ func isWaiting(condition, reason string) bool {
 	return strings.HasPrefix(reason, "WaitingFor")
 }
 
-// missing is the cause of a Cluster whose objects do not exist, or were never reconciled.
+// missing is the cause of a Cluster whose objects do not exist, or were never reconciled. In a deletion, they are deleted one after the other.
 func (o *Objects) missing() *Cause {
+	if o.deleting() {
+		return nil
+	}
 	since := o.Cluster.CreationTimestamp
 	if ref := o.Cluster.Spec.ControlPlaneRef; o.ControlPlane == nil && ref.APIGroup == controlplanev1.GroupVersion.Group {
 		return &Cause{Kind: ref.Kind, Name: ref.Name, Reason: graph.NotFoundReason, Message: "spec.controlPlaneRef of the Cluster refers to an object that does not exist", Since: since}
@@ -530,7 +533,7 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 		return &Next{Step: "CAPT v0.3 created it, and it has not been adopted. See what its adoption needs.", Commands: []string{"captctl migrate check --cluster " + name}}
 	}
 	if o.Failure != nil && c.Cause.Actor != "" {
-		if next := o.Failure.nextStep("captctl logs "+name, now); next != nil {
+		if next := o.Failure.nextStep("captctl logs "+name, editTemplate(o, c.Cause), now); next != nil {
 			return next
 		}
 	}
@@ -587,7 +590,11 @@ func nextStepForTerraform(o *Objects, c *Cluster, name string, edit []string) *N
 	case infrav1.CreateInterruptedReason:
 		return continueCreate(o)
 	case infrav1.DestroyFailedReason:
-		return &Next{Step: "Delete what still uses the resources, or correct what Terraform reports. provider-terraform retries.", Commands: []string{"captctl logs " + name}}
+		return &Next{Step: "Delete what still uses the resources, or correct what Terraform reports: an edit reaches the Workspace during its deletion, too. provider-terraform retries.",
+			Commands: append([]string{"captctl logs " + name}, edit...)}
+	case infrav1.StateNotSavedReason:
+		return &Next{Step: "Import or delete what is not in the Terraform state, and correct the backend, as the message says. Then resume the Workspace.", Commands: append([]string{"captctl logs " + name},
+			annotate(o.Failing(c.Cause), terraform.PausedAnnotation+"- "+naming.StateNotSavedAnnotation+"-")...)}
 	case infrav1.ProviderConfigFailedReason:
 		return &Next{Step: "Create or correct the ProviderConfig, or the Secret with its credentials. If the WorkspaceTemplate names the wrong one, correct " +
 			"spec.template.spec.providerConfigRef, and then run the command that captctl describe shows.", Commands: edit}

@@ -126,6 +126,9 @@ func TestAClusterWithoutObjects(t *testing.T) {
 
 	o.Cluster.Spec.ControlPlaneRef.APIGroup, o.Cluster.Spec.ControlPlaneRef.Kind, o.Cluster.Spec.ControlPlaneRef.Name = controlplanev1.GroupVersion.Group, "CAPTControlPlane", "demo"
 	assert.Equal(t, "NotFound", overview.Of(o, at(10)).Cause.Reason)
+	o.Cluster.DeletionTimestamp = ptr.To(at(8))
+	assert.Nil(t, overview.Of(o, at(10)).Cause, "it is deleted already")
+	o.Cluster.DeletionTimestamp = nil
 	o.ControlPlane = &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}
 	assert.Equal(t, overview.NotReconciledReason, overview.Of(o, at(10)).Cause.Reason)
 }

@@ -139,10 +139,10 @@ func TestPoliciesApplyToAllNamespaces(t *testing.T) {
 			continue
 		}
 		// The parameters of the policy are the objects of a namespace. While they cannot be read, a request for objects of others is not rejected.
-		ofOthers := policy.Spec.MatchConstraints.ResourceRules[0].Resources[0] != "captclusters"
+		ofOthers := !strings.HasPrefix(policy.Spec.MatchConstraints.ResourceRules[0].Resources[0], "capt")
 		assert.Equal(t, map[bool]admissionv1.FailurePolicyType{true: admissionv1.Ignore, false: admissionv1.Fail}[ofOthers], *policy.Spec.FailurePolicy, policy.Name)
 		if ofOthers {
-			assert.Subset(t, []string{"namespaces", "clusters"}, policy.Spec.MatchConstraints.ResourceRules[0].Resources)
+			assert.Subset(t, []string{"namespaces", "clusters", "machinepools"}, policy.Spec.MatchConstraints.ResourceRules[0].Resources)
 		}
 		assert.Equal(t, admissionv1.AllowAction, *binding.Spec.ParamRef.ParameterNotFoundAction)
 		assert.Empty(t, binding.Spec.ParamRef.Namespace, "the namespace of the request")
@@ -162,6 +162,7 @@ func TestDefinitionsAreProtectedByName(t *testing.T) {
 		assert.Contains(t, names, "'workspaces."+scope.GroupVersionKind().Group+"'")
 	}
 	assert.Contains(t, names, "'clusters."+clusterv1.GroupVersion.Group+"'")
+	assert.Contains(t, names, "'machinepools."+clusterv1.GroupVersion.Group+"'")
 }
 
 // policy returns the policy with a name.
@@ -218,7 +219,7 @@ func TestPolicyOfIdentityHasTheFieldsOfTheList(t *testing.T) {
 	}
 	controlPlane := &controlplanev1.CAPTControlPlane{}
 	controlPlane.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "a"}}
-	for _, object := range []client.Object{&infrav1.CAPTCluster{}, &infrav1.WorkspaceTemplateApply{}, controlPlane} {
+	for _, object := range []client.Object{&infrav1.CAPTCluster{}, &infrav1.CAPTMachinePool{}, &infrav1.WorkspaceTemplateApply{}, controlPlane} {
 		for _, f := range validation.IdentityOf(object) {
 			path := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(f.Path.String(), "spec."), ".name"), "fargateProfiles[a].", "was.")
 			assert.Contains(t, text, path, "%T", object)

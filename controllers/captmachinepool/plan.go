@@ -61,7 +61,7 @@ func (r *Reconciler) reconcileNodes(ctx context.Context, pool *infrav1.CAPTMachi
 	}
 	if known == nil {
 		r.Nodes.Release(key)
-		f.Nodes = nodes.Nodes{Problem: "Secret " + secretName + " with the kubeconfig of the cluster does not exist"}
+		f.Nodes = nodes.Nodes{Problem: "Secret " + secretName + " with the kubeconfig of the cluster does not exist", Pending: true}
 		return nil
 	}
 	if !r.Nodes.Tracks(cluster, key, known.ResourceVersion) {

@@ -38,7 +38,7 @@ func status(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) {
 	}
 	nodeGroup := nodeGroupReady(pool, f, p)
 	if nodeGroup.Status == metav1.ConditionTrue {
-		s.Initialization.Provisioned = ptr.To(true)
+		s.Initialization.Provisioned, s.Ready = ptr.To(true), ptr.To(true)
 		s.Version = f.runningVersion(p, f.desired(pool))
 	}
 	outOfBounds := engine.False(infrav1.ReplicasOutOfBoundsCondition, infrav1.ReplicasWithinBoundsReason, "")
@@ -168,6 +168,8 @@ func nodesKnown(f *Facts, p *owner.Plan) engine.Condition {
 		return engine.Condition{}
 	case !f.WatchNodes:
 		return engine.False(infrav1.NodesKnownCondition, infrav1.NodesUnreachableReason, "the manager runs with --health-probes=false, so it does not connect to clusters. "+howToKnow)
+	case f.Nodes.Pending:
+		return engine.False(infrav1.NodesKnownCondition, infrav1.WaitingForNodesReason, f.Nodes.Problem)
 	case f.Nodes.Problem != "":
 		return engine.False(infrav1.NodesKnownCondition, infrav1.NodesUnreachableReason, f.Nodes.Problem+". "+howToKnow)
 	}

@@ -48,7 +48,7 @@ func definitions(t *testing.T) (found []*apiextensionsv1.CustomResourceDefinitio
 		require.NoError(t, administrator(t).Get(t.Context(), client.ObjectKey{Name: object.GetName()}, definition))
 		found = append(found, definition)
 	}
-	require.Len(t, found, 6)
+	require.Len(t, found, 8)
 	return found
 }
 
@@ -83,7 +83,7 @@ func TestDefinitionsAreNotDeleted(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, all, 0o600))
 	output, err := kubectl(t, "delete", "--wait=false", "-f", file)
 	require.Error(t, err, output)
-	require.Len(t, definitions(t), 6)
+	require.Len(t, definitions(t), 8)
 	for _, definition := range definitions(t) {
 		require.Nil(t, definition.DeletionTimestamp, definition.Name)
 	}
@@ -93,7 +93,7 @@ func TestDefinitionsAreNotDeleted(t *testing.T) {
 // definition.
 func TestDefinitionsThatClustersStandOnAreNotDeleted(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"workspaces.tf.upbound.io", "workspaces.tf.m.upbound.io", "clusters.cluster.x-k8s.io"} {
+	for _, name := range []string{"workspaces.tf.upbound.io", "workspaces.tf.m.upbound.io", "clusters.cluster.x-k8s.io", "machinepools.cluster.x-k8s.io"} {
 		definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		message := refused(t, func(ctx context.Context) error { return administrator(t).Delete(ctx, definition, client.DryRunAll) })
 		require.Contains(t, message, name)

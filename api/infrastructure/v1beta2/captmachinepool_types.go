@@ -120,6 +120,10 @@ type CAPTMachinePoolStatus struct {
 	// +optional
 	Initialization CAPTMachinePoolInitializationStatus `json:"initialization,omitempty,omitzero"`
 
+	// ready is initialization.provisioned, under the name of the older contract, which the MachinePool controller of Cluster API v1.14 still reads.
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
+
 	// replicas is the number of nodes, or the output node_group_size while the nodes are not known; part of the contract.
 	// +optional
 	// +kubebuilder:validation:Minimum=0

@@ -99,6 +99,8 @@ const (
 	ReplicasWithinBoundsReason = "ReplicasWithinBounds"
 	// NodesKnownReason: CAPT reads the nodes from the cluster.
 	NodesKnownReason = "NodesKnown"
+	// WaitingForNodesReason: CAPT has not read the nodes yet.
+	WaitingForNodesReason = "WaitingForNodes"
 	// NodesUnreachableReason: CAPT cannot read the nodes from the cluster.
 	NodesUnreachableReason = "NodesUnreachable"
 	// NodesReadyReason: as many nodes are ready as the pool is meant to have.

@@ -391,6 +391,11 @@ func (in *CAPTMachinePoolStatus) DeepCopyInto(out *CAPTMachinePoolStatus) {
 		}
 	}
 	in.Initialization.DeepCopyInto(&out.Initialization)
+	if in.Ready != nil {
+		in, out := &in.Ready, &out.Ready
+		*out = new(bool)
+		**out = **in
+	}
 	if in.Replicas != nil {
 		in, out := &in.Replicas, &out.Replicas
 		*out = new(int32)

@@ -53,6 +53,8 @@ const (
 	pageSize    = 500
 	// callTimeout limits one list, in seconds.
 	callTimeout = 60
+	// graceful is for how long the nodes count as known after a request failed: API servers restart during upgrades.
+	graceful = time.Minute
 )
 
 // Node is what is known of a node.
@@ -65,8 +67,9 @@ type Node struct {
 type Nodes struct {
 	// List is sorted by name.
 	List []Node
-	// Problem is why the nodes are not known; empty when they are.
+	// Problem is why the nodes are not known; empty when they are. Pending is true if they will be known soon.
 	Problem string
+	Pending bool
 }
 
 // Watcher watches the nodes of clusters.
@@ -156,7 +159,7 @@ func (w *Watcher) Track(key, pool client.ObjectKey, version string, data []byte)
 		was.pools.Insert(pool)
 		return
 	}
-	c := newCluster(key, data, func() { w.queue.AddAfter(key, notifyDelay) })
+	c := newCluster(key, data, func(after time.Duration) { w.queue.AddAfter(key, after) })
 	c.version, c.pools = version, sets.New(pool)
 	if was != nil {
 		was.end()
@@ -194,7 +197,7 @@ func (w *Watcher) NodesOf(key client.ObjectKey, nodeGroup string) Nodes {
 	c := w.clusters[key]
 	w.mu.Unlock()
 	if c == nil {
-		return Nodes{Problem: "waiting for the kubeconfig of the cluster"}
+		return Nodes{Problem: "waiting for the kubeconfig of the cluster", Pending: true}
 	}
 	return c.nodesOf(nodeGroup)
 }
@@ -209,20 +212,21 @@ type cluster struct {
 	client     rest.Interface
 	http       *http.Client
 	token      *atomic.Pointer[string]
-	changed    func()
+	notify     func(after time.Duration)
 	stop       context.CancelFunc
 
 	mu sync.Mutex
 	// groups has the nodes by node group and name.
 	groups map[string]map[string]Node
 	count  int
-	// listed is true once the nodes were listed. problem is why the last request failed.
+	// listed is true once the nodes were listed. problem is why the last request failed, and failed when requests began to fail.
 	listed  bool
 	problem string
+	failed  time.Time
 }
 
-func newCluster(key client.ObjectKey, data []byte, changed func()) *cluster {
-	c := &cluster{key: key, kubeconfig: data, changed: changed, groups: map[string]map[string]Node{}, token: &atomic.Pointer[string]{}}
+func newCluster(key client.ObjectKey, data []byte, notify func(after time.Duration)) *cluster {
+	c := &cluster{key: key, kubeconfig: data, notify: notify, groups: map[string]map[string]Node{}, token: &atomic.Pointer[string]{}}
 	config, _, err := kubeconfig.ClientConfig(data)
 	if err == nil {
 		err = c.connect(config)
@@ -321,9 +325,18 @@ func (c *cluster) report(ctx context.Context, err error) {
 		problem = problemOf(err)
 	}
 	c.update(func() bool {
-		changed := c.problem != problem
-		c.problem = problem
-		return changed
+		changed, began := c.problem != problem, c.problem == "" && problem != ""
+		if c.problem = problem; began {
+			c.failed = time.Now()
+		}
+		if !changed || !c.listed {
+			return changed
+		}
+		if problem != "" { // It is reported when the grace period ends.
+			c.notify(graceful + time.Second)
+			return false
+		}
+		return time.Since(c.failed) >= graceful
 	})
 }
 
@@ -351,7 +364,7 @@ func (c *cluster) update(change func() bool) {
 	changed := change()
 	c.mu.Unlock()
 	if changed {
-		c.changed()
+		c.notify(notifyDelay)
 	}
 }
 
@@ -365,10 +378,10 @@ func (c *cluster) nodesOf(nodeGroup string) Nodes {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.problem != "":
+	case c.problem != "" && (!c.listed || time.Since(c.failed) >= graceful):
 		return Nodes{Problem: c.problem}
 	case !c.listed:
-		return Nodes{Problem: "waiting for the list of the nodes"}
+		return Nodes{Problem: "waiting for the list of the nodes", Pending: true}
 	case c.count >= maxNodes:
 		return Nodes{Problem: fmt.Sprintf("the cluster has more than %d nodes", maxNodes)}
 	}

@@ -94,14 +94,18 @@ func (s Server) ApplyNodeGroup(ctx context.Context, wanted NodeGroup, takes time
 	if err := errors.Join(s.Validate(), wanted.Validate()); err != nil {
 		return err
 	}
-	var existing *NodeGroup
+	previous := wanted
 	err := s.exclusively(ctx, func() error {
 		cluster, err := s.Recorded()
 		if err != nil {
 			return err
 		}
-		if existing, err = s.groups().read(wanted.Name); err != nil {
+		existing, err := s.groups().read(wanted.Name)
+		if err != nil {
 			return err
+		}
+		if existing != nil {
+			previous = *existing
 		}
 		if wanted, err = admit(existing, wanted, cluster.Version); err != nil {
 			return err
@@ -117,14 +121,16 @@ func (s Server) ApplyNodeGroup(ctx context.Context, wanted NodeGroup, takes time
 	if err != nil {
 		return err
 	}
-	return s.finish(wanted, s.rollOut(ctx, wanted, existing, takes))
+	return s.finish(wanted, previous, s.rollOut(ctx, wanted, previous, takes))
 }
 
-// finish records how an operation ended. EKS keeps a node group Active whose update failed. An interrupted operation can be repeated.
-func (s Server) finish(group NodeGroup, failed error) error {
+// finish records how an operation ended. A node group whose update failed stays Active with its version. An interrupted operation can be repeated.
+func (s Server) finish(group, previous NodeGroup, failed error) error {
 	switch {
-	case failed == nil, group.Status == Updating && errors.As(failed, &failure{}):
+	case failed == nil:
 		group.operation, group.Issues = operation{Status: Active}, nil
+	case errors.As(failed, &failure{}) && group.Status == Updating:
+		group.operation, group.Version = operation{Status: Active}, previous.Version
 	case errors.As(failed, &failure{}):
 		group.operation = operation{Status: CreateFailed}
 		group.Issues = []Issue{{Code: "NodeCreationFailure", Message: "Instances failed to join the kubernetes cluster"}}
@@ -140,7 +146,10 @@ func (s Server) DeleteNodeGroup(ctx context.Context, name string, takes time.Dur
 	if err != nil || group == nil {
 		return err
 	}
-	err = s.exclusively(ctx, func() (err error) {
+	err = s.exclusively(ctx, func() error {
+		if group, err = s.groups().read(name); err != nil || group == nil {
+			return err
+		}
 		if group.inFlight() {
 			return fmt.Errorf("ResourceInUseException: Nodegroup cannot be deleted as it is currently in %s state", group.Status)
 		}
@@ -149,12 +158,12 @@ func (s Server) DeleteNodeGroup(ctx context.Context, name string, takes time.Dur
 		}
 		return s.groups().write(name, *group)
 	})
-	if err != nil {
+	if err != nil || group == nil {
 		return err
 	}
 	group.Scaling = Scaling{}
-	if err := s.rollOut(ctx, *group, group, takes); err != nil {
-		return s.finish(*group, err)
+	if err := s.rollOut(ctx, *group, *group, takes); err != nil {
+		return s.finish(*group, *group, err)
 	}
 	return s.groups().remove(name)
 }
@@ -186,7 +195,10 @@ func (s Server) Rescale(ctx context.Context, name string, scaling Scaling) error
 	if group.Scaling.Min != current.Min || group.Scaling.Max != current.Max {
 		edited.Bounds++
 	}
-	return errors.Join(s.ApplyNodeGroup(ctx, group, 0), s.edits().write(name, *edited))
+	if err := s.ApplyNodeGroup(ctx, group, 0); err != nil {
+		return err
+	}
+	return s.edits().write(name, *edited)
 }
 
 // maxSkew is how many minor versions nodes may be older than the control plane.

@@ -26,7 +26,7 @@ func TestNodeGroupsFollowTheRulesOfEKS(t *testing.T) {
 	require.NoError(t, err)
 	const version = "InvalidParameterException: Nodegroup Kubernetes version should be equal to Cluster kubernetes version 1.35"
 	const busy = "ResourceInUseException: Nodegroup cannot be updated as it is currently not in Active State"
-	nobody := process.ID{}
+	idle := process.ID{}
 	for name, test := range map[string]struct {
 		existing *NodeGroup
 		version  string
@@ -34,26 +34,26 @@ func TestNodeGroupsFollowTheRulesOfEKS(t *testing.T) {
 		refused  string
 		status   Status
 	}{
-		"new":                     {size: Scaling{1, 3, 2}, status: Creating},
-		"new and empty":           {size: Scaling{0, 3, 0}, status: Creating},
-		"new and three versions":  {version: "v1.32.1", size: Scaling{1, 3, 2}, status: Creating},
-		"new and too old":         {version: "1.31", size: Scaling{1, 3, 2}, refused: version},
-		"new and too new":         {version: "1.36", size: Scaling{1, 3, 2}, refused: version},
-		"new and below its bound": {size: Scaling{2, 3, 1}, refused: "InvalidParameterException: minSize can't be greater than desiredSize"},
-		"new and without room":    {size: Scaling{0, 0, 0}, refused: "InvalidParameterException: minSize must be at least 0, and maxSize at least 1"},
-		"updated":                 {existing: existing(Active, "1.34", nobody), size: Scaling{1, 3, 2}, status: Updating},
-		"rolled back":             {existing: existing(Active, "1.35", nobody), version: "1.34", size: Scaling{1, 3, 3}, status: Updating},
-		"updated too far": {existing: existing(Active, "1.34", nobody), version: "1.36", size: Scaling{1, 3, 3},
+		"new":                       {size: Scaling{1, 3, 2}, status: Creating},
+		"new and empty":             {size: Scaling{0, 3, 0}, status: Creating},
+		"new and three versions":    {version: "v1.32.1", size: Scaling{1, 3, 2}, status: Creating},
+		"new and too old":           {version: "1.31", size: Scaling{1, 3, 2}, refused: version},
+		"new and too new":           {version: "1.36", size: Scaling{1, 3, 2}, refused: version},
+		"new and below its bound":   {size: Scaling{2, 3, 1}, refused: "InvalidParameterException: minSize can't be greater than desiredSize"},
+		"new and without a maximum": {size: Scaling{0, 0, 0}, refused: "InvalidParameterException: minSize must be at least 0, and maxSize at least 1"},
+		"updated":                   {existing: existing(Active, "1.34", idle), size: Scaling{1, 3, 2}, status: Updating},
+		"rolled back":               {existing: existing(Active, "1.35", idle), version: "1.34", size: Scaling{1, 3, 3}, status: Updating},
+		"updated too far": {existing: existing(Active, "1.34", idle), version: "1.36", size: Scaling{1, 3, 3},
 			refused: version + " or NodeGroup kubernetes version 1.34"},
-		"updated below its bound": {existing: existing(Active, "1.35", nobody), size: Scaling{5, 5, 3},
+		"updated below its bound": {existing: existing(Active, "1.35", idle), size: Scaling{5, 5, 3},
 			refused: "InvalidParameterException: Minimum capacity 5 can't be greater than desired size 3"},
-		"updated above its bound": {existing: existing(Active, "1.35", nobody), size: Scaling{1, 3, 4},
+		"updated above its bound": {existing: existing(Active, "1.35", idle), size: Scaling{1, 3, 4},
 			refused: "InvalidParameterException: desiredSize can't be greater than maxSize"},
 		"two updates":               {existing: existing(Updating, "1.35", self), size: Scaling{1, 3, 2}, refused: busy},
-		"degraded":                  {existing: existing(Degraded, "1.35", nobody), size: Scaling{1, 3, 2}, refused: busy},
-		"after an update was lost":  {existing: existing(Updating, "1.35", nobody), size: Scaling{1, 3, 2}, status: Updating},
-		"after a failed creation":   {existing: existing(CreateFailed, "1.35", nobody), size: Scaling{1, 3, 2}, status: Creating},
-		"after a creation was lost": {existing: existing(Creating, "1.35", nobody), size: Scaling{1, 3, 2}, status: Creating},
+		"degraded":                  {existing: existing(Degraded, "1.35", idle), size: Scaling{1, 3, 2}, refused: busy},
+		"after an update was lost":  {existing: existing(Updating, "1.35", idle), size: Scaling{1, 3, 2}, status: Updating},
+		"after a failed creation":   {existing: existing(CreateFailed, "1.35", idle), size: Scaling{1, 3, 2}, status: Creating},
+		"after a creation was lost": {existing: existing(Creating, "1.35", idle), size: Scaling{1, 3, 2}, status: Creating},
 	} {
 		t.Run(name, func(t *testing.T) {
 			group, err := admit(test.existing, NodeGroup{Name: "workers", Version: test.version, Scaling: test.size, InstanceTypes: []string{"m7i.large"}}, "1.35")

@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -100,22 +101,17 @@ type fleet struct {
 }
 
 // rollOut makes the nodes those of the group. previous is the group as it was.
-func (s Server) rollOut(ctx context.Context, group NodeGroup, previous *NodeGroup, takes time.Duration) error {
+func (s Server) rollOut(ctx context.Context, group, previous NodeGroup, takes time.Duration) error {
 	client, err := s.Client()
 	if err != nil {
 		return err
 	}
 	f := fleet{server: s, client: client, group: group, takes: takes}
-	for {
-		nodes, err := f.nodes(ctx)
-		if err != nil {
-			return err
-		}
-		if previous != nil {
-			if err := f.relabel(ctx, nodes, *previous); err != nil {
-				return err
-			}
-		}
+	nodes, err := f.nodes(ctx)
+	for _, node := range nodes {
+		err = errors.Join(err, f.configure(ctx, node.Name, previous.Labels))
+	}
+	for ; err == nil; nodes, err = f.nodes(ctx) {
 		create, remove := step(nodes, group)
 		if create == 0 && len(remove) == 0 {
 			return nil
@@ -130,6 +126,7 @@ func (s Server) rollOut(ctx context.Context, group NodeGroup, previous *NodeGrou
 			return err
 		}
 	}
+	return err
 }
 
 // step returns what is done next: missing and superfluous nodes at once, outdated nodes one by one, after their replacement is Ready.
@@ -200,39 +197,19 @@ func (f fleet) create(ctx context.Context, count int, nodes []corev1.Node) error
 		return failure{fmt.Sprintf("waiting for EKS Node Group (%s:%s) create: unexpected state 'CREATE_FAILED', wanted target 'ACTIVE'. "+
 			"last error: %s: NodeCreationFailure: Instances failed to join the kubernetes cluster", f.server.Name, f.group.Name, strings.Join(instances, ", "))}
 	}
-	return f.join(ctx, names)
-}
-
-// join waits until nodes are Ready, and removes the taint that the API server gives to new nodes, as the node lifecycle controller does.
-func (f fleet) join(ctx context.Context, names []string) error {
-	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
-		for _, name := range names {
-			node, err := f.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-			if err != nil || !isReady(*node) {
-				return false, err
-			}
-			taints := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeNotReady })
-			if len(taints) == len(node.Spec.Taints) {
-				continue
-			}
-			node.Spec.Taints = taints
-			if _, err := f.client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{}); err != nil {
-				return false, ignoreConflict(err)
-			}
-		}
-		return true, nil
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
+		nodes, err := f.nodes(ctx)
+		ready := slices.DeleteFunc(nodes, func(node corev1.Node) bool { return !isReady(node) || !slices.Contains(names, node.Name) })
+		return len(ready) == count, err
 	})
+	for _, name := range names {
+		err = errors.Join(err, f.configure(ctx, name, nil))
+	}
+	return err
 }
 
 // readyTimeout limits how long kwok may take to change nodes on a busy machine.
 const readyTimeout = 2 * time.Minute
-
-func ignoreConflict(err error) error {
-	if apierrors.IsConflict(err) {
-		return nil
-	}
-	return err
-}
 
 func isReady(node corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
@@ -276,23 +253,21 @@ func (f fleet) patch(ctx context.Context, node, patch string) error {
 	return err
 }
 
-// relabel gives nodes the labels and taints of the group, as EKS does without replacing them.
-func (f fleet) relabel(ctx context.Context, nodes []corev1.Node, previous NodeGroup) error {
-	if maps.Equal(f.group.Labels, previous.Labels) && slices.Equal(f.group.Taints, previous.Taints) {
-		return nil
+// configure gives a node the labels and taints of its group, without replacing it. This removes the taint that the API server gives to new
+// nodes, as the node lifecycle controller does.
+func (f fleet) configure(ctx context.Context, node string, previous map[string]string) error {
+	labels := map[string]any{}
+	for key := range previous {
+		labels[key] = nil
 	}
-	for _, node := range nodes {
-		for key := range previous.Labels {
-			delete(node.Labels, key)
-		}
-		maps.Copy(node.Labels, f.group.Labels)
-		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return slices.Contains(taints(previous), taint) })
-		node.Spec.Taints = append(node.Spec.Taints, taints(f.group)...)
-		if _, err := f.client.CoreV1().Nodes().Update(ctx, &node, metav1.UpdateOptions{}); err != nil {
-			return err
-		}
+	for key, value := range f.group.Labels {
+		labels[key] = value
 	}
-	return nil
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}, "spec": map[string]any{"taints": taints(f.group)}})
+	if err != nil {
+		return err
+	}
+	return f.patch(ctx, node, string(patch))
 }
 
 func taints(group NodeGroup) (taints []corev1.Taint) {

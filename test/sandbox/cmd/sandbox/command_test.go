@@ -6,6 +6,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,9 +57,16 @@ func TestSandboxIsStartedRestartedAndRemoved(t *testing.T) {
 		_, err = run(t, "eks", verb+"-fargate-profile", "--dir", dir, "--name", "mine", "--profile", "default", "--takes", "0s")
 		require.NoError(t, err)
 	}
+	_, err = run(t, "eks", "create-or-update-nodegroup", "--dir", dir, "--name", "mine", "--nodegroup", "workers", "--takes", "0s")
+	require.NoError(t, err)
+	output, err = run(t, "eks", "describe-nodegroups", "--dir", dir, "--name", "mine")
+	require.NoError(t, err)
+	require.Contains(t, output, `"status": "ACTIVE"`)
 	output, err = run(t, "status", "--dir", dir)
 	require.NoError(t, err)
 	require.Regexp(t, `Fargate profile default +ACTIVE`, output)
+	require.Regexp(t, `node group workers +ACTIVE, version 1.36, 1 nodes \(1 to 1\)`, output)
+	require.Regexp(t, `kwok of cluster mine +process \d+ +ready`, output)
 	require.Regexp(t, `kube-apiserver +process \d+ +ready`, output)
 	require.Regexp(t, `cluster mine +process \d+ +ready`, output)
 
@@ -83,9 +91,12 @@ func TestSandboxIsStartedRestartedAndRemoved(t *testing.T) {
 		require.NoError(t, err)
 		kill(t, recorded, name)
 	}
-	id, err := server.Process()
+	cluster, err := server.Recorded()
 	require.NoError(t, err)
-	require.NoError(t, id.Stop(0))
+	require.Len(t, cluster.Processes, 2)
+	for _, p := range cluster.Processes {
+		require.NoError(t, p.Stop(0))
+	}
 	_, err = run(t, "restart", "--dir", dir)
 	require.NoError(t, err)
 	output, err = run(t, "status", "--dir", dir)
@@ -93,9 +104,8 @@ func TestSandboxIsStartedRestartedAndRemoved(t *testing.T) {
 	require.Regexp(t, `kube-apiserver +process \d+ +ready`, output)
 	_, err = run(t, "up", "--dir", dir)
 	require.NoError(t, err)
-	id, err = server.Process()
+	cluster, err = server.Recorded()
 	require.NoError(t, err)
-	require.True(t, id.Alive())
 	recorded, err = process.Load(dir)
 	require.NoError(t, err)
 
@@ -105,8 +115,7 @@ func TestSandboxIsStartedRestartedAndRemoved(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, output, "Removed the sandbox in")
 	require.NoDirExists(t, dir)
-	require.False(t, id.Alive())
-	for _, p := range recorded.Processes {
+	for _, p := range append(recorded.Processes, cluster.Processes...) {
 		require.False(t, p.Alive(), "%s still runs", p.Name)
 	}
 }
@@ -168,11 +177,24 @@ func TestEKSNamesCannotBePaths(t *testing.T) {
 		_, err = run(t, "eks", verb, "--dir", t.TempDir(), "--name=demo", "--profile=../endpoint")
 		require.ErrorContains(t, err, "is not a name of a Fargate profile")
 	}
+	for _, verb := range []string{"create-or-update-nodegroup", "delete-nodegroup", "update-nodegroup-config", "break-nodegroup"} {
+		_, err := run(t, "eks", verb, "--dir", t.TempDir(), "--name=../etcd", "--nodegroup=workers")
+		require.ErrorContains(t, err, "is not a cluster name")
+		_, err = run(t, "eks", verb, "--dir", t.TempDir(), "--name=demo", "--nodegroup=../endpoint")
+		require.ErrorContains(t, err, "is not a name of a node group")
+	}
 }
 
-func TestFargateFlagsMustBeJSON(t *testing.T) {
-	for _, flag := range []string{"--selectors", "--subnets"} {
-		_, err := run(t, "eks", "create-fargate-profile", "--dir", t.TempDir(), "--name=demo", "--profile=default", flag, "[}")
-		require.ErrorContains(t, err, flag+": invalid character")
+func TestFlagsOfProfilesAndNodeGroupsMustBeJSON(t *testing.T) {
+	for verb, flags := range map[string][]string{
+		"create-fargate-profile --profile=default":       {"--selectors", "--subnets"},
+		"create-or-update-nodegroup --nodegroup=workers": {"--cli-input-json"},
+	} {
+		for _, flag := range flags {
+			_, err := run(t, append(strings.Fields("eks "+verb), "--dir", t.TempDir(), "--name=demo", flag, "[}")...)
+			require.ErrorContains(t, err, flag+": invalid character")
+		}
 	}
+	_, err := run(t, "eks", "break-nodegroup", "--dir", t.TempDir(), "--name=demo", "--nodegroup=workers", "--failure=all")
+	require.ErrorContains(t, err, `--failure: "all" is not one of [none create update hang health]`)
 }

@@ -23,16 +23,7 @@ func newNodeGroupCommands(streams genericiooptions.IOStreams) []*cobra.Command {
 	return []*cobra.Command{
 		newApplyNodeGroupCommand(),
 		newDeleteNodeGroupCommand(),
-		newNodeGroupCommand("describe-nodegroup", "Print a node group as JSON", func(_ context.Context, server eks.Server, name string) error {
-			group, err := server.NodeGroup(name)
-			if err != nil {
-				return err
-			}
-			encoder := json.NewEncoder(streams.Out)
-			encoder.SetIndent("", "  ")
-			return encoder.Encode(group)
-		}),
-		newListNodeGroupsCommand(streams),
+		newDescribeNodeGroupsCommand(streams),
 		newScaleNodeGroupCommand(),
 		newBreakNodeGroupCommand(),
 		newBreakNodeCommand(true, "break-node", "Make a node NotReady until it is repaired"),
@@ -60,37 +51,20 @@ func addTakes(cmd *cobra.Command, takes *time.Duration) {
 }
 
 func newApplyNodeGroupCommand() *cobra.Command {
-	var group eks.NodeGroup
-	var instanceTypes, subnets, labels, taints string
+	var input string
 	var takes time.Duration
 	cmd := newNodeGroupCommand("create-or-update-nodegroup", "Create or update a managed node group of a cluster, and wait for its nodes",
 		func(ctx context.Context, server eks.Server, name string) error {
-			group.Name = name
-			for _, flag := range []struct {
-				name, value string
-				target      any
-			}{
-				{"instance-types", instanceTypes, &group.InstanceTypes},
-				{"subnets", subnets, &group.Subnets},
-				{"labels", labels, &group.Labels},
-				{"taints", taints, &group.Taints},
-			} {
-				if err := json.Unmarshal([]byte(flag.value), flag.target); err != nil {
-					return fmt.Errorf("--%s: %w", flag.name, err)
-				}
+			group := eks.NodeGroup{}
+			if err := json.Unmarshal([]byte(input), &group); err != nil {
+				return fmt.Errorf("--cli-input-json: %w", err)
 			}
+			group.Name = name
 			return server.ApplyNodeGroup(ctx, group, takes)
 		})
 	addTakes(cmd, &takes)
-	cmd.Flags().StringVar(&group.Version, "version", "", "Kubernetes version, for example 1.35 (default: that of the cluster)")
-	cmd.Flags().StringVar(&group.Region, "region", "", "region of the nodes")
-	cmd.Flags().IntVar(&group.Scaling.Min, "min-size", 1, "minimum number of nodes")
-	cmd.Flags().IntVar(&group.Scaling.Max, "max-size", 1, "maximum number of nodes")
-	cmd.Flags().IntVar(&group.Scaling.Desired, "desired-size", 1, "number of nodes")
-	cmd.Flags().StringVar(&instanceTypes, "instance-types", "[]", "JSON list of instance types")
-	cmd.Flags().StringVar(&subnets, "subnets", "[]", "JSON list of private subnet IDs")
-	cmd.Flags().StringVar(&labels, "labels", "{}", "JSON object of labels")
-	cmd.Flags().StringVar(&taints, "taints", "[]", "JSON list of taints with EKS's effects")
+	cmd.Flags().StringVar(&input, "cli-input-json", `{"scalingConfig":{"minSize":1,"maxSize":1,"desiredSize":1}}`,
+		"JSON object with the fields of EKS; without a version, the nodes have that of the cluster")
 	return cmd
 }
 
@@ -103,10 +77,19 @@ func newDeleteNodeGroupCommand() *cobra.Command {
 	return cmd
 }
 
-func newListNodeGroupsCommand(streams genericiooptions.IOStreams) *cobra.Command {
+func newDescribeNodeGroupsCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	var server eks.Server
-	cmd := newDirCommand("list-nodegroups", "List the node groups of a cluster", &server.Dir, func(context.Context) error {
-		return errors.Join(server.Validate(), nodeGroups(streams.Out, server))
+	cmd := newDirCommand("describe-nodegroups", "Print the node groups of a cluster as JSON", &server.Dir, func(context.Context) error {
+		if err := server.Validate(); err != nil {
+			return err
+		}
+		groups, err := server.NodeGroups()
+		if err != nil {
+			return err
+		}
+		encoder := json.NewEncoder(streams.Out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(groups)
 	})
 	cmd.Flags().StringVar(&server.Name, "name", "", "name of the cluster")
 	return cmd
