@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/redact"
 	"github.com/capt-provider/capt/api/terraform"
@@ -124,8 +125,8 @@ func Check(ctx context.Context, content *Content) (*Report, error) {
 
 // Errors returns what the webhooks reject in an object.
 func Errors(ctx context.Context, reader validation.Reader, object validation.Owner) (field.ErrorList, error) {
-	if _, ok := object.(*clusterv1.MachinePool); ok {
-		return nil, nil
+	if machinePool, ok := object.(*clusterv1.MachinePool); ok {
+		return desired.ValidateMachinePool(ctx, reader, machinePool)
 	}
 	findings, err := validation.ValidateNew(ctx, reader, object)
 	return findings.Errors, err

@@ -240,3 +240,33 @@ func TestConvertKeepsMachinePools(t *testing.T) {
 	assert.Equal(t, poolManifests, out)
 	assert.Empty(t, errOut)
 }
+
+func TestValidateChecksMachinePools(t *testing.T) {
+	const controlPlane = `---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: good, namespace: team-a}
+spec:
+  controlPlaneRef: {apiGroup: controlplane.cluster.x-k8s.io, kind: CAPTControlPlane, name: good}
+---
+apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: CAPTControlPlane
+metadata: {name: good, namespace: team-a}
+spec: {version: v1.35.0, region: eu-central-1, workspaceTemplateRef: {name: eks}}
+`
+	whole := nodeGroupTemplate + "---\n" + poolManifests + controlPlane
+	for title, row := range map[string]struct{ text, want string }{
+		"nothing is wrong":         {whole, ""},
+		"replicas are above":       {strings.Replace(whole, "replicas: 4", "replicas: 9", 1), ": error: MachinePool workers: spec.replicas: Forbidden: MachinePool workers has 9 replicas, and its node group may have 6 to 6"},
+		"the version is too new":   {strings.Replace(whole, "      clusterName: good\n", "      clusterName: good\n      version: v1.36.0\n", 1), "spec.template.spec.version: Forbidden: the control plane has 1.35, and nodes cannot be newer"},
+		"the template is not here": {poolManifests, ": warning: CAPTMachinePool workers: spec.workspaceTemplateRef"},
+	} {
+		out, _, err := run(t, name, "validate", "-f", written(t, row.text))
+		if row.want == "" {
+			assert.NotContains(t, out, "MachinePool workers", title)
+			continue
+		}
+		assert.Contains(t, out, row.want, title)
+		assert.Equal(t, strings.Contains(out, ": error:"), err != nil, title)
+	}
+}
