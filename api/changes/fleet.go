@@ -5,6 +5,7 @@ package changes
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 
@@ -286,7 +287,7 @@ func (f *Fleet) controlPlane(c *controlplanev1.CAPTControlPlane) *desired.Contro
 	}
 	d.Existing = f.find(c, c.Spec.WorkspaceTemplateApplyRef, claim.ExpectationOfControlPlane(c, claim.ClusterName(c)))
 	d.Template = f.templateFacts(c.Spec.WorkspaceTemplateRef, c.Namespace, append(validation.ControlPlaneFields(c), validation.NetworkFields(d.Cluster)...))
-	if d.Cluster != nil && c.DeletionTimestamp.IsZero() {
+	if d.NodeGroups = f.nodeGroups(d.Cluster); d.Cluster != nil && c.DeletionTimestamp.IsZero() {
 		objects := &graph.Objects{ControlPlane: c, Cluster: d.Cluster, CAPTCluster: d.CAPTCluster, Applies: sorted(f.Applies)}
 		d.Cycle, d.CycleBlocks = objects.Cycle()
 	}
@@ -300,6 +301,31 @@ func (f *Fleet) machinePool(pool *infrav1.CAPTMachinePool) *clusterv1.MachinePoo
 		return nil
 	}
 	return found
+}
+
+// nodeGroups returns the node groups of a Cluster, which may be nil.
+func (f *Fleet) nodeGroups(cluster *clusterv1.Cluster) []validation.NodeGroup {
+	var own []clusterv1.MachinePool
+	for _, machinePool := range sorted(f.MachinePools) {
+		if cluster != nil && machinePool.Namespace == cluster.Namespace && machinePool.Spec.ClusterName == cluster.Name {
+			own = append(own, *machinePool)
+		}
+	}
+	groups, _ := validation.NodeGroupsOf(context.Background(), nodeGroupReader{f}, own) // The reader has all objects, and returns no errors.
+	return groups
+}
+
+// nodeGroupReader implements validation.NodeGroupReader.
+type nodeGroupReader struct{ *Fleet }
+
+// CAPTMachinePool implements validation.NodeGroupReader.
+func (r nodeGroupReader) CAPTMachinePool(_ context.Context, key types.NamespacedName) (*infrav1.CAPTMachinePool, error) {
+	return r.CAPTMachinePools[key], nil
+}
+
+// WorkspaceTemplateApply implements validation.NodeGroupReader.
+func (r nodeGroupReader) WorkspaceTemplateApply(_ context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
+	return r.Applies[key], nil
 }
 
 // controlPlaneOf returns the control plane of a Cluster as its machine pools see it. Without a CAPTControlPlane, it only has the Cluster.
@@ -338,7 +364,9 @@ func (f *Fleet) poolUnit(cluster *clusterv1.Cluster, pool *infrav1.CAPTMachinePo
 		}
 	}
 	want := claim.ExpectationOfMachinePool(pool, eksName, d.NodeGroupName())
-	d.Existing = f.find(pool, pool.Spec.WorkspaceTemplateApplyRef, want)
+	if d.Existing = f.find(pool, pool.Spec.WorkspaceTemplateApplyRef, want); d.Apply == nil {
+		d.NodeGroups = f.nodeGroups(cluster)
+	}
 	fields := append(validation.MachinePoolFields(&pool.Spec.CAPTMachinePoolTemplateResourceSpec, field.NewPath("spec")), validation.FieldsOfMachinePool(d.MachinePool)...)
 	d.Template = f.templateFacts(pool.Spec.WorkspaceTemplateRef, pool.Namespace, fields)
 	key := types.NamespacedName{Namespace: pool.Namespace, Name: cmp.Or(pool.Spec.WorkspaceTemplateApplyRef.Name, want.SchemeName)}
