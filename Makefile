@@ -17,7 +17,7 @@ export GOWORK := off
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 # Compilers are short-lived: without garbage collection, a build takes a quarter less time.
 GO_BUILD = GOGC=off GOMEMLIMIT=2GiB $(GO) build
-# The linter's cache knows files by their paths in the checkout that filled it, so each checkout has its own.
+# The linter's cache records the paths of files, so each checkout and module has its own; tools/golangci-lint/run.sh shares one.
 export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/golangci-lint-cache
 
 GO ?= go
@@ -29,7 +29,8 @@ LINK_FLAGS := -s -w $(if $(VERSION),-X github.com/capt-provider/capt/cmd/captctl
 # linked faster, and make lint includes go vet.
 TEST_FLAGS := -count=1 -vet=off -ldflags="-s -w"
 # Unit tests depend on nothing outside the module, so go test reuses results of packages (and of the files that their tests read) that are unchanged.
-UNIT_FLAGS ?= -vet=off -ldflags="-s -w" -timeout 10m
+# With -short, tests with many random or similar cases run a part of them; make test-slow runs all.
+UNIT_FLAGS ?= -short -vet=off -ldflags="-s -w" -timeout 10m
 SERVER_FLAGS ?= $(TEST_FLAGS) -timeout 25m -p 4
 # BUILT tells sandboxes of tests that their programs need no go build, because sandbox-binaries was made before.
 BUILT := CAPT_BINARIES_UP_TO_DATE=true
@@ -103,7 +104,7 @@ verify-generated: ## Check that generated files are up to date.
 .PHONY: lint
 lint: $(GOLANGCI_LINT) $(ACTIONLINT) ## Run the linters, and check formatting, go.mod, workflows and terms.
 	@echo "== golangci-lint"
-	@$(GOLANGCI_LINT) run ./...
+	@tools/golangci-lint/run.sh $(GOLANGCI_LINT) run ./...
 	@echo "== gofmt"
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "Not formatted (run make format):" >&2; echo "$$unformatted" >&2; exit 1; fi
@@ -129,12 +130,12 @@ test-unit: ## Run the tests that start no servers.
 
 # "make test" leaves out SLOW packages and SLOW_TESTS, and runs a part of the combinations of SAMPLED packages (fixture.Sample). "make test-slow"
 # runs all of them. A slow test covers combinations or long chains of what other tests cover one by one, or a tool of the tests.
-SLOW := captctl|crash|gitops|installers|migrate/(crash|reapply)|provider/conformance|roles|rollout/fleet|sandbox/cmd/sandbox|stress|upgrade
+SLOW := captctl|crash|gitops|installers|migrate/(crash|reapply)|provider/(cmd|conformance|executor/tofu)|roles|rollout/fleet|sandbox/cmd/sandbox|stress|upgrade
 SAMPLED := defects|deletion|fargate|faults
 SLOW_TESTS := \
-  TestAFargateProfileMovesWithItsCluster \
   TestAClusterMovesWhileARolloutWaits \
   TestAClusterOfAClusterClassWaitsForApprovalsAndStaysProtected \
+  TestAFargateProfileMovesWithItsCluster \
   TestAMoveDuringAPreviewFailsAndIsStartedAgain \
   TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain \
   TestAMoveWaitsForTerraformAndGoesOn \
@@ -150,12 +151,20 @@ SLOW_TESTS := \
   TestCertManagerRenewsCertificatesUnderTraffic \
   TestCertificateRotationUnderTraffic \
   TestClusterOfAClusterClass \
+  TestClusterWideWorkspacesAreMovedByHand \
+  TestClustersThatDriftedFromTheirTemplateArePinned \
+  TestCrashIsReportedWithItsLogAndCanBeRestarted \
+  TestPortsTakenByOthersAreAvoided \
   TestPreviewsReportNoSecrets \
   TestProfilesGoFirstInAForegroundDeletionToo \
   TestProfilesGoFirstWithAnOrphaningDeletionToo \
   TestReadOnlyCommandsWriteNothing \
+  TestReaperCleansUpAfterAKilledOwner \
   TestReplicasAreReplacedUnderTraffic \
+  TestReplicasStartWithoutAConversionWebhook \
+  TestStoppedSandboxLeavesNoProcessAndNoDirectory \
   TestTheRealFleetNeedsNoDecision \
+  TestWhatBelongsToNoClusterMovesToo \
   TestWhatWasDecidedIsAdopted
 
 # Coverage of product code by all tests of a run together, per package. Programs that tests start are counted too, unless they are killed.
@@ -171,7 +180,7 @@ cover = rm -rf bin/cover-$(1); mkdir -p bin/cover-$(1); \
 
 .PHONY: cover
 cover: ## Print the coverage of product code by the unit tests, per package.
-	@$(call cover,unit,$(UNIT_FLAGS) -count=1,grep -v /capt/test/)
+	@$(call cover,unit,$(filter-out -short,$(UNIT_FLAGS)) -count=1,grep -v /capt/test/)
 
 .PHONY: cover-integration
 cover-integration: sandbox-binaries ## Print the coverage of product code by the tests on servers; COVER=<regular expression> chooses packages.
@@ -197,8 +206,9 @@ test-browser: ## Open the page of captctl report in Chromium, which must be inst
 
 .PHONY: test-slow
 test-slow: sandbox-binaries test-tools ## Run the tests and the combinations that are too slow for "make test".
+	@$(GO) test $(filter-out -short,$(UNIT_FLAGS)) $$(grep -rl --include='*_test.go' --exclude-dir=bin 'testing\.Short()' . | xargs -n 1 dirname | sort -u) | $(RESULTS)
 	@$(BUILT) CAPT_COMBINATIONS=all $(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -E '/test/($(SLOW)|$(SAMPLED))(/|$$)') | $(RESULTS)
-	@$(BUILT) $(GO) test $(SERVER_FLAGS) -run '^($(subst $(space),|,$(strip $(SLOW_TESTS))))$$' ./test/e2e ./test/fargate ./test/migrate/... ./test/move ./test/rollout ./test/tenancy ./test/webhooks | $(RESULTS)
+	@$(BUILT) $(GO) test $(SERVER_FLAGS) -run '^($(subst $(space),|,$(strip $(SLOW_TESTS))))$$' ./test/e2e ./test/fargate ./test/migrate/... ./test/move ./test/rollout ./test/sandbox ./test/tenancy ./test/webhooks | $(RESULTS)
 	@$(BUILT) CAPT_COMBINATIONS=all $(GO) test $(TEST_FLAGS) -timeout 60m ./test/hostile | $(RESULTS)
 
 # tools/release and tools/rules have modules of their own, with Helm and with Prometheus, which take minutes to compile.

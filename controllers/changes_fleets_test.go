@@ -87,7 +87,7 @@ func definitions() (objects []client.Object) {
 const elsewhere = "elsewhere"
 
 // stagesUnder returns the objects of three Clusters in each state of their creation, and while an edit of a template is rolled out. Cluster a has a VPC from a
-// template and a Fargate profile, Cluster b an existing VPC; addon waits for the control plane of a. Another Cluster a is elsewhere.
+// template, a Fargate profile and a machine pool, Cluster b an existing VPC; addon waits for the control plane of a. Another Cluster a is elsewhere.
 func stagesUnder(t *testing.T, policy infrav1.WorkspaceTemplateRollout) (stages [][]client.Object) {
 	t.Helper()
 	in := func(namespace string) builder.Option {
@@ -125,7 +125,8 @@ func stagesUnder(t *testing.T, policy infrav1.WorkspaceTemplateRollout) (stages 
 	a, b, other := builder.Cluster("a"), builder.Cluster("b"), builder.Cluster("a", in(elsewhere))
 	m := newManager(t, append(definitions(),
 		a, b, other, template("vpc", "region", "vpc_name"), template("eks", "kubernetes_version", "region"), template("eks2", "kubernetes_version", "region"),
-		template("fargate", "profile_name", "selectors"), addon,
+		template("fargate", "profile_name", "selectors"), template("nodegroup", "desired_size", "min_size", "max_size", "kubernetes_version"), addon,
+		machinePoolOf(a), poolOf(a, ref("nodegroup")), machinePoolOf(b), poolOf(b, ref("nodegroup")),
 		builder.CAPTCluster("a", owned(a), vpc), builder.CAPTControlPlane("a", owned(a), eks, profile),
 		builder.CAPTCluster("b", owned(b), builder.WithExistingVPC("vpc-2")), builder.CAPTControlPlane("b", owned(b), eks),
 		builder.CAPTCluster("a", owned(other), vpc), builder.CAPTControlPlane("a", owned(other), eks, builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EKSClusterName = "other" })),
@@ -154,6 +155,28 @@ func stagesUnder(t *testing.T, policy infrav1.WorkspaceTemplateRollout) (stages 
 	})
 	run(4)
 	return append(stages, m.objects(t))
+}
+
+// machinePoolOf is the MachinePool of a Cluster.
+func machinePoolOf(cluster *clusterv1.Cluster) *clusterv1.MachinePool {
+	pool := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{
+		Namespace: cluster.Namespace, Name: cluster.Name + "-workers", UID: builder.UID("MachinePool", cluster.Name), Labels: map[string]string{clusterv1.ClusterNameLabel: cluster.Name},
+		CreationTimestamp: metav1.NewTime(builder.Created), Generation: 1,
+	}}
+	pool.Spec = clusterv1.MachinePoolSpec{ClusterName: cluster.Name, Replicas: ptr.To[int32](3)}
+	pool.Spec.Template.Spec.ClusterName = cluster.Name
+	pool.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "CAPTMachinePool", Name: pool.Name}
+	return pool
+}
+
+// poolOf is the CAPTMachinePool of machinePoolOf.
+func poolOf(cluster *clusterv1.Cluster, template infrav1.WorkspaceTemplateReference) *infrav1.CAPTMachinePool {
+	owner := machinePoolOf(cluster)
+	pool := &infrav1.CAPTMachinePool{ObjectMeta: *owner.ObjectMeta.DeepCopy()}
+	pool.UID = builder.UID("CAPTMachinePool", cluster.Name)
+	pool.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachinePool", Name: owner.Name, UID: owner.UID, Controller: ptr.To(true)}}
+	pool.Spec.WorkspaceTemplateRef, pool.Spec.Scaling.MaxSize = template, ptr.To[int32](5)
+	return pool
 }
 
 func profileOf(name string) controlplanev1.FargateProfile {
@@ -256,12 +279,60 @@ func annotate(name, value string) func(*fleet, client.Object) {
 type (
 	captCluster  = *infrav1.CAPTCluster
 	controlPlane = *controlplanev1.CAPTControlPlane
+	pool         = *infrav1.CAPTMachinePool
+	machinePool  = *clusterv1.MachinePool
 	apply        = *infrav1.WorkspaceTemplateApply
 	template     = *infrav1.WorkspaceTemplate
 )
 
 func mutations() []func(*fleet) string {
-	return slices.Concat(ofTemplates(), ofOwners(), ofClusters(), ofApplies(), ofWorkspaces())
+	return slices.Concat(ofTemplates(), ofOwners(), ofPools(), ofClusters(), ofApplies(), ofWorkspaces())
+}
+
+func ofPools() []func(*fleet) string {
+	return []func(*fleet) string{
+		edit("replicas", func(f *fleet, o machinePool) { o.Spec.Replicas = ptr.To(int32(f.IntN(8))) }),
+		edit("replicas", func(_ *fleet, o machinePool) { o.Spec.Replicas = nil }),
+		edit("version", func(f *fleet, o machinePool) {
+			o.Spec.Template.Spec.Version = []string{"v1.31.0", "v1.32.0", "v1.30.0", "v1.20.0", "latest"}[f.IntN(5)]
+		}),
+		edit("infrastructure", func(_ *fleet, o machinePool) { o.Spec.Template.Spec.InfrastructureRef.Name = "missing" }),
+		mark("manager of the replicas", func(f *fleet, o machinePool) { annotate(clusterv1.ReplicasManagedByAnnotation, "autoscaler")(f, o) }),
+		mark("maximum", func(f *fleet, o machinePool) {
+			annotate(clusterv1.AutoscalerMaxSizeAnnotation, []string{"2", "9", "many"}[f.IntN(3)])(f, o)
+		}),
+		mark("deletion", func(f *fleet, o machinePool) { deleting(f, o) }),
+		remove[machinePool],
+		edit("limits", func(f *fleet, o pool) {
+			o.Spec.Scaling = infrav1.MachinePoolScaling{MinSize: ptr.To(int32(f.IntN(6))), MaxSize: ptr.To(int32(1 + f.IntN(5)))}
+		}),
+		edit("limits", func(_ *fleet, o pool) { o.Spec.Scaling = infrav1.MachinePoolScaling{} }),
+		edit("variables", func(_ *fleet, o pool) { o.Spec.Variables = infrav1.TextVariables(map[string]string{"size": "2"}) }),
+		edit("name", func(_ *fleet, o pool) { o.Spec.NodeGroupName = "mine" }),
+		edit("template", func(f *fleet, o pool) { o.Spec.WorkspaceTemplateRef.Name = []string{"eks2", "missing"}[f.IntN(2)] }),
+		edit("reference", func(f *fleet, o pool) {
+			o.Spec.WorkspaceTemplateApplyRef.Name = []string{"", "addon", "a-eks-controlplane-apply", "new"}[f.IntN(4)]
+		}),
+		edit("protection", func(_ *fleet, o pool) { o.Spec.DeletionProtection = infrav1.DeletionProtectionEnabled }),
+		mark("pause", func(f *fleet, o pool) { annotate(clusterv1.PausedAnnotation, "")(f, o) }),
+		mark("deletion", func(f *fleet, o pool) { deleting(f, o) }),
+		mark("no label", func(_ *fleet, o pool) { o.Labels = nil }),
+		mark("owner", func(_ *fleet, o pool) { o.OwnerReferences = nil }),
+		func(f *fleet) string { // As Cluster API deletes a MachinePool.
+			o, ok := pick[machinePool](f)
+			if !ok {
+				return ""
+			}
+			deleting(f, o)
+			for _, object := range f.objects {
+				if own, is := object.(pool); is && key(own) == key(o) {
+					deleting(f, own)
+				}
+			}
+			return "deletion of everything of MachinePool " + o.Name
+		},
+		remove[pool],
+	}
 }
 
 func ofTemplates() []func(*fleet) string {

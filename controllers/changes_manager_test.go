@@ -30,6 +30,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -40,6 +41,7 @@ import (
 	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/captcluster"
 	"github.com/capt-provider/capt/controllers/captcontrolplane"
+	"github.com/capt-provider/capt/controllers/captmachinepool"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -54,7 +56,7 @@ import (
 // manager has the reconcilers of the manager, with an API server in memory.
 type manager struct {
 	*builder.API
-	captClusters, controlPlanes, applies, templates reconcile.Reconciler
+	captClusters, controlPlanes, pools, applies, templates reconcile.Reconciler
 }
 
 // now is the time of the tests.
@@ -82,11 +84,12 @@ func newManager(t *testing.T, objects []client.Object) *manager {
 	mapper.Add(terraform.ScopeNamespaced.GroupVersionKind(), meta.RESTScopeNamespace)
 	mapper.Add(terraform.ScopeCluster.GroupVersionKind(), meta.RESTScopeRoot)
 	clients := builder.Clients(objects...).WithScheme(smallScheme()).WithRESTMapper(mapper).
-		WithStatusSubresource(&infrav1.WorkspaceTemplate{}, &infrav1.WorkspaceTemplateApply{}, &infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{})
+		WithStatusSubresource(&infrav1.WorkspaceTemplate{}, &infrav1.WorkspaceTemplateApply{}, &infrav1.CAPTCluster{}, &infrav1.CAPTMachinePool{}, &controlplanev1.CAPTControlPlane{})
 	indexes, ctx := builder.Indexes{ClientBuilder: clients}, t.Context()
 	require.NoError(t, index.Register(ctx, indexes))
 	require.NoError(t, captcluster.RegisterIndexes(ctx, indexes))
 	require.NoError(t, captcontrolplane.RegisterIndexes(ctx, indexes))
+	require.NoError(t, captmachinepool.RegisterIndexes(ctx, indexes))
 	clients.WithIndex(&infrav1.WorkspaceTemplateApply{}, workspacetemplate.UserIndex, func(object client.Object) []string {
 		return []string{object.(*infrav1.WorkspaceTemplateApply).TemplateKey().String()}
 	})
@@ -98,6 +101,7 @@ func newManager(t *testing.T, objects []client.Object) *manager {
 	}
 	m.captClusters = &captcluster.Reconciler{Reconciler: owner.Reconciler{Engine: engineFor()}}
 	m.controlPlanes = &captcontrolplane.Reconciler{Reconciler: owner.Reconciler{Engine: engineFor()}, Cache: m.API, FargateMetrics: metrics.NewFargate(prometheus.NewRegistry())}
+	m.pools = &captmachinepool.Reconciler{Reconciler: owner.Reconciler{Engine: engineFor()}}
 	m.applies = &workspacetemplateapply.Reconciler{
 		Engine: engineFor(), Clock: clocktesting.NewFakePassiveClock(now), RateLimiter: serialize.NewRateLimiter(),
 		Workspaces: workspaces,
@@ -108,7 +112,7 @@ func newManager(t *testing.T, objects []client.Object) *manager {
 
 func (m *manager) reconcile(ctx context.Context, kind string, key types.NamespacedName) error {
 	reconciler := map[string]reconcile.Reconciler{
-		"CAPTCluster": m.captClusters, "CAPTControlPlane": m.controlPlanes, "WorkspaceTemplateApply": m.applies, "WorkspaceTemplate": m.templates,
+		"CAPTCluster": m.captClusters, "CAPTControlPlane": m.controlPlanes, "CAPTMachinePool": m.pools, "WorkspaceTemplateApply": m.applies, "WorkspaceTemplate": m.templates,
 	}[kind]
 	_, err := reconciler.Reconcile(ctx, ctrl.Request{NamespacedName: key})
 	return err
@@ -140,7 +144,7 @@ func key(object client.Object) string {
 func (m *manager) objects(t *testing.T) (all []client.Object) {
 	t.Helper()
 	for _, list := range []client.ObjectList{
-		&clusterv1.ClusterList{}, &infrav1.CAPTClusterList{}, &controlplanev1.CAPTControlPlaneList{}, &infrav1.WorkspaceTemplateList{},
+		&clusterv1.ClusterList{}, &clusterv1.MachinePoolList{}, &infrav1.CAPTClusterList{}, &infrav1.CAPTMachinePoolList{}, &controlplanev1.CAPTControlPlaneList{}, &infrav1.WorkspaceTemplateList{},
 		&infrav1.WorkspaceTemplateApplyList{}, &corev1.SecretList{}, &corev1.NamespaceList{}, &appsv1.ControllerRevisionList{},
 	} {
 		require.NoError(t, m.List(t.Context(), list))
@@ -182,6 +186,8 @@ func (m *manager) step(t *testing.T) {
 			err = m.reconcile(ctx, "CAPTCluster", client.ObjectKeyFromObject(object))
 		case *controlplanev1.CAPTControlPlane:
 			err = m.reconcile(ctx, "CAPTControlPlane", client.ObjectKeyFromObject(object))
+		case *infrav1.CAPTMachinePool:
+			err = m.reconcile(ctx, "CAPTMachinePool", client.ObjectKeyFromObject(object))
 		case *infrav1.WorkspaceTemplateApply:
 			err = m.reconcile(ctx, "WorkspaceTemplateApply", client.ObjectKeyFromObject(object))
 		case *infrav1.WorkspaceTemplate:
@@ -214,9 +220,23 @@ func (m *manager) change(t *testing.T, change func(client.Object)) {
 	}
 }
 
+// initialize lets the API servers of control planes answer for the first time.
+func (m *manager) initialize(t *testing.T) {
+	t.Helper()
+	var list controlplanev1.CAPTControlPlaneList
+	require.NoError(t, m.List(t.Context(), &list))
+	for i := range list.Items {
+		if c := &list.Items[i]; conditions.IsTrue(c, controlplanev1.WorkspaceReadyCondition) {
+			c.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+			require.NoError(t, m.Status().Update(t.Context(), c))
+		}
+	}
+}
+
 // provide lets Terraform apply all Workspaces, and write their Secrets.
 func (m *manager) provide(t *testing.T) {
 	t.Helper()
+	m.initialize(t)
 	for _, live := range m.workspaces(t) {
 		outputs := map[string]any{
 			"vpc_id": "vpc-1", "vpc_config": `{"vpc_id":"vpc-1","private_subnets":["subnet-1","subnet-2"]}`, "cluster_name": live.GetName(), "cluster_endpoint": "https://x.example.com", "cluster_certificate_authority_data": "Y2E=",

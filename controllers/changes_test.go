@@ -38,9 +38,12 @@ import (
 const checksPerFleet = 1
 
 // What package changes says, and captctl diff shows, is what the controllers write, or why they do not. CAPT_CHANGES_SEED repeats a run,
-// CAPT_CHANGES_FLEETS is the number of fleets.
+// CAPT_CHANGES_FLEETS is the number of fleets; with -short, as in make test, it is 100.
 func TestTheManagerDoesWhatDiffShows(t *testing.T) {
 	seed, fleets := uint64(1), uint64(500) // make test must not depend on luck.
+	if testing.Short() {
+		fleets = 100
+	}
 	for name, value := range map[string]*uint64{"CAPT_CHANGES_SEED": &seed, "CAPT_CHANGES_FLEETS": &fleets} {
 		if text := os.Getenv(name); text != "" {
 			var err error
@@ -170,6 +173,11 @@ func (m *manager) reported(t *testing.T, u *changes.Unit, at types.NamespacedNam
 		if m.Get(t.Context(), client.ObjectKeyFromObject(u.Owner.(client.Object)), live) == nil {
 			add(live.Status.Conditions)
 		}
+	case *infrav1.CAPTMachinePool:
+		live := &infrav1.CAPTMachinePool{}
+		if m.Get(t.Context(), client.ObjectKeyFromObject(u.Owner.(client.Object)), live) == nil {
+			add(live.Status.Conditions)
+		}
 	case *controlplanev1.CAPTControlPlane:
 		live := &controlplanev1.CAPTControlPlane{}
 		if m.Get(t.Context(), client.ObjectKeyFromObject(u.Owner.(client.Object)), live) == nil {
@@ -186,6 +194,7 @@ func (m *manager) reported(t *testing.T, u *changes.Unit, at types.NamespacedNam
 func (f *fleet) fleet() *changes.Fleet {
 	found := &changes.Fleet{
 		Source:       changes.Source{TemplateOf: f.templateOf, LabelsOf: f.labelsOf, WorkspaceOf: f.workspaceOf, Revisions: rollout.Store{First: f.firstRevision, All: f.revisions}},
+		MachinePools: map[types.NamespacedName]*clusterv1.MachinePool{}, CAPTMachinePools: map[types.NamespacedName]*infrav1.CAPTMachinePool{},
 		CAPTClusters: map[types.NamespacedName]*infrav1.CAPTCluster{}, ControlPlanes: map[types.NamespacedName]*controlplanev1.CAPTControlPlane{},
 		Applies:  map[types.NamespacedName]*infrav1.WorkspaceTemplateApply{},
 		Evidence: legacy.EvidenceFor, Held: legacy.NotAdopted, HeldMissing: legacy.NotRestored,
@@ -198,6 +207,10 @@ func (f *fleet) fleet() *changes.Fleet {
 			found.CAPTClusters[client.ObjectKeyFromObject(object)] = object
 		case *controlplanev1.CAPTControlPlane:
 			found.ControlPlanes[client.ObjectKeyFromObject(object)] = object
+		case *clusterv1.MachinePool:
+			found.MachinePools[client.ObjectKeyFromObject(object)] = object
+		case *infrav1.CAPTMachinePool:
+			found.CAPTMachinePools[client.ObjectKeyFromObject(object)] = object
 		case *infrav1.WorkspaceTemplateApply:
 			found.Applies[client.ObjectKeyFromObject(object)] = object
 		}

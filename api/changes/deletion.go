@@ -87,6 +87,9 @@ func (f *Fleet) ownerHeld(u *Unit) *desired.Blocked {
 	if desired.AllowsDelete(u.Owner) {
 		return nil
 	}
+	if pool, ok := u.Owner.(*infrav1.CAPTMachinePool); ok {
+		return desired.HeldByMachinePool(f.machinePool(pool), "this object")
+	}
 	return desired.HeldByClusters(f.referring(u.Owner), "this object")
 }
 

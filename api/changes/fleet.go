@@ -41,6 +41,9 @@ type Fleet struct {
 	CAPTClusters  map[types.NamespacedName]*infrav1.CAPTCluster
 	ControlPlanes map[types.NamespacedName]*controlplanev1.CAPTControlPlane
 	Applies       map[types.NamespacedName]*infrav1.WorkspaceTemplateApply
+	// MachinePools may include those of other providers.
+	MachinePools     map[types.NamespacedName]*clusterv1.MachinePool
+	CAPTMachinePools map[types.NamespacedName]*infrav1.CAPTMachinePool
 	// Evidence returns why a WorkspaceTemplateApply may belong to an owner without a reference. If it is nil, Expectation.EvidenceFor decides.
 	Evidence func(want claim.Expectation, owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) []claim.Evidence
 	// Held returns why the manager writes nothing for an owner, which may be nil, and its WorkspaceTemplateApply, which may not exist, whatever their
@@ -56,7 +59,7 @@ type Fleet struct {
 type Unit struct {
 	// Cluster that owns the owner; nil if there is none.
 	Cluster *clusterv1.Cluster
-	// Owner is the CAPTCluster or CAPTControlPlane that writes it; nil without one. Others are the objects that determine it in addition.
+	// Owner is the CAPTCluster, CAPTControlPlane or CAPTMachinePool that writes it; nil without one. Others are the objects that determine it in addition.
 	Owner  validation.Owner
 	Others []validation.Owner
 	Live   *infrav1.WorkspaceTemplateApply // Nil if it does not exist yet.
@@ -84,7 +87,7 @@ func (u *Unit) Apply() *infrav1.WorkspaceTemplateApply {
 	return cmp.Or(u.Desired, u.Live)
 }
 
-// Units returns the WorkspaceTemplateApplies of the Cluster with a name, or all of them if it is empty. Those without a Cluster come last.
+// Units returns the WorkspaceTemplateApplies of the Cluster with a name, or all of them if it is empty. Those without an owner come last.
 func (f *Fleet) Units(cluster string) (found []Unit, err error) {
 	owned := map[types.NamespacedName]bool{}
 	add := func(units []Unit, err error) error {
@@ -101,16 +104,15 @@ func (f *Fleet) Units(cluster string) (found []Unit, err error) {
 			}
 		}
 	}
-	if cluster != "" {
-		return found, nil
-	}
-	if err := add(f.unitsOf(nil)); err != nil {
-		return nil, err
+	if cluster == "" {
+		if err := add(f.unitsOf(nil)); err != nil {
+			return nil, err
+		}
 	}
 	rest := len(found)
 	for key, apply := range f.Applies {
-		if !owned[key] {
-			found = append(found, Unit{Live: apply, Desired: apply, Cluster: f.labeledCluster(apply)})
+		if of := f.labeledCluster(apply); !owned[key] && (cluster == "" || of != nil && of.Name == cluster) {
+			found = append(found, Unit{Live: apply, Desired: apply, Cluster: of})
 		}
 	}
 	slices.SortFunc(found[rest:], func(a, b Unit) int {
@@ -143,7 +145,7 @@ func (f *Fleet) group(owner validation.Owner) *clusterv1.Cluster {
 	return nil
 }
 
-// unitsOf returns the units of the owners below a Cluster, or of those below none: VPCs, control planes, Fargate profiles.
+// unitsOf returns the units of the owners below a Cluster, or of those below none: VPCs, control planes, Fargate profiles, machine pools.
 func (f *Fleet) unitsOf(cluster *clusterv1.Cluster) (found []Unit, err error) {
 	for _, captCluster := range sorted(f.CAPTClusters) {
 		if f.group(captCluster) != cluster || !captCluster.Spec.VPC.Template.IsDefined() {
@@ -164,6 +166,16 @@ func (f *Fleet) unitsOf(cluster *clusterv1.Cluster) (found []Unit, err error) {
 			return nil, err
 		}
 		found = append(found, units...)
+	}
+	for _, pool := range sorted(f.CAPTMachinePools) {
+		if f.labeledCluster(pool) != cluster {
+			continue
+		}
+		u, err := f.poolUnit(cluster, pool)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, u)
 	}
 	return found, nil
 }
@@ -281,6 +293,60 @@ func (f *Fleet) controlPlane(c *controlplanev1.CAPTControlPlane) *desired.Contro
 	return d
 }
 
+// machinePool returns the MachinePool that owns a CAPTMachinePool and refers to it; nil if there is none.
+func (f *Fleet) machinePool(pool *infrav1.CAPTMachinePool) *clusterv1.MachinePool {
+	found := f.MachinePools[types.NamespacedName{Namespace: pool.Namespace, Name: claim.OwnerMachinePool(pool)}]
+	if found == nil || claim.PoolOf(found) != pool.Name {
+		return nil
+	}
+	return found
+}
+
+// controlPlaneOf returns the control plane of a Cluster as its machine pools see it. Without a CAPTControlPlane, it only has the Cluster.
+func (f *Fleet) controlPlaneOf(cluster *clusterv1.Cluster) *desired.ControlPlane {
+	var controlPlane *controlplanev1.CAPTControlPlane
+	if desired.HasCAPTControlPlane(cluster) {
+		controlPlane = f.ControlPlanes[types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Spec.ControlPlaneRef.Name}]
+	}
+	if controlPlane == nil {
+		return &desired.ControlPlane{Cluster: cluster}
+	}
+	d := desired.NewControlPlane(controlPlane, cluster, nil)
+	if desired.HasCAPTCluster(cluster) {
+		d.CAPTCluster = f.CAPTClusters[types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Spec.InfrastructureRef.Name}]
+	}
+	d.Apply = f.Applies[types.NamespacedName{Namespace: cluster.Namespace, Name: controlPlane.Spec.WorkspaceTemplateApplyRef.Name}]
+	return d
+}
+
+func (f *Fleet) poolUnit(cluster *clusterv1.Cluster, pool *infrav1.CAPTMachinePool) (u Unit, err error) {
+	d, eksName := &desired.MachinePool{Pool: pool, MachinePool: f.machinePool(pool)}, ""
+	var others []validation.Owner
+	if d.MachinePool != nil {
+		others = append(others, d.MachinePool)
+	}
+	if cluster != nil {
+		c := f.controlPlaneOf(cluster)
+		if d.ControlPlane, eksName = c, claim.EKSClusterName(c.ControlPlane, cluster.Name); c.Apply != nil {
+			eksName = cmp.Or(c.EKSCluster().EKSName, eksName)
+		}
+		if c.ControlPlane != nil {
+			others = append(others, c.ControlPlane)
+		}
+		if c.CAPTCluster != nil {
+			others = append(others, c.CAPTCluster)
+		}
+	}
+	want := claim.ExpectationOfMachinePool(pool, eksName, d.NodeGroupName())
+	d.Existing = f.find(pool, pool.Spec.WorkspaceTemplateApplyRef, want)
+	fields := append(validation.MachinePoolFields(&pool.Spec.CAPTMachinePoolTemplateResourceSpec, field.NewPath("spec")), validation.FieldsOfMachinePool(d.MachinePool)...)
+	d.Template = f.templateFacts(pool.Spec.WorkspaceTemplateRef, pool.Namespace, fields)
+	key := types.NamespacedName{Namespace: pool.Namespace, Name: cmp.Or(pool.Spec.WorkspaceTemplateApplyRef.Name, want.SchemeName)}
+	u, err = f.unit(cluster, pool, "CAPTMachinePool", naming.CAPTMachinePoolFieldManager, d.Existing, key, d)
+	u.template, u.Others = pool.Spec.WorkspaceTemplateRef, others
+	return u, err
+}
+
 // otherClaims returns the other control planes with an EKS cluster of the same name.
 func (f *Fleet) otherClaims(own *validation.EKSClaim) (claims []validation.EKSClaim) {
 	for _, other := range sorted(f.ControlPlanes) {
@@ -387,6 +453,8 @@ func (f *Fleet) readOwner(namespace string, ref metav1.OwnerReference) (metav1.O
 	switch group, _, _ := strings.Cut(ref.APIVersion, "/"); group + "/" + ref.Kind {
 	case infrav1.GroupVersion.Group + "/CAPTCluster":
 		return orNil(f.CAPTClusters[key]), true, nil
+	case infrav1.GroupVersion.Group + "/CAPTMachinePool":
+		return orNil(f.CAPTMachinePools[key]), true, nil
 	case controlplanev1.GroupVersion.Group + "/CAPTControlPlane":
 		return orNil(f.ControlPlanes[key]), true, nil
 	case clusterv1.GroupVersion.Group + "/Cluster":

@@ -396,7 +396,7 @@ const (
 // kinds are those of objects that others can depend on. The value is true for those of which CAPT knows all objects.
 func kinds() map[string]bool {
 	return map[string]bool{
-		clusterKind: true, captClusterKind: true, controlPlaneKind: true, TemplateKind: true, applyKind: true,
+		clusterKind: true, captClusterKind: true, controlPlaneKind: true, machinePoolKind: true, TemplateKind: true, applyKind: true,
 		workspaceKind: false, SecretKind: false, ConfigMapKind: false, ProviderConfigKind: false, clusterProviderConfigKind: false,
 	}
 }

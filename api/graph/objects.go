@@ -27,6 +27,8 @@ type Objects struct {
 	Cluster      *clusterv1.Cluster
 	// CAPTCluster is the infrastructure of the Cluster.
 	CAPTCluster *infrav1.CAPTCluster
+	// Pools are the CAPTMachinePools of the namespace; those of other Clusters are ignored.
+	Pools []*infrav1.CAPTMachinePool
 	// Applies are the WorkspaceTemplateApplies on which the control plane depends, and those that depend on it.
 	Applies []*infrav1.WorkspaceTemplateApply
 	// Templates have nil for those that do not exist or do not allow the namespace. The state of others is unknown.
@@ -98,6 +100,7 @@ func (o *Objects) Graph() *Graph {
 	b.addOrder()
 	b.addCluster()
 	b.addControlPlane()
+	b.addPools()
 	for _, apply := range b.applies {
 		b.addOwner(apply)
 		b.addWaits(apply)
@@ -203,6 +206,22 @@ func (b *builder) addControlPlane() {
 	for i, profile := range b.profiles {
 		b.depends(profile, b.self)
 		b.uses(profile, b.ControlPlane.Spec.FargateProfiles[i].WorkspaceTemplateRef)
+	}
+}
+
+// addPools adds the machine pools of the Cluster.
+func (b *builder) addPools() {
+	for _, pool := range b.Pools {
+		if pool.Namespace != b.namespace || pool.Labels[clusterv1.ClusterNameLabel] != b.Cluster.Name {
+			continue
+		}
+		node, apply := NodeOf(pool), Key{applyKind, b.namespace, cmp.Or(pool.Spec.WorkspaceTemplateApplyRef.Name, naming.MachinePoolWorkspaceTemplateApply(pool.Name))}
+		b.AddNode(node)
+		b.depends(node.Key, b.self)
+		b.depends(node.Key, apply)
+		b.depends(apply, b.self)
+		b.uses(node.Key, pool.Spec.WorkspaceTemplateRef)
+		b.order[apply] = 3
 	}
 }
 
@@ -339,6 +358,7 @@ const (
 	clusterKind      = "Cluster"
 	captClusterKind  = "CAPTCluster"
 	controlPlaneKind = "CAPTControlPlane"
+	machinePoolKind  = "CAPTMachinePool"
 	applyKind        = "WorkspaceTemplateApply"
 	workspaceKind    = "Workspace"
 	// TemplateKind and SecretKind are the kinds whose objects a reader looks for, once edges name them.
@@ -373,6 +393,8 @@ func NodeOf(object Object) Node {
 		kind = captClusterKind
 	case *controlplanev1.CAPTControlPlane:
 		kind = controlPlaneKind
+	case *infrav1.CAPTMachinePool:
+		kind = machinePoolKind
 	case *infrav1.WorkspaceTemplateApply:
 		kind = applyKind
 	case *infrav1.WorkspaceTemplate:

@@ -61,25 +61,38 @@ func startedAt(pod *corev1.Pod) (at metav1.Time) {
 	return at
 }
 
-// nextStep is what to do about the error, as of a time; nil if the WorkspaceTemplate or the variables are to be corrected.
-func (f *Failure) nextStep(logs string, now time.Time) *Next {
-	switch {
+// nextStep is what to do about the error, as of a time; nil if the WorkspaceTemplate or the variables are to be corrected. edit are the commands that edit
+// the template and the object that has its variables.
+func (f *Failure) nextStep(logs string, edit []string, now time.Time) *Next {
+	pods := "kubectl get pods -A -l " + terraform.ProviderPodLabel
+	switch transient := f.Class.IsTransient(); {
 	case f.Object == failure.ObjectLock:
 		return f.unlock(logs, now)
+	case f.Object == failure.ObjectProviderPod && !transient:
+		return &Next{Step: "Change the module as the message says, or use an image of provider-terraform that has the program.", Commands: append([]string{logs}, edit[:min(1, len(edit))]...)}
 	case f.Object == failure.ObjectProviderPod, f.Class == failure.ClassInterrupted:
-		next := &Next{Step: "Look at the Pod of provider-terraform, as the message says.", Commands: []string{"kubectl get pods -A -l " + terraform.ProviderPodLabel, logs}}
+		next := &Next{Step: "Look at the Pod of provider-terraform, as the message says.", Commands: []string{pods, logs}}
 		for i := range f.Pods {
 			if why := ended(&f.Pods[i]); why != "" {
 				next.Step += " " + strings.TrimSuffix(why, ".") + "."
 			}
 		}
 		return next
-	case f.Object == failure.ObjectTemplate && !f.Class.IsTransient():
+	case f.Object == failure.ObjectTemplate && !transient:
 		return nil
-	case f.Class.IsTransient():
+	case transient:
 		return &Next{Step: fmt.Sprintf("No action is needed yet: provider-terraform retries. If the error persists, look at %s.", f.Object.Description()), Commands: []string{logs}}
 	}
-	return &Next{Step: fmt.Sprintf("Look at %s, as the message says. The module of the WorkspaceTemplate is not the cause. provider-terraform retries.", f.Object.Description()), Commands: []string{logs}}
+	next := &Next{Step: fmt.Sprintf("Look at %s, as the message says. provider-terraform retries.", f.Object.Description()), Commands: []string{logs}}
+	switch f.Object {
+	case failure.ObjectModuleSource, failure.ObjectFluxSource, failure.ObjectSecret: // The template refers to them.
+		next.Commands = append(next.Commands, edit[:min(1, len(edit))]...)
+	case failure.ObjectVersion:
+		next.Commands = append(next.Commands, edit[max(0, len(edit)-1):]...)
+	default:
+		next.Step += " The module of the WorkspaceTemplate is not the cause."
+	}
+	return next
 }
 
 // unlock is what to do about a lock of the state.
@@ -132,13 +145,19 @@ func continueCreate(o *Objects) *Next {
 	}
 	next := &Next{Step: "Compare the Terraform state with AWS. Import or delete what is not in the state, then let provider-terraform continue."}
 	for _, apply := range o.Applies {
-		ref := apply.Status.WorkspaceRef
-		if ready := meta.FindStatusCondition(apply.Status.Conditions, infrav1.ReadyCondition); ready == nil || ready.Reason != infrav1.CreateInterruptedReason || ref == nil {
-			continue
+		if ready := meta.FindStatusCondition(apply.Status.Conditions, infrav1.ReadyCondition); ready != nil && ready.Reason == infrav1.CreateInterruptedReason {
+			next.Commands = append(next.Commands, annotate(apply, fmt.Sprintf("%s- %s=\"$(date +%%s)\" --overwrite", terraform.CreatePendingAnnotation, naming.ResumedAnnotation))...)
 		}
-		scope, _ := ref.Scope()
-		next.Commands = append(next.Commands, fmt.Sprintf("kubectl -n %s annotate workspaces.%s %s %s- %s=\"$(date +%%s)\" --overwrite",
-			cmp.Or(ref.Namespace, apply.Namespace), scope.GroupVersionKind().Group, ref.Name, terraform.CreatePendingAnnotation, naming.ResumedAnnotation))
 	}
 	return next
+}
+
+// annotate is the command that changes annotations of the Workspace of a WorkspaceTemplateApply; none if it has no Workspace.
+func annotate(apply *infrav1.WorkspaceTemplateApply, changes string) []string {
+	if apply == nil || apply.Status.WorkspaceRef == nil {
+		return nil
+	}
+	ref := apply.Status.WorkspaceRef
+	scope, _ := ref.Scope()
+	return []string{fmt.Sprintf("kubectl -n %s annotate workspaces.%s %s %s", cmp.Or(ref.Namespace, apply.Namespace), scope.GroupVersionKind().Group, ref.Name, changes)}
 }

@@ -91,6 +91,9 @@ func TestTheNextStepIsAboutTheObjectOfTheError(t *testing.T) {
 		{failure.Report{Class: failure.ClassUnknown, Object: failure.ObjectTemplate}, overview.ActorUser, "Correct what Terraform reports", true},
 		{failure.Report{Class: failure.ClassConfig, Object: failure.ObjectBackend}, overview.ActorUser, "Look at the backend of the Terraform state, as the message says", false},
 		{failure.Report{Class: failure.ClassAuth, Object: failure.ObjectCredentials}, overview.ActorUser, "Look at the credentials for AWS", false},
+		{failure.Report{Class: failure.ClassAuth, Object: failure.ObjectModuleSource}, overview.ActorUser, "Look at the address and the version of the module", true},
+		{failure.Report{Class: failure.ClassConfig, Object: failure.ObjectVersion}, overview.ActorUser, "Look at spec.version of the CAPTControlPlane", true},
+		{failure.Report{Class: failure.ClassConfig, Object: failure.ObjectProviderPod}, overview.ActorUser, "an image of provider-terraform that has the program", true},
 		{failure.Report{Class: failure.ClassThrottle, Object: failure.ObjectAWS}, overview.ActorWaiting, "No action is needed yet: provider-terraform retries", false},
 	} {
 		next, cause := failing(&overview.Failure{Report: row.report})

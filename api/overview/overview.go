@@ -31,8 +31,10 @@ type Objects struct {
 	Cluster      *clusterv1.Cluster
 	CAPTCluster  *infrav1.CAPTCluster
 	ControlPlane *controlplanev1.CAPTControlPlane
+	// Pools are its machine pools, sorted by name.
+	Pools []Pool
 	// Applies are the WorkspaceTemplateApplies of the Cluster, in the order in which they are applied: the VPC, the control plane, the Fargate
-	// profiles.
+	// profiles, those of machine pools, add-ons.
 	Applies []*infrav1.WorkspaceTemplateApply
 	// Failure of the Workspace of the cause; nil if it has none, or was not read.
 	Failure *Failure
@@ -49,8 +51,10 @@ type Cluster struct {
 	Version        string `json:"version,omitempty"`
 	DesiredVersion string `json:"desiredVersion,omitempty"`
 	Endpoint       string `json:"endpoint,omitempty"` // Endpoint is host:port of the API server.
-	// Health is the worst result of the health checks.
+	// Health is the worst result of the health checks. It is not Healthy while State is Degraded.
 	Health controlplanev1.HealthState `json:"health,omitempty"`
+	// Nodes are those of all machine pools; absent without machine pools.
+	Nodes *Nodes `json:"nodes,omitempty"`
 	// Progress of the current operation; absent when none is in progress.
 	Progress *Progress `json:"progress,omitempty"`
 	// LastApplied is when Terraform last applied a change of any of the Workspaces.
@@ -87,7 +91,7 @@ const (
 )
 
 // IsWaiting reports whether work is in progress, or the object waits for another one: no more is to be done than to wait.
-func (c *Cause) IsWaiting() bool { return isWaiting(c.Reason) }
+func (c *Cause) IsWaiting() bool { return isWaiting(c.Condition, c.Reason) }
 
 // Of summarizes the objects of a Cluster, as of a time.
 func Of(o *Objects, now metav1.Time) Cluster {
@@ -98,15 +102,18 @@ func Of(o *Objects, now metav1.Time) Cluster {
 	if o.ControlPlane != nil {
 		c.addControlPlane(o.ControlPlane, now)
 	}
-	c.LastApplied = o.lastApplied()
+	c.Nodes, c.LastApplied = o.nodes(), o.lastApplied()
 	c.Cause = o.cause()
 	o.addFailure(c.Cause)
 	if c.Cause != nil && !c.Cause.IsWaiting() {
-		if c.Progress != nil {
+		if c.Progress != nil && !o.isAdded(c.Cause) {
 			c.Progress = c.Progress.stalled(o.ControlPlane.Status.Progress)
 		}
-		if c.State == controlplanev1.StateReady && c.Cause.Condition == infrav1.ReadyCondition {
+		if c.State == controlplanev1.StateReady && c.Cause.isProblem() {
 			c.State = controlplanev1.StateDegraded
+			if c.Health == controlplanev1.HealthHealthy {
+				c.Health = controlplanev1.HealthUnhealthy
+			}
 		}
 	}
 	if o.deleting() {
@@ -152,14 +159,14 @@ func (c *Cluster) addControlPlane(controlPlane *controlplanev1.CAPTControlPlane,
 
 // all returns the objects of CAPT in the order in which they wait for each other: first those that wait for none of the others.
 func (o *Objects) all() []graph.Object {
-	vpc, others := o.applies()
+	vpc, own, added := o.applies()
 	if o.CAPTCluster != nil {
 		vpc = append(vpc, o.CAPTCluster)
 	}
 	if o.ControlPlane != nil {
-		others = append(others, o.ControlPlane)
+		own = append(own, o.ControlPlane)
 	}
-	return append(vpc, others...)
+	return slices.Concat(vpc, own, added, o.pools())
 }
 
 // PausedByAnnotation returns the kind and the name of each object that has the annotation cluster.x-k8s.io/paused itself.
@@ -172,41 +179,91 @@ func (o *Objects) PausedByAnnotation() (paused []string) {
 	return paused
 }
 
-// applies returns the WorkspaceTemplateApply of the VPC, and the others.
-func (o *Objects) applies() (vpc, others []graph.Object) {
-	for _, apply := range o.Applies {
-		if o.CAPTCluster != nil && o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name == apply.Name {
-			vpc = append(vpc, apply)
-		} else {
-			others = append(others, apply)
+// OwnApplies are the names of the WorkspaceTemplateApplies of the VPC, of the control plane and of its Fargate profiles.
+func (o *Objects) OwnApplies() (names []string) {
+	if o.CAPTCluster != nil {
+		names = append(names, o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name)
+	}
+	if o.ControlPlane != nil {
+		names = append(names, o.ControlPlane.Spec.WorkspaceTemplateApplyRef.Name)
+		for _, profile := range o.ControlPlane.Status.FargateProfiles {
+			names = append(names, profile.WorkspaceTemplateApplyName)
 		}
 	}
-	return vpc, others
+	return names
+}
+
+// applies returns the WorkspaceTemplateApply of the VPC, the others of OwnApplies, and those that were added to the Cluster: machine pools, add-ons.
+func (o *Objects) applies() (vpc, own, added []graph.Object) {
+	names := o.OwnApplies()
+	for _, apply := range o.Applies {
+		switch {
+		case o.CAPTCluster != nil && o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name == apply.Name:
+			vpc = append(vpc, apply)
+		case slices.Contains(names, apply.Name):
+			own = append(own, apply)
+		default:
+			added = append(added, apply)
+		}
+	}
+	return vpc, own, added
+}
+
+// isAdded reports whether the cause is a machine pool or an add-on, for which the control plane does not wait.
+func (o *Objects) isAdded(cause *Cause) bool {
+	return strings.HasSuffix(cause.Kind, machinePoolKind) || o.Failing(cause) != nil && !slices.Contains(o.OwnApplies(), cause.Name)
 }
 
 // cause is the condition of the object that awaits adoption, of the first one with a problem or, if all only wait, of the first one that is not
 // Ready.
 func (o *Objects) cause() *Cause {
-	first := func(conditionType string, is func(*metav1.Condition) bool) *Cause {
+	first := func(is func(graph.Object, *metav1.Condition) bool, conditionTypes ...string) *Cause {
 		for _, object := range o.all() {
-			if condition := meta.FindStatusCondition(object.GetConditions(), conditionType); condition != nil && is(condition) {
-				return causeOf(object, condition)
+			for _, conditionType := range conditionTypes {
+				if condition := meta.FindStatusCondition(object.GetConditions(), conditionType); condition != nil && is(object, condition) {
+					return causeOf(object, condition)
+				}
 			}
 		}
 		return nil
 	}
-	notReady := func(condition *metav1.Condition) bool { return condition.Status != metav1.ConditionTrue }
+	isTrue := func(_ graph.Object, condition *metav1.Condition) bool {
+		return condition.Status == metav1.ConditionTrue
+	}
+	notReady := func(_ graph.Object, condition *metav1.Condition) bool {
+		return condition.Status != metav1.ConditionTrue
+	}
 	return cmp.Or(
-		first(infrav1.AdoptionRequiredCondition, func(condition *metav1.Condition) bool { return condition.Status == metav1.ConditionTrue }),
-		first(infrav1.ReadyCondition, func(condition *metav1.Condition) bool { return notReady(condition) && !isWaiting(condition.Reason) }),
-		first(infrav1.ReadyCondition, notReady),
+		first(isTrue, infrav1.AdoptionRequiredCondition),
+		first(isProblem, infrav1.DegradedCondition, infrav1.DeletingCondition, infrav1.ReadyCondition),
+		o.lostPool(),
+		first(notReady, infrav1.ReadyCondition),
 		o.missing(),
 	)
 }
 
+// isProblem reports whether a condition means that an object does not merely wait.
+func isProblem(object graph.Object, condition *metav1.Condition) bool {
+	switch condition.Type {
+	case infrav1.DegradedCondition: // A control plane has a state as well, and Ready says why.
+		_, isPool := object.(*infrav1.CAPTMachinePool)
+		return isPool && condition.Status == metav1.ConditionTrue
+	case infrav1.DeletingCondition:
+		return condition.Reason == infrav1.DestroyFailedReason && condition.Status == metav1.ConditionTrue
+	}
+	return condition.Status != metav1.ConditionTrue && !isWaiting(condition.Type, condition.Reason)
+}
+
+// isProblem reports whether the cause makes a Cluster Degraded whose control plane is Ready.
+func (c *Cause) isProblem() bool {
+	return slices.Contains([]string{infrav1.ReadyCondition, infrav1.DegradedCondition, infrav1.DeletingCondition}, c.Condition) || c.Kind == machinePoolKind
+}
+
 // isWaiting reports whether a reason of Ready means that work is in progress, or that the object waits for another one.
-func isWaiting(reason string) bool {
+func isWaiting(condition, reason string) bool {
 	switch reason {
+	case infrav1.NodesNotReadyReason: // Nodes need some time to start; after a timeout, the pool is Degraded.
+		return condition == infrav1.ReadyCondition
 	case infrav1.ProvisioningReason, infrav1.QueuedReason, infrav1.WorkspaceNotFoundReason, infrav1.DeletingReason,
 		controlplanev1.FargateProfileCreatingReason, controlplanev1.FargateProfileDeletingReason:
 		return true
@@ -214,8 +271,11 @@ func isWaiting(reason string) bool {
 	return strings.HasPrefix(reason, "WaitingFor")
 }
 
-// missing is the cause of a Cluster whose objects do not exist, or were never reconciled.
+// missing is the cause of a Cluster whose objects do not exist, or were never reconciled. In a deletion, they are deleted one after the other.
 func (o *Objects) missing() *Cause {
+	if o.deleting() {
+		return nil
+	}
 	since := o.Cluster.CreationTimestamp
 	if ref := o.Cluster.Spec.ControlPlaneRef; o.ControlPlane == nil && ref.APIGroup == controlplanev1.GroupVersion.Group {
 		return &Cause{Kind: ref.Kind, Name: ref.Name, Reason: graph.NotFoundReason, Message: "spec.controlPlaneRef of the Cluster refers to an object that does not exist", Since: since}
@@ -241,13 +301,13 @@ func (o *Objects) deleting() bool {
 	return o.Cluster.DeletionTimestamp != nil || o.ControlPlane != nil && o.ControlPlane.DeletionTimestamp != nil
 }
 
-// deletionCause is the condition Deleting of the object that is deleted first: Fargate profiles, the control plane, the VPC.
+// deletionCause is the condition Deleting of the object that is deleted first: machine pools and add-ons, Fargate profiles, the control plane, the VPC.
 func (o *Objects) deletionCause() *Cause {
-	order, others := o.applies()
+	order, own, added := o.applies()
 	if o.ControlPlane != nil {
 		order = append(order, o.ControlPlane)
 	}
-	order = append(order, others...)
+	order = slices.Concat(order, own, o.pools(), added)
 	if o.CAPTCluster != nil {
 		order = append([]graph.Object{o.CAPTCluster}, order...)
 	}
@@ -272,6 +332,11 @@ func (o *Objects) UIDs() []types.UID {
 	uids := []types.UID{o.Cluster.UID}
 	for _, object := range o.all() {
 		uids = append(uids, object.GetUID())
+	}
+	for _, pool := range o.Pools {
+		if pool.MachinePool != nil {
+			uids = append(uids, pool.MachinePool.UID)
+		}
 	}
 	return uids
 }
@@ -325,11 +390,11 @@ func (o *Objects) Conditions() (list []Condition) {
 }
 
 // Warnings returns the conditions that need attention although the objects are Ready: fields without effect, a kubeconfig that Cluster API cannot use, and
-// an endpoint that the Cluster does not have.
+// an endpoint that the Cluster does not have. Nodes that are not known do not affect Ready, either.
 func (o *Objects) Warnings() (list []*Cause) {
 	for _, object := range o.all() {
 		for _, condition := range object.GetConditions() {
-			if warns(&condition) || condition.Type == infrav1.FieldsConsumedCondition && condition.Status == metav1.ConditionFalse {
+			if warns(&condition) || condition.Status == metav1.ConditionFalse && (condition.Type == infrav1.FieldsConsumedCondition || condition.Type == infrav1.NodesKnownCondition) {
 				list = append(list, causeOf(object, &condition))
 			}
 		}
@@ -347,7 +412,7 @@ func warns(condition *metav1.Condition) bool {
 func isNegative(condition string) bool {
 	return slices.Contains([]string{
 		clusterv1.PausedCondition, infrav1.AdoptionRequiredCondition, infrav1.DeletingCondition, infrav1.CreateRecoverableCondition,
-		infrav1.WorkspaceConflictCondition, infrav1.VPCReplacedCondition, controlplanev1.CreatingCondition, controlplanev1.FailedCondition, controlplanev1.DegradedCondition,
+		infrav1.WorkspaceConflictCondition, infrav1.VPCReplacedCondition, infrav1.ReplicasOutOfBoundsCondition, controlplanev1.CreatingCondition, controlplanev1.FailedCondition, controlplanev1.DegradedCondition,
 		controlplanev1.RecoveringCondition, controlplanev1.DependencyCycleCondition, controlplanev1.FargateProfileCreatingCondition,
 		controlplanev1.FargateProfileFailedCondition,
 	}, condition)
@@ -420,6 +485,7 @@ func (p *Progress) Remaining(now time.Time) time.Duration {
 func StateOf(object graph.Object) controlplanev1.State {
 	node := graph.NodeOf(object)
 	controlPlane, isControlPlane := object.(*controlplanev1.CAPTControlPlane)
+	_, isPool := object.(*infrav1.CAPTMachinePool)
 	switch {
 	case !object.GetDeletionTimestamp().IsZero():
 		return StateDeleting
@@ -429,8 +495,11 @@ func StateOf(object graph.Object) controlplanev1.State {
 		return controlplanev1.StateReady
 	case node.Reason == "":
 		return controlplanev1.StatePending
-	case node.Reason == infrav1.VPCReplacedReason: // Both VPCs may exist.
+	case node.Reason == infrav1.VPCReplacedReason, // Both VPCs may exist.
+		isPool && meta.IsStatusConditionTrue(object.GetConditions(), infrav1.DegradedCondition):
 		return controlplanev1.StateDegraded
+	case isPool && node.Reason == infrav1.NodesNotReadyReason:
+		return controlplanev1.StateProvisioning
 	case infrav1.RequiresUserAction(node.Reason):
 		return controlplanev1.StateFailed
 	}
@@ -464,7 +533,7 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 		return &Next{Step: "CAPT v0.3 created it, and it has not been adopted. See what its adoption needs.", Commands: []string{"captctl migrate check --cluster " + name}}
 	}
 	if o.Failure != nil && c.Cause.Actor != "" {
-		if next := o.Failure.nextStep("captctl logs "+name, now); next != nil {
+		if next := o.Failure.nextStep("captctl logs "+name, editTemplate(o, c.Cause), now); next != nil {
 			return next
 		}
 	}
@@ -481,7 +550,7 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 // nextStepFor is what to do about the reason of the cause; nil if that depends on its message.
 func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 	edit := editTemplate(o, c.Cause)
-	if next := nextStepForTerraform(o, c, name, edit); next != nil {
+	if next := cmp.Or(nextStepForPool(o, c), nextStepForTerraform(o, c, name, edit)); next != nil {
 		return next
 	}
 	switch c.Cause.Reason {
@@ -521,7 +590,11 @@ func nextStepForTerraform(o *Objects, c *Cluster, name string, edit []string) *N
 	case infrav1.CreateInterruptedReason:
 		return continueCreate(o)
 	case infrav1.DestroyFailedReason:
-		return &Next{Step: "Delete what still uses the resources, or correct what Terraform reports. provider-terraform retries.", Commands: []string{"captctl logs " + name}}
+		return &Next{Step: "Delete what still uses the resources, or correct what Terraform reports: an edit reaches the Workspace during its deletion, too. provider-terraform retries.",
+			Commands: append([]string{"captctl logs " + name}, edit...)}
+	case infrav1.StateNotSavedReason:
+		return &Next{Step: "Import or delete what is not in the Terraform state, and correct the backend, as the message says. Then resume the Workspace.", Commands: append([]string{"captctl logs " + name},
+			annotate(o.Failing(c.Cause), terraform.PausedAnnotation+"- "+naming.StateNotSavedAnnotation+"-")...)}
 	case infrav1.ProviderConfigFailedReason:
 		return &Next{Step: "Create or correct the ProviderConfig, or the Secret with its credentials. If the WorkspaceTemplate names the wrong one, correct " +
 			"spec.template.spec.providerConfigRef, and then run the command that captctl describe shows.", Commands: edit}
@@ -569,11 +642,17 @@ func editTemplate(o *Objects, cause *Cause) (commands []string) {
 		}
 	}
 	apply, isVPC := o.Failing(cause), o.CAPTCluster != nil && cause.Kind == "CAPTCluster"
+	pool := o.pool(cause)
+	if apply != nil {
+		pool = o.poolOf(apply)
+	}
 	switch {
 	case isVPC:
 		edit("workspacetemplate", o.CAPTCluster.Spec.VPC.Template.Ref.Key(o.CAPTCluster.Namespace))
 	case cause.Kind == "CAPTControlPlane" && o.ControlPlane != nil:
 		edit("workspacetemplate", o.ControlPlane.Spec.WorkspaceTemplateRef.Key(o.ControlPlane.Namespace))
+	case pool != nil:
+		edit("workspacetemplate", pool.Spec.WorkspaceTemplateRef.Key(pool.Namespace))
 	case apply != nil && apply.Spec.TemplateRef.Name != "":
 		edit("workspacetemplate", apply.TemplateKey())
 		isVPC = o.CAPTCluster != nil && o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name == apply.Name
@@ -581,6 +660,10 @@ func editTemplate(o *Objects, cause *Cause) (commands []string) {
 	switch {
 	case isVPC:
 		edit("captcluster", naming.KeyOf(o.CAPTCluster))
+	case pool != nil:
+		edit("captmachinepool", naming.KeyOf(pool))
+	case apply != nil && metav1.GetControllerOf(apply) == nil && o.isAdded(cause):
+		edit("workspacetemplateapply", naming.KeyOf(apply))
 	case o.ControlPlane != nil:
 		edit("captcontrolplane", naming.KeyOf(o.ControlPlane))
 	}

@@ -38,12 +38,13 @@ func ready() *overview.Objects {
 		ControlPlane: &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Name: "demo"}},
 		Applies:      []*infrav1.WorkspaceTemplateApply{apply("vpc", isReady), apply("eks", isReady), apply("profile", isReady)},
 	}
-	o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name = "vpc"
+	o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name, o.ControlPlane.Spec.WorkspaceTemplateApplyRef.Name = "vpc", "eks"
 	o.CAPTCluster.Status.Conditions = []metav1.Condition{isReady}
 	o.ControlPlane.Spec.Version = "v1.35.0"
 	o.ControlPlane.Status = controlplanev1.CAPTControlPlaneStatus{
 		State: controlplanev1.StateReady, Version: "v1.35.0", Endpoint: "demo:443", Conditions: []metav1.Condition{isReady},
-		Health: &controlplanev1.Health{Overall: controlplanev1.HealthHealthy},
+		Health:          &controlplanev1.Health{Overall: controlplanev1.HealthHealthy},
+		FargateProfiles: []controlplanev1.FargateProfileStatus{{WorkspaceTemplateApplyName: "profile"}},
 	}
 	o.Applies[0].Status.LastAppliedTime, o.Applies[1].Status.LastAppliedTime = ptr.To(at(5)), ptr.To(at(9))
 	return o
@@ -125,6 +126,9 @@ func TestAClusterWithoutObjects(t *testing.T) {
 
 	o.Cluster.Spec.ControlPlaneRef.APIGroup, o.Cluster.Spec.ControlPlaneRef.Kind, o.Cluster.Spec.ControlPlaneRef.Name = controlplanev1.GroupVersion.Group, "CAPTControlPlane", "demo"
 	assert.Equal(t, "NotFound", overview.Of(o, at(10)).Cause.Reason)
+	o.Cluster.DeletionTimestamp = ptr.To(at(8))
+	assert.Nil(t, overview.Of(o, at(10)).Cause, "it is deleted already")
+	o.Cluster.DeletionTimestamp = nil
 	o.ControlPlane = &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}
 	assert.Equal(t, overview.NotReconciledReason, overview.Of(o, at(10)).Cause.Reason)
 }
@@ -142,14 +146,19 @@ func TestPausedObjects(t *testing.T) {
 	}
 }
 
+// updating is an update from minute 10 to 30.
+func updating() *controlplanev1.Progress {
+	return &controlplanev1.Progress{
+		CurrentOperation: controlplanev1.OperationUpdate, PercentComplete: ptr.To[int32](40), EstimatedCompletionTime: ptr.To(at(30)),
+		History: []controlplanev1.OperationRecord{{Name: controlplanev1.OperationUpdate, StartTime: ptr.To(at(10))}},
+	}
+}
+
 // Status has 40 % since the control plane was applied, and the estimate of 20 minutes from the start.
 func TestProgressBetweenTwoStepsGrowsWithTime(t *testing.T) {
 	o := ready()
 	o.ControlPlane.Spec.Version = "v1.36.0"
-	o.ControlPlane.Status.Progress = &controlplanev1.Progress{
-		CurrentOperation: controlplanev1.OperationUpdate, PercentComplete: ptr.To[int32](40), EstimatedCompletionTime: ptr.To(at(30)),
-		History: []controlplanev1.OperationRecord{{Name: controlplanev1.OperationUpdate, StartTime: ptr.To(at(10))}},
-	}
+	o.ControlPlane.Status.Progress = updating()
 	for minute, want := range map[int]int32{9: 40, 10: 40, 15: 40, 20: 50, 29: 95, 30: 99, 31: 99} {
 		got := overview.Of(o, at(minute))
 		require.NotNil(t, got.Progress)

@@ -85,8 +85,7 @@ func Workspace(in Input) (*Rendered, field.ErrorList) {
 	return assemble(spec, scope, in)
 }
 
-// passVariables adds the variables that CAPT passes to the module. Paths of errors about values are fields of the WorkspaceTemplateApply. The values may
-// be secrets, so errors have none.
+// passVariables adds the variables that CAPT passes to the module. Paths of errors about values are fields of the WorkspaceTemplateApply.
 func passVariables(spec *terraform.WorkspaceSpec, in Input) (errs field.ErrorList) {
 	if in.Template.Spec.PassVariables != infrav1.PassDeclared {
 		return nil
@@ -97,12 +96,7 @@ func passVariables(spec *terraform.WorkspaceSpec, in Input) (errs field.ErrorLis
 	}
 	passes, path := modules.InterfaceOf(&in.Template.Spec, spec.ForProvider, declared), field.NewPath("spec", "variables")
 	passed := passes.Pass(in.Apply.Spec.Variables)
-	for _, name := range slices.Sorted(maps.Keys(passed.Invalid)) {
-		errs = append(errs, field.TypeInvalid(path.Key(name), field.OmitValueType{}, "is not valid for the module: "+passed.Invalid[name]+passes.Where(name)+". Correct the value"))
-	}
-	for _, name := range passed.Missing {
-		errs = append(errs, field.Required(path.Key(name), "the module requires this variable"+passes.Where(name)+". Set it"))
-	}
+	errs = passes.Errors(passed, "the module", path)
 	if err := passed.AddTo(&spec.ForProvider); err != nil {
 		errs = append(errs, field.InternalError(path, err))
 	}

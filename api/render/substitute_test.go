@@ -315,8 +315,13 @@ func TestPlaceholdersAreAllowedInAnyTextOfAJSONModule(t *testing.T) {
 	assert.Equal(t, `{"resource": {"terraform_data": {"demo": {"input": "demo"}}}}`, at(t, rendered, "spec", "forProvider", "module"))
 }
 
-// rounds is the number of values with which each property is tested in every run. The fuzz targets test more.
-const rounds = 10_000
+// rounds is the number of values with which each property is tested: with -short, as in make test, a part of them. The fuzz targets test more.
+func rounds() int {
+	if testing.Short() {
+		return 1_000
+	}
+	return 10_000
+}
 
 // hostileModules are modules in which harmless values could have a meaning.
 var hostileModules = []string{
@@ -373,18 +378,18 @@ func value(random *rand.Rand) string {
 func TestTenThousandValuesCannotChangeModules(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2)) // The same values each time.
 	accepted := 0
-	for range rounds {
+	for range rounds() {
 		if moduleUnchangedOrRefused(t, hostileModules[random.IntN(len(hostileModules))], "value", value(random), value(random)) {
 			accepted++
 		}
 	}
-	assert.Greater(t, accepted, rounds/10, "too many values are refused")
-	assert.Less(t, accepted, rounds*9/10, "nor to accept it")
+	assert.Greater(t, accepted, rounds()/10, "too many values are refused")
+	assert.Less(t, accepted, rounds()*9/10, "nor to accept it")
 }
 
 func TestTenThousandValuesReachVarsUnchanged(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4)) // The same values each time.
-	for range rounds {
+	for range rounds() {
 		varsByteForByte(t, value(random), value(random))
 	}
 }

@@ -360,6 +360,8 @@ func withUnknown(known any, unknown UnknownFields) ([]byte, error) {
 const (
 	// CreatePendingAnnotation is set on a Workspace before its first apply. If it stays, the apply was interrupted.
 	CreatePendingAnnotation = "crossplane.io/external-create-pending"
+	// PausedAnnotation stops the provider if it is "true" (https://docs.crossplane.io/latest/managed-resources/managed-resources/#paused).
+	PausedAnnotation = "crossplane.io/paused"
 	// ProviderPodLabel is the label of the Pods of Crossplane's providers.
 	ProviderPodLabel = "pkg.crossplane.io/provider"
 )

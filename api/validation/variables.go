@@ -194,15 +194,10 @@ func checkPassed(template *infrav1.WorkspaceTemplate, variables variablesOf) Fin
 	maps.DeleteFunc(values, func(name string, _ apiextensionsv1.JSON) bool { return slices.Contains(variables.setByCAPT, name) })
 	passes := modules.TemplateInterface(&template.Spec)
 	passed := passes.Pass(values)
-	for _, name := range slices.Sorted(maps.Keys(passed.Invalid)) {
-		findings.Refuse(field.TypeInvalid(variables.path.Key(name), field.OmitValueType{},
-			fmt.Sprintf("is not valid for the module of WorkspaceTemplate %s/%s: %s%s. Correct the value", template.Namespace, template.Name, passed.Invalid[name], passes.Where(name))))
-	}
-	for _, name := range passed.Missing {
-		if !slices.Contains(append(variables.setByCAPT, variables.mayBeSet...), name) {
-			findings.Refuse(field.Required(variables.path.Key(name), fmt.Sprintf("the module of WorkspaceTemplate %s/%s requires this variable%s. Set it", template.Namespace, template.Name, passes.Where(name))))
-		}
-	}
+	passed.Missing = slices.DeleteFunc(passed.Missing, func(name string) bool {
+		return slices.Contains(append(variables.setByCAPT, variables.mayBeSet...), name)
+	})
+	findings.Refuse(passes.Errors(passed, fmt.Sprintf("the module of WorkspaceTemplate %s/%s", template.Namespace, template.Name), variables.path)...)
 	return findings
 }
 

@@ -159,9 +159,18 @@ func cluster(t *testing.T, name string) (captCluster *infrav1.CAPTCluster, contr
 	return captCluster, controlPlane
 }
 
-// The names of EKS clusters have up to 100 characters, and those of IAM roles 64.
+// names are the shortest and the longest name of a cluster. With -short, as in make test, only the longest is tested: the names of EKS clusters have up to
+// 100 characters, and those of IAM roles 64.
+func names() []string {
+	longest := strings.Repeat("long-name-", 10)
+	if testing.Short() {
+		return []string{longest}
+	}
+	return []string{"demo", longest}
+}
+
 func TestTheSampleForAWSIsAppliedByTerraform(t *testing.T) {
-	for _, name := range []string{"demo", strings.Repeat("long-name-", 10)} {
+	for _, name := range names() {
 		t.Run(fmt.Sprint(len(name)), func(t *testing.T) {
 			a := newAccount(t)
 			captCluster, controlPlane := cluster(t, "demo")
@@ -247,7 +256,7 @@ func (a *account) workers(template string, change infrav1.Variables) infrav1.Var
 }
 
 func TestTheWorkersOfTheSampleAreAppliedByTerraform(t *testing.T) {
-	for _, name := range []string{"workers", strings.Repeat("long-name-", 10)} {
+	for _, name := range names() {
 		t.Run(fmt.Sprint(len(name)), func(t *testing.T) {
 			a := newAccount(t)
 			captCluster, controlPlane := cluster(t, "workers")

@@ -321,7 +321,7 @@ func policyOf(class failure.Class) policy {
 	case failure.ClassQuota:
 		return policy{advice: "Request an increase of the AWS quota, or delete resources that are not needed"}
 	case failure.ClassConfig:
-		return policy{advice: "Correct the WorkspaceTemplate, the variables or the ProviderConfig"}
+		return policy{advice: "Correct what the error names: the WorkspaceTemplate, a variable, the ProviderConfig, or what exists in AWS"}
 	case failure.ClassInterrupted:
 		return policy{actions: []controlplanev1.RecoveryActionType{controlplanev1.RecoveryClearInterruptedCreate, controlplanev1.RecoveryReapply}}
 	case failure.ClassThrottle, failure.ClassLock, failure.ClassTimeout, failure.ClassNetwork, failure.ClassProviderPod, failure.ClassUnknown:

@@ -99,10 +99,7 @@ func Observe(live *Live, in ObserveInput) Observation {
 	return o
 }
 
-// pausedAnnotation stops the provider, see https://docs.crossplane.io/latest/managed-resources/managed-resources/#paused.
-const pausedAnnotation = "crossplane.io/paused"
-
-func (l *Live) isPaused() bool { return l.GetAnnotations()[pausedAnnotation] == "true" }
+func (l *Live) isPaused() bool { return l.GetAnnotations()[terraform.PausedAnnotation] == "true" }
 
 // RunsWithoutState reports whether the next run of the provider would create again what the last one has created, and could not save.
 func (l *Live) RunsWithoutState(report failure.Report) bool {
@@ -116,7 +113,7 @@ func (l *Live) DestroyFailed() bool {
 
 func (l *Live) whyPaused() (reason, message string) {
 	if !l.isPaused() || l.GetAnnotations()[naming.StateNotSavedAnnotation] != "true" {
-		return infrav1.WorkspacePausedReason, "Workspace " + l.GetName() + " is paused, so Terraform does not run. Remove its annotation crossplane.io/paused, or its empty spec.managementPolicies"
+		return infrav1.WorkspacePausedReason, "Workspace " + l.GetName() + " is paused, so Terraform does not run. Remove its annotation " + terraform.PausedAnnotation + ", or its empty spec.managementPolicies"
 	}
 	return infrav1.StateNotSavedReason, stateNotSaved(l)
 }
@@ -126,12 +123,12 @@ func stateNotSaved(live *Live) string {
 	if live.GetNamespace() != "" {
 		resource = "-n " + live.GetNamespace() + " " + resource
 	}
-	todo := "so each further run would create them again: CAPT has paused Workspace %[1]s. Import or delete these resources, and correct the backend"
+	todo := "so each further run would create them again: CAPT has paused Workspace %[1]s. Import or delete these resources, and correct the backend: a state above 1 MiB needs the s3 backend"
 	if live.Deleting() {
 		todo = "so Terraform does not destroy them with Workspace %[1]s, which CAPT has paused. Import or delete these resources; correct the backend if the destroy needs it"
 	}
 	return fmt.Sprintf("Terraform has created resources and could not save its state, "+todo+" (docs/recovery.md, A state that cannot be saved). Then: kubectl annotate %[2]s %[1]s %[3]s- %[4]s-",
-		live.GetName(), resource, pausedAnnotation, naming.StateNotSavedAnnotation)
+		live.GetName(), resource, terraform.PausedAnnotation, naming.StateNotSavedAnnotation)
 }
 
 func (l *Live) condition(conditionType string) *metav1.Condition {

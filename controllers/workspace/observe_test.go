@@ -208,7 +208,7 @@ func TestAStateThatWasNotSavedIsReportedDifferentlyDuringDestroy(t *testing.T) {
 	} {
 		workspace := builder.Workspace("demo-vpc", builder.WorkspacePaused, options...)
 		annotations := workspace.GetAnnotations()
-		annotations[naming.StateNotSavedAnnotation], annotations[pausedAnnotation] = "true", "true"
+		annotations[naming.StateNotSavedAnnotation], annotations[terraform.PausedAnnotation] = "true", "true"
 		workspace.SetAnnotations(annotations)
 		got := observe(t, workspace)
 		assert.Equal(t, infrav1.StateNotSavedReason, got.Reason)

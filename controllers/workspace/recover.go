@@ -68,7 +68,7 @@ func (c *Client) Recover(ctx context.Context, live *Live, request string) (*Live
 func (c *Client) Pause(ctx context.Context, live *Live) (*Live, error) {
 	return c.annotate(ctx, live, map[string]any{
 		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(),
-		"annotations": map[string]any{pausedAnnotation: "true", naming.StateNotSavedAnnotation: "true"},
+		"annotations": map[string]any{terraform.PausedAnnotation: "true", naming.StateNotSavedAnnotation: "true"},
 	})
 }
 

@@ -439,6 +439,8 @@ func (d *document) reportLostField(o *object, line int, at path, have, back any)
 		d.problem(line, "%s: this is a patch, not an object; convert it manually", at)
 	case o.isRequired(at):
 		d.warning(line, "%s: removed, because v1beta2 has no such field (its value was %s)", at, abridged(have))
+	case o.older.Similar(at) != "" && o.older.Similar(at) != at[len(at)-1]: // CAPT v0.3 dropped it.
+		d.problem(line, "%s: there is no such field, so it had no effect; did you mean %s? (its value is %s)", at, o.older.Similar(at), abridged(have))
 	default:
 		d.problem(line, "%s: cannot be set in v1beta2: there is no such field, or other fields exclude it; remove it (its value is %s)", at, abridged(have))
 	}

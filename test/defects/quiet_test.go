@@ -27,7 +27,7 @@ import (
 
 const (
 	// fleet is how many clusters are Ready while others change.
-	fleet = 10
+	fleet = 4
 	// changes is how often each thing changes.
 	changes = 20
 	// enough is how often a controller may look at one object that changes: once for each change, and once for what it writes

@@ -90,7 +90,7 @@ func requireAllGone(env *fixture.Environment) {
 // The helper for the kubeconfig waits for the EKS Workspace, whose deletion waits for the helper.
 func TestHelpersOfAnAdoptedControlPlaneAreDeletedFirst(t *testing.T) {
 	t.Parallel()
-	for _, deletion := range fixture.Sample(0, 2, []struct {
+	for _, deletion := range fixture.Sample(0, 1, []struct {
 		name   string
 		remove func(env *fixture.Environment)
 	}{

@@ -232,7 +232,7 @@ func (c *cell) seeThrough() {
 func TestDeletingAClusterWhileTheProviderIsDown(t *testing.T) {
 	server := shared.Exclusive(t)
 	var cells []*cell
-	for _, r := range fixture.Sample(len(columns), 2, rows) {
+	for _, r := range fixture.Sample(len(columns), 1, rows) {
 		cells = append(cells, newCell(t, server, r, providerDown))
 	}
 	each(t, "Build", cells, (*cell).build)

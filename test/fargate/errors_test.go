@@ -40,7 +40,7 @@ const (
 // are shown, and the profile goes on when the cause is corrected.
 func TestResourcesThatTerraformCannotCreate(t *testing.T) {
 	t.Parallel()
-	for _, row := range fixture.Sample(3, 2, []struct{ name, stderr, reason, says string }{
+	for _, row := range fixture.Sample(3, 1, []struct{ name, stderr, reason, says string }{
 		{"limit", quota, controlplanev1.FargateProfileFailedReason, "ResourceLimitExceededException"},
 		{"AWS API", unavailable, controlplanev1.FargateProfileFailedReason, "ServerException"},
 		{"configuration", badSelector, controlplanev1.FargateProfileFailedReason, "selector is not valid"},

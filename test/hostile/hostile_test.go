@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	requestsOfASample = 1000
+	requestsOfASample = 400
 	requestsOfAll     = 20000
 	// leastAccepted is the share of requests, in percent, that must be accepted: a run whose requests are rejected proves nothing.
 	leastAccepted = 30

@@ -33,7 +33,7 @@ func (env *environment) waitingChange(name string) string {
 func TestAChangeOfOneUserWaitsForItsPreviewAndItsApproval(t *testing.T) {
 	t.Parallel()
 	inScopes(t, func(t *testing.T, scope terraform.Scope) {
-		env := newEnvironmentIn(t, scope, previewed)
+		env := &environment{shared.NewEnvironment(t, scope)}
 		env.User(strings.Replace(env.Template(fixture.VPCTemplate, fixture.SizedVPCModule(), "vpc_name", "size"), "\nspec:\n", "\nspec:\n  rollout: {strategy: Staged, "+previewed+"}\n", 1))
 		for _, name := range []string{"a", "b"} {
 			env.User(fixture.WorkspaceTemplateApply(fixture.VPCTemplate, name, "variables: {vpc_name: "+name+", size: small}"))

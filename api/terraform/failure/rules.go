@@ -192,7 +192,7 @@ var moduleProviderRules = []rule{
 	{
 		class: ClassConfig, object: ObjectTemplate,
 		advice: "The kubernetes or helm provider of the module has no cluster: its configuration is empty, because the cluster does not exist yet or any more. Move what it manages to a template of its own that waits for the cluster, " +
-			"or remove it from the state (terraform state rm).",
+			"or remove it from the state: terraform state rm (docs/deletion.md, Other leftovers).",
 		phrases: []string{"://localhost/", "dial tcp 127.0.0.1:80:", "dial tcp [::1]:80:", "kubernetes cluster unreachable: invalid configuration"},
 	},
 	{

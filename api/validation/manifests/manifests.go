@@ -236,7 +236,7 @@ func (d *Decoder) decode(ctx context.Context, o *Object, source *unstructured.Un
 	if err != nil {
 		return // The kind was found before.
 	}
-	if o.Errors = append(unknownFields(source.Object, schema.Structural()), schema.Validate(ctx, source)...); len(o.Errors) > 0 {
+	if o.Errors = append(unknownFields(source.Object, schema), schema.Validate(ctx, source)...); len(o.Errors) > 0 {
 		return
 	}
 	hub := d.setHub(ctx, o, source)
@@ -274,11 +274,15 @@ func (d *Decoder) setTyped(o *Object, source *unstructured.Unstructured) {
 }
 
 // unknownFields are the fields that the API server would drop. kubectl rejects them.
-func unknownFields(object map[string]any, structural *structuralschema.Structural) (errs field.ErrorList) {
-	pruned := pruning.PruneWithOptions(runtime.DeepCopyJSON(object), structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+func unknownFields(object map[string]any, schema *schema.Schema) (errs field.ErrorList) {
+	pruned := pruning.PruneWithOptions(runtime.DeepCopyJSON(object), schema.Structural(), true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
 	slices.Sort(pruned)
 	for _, path := range pruned {
-		errs = append(errs, &field.Error{Type: field.ErrorTypeForbidden, Field: path, Detail: "unknown field"})
+		err := &field.Error{Type: field.ErrorTypeForbidden, Field: path, Detail: "unknown field"}
+		if similar := schema.Similar(strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune(".[]", r) })); similar != "" {
+			err.Detail += "; did you mean " + similar + "?"
+		}
+		errs = append(errs, err)
 	}
 	return errs
 }

@@ -165,8 +165,8 @@ func (m *Module) purpose() string {
 	return forOther
 }
 
-// fromDirectory matches what reads other files of the directory: an inline module is a single file.
-var fromDirectory = regexp.MustCompile(`\bpath\.(module|root)\b|\b(templatefile|fileset|file[a-z0-9]*)\(|\bsource\s*=\s*"\.\.?/`)
+// fromDirectory matches what reads other files of the directory: an inline module is a single file. Terraform may have written one whose path begins with a value.
+var fromDirectory = regexp.MustCompile(`\bpath\.(module|root)\b|\b(templatefile|fileset|file[a-z0-9]*)\(\s*"[^$]|\bsource\s*=\s*"\.\.?/`)
 
 // trailingSpace is before the ends of lines. With it, YAML would have the module on one line, with escape sequences.
 var trailingSpace = regexp.MustCompile(`(?m)[ \t\r]+$`)
@@ -181,7 +181,7 @@ func (m *Module) inline() (string, error) {
 			return "", fmt.Errorf("%s cannot be combined with other files%s", file, instead)
 		}
 		if at := fromDirectory.FindStringIndex(text); at != nil {
-			return "", fmt.Errorf("%s:%d: an inline module is a single file, and cannot read other files of its directory%s", file, 1+strings.Count(text[:at[0]], "\n"), instead)
+			return "", fmt.Errorf("%s:%d: an inline module is a single file: in its Pod, provider-terraform has no other file of this directory or of this machine%s, or pass the content as a variable", file, 1+strings.Count(text[:at[0]], "\n"), instead)
 		}
 		if !strings.Contains(text, "<<") { // In a heredoc they are part of a value.
 			text = trailingSpace.ReplaceAllString(text, "")

@@ -20,6 +20,7 @@ import (
 	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -73,16 +74,15 @@ type TemplateVariable struct {
 	// Type is as the module has it; empty if it is not known.
 	Type string `json:"type,omitempty"`
 	// Required is true if the variable must have a value. Default is what the module or the template gives it.
-	Required bool   `json:"required,omitempty"`
-	Default  string `json:"default,omitempty"`
-	// SetBy is Template if users cannot set it, None if nothing does, and else empty.
-	SetBy       string `json:"setBy,omitempty"`
+	Required    bool   `json:"required,omitempty"`
+	Default     string `json:"default,omitempty"`
+	SetBy       string `json:"setBy"` // SetBy is CAPT, User, Template, or None if the template does not pass it.
 	Sensitive   bool   `json:"sensitive,omitempty"`
 	Description string `json:"description,omitempty"`
 }
 
 // VariablesOf returns the variables of a template: those that its module declares, those in spec.inputs, and the placeholders, sorted by name.
-func VariablesOf(template *infrav1.WorkspaceTemplateSpec) []TemplateVariable {
+func VariablesOf(template *infrav1.WorkspaceTemplateSpec, isSetByCAPT func(name string) bool) []TemplateVariable {
 	used, needed := Placeholders(template)
 	names := used.Delete(WorkspaceNameVariable).Union(inputNames(template))
 	var declared map[string]*Variable
@@ -95,7 +95,10 @@ func VariablesOf(template *infrav1.WorkspaceTemplateSpec) []TemplateVariable {
 	set, passed := SetIn(template.Template.Spec.ForProvider), TemplateInterface(template)
 	list := make([]TemplateVariable, 0, len(names))
 	for _, name := range sets.List(names) {
-		v := TemplateVariable{Name: name, Required: needed.Has(name)}
+		v := TemplateVariable{Name: name, Required: needed.Has(name), SetBy: "User"}
+		if isSetByCAPT(name) {
+			v.SetBy = "CAPT"
+		}
 		if variable := declared[name]; variable != nil {
 			v.declare(variable)
 			if set.Has(name) && !used.Has(name) {
@@ -169,6 +172,17 @@ func (i *Interface) Pass(values infrav1.Variables) Passed {
 		passed.Values[name] = value
 	}
 	return passed
+}
+
+// Errors are about the variables that are missing or not valid. module names the module. They have no values, which may be secrets.
+func (i *Interface) Errors(passed Passed, module string, path *field.Path) (errs field.ErrorList) {
+	for _, name := range slices.Sorted(maps.Keys(passed.Invalid)) {
+		errs = append(errs, field.TypeInvalid(path.Key(name), field.OmitValueType{}, fmt.Sprintf("is not valid for %s: %s%s. Correct the value", module, passed.Invalid[name], i.Where(name))))
+	}
+	for _, name := range passed.Missing {
+		errs = append(errs, field.Required(path.Key(name), fmt.Sprintf("%s requires this variable%s. Set it", module, i.Where(name))))
+	}
+	return errs
 }
 
 const (

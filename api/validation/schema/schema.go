@@ -14,10 +14,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 
+	"github.com/agext/levenshtein"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
@@ -159,6 +162,30 @@ func compile(kind runtimeschema.GroupVersionKind, source *apiextensionsv1.Custom
 
 // unchecked is the last error of a list when the CEL rules could not be evaluated because of the other errors.
 const unchecked = "further rules could not be evaluated. Correct the other errors first"
+
+// Similar returns the name of a field that is probably meant by one that does not exist, or "". The path has the names of fields, and indexes of lists.
+func (s *Schema) Similar(path []string) string {
+	at, last := s.structural, path[len(path)-1]
+	for _, name := range path[:len(path)-1] {
+		next, known := at.Properties[name]
+		switch {
+		case known:
+			at = &next
+		case at.Items != nil:
+			at = at.Items
+		default:
+			return ""
+		}
+	}
+	const most = 2 // As for commands of captctl.
+	best, distance := "", most+1
+	for _, name := range slices.Sorted(maps.Keys(at.Properties)) {
+		if d := levenshtein.Distance(strings.ToLower(last), strings.ToLower(name), nil); d < distance {
+			best, distance = name, d
+		}
+	}
+	return best
+}
 
 // Validate checks a new object as the API server does when the object is created in this version: unknown fields are pruned and defaults
 // set, then the fields are validated, and finally the CEL rules are evaluated. Only the spec is checked.

@@ -235,6 +235,13 @@ type Objects struct {
 	CAPTClusters  map[types.NamespacedName]*infrav1.CAPTCluster
 	ControlPlanes map[types.NamespacedName]*controlplanev1.CAPTControlPlane
 	Applies       map[types.NamespacedName]*infrav1.WorkspaceTemplateApply
+	Pools
+}
+
+// Pools are MachinePools, those of other providers included, and CAPTMachinePools.
+type Pools struct {
+	MachinePools     map[types.NamespacedName]*clusterv1.MachinePool
+	CAPTMachinePools map[types.NamespacedName]*infrav1.CAPTMachinePool
 }
 
 // ReadObjects lists each kind once, in a namespace, or in all if it is empty.
@@ -250,7 +257,22 @@ func ReadObjects(ctx context.Context, reader client.Reader, namespace string) (*
 			return nil, err
 		}
 	}
-	return &Objects{clusters.Items, Indexed(captClusters.Items), Indexed(controlPlanes.Items), Indexed(applies.Items)}, nil
+	pools, err := ReadPools(ctx, reader, client.InNamespace(namespace))
+	return &Objects{clusters.Items, Indexed(captClusters.Items), Indexed(controlPlanes.Items), Indexed(applies.Items), pools}, err
+}
+
+// ReadPools lists machine pools; none of a kind that is not served: Cluster API can be installed without MachinePools, and CAPT can be older.
+func ReadPools(ctx context.Context, reader client.Reader, options ...client.ListOption) (Pools, error) {
+	var (
+		machinePools     clusterv1.MachinePoolList
+		captMachinePools infrav1.CAPTMachinePoolList
+	)
+	for _, list := range []client.ObjectList{&machinePools, &captMachinePools} {
+		if err := reader.List(ctx, list, options...); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+			return Pools{}, err
+		}
+	}
+	return Pools{Indexed(machinePools.Items), Indexed(captMachinePools.Items)}, nil
 }
 
 // Indexed returns objects by namespace and name.

@@ -321,5 +321,5 @@ func TestDiffOfAFleetListsEachKindOnce(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, out, "~ and 195 more (-o wide lists all)\n")
 	assert.Contains(t, out, "200 of 200 Workspaces would change\n")
-	assert.LessOrEqual(t, requests, 6, "four kinds, the Workspaces of one scope, and the template")
+	assert.LessOrEqual(t, requests, 8, "six kinds, the Workspaces of one scope, and the template")
 }

@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -108,10 +109,10 @@ func TestGetListsTheFleet(t *testing.T) {
 	out, _, err := aFleet().run(t, "get")
 	require.NoError(t, err)
 	assert.Equal(t, strings.TrimLeft(`
-NAMESPACE   NAME      STATE         VERSION            HEALTH    PROGRESS   APPLIED   AGE   MESSAGE
-team-a      broken    Failed        v1.36.0            -         -          10m       60m   AccessDenied: not allowed to create a cluster ^[[31mred
-team-a      good      Ready         v1.36.0            Healthy   -          10m       60m   -
-team-a      growing   Configuring   v1.35.0->v1.36.0   Healthy   40% 12m    10m       60m   waiting for Terraform to apply a change
+NAMESPACE   NAME      STATE         VERSION            HEALTH    NODES   PROGRESS   APPLIED   AGE   MESSAGE
+team-a      broken    Failed        v1.36.0            -         -       -          10m       60m   AccessDenied: not allowed to create a cluster ^[[31mred
+team-a      good      Ready         v1.36.0            Healthy   -       -          10m       60m   -
+team-a      growing   Configuring   v1.35.0->v1.36.0   Healthy   -       40% 12m    10m       60m   waiting for Terraform to apply a change
 
 3 Clusters: 1 Failed, 1 Configuring, 1 Ready
 `, "\n"), out)
@@ -145,7 +146,10 @@ func TestDescribeAndLogsListNoNamespace(t *testing.T) {
 		env := aFleet()
 		var listed []string
 		env.funcs = interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			listed = append(listed, fmt.Sprintf("%T", list))
+			var of client.ListOptions
+			if of.ApplyOptions(options); of.LabelSelector == nil || !of.LabelSelector.Matches(labels.Set{clusterv1.ClusterNameLabel: "broken"}) {
+				listed = append(listed, fmt.Sprintf("%T", list))
+			}
 			return c.List(ctx, list, options...)
 		}}
 		_, _, err := env.run(t, command, "team-a/broken")

@@ -134,7 +134,7 @@ func TestReportOfAClusterWithoutControlPlane(t *testing.T) {
 	assert.Contains(t, page.all("details")[0].text(), "Objects Object Ready Age Reason WorkspaceTemplateApply demo-vpc True 12d Ready")
 }
 
-// Four lists are all that is read, however many Clusters there are. So no value of a Secret can be in the page.
+// Six lists are all that is read, however many Clusters there are. So no value of a Secret can be in the page.
 func TestReportReadsNoSecrets(t *testing.T) {
 	env := &environment{objects: fleets.Objects(fleets.New(5, fleetNow))}
 	var read []string
@@ -148,7 +148,9 @@ func TestReportReadsNoSecrets(t *testing.T) {
 		},
 	}
 	report(t, env)
-	assert.Equal(t, []string{"*v1beta2.ClusterList", "*v1beta2.CAPTClusterList", "*v1beta2.CAPTControlPlaneList", "*v1beta2.WorkspaceTemplateApplyList"}, read)
+	assert.Equal(t, []string{
+		"*v1beta2.ClusterList", "*v1beta2.CAPTClusterList", "*v1beta2.CAPTControlPlaneList", "*v1beta2.WorkspaceTemplateApplyList", "*v1beta2.MachinePoolList", "*v1beta2.CAPTMachinePoolList",
+	}, read)
 }
 
 // hostile replaces every text that a Cluster reports.

@@ -84,10 +84,28 @@ func TestATemplateIsCreatedFromAModuleRenderedAndTested(t *testing.T) {
 	assert.ErrorContains(t, err, "--var: spec.variables[vpc-name]: is not a valid name of a placeholder")
 }
 
+// A user of the quickstart has these modules in directories.
+func TestTheModulesOfTheQuickstartBecomeTemplates(t *testing.T) {
+	for file, purpose := range map[string]string{"vpc-template.yaml": "vpc", "controlplane-template.yaml": "control-plane", "fargate-template.yaml": "fargate-profile"} {
+		sample, made := &infrav1.WorkspaceTemplate{}, &infrav1.WorkspaceTemplate{}
+		text, err := os.ReadFile(filepath.Join("../../../config/samples/sandbox", file))
+		require.NoError(t, err)
+		readYAML(t, string(text), sample)
+		module := sample.Spec.Template.Spec.ForProvider.Module
+		out, errOut, err := run(t, name, "template", "init", vpcModule(t, map[string]string{"main.tf": module}), "--provider-config", "sandbox")
+		require.NoError(t, err, file)
+		assert.Contains(t, errOut, "Template for: "+purpose+". ")
+		readYAML(t, out, made)
+		assert.Equal(t, module, made.Spec.Template.Spec.ForProvider.Module)
+	}
+}
+
 func TestAModuleThatIsNotASingleFileNeedsASource(t *testing.T) {
 	directory := vpcModule(t, map[string]string{"main.tf": vpcMain + "locals {\n  text = file(\"x.txt\")\n}\n", "variables.tf": vpcVariables})
 	_, _, err := run(t, name, "template", "init", directory)
 	require.ErrorContains(t, err, "main.tf:11: an inline module is a single file")
+	_, _, err = run(t, name, "template", "init", vpcModule(t, map[string]string{"main.tf": vpcMain + "locals {\n  text = file(\"${terraform_data.x.output}/x.txt\")\n}\n", "variables.tf": vpcVariables}))
+	assert.NoError(t, err, "Terraform may have written it")
 	out, _, err := run(t, name, "template", "init", directory, "--source", "git::https://example.com/m.git//vpc?ref=v1", "--for", "other", "--name", "x")
 	require.NoError(t, err)
 	assert.Contains(t, out, "module: git::https://example.com/m.git//vpc?ref=v1\n")

@@ -73,7 +73,7 @@ func TestValidateReportsFileLineAndColumn(t *testing.T) {
 		`all.yaml:21:1: error: CAPTCluster demo: spec: Invalid value: 1: spec in body should have at least 2 properties`,
 		`all.yaml:21:1: error: CAPTCluster demo: spec.vpc: Required value`,
 		`all.yaml:21:1: error: CAPTCluster demo: spec: Invalid value: further rules could not be evaluated. Correct the other errors first`,
-		`all.yaml:23:3: error: CAPTCluster demo: spec.vpcs: Forbidden: unknown field`,
+		`all.yaml:23:3: error: CAPTCluster demo: spec.vpcs: Forbidden: unknown field; did you mean vpc?`,
 		`all.yaml:34:9: warning: WorkspaceTemplate eks: spec.template.spec.forProvider.module: the module has no resource, data source, module or output`,
 		`all.yaml:38:12: warning: WorkspaceTemplate eks: spec.template.spec.forProvider.vars[1].key: the module declares no variable "cluster_nam". `,
 		`all.yaml:40:1: warning: this document contains {{, so it is a template of Helm or another program, and was not checked`,

@@ -46,11 +46,11 @@ func TestVariablesOfATemplateAreListed(t *testing.T) {
 	}
 	assert.Equal(t, []string{
 		"NAME TYPE DEFAULT FROM DESCRIPTION",
-		"account - required user -",
-		"auto_mode bool true user Nodes of EKS Auto Mode",
+		"account - required User -",
+		"auto_mode bool true User Nodes of EKS Auto Mode",
 		"cluster_name string required CAPT -",
-		"fixed - - template -",
-		`zones list(string) ["a"] user Zones of the nodes`,
+		"fixed - - Template -",
+		`zones list(string) ["a"] User Zones of the nodes`,
 	}, lines)
 
 	_, _, err = run(t, name, "template", "variables")

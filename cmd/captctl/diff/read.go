@@ -140,7 +140,8 @@ func (s *source) fleet(ctx context.Context) *changes.Fleet {
 			},
 			Revisions: s.stored(ctx),
 		},
-		Clusters: s.Clusters, CAPTClusters: s.CAPTClusters, ControlPlanes: s.ControlPlanes, Applies: s.Applies, Evidence: legacy.EvidenceFor, Held: legacy.NotAdopted, HeldMissing: legacy.NotRestored,
+		Clusters: s.Clusters, CAPTClusters: s.CAPTClusters, ControlPlanes: s.ControlPlanes, Applies: s.Applies,
+		MachinePools: s.MachinePools, CAPTMachinePools: s.CAPTMachinePools, Evidence: legacy.EvidenceFor, Held: legacy.NotAdopted, HeldMissing: legacy.NotRestored,
 	}
 }
 

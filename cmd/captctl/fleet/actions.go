@@ -80,16 +80,23 @@ func NewRetry(environment *cli.Environment) *cobra.Command {
 	return newAction(environment, &cobra.Command{
 		Use:   "retry [NAMESPACE/]CLUSTER",
 		Short: "Try again after a failure or a timeout",
-		Long: `Sets the annotation capt.cluster.x-k8s.io/retry of the CAPTControlPlane to the current time. The
-timeouts and the recovery attempts of the control plane start again. Fix the cause first: captctl
-describe shows it.`,
+		Long: `Sets the annotation capt.cluster.x-k8s.io/retry of the CAPTControlPlane, and of the CAPTMachinePools
+that are not Ready, to the current time. The timeouts and the recovery attempts of the control plane
+start again, and CAPT reconciles the machine pools now. Fix the cause first: captctl describe shows
+it.`,
 		Example: "  captctl retry team-a/demo",
 	}, func(o *overview.Objects, now time.Time) (change, error) {
 		if o.ControlPlane == nil {
 			return change{}, fmt.Errorf("the Cluster %s has no CAPTControlPlane, so there is nothing to retry", o.Cluster.Name)
 		}
-		done := fmt.Sprintf("CAPTControlPlane %s: timeouts and recovery attempts start again", o.ControlPlane.Name)
-		return annotate(naming.RetryAnnotation, now, done, o.ControlPlane), nil
+		done, objects := fmt.Sprintf("CAPTControlPlane %s: timeouts and recovery attempts start again", o.ControlPlane.Name), []client.Object{o.ControlPlane}
+		for _, pool := range o.Pools {
+			if own := pool.CAPTMachinePool; own != nil && !meta.IsStatusConditionTrue(own.Status.Conditions, infrav1.ReadyCondition) {
+				objects = append(objects, own)
+				done += fmt.Sprintf("; CAPTMachinePool %s is reconciled now", own.Name)
+			}
+		}
+		return annotate(naming.RetryAnnotation, now, done, objects...), nil
 	})
 }
 
@@ -98,12 +105,12 @@ func NewReconcile(environment *cli.Environment) *cobra.Command {
 	return newAction(environment, &cobra.Command{
 		Use:   "reconcile [NAMESPACE/]CLUSTER",
 		Short: "Make CAPT reconcile the objects of a Cluster now",
-		Long: `Sets the annotation capt.cluster.x-k8s.io/reconcile-at of the CAPTCluster, the CAPTControlPlane and
-the WorkspaceTemplateApplies of a Cluster to the current time. CAPT reconciles an object whenever
-something that it depends on changes, so this is only needed to skip the wait before CAPT tries
-again after an error, for example if the API server rejected a Workspace. It touches no Workspaces
-otherwise: Terraform runs only if CAPT finds a change that it has not written yet. To restart
-timeouts and recovery attempts, use captctl retry.`,
+		Long: `Sets the annotation capt.cluster.x-k8s.io/reconcile-at of the CAPTCluster, the CAPTControlPlane, the
+CAPTMachinePools and the WorkspaceTemplateApplies of a Cluster to the current time. CAPT reconciles
+an object whenever something that it depends on changes, so this is only needed to skip the wait
+before CAPT tries again after an error, for example if the API server rejected a Workspace. It
+touches no Workspaces otherwise: Terraform runs only if CAPT finds a change that it has not written
+yet. To restart timeouts and recovery attempts, use captctl retry.`,
 		Example: "  captctl reconcile team-a/demo",
 	}, func(o *overview.Objects, now time.Time) (change, error) {
 		var objects []client.Object
@@ -112,6 +119,11 @@ timeouts and recovery attempts, use captctl retry.`,
 		}
 		if o.ControlPlane != nil {
 			objects = append(objects, o.ControlPlane)
+		}
+		for _, pool := range o.Pools {
+			if pool.CAPTMachinePool != nil {
+				objects = append(objects, pool.CAPTMachinePool)
+			}
 		}
 		for _, apply := range o.Applies {
 			objects = append(objects, apply)

@@ -38,7 +38,8 @@ func NewDescribe(environment *cli.Environment) *cobra.Command {
 		Short: "Show the state of a Cluster, the one cause if it is not Ready, and what to do",
 		Long: `Shows the state of a Cluster, its progress, the first object that does not merely wait for another
 one with the reason and the message of its condition, the next step, warnings, the objects of the
-Cluster, its health, its Fargate profiles, the last operations and the latest events.
+Cluster, its health, its Fargate profiles and machine pools, the last operations and the latest
+events.
 
 Without NAMESPACE, --namespace or the namespace of the kubeconfig's context is used.`,
 		Example: `  captctl describe demo
@@ -138,6 +139,7 @@ type Description struct {
 	// Checks are the health checks of the control plane.
 	Checks          []controlplanev1.HealthCheck          `json:"checks,omitempty"`
 	FargateProfiles []controlplanev1.FargateProfileStatus `json:"fargateProfiles,omitempty"`
+	MachinePools    []overview.MachinePool                `json:"machinePools,omitempty"`
 	Operations      []controlplanev1.OperationRecord      `json:"operations,omitempty"` // Operations are the last ones, the oldest first.
 	Events          []Event                               `json:"events,omitempty"`     // Events are the latest about the objects, the oldest first.
 }
@@ -154,7 +156,7 @@ type Event struct {
 
 // newDescription describes a Cluster as of a time, with events about its objects.
 func newDescription(o *overview.Objects, events []eventsv1.Event, now metav1.Time) *Description {
-	d := &Description{Cluster: overview.Of(o, now), Objects: o.List(), Warnings: o.Warnings()}
+	d := &Description{Cluster: overview.Of(o, now), Objects: o.List(), Warnings: o.Warnings(), MachinePools: o.MachinePools()}
 	d.NextStep = overview.NextStep(o, &d.Cluster, now.Time)
 	if o.ControlPlane != nil {
 		status := &o.ControlPlane.Status
@@ -198,7 +200,7 @@ func showDescription(p *output.Printer, d *Description, now time.Time) {
 	p.Fields([][2]string{
 		{"Cluster:", p.Paint(output.Strong, d.Namespace+"/"+d.Name)}, {"State:", p.Paint(stateStyle(stateText(&d.Cluster)), state)},
 		{"Version:", p.Paint(output.Plain, versionText(&d.Cluster))}, {"Endpoint:", p.Paint(output.Plain, d.Endpoint)},
-		{"Progress:", progressLine(d.Progress, now)}, {"Age:", output.Age(now, &d.Created)},
+		{"Nodes:", p.Paint(output.Plain, d.Nodes.String())}, {"Progress:", progressLine(d.Progress, now)}, {"Age:", output.Age(now, &d.Created)},
 	})
 	if cause := d.Cause; cause != nil {
 		p.Blank()
@@ -289,6 +291,15 @@ func (d *Description) profiles(now time.Time) table {
 	return t
 }
 
+func (d *Description) pools(now time.Time) table {
+	t := table{"Machine pools", []output.Column{{Name: "Pool"}, {Name: "State", Style: stateStyle}, {Name: "Nodes"}, {Name: "Version"}, {Name: "Since"}, {Name: "Message", Prose: 4}}, nil}
+	for i := range d.MachinePools {
+		pool := &d.MachinePools[i]
+		t.rows = append(t.rows, []string{pool.Name, string(pool.State), pool.Nodes.String(), pool.Version, output.Age(now, pool.Since), messageOf(pool.Message, d.Cause)})
+	}
+	return t
+}
+
 func describeObjects(p *output.Printer, d *Description, now time.Time) {
 	rows := output.Rows{}
 	for _, object := range d.Objects {
@@ -296,10 +307,11 @@ func describeObjects(p *output.Printer, d *Description, now time.Time) {
 	}
 	p.Blank()
 	p.Table(append(readyColumns("Object"), output.Column{Name: "Age"}), rows)
-	checks, profiles := d.checks(now), d.profiles(now)
-	profiles.columns[0].Name = "Fargate-Profile"
-	p.Section(checks.columns, checks.rows)
-	p.Section(profiles.columns, profiles.rows)
+	checks, profiles, pools := d.checks(now), d.profiles(now), d.pools(now)
+	profiles.columns[0].Name, pools.columns[0].Name = "Fargate-Profile", "Machine-Pool"
+	for _, t := range []table{checks, profiles, pools} {
+		p.Section(t.columns, t.rows)
+	}
 }
 
 // mostOperations is how many operations are shown without -o wide.

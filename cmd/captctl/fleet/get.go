@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,8 +37,13 @@ func NewGet(environment *cli.Environment) *cobra.Command {
 		Use:   "get",
 		Short: "List the Clusters, their state, and what they wait for",
 		Long: `Lists the Clusters of CAPT with the state, the version, the health and the progress of their control
-planes. MESSAGE is the first condition that explains why a Cluster is not Ready: the error of
-Terraform, or the object that everything else waits for. captctl describe shows the rest.
+planes. NODES has the ready and wanted nodes of all machine pools. MESSAGE is the first condition
+that explains why a Cluster is not Ready: the error of Terraform, or the object that everything else
+waits for. captctl describe shows the rest.
+
+A Cluster is Degraded, and not Healthy, if its control plane is Ready and another object has a
+problem: the VPC, a machine pool, or a WorkspaceTemplateApply that has the label
+cluster.x-k8s.io/cluster-name, such as an add-on.
 
 PROGRESS is an estimate between two steps, based on the duration of earlier operations.`,
 		Example: `  # The whole fleet
@@ -97,11 +103,11 @@ func showClusters(p *output.Printer, list *ClusterList, now time.Time) {
 		c := &list.Clusters[i]
 		counts[stateText(c)]++
 		rows = append(rows, []string{
-			c.Namespace, c.Name, stateText(c), versionText(c), string(c.Health), progressText(c.Progress, now), output.Age(now, c.LastApplied), output.Age(now, &c.Created), c.Endpoint, causeText(c),
+			c.Namespace, c.Name, stateText(c), versionText(c), string(c.Health), c.Nodes.String(), progressText(c.Progress, now), output.Age(now, c.LastApplied), output.Age(now, &c.Created), c.Endpoint, causeText(c),
 		})
 	}
 	p.Table([]output.Column{
-		{Name: "Namespace"}, {Name: "Name"}, {Name: "State", Style: stateStyle}, {Name: "Version"}, {Name: "Health", Style: stateStyle, Optional: true}, {Name: "Progress"},
+		{Name: "Namespace"}, {Name: "Name"}, {Name: "State", Style: stateStyle}, {Name: "Version"}, {Name: "Health", Style: stateStyle, Optional: true}, {Name: "Nodes"}, {Name: "Progress"},
 		{Name: "Applied", Optional: true}, {Name: "Age"}, {Name: "Endpoint", Wide: true}, {Name: "Message", Prose: 4},
 	}, rows)
 	p.Blank()
@@ -204,39 +210,77 @@ func read(ctx context.Context, reader client.Reader, namespace string) (*fleet, 
 		return nil, err
 	}
 	found := &fleet{applies: all.Applies}
+	labeled, machinePools, captMachinePools := byCluster(all.Applies), byCluster(all.MachinePools), byCluster(all.CAPTMachinePools)
 	for i := range all.Clusters {
 		o := &overview.Objects{Cluster: &all.Clusters[i]}
-		o.CAPTCluster, o.ControlPlane = all.Of(o.Cluster)
 		if !isCAPT(o.Cluster) {
 			continue
 		}
-		for _, name := range appliesOf(o) {
-			if apply := found.applies[client.ObjectKey{Namespace: o.Cluster.Namespace, Name: name}]; apply != nil {
-				o.Applies = append(o.Applies, apply)
-			}
+		key := client.ObjectKeyFromObject(o.Cluster)
+		o.CAPTCluster, o.ControlPlane = all.Of(o.Cluster)
+		if o.Pools, err = overview.PoolsOf(machinePools[key], captMachinePools[key], in(all.CAPTMachinePools, key.Namespace)); err != nil {
+			return nil, err
+		}
+		if err := addApplies(o, labeled[key], in(all.Applies, key.Namespace)); err != nil {
+			return nil, err
 		}
 		found.clusters = append(found.clusters, o)
 	}
 	return found, nil
 }
 
+// in returns a function that returns the object of a namespace with a name; nil if there is none.
+func in[O client.Object](objects map[client.ObjectKey]O, namespace string) func(name string) (O, error) {
+	return func(name string) (O, error) { return objects[client.ObjectKey{Namespace: namespace, Name: name}], nil }
+}
+
+// byCluster groups objects by the Cluster that their label names, sorted by name.
+func byCluster[O client.Object](objects map[client.ObjectKey]O) map[client.ObjectKey][]O {
+	groups := map[client.ObjectKey][]O{}
+	for key, object := range objects {
+		key.Name = object.GetLabels()[clusterv1.ClusterNameLabel]
+		groups[key] = append(groups[key], object)
+	}
+	for _, group := range groups {
+		slices.SortFunc(group, func(a, b O) int { return strings.Compare(a.GetName(), b.GetName()) })
+	}
+	return groups
+}
+
+// addApplies adds those that the objects of a Cluster refer to, then the others with its label: those of machine pools, and add-ons.
+func addApplies(o *overview.Objects, labeled []*infrav1.WorkspaceTemplateApply, get func(name string) (*infrav1.WorkspaceTemplateApply, error)) error {
+	names := o.OwnApplies()
+	for _, pool := range o.Pools {
+		if pool.CAPTMachinePool != nil {
+			names = append(names, pool.CAPTMachinePool.Spec.WorkspaceTemplateApplyRef.Name)
+		}
+	}
+	for _, name := range names {
+		i := slices.IndexFunc(labeled, func(apply *infrav1.WorkspaceTemplateApply) bool { return apply.Name == name })
+		if i >= 0 {
+			o.Applies = append(o.Applies, labeled[i])
+			continue
+		}
+		apply, err := get(name)
+		if err != nil {
+			return err
+		}
+		if apply != nil {
+			o.Applies = append(o.Applies, apply)
+		}
+	}
+	for _, apply := range labeled {
+		if !slices.Contains(o.Applies, apply) {
+			o.Applies = append(o.Applies, apply)
+		}
+	}
+	return nil
+}
+
 // isCAPT reports whether the infrastructure or the control plane of a Cluster is CAPT's.
 func isCAPT(c *clusterv1.Cluster) bool {
 	return c.Spec.InfrastructureRef.APIGroup == infrav1.GroupVersion.Group && c.Spec.InfrastructureRef.Kind == "CAPTCluster" ||
 		c.Spec.ControlPlaneRef.APIGroup == controlplanev1.GroupVersion.Group && c.Spec.ControlPlaneRef.Kind == "CAPTControlPlane"
-}
-
-func appliesOf(o *overview.Objects) (names []string) {
-	if o.CAPTCluster != nil {
-		names = append(names, o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name)
-	}
-	if o.ControlPlane != nil {
-		names = append(names, o.ControlPlane.Spec.WorkspaceTemplateApplyRef.Name)
-		for _, profile := range o.ControlPlane.Status.FargateProfiles {
-			names = append(names, profile.WorkspaceTemplateApplyName)
-		}
-	}
-	return names
 }
 
 // objectsOf returns the Cluster that the argument names, with its objects.
@@ -267,16 +311,30 @@ func find(ctx context.Context, options *cli.Options, reader client.Reader) (*ove
 			return nil, err
 		}
 	}
-	for _, key.Name = range appliesOf(o) {
-		apply, err := named(ctx, reader, key, &infrav1.WorkspaceTemplateApply{})
-		if err != nil {
-			return nil, err
-		}
-		if apply != nil {
-			o.Applies = append(o.Applies, apply)
-		}
+	return o, addLabeled(ctx, reader, o)
+}
+
+// addLabeled reads what the label of the Cluster marks as its: machine pools and WorkspaceTemplateApplies.
+func addLabeled(ctx context.Context, reader client.Reader, o *overview.Objects) error {
+	key := client.ObjectKeyFromObject(o.Cluster)
+	own := []client.ListOption{client.InNamespace(key.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: key.Name}}
+	pools, err := cli.ReadPools(ctx, reader, own...)
+	if err != nil {
+		return err
 	}
-	return o, nil
+	o.Pools, err = overview.PoolsOf(byCluster(pools.MachinePools)[key], byCluster(pools.CAPTMachinePools)[key], func(name string) (*infrav1.CAPTMachinePool, error) {
+		return named(ctx, reader, client.ObjectKey{Namespace: key.Namespace, Name: name}, &infrav1.CAPTMachinePool{})
+	})
+	if err != nil {
+		return err
+	}
+	var applies infrav1.WorkspaceTemplateApplyList
+	if err := reader.List(ctx, &applies, own...); err != nil {
+		return err
+	}
+	return addApplies(o, byCluster(cli.Indexed(applies.Items))[key], func(name string) (*infrav1.WorkspaceTemplateApply, error) {
+		return named(ctx, reader, client.ObjectKey{Namespace: key.Namespace, Name: name}, &infrav1.WorkspaceTemplateApply{})
+	})
 }
 
 func named[O client.Object](ctx context.Context, reader client.Reader, key client.ObjectKey, object O) (none O, err error) {
@@ -293,7 +351,7 @@ func named[O client.Object](ctx context.Context, reader client.Reader, key clien
 func watched(namespace string, more ...schema.GroupVersionKind) cli.Watched {
 	return cli.Watched{Namespace: namespace, Kinds: append([]schema.GroupVersionKind{
 		clusterv1.GroupVersion.WithKind("Cluster"), infrav1.GroupVersion.WithKind("CAPTCluster"), infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"),
-		controlplanev1.GroupVersion.WithKind("CAPTControlPlane"),
+		controlplanev1.GroupVersion.WithKind("CAPTControlPlane"), clusterv1.GroupVersion.WithKind("MachinePool"), infrav1.GroupVersion.WithKind("CAPTMachinePool"),
 	}, more...)}
 }
 

@@ -65,7 +65,8 @@ func NewTree(environment *cli.Environment) *cobra.Command {
 		Short: "Show what a Cluster depends on, and what depends on it",
 		Long: `Shows the dependency graph of a Cluster as a tree: below each object are those that it depends on,
 with their readiness. An object whose dependencies are shown above is followed by "...". Then come
-the objects that depend on the control plane, for example Fargate profiles and kubeconfigs.
+the objects that depend on the control plane, for example Fargate profiles, machine pools and
+kubeconfigs.
 
 The objects are those of status.dependencies: the Cluster, CAPT's objects, Workspaces, templates and
 Secrets. Of Secrets only the names are read. A picture omits arrows that follow from others.
@@ -246,10 +247,16 @@ func (t *Tree) mermaid(p *output.Printer) {
 const namespaceNotAllowed = "NamespaceNotAllowed"
 
 func graphObjects(found *overview.Objects, applies []*infrav1.WorkspaceTemplateApply) *graph.Objects {
-	return &graph.Objects{
+	objects := &graph.Objects{
 		ControlPlane: found.ControlPlane, Cluster: found.Cluster, CAPTCluster: found.CAPTCluster, Applies: applies,
 		Templates: map[types.NamespacedName]*infrav1.WorkspaceTemplate{}, Secrets: sets.New[string](),
 	}
+	for _, pool := range found.Pools {
+		if pool.CAPTMachinePool != nil {
+			objects.Pools = append(objects.Pools, pool.CAPTMachinePool)
+		}
+	}
+	return objects
 }
 
 func newTree(g *graph.Graph, found *overview.Objects) *Tree {
@@ -428,6 +435,7 @@ func (r *impactReader) build(all *cli.Objects, applies []*infrav1.WorkspaceTempl
 	for _, apply := range applies {
 		byNamespace[apply.Namespace] = append(byNamespace[apply.Namespace], apply)
 	}
+	pools := byCluster(all.CAPTMachinePools)
 	var members []*graph.Objects
 	var others []*clusterv1.Cluster // They have no control plane yet, or no more.
 	for i := range all.Clusters {
@@ -438,7 +446,8 @@ func (r *impactReader) build(all *cli.Objects, applies []*infrav1.WorkspaceTempl
 			continue
 		}
 		members = append(members, &graph.Objects{
-			ControlPlane: controlPlane, Cluster: c, CAPTCluster: captCluster, Applies: byNamespace[c.Namespace], Templates: known, Secrets: sets.New[string](),
+			ControlPlane: controlPlane, Cluster: c, CAPTCluster: captCluster, Pools: pools[client.ObjectKeyFromObject(c)], Applies: byNamespace[c.Namespace],
+			Templates: known, Secrets: sets.New[string](),
 		})
 	}
 	r.graph = graph.Fleet(members, applies)

@@ -46,7 +46,7 @@ func (o *variablesOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	variables := modules.VariablesOf(&template.Spec)
+	variables := modules.VariablesOf(&template.Spec, validation.IsSetByCAPT)
 	return o.Printer().Document(variables, func(p *output.Printer) {
 		if len(variables) == 0 {
 			p.Linef("The template has no variables.")
@@ -58,7 +58,7 @@ func (o *variablesOptions) Run(ctx context.Context) error {
 			if v.Required {
 				value = "required"
 			}
-			rows = append(rows, []string{v.Name, v.Type, value, setBy(v), v.Description})
+			rows = append(rows, []string{v.Name, v.Type, value, v.SetBy, v.Description})
 		}
 		p.Table([]output.Column{{Name: "NAME"}, {Name: "TYPE"}, {Name: "DEFAULT"}, {Name: "FROM"}, {Name: "DESCRIPTION", Optional: true}}, rows)
 	})
@@ -84,19 +84,6 @@ func (o *variablesOptions) template(ctx context.Context) (*infrav1.WorkspaceTemp
 		return nil, err
 	}
 	return readTemplate(ctx, &o.Options, connected)
-}
-
-// setBy says who sets a variable.
-func setBy(v modules.TemplateVariable) string {
-	switch {
-	case v.SetBy == "Template":
-		return "template"
-	case v.SetBy == "None":
-		return "none"
-	case validation.IsSetByCAPT(v.Name):
-		return "CAPT"
-	}
-	return "user"
 }
 
 func showExplained(p *output.Printer, found []render.Explained) {

@@ -54,7 +54,12 @@ func New(dir string) (executor.Factory, error) {
 }
 
 func (f factory) Open(_ context.Context, m executor.Module) (executor.Executor, error) {
-	return &simulation{store: f.environment, workspace: m}, nil
+	p := &simulation{store: f.environment, workspace: m}
+	script, _, err := f.environment.script(m.Key)
+	if err == nil && script.Open.Stderr != "" && p.has(script.Open.While) {
+		err = errors.New(script.Open.Stderr)
+	}
+	return p, err
 }
 
 // Version0 reports whether the provider treats a Workspace as versions before v1 do.
@@ -72,6 +77,13 @@ type simulation struct {
 	workspace executor.Module
 	// selected is the Terraform workspace; empty before SelectWorkspace.
 	selected string
+	// options are those of the last operation.
+	options executor.RunOptions
+}
+
+// has reports whether the module, its address or a variable has a text.
+func (p *simulation) has(text string) bool {
+	return strings.Contains(fmt.Sprintf("%s %s %s", p.workspace.Files, p.workspace.Remote, p.options), text)
 }
 
 // run keeps the journal around an operation.
@@ -112,6 +124,9 @@ func (p *simulation) runStep(ctx context.Context, op Operation) error {
 		}
 		left := step.Delay - time.Since(began)
 		if !step.Hang && left <= 0 {
+			if !p.has(step.While) {
+				return nil
+			}
 			return step.failure(run)
 		}
 		if step.Hang || left > pollInterval {
@@ -137,9 +152,9 @@ func (p *simulation) Init(ctx context.Context, _ []string) error {
 }
 
 // The state is made by the first apply.
-func (p *simulation) SelectWorkspace(_ context.Context, name string) error {
+func (p *simulation) SelectWorkspace(ctx context.Context, name string) error {
 	p.selected = name
-	return nil
+	return p.runStep(ctx, selection)
 }
 
 // desired is the module with its variables, and the state that it is held against.
@@ -148,6 +163,7 @@ func (p *simulation) desired(o executor.RunOptions) (*module, State, error) {
 	if err != nil {
 		return nil, State{}, err
 	}
+	p.options = o
 	if err := m.assign(p.workspace.Env, o); err != nil {
 		return nil, State{}, err
 	}
@@ -310,6 +326,10 @@ func split(all []Resource, wanted func(Resource) bool) (kept, rest []Resource) {
 
 // Script says how the operations of a Workspace go. The zero value lets everything succeed at once.
 type Script struct {
+	// Open only fails, with Stderr as it is: an error of the provider before Terraform runs, for example because it cannot fetch the module.
+	Open   Step `json:"open,omitzero"`
+	Select Step `json:"select,omitzero"`
+
 	Init    Step `json:"init,omitzero"`
 	Plan    Step `json:"plan,omitzero"`
 	Apply   Step `json:"apply,omitzero"`
@@ -332,6 +352,8 @@ type Step struct {
 	Stderr string `json:"stderr,omitempty"`
 	// Times limits the failure to that many runs since the script was written; 0 means unlimited.
 	Times int `json:"times,omitempty"`
+	// While limits the failure to runs in which the module, its address or a variable has this text.
+	While string `json:"while,omitempty"`
 	// Partial lets an apply that fails make the first half of its resources, and a destroy remove the first half.
 	Partial bool `json:"partial,omitempty"`
 }
@@ -354,6 +376,8 @@ func (s Step) failure(run int) error {
 
 func (s Script) step(op Operation) Step {
 	switch op {
+	case selection:
+		return s.Select
 	case Init:
 		return s.Init
 	case Plan:
@@ -603,6 +627,8 @@ const (
 	Plan    Operation = "plan"
 	Apply   Operation = "apply"
 	Destroy Operation = "destroy"
+
+	selection Operation = "select" // selection is not in the journal.
 )
 
 // Entry is one operation.
