@@ -50,13 +50,15 @@ func ClusterKey(ref clusterv1.ContractVersionedObjectReference) string {
 	return ref.GroupKind().String() + "/" + ref.Name
 }
 
-// ReferenceTo is the reference of a Cluster to a CAPTCluster or a CAPTControlPlane; zero for other kinds.
+// ReferenceTo is the reference of a Cluster to a CAPTCluster or a CAPTControlPlane, or of a MachinePool to a CAPTMachinePool; zero for other kinds.
 func ReferenceTo(object metav1.Object) clusterv1.ContractVersionedObjectReference {
 	switch object.(type) {
 	case *infrav1.CAPTCluster:
 		return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "CAPTCluster", Name: object.GetName()}
 	case *controlplanev1.CAPTControlPlane:
 		return clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "CAPTControlPlane", Name: object.GetName()}
+	case *infrav1.CAPTMachinePool:
+		return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "CAPTMachinePool", Name: object.GetName()}
 	}
 	return clusterv1.ContractVersionedObjectReference{}
 }
@@ -72,6 +74,9 @@ func OwnerMachinePool(object metav1.Object) string { return ownerOfKind(object, 
 
 // PoolOf returns the name of the CAPTMachinePool of a MachinePool; empty if that has another infrastructure.
 func PoolOf(machinePool *clusterv1.MachinePool) string {
+	if machinePool == nil {
+		return ""
+	}
 	ref := machinePool.Spec.Template.Spec.InfrastructureRef
 	if ref.APIGroup != infrav1.GroupVersion.Group || ref.Kind != "CAPTMachinePool" {
 		return ""

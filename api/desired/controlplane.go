@@ -33,6 +33,8 @@ type ControlPlane struct {
 	VersionError error
 	// OtherClaims are the control planes that may have the EKS cluster of this one; not read once it is being created.
 	OtherClaims []validation.EKSClaim
+	// NodeGroups are those of the Cluster.
+	NodeGroups []validation.NodeGroup
 	// Cycle describes objects that depend on each other; CycleBlocks is true if the control plane depends on them.
 	Cycle       string
 	CycleBlocks bool
@@ -201,6 +203,9 @@ func (c *ControlPlane) versionStep() *Blocked {
 		return nil
 	}
 	_, err := validation.ValidateVersionChange(from, c.Version.EKS)
+	if err == nil {
+		err = validation.ValidateVersionOfNodes(from, c.Version.EKS, c.NodeGroups)
+	}
 	return blockedBy(controlplanev1.InvalidVersionReason, "spec.version: ", err)
 }
 

@@ -29,12 +29,15 @@ type MachinePool struct {
 	ControlPlane *ControlPlane
 	Existing
 	Template *TemplateFacts
+	// NodeGroups are those of the Cluster; not needed once the node group is being created.
+	NodeGroups []validation.NodeGroup
 }
 
 // Blocked returns why the WorkspaceTemplateApply is not written.
 func (m *MachinePool) Blocked() *Blocked {
 	return Chain{
-		m.waitingForMachinePool, m.invalidName, m.Existing.blocked, m.templateBlocked, m.waitingForControlPlane, m.invalidScaling, m.versionBlocked,
+		m.waitingForMachinePool, m.invalidName, m.nameConflict, m.Existing.blocked, m.templateBlocked, m.waitingForControlPlane, m.invalidScaling, m.versionBlocked,
+		m.takeover,
 	}.First()
 }
 
@@ -65,6 +68,12 @@ func (m *MachinePool) invalidName() *Blocked {
 	return &Blocked{infrav1.InvalidNodeGroupNameReason, fmt.Sprintf(
 		"nothing is created: EKS does not accept %q as the name of a node group. Names have at most %d letters, digits, \"-\" and \"_\", and begin with a letter or digit. Recreate the MachinePool with such a name, or with spec.nodeGroupName of its CAPTMachinePool",
 		name, naming.MaxNodeGroupNameLength)}
+}
+
+// nameConflict blocks a pool whose node group another pool has, or will have.
+func (m *MachinePool) nameConflict() *Blocked {
+	own := validation.NodeGroup{Pool: m.Pool, MachinePool: m.MachinePool, Apply: m.Apply}
+	return blockedBy(infrav1.InvalidNodeGroupNameReason, "nothing is created: ", own.Conflict(m.NodeGroups))
 }
 
 // templateBlocked blocks the use of a template that the pool does not use yet.

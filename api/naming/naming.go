@@ -225,6 +225,12 @@ func CAPTControlPlaneOf(apply string) (string, bool) {
 	return ownerOf(apply, controlPlaneApplySuffix, ControlPlaneWorkspaceTemplateApply)
 }
 
+// CAPTMachinePoolOf returns the name of the CAPTMachinePool that gets a WorkspaceTemplateApply of this name by the naming scheme; false if the naming
+// scheme does not give this name. A truncated name does not identify its owner.
+func CAPTMachinePoolOf(apply string) (string, bool) {
+	return ownerOf(apply, nodeGroupApplySuffix, MachinePoolWorkspaceTemplateApply)
+}
+
 // FargateClustersOf returns the names of the Clusters whose Fargate profiles may get a WorkspaceTemplateApply of this name by the naming
 // scheme. There may be several: both names may have dashes, and a hash may replace the name of the profile. The caller compares the
 // profiles of these Clusters.

@@ -167,9 +167,22 @@ func validateVersionChange(ctx context.Context, reader Reader, controlPlane *con
 	if err != nil {
 		return findings, err
 	}
-	switch warning, err := ValidateVersionChange(CurrentVersions(controlPlane, apply), controlPlane.Spec.Version); {
-	case err != nil:
-		findings.Refuse(Forbidden(versionPath, "%s", err))
+	current := CurrentVersions(controlPlane, apply)
+	warning, refused := ValidateVersionChange(current, controlPlane.Spec.Version)
+	if refused == nil && current.changesTo(controlPlane.Spec.Version) {
+		cluster, err := clusterName(ctx, reader, controlPlane)
+		if err != nil {
+			return findings, err
+		}
+		groups, err := reader.NodeGroups(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: cluster})
+		if err != nil {
+			return findings, err
+		}
+		refused = ValidateVersionOfNodes(current, controlPlane.Spec.Version, groups)
+	}
+	switch {
+	case refused != nil:
+		findings.Refuse(Forbidden(versionPath, "%s", refused))
 	case warning != "":
 		findings.Warn(versionPath, "%s", warning)
 	}

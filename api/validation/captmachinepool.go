@@ -21,10 +21,13 @@ func MachinePoolVariables() []string {
 	}
 }
 
-// ValidateCAPTMachinePool checks what the schema of a CAPTMachinePool cannot: its name, its template and the variables.
+// ValidateCAPTMachinePool checks what the schema of a CAPTMachinePool cannot: its name, its template, the variables, and consistency with other objects.
 func ValidateCAPTMachinePool(ctx context.Context, reader Reader, pool *infrav1.CAPTMachinePool) (findings Findings, err error) {
 	findings.Refuse(validateNameLength(pool.Name, naming.MaxCAPTMachinePoolNameLength)...)
-	err = findings.include(validateMachinePoolSpec(ctx, templates{Reader: reader, namespace: pool.Namespace}, &pool.Spec.CAPTMachinePoolTemplateResourceSpec, field.NewPath("spec")))
+	err = cmp.Or(
+		findings.include(validateMachinePoolSpec(ctx, templates{Reader: reader, namespace: pool.Namespace}, &pool.Spec.CAPTMachinePoolTemplateResourceSpec, field.NewPath("spec"))),
+		findings.include(validateNodeGroup(ctx, reader, pool)),
+		findings.include(validateApplyReference(ctx, reader, pool, pool.Spec.WorkspaceTemplateApplyRef, field.NewPath("spec", "workspaceTemplateApplyRef"))))
 	return findings, err
 }
 

@@ -107,6 +107,21 @@ func (w *fakeReader) CAPTControlPlane(ctx context.Context, key types.NamespacedN
 	return found, w.look("CAPTControlPlane")
 }
 
+func (w *fakeReader) CAPTMachinePool(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTMachinePool, error) {
+	found, _ := w.all().CAPTMachinePool(ctx, key) // It never fails.
+	return found, w.look("CAPTMachinePool")
+}
+
+func (w *fakeReader) MachinePoolOf(ctx context.Context, pool types.NamespacedName) (*clusterv1.MachinePool, error) {
+	found, _ := w.all().MachinePoolOf(ctx, pool) // It never fails.
+	return found, w.look("MachinePoolOf")
+}
+
+func (w *fakeReader) NodeGroups(ctx context.Context, cluster types.NamespacedName) ([]validation.NodeGroup, error) {
+	found, _ := w.all().NodeGroups(ctx, cluster) // It never fails.
+	return found, w.look("NodeGroups")
+}
+
 func (w *fakeReader) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
 	found, _ := w.all().ControlPlanesOfTemplate(ctx, template) // It never fails.
 	return found, w.look("ControlPlanesOfTemplate")

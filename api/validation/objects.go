@@ -19,7 +19,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// Objects are typed objects of CAPT's kinds, Clusters and Namespaces. They are all that exists, except for Namespaces: any may exist without
+// Objects are typed objects of CAPT's kinds, Clusters, MachinePools and Namespaces. They are all that exists, except for Namespaces: any may exist without
 // being among them, and then has only the label that every Namespace has.
 type Objects []Owner
 
@@ -85,6 +85,30 @@ func (o Objects) CAPTControlPlane(_ context.Context, key types.NamespacedName) (
 	return get[*controlplanev1.CAPTControlPlane](o, key), nil
 }
 
+// CAPTMachinePool implements Reader.
+func (o Objects) CAPTMachinePool(_ context.Context, key types.NamespacedName) (*infrav1.CAPTMachinePool, error) {
+	return get[*infrav1.CAPTMachinePool](o, key), nil
+}
+
+// MachinePool implements Reader.
+func (o Objects) MachinePool(_ context.Context, key types.NamespacedName) (*clusterv1.MachinePool, error) {
+	return get[*clusterv1.MachinePool](o, key), nil
+}
+
+// MachinePoolOf implements Reader.
+func (o Objects) MachinePoolOf(_ context.Context, pool types.NamespacedName) (*clusterv1.MachinePool, error) {
+	return find(o, func(machinePool *clusterv1.MachinePool) bool {
+		return machinePool.Namespace == pool.Namespace && claim.PoolOf(machinePool) == pool.Name
+	}), nil
+}
+
+// NodeGroups implements Reader.
+func (o Objects) NodeGroups(ctx context.Context, cluster types.NamespacedName) ([]NodeGroup, error) {
+	return NodeGroupsOf(ctx, o, list(o, func(machinePool *clusterv1.MachinePool) bool {
+		return machinePool.Namespace == cluster.Namespace && machinePool.Spec.ClusterName == cluster.Name
+	}))
+}
+
 // ReferrersTo implements Reader.
 func (o Objects) ReferrersTo(_ context.Context, apply types.NamespacedName) (owners []Owner, err error) {
 	for _, owner := range o {
@@ -97,6 +121,8 @@ func (o Objects) ReferrersTo(_ context.Context, apply types.NamespacedName) (own
 			for i := range owner.Spec.FargateProfiles {
 				refs = append(refs, owner.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef)
 			}
+		case *infrav1.CAPTMachinePool:
+			refs = append(refs, owner.Spec.WorkspaceTemplateApplyRef)
 		}
 		if owner.GetNamespace() == apply.Namespace && slices.Contains(refs, infrav1.WorkspaceTemplateApplyReference{Name: apply.Name}) {
 			owners = append(owners, owner)

@@ -31,7 +31,7 @@ const (
 	setReference    = "Set workspaceTemplateApplyRef to another name"
 )
 
-// validateApplyReference checks that a CAPTCluster or a CAPTControlPlane may have the WorkspaceTemplateApply that it refers to.
+// validateApplyReference checks that a CAPTCluster, a CAPTControlPlane or a CAPTMachinePool may have the WorkspaceTemplateApply that it refers to.
 func validateApplyReference(ctx context.Context, reader Reader, owner Owner, ref infrav1.WorkspaceTemplateApplyReference, path *field.Path) (Findings, error) {
 	if !ref.IsDefined() {
 		return Findings{}, nil
@@ -95,6 +95,14 @@ func existsAlready(owner Owner, referrers []Owner, controller types.UID) bool {
 
 // expectationOf returns what an owner expects of its WorkspaceTemplateApply, as its controller computes it.
 func expectationOf(ctx context.Context, reader Reader, owner Owner) (claim.Expectation, error) {
+	if pool, ok := owner.(*infrav1.CAPTMachinePool); ok {
+		group, err := nodeGroupOf(ctx, reader, pool)
+		if err != nil {
+			return claim.Expectation{}, err
+		}
+		eksName, err := eksNameOf(ctx, reader, pool, &group)
+		return claim.ExpectationOfMachinePool(pool, eksName, group.name()), err
+	}
 	name, err := clusterName(ctx, reader, owner)
 	if err != nil {
 		return claim.Expectation{}, err
@@ -283,6 +291,13 @@ func ownerByScheme(ctx context.Context, reader Reader, key types.NamespacedName)
 			return nil, err
 		}
 		return controlPlane, nil
+	}
+	if name, ok := naming.CAPTMachinePoolOf(key.Name); ok {
+		pool, err := reader.CAPTMachinePool(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
+		if err != nil || pool == nil || refersToAnother(pool.Spec.WorkspaceTemplateApplyRef, key) {
+			return nil, err
+		}
+		return pool, nil
 	}
 	return nil, nil
 }

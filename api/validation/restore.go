@@ -26,6 +26,12 @@ func RestoreFields(old, object metav1.Object) {
 	switch object := object.(type) {
 	case *controlplanev1.CAPTControlPlane:
 		keepControlPlane(old.(*controlplanev1.CAPTControlPlane), object)
+	case *infrav1.CAPTMachinePool:
+		before := &old.(*infrav1.CAPTMachinePool).Spec
+		object.Spec.ProviderID = cmp.Or(object.Spec.ProviderID, before.ProviderID)
+		if len(object.Spec.ProviderIDList) == 0 { // Cluster API would lose the nodes.
+			object.Spec.ProviderIDList = slices.Clone(before.ProviderIDList)
+		}
 	case *infrav1.WorkspaceTemplate:
 		before := &old.(*infrav1.WorkspaceTemplate).Spec
 		object.Spec.Substitution = cmp.Or(object.Spec.Substitution, before.Substitution)
@@ -206,6 +212,8 @@ func IdentityOf(object metav1.Object) []IdentityField {
 			fields = append(fields, reference(spec.Child("fargateProfiles").Key(profile.Name), &profile.WorkspaceTemplateApplyRef))
 		}
 		return fields
+	case *infrav1.CAPTMachinePool:
+		return []IdentityField{reference(spec, &o.Spec.WorkspaceTemplateApplyRef)}
 	case *infrav1.WorkspaceTemplateApply:
 		return []IdentityField{
 			{Path: spec.Child("workspaceName"), Value: &o.Spec.WorkspaceName},

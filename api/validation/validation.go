@@ -38,7 +38,15 @@ type Reader interface {
 	CAPTCluster(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error)
 	// CAPTControlPlane returns the CAPTControlPlane with a key, or nil.
 	CAPTControlPlane(ctx context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error)
-	// ReferrersTo lists the CAPTClusters and CAPTControlPlanes whose spec refers to a WorkspaceTemplateApply.
+	// CAPTMachinePool returns the CAPTMachinePool with a key, or nil.
+	CAPTMachinePool(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTMachinePool, error)
+	// MachinePool returns the MachinePool with a key, or nil.
+	MachinePool(ctx context.Context, key types.NamespacedName) (*clusterv1.MachinePool, error)
+	// MachinePoolOf returns the MachinePool that refers to the CAPTMachinePool with a key, or nil.
+	MachinePoolOf(ctx context.Context, pool types.NamespacedName) (*clusterv1.MachinePool, error)
+	// NodeGroups lists the node groups of a Cluster: its MachinePools that refer to a CAPTMachinePool.
+	NodeGroups(ctx context.Context, cluster types.NamespacedName) ([]NodeGroup, error)
+	// ReferrersTo lists the CAPTClusters, CAPTControlPlanes and CAPTMachinePools whose spec refers to a WorkspaceTemplateApply.
 	ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]Owner, error)
 	// ControlPlanesOfTemplate lists the CAPTControlPlanes of all namespaces whose spec.workspaceTemplateRef refers to a template.
 	ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error)
@@ -74,7 +82,7 @@ func CountUsers(applies []infrav1.WorkspaceTemplateApply) Users {
 	return Users{Applies: len(applies), Clusters: len(clusters)}
 }
 
-// Owner is an object that owns WorkspaceTemplateApplies: a CAPTCluster or a CAPTControlPlane.
+// Owner is an object that owns WorkspaceTemplateApplies: a CAPTCluster, a CAPTControlPlane or a CAPTMachinePool.
 type Owner interface {
 	metav1.Object
 	runtime.Object

@@ -72,6 +72,13 @@ type Versions struct {
 	Failed bool
 }
 
+// changesTo reports whether a version is another one than the requested one, if there is one.
+func (v *Versions) changesTo(version string) bool {
+	target, ok := minorOf(version)
+	requested, known := minorOf(v.Requested)
+	return ok && known && requested != target
+}
+
 // CurrentVersions returns the versions of a control plane, from the control plane and its WorkspaceTemplateApply, which may be nil.
 //
 // The output cluster_version is reliable only after a complete apply: after an apply that failed half-way, an output that repeats the
@@ -181,10 +188,15 @@ func ValidateNodeVersion(nodes, controlPlane string) error {
 		return nil
 	case runs.before(node):
 		return fmt.Errorf("the control plane has %s, and nodes cannot be newer. Upgrade the control plane to %s first", runs, node)
-	case minorVersion{node.major, node.minor + maxNodeSkew}.before(runs):
+	case node.isTooOldFor(runs):
 		return fmt.Errorf("the control plane has %s, and nodes can be at most %d minor versions older. Use %s or newer", runs, maxNodeSkew, minorVersion{runs.major, runs.minor - maxNodeSkew})
 	}
 	return nil
+}
+
+// isTooOldFor reports whether nodes of this version are too old for a control plane of another one.
+func (v minorVersion) isTooOldFor(controlPlane minorVersion) bool {
+	return minorVersion{v.major, v.minor + maxNodeSkew}.before(controlPlane)
 }
 
 // minorVersion is the part of a version that users of EKS can choose.

@@ -16,6 +16,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,12 +54,16 @@ func webhooks(t *testing.T, i installation, configuration, verb string) map[stri
 	return byKind
 }
 
-// kindOf returns the only kind for which a webhook is called. It must not be called for status or for kinds of other projects.
+// kindOf returns the only kind for which a webhook is called. It must not be called for status or for kinds of other projects, except for MachinePools, and
+// for kubectl scale of these.
 func kindOf(t *testing.T, i installation, webhook admissionv1.ValidatingWebhook) string {
 	t.Helper()
 	require.Len(t, webhook.Rules, 1)
 	rule := webhook.Rules[0]
 	require.Equal(t, []string{"v1beta2"}, rule.APIVersions, webhook.Name)
+	if slices.Equal(rule.APIGroups, []string{clusterv1.GroupVersion.Group}) && slices.Equal(rule.Resources, []string{"machinepools", "machinepools/scale"}) {
+		return machinePool
+	}
 	require.Len(t, rule.Resources, 1, webhook.Name)
 	for _, definition := range all[apiextensionsv1.CustomResourceDefinition](t, i, "CustomResourceDefinition") {
 		if definition.Spec.Names.Plural == rule.Resources[0] && slices.Equal(rule.APIGroups, []string{definition.Spec.Group}) {
@@ -69,12 +74,21 @@ func kindOf(t *testing.T, i installation, webhook admissionv1.ValidatingWebhook)
 	return ""
 }
 
+const machinePool = "MachinePool"
+
 func TestWebhooksDoNotBlockDeletionOrOtherKinds(t *testing.T) {
 	i := load(t)
 	mutating := webhooks(t, i, "MutatingWebhookConfiguration", "mutate")
 	validating := webhooks(t, i, "ValidatingWebhookConfiguration", "validate")
-	assert.ElementsMatch(t, []string{"CAPTCluster", "CAPTControlPlane", "WorkspaceTemplate", "WorkspaceTemplateApply"}, slices.Collect(maps.Keys(mutating)))
+	assert.ElementsMatch(t, []string{"CAPTCluster", "CAPTControlPlane", "CAPTMachinePool", "WorkspaceTemplate", "WorkspaceTemplateApply"}, slices.Collect(maps.Keys(mutating)))
+	ofClusterAPI := validating[machinePool]
+	delete(validating, machinePool)
+	assert.Equal(t, admissionv1.Ignore, *ofClusterAPI.FailurePolicy, "an outage of CAPT does not affect objects of Cluster API")
+	require.Len(t, ofClusterAPI.MatchConditions, 3)
+	assert.Contains(t, ofClusterAPI.MatchConditions[2].Expression, "== 'CAPTMachinePool'")
+	ofClusterAPI.FailurePolicy, ofClusterAPI.MatchConditions = ptr.To(admissionv1.Fail), ofClusterAPI.MatchConditions[:2]
 	assert.Len(t, validating, len(all[apiextensionsv1.CustomResourceDefinition](t, i, "CustomResourceDefinition")), "every kind is validated")
+	validating[machinePool] = ofClusterAPI // All else is as for the others.
 
 	for _, webhook := range slices.Concat(slices.Collect(maps.Values(mutating)), slices.Collect(maps.Values(validating))) {
 		t.Run(webhook.Name, func(t *testing.T) {

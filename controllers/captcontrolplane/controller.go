@@ -159,6 +159,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log), owner.EndpointChanged(),
 				owner.ReferenceChanged(), owner.Updated(graphreader.StateChanged)))).
 		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofInfrastructure)).
+		Watches(&infrav1.CAPTMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.ofMachinePool),
+			builder.WithPredicates(predicate.Or[client.Object](owner.Deleted(), owner.Updated(versionOfNodesChanged)))).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.ofApply), builder.WithPredicates(graphreader.Changed())).
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate), builder.WithPredicates(graphreader.Changed())).
 		WatchesMetadata(engine.Metadata("Secret"), handler.EnqueueRequestsFromMapFunc(r.ofSecret),
@@ -230,6 +232,22 @@ func (r *Reconciler) ofInfrastructure(ctx context.Context, object client.Object)
 		return nil
 	}
 	return ofCluster(ctx, cluster)
+}
+
+// ofMachinePool returns requests for the control plane of the Cluster of a CAPTMachinePool.
+func (r *Reconciler) ofMachinePool(ctx context.Context, object client.Object) []ctrl.Request {
+	cluster, err := engine.LabeledCluster(ctx, r.Client, r.Uncached, object)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot read the Cluster of a CAPTMachinePool", "CAPTMachinePool", klog.KObj(object))
+	}
+	if err != nil || cluster == nil {
+		return nil
+	}
+	return ofCluster(ctx, cluster)
+}
+
+func versionOfNodesChanged(before, after client.Object) bool {
+	return before.(*infrav1.CAPTMachinePool).Status.Version != after.(*infrav1.CAPTMachinePool).Status.Version
 }
 
 // ofSecret returns requests for the control planes that read or write a Secret, or wait for one. The WorkspaceTemplateApply of a control plane may give

@@ -57,6 +57,9 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 			return nil, err
 		}
 	}
+	if err := r.observeNodeGroups(ctx, controlPlane, f); err != nil {
+		return nil, err
+	}
 	if err := r.observeSecrets(ctx, controlPlane, f); err != nil {
 		return nil, err
 	}
@@ -71,6 +74,15 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 		return f, err
 	}
 	return f, r.observeGraph(ctx, controlPlane, f)
+}
+
+// observeNodeGroups reads the node groups of the Cluster before its version changes, which they may prevent.
+func (r *Reconciler) observeNodeGroups(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
+	if f.Apply.Live == nil || f.Apply.Live.Spec.Variables.Text(naming.VersionVariable) == f.desired(controlPlane).Version.EKS {
+		return nil
+	}
+	f.NodeGroups, err = r.NodeGroups(ctx, client.ObjectKeyFromObject(f.Cluster))
+	return err
 }
 
 // observeEarlier reads how long operations took with the same template, unless the control plane is at rest.
@@ -212,6 +224,8 @@ type Facts struct {
 	Infrastructure *infrav1.CAPTCluster
 	// OtherClaims are the control planes that may have the EKS cluster of this one; read before it is created.
 	OtherClaims []validation.EKSClaim
+	// NodeGroups are those of the Cluster; read before its version changes.
+	NodeGroups []validation.NodeGroup
 	// ProfileTemplates are the WorkspaceTemplates of the Fargate profiles.
 	ProfileTemplates []desired.TemplateFacts
 	// Fargate are the Fargate profiles.

@@ -90,7 +90,7 @@ func (f *Facts) kubeconfigPlan(controlPlane *controlplanev1.CAPTControlPlane, re
 // desired returns the control plane as package desired describes it.
 func (f *Facts) desired(controlPlane *controlplanev1.CAPTControlPlane) *desired.ControlPlane {
 	c := desired.NewControlPlane(controlPlane, f.Cluster, f.Infrastructure)
-	c.Existing, c.Template, c.OtherClaims = f.Apply.Existing(), &f.Template, f.OtherClaims
+	c.Existing, c.Template, c.OtherClaims, c.NodeGroups = f.Apply.Existing(), &f.Template, f.OtherClaims, f.NodeGroups
 	return c
 }
 

@@ -93,6 +93,38 @@ func CAPTControlPlane(name string, options ...Option) *controlplanev1.CAPTContro
 	return apply(controlPlane, options)
 }
 
+// CAPTMachinePool makes a CAPTMachinePool from the WorkspaceTemplate "nodegroup".
+func CAPTMachinePool(name string, options ...Option) *infrav1.CAPTMachinePool {
+	pool := &infrav1.CAPTMachinePool{ObjectMeta: metadata("CAPTMachinePool", name)}
+	pool.SetGroupVersionKind(infrav1.GroupVersion.WithKind("CAPTMachinePool"))
+	pool.Spec.WorkspaceTemplateRef = infrav1.WorkspaceTemplateReference{Name: "nodegroup"}
+	return apply(pool, options)
+}
+
+// MachinePool makes a MachinePool of Cluster "demo" whose infrastructure is the CAPTMachinePool of the same name.
+func MachinePool(name string, options ...Option) *clusterv1.MachinePool {
+	machinePool := &clusterv1.MachinePool{ObjectMeta: metadata("MachinePool", name)}
+	machinePool.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("MachinePool"))
+	machinePool.Spec.ClusterName = "demo"
+	machinePool.Spec.Template.Spec.ClusterName = "demo"
+	machinePool.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
+		APIGroup: infrav1.GroupVersion.Group, Kind: "CAPTMachinePool", Name: name,
+	}
+	return apply(machinePool, options)
+}
+
+// WithReplicas gives replicas to a MachinePool.
+func WithReplicas(replicas int32) Option {
+	return With(func(machinePool *clusterv1.MachinePool) { machinePool.Spec.Replicas = &replicas })
+}
+
+// WithScaling gives limits to a CAPTMachinePool.
+func WithScaling(minSize, maxSize int32) Option {
+	return With(func(pool *infrav1.CAPTMachinePool) {
+		pool.Spec.Scaling = infrav1.MachinePoolScaling{MinSize: &minSize, MaxSize: &maxSize}
+	})
+}
+
 // WithEndpoint says where the API server of a Cluster or CAPTControlPlane is.
 func WithEndpoint(host string, port int32) Option {
 	endpoint := clusterv1.APIEndpoint{Host: host, Port: port}
@@ -110,13 +142,20 @@ func WithRegion(region string) Option {
 	)
 }
 
-// WithApplyRef says which WorkspaceTemplateApply a CAPTCluster or CAPTControlPlane uses.
+// WithApplyRef says which WorkspaceTemplateApply a CAPTCluster, CAPTControlPlane or CAPTMachinePool uses.
 func WithApplyRef(name string) Option {
 	ref := infrav1.WorkspaceTemplateApplyReference{Name: name}
-	return either(
+	others := either(
 		func(captCluster *infrav1.CAPTCluster) { captCluster.Spec.WorkspaceTemplateApplyRef = ref },
 		func(controlPlane *controlplanev1.CAPTControlPlane) { controlPlane.Spec.WorkspaceTemplateApplyRef = ref },
 	)
+	return func(object client.Object) {
+		if pool, ok := object.(*infrav1.CAPTMachinePool); ok {
+			pool.Spec.WorkspaceTemplateApplyRef = ref
+			return
+		}
+		others(object)
+	}
 }
 
 // WithDeletionProtection protects a CAPTCluster or CAPTControlPlane from deletion, or not.
@@ -127,13 +166,15 @@ func WithDeletionProtection(protection infrav1.DeletionProtection) Option {
 	)
 }
 
-// WithVariables gives variables to a CAPTCluster, CAPTControlPlane or WorkspaceTemplateApply.
+// WithVariables gives variables to a CAPTCluster, CAPTControlPlane, CAPTMachinePool or WorkspaceTemplateApply.
 func WithVariables(variables map[string]string) Option {
 	return func(object client.Object) {
 		switch object := object.(type) {
 		case *infrav1.CAPTCluster:
 			object.Spec.VPC.Template.Variables = infrav1.TextVariables(variables)
 		case *controlplanev1.CAPTControlPlane:
+			object.Spec.Variables = infrav1.TextVariables(variables)
+		case *infrav1.CAPTMachinePool:
 			object.Spec.Variables = infrav1.TextVariables(variables)
 		case *infrav1.WorkspaceTemplateApply:
 			object.Spec.Variables = infrav1.TextVariables(variables)

@@ -80,6 +80,16 @@ func (r liveReader) Cluster(ctx context.Context, key types.NamespacedName) (*clu
 	return r.Cached.Cluster(ctx, key)
 }
 
+// MachinePoolOf implements validation.Reader.
+func (r liveReader) MachinePoolOf(ctx context.Context, pool types.NamespacedName) (*clusterv1.MachinePool, error) {
+	return r.Cached.MachinePoolOf(ctx, pool)
+}
+
+// NodeGroups implements validation.Reader.
+func (r liveReader) NodeGroups(ctx context.Context, cluster types.NamespacedName) ([]validation.NodeGroup, error) {
+	return r.Cached.NodeGroups(ctx, cluster)
+}
+
 // HasUnownedLegacy implements validation.Reader.
 func (r liveReader) HasUnownedLegacy(ctx context.Context, namespace string) (bool, error) {
 	return r.Cached.HasUnownedLegacy(ctx, namespace)
@@ -108,6 +118,37 @@ func (r cacheReader) CAPTControlPlane(ctx context.Context, key types.NamespacedN
 // Cluster implements validation.Reader.
 func (r cacheReader) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
 	return get[*clusterv1.Cluster](ctx, r, key)
+}
+
+// CAPTMachinePool implements validation.Reader.
+func (r cacheReader) CAPTMachinePool(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTMachinePool, error) {
+	return get[*infrav1.CAPTMachinePool](ctx, r, key)
+}
+
+// MachinePool implements validation.Reader.
+func (r cacheReader) MachinePool(ctx context.Context, key types.NamespacedName) (*clusterv1.MachinePool, error) {
+	return get[*clusterv1.MachinePool](ctx, r, key)
+}
+
+// MachinePoolOf implements validation.Reader.
+func (r cacheReader) MachinePoolOf(ctx context.Context, pool types.NamespacedName) (*clusterv1.MachinePool, error) {
+	var machinePools clusterv1.MachinePoolList
+	if err := r.List(ctx, &machinePools, client.InNamespace(pool.Namespace), client.MatchingFields{ownerIndex: pool.Name}); err != nil {
+		return nil, fmt.Errorf("looking for the MachinePool of CAPTMachinePool %s: %w", pool.Name, err)
+	}
+	if len(machinePools.Items) == 0 {
+		return nil, nil
+	}
+	return &machinePools.Items[0], nil
+}
+
+// NodeGroups implements validation.Reader.
+func (r cacheReader) NodeGroups(ctx context.Context, cluster types.NamespacedName) ([]validation.NodeGroup, error) {
+	var machinePools clusterv1.MachinePoolList
+	if err := r.List(ctx, &machinePools, client.InNamespace(cluster.Namespace), client.MatchingFields{clusterIndex: cluster.Name}); err != nil {
+		return nil, fmt.Errorf("listing the MachinePools of Cluster %s: %w", cluster.Name, err)
+	}
+	return validation.NodeGroupsOf(ctx, r, machinePools.Items)
 }
 
 // ClaimantsOf implements validation.Reader.
@@ -180,12 +221,19 @@ func (r cacheReader) ReferrersTo(ctx context.Context, apply types.NamespacedName
 	if err := r.List(ctx, &controlPlanes, options...); err != nil {
 		return nil, fmt.Errorf("listing the CAPTControlPlanes that refer to %s: %w", apply.Name, err)
 	}
-	owners := make([]validation.Owner, 0, len(clusters.Items)+len(controlPlanes.Items))
+	var pools infrav1.CAPTMachinePoolList
+	if err := r.List(ctx, &pools, options...); err != nil {
+		return nil, fmt.Errorf("listing the CAPTMachinePools that refer to %s: %w", apply.Name, err)
+	}
+	owners := make([]validation.Owner, 0, len(clusters.Items)+len(controlPlanes.Items)+len(pools.Items))
 	for i := range clusters.Items {
 		owners = append(owners, &clusters.Items[i])
 	}
 	for i := range controlPlanes.Items {
 		owners = append(owners, &controlPlanes.Items[i])
+	}
+	for i := range pools.Items {
+		owners = append(owners, &pools.Items[i])
 	}
 	return owners, nil
 }
@@ -259,6 +307,7 @@ const (
 	claimIndex     = "admission.workspaceName"
 	referenceIndex = "admission.workspaceTemplateApplyRef"
 	ownerIndex     = "admission.owner"
+	clusterIndex   = "admission.cluster"
 	unownedIndex   = "admission.unowned"
 	templateIndex  = "admission.template"
 	eksNameIndex   = "admission.eksClusterName"
@@ -292,6 +341,9 @@ func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
 		index(ctx, indexer, eksNameIndex, func(c *controlplanev1.CAPTControlPlane) []string {
 			return []string{claim.EKSClusterName(c, claim.ClusterName(c))}
 		}),
+		index(ctx, indexer, referenceIndex, func(p *infrav1.CAPTMachinePool) []string { return []string{p.Spec.WorkspaceTemplateApplyRef.Name} }),
+		index(ctx, indexer, clusterIndex, func(p *clusterv1.MachinePool) []string { return []string{p.Spec.ClusterName} }),
+		index(ctx, indexer, ownerIndex, func(p *clusterv1.MachinePool) []string { return []string{claim.PoolOf(p)} }),
 		index(ctx, indexer, ownerIndex, claim.ClusterKeys))
 }
 

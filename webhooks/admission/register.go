@@ -33,12 +33,13 @@ func SetupWebhookWithManager(ctx context.Context, mgr ctrl.Manager, namespace st
 	// (liveReader): the objects that they search have usually existed for a long time.
 	cached := cacheReader{Reader: mgr.GetClient(), Namespace: namespace, OtherNamespaces: mgr.GetAPIReader()}
 	live := liveReader{Reader: cacheReader{Reader: mgr.GetAPIReader()}, Cached: cached}
+	mgr.GetWebhookServer().Register(machinePoolPath, &admission.Webhook{Handler: machinePools{admission.NewDecoder(mgr.GetScheme()), cached}})
 	return cmp.Or(
 		register[*infrav1.WorkspaceTemplate](mgr, live, cached),
 		register[*infrav1.WorkspaceTemplateApply](mgr, live, cached),
 		register[*infrav1.CAPTCluster](mgr, live, cached),
 		register[*controlplanev1.CAPTControlPlane](mgr, live, cached),
-		register[*infrav1.CAPTMachinePool](mgr, nil, cached),
+		register[*infrav1.CAPTMachinePool](mgr, live, cached),
 		register[*infrav1.CAPTMachinePoolTemplate](mgr, nil, cached),
 		register[*infrav1.CAPTClusterTemplate](mgr, nil, cached),
 		register[*controlplanev1.CAPTControlPlaneTemplate](mgr, nil, cached))
@@ -76,14 +77,16 @@ func mutatingPath(gvk apischema.GroupVersionKind) string {
 
 // config/webhook/manifests.yaml is generated from these markers. The operations are create and update, not delete: an outage of the
 // webhooks must not block deletion. The rules have no subresources, so writes of status are not checked. With matchPolicy=Equivalent, the
-// API server converts requests in v1beta1 to v1beta2.
+// API server converts requests in v1beta1 to v1beta2. MachinePools are objects of Cluster API, which must not depend on CAPT: while the webhook does not
+// respond, they are not checked.
 //
-// The generator does not support matchConditions: a patch next to the generated file excludes objects that are being deleted.
+// The generator does not support matchConditions: a patch next to the generated file excludes objects that are being deleted, and MachinePools of others.
 
 // +kubebuilder:webhookconfiguration:mutating=true,name=capt-mutating-webhook-configuration
 // +kubebuilder:webhookconfiguration:mutating=false,name=capt-validating-webhook-configuration
 
 // +kubebuilder:webhook:path=/mutate-infrastructure-cluster-x-k8s-io-v1beta2-captcluster,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,groups=infrastructure.cluster.x-k8s.io,resources=captclusters,verbs=create;update,versions=v1beta2,name=default.captcluster.infrastructure.cluster.x-k8s.io,admissionReviewVersions=v1,serviceName=capt-webhook-service,serviceNamespace=capt-system,reinvocationPolicy=IfNeeded
+// +kubebuilder:webhook:path=/mutate-infrastructure-cluster-x-k8s-io-v1beta2-captmachinepool,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,groups=infrastructure.cluster.x-k8s.io,resources=captmachinepools,verbs=create;update,versions=v1beta2,name=default.captmachinepool.infrastructure.cluster.x-k8s.io,admissionReviewVersions=v1,serviceName=capt-webhook-service,serviceNamespace=capt-system,reinvocationPolicy=IfNeeded
 // +kubebuilder:webhook:path=/mutate-infrastructure-cluster-x-k8s-io-v1beta2-workspacetemplate,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates,verbs=create;update,versions=v1beta2,name=default.workspacetemplate.infrastructure.cluster.x-k8s.io,admissionReviewVersions=v1,serviceName=capt-webhook-service,serviceNamespace=capt-system,reinvocationPolicy=IfNeeded
 // +kubebuilder:webhook:path=/mutate-infrastructure-cluster-x-k8s-io-v1beta2-workspacetemplateapply,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=create;update,versions=v1beta2,name=default.workspacetemplateapply.infrastructure.cluster.x-k8s.io,admissionReviewVersions=v1,serviceName=capt-webhook-service,serviceNamespace=capt-system,reinvocationPolicy=IfNeeded
 // +kubebuilder:webhook:path=/mutate-controlplane-cluster-x-k8s-io-v1beta2-captcontrolplane,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,verbs=create;update,versions=v1beta2,name=default.captcontrolplane.controlplane.cluster.x-k8s.io,admissionReviewVersions=v1,serviceName=capt-webhook-service,serviceNamespace=capt-system,reinvocationPolicy=IfNeeded
@@ -96,3 +99,4 @@ func mutatingPath(gvk apischema.GroupVersionKind) string {
 // +kubebuilder:webhook:path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-workspacetemplateapply,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=create;update,versions=v1beta2,name=validation.workspacetemplateapply.infrastructure.cluster.x-k8s.io,admissionReviewVersions=v1,serviceName=capt-webhook-service,serviceNamespace=capt-system
 // +kubebuilder:webhook:path=/validate-controlplane-cluster-x-k8s-io-v1beta2-captcontrolplane,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,verbs=create;update,versions=v1beta2,name=validation.captcontrolplane.controlplane.cluster.x-k8s.io,admissionReviewVersions=v1,serviceName=capt-webhook-service,serviceNamespace=capt-system
 // +kubebuilder:webhook:path=/validate-controlplane-cluster-x-k8s-io-v1beta2-captcontrolplanetemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanetemplates,verbs=create;update,versions=v1beta2,name=validation.captcontrolplanetemplate.controlplane.cluster.x-k8s.io,admissionReviewVersions=v1,serviceName=capt-webhook-service,serviceNamespace=capt-system
+// +kubebuilder:webhook:path=/validate-cluster-x-k8s-io-v1beta2-machinepool,mutating=false,failurePolicy=ignore,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,groups=cluster.x-k8s.io,resources=machinepools;machinepools/scale,verbs=create;update,versions=v1beta2,name=validation.machinepool.cluster.x-k8s.io,admissionReviewVersions=v1,serviceName=capt-webhook-service,serviceNamespace=capt-system

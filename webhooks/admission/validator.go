@@ -194,9 +194,14 @@ func (r validator[T]) ratchet(ctx context.Context, old T, errs field.ErrorList) 
 	if err != nil {
 		return nil, err
 	}
+	return without(errs, before.Errors), nil
+}
+
+// without drops the errors that are among others.
+func without(errs, others field.ErrorList) field.ErrorList {
 	return slices.DeleteFunc(errs, func(e *field.Error) bool {
-		return slices.ContainsFunc(before.Errors, func(b *field.Error) bool { return b.Error() == e.Error() })
-	}), nil
+		return slices.ContainsFunc(others, func(other *field.Error) bool { return other.Error() == e.Error() })
+	})
 }
 
 // isAllowedForMigration reports whether captctl migrate may make a change despite an error. A rollback restores references to templates
