@@ -14,10 +14,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +33,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/connrotation"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -48,11 +51,12 @@ const (
 	notifyDelay = time.Second
 	// maxNodes limits the nodes that are kept per cluster: users of the cluster can create Nodes.
 	maxNodes = 10_000
-	// maxResponse limits one response of an API server, in bytes. A list is read in pages of pageSize Nodes.
+	// maxResponse limits one response of an API server, in bytes; a list is read in pages of pageSize Nodes.
 	maxResponse = 64 << 20
 	pageSize    = 500
-	// callTimeout limits one list, in seconds.
-	callTimeout = 60
+	// listTimeout limits one list, with all of its pages.
+	listTimeout = time.Minute
+	dialTimeout = 30 * time.Second
 	// graceful is for how long the nodes count as known after a request failed: API servers restart during upgrades.
 	graceful = time.Minute
 )
@@ -134,9 +138,9 @@ func (w *Watcher) run(c *cluster) {
 	ctx, stop := context.WithCancel(w.running)
 	c.stop = stop
 	w.watches.Go(func() {
-		defer c.http.CloseIdleConnections()
-		logger := logr.Discard() // It would log each failure of each cluster; conditions report them.
-		cache.NewReflectorWithOptions(c.listWatch(), &corev1.Node{}, c, cache.ReflectorOptions{Name: c.key.String(), Logger: &logger}).RunWithContext(ctx)
+		defer c.connections.CloseAll()
+		logger := logr.Discard() // It would log each failure of each cluster, with what the server sent; conditions report them.
+		cache.NewReflectorWithOptions(listWatch{c}, &corev1.Node{}, c, cache.ReflectorOptions{Name: c.key.String(), Logger: &logger}).RunWithContext(klog.NewContext(ctx, logger))
 	})
 }
 
@@ -206,27 +210,32 @@ func (w *Watcher) NodesOf(key client.ObjectKey, nodeGroup string) Nodes {
 type cluster struct {
 	key client.ObjectKey
 	// pools are the CAPTMachinePools that the cluster is watched for. version is that of the Secret with the kubeconfig.
-	pools      sets.Set[client.ObjectKey]
-	version    string
-	kubeconfig []byte
-	client     rest.Interface
-	http       *http.Client
-	token      *atomic.Pointer[string]
-	notify     func(after time.Duration)
-	stop       context.CancelFunc
+	pools       sets.Set[client.ObjectKey]
+	version     string
+	kubeconfig  []byte
+	client      rest.Interface
+	connections *connrotation.Dialer
+	token       *atomic.Pointer[string]
+	notify      func(after time.Duration)
+	stop        context.CancelFunc
 
-	mu sync.Mutex
-	// groups has the nodes by node group and name.
-	groups map[string]map[string]Node
-	count  int
-	// listed is true once the nodes were listed. problem is why the last request failed, and failed when requests began to fail.
-	listed  bool
-	problem string
-	failed  time.Time
+	mu    sync.Mutex
+	nodes map[string]member
+	// listed is true once the nodes were listed, and full if the cluster had more than maxNodes since. problem is why the last request failed, and
+	// failed when requests began to fail.
+	listed, full bool
+	problem      string
+	failed       time.Time
+}
+
+// member is a node of a node group.
+type member struct {
+	Node
+	group string
 }
 
 func newCluster(key client.ObjectKey, data []byte, notify func(after time.Duration)) *cluster {
-	c := &cluster{key: key, kubeconfig: data, notify: notify, groups: map[string]map[string]Node{}, token: &atomic.Pointer[string]{}}
+	c := &cluster{key: key, kubeconfig: data, notify: notify, nodes: map[string]member{}, token: &atomic.Pointer[string]{}}
 	config, _, err := kubeconfig.ClientConfig(data)
 	if err == nil {
 		err = c.connect(config)
@@ -247,11 +256,15 @@ func (c *cluster) connect(config *rest.Config) (err error) {
 	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
-	if c.http, err = rest.HTTPClientFor(config); err != nil {
+	// A dialer of its own keeps client-go from sharing the connection, so that it can be closed.
+	c.connections = connrotation.NewDialer((&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext)
+	config.Dial = c.connections.DialContext
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
 		return errors.New("the certificates of the kubeconfig are invalid")
 	}
-	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	made, err := rest.RESTClientForConfigAndClient(config, c.http)
+	httpClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	made, err := rest.RESTClientForConfigAndClient(config, httpClient)
 	if err != nil {
 		return errors.New("the address in the kubeconfig is invalid")
 	}
@@ -271,8 +284,7 @@ func (c *cluster) renew(data []byte) bool {
 	}
 	token := is.BearerToken
 	was.BearerToken, is.BearerToken = "", ""
-	if was.Host != is.Host || !bytes.Equal(was.CAData, is.CAData) || was.TLSClientConfig.String() != is.TLSClientConfig.String() || !bytes.Equal(was.KeyData, is.KeyData) ||
-		was.Username != is.Username || was.Password != is.Password {
+	if !reflect.DeepEqual(was, is) { // Functions, as for a proxy, are never equal.
 		return false
 	}
 	c.kubeconfig = data
@@ -287,32 +299,60 @@ func (c *cluster) end() {
 	}
 }
 
-// listWatch lists and watches the Nodes of all node groups, and records whether that works.
-func (c *cluster) listWatch() *cache.ListWatch {
-	request := func(options *metav1.ListOptions) *rest.Request {
-		options.LabelSelector = NodeGroupLabel
-		return c.client.Get().Resource("nodes")
-	}
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			options.TimeoutSeconds = new(int64(callTimeout))
-			if options.Limit == 0 {
-				options.Limit = pageSize
-			}
-			list := &corev1.NodeList{}
-			r := request(&options)
-			err := r.VersionedParams(&options, metav1.ParameterCodec).Do(ctx).Into(list)
-			c.report(ctx, err)
+// listWatch lists and watches the Nodes of all node groups, and records whether that works. Its list is one of pages: a reflector that watches instead,
+// or lists by itself, keeps all of each Node of the cluster, and takes the first page for the list when the next one expired.
+type listWatch struct{ *cluster }
+
+// IsWatchListSemanticsUnSupported keeps the reflector from watching instead of listing.
+func (listWatch) IsWatchListSemanticsUnSupported() bool { return true }
+
+// ListWithContext implements cache.ListerWithContext. The resource version in the options is not used, because API servers then ignore the size of pages.
+func (c listWatch) ListWithContext(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+	limited, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	list, err := c.list(limited)
+	c.report(ctx, err)
+	return list, err
+}
+
+func (c *cluster) list(ctx context.Context) (*corev1.NodeList, error) {
+	list, options := &corev1.NodeList{}, metav1.ListOptions{Limit: pageSize}
+	for {
+		page := &corev1.NodeList{}
+		if err := c.request(options).Do(ctx).Into(page); err != nil {
 			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.Watch = true
-			r := request(&options)
-			found, err := r.VersionedParams(&options, metav1.ParameterCodec).Watch(ctx)
-			c.report(ctx, err)
-			return found, err
-		},
+		}
+		for i := range page.Items {
+			list.Items = append(list.Items, *trimmed(&page.Items[i]))
+		}
+		list.ResourceVersion, options.Continue = page.ResourceVersion, page.Continue
+		if options.Continue == "" || len(list.Items) > maxNodes {
+			return list, nil
+		}
 	}
+}
+
+// WatchWithContext implements cache.WatcherWithContext.
+func (c listWatch) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	options.Watch = true
+	found, err := c.request(options).Watch(ctx)
+	c.report(ctx, err)
+	return found, err
+}
+
+// List implements cache.Lister, and Watch cache.Watcher; reflectors call the functions with a context.
+func (c listWatch) List(options metav1.ListOptions) (runtime.Object, error) {
+	return c.ListWithContext(context.Background(), options)
+}
+
+// Watch implements cache.Watcher.
+func (c listWatch) Watch(options metav1.ListOptions) (watch.Interface, error) {
+	return c.WatchWithContext(context.Background(), options)
+}
+
+func (c *cluster) request(options metav1.ListOptions) *rest.Request {
+	options.LabelSelector = NodeGroupLabel
+	return c.client.Get().Resource("nodes").VersionedParams(&options, metav1.ParameterCodec)
 }
 
 // report records the result of a request.
@@ -371,7 +411,7 @@ func (c *cluster) update(change func() bool) {
 func (c *cluster) size() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.count
+	return len(c.nodes)
 }
 
 func (c *cluster) nodesOf(nodeGroup string) Nodes {
@@ -382,67 +422,59 @@ func (c *cluster) nodesOf(nodeGroup string) Nodes {
 		return Nodes{Problem: c.problem}
 	case !c.listed:
 		return Nodes{Problem: "waiting for the list of the nodes", Pending: true}
-	case c.count >= maxNodes:
+	case c.full:
 		return Nodes{Problem: fmt.Sprintf("the cluster has more than %d nodes", maxNodes)}
 	}
-	list := slices.Collect(maps.Values(c.groups[nodeGroup]))
+	var list []Node
+	for _, node := range c.nodes {
+		if node.group == nodeGroup {
+			list = append(list, node.Node)
+		}
+	}
 	slices.SortFunc(list, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	return Nodes{List: list}
 }
 
-// set stores a Node, and reports whether what is known of it changed.
-func (c *cluster) set(object any) bool {
-	node, ok := object.(*corev1.Node)
-	if !ok {
-		return false
-	}
-	group, is := strings.Clone(node.Labels[NodeGroupLabel]), nodeOf(node)
-	moved := false
-	for name, others := range c.groups {
-		if _, was := others[node.Name]; was && name != group {
-			moved = c.remove(name, node.Name) // A client changed the label.
-		}
-	}
-	was, known := c.groups[group][is.Name]
-	if known && was == is || !known && c.count >= maxNodes {
-		return moved
-	}
-	if c.groups[group] == nil {
-		c.groups[group] = map[string]Node{}
-	}
-	if !known {
-		c.count++
-	}
-	c.groups[group][is.Name] = is
-	return true
-}
-
-// remove removes a node, and reports whether it was known.
-func (c *cluster) remove(group, name string) bool {
-	if _, known := c.groups[group][name]; !known {
-		return false
-	}
-	if delete(c.groups[group], name); len(c.groups[group]) == 0 {
-		delete(c.groups, group)
-	}
-	c.count--
-	return true
-}
-
-// nodeOf copies what is kept of a Node, so that the rest can be freed.
-func nodeOf(node *corev1.Node) Node {
+// memberOf returns what is kept of a Node.
+func memberOf(node *corev1.Node) member {
 	ready := slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
 		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
 	})
-	return Node{
-		Name: strings.Clone(node.Name), ProviderID: strings.Clone(node.Spec.ProviderID), Version: strings.Clone(node.Status.NodeInfo.KubeletVersion),
-		Ready: ready && node.DeletionTimestamp.IsZero(),
+	return member{Node{
+		Name: node.Name, ProviderID: node.Spec.ProviderID, Version: node.Status.NodeInfo.KubeletVersion, Ready: ready && node.DeletionTimestamp.IsZero(),
+	}, node.Labels[NodeGroupLabel]}
+}
+
+// trimmed returns a Node with what memberOf needs of it.
+func trimmed(node *corev1.Node) *corev1.Node {
+	kept := &corev1.Node{}
+	kept.Name, kept.DeletionTimestamp, kept.Labels = node.Name, node.DeletionTimestamp, map[string]string{NodeGroupLabel: node.Labels[NodeGroupLabel]}
+	kept.Spec.ProviderID, kept.Status.NodeInfo.KubeletVersion = node.Spec.ProviderID, node.Status.NodeInfo.KubeletVersion
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			kept.Status.Conditions = []corev1.NodeCondition{{Type: condition.Type, Status: condition.Status}}
+		}
 	}
+	return kept
 }
 
 // Add implements cache.ReflectorStore.
 func (c *cluster) Add(object any) error {
-	c.update(func() bool { return c.set(object) })
+	node, ok := object.(*corev1.Node)
+	if !ok {
+		return nil
+	}
+	is := memberOf(node)
+	c.update(func() bool {
+		was, known := c.nodes[is.Name]
+		if !known && len(c.nodes) >= maxNodes {
+			was := c.full
+			c.full = true
+			return !was
+		}
+		c.nodes[is.Name] = is
+		return !known || was != is
+	})
 	return nil
 }
 
@@ -455,20 +487,27 @@ func (c *cluster) Delete(object any) error {
 	if !ok {
 		return nil
 	}
-	c.update(func() bool { return c.remove(node.Labels[NodeGroupLabel], node.Name) })
+	c.update(func() bool {
+		_, known := c.nodes[node.Name]
+		delete(c.nodes, node.Name)
+		return known
+	})
 	return nil
 }
 
 // Replace implements cache.ReflectorStore.
 func (c *cluster) Replace(list []any, _ string) error {
-	c.update(func() bool {
-		changed, before := !c.listed, c.count
-		was := c.groups
-		c.groups, c.count, c.listed = map[string]map[string]Node{}, 0, true
-		for _, object := range list {
-			c.set(object)
+	nodes := make(map[string]member, len(list))
+	for _, object := range list {
+		if node, ok := object.(*corev1.Node); ok {
+			nodes[node.Name] = memberOf(node)
 		}
-		return changed || before != c.count || !maps.EqualFunc(was, c.groups, maps.Equal[map[string]Node, map[string]Node])
+	}
+	full := len(nodes) > maxNodes
+	c.update(func() bool {
+		changed := !c.listed || c.full != full || !maps.Equal(c.nodes, nodes)
+		c.nodes, c.listed, c.full = nodes, true, full
+		return changed
 	})
 	return nil
 }
