@@ -94,6 +94,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	control := r.NewController(ctx, mgr, &infrav1.CAPTMachinePool{}, options).
 		Watches(&clusterv1.MachinePool{}, handler.EnqueueRequestsFromMapFunc(ofMachinePool),
 			builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		Watches(&clusterv1.MachinePool{}, handler.EnqueueRequestsFromMapFunc(r.besideMachinePool), builder.WithPredicates(owner.Deleted())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster),
 			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitions(scheme, log), owner.ReferenceChanged()))).
 		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofControlPlane), builder.WithPredicates(controlPlaneChanged()))
@@ -118,6 +119,11 @@ func ofMachinePool(_ context.Context, object client.Object) []ctrl.Request {
 		return nil
 	}
 	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: machinePool.Namespace, Name: claim.PoolOf(machinePool)}}}
+}
+
+// besideMachinePool returns requests for the pools of the Cluster of a MachinePool that was deleted: one of them may wait for its node group.
+func (r *Reconciler) besideMachinePool(ctx context.Context, object client.Object) []ctrl.Request {
+	return r.ofClusterNamed(ctx, object.GetNamespace(), object.(*clusterv1.MachinePool).Spec.ClusterName)
 }
 
 // ofCluster returns requests for the pools of a Cluster.
