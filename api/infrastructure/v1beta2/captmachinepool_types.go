@@ -26,7 +26,7 @@ type CAPTMachinePoolSpec struct {
 	NodeGroupName string `json:"nodeGroupName,omitempty"`
 
 	// workspaceTemplateApplyRef refers to the WorkspaceTemplateApply of the node group. It is set once: by CAPT for a new node group, or by a
-	// user to adopt one that exists.
+	// user, for a node group that exists.
 	// +optional
 	WorkspaceTemplateApplyRef WorkspaceTemplateApplyReference `json:"workspaceTemplateApplyRef,omitempty,omitzero"`
 
