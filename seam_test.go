@@ -57,7 +57,7 @@ var seamExceptions = map[string]string{
 var outsideSeam = map[string]int{
 	"api/controlplane/v1beta2":   8,
 	"api/desired":                8,
-	"api/infrastructure/v1beta2": 26,
+	"api/infrastructure/v1beta2": 25,
 	"api/naming":                 14,
 	"api/overview":               4,
 	"api/render":                 8,

@@ -69,7 +69,11 @@ func (r *Reconciler) observeOwners(ctx context.Context, pool *infrav1.CAPTMachin
 			return err
 		}
 	}
-	if f.Cluster, err = engine.LabeledCluster(ctx, r.Client, r.Uncached, pool); err != nil || f.Cluster == nil {
+	of := pool.ObjectMeta
+	if f.MachinePool != nil { // Cluster API sets the label of the pool, and users can change it.
+		of.Labels = map[string]string{clusterv1.ClusterNameLabel: f.MachinePool.Spec.ClusterName}
+	}
+	if f.Cluster, err = engine.LabeledCluster(ctx, r.Client, r.Uncached, &of); err != nil || f.Cluster == nil {
 		return err
 	}
 	f.ControlPlane = &desired.ControlPlane{Cluster: f.Cluster}
