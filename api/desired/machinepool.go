@@ -163,7 +163,7 @@ func (m *MachinePool) limit(s *Size, annotation, name string, value *int32) (*in
 		return value, nil
 	}
 	number, err := strconv.ParseUint(text, 10, 31)
-	if err != nil {
+	if err != nil || number == 0 && annotation == clusterv1.AutoscalerMaxSizeAnnotation { // EKS refuses such a maximum.
 		return nil, fmt.Errorf("annotation %s of MachinePool %s is not a number of nodes. Correct or remove it", annotation, m.MachinePool.Name)
 	}
 	size := int32(number)

@@ -39,7 +39,10 @@ type Facts struct {
 }
 
 func (r *Reconciler) observe(ctx context.Context, pool *infrav1.CAPTMachinePool, v engine.GateDecision) (*Facts, error) {
-	f := &Facts{Observed: owner.Observed{GateDecision: v}, Now: r.State.Now(), WatchNodes: r.Nodes != nil}
+	f := &Facts{
+		Observed: owner.Observed{GateDecision: v}, Now: r.State.Now(), WatchNodes: r.Nodes != nil,
+		Nodes: nodes.Nodes{Problem: "the nodes have not been read", Pending: true}, // An empty list would be that of a pool without nodes.
+	}
 	if err := r.observeOwners(ctx, pool, f); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -54,24 +55,26 @@ func (r *Reconciler) reconcileNodes(ctx context.Context, pool *infrav1.CAPTMachi
 	if f.Paused != "" {
 		return nil // The list stays as it is.
 	}
-	cluster, secretName := client.ObjectKeyFromObject(f.Cluster), naming.KubeconfigSecret(f.Cluster.Name)
-	known, err := engine.Get(ctx, r.Client, client.ObjectKey{Namespace: pool.Namespace, Name: secretName}, engine.Metadata("Secret"))
-	if err != nil {
+	cluster, group := client.ObjectKeyFromObject(f.Cluster), f.Apply.Live.Spec.Variables.Text(naming.NodeGroupVariable)
+	f.Nodes = r.Nodes.NodesOf(cluster, group) // What is known stays so if the Secret cannot be read.
+	secretKey := client.ObjectKey{Namespace: pool.Namespace, Name: naming.KubeconfigSecret(f.Cluster.Name)}
+	known, err := engine.Get(ctx, r.Client, secretKey, engine.Metadata("Secret"))
+	if err != nil || known != nil && r.Nodes.Tracks(cluster, key, known.ResourceVersion) {
 		return err
 	}
-	if known == nil {
-		r.Nodes.Release(key)
-		f.Nodes = nodes.Nodes{Problem: "Secret " + secretName + " with the kubeconfig of the cluster does not exist", Pending: true}
-		return nil
-	}
-	if !r.Nodes.Tracks(cluster, key, known.ResourceVersion) {
-		secret, err := r.ReadSecret(ctx, pool.Namespace, secretName)
-		if err != nil || secret == nil {
+	var secret *corev1.Secret
+	if known != nil {
+		if secret, err = r.ReadSecret(ctx, secretKey.Namespace, secretKey.Name); err != nil {
 			return err
 		}
-		r.Nodes.Track(cluster, key, secret.ResourceVersion, secret.Data["value"])
 	}
-	f.Nodes = r.Nodes.NodesOf(cluster, f.Apply.Live.Spec.Variables.Text(naming.NodeGroupVariable))
+	if secret == nil {
+		r.Nodes.Release(key)
+		f.Nodes = nodes.Nodes{Problem: "Secret " + secretKey.Name + " with the kubeconfig of the cluster does not exist", Pending: true}
+		return nil
+	}
+	r.Nodes.Track(cluster, key, secret.ResourceVersion, secret.Data["value"])
+	f.Nodes = r.Nodes.NodesOf(cluster, group)
 	return nil
 }
 

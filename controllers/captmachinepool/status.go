@@ -46,15 +46,28 @@ func status(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) {
 		outOfBounds = engine.True(infrav1.ReplicasOutOfBoundsCondition, infrav1.ReplicasOutOfBoundsReason, size.OutOfBounds)
 	}
 	known, ready := nodesKnown(f, p), nodesReady(f, p)
-	if f.Paused == "" { // While the object is paused, the nodes are not read.
-		s.Replicas, s.WantedReplicas = f.size(p), f.wanted(p)
+	if f.Paused == "" {
+		if s.WantedReplicas = f.wanted(p); f.size(p) != nil {
+			s.Replicas = f.size(p) // Otherwise it stays the number that was last observed.
+		}
 		if reportNodes(s, f); known.Type != "" {
 			engine.Set(pool, known, ready)
 		}
+	} else {
+		ready = asBefore(pool, infrav1.NodesReadyCondition) // While the object is paused, the nodes are not read.
 	}
 	engine.Set(pool, nodeGroup, summary(nodeGroup, outOfBounds, ready, f))
 	engine.SetNegativePolarity(pool, f.Apply.Decision(), outOfBounds, degraded(pool, f, p, nodeGroup))
 	owner.ReportTemplates(pool, f.templates(pool)...)
+}
+
+// asBefore returns a condition as status has it; the zero value without one.
+func asBefore(pool *infrav1.CAPTMachinePool, conditionType string) engine.Condition {
+	was := conditions.Get(pool, conditionType)
+	if was == nil {
+		return engine.Condition{}
+	}
+	return engine.Condition{Type: was.Type, Status: was.Status, Reason: was.Reason, Message: was.Message}
 }
 
 func situation(_ *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) engine.Situation {
@@ -227,7 +240,7 @@ func summary(nodeGroup, outOfBounds, nodes engine.Condition, f *Facts) engine.Co
 	return engine.WithPause(condition, f.Paused)
 }
 
-// degraded returns the condition Degraded: Terraform fails for a node group that exists, or too few nodes have been ready for too long.
+// degraded returns the condition Degraded: Terraform fails for a node group that exists, or runs for too long, or too few nodes have been ready for too long.
 func degraded(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan, nodeGroup engine.Condition) engine.Condition {
 	is := func(reason, message string) engine.Condition {
 		condition := engine.True(infrav1.DegradedCondition, reason, message)
@@ -236,11 +249,10 @@ func degraded(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan, nodeGroup 
 	}
 	provisioned := ptr.Deref(pool.Status.Initialization.Provisioned, false)
 	switch nodes := nodesReady(f, p); {
+	case f.Paused != "" && conditions.Has(pool, infrav1.DegradedCondition):
+		return asBefore(pool, infrav1.DegradedCondition)
 	case f.Paused != "":
-		if was := conditions.Get(pool, infrav1.DegradedCondition); was != nil {
-			return engine.Condition{Type: was.Type, Status: was.Status, Reason: was.Reason, Message: was.Message}
-		}
-	case provisioned && nodeGroup.Status != metav1.ConditionTrue && !p.Working():
+	case provisioned && nodeGroup.Status != metav1.ConditionTrue && (!p.Working() || nodeGroup.Reason == infrav1.NodeGroupTimeoutReason):
 		return is(nodeGroup.Reason, nodeGroup.Message)
 	case provisioned && nodes.Status == metav1.ConditionFalse && f.notReadyFor(pool) >= nodesReadyTimeout(pool):
 		return is(nodes.Reason, fmt.Sprintf("%s, for more than %s (spec.timeouts.nodesReadySeconds). Run kubectl describe node with the kubeconfig of the cluster, or check the instances of the node group in AWS",

@@ -331,7 +331,10 @@ func TestOnlyChangesOfWhatIsKnownNotify(t *testing.T) {
 	server.send(watch.Bookmark, &corev1.Node{TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"}})
 	assert.Zero(t, env.notifies(), "heartbeats")
 
-	server.send(watch.Added, node("c", "workers"), node("d", "workers"), node("e", "workers"))
+	for _, name := range []string{"c", "d", "e"} {
+		server.send(watch.Added, node(name, "workers"))
+		time.Sleep(50 * time.Millisecond)
+	}
 	env.awaits("workers", kept("a"), kept("b"), kept("c"), kept("d"), kept("e"))
 	assert.Equal(t, 1, env.notifies(), "three that are added")
 	server.send(watch.Deleted, node("d", "workers"), node("e", "another label"))

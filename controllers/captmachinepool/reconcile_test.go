@@ -1,0 +1,781 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package captmachinepool
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/adoption"
+	"github.com/capt-provider/capt/controllers/captmachinepool/nodes"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/kubeconfig"
+	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// workload is the API server of a cluster, with Nodes of node group workers.
+type workload struct {
+	*httptest.Server
+	mu     sync.Mutex
+	names  []string
+	ended  chan struct{}
+	status int
+}
+
+func newWorkload(t *testing.T, names ...string) *workload {
+	t.Helper()
+	w := &workload{names: names, ended: make(chan struct{})}
+	w.Server = httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
+	w.Config.ErrorLog = log.New(io.Discard, "", 0)
+	w.StartTLS()
+	t.Cleanup(func() { w.set(http.StatusGone); w.CloseClientConnections(); w.Close() })
+	return w
+}
+
+func (w *workload) serve(out http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	names, ended, status := w.names, w.ended, w.status
+	w.mu.Unlock()
+	out.Header().Set("Content-Type", "application/json")
+	switch {
+	case status != 0:
+		out.WriteHeader(status)
+	case r.URL.Query().Get("watch") != "":
+		_ = http.NewResponseController(out).Flush()
+		select { // A watch that ends early is followed by a list.
+		case <-ended:
+		case <-r.Context().Done():
+		}
+	default:
+		list := &corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}}
+		list.ResourceVersion = "1"
+		for _, node := range known(names...).List {
+			n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, Labels: map[string]string{nodes.NodeGroupLabel: "workers"}}}
+			n.Spec.ProviderID, n.Status.NodeInfo.KubeletVersion = node.ProviderID, node.Version
+			if node.Ready {
+				n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+			}
+			list.Items = append(list.Items, n)
+		}
+		_ = json.NewEncoder(out).Encode(list)
+	}
+}
+
+// set changes the Nodes, or what is answered.
+func (w *workload) set(status int, names ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.status, w.names = status, names
+	close(w.ended)
+	w.ended = make(chan struct{})
+}
+
+// kubeconfig returns the Secret with the kubeconfig of the cluster.
+func (w *workload) kubeconfig(t *testing.T, token string) *corev1.Secret {
+	t.Helper()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.Certificate().Raw})
+	return builder.SecretWith("demo-kubeconfig", map[string]string{"value": kubeconfigWith(t, w.URL, ca, token)})
+}
+
+// environment is a reconciler with an API server.
+type environment struct {
+	*testing.T
+	*Reconciler
+	*builder.API
+	clock *builder.Clock
+}
+
+var owned = builder.OwnedBy(builder.MachinePool("workers"))
+
+// pool makes a CAPTMachinePool as Cluster API leaves it.
+func poolOf(options ...builder.Option) *infrav1.CAPTMachinePool {
+	return builder.CAPTMachinePool("workers", append([]builder.Option{builder.WithLabel(clusterv1.ClusterNameLabel, "demo"), owned}, options...)...)
+}
+
+func three(options ...builder.Option) *clusterv1.MachinePool {
+	return builder.MachinePool("workers", append([]builder.Option{builder.WithReplicas(3)}, options...)...)
+}
+
+// newEnvironment has the objects of a pool without a Cluster, and those of a Cluster whose control plane is initialized.
+func newEnvironment(t *testing.T, objects ...client.Object) *environment {
+	t.Helper()
+	return newEnvironmentOf(t, append(objects, builder.Cluster("demo"), builder.CAPTCluster("demo"), initialized(), eksApply())...)
+}
+
+func newEnvironmentOf(t *testing.T, objects ...client.Object) *environment {
+	t.Helper()
+	clients := builder.Clients(objects...).WithStatusSubresource(&infrav1.CAPTMachinePool{})
+	require.NoError(t, RegisterIndexes(t.Context(), builder.Indexes{ClientBuilder: clients}))
+	api := builder.NewAPI(clients)
+	env := &environment{T: t, API: api, clock: builder.NewClock(), Reconciler: &Reconciler{Nodes: nodes.NewWatcher(), Reconciler: owner.Reconciler{
+		Engine: engine.Engine{Client: api, Recorder: events.NewFakeRecorder(64), State: &engine.StateCache{}, Gate: &adoption.Gate{Client: api, Uncached: api}, Uncached: api},
+	}}}
+	env.State.Clock = env.clock
+	ctx, stop := context.WithCancel(context.Background())
+	stopped := make(chan error)
+	go func() { stopped <- env.Nodes.Start(ctx) }()
+	t.Cleanup(func() { stop(); require.NoError(t, <-stopped) })
+	return env
+}
+
+var request = ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "workers"}}
+
+// reconcile returns the writes of one reconcile, and when the next one is due.
+func (env *environment) reconcileAfter() ([]string, time.Duration) {
+	env.Helper()
+	env.Writes = nil
+	got, err := env.Reconcile(env.T.Context(), request)
+	require.NoError(env, err)
+	return env.Writes, got.RequeueAfter
+}
+
+func (env *environment) reconcile() []string {
+	env.Helper()
+	writes, _ := env.reconcileAfter()
+	return writes
+}
+
+// settles reconciles until a condition has a status and reason, and then until nothing is written.
+func (env *environment) settles(condition, want string) *infrav1.CAPTMachinePool {
+	env.Helper()
+	for began := time.Now(); env.summary()[condition] != want || len(env.Writes) > 0; time.Sleep(5 * time.Millisecond) {
+		require.Less(env, time.Since(began), 20*time.Second, "%s is %s: %s", condition, env.summary()[condition], conditions.GetMessage(env.get(), condition))
+		env.clock.Pass(nodesDelay)
+		env.reconcile()
+	}
+	return env.get()
+}
+
+func (env *environment) get() *infrav1.CAPTMachinePool {
+	env.Helper()
+	pool, err := engine.Get(env.T.Context(), env.API, request.NamespacedName, &infrav1.CAPTMachinePool{})
+	require.NoError(env, err)
+	return pool
+}
+
+func (env *environment) summary() map[string]string {
+	env.Helper()
+	return builder.ConditionSummary(env.get().Status.Conditions)
+}
+
+func (env *environment) message(condition string) string {
+	env.Helper()
+	return conditions.GetMessage(env.get(), condition)
+}
+
+func (env *environment) apply() *infrav1.WorkspaceTemplateApply {
+	env.Helper()
+	apply, err := engine.Get(env.T.Context(), env.API, client.ObjectKey{Namespace: builder.Namespace, Name: "workers-nodegroup-apply"}, &infrav1.WorkspaceTemplateApply{})
+	require.NoError(env, err)
+	return apply
+}
+
+// update changes an object as its user does.
+func update[O client.Object](env *environment, object O, change func(O)) {
+	env.Helper()
+	require.NoError(env, env.Get(env.T.Context(), client.ObjectKeyFromObject(object), object))
+	change(object)
+	require.NoError(env, env.Update(env.T.Context(), object))
+}
+
+func (env *environment) remove(object client.Object) {
+	env.Helper()
+	require.NoError(env, env.Delete(env.T.Context(), object))
+}
+
+// created reconciles until Terraform has created the node group, of which the API server has nodes.
+func created(t *testing.T, server *workload, objects ...client.Object) *environment {
+	t.Helper()
+	env := newEnvironment(t, append(objects, server.kubeconfig(t, "token"))...)
+	env.reconcile()
+	update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) {
+		builder.UpToDate(map[string]string{"node_group_arn": arn, "node_group_size": "3", "node_group_version": "1.31"})(apply)
+	})
+	return env
+}
+
+// Without the reference, a crash between the two writes could lead to a second node group.
+func TestTheReferenceIsWrittenBeforeTheApply(t *testing.T) {
+	env := newEnvironment(t, three(), poolOf())
+	env.FailOn("apply workers-nodegroup-apply", errors.New("killed"))
+	_, err := env.Reconcile(t.Context(), request)
+	require.ErrorContains(t, err, "killed")
+	assert.Equal(t, infrav1.WorkspaceTemplateApplyReference{Name: "workers-nodegroup-apply"}, env.get().Spec.WorkspaceTemplateApplyRef)
+	assert.Equal(t, []string{infrav1.CAPTMachinePoolFinalizer}, env.get().Finalizers)
+
+	env.Refuse = nil
+	assert.Contains(t, env.reconcile(), "apply workers-nodegroup-apply")
+	assert.Equal(t, "demo", env.apply().Labels[clusterv1.ClusterNameLabel])
+	assert.Equal(t, builder.UID("CAPTMachinePool", "workers"), env.apply().OwnerReferences[0].UID)
+	assert.Equal(t, []infrav1.WorkspaceDependency{{Name: "demo-eks", Namespace: "default"}}, env.apply().Spec.WaitForWorkspaces)
+	env.reconcile()
+	assert.Empty(t, env.reconcile(), "at rest nothing is written")
+	assert.Equal(t, "False Provisioning", env.summary()["Ready"])
+}
+
+func TestANodeGroupAndItsNodes(t *testing.T) {
+	env := created(t, newWorkload(t, "a", "b", "c"), three(), poolOf())
+	pool := env.settles("Ready", "True Ready")
+	assert.Equal(t, []string{"aws:///a", "aws:///b", "aws:///c"}, pool.Spec.ProviderIDList)
+	assert.Equal(t, arn, pool.Spec.ProviderID)
+	s := pool.Status
+	assert.Equal(t, []any{ptr.To(true), ptr.To(true), ptr.To[int32](3), ptr.To[int32](3), ptr.To[int32](3), "v1.31.0"},
+		[]any{s.Initialization.Provisioned, s.Ready, s.Replicas, s.ReadyReplicas, s.WantedReplicas, s.Version})
+	assert.Len(t, s.Instances, 3)
+	assert.Equal(t, ptr.To[int32](3), get(env, three()).Spec.Replicas)
+	writes, after := env.reconcileAfter()
+	assert.Empty(t, writes, "at rest nothing is written")
+	assert.Zero(t, after, "nor is there a next reconcile")
+}
+
+func get[O client.Object](env *environment, object O) O {
+	env.Helper()
+	require.NoError(env, env.Get(env.T.Context(), client.ObjectKeyFromObject(object), object))
+	return object
+}
+
+// Cluster API deletes the Nodes that are not in the list.
+func TestProviderIDsStayWhileTheNodesAreNotKnown(t *testing.T) {
+	all := []string{"aws:///a", "aws:///b", "aws:///c"}
+	secret := func() *corev1.Secret { return builder.SecretWith("demo-kubeconfig", nil) }
+	absent := apierrors.NewNotFound(corev1.Resource("secrets"), "demo-kubeconfig")
+	for name, row := range map[string]struct {
+		lose func(env *environment, server *workload)
+		want string
+	}{
+		"the Secret is deleted": {func(env *environment, _ *workload) { env.remove(secret()) }, "False WaitingForNodes"},
+		"the Secret is deleted, but in the cache": {func(env *environment, _ *workload) {
+			update(env, secret(), func(s *corev1.Secret) { s.Labels = map[string]string{"x": "y"} })
+			env.Uncached = builder.FailingGet[*corev1.Secret](env.API, absent)
+		}, "False WaitingForNodes"},
+		"another kubeconfig": {func(env *environment, _ *workload) {
+			update(env, secret(), func(s *corev1.Secret) { s.Data["value"] = []byte("spoiled") })
+		}, "False NodesUnreachable"},
+		"another API server refuses": {func(env *environment, _ *workload) {
+			other := newWorkload(env.T)
+			other.status = http.StatusUnauthorized
+			update(env, secret(), func(s *corev1.Secret) { s.Data = other.kubeconfig(env.T, "x").Data })
+		}, "False NodesUnreachable"},
+		"it restarts": {func(_ *environment, server *workload) { server.set(http.StatusServiceUnavailable) }, "True NodesKnown"},
+		"paused": {func(env *environment, server *workload) {
+			update(env, env.get(), func(pool *infrav1.CAPTMachinePool) { builder.Paused()(pool) })
+			server.set(0)
+		}, "True NodesKnown"},
+		"the Cluster is gone": {func(env *environment, _ *workload) { env.remove(builder.Cluster("demo")) }, "False WaitingForNodes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := newWorkload(t, "a", "b", "c")
+			env := created(t, server, three(), poolOf())
+			require.Equal(t, all, env.settles("Ready", "True Ready").Spec.ProviderIDList)
+			row.lose(env, server)
+			for range 5 { // A list takes a moment.
+				env.reconcile()
+				require.Equal(t, all, env.get().Spec.ProviderIDList)
+				time.Sleep(20 * time.Millisecond)
+			}
+			pool := env.settles("NodesKnown", row.want)
+			assert.Equal(t, all, pool.Spec.ProviderIDList)
+			assert.Len(t, pool.Status.Instances, 3)
+			assert.Equal(t, row.want == "True NodesKnown", pool.Status.ReadyReplicas != nil)
+		})
+	}
+}
+
+func TestWhatIsKnownStaysWhileTheSecretCannotBeRead(t *testing.T) {
+	env := created(t, newWorkload(t, "a", "b", "c"), three(), poolOf())
+	before := env.settles("Ready", "True Ready")
+	update(env, builder.SecretWith("demo-kubeconfig", nil), func(s *corev1.Secret) { s.Labels = map[string]string{"x": "y"} })
+	uncached := env.Uncached
+	env.Uncached = builder.FailingGet[*corev1.Secret](env.API, errors.New("timeout"))
+	_, err := env.Reconcile(t.Context(), request)
+	require.ErrorContains(t, err, "reading Secret demo-kubeconfig: timeout")
+	assert.Equal(t, before, env.get())
+	env.Uncached = uncached
+	assert.Empty(t, env.reconcile())
+}
+
+func TestProviderIDsFollowTheNodes(t *testing.T) {
+	server := newWorkload(t, "a", "b", "c")
+	env := created(t, server, three(), poolOf())
+	env.settles("Ready", "True Ready")
+	server.set(0, "a", "d!", "e")
+	pool := env.settles("Ready", "False NodesNotReady")
+	assert.Equal(t, []string{"aws:///a", "aws:///d", "aws:///e"}, pool.Spec.ProviderIDList)
+	assert.Equal(t, "d", pool.Status.Instances[1].Name)
+	server.set(0)
+	require.Eventually(t, func() bool {
+		return len(env.Nodes.NodesOf(client.ObjectKey{Namespace: "default", Name: "demo"}, "workers").List) == 0
+	}, 20*time.Second, time.Millisecond)
+	env.reconcile()
+	assert.Empty(t, env.get().Spec.ProviderIDList)
+}
+
+// The list of instances waits for more changes; the numbers do not.
+func TestInstancesAreDetails(t *testing.T) {
+	server := newWorkload(t, "a", "b", "c")
+	env := created(t, server, three(), poolOf())
+	env.settles("Ready", "True Ready")
+	update(env, three(), func(m *clusterv1.MachinePool) { m.Spec.Template.Spec.Version = "v1.31.0" })
+	cluster := client.ObjectKey{Namespace: "default", Name: "demo"}
+	is := func(names ...string) {
+		t.Helper()
+		server.set(0, names...)
+		require.Eventually(t, func() bool { return assert.ObjectsAreEqual(known(names...), env.Nodes.NodesOf(cluster, "workers")) }, 20*time.Second, time.Millisecond)
+	}
+	is("a", "b", "x")
+	writes, after := env.reconcileAfter()
+	assert.Equal(t, []string{"patch"}, writes, "the provider IDs")
+	assert.Equal(t, nodesDelay, after)
+	assert.Equal(t, "c", env.get().Status.Instances[2].Name)
+	env.clock.Pass(after)
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, "x", env.get().Status.Instances[2].Name)
+
+	is("a", "b", "x!")
+	assert.Equal(t, []string{"status"}, env.reconcile(), "a node that is not ready is reported at once")
+	assert.Equal(t, ptr.To[int32](2), env.get().Status.ReadyReplicas)
+	assert.Equal(t, "False NodesNotReady", env.summary()["Ready"])
+}
+
+func TestReplicasAreWrittenOnlyIfAnotherClientManagesThem(t *testing.T) {
+	by := builder.WithAnnotation(clusterv1.ReplicasManagedByAnnotation, "autoscaler")
+	limits := builder.WithScaling(1, 9)
+	env := created(t, newWorkload(t, "a", "b"), three(by), poolOf(limits))
+	assert.False(t, env.apply().Spec.Variables.Has(naming.DesiredSizeVariable))
+	env.settles("Ready", "True Ready")
+	machinePool := get(env, three())
+	assert.Equal(t, ptr.To[int32](2), machinePool.Spec.Replicas)
+	env.reconcile()
+	assert.Equal(t, machinePool.ResourceVersion, get(env, three()).ResourceVersion, "only on change")
+
+	update(env, env.get(), func(pool *infrav1.CAPTMachinePool) { builder.Paused()(pool) })
+	update(env, three(), func(m *clusterv1.MachinePool) { m.Spec.Replicas = ptr.To[int32](7) })
+	env.reconcile()
+	assert.Equal(t, ptr.To[int32](7), get(env, three()).Spec.Replicas, "paused")
+
+	env = created(t, newWorkload(t, "a", "b"), three(), poolOf(limits))
+	env.settles("Ready", "False NodesNotReady")
+	assert.Equal(t, ptr.To[int32](3), get(env, three()).Spec.Replicas, "the user manages them")
+
+	env = newEnvironment(t, three(by), poolOf(limits))
+	env.reconcile()
+	update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) {
+		builder.UpToDate(map[string]string{"node_group_size": "5"})(apply)
+	})
+	env.reconcile()
+	assert.Equal(t, ptr.To[int32](5), get(env, three()).Spec.Replicas, "without knowledge of nodes, as Terraform returns it")
+	assert.Equal(t, ptr.To[int32](5), env.get().Status.Replicas)
+}
+
+// CAPA#5746 and CAPA#4134.
+func TestScaling(t *testing.T) {
+	env := created(t, newWorkload(t, "a", "b", "c"), three(), poolOf())
+	env.settles("Ready", "True Ready")
+	desiredSize := func() string { return env.apply().Spec.Variables.Text(naming.DesiredSizeVariable) }
+	update(env, three(), func(m *clusterv1.MachinePool) { m.Spec.Replicas = ptr.To[int32](5) })
+	env.reconcile()
+	assert.Equal(t, "5", desiredSize())
+	assert.Equal(t, ptr.To[int32](5), env.get().Status.WantedReplicas)
+	update(env, env.get(), func(pool *infrav1.CAPTMachinePool) { builder.WithScaling(7, 9)(pool) })
+	env.reconcile()
+	assert.Equal(t, []string{"7", "7"}, []string{desiredSize(), env.apply().Spec.Variables.Text(naming.MinSizeVariable)}, "in the same change")
+	assert.Equal(t, "True ReplicasOutOfBounds", env.summary()["ReplicasOutOfBounds"])
+	assert.Contains(t, env.message("ReplicasOutOfBounds"), "MachinePool workers has 5 replicas, and its node group may have 7 to 9")
+}
+
+func TestAPausedPoolIsNotWritten(t *testing.T) {
+	for name, paused := range map[string]builder.Option{"new": builder.Paused(), "deleted": builder.Deleting()} {
+		options := []builder.Option{builder.Paused(), paused}
+		if name == "deleted" {
+			options = append(options, builder.WithFinalizers(infrav1.CAPTMachinePoolFinalizer))
+		}
+		env := newEnvironment(t, three(), poolOf(options...))
+		if name == "deleted" {
+			env.remove(three())
+		}
+		assert.Equal(t, []string{"status"}, env.reconcile(), name)
+		assert.Equal(t, "True Paused", env.summary()["Paused"], name)
+		assert.Empty(t, env.reconcile(), name)
+		assert.Nil(t, env.apply(), name)
+	}
+	env := created(t, newWorkload(t, "a", "b", "c"), three(), poolOf())
+	env.settles("Ready", "True Ready")
+	before := env.apply()
+	cluster := get(env, builder.Cluster("demo"))
+	update(env, cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
+	update(env, three(), func(m *clusterv1.MachinePool) { m.Spec.Replicas = ptr.To[int32](9) })
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, before, env.apply())
+	assert.Equal(t, "True Ready", env.summary()["NodesReady"][:4]+" Ready", "as it was")
+	update(env, cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
+	assert.Contains(t, env.reconcile(), "apply workers-nodegroup-apply")
+}
+
+func TestDeletion(t *testing.T) {
+	held := builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Finalizers = []string{"held/by-the-test"} })
+	deletedMachinePool := func() *environment {
+		env := created(t, newWorkload(t, "a", "b", "c"), three(builder.WithFinalizers("held/by-core")), poolOf())
+		env.settles("Ready", "True Ready")
+		update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) { held(apply) })
+		return env
+	}
+	t.Run("with its MachinePool", func(t *testing.T) {
+		env := deletedMachinePool()
+		env.remove(three())
+		env.remove(env.get())
+		assert.Equal(t, []string{"delete workers-nodegroup-apply", "status"}, env.reconcile())
+		assert.Equal(t, "waiting for WorkspaceTemplateApply workers-nodegroup-apply to be deleted", env.message("Ready"))
+		clusters, _ := env.Nodes.Watched()
+		assert.Zero(t, clusters, "the nodes are no longer watched")
+		assert.Len(t, env.get().Spec.ProviderIDList, 3)
+		assert.Empty(t, env.reconcile())
+		update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) { apply.Finalizers = nil })
+		env.reconcile()
+		assert.Nil(t, env.get(), "it is released")
+	})
+	t.Run("alone", func(t *testing.T) {
+		env := deletedMachinePool()
+		env.remove(env.get())
+		assert.Equal(t, []string{"status"}, env.reconcile())
+		assert.Equal(t, "True UsedByMachinePool", env.summary()["Deleting"])
+		assert.Contains(t, env.message("Deleting"), "To destroy the node group, delete MachinePool workers")
+		assert.Empty(t, env.reconcile())
+		assert.Nil(t, env.apply().DeletionTimestamp)
+		env.remove(three())
+		assert.Contains(t, env.reconcile(), "delete workers-nodegroup-apply")
+	})
+	t.Run("protected", func(t *testing.T) {
+		env := deletedMachinePool()
+		update(env, env.get(), func(pool *infrav1.CAPTMachinePool) { pool.Spec.DeletionProtection = infrav1.DeletionProtectionEnabled })
+		env.reconcile()
+		env.remove(three())
+		env.remove(env.get())
+		assert.Equal(t, []string{"status"}, env.reconcile())
+		assert.Equal(t, "True "+infrav1.DeletionProtectedReason, env.summary()["Deleting"])
+		assert.Nil(t, env.apply().DeletionTimestamp)
+	})
+	t.Run("it is gone", func(t *testing.T) {
+		env := deletedMachinePool()
+		update(env, env.get(), func(pool *infrav1.CAPTMachinePool) { pool.Finalizers = nil })
+		env.remove(env.get())
+		env.reconcile()
+		clusters, _ := env.Nodes.Watched()
+		assert.Zero(t, clusters)
+	})
+}
+
+func TestTimeoutsCauseAReconcile(t *testing.T) {
+	env := newEnvironment(t, three(), poolOf())
+	env.reconcile()
+	update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Status.StartedTime = ptr.To(metav1.NewTime(env.clock.Now()))
+		builder.NotUpToDate(infrav1.ProvisioningReason, "")(apply)
+	})
+	env.reconcile()
+	env.clock.Pass(nodesDelay)
+	assert.Equal(t, []string{"status"}, env.reconcile(), "that Terraform has started is a detail")
+	env.clock.Pass(10 * time.Minute)
+	writes, after := env.reconcileAfter()
+	assert.Empty(t, writes)
+	assert.Greater(t, after, 19*time.Minute)
+	assert.LessOrEqual(t, after, 20*time.Minute+time.Second)
+	env.clock.Pass(after)
+	writes, after = env.reconcileAfter()
+	assert.Equal(t, []string{"status"}, writes)
+	assert.Zero(t, after)
+	assert.Equal(t, "False NodeGroupTimeout", env.summary()["Ready"])
+}
+
+func TestADegradedPool(t *testing.T) {
+	env := created(t, newWorkload(t, "a", "b!", "c"), three(), poolOf())
+	env.State.Clock = nil // Conditions have the time of the machine.
+	seconds := builder.With(func(pool *infrav1.CAPTMachinePool) { pool.Spec.Timeouts.NodesReadySeconds = 10 })
+	update(env, env.get(), func(pool *infrav1.CAPTMachinePool) { seconds(pool) })
+	var after time.Duration
+	require.Eventually(t, func() bool {
+		_, after = env.reconcileAfter()
+		return env.summary()["NodesReady"] == "False NodesNotReady"
+	}, 20*time.Second, 10*time.Millisecond)
+	_, after = env.reconcileAfter()
+	assert.Greater(t, after, time.Second)
+	assert.LessOrEqual(t, after, 11*time.Second)
+	assert.NotContains(t, env.summary(), "Degraded")
+	pool := env.get()
+	for i := range pool.Status.Conditions {
+		pool.Status.Conditions[i].LastTransitionTime = metav1.NewTime(time.Now().Add(-time.Hour))
+	}
+	require.NoError(t, env.Status().Update(t.Context(), pool))
+	_, after = env.reconcileAfter()
+	assert.Zero(t, after)
+	assert.Equal(t, "True NodesNotReady", env.summary()["Degraded"])
+	assert.Empty(t, env.reconcile())
+}
+
+// No watch reports that a template of another namespace no longer blocks.
+func TestABlockingTemplateOfAnotherNamespaceIsReadAgain(t *testing.T) {
+	shared := builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Namespace, template.Spec.AllowedNamespaces.Names = "shared", []string{builder.Namespace}
+	})
+	env := newEnvironment(t, three(), builder.WorkspaceTemplate("nodegroup", shared, builder.Deleting(), builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)),
+		poolOf(builder.With(func(pool *infrav1.CAPTMachinePool) { pool.Spec.WorkspaceTemplateRef.Namespace = "shared" })))
+	_, after := env.reconcileAfter()
+	assert.Equal(t, owner.TemplateInterval+time.Second, after)
+	assert.Equal(t, "False TemplateDeleting", env.summary()["Ready"])
+}
+
+func TestAReferencedApplyIsUsedOnlyIfItMatches(t *testing.T) {
+	ofGroup := func(cluster, group, template string) []builder.Option {
+		return []builder.Option{builder.WithVariables(map[string]string{"cluster_name": cluster, "nodegroup_name": group}),
+			builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = template })}
+	}
+	for name, row := range map[string]struct {
+		options []builder.Option
+		want    string
+	}{
+		"its own":                           {append(ofGroup("demo", "workers", "nodegroup"), builder.OwnedBy(poolOf())), ""},
+		"one made by hand":                  {ofGroup("demo", "workers", "nodegroup"), infrav1.AdoptionRequiredReason}, // Its template is not known.
+		"another node group":                {ofGroup("demo", "others", "nodegroup"), infrav1.ReferenceConflictReason},
+		"the node group of another cluster": {ofGroup("another", "workers", "nodegroup"), infrav1.ReferenceConflictReason},
+		"of another template":               {ofGroup("demo", "workers", "vpc"), infrav1.ReferenceConflictReason},
+		"of another pool":                   {append(ofGroup("demo", "workers", "nodegroup"), builder.OwnedBy(builder.CAPTMachinePool("others"))), infrav1.ReferenceConflictReason},
+	} {
+		t.Run(name, func(t *testing.T) {
+			there := builder.WorkspaceTemplateApply("workers-nodegroup-apply", row.options...)
+			env := newEnvironment(t, three(), there, poolOf(builder.WithApplyRef("workers-nodegroup-apply")))
+			writes := env.reconcile()
+			if row.want == "" {
+				assert.Contains(t, writes, "apply workers-nodegroup-apply")
+				assert.Equal(t, builder.UID("CAPTMachinePool", "workers"), env.apply().OwnerReferences[0].UID)
+				return
+			}
+			assert.NotContains(t, writes, "apply workers-nodegroup-apply")
+			assert.Equal(t, "False "+row.want, env.summary()["Ready"])
+			assert.Equal(t, there.Spec, env.apply().Spec)
+		})
+	}
+}
+
+func TestACandidateNeedsADecision(t *testing.T) {
+	byHand := builder.WorkspaceTemplateApply("workers-nodegroup-apply", builder.WithVariables(map[string]string{"cluster_name": "demo", "nodegroup_name": "workers"}),
+		builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = "nodegroup" }))
+	env := newEnvironment(t, three(), byHand, poolOf())
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, "True AdoptionRequired", env.summary()["AdoptionRequired"])
+	assert.Contains(t, env.message("NodeGroupReady"), "WorkspaceTemplateApply workers-nodegroup-apply")
+	assert.Equal(t, byHand.Spec, env.apply().Spec)
+	assert.Empty(t, env.reconcile())
+
+	env = newEnvironment(t, three(), poolOf(builder.With(func(pool *infrav1.CAPTMachinePool) { pool.Spec.ProviderID = arn })))
+	assert.Equal(t, []string{"status"}, env.reconcile(), "the node group exists, so none is created a second time")
+	assert.Contains(t, env.message("AdoptionRequired"), "spec.providerID is set")
+}
+
+func TestAPoolFollowsTheVersionOfItsControlPlane(t *testing.T) {
+	env := created(t, newWorkload(t, "a", "b", "c"), three(), poolOf())
+	env.settles("Ready", "True Ready")
+	version := func() string { return env.apply().Spec.Variables.Text(naming.VersionVariable) }
+	update(env, initialized(), func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = "v1.32.0" })
+	assert.Empty(t, env.reconcile(), "the control plane goes first")
+	update(env, three(), func(m *clusterv1.MachinePool) { m.Spec.Template.Spec.Version = "v1.32.0" })
+	env.reconcile()
+	assert.Equal(t, "False WaitingForVersion", env.summary()["Ready"])
+	assert.Equal(t, "1.31", version())
+	update(env, initialized(), func(c *controlplanev1.CAPTControlPlane) { c.Status.Version = "v1.32.0" })
+	env.reconcile()
+	assert.Equal(t, "1.32", version())
+	update(env, three(), func(m *clusterv1.MachinePool) { m.Spec.Template.Spec.Version = "" })
+	env.reconcile()
+	assert.Equal(t, "1.32", version(), "without a version, that of the control plane")
+}
+
+func TestWhatAPoolNeedsBeforeItsNodeGroupIsCreated(t *testing.T) {
+	other := builder.With(func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef.Kind = "KubeadmControlPlane" })
+	elsewhere := builder.With(func(m *clusterv1.MachinePool) { m.Spec.Template.Spec.InfrastructureRef.Name = "x" })
+	for name, row := range map[string]struct {
+		objects []client.Object
+		want    string
+	}{
+		"a MachinePool":                       {[]client.Object{poolOf()}, "False WaitingForOwner"},
+		"a MachinePool that refers to it":     {[]client.Object{poolOf(), three(elsewhere)}, "False WaitingForOwner"},
+		"a MachinePool that owns it":          {[]client.Object{builder.CAPTMachinePool("workers", builder.WithLabel(clusterv1.ClusterNameLabel, "demo")), three()}, "False WaitingForOwner"},
+		"a Cluster":                           {[]client.Object{poolOf(), three()}, "False WaitingForControlPlane"},
+		"a Cluster of CAPT":                   {[]client.Object{poolOf(), three(), builder.Cluster("demo", other)}, "False WaitingForControlPlane"},
+		"a control plane":                     {[]client.Object{poolOf(), three(), builder.Cluster("demo")}, "False WaitingForControlPlane"},
+		"a control plane that is initialized": {[]client.Object{poolOf(), three(), builder.Cluster("demo"), builder.CAPTControlPlane("demo")}, "False WaitingForControlPlane"},
+		"the WorkspaceTemplateApply of that":  {[]client.Object{poolOf(), three(), builder.Cluster("demo"), initialized()}, "False WaitingForControlPlane"},
+	} {
+		env := newEnvironmentOf(t, row.objects...)
+		assert.Equal(t, []string{"status"}, env.reconcile(), name)
+		assert.Equal(t, row.want, env.summary()["Ready"], name)
+		assert.Empty(t, env.reconcile(), name)
+		clusters, _ := env.Nodes.Watched()
+		assert.Zero(t, clusters, name)
+	}
+}
+
+// The owner reference says that the MachinePool exists. Nothing else would wake the pool before the resync.
+func TestAMachinePoolThatReachesTheCacheLateIsNotWaitedFor(t *testing.T) {
+	env := newEnvironment(t, three(), poolOf())
+	absent := apierrors.NewNotFound(clusterv1.GroupVersion.WithResource("machinepools").GroupResource(), "workers")
+	env.Client = builder.FailingGet[*clusterv1.MachinePool](env.API, absent)
+	assert.Contains(t, env.reconcile(), "apply workers-nodegroup-apply")
+}
+
+func TestReadErrorsAreReturned(t *testing.T) {
+	failed := errors.New("timeout")
+	for name, fail := range map[string]func(env *environment){
+		"MachinePool": func(env *environment) { env.Client = builder.FailingGet[*clusterv1.MachinePool](env.API, failed) },
+		"Cluster":     func(env *environment) { env.Client = builder.FailingGet[*clusterv1.Cluster](env.API, failed) },
+		"ControlPlane": func(env *environment) {
+			env.Client = builder.FailingGet[*controlplanev1.CAPTControlPlane](env.API, failed)
+		},
+		"CAPTCluster": func(env *environment) { env.Client = builder.FailingGet[*infrav1.CAPTCluster](env.API, failed) },
+		"Apply": func(env *environment) {
+			env.Client = builder.FailingGet[*infrav1.WorkspaceTemplateApply](env.API, failed)
+		},
+	} {
+		env := newEnvironment(t, three(), poolOf())
+		fail(env)
+		_, err := env.Reconcile(t.Context(), request)
+		require.ErrorIs(t, err, failed, name)
+		assert.Empty(t, env.Writes, name)
+	}
+}
+
+func TestWithoutConnectionsToClusters(t *testing.T) {
+	env := created(t, newWorkload(t), three(), poolOf())
+	env.Reconciler.Nodes = nil
+	env.reconcile()
+	assert.Equal(t, "True Ready", env.summary()["Ready"])
+	assert.Equal(t, "False NodesUnreachable", env.summary()["NodesKnown"])
+	assert.Equal(t, ptr.To[int32](3), env.get().Status.Replicas)
+	assert.Empty(t, env.get().Spec.ProviderIDList)
+	update(env, env.get(), func(pool *infrav1.CAPTMachinePool) { pool.Finalizers = nil })
+	env.remove(env.get())
+	assert.Empty(t, env.reconcile())
+}
+
+// EKS names a cluster that was adopted, or that spec names, otherwise than Cluster API.
+func TestTheNameOfTheEKSCluster(t *testing.T) {
+	f := ofPool()
+	assert.Equal(t, "demo", f.eksName())
+	f.ControlPlane.Apply.Spec.Variables = infrav1.TextVariables(map[string]string{"cluster_name": "legacy"})
+	assert.Equal(t, "legacy", f.eksName())
+	f.ControlPlane.Apply.Spec.Variables, f.ControlPlane.ControlPlane.Spec.EKSClusterName = nil, "named"
+	assert.Equal(t, "named", f.eksName())
+	f.ControlPlane.Apply = nil
+	assert.Equal(t, "named", f.eksName())
+	f.ControlPlane = nil
+	assert.Empty(t, f.eksName())
+}
+
+func TestWhichPoolsAnEventConcerns(t *testing.T) {
+	label := func(cluster string) builder.Option { return builder.WithLabel(clusterv1.ClusterNameLabel, cluster) }
+	env := newEnvironmentOf(t, poolOf(), builder.CAPTMachinePool("others", label("demo")), builder.CAPTMachinePool("third", label("x")), builder.CAPTMachinePool("elsewhere", label("demo"), builder.WithNamespace("x")))
+	names := func(requests []ctrl.Request) (names []string) {
+		for _, r := range requests {
+			assert.Equal(t, builder.Namespace, r.Namespace)
+			names = append(names, r.Name)
+		}
+		return names
+	}
+	ofDemo := []string{"others", "workers"}
+	assert.ElementsMatch(t, ofDemo, names(env.ofCluster(t.Context(), builder.Cluster("demo"))))
+	assert.ElementsMatch(t, ofDemo, names(env.ofControlPlane(t.Context(), builder.CAPTControlPlane("plane", builder.OwnedBy(builder.Cluster("demo"))))))
+	assert.Empty(t, env.ofControlPlane(t.Context(), builder.CAPTControlPlane("plane")))
+	assert.ElementsMatch(t, ofDemo, names(env.ofSecret(t.Context(), builder.SecretWith("demo-kubeconfig", nil))))
+	assert.Empty(t, env.ofSecret(t.Context(), builder.SecretWith("demo", nil)))
+	assert.Equal(t, []string{"workers"}, names(ofMachinePool(t.Context(), three())))
+	assert.Empty(t, ofMachinePool(t.Context(), three(builder.With(func(m *clusterv1.MachinePool) { m.Spec.Template.Spec.InfrastructureRef.Kind = "DockerMachinePool" }))))
+	assert.Empty(t, ofMachinePool(t.Context(), builder.Cluster("demo")))
+
+	update(env, env.get(), func(pool *infrav1.CAPTMachinePool) { pool.Spec.WorkspaceTemplateApplyRef.Name = "by-hand" })
+	assert.Equal(t, []string{"workers"}, names(env.requests().ReferringTo(t.Context(), builder.WorkspaceTemplateApply("by-hand"))))
+	assert.True(t, env.requests().MayWaitFor(env.get(), "by-hand"))
+	assert.False(t, env.requests().MayWaitFor(env.get(), "another"))
+	assert.True(t, env.requests().MayWaitFor(builder.CAPTMachinePool("others"), "another"))
+}
+
+func TestWhichChangesOfControlPlanesWakePools(t *testing.T) {
+	of := func(change func(*controlplanev1.CAPTControlPlane)) bool {
+		before, after := initialized(), initialized()
+		change(after)
+		return controlPlaneChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
+	}
+	for name, row := range map[string]struct {
+		change func(*controlplanev1.CAPTControlPlane)
+		want   bool
+	}{
+		"nothing":         {func(*controlplanev1.CAPTControlPlane) {}, false},
+		"a heartbeat":     {func(c *controlplanev1.CAPTControlPlane) { c.Status.ObservedGeneration = 7 }, false},
+		"wanted version":  {func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = "v1.32.0" }, true},
+		"running version": {func(c *controlplanev1.CAPTControlPlane) { c.Status.Version = "v1.32.0" }, true},
+		"reference":       {func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateApplyRef.Name = "x" }, true},
+		"initialization":  {func(c *controlplanev1.CAPTControlPlane) { c.Status.Initialization.ControlPlaneInitialized = nil }, true},
+	} {
+		assert.Equal(t, row.want, of(row.change), name)
+	}
+	assert.True(t, controlPlaneChanged().Create(event.CreateEvent{Object: initialized()}))
+}
+
+func TestWhatIsWrittenOfProvidersIsLimited(t *testing.T) {
+	env := newEnvironment(t, three(), poolOf())
+	pool := env.get()
+	f := ofPool(made(), func(f *Facts) {
+		f.Nodes.List = nil
+		for range maxProviderIDs + 1 {
+			f.Nodes.List = append(f.Nodes.List, nodes.Node{ProviderID: "x"})
+		}
+		f.Nodes.List[0].ProviderID = "" // The cloud controller has not set it yet.
+	})
+	p, err := plan(pool, f)
+	require.NoError(t, err)
+	p.Differs = false
+	require.NoError(t, env.publishNodes(t.Context(), pool, f, p))
+	assert.Len(t, pool.Spec.ProviderIDList, maxProviderIDs)
+	assert.NotContains(t, pool.Spec.ProviderIDList, "")
+	assert.Equal(t, ptr.To[int32](maxProviderIDs), f.size(p))
+
+	for _, none := range []string{"", "null"} { // Terraform has no ARN.
+		f.Apply.Live.Status.Outputs = map[string]string{"node_group_arn": none}
+		require.NoError(t, env.publishNodes(t.Context(), pool, f, p))
+		assert.Equal(t, arn, pool.Spec.ProviderID)
+	}
+}
+
+// Its address is that of the server, and it needs no more than what it has.
+func kubeconfigWith(t *testing.T, address string, ca []byte, token string) string {
+	t.Helper()
+	data, err := kubeconfig.ForToken("demo", address, base64.StdEncoding.EncodeToString(ca), token)
+	require.NoError(t, err)
+	return string(data)
+}

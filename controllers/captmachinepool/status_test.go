@@ -1,0 +1,363 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package captmachinepool
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/capt-provider/capt/api/claim"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/captmachinepool/nodes"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// initialized makes a control plane that runs a version.
+func initialized(options ...builder.Option) *controlplanev1.CAPTControlPlane {
+	return builder.CAPTControlPlane("demo", append(options, builder.WithApplyRef("demo-eks"), builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Status.Initialization.ControlPlaneInitialized, c.Status.Version = ptr.To(true), c.Spec.Version
+	}))...)
+}
+
+// eksApply makes the WorkspaceTemplateApply of that control plane.
+func eksApply() *infrav1.WorkspaceTemplateApply {
+	return builder.WorkspaceTemplateApply("demo-eks", builder.WithWorkspaceName("demo-eks"), builder.WithVariables(map[string]string{"cluster_name": "demo", "region": builder.Region}))
+}
+
+const arn = "arn:aws:eks:eu-west-1:123456789012:nodegroup/demo/workers/1"
+
+// known are nodes: "a" is a ready one, "a!" one that is not.
+func known(names ...string) nodes.Nodes {
+	var list []nodes.Node
+	for _, name := range names {
+		name, unready := strings.CutSuffix(name, "!")
+		list = append(list, nodes.Node{Name: name, ProviderID: "aws:///" + name, Version: "v1.31.1", Ready: !unready})
+	}
+	return nodes.Nodes{List: list}
+}
+
+// ofPool are the facts of a pool with three nodes, before its WorkspaceTemplateApply exists.
+func ofPool(changes ...func(*Facts)) *Facts {
+	cluster := builder.Cluster("demo")
+	f := &Facts{
+		Observed: owner.Observed{Cluster: cluster}, Now: builder.Created.Add(time.Hour), MachinePool: builder.MachinePool("workers", builder.WithReplicas(3)),
+		ControlPlane: desired.NewControlPlane(initialized(), cluster, builder.CAPTCluster("demo")), WatchNodes: true, Nodes: nodes.Nodes{Problem: "not read", Pending: true},
+	}
+	f.ControlPlane.Apply = eksApply()
+	for _, change := range changes {
+		change(f)
+	}
+	return f
+}
+
+// applied gives the pool the WorkspaceTemplateApply that it wants.
+func applied(options ...builder.Option) func(*Facts) {
+	return func(f *Facts) {
+		p, err := plan(builder.CAPTMachinePool("workers"), f)
+		if err != nil {
+			panic(err)
+		}
+		apply := builder.WorkspaceTemplateApply("workers-nodegroup-apply")
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(p.Desired.Object, apply); err != nil {
+			panic(err)
+		}
+		apply.Generation = 1
+		for _, option := range options {
+			option(apply)
+		}
+		f.Apply.Live = apply
+	}
+}
+
+// made are the facts of a node group that exists, with three nodes.
+func made() func(*Facts) {
+	return func(f *Facts) {
+		applied(builder.UpToDate(map[string]string{"node_group_arn": arn, "node_group_version": "1.31", "node_group_size": "7"}))(f)
+		f.Nodes = known("a", "b", "c")
+	}
+}
+
+// report computes the status as if the WorkspaceTemplateApply had been written, and returns the step.
+func report(pool *infrav1.CAPTMachinePool, f *Facts) owner.Step {
+	p, err := plan(pool, f)
+	if err != nil {
+		panic(err)
+	}
+	p.Differs = false
+	engine.GateDecision{}.Report(pool, situation(pool, f, p), func() { status(pool, f, p) })
+	return p.Step
+}
+
+// row is a combination of facts that can happen.
+type row struct {
+	name    string
+	options []builder.Option
+	facts   []func(*Facts)
+}
+
+func (r row) but(name string, options []builder.Option, changes ...func(*Facts)) row {
+	return row{name + "; " + r.name, append(slices.Clone(r.options), options...), append(slices.Clone(r.facts), changes...)}
+}
+
+func rows() (all []row) {
+	is := func(name string, facts ...func(*Facts)) row { return row{name, nil, facts} }
+	with := func(apply owner.Facts) func(*Facts) { return func(f *Facts) { f.Apply = apply } }
+	shows := func(reason string) func(*Facts) { return applied(builder.NotUpToDate(reason, "why")) }
+	running := func(d time.Duration) func(*Facts) { return func(f *Facts) { f.Running = d } }
+	sees := func(found nodes.Nodes) func(*Facts) { return func(f *Facts) { f.Nodes = found } }
+	external := func(f *Facts) {
+		builder.WithAnnotation(clusterv1.ReplicasManagedByAnnotation, "autoscaler")(f.MachinePool)
+		builder.WithAnnotation(clusterv1.AutoscalerMinSizeAnnotation, "2")(f.MachinePool)
+		builder.WithAnnotation(clusterv1.AutoscalerMaxSizeAnnotation, "9")(f.MachinePool)
+	}
+	blind := func(f *Facts) { f.WatchNodes = false }
+	unreachable, pending := nodes.Nodes{Problem: "cannot be reached"}, nodes.Nodes{Problem: "waiting", Pending: true}
+	version := func(version string) func(*Facts) {
+		return func(f *Facts) { f.MachinePool.Spec.Template.Spec.Version = version }
+	}
+	living := []row{
+		is("no WorkspaceTemplateApply"),
+		is("no MachinePool", func(f *Facts) { f.MachinePool = nil }),
+		is("no Cluster", func(f *Facts) { f.Cluster, f.ControlPlane = nil, nil }),
+		is("no control plane", func(f *Facts) { f.ControlPlane.ControlPlane = nil }),
+		is("another control plane provider", func(f *Facts) { f.Cluster.Spec.ControlPlaneRef.Kind = "Other" }),
+		is("control plane not initialized", func(f *Facts) { f.ControlPlane.ControlPlane.Status.Initialization.ControlPlaneInitialized = nil }),
+		is("a version above the control plane", version("v1.40.0")),
+		is("control plane upgraded first", version("v1.32.0"), func(f *Facts) { f.ControlPlane.ControlPlane.Spec.Version = "v1.32.0" }),
+		is("limits that contradict", func(f *Facts) { builder.WithAnnotation(clusterv1.AutoscalerMinSizeAnnotation, "x")(f.MachinePool) }),
+		is("the user must decide", with(owner.Facts{Candidates: []claim.Candidate{{Name: "by-hand"}}})),
+		is("reference belongs to another owner", with(owner.Facts{Conflict: "it belongs to CAPTMachinePool other"})),
+		is("refused by the API server", with(owner.Facts{Refused: assert.AnError})),
+		is("not seen by its controller", applied(), sees(pending)),
+		is("Terraform running", shows(infrav1.ProvisioningReason), running(time.Minute), sees(pending)),
+		is("Terraform running too long", shows(infrav1.ProvisioningReason), running(time.Hour), sees(pending)),
+		is("template missing", shows(infrav1.TemplateNotFoundReason), sees(known("a", "b", "c"))),
+		is("provider down", shows(infrav1.WorkspaceNotReconciledReason)),
+		is("apply fails", shows(infrav1.ApplyFailedReason)),
+		is("apply fails, with nodes", shows(infrav1.ApplyFailedReason), sees(known("a", "b!", "c"))),
+		is("being deleted by another client", applied(builder.UpToDate(nil), builder.Deleting())),
+		is("made", made()),
+		is("made, without outputs", applied(builder.UpToDate(nil))),
+		is("made, another version", applied(builder.UpToDate(map[string]string{"node_group_version": "1.30"}))),
+		is("made, a node is not ready", made(), sees(known("a", "b!", "c"))),
+		is("made, a node is missing", made(), sees(known("a", "b"))),
+		is("made, a node too much", made(), sees(known("a", "b", "c", "d"))),
+		is("made, no node", made(), sees(known())),
+		is("made, unreachable", made(), sees(unreachable)),
+		is("made, nodes not listed yet", made(), sees(pending)),
+		is("made, no connections to clusters", made(), blind),
+		is("made, no connections, without outputs", applied(builder.UpToDate(nil)), blind),
+		is("out of bounds", func(f *Facts) { builder.WithAnnotation(clusterv1.AutoscalerMaxSizeAnnotation, "2")(f.MachinePool) }, made()),
+		is("managed externally", external, made()),
+		is("managed externally, below the minimum", external, made(), sees(known("a"))),
+		is("managed externally, unreachable", external, made(), sees(unreachable)),
+		is("managed externally, unreachable, without outputs", external, applied(builder.UpToDate(nil)), sees(unreachable)),
+	}
+	paused := func(f *Facts) { f.Paused = "annotation" }
+	generation, deleted := []builder.Option{builder.WithGeneration(5)}, []builder.Option{builder.Deleting()}
+	for _, r := range living {
+		all = append(all, r.but("living", generation), r.but("paused", generation, paused), r.but("deleted", deleted), r.but("deleted, paused", deleted, paused))
+	}
+	return all
+}
+
+// rowText has the step and the status, for the golden table.
+func (r row) rowText(t *testing.T, before bool) string {
+	t.Helper()
+	pool := builder.CAPTMachinePool("workers", r.options...)
+	s := &pool.Status
+	if before {
+		s.Initialization.Provisioned, s.Ready, s.Version, s.Replicas, s.ReadyReplicas = ptr.To(true), ptr.To(true), "v1.30.0", ptr.To[int32](9), ptr.To[int32](9)
+		s.Instances = []infrav1.MachinePoolInstance{{Name: "before"}}
+		s.Conditions = []metav1.Condition{
+			{Type: infrav1.NodesReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.NodesNotReadyReason, LastTransitionTime: metav1.NewTime(builder.Created)},
+			{Type: infrav1.DegradedCondition, Status: metav1.ConditionTrue, Reason: "Before", Message: "m", LastTransitionTime: metav1.NewTime(builder.Created)},
+		}
+	}
+	text := []string{string(report(pool, ofPool(r.facts...)))}
+	once := pool.DeepCopy()
+	report(pool, ofPool(r.facts...))
+	assert.Equal(t, once, pool, "at rest nothing is written: %s", r.name)
+	assert.Equal(t, pool.Generation, s.ObservedGeneration)
+
+	conditionSummary := builder.ConditionSummary(once.Status.Conditions)
+	for _, condition := range slices.Sorted(maps.Keys(conditionSummary)) {
+		text = append(text, condition+" "+conditionSummary[condition])
+	}
+	if s = &once.Status; ptr.Deref(s.Initialization.Provisioned, false) {
+		text = append(text, "provisioned")
+	}
+	assert.Equal(t, s.Initialization.Provisioned, s.Ready, "core's MachinePool controller reads status.ready: %s", r.name)
+	number := func(n *int32) string {
+		if n == nil {
+			return "?"
+		}
+		return fmt.Sprint(*n)
+	}
+	text = append(text, fmt.Sprintf("%s/%s/%s nodes", number(s.ReadyReplicas), number(s.Replicas), number(s.WantedReplicas)))
+	if s.Version != "" {
+		text = append(text, s.Version)
+	}
+	if s.WorkspaceTemplateApply != nil {
+		text = append(text, s.WorkspaceTemplateApply.Name)
+	}
+	for _, instance := range s.Instances {
+		text = append(text, instance.Name)
+	}
+	return strings.Join(text, "; ")
+}
+
+// TestGoldenTable: rows are facts, columns are step and status (nodes are ready/all/wanted), of a CAPTMachinePool that was never Ready, and of one that
+// was and has been Degraded since an hour.
+// UPDATE_GOLDEN=1 rewrites it; review the difference.
+func TestGoldenTable(t *testing.T) {
+	var table strings.Builder
+	for _, r := range rows() {
+		before := r.rowText(t, true)
+		assert.Contains(t, before, "provisioned; ", "never revoked: %s", r.name)
+		fmt.Fprintf(&table, "%s\n  new:    %s\n  before: %s\n", r.name, r.rowText(t, false), before)
+	}
+	path := filepath.Join("testdata", "status.golden")
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		require.NoError(t, os.MkdirAll("testdata", 0o750))
+		require.NoError(t, os.WriteFile(path, []byte(table.String()), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), table.String())
+}
+
+func TestWhatAStatusSaysOfNodes(t *testing.T) {
+	for name, row := range map[string]struct {
+		found nodes.Nodes
+		want  string
+	}{
+		"not ready":     {known("a", "b!", "c!"), "1 of 3 nodes are ready; not ready: b, c"},
+		"missing":       {known("a"), "1 of 3 nodes are ready; 2 have not joined the cluster"},
+		"both":          {known("a", "b!"), "1 of 3 nodes are ready; 1 have not joined the cluster; not ready: b"},
+		"many":          {known("a!", "b!", "c!", "d!", "e!"), "0 of 3 nodes are ready; not ready: a, b, c and 2 more"},
+		"ready, enough": {known("a", "b", "c", "d!"), ""},
+	} {
+		pool := builder.CAPTMachinePool("workers")
+		report(pool, ofPool(made(), func(f *Facts) { f.Nodes = row.found }))
+		assert.Equal(t, row.want, conditions.GetMessage(pool, infrav1.NodesReadyCondition), name)
+		assert.Equal(t, row.want, conditions.GetMessage(pool, infrav1.ReadyCondition), name)
+		assert.Nil(t, conditions.Get(pool, infrav1.DegradedCondition), "not at once: %s", name)
+	}
+	pool := builder.CAPTMachinePool("workers")
+	report(pool, ofPool(made(), func(f *Facts) { f.Nodes.Problem = "no connection" }))
+	assert.Contains(t, conditions.GetMessage(pool, infrav1.NodesKnownCondition), "no connection. Until the manager can read the Nodes with the kubeconfig Secret, the size comes from the output node_group_size")
+	report(pool, ofPool(made(), func(f *Facts) { f.WatchNodes = false }))
+	assert.Contains(t, conditions.GetMessage(pool, infrav1.NodesKnownCondition), "the manager runs with --health-probes=false")
+}
+
+func TestAPoolIsDegradedAfterItsTimeout(t *testing.T) {
+	seconds := builder.With(func(pool *infrav1.CAPTMachinePool) { pool.Spec.Timeouts.NodesReadySeconds = 60 })
+	for name, row := range map[string]struct {
+		since   time.Duration
+		options []builder.Option
+		want    bool
+	}{
+		"not yet":             {15*time.Minute - time.Second, nil, false},
+		"by default":          {15 * time.Minute, nil, true},
+		"not yet, of its own": {59 * time.Second, []builder.Option{seconds}, false},
+		"of its own":          {time.Minute, []builder.Option{seconds}, true},
+	} {
+		pool, f := builder.CAPTMachinePool("workers", row.options...), ofPool(made(), func(f *Facts) { f.Nodes = known("a", "b!", "c") })
+		pool.Status.Initialization.Provisioned = ptr.To(true)
+		pool.Status.Conditions = []metav1.Condition{{Type: infrav1.NodesReadyCondition, Status: metav1.ConditionFalse, Reason: "x", LastTransitionTime: metav1.NewTime(f.Now.Add(-row.since))}}
+		report(pool, f)
+		degraded := conditions.Get(pool, infrav1.DegradedCondition)
+		if assert.Equal(t, row.want, degraded != nil, name) && row.want {
+			assert.Equal(t, infrav1.NodesNotReadyReason, degraded.Reason)
+			assert.Contains(t, degraded.Message, "2 of 3 nodes are ready; not ready: b, for more than ")
+			assert.Contains(t, degraded.Message, "(spec.timeouts.nodesReadySeconds). Run kubectl describe node with the kubeconfig of the cluster")
+			assert.Equal(t, f.Now, degraded.LastTransitionTime.Time, name)
+		}
+	}
+}
+
+func TestATimeoutKeepsTheCause(t *testing.T) {
+	for name, row := range map[string]struct {
+		seconds int32
+		running time.Duration
+		change  func(f *Facts)
+		want    string
+	}{
+		"by default":           {0, 30 * time.Minute, nil, infrav1.NodeGroupTimeoutReason},
+		"not yet":              {0, 30*time.Minute - 1, nil, infrav1.ApplyFailedReason},
+		"another timeout":      {60, time.Minute, nil, infrav1.NodeGroupTimeoutReason},
+		"paused":               {0, time.Hour, func(f *Facts) { f.Paused = "annotation" }, infrav1.ApplyFailedReason},
+		"up to date meanwhile": {0, time.Hour, made(), infrav1.NodeGroupReadyReason},
+		"blocked":              {0, time.Hour, func(f *Facts) { f.MachinePool = nil }, infrav1.WaitingForOwnerReason},
+	} {
+		pool, f := builder.CAPTMachinePool("workers"), ofPool(applied(builder.NotUpToDate(infrav1.ApplyFailedReason, "no more instances")))
+		pool.Spec.Timeouts.NodeGroupSeconds, f.Running = row.seconds, row.running
+		if row.change != nil {
+			row.change(f)
+		}
+		report(pool, f)
+		assert.Equal(t, row.want, conditions.GetReason(pool, infrav1.NodeGroupReadyCondition), name)
+		if row.want == infrav1.NodeGroupTimeoutReason {
+			assert.Contains(t, conditions.GetMessage(pool, infrav1.ReadyCondition), "(spec.timeouts.nodeGroupSeconds): WorkspaceTemplateApply workers-nodegroup-apply: no more instances. CAPT keeps waiting", name)
+		}
+	}
+}
+
+func TestInstancesAreLimited(t *testing.T) {
+	names := make([]string, maxInstances+1)
+	for i := range names {
+		names[i] = fmt.Sprintf("%05d", i)
+	}
+	pool := builder.CAPTMachinePool("workers")
+	report(pool, ofPool(made(), func(f *Facts) { f.Nodes = known(names...) }))
+	assert.Len(t, pool.Status.Instances, maxInstances)
+	assert.Equal(t, ptr.To[int32](maxInstances+1), pool.Status.ReadyReplicas)
+	assert.Equal(t, infrav1.MachinePoolInstance{Name: "00000", ProviderID: "aws:///00000", Version: "v1.31.1", Ready: ptr.To(true)}, pool.Status.Instances[0])
+}
+
+func TestAnnotationsThatWinAreReported(t *testing.T) {
+	pool := builder.CAPTMachinePool("workers", builder.WithScaling(1, 5))
+	report(pool, ofPool(made(), func(f *Facts) { builder.WithAnnotation(clusterv1.AutoscalerMaxSizeAnnotation, "9")(f.MachinePool) }))
+	assert.Contains(t, conditions.GetMessage(pool, infrav1.FieldsConsumedCondition), "spec.scaling.maxSize: has no effect: annotation "+clusterv1.AutoscalerMaxSizeAnnotation)
+	report(pool, ofPool(made()))
+	assert.Nil(t, conditions.Get(pool, infrav1.FieldsConsumedCondition))
+}
+
+func TestWhichConditionsAreWarnings(t *testing.T) {
+	for condition, want := range map[metav1.Condition]bool{
+		{Type: infrav1.DegradedCondition, Status: metav1.ConditionTrue, Reason: infrav1.NodesNotReadyReason}:        true,
+		{Type: infrav1.DegradedCondition, Status: metav1.ConditionFalse, Reason: infrav1.NotDegradedReason}:         false,
+		{Type: infrav1.NodesKnownCondition, Status: metav1.ConditionFalse, Reason: infrav1.NodesUnreachableReason}:  true,
+		{Type: infrav1.NodesKnownCondition, Status: metav1.ConditionFalse, Reason: infrav1.WaitingForNodesReason}:   false,
+		{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.InvalidScalingReason}:         true,
+		{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.WaitingForControlPlaneReason}: false,
+		{Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReadyReason}:                   false,
+		{Type: infrav1.ReplicasOutOfBoundsCondition, Status: metav1.ConditionTrue, Reason: "ReplicasOutOfBounds"}:   true,
+		{Type: infrav1.DeletingCondition, Status: metav1.ConditionTrue, Reason: infrav1.UsedByMachinePoolReason}:    true,
+		{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.NodeGroupTimeoutReason}:       true,
+		{Type: infrav1.ReplicasOutOfBoundsCondition, Status: metav1.ConditionFalse, Reason: "ReplicasWithinBounds"}: false,
+		{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.WaitingForVersionReason}:      false,
+	} {
+		assert.Equal(t, want, isWarning(condition), condition)
+	}
+}
