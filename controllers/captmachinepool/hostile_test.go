@@ -74,7 +74,7 @@ func TestANodeGroupKeepsItsName(t *testing.T) {
 	assert.NoError(t, env.Create(t.Context(), renamed))
 	update(env, env.get(), func(pool *infrav1.CAPTMachinePool) {
 		pool.OwnerReferences = nil
-		builder.OwnedBy(renamed)(pool)
+		builder.OwnedBy(builder.MachinePool("renamed"))(pool)
 	})
 	env.reconcile()
 	assert.Equal(t, "workers", env.apply().Spec.Variables.Text(naming.NodeGroupVariable))
