@@ -31,10 +31,10 @@ type Facts struct {
 	MachinePool *clusterv1.MachinePool
 	// ControlPlane of the Cluster; nil without a Cluster.
 	ControlPlane *desired.ControlPlane
-	// Running is how long Terraform has been creating or updating the node group; zero when it is not.
-	Running time.Duration
 	// NodeGroups are those of the Cluster; read before the node group is created.
 	NodeGroups []validation.NodeGroup
+	// Running is how long Terraform has been creating or updating the node group; zero when it is not.
+	Running time.Duration
 	// Nodes are the nodes of the node group. WatchNodes is true if this manager reads them.
 	Nodes      nodes.Nodes
 	WatchNodes bool
@@ -127,5 +127,7 @@ func (f *Facts) eksName() string {
 
 // desired returns the pool as package desired describes it.
 func (f *Facts) desired(pool *infrav1.CAPTMachinePool) *desired.MachinePool {
-	return &desired.MachinePool{Pool: pool, MachinePool: f.MachinePool, ControlPlane: f.ControlPlane, Existing: f.Apply.Existing(), Template: &f.Template, NodeGroups: f.NodeGroups}
+	return &desired.MachinePool{
+		Pool: pool, MachinePool: f.MachinePool, ControlPlane: f.ControlPlane, Existing: f.Apply.Existing(), Template: &f.Template, NodeGroups: f.NodeGroups,
+	}
 }
