@@ -113,7 +113,7 @@ func (f *Fleet) Units(cluster string) (found []Unit, err error) {
 		}
 	}
 	for _, apply := range sorted(f.Applies) {
-		if of := f.labeledCluster(apply); !owned[naming.KeyOf(apply)] && (cluster == "" || of != nil && of.Name == cluster) {
+		if of := f.labeledCluster(apply); !owned[naming.KeyOf(apply)] && (cluster == "" || slices.Contains(below, of)) {
 			found = append(found, Unit{Live: apply, Desired: apply, Cluster: of})
 		}
 	}
