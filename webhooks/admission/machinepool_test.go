@@ -5,6 +5,7 @@ package admission
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -40,14 +41,14 @@ func answer(t *testing.T, stored *clusterv1.MachinePool, change func(*admissionv
 	change(&request.AdmissionRequest)
 	response := machinePools{admission.NewDecoder(builder.Scheme()), existing}.Handle(t.Context(), request)
 	if response.Allowed {
-		return ""
+		return strings.Join(append([]string{""}, response.Warnings...), "Warning: ")
 	}
 	require.NotNil(t, response.Result)
 	return string(response.Result.Reason) + ": " + response.Result.Message
 }
 
-func TestASizeOutOfTheLimitsIsRefused(t *testing.T) {
-	const text = `Invalid: MachinePool.cluster.x-k8s.io "workers" is invalid: spec.replicas: Forbidden: MachinePool workers has 6 replicas, and its node group may have 1 to 5`
+func TestASizeOutOfTheLimitsIsAWarning(t *testing.T) {
+	const text = `Warning: spec.replicas: MachinePool workers has 6 replicas, and its node group may have 1 to 5`
 	create := func(replicas int32) func(*admissionv1.AdmissionRequest) {
 		return func(r *admissionv1.AdmissionRequest) {
 			r.Operation, r.Object = admissionv1.Create, raw(t, builder.MachinePool("workers", builder.WithReplicas(replicas)))
