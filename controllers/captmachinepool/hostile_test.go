@@ -8,13 +8,16 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/captmachinepool/nodes"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -78,4 +81,32 @@ func TestANodeGroupKeepsItsName(t *testing.T) {
 	})
 	env.reconcile()
 	assert.Equal(t, "workers", env.apply().Spec.Variables.Text(naming.NodeGroupVariable))
+}
+
+// Otherwise a pool would not be Degraded for another quarter of an hour after each restart, and the size that Terraform reported when it last ran would replace
+// that which an autoscaler has reached since.
+func TestARestartOfTheManagerChangesNothing(t *testing.T) {
+	external := builder.WithAnnotation(clusterv1.ReplicasManagedByAnnotation, "external-autoscaler")
+	limits := builder.With(func(pool *infrav1.CAPTMachinePool) {
+		pool.Spec.Scaling = infrav1.MachinePoolScaling{MinSize: ptr.To[int32](1), MaxSize: ptr.To[int32](9)}
+		pool.Spec.Timeouts.NodesReadySeconds = 10
+	})
+	env := created(t, newWorkload(t, "a", "b!", "c", "d", "e"), three(external), poolOf(limits))
+	env.settles("NodesReady", "False NodesNotReady")
+	env.State.Clock = nil // Conditions have the time of the machine.
+	pool := env.get()
+	for i := range pool.Status.Conditions {
+		pool.Status.Conditions[i].LastTransitionTime = metav1.NewTime(time.Now().Add(-time.Hour))
+	}
+	require.NoError(t, env.Status().Update(t.Context(), pool))
+	env.reconcile()
+	require.Equal(t, "True NodesNotReady", env.summary()["Degraded"])
+	require.Equal(t, ptr.To[int32](5), get(env, three()).Spec.Replicas)
+	require.Empty(t, env.reconcile())
+	before := env.get().Status
+
+	env.Nodes = nodes.NewWatcher() // It has not listed the nodes.
+	assert.Empty(t, env.reconcile())
+	assert.Equal(t, before, env.get().Status)
+	assert.Equal(t, ptr.To[int32](5), get(env, three()).Spec.Replicas)
 }

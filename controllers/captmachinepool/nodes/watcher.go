@@ -74,9 +74,10 @@ type Node struct {
 type Nodes struct {
 	// List is sorted by name.
 	List []Node
-	// Problem is why the nodes are not known; empty when they are. Pending is true if they will be known soon.
-	Problem string
-	Pending bool
+	// Problem is why the nodes are not known; empty when they are. Pending is true if they will be known soon, and Listing if their first list runs: what is
+	// known from before the manager started, or before the kubeconfig changed, is as true as then.
+	Problem          string
+	Pending, Listing bool
 }
 
 // Watcher watches the nodes of clusters.
@@ -424,7 +425,7 @@ func (c *cluster) nodesOf(nodeGroup string) Nodes {
 	case c.problem != "" && (!c.listed || time.Since(c.failed) >= graceful):
 		return Nodes{Problem: c.problem}
 	case !c.listed:
-		return Nodes{Problem: "waiting for the list of the nodes", Pending: true}
+		return Nodes{Problem: "waiting for the list of the nodes", Pending: true, Listing: true}
 	case c.full:
 		return Nodes{Problem: fmt.Sprintf("the cluster has more than %d nodes", maxNodes)}
 	}
