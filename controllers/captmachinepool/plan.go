@@ -52,9 +52,6 @@ func (r *Reconciler) reconcileNodes(ctx context.Context, pool *infrav1.CAPTMachi
 		r.Nodes.Release(key)
 		return nil
 	}
-	if f.Paused != "" {
-		return nil // The list stays as it is.
-	}
 	cluster, group := client.ObjectKeyFromObject(f.Cluster), f.Apply.Live.Spec.Variables.Text(naming.NodeGroupVariable)
 	f.Nodes = r.Nodes.NodesOf(cluster, group) // What is known stays so if the Secret cannot be read.
 	secretKey := client.ObjectKey{Namespace: pool.Namespace, Name: naming.KubeconfigSecret(f.Cluster.Name)}
@@ -89,7 +86,7 @@ func (f *Facts) nodesKnown() bool { return f.WatchNodes && f.Paused == "" && f.N
 
 // publishNodes writes the provider IDs. They stay as they are while the nodes are not known: Cluster API deletes the Nodes that are not among them.
 func (r *Reconciler) publishNodes(ctx context.Context, pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) error {
-	if f.Paused != "" || p.Step != owner.Provision || !isProvisioned(pool, p) {
+	if p.Step != owner.Provision || !isProvisioned(pool, p) {
 		return nil
 	}
 	return engine.Patch(ctx, r.Client, pool, func() {
@@ -116,7 +113,7 @@ const (
 // reportReplicas writes the number of nodes to the MachinePool if another client manages it, as the contract of Cluster API requires.
 func (r *Reconciler) reportReplicas(ctx context.Context, pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) error {
 	size := f.size(p)
-	if f.MachinePool == nil || desired.ManagesReplicas(f.MachinePool) || f.Paused != "" || p.Step != owner.Provision || !isProvisioned(pool, p) || size == nil {
+	if f.MachinePool == nil || desired.ManagesReplicas(f.MachinePool) || p.Step != owner.Provision || !isProvisioned(pool, p) || size == nil {
 		return nil
 	}
 	machinePool := f.MachinePool.DeepCopy()
@@ -169,7 +166,7 @@ func (f *Facts) notReadyFor(pool *infrav1.CAPTMachinePool) time.Duration {
 	if ready == nil || ready.Status != metav1.ConditionFalse {
 		return 0
 	}
-	return max(f.Now.Sub(ready.LastTransitionTime.Time), 1)
+	return f.Now.Sub(ready.LastTransitionTime.Time)
 }
 
 // await repeats the reconcile while a template blocks that is not watched, and when a timeout passes.
