@@ -307,6 +307,8 @@ func TestProviderIDsStayWhileTheNodesAreNotKnown(t *testing.T) {
 			assert.Equal(t, all, pool.Spec.ProviderIDList)
 			assert.Len(t, pool.Status.Instances, 3)
 			assert.Equal(t, row.want == "True NodesKnown", pool.Status.ReadyReplicas != nil)
+			clusters, _ := env.Nodes.Watched()
+			assert.Equal(t, row.want != "False WaitingForNodes", clusters == 1, "nothing is watched without a kubeconfig")
 		})
 	}
 }

@@ -323,6 +323,20 @@ func TestATimeoutKeepsTheCause(t *testing.T) {
 	}
 }
 
+// EKS names minor versions only, and the contract compares the version with the one that was asked for.
+func TestTheVersionOfStatusIsTheRequestedOne(t *testing.T) {
+	for name, row := range map[string]struct{ requested, output, want string }{
+		"that of the control plane": {"", "1.31", "v1.31.0"},
+		"a patch version":           {"v1.31.4", "1.31", "v1.31.4"},
+		"without output":            {"v1.31.4", "", "v1.31.4"},
+		"another one runs":          {"v1.31.4", "1.30", "v1.30.0"},
+	} {
+		pool := builder.CAPTMachinePool("workers")
+		report(pool, ofPool(func(f *Facts) { f.MachinePool.Spec.Template.Spec.Version = row.requested }, applied(builder.UpToDate(map[string]string{"node_group_version": row.output}))))
+		assert.Equal(t, row.want, pool.Status.Version, name)
+	}
+}
+
 func TestInstancesAreLimited(t *testing.T) {
 	names := make([]string, maxInstances+1)
 	for i := range names {
