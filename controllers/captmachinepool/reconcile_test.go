@@ -776,7 +776,7 @@ func TestWhatIsWrittenOfProvidersIsLimited(t *testing.T) {
 	pool := env.get()
 	f := ofPool(made(), func(f *Facts) {
 		f.Nodes.List = nil
-		for range maxProviderIDs + 1 {
+		for range maxProviderIDs + 2 {
 			f.Nodes.List = append(f.Nodes.List, nodes.Node{ProviderID: "x"})
 		}
 		f.Nodes.List[0].ProviderID = "" // The cloud controller has not set it yet.

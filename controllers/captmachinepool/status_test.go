@@ -296,6 +296,14 @@ func TestAPoolIsDegradedAfterItsTimeout(t *testing.T) {
 	}
 }
 
+func TestAPoolThatNeverExistedIsNotDegraded(t *testing.T) {
+	pool := builder.CAPTMachinePool("workers")
+	pool.Status.Conditions = []metav1.Condition{{Type: infrav1.NodesReadyCondition, Status: metav1.ConditionFalse, Reason: "x", LastTransitionTime: metav1.NewTime(builder.Created)}}
+	report(pool, ofPool(applied(builder.NotUpToDate(infrav1.ApplyFailedReason, "why")), func(f *Facts) { f.Nodes = known("a!") }))
+	assert.Nil(t, conditions.Get(pool, infrav1.DegradedCondition))
+	assert.Equal(t, infrav1.ApplyFailedReason, conditions.GetReason(pool, infrav1.ReadyCondition))
+}
+
 func TestATimeoutKeepsTheCause(t *testing.T) {
 	for name, row := range map[string]struct {
 		seconds int32
