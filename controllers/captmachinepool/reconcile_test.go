@@ -666,6 +666,15 @@ func TestWhatAPoolNeedsBeforeItsNodeGroupIsCreated(t *testing.T) {
 	}
 }
 
+func TestAControlPlaneOfAnotherProviderIsNotTakenForOne(t *testing.T) {
+	other := builder.With(func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef.Kind = "KubeadmControlPlane" })
+	env := newEnvironmentOf(t, poolOf(), three(), builder.Cluster("demo", other), initialized(), eksApply()) // Of the same name.
+	f, err := env.observe(t.Context(), env.get(), engine.GateDecision{})
+	require.NoError(t, err)
+	assert.Nil(t, f.ControlPlane.ControlPlane)
+	assert.Nil(t, f.ControlPlane.Apply)
+}
+
 // The owner reference says that the MachinePool exists. Nothing else would wake the pool before the resync.
 func TestAMachinePoolThatReachesTheCacheLateIsNotWaitedFor(t *testing.T) {
 	env := newEnvironment(t, three(), poolOf())
