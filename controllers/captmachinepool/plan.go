@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -52,30 +53,39 @@ func (r *Reconciler) reconcileNodes(ctx context.Context, pool *infrav1.CAPTMachi
 		r.Nodes.Release(key)
 		return nil
 	}
-	if f.Paused != "" {
-		return nil // The list stays as it is.
-	}
-	cluster, group := client.ObjectKeyFromObject(f.Cluster), f.Apply.Live.Spec.Variables.Text(naming.NodeGroupVariable)
-	f.Nodes = r.Nodes.NodesOf(cluster, group) // What is known stays so if the Secret cannot be read.
-	secretKey := client.ObjectKey{Namespace: pool.Namespace, Name: naming.KubeconfigSecret(f.Cluster.Name)}
-	known, err := engine.Get(ctx, r.Client, secretKey, engine.Metadata("Secret"))
-	if err != nil || known != nil && r.Nodes.Tracks(cluster, key, known.ResourceVersion) {
+	group := f.Apply.Live.Spec.Variables.Text(naming.NodeGroupVariable)
+	f.Nodes = r.Nodes.NodesOf(client.ObjectKeyFromObject(f.Cluster), group) // What is known stays so if the Secret cannot be read.
+	missing, err := r.trackNodes(ctx, key, f.Cluster)
+	switch {
+	case err != nil:
 		return err
+	case missing != "":
+		f.Nodes = nodes.Nodes{Problem: missing, Pending: true}
+	default:
+		f.Nodes = r.Nodes.NodesOf(client.ObjectKeyFromObject(f.Cluster), group)
+	}
+	return nil
+}
+
+// trackNodes watches the nodes of a Cluster with its current kubeconfig. It returns what is missing for that, and reads the Secret only if it has changed.
+func (r *Reconciler) trackNodes(ctx context.Context, pool client.ObjectKey, cluster *clusterv1.Cluster) (missing string, err error) {
+	key, secretKey := client.ObjectKeyFromObject(cluster), client.ObjectKey{Namespace: cluster.Namespace, Name: naming.KubeconfigSecret(cluster.Name)}
+	known, err := engine.Get(ctx, r.Client, secretKey, engine.Metadata("Secret"))
+	if err != nil || known != nil && r.Nodes.Tracks(key, pool, known.ResourceVersion) {
+		return "", err
 	}
 	var secret *corev1.Secret
 	if known != nil {
 		if secret, err = r.ReadSecret(ctx, secretKey.Namespace, secretKey.Name); err != nil {
-			return err
+			return "", err
 		}
 	}
 	if secret == nil {
-		r.Nodes.Release(key)
-		f.Nodes = nodes.Nodes{Problem: "Secret " + secretKey.Name + " with the kubeconfig of the cluster does not exist", Pending: true}
-		return nil
+		r.Nodes.Release(pool)
+		return "Secret " + secretKey.Name + " with the kubeconfig of the cluster does not exist", nil
 	}
-	r.Nodes.Track(cluster, key, secret.ResourceVersion, secret.Data["value"])
-	f.Nodes = r.Nodes.NodesOf(cluster, group)
-	return nil
+	r.Nodes.Track(key, pool, secret.ResourceVersion, secret.Data["value"])
+	return "", nil
 }
 
 func (r *Reconciler) releaseNodes(key client.ObjectKey) {
@@ -85,11 +95,11 @@ func (r *Reconciler) releaseNodes(key client.ObjectKey) {
 }
 
 // nodesKnown reports whether the nodes were read in this reconcile.
-func (f *Facts) nodesKnown() bool { return f.WatchNodes && f.Paused == "" && f.Nodes.Problem == "" }
+func (f *Facts) nodesKnown() bool { return f.WatchNodes && f.Nodes.Problem == "" }
 
 // publishNodes writes the provider IDs. They stay as they are while the nodes are not known: Cluster API deletes the Nodes that are not among them.
 func (r *Reconciler) publishNodes(ctx context.Context, pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) error {
-	if f.Paused != "" || p.Step != owner.Provision || !isProvisioned(pool, p) {
+	if p.Step != owner.Provision || !isProvisioned(pool, p) {
 		return nil
 	}
 	return engine.Patch(ctx, r.Client, pool, func() {
@@ -119,7 +129,7 @@ func (r *Reconciler) reportReplicas(ctx context.Context, pool *infrav1.CAPTMachi
 	if !f.nodesKnown() && len(pool.Status.Instances) > 0 {
 		return nil // They were known. The output is from the last run of Terraform, and older.
 	}
-	if f.MachinePool == nil || desired.ManagesReplicas(f.MachinePool) || f.Paused != "" || p.Step != owner.Provision || !isProvisioned(pool, p) || size == nil {
+	if f.MachinePool == nil || desired.ManagesReplicas(f.MachinePool) || p.Step != owner.Provision || !isProvisioned(pool, p) || size == nil {
 		return nil
 	}
 	machinePool := f.MachinePool.DeepCopy()
@@ -172,7 +182,7 @@ func (f *Facts) notReadyFor(pool *infrav1.CAPTMachinePool) time.Duration {
 	if ready == nil || ready.Status != metav1.ConditionFalse {
 		return 0
 	}
-	return max(f.Now.Sub(ready.LastTransitionTime.Time), 1)
+	return f.Now.Sub(ready.LastTransitionTime.Time)
 }
 
 // await repeats the reconcile while a template blocks that is not watched, and when a timeout passes.
