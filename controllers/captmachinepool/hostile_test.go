@@ -110,3 +110,17 @@ func TestARestartOfTheManagerChangesNothing(t *testing.T) {
 	assert.Equal(t, before, env.get().Status)
 	assert.Equal(t, ptr.To[int32](5), get(env, three()).Spec.Replicas)
 }
+
+// A pool waits for a long time, for example while its control plane is upgraded.
+func TestNodesArePublishedWhileSomethingBlocksTheNodeGroup(t *testing.T) {
+	server := newWorkload(t, "a", "b", "c")
+	env := created(t, server, three(), poolOf())
+	env.settles("Ready", "True Ready")
+	update(env, three(), func(m *clusterv1.MachinePool) { m.Spec.Template.Spec.Version = "v1.99.0" })
+	env.settles("Ready", "False InvalidVersion")
+	server.set(0, "a", "d", "e")
+	require.Eventually(t, func() bool {
+		env.reconcile()
+		return assert.ObjectsAreEqual([]string{"aws:///a", "aws:///d", "aws:///e"}, env.get().Spec.ProviderIDList)
+	}, 10*time.Second, 20*time.Millisecond)
+}

@@ -163,10 +163,11 @@ func (env *environment) reconcile() []string {
 	return writes
 }
 
-// settles reconciles until a condition has a status and reason, and then until nothing is written.
+// settles reconciles until a condition has a status and reason, and then until nothing is written. A pool can be Ready before its nodes are listed.
 func (env *environment) settles(condition, want string) *infrav1.CAPTMachinePool {
 	env.Helper()
-	for began := time.Now(); env.summary()[condition] != want || len(env.Writes) > 0; time.Sleep(5 * time.Millisecond) {
+	unlisted := func() bool { return want == "True Ready" && env.summary()["NodesKnown"] == "False WaitingForNodes" }
+	for began := time.Now(); env.summary()[condition] != want || len(env.Writes) > 0 || unlisted(); time.Sleep(5 * time.Millisecond) {
 		require.Less(env, time.Since(began), 20*time.Second, "%s is %s: %s", condition, env.summary()[condition], conditions.GetMessage(env.get(), condition))
 		env.clock.Pass(nodesDelay)
 		env.reconcile()
