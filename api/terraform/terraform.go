@@ -104,7 +104,7 @@ const (
 func PublishedOutputs() []string {
 	return []string{
 		OutputAvailabilityZones, "cluster_arn", OutputClusterEndpoint, OutputClusterName, OutputClusterVersion,
-		"oidc_provider_arn", "private_subnets", "public_subnets", OutputVPCID,
+		"oidc_provider_arn", "private_subnets", "public_subnets", OutputVPCID, OutputNodeGroupARN, OutputNodeGroupSize, OutputNodeGroupVersion,
 	}
 }
 

@@ -52,9 +52,6 @@ func (r *Reconciler) reconcileNodes(ctx context.Context, pool *infrav1.CAPTMachi
 		r.Nodes.Release(key)
 		return nil
 	}
-	if f.Paused != "" {
-		return nil // The list stays as it is.
-	}
 	cluster, group := client.ObjectKeyFromObject(f.Cluster), f.Apply.Live.Spec.Variables.Text(naming.NodeGroupVariable)
 	f.Nodes = r.Nodes.NodesOf(cluster, group) // What is known stays so if the Secret cannot be read.
 	secretKey := client.ObjectKey{Namespace: pool.Namespace, Name: naming.KubeconfigSecret(f.Cluster.Name)}
@@ -170,7 +167,7 @@ func (f *Facts) notReadyFor(pool *infrav1.CAPTMachinePool) time.Duration {
 	if ready == nil || ready.Status != metav1.ConditionFalse {
 		return 0
 	}
-	return max(f.Now.Sub(ready.LastTransitionTime.Time), 1)
+	return f.Now.Sub(ready.LastTransitionTime.Time)
 }
 
 // await repeats the reconcile while a template blocks that is not watched, and when a timeout passes.

@@ -166,6 +166,7 @@ func (env *environment) reconcile() []string {
 // settles reconciles until a condition has a status and reason, and then until nothing is written. A pool can be Ready before its nodes are listed.
 func (env *environment) settles(condition, want string) *infrav1.CAPTMachinePool {
 	env.Helper()
+	env.reconcile()
 	unlisted := func() bool { return want == "True Ready" && env.summary()["NodesKnown"] == "False WaitingForNodes" }
 	for began := time.Now(); env.summary()[condition] != want || len(env.Writes) > 0 || unlisted(); time.Sleep(5 * time.Millisecond) {
 		require.Less(env, time.Since(began), 20*time.Second, "%s is %s: %s", condition, env.summary()[condition], conditions.GetMessage(env.get(), condition))
@@ -244,7 +245,7 @@ func TestTheReferenceIsWrittenBeforeTheApply(t *testing.T) {
 
 func TestANodeGroupAndItsNodes(t *testing.T) {
 	env := created(t, newWorkload(t, "a", "b", "c"), three(), poolOf())
-	pool := env.settles("Ready", "True Ready")
+	pool := env.settles("NodesReady", "True NodesReady")
 	assert.Equal(t, []string{"aws:///a", "aws:///b", "aws:///c"}, pool.Spec.ProviderIDList)
 	assert.Equal(t, arn, pool.Spec.ProviderID)
 	s := pool.Status
@@ -296,7 +297,7 @@ func TestProviderIDsStayWhileTheNodesAreNotKnown(t *testing.T) {
 			t.Parallel()
 			server := newWorkload(t, "a", "b", "c")
 			env := created(t, server, three(), poolOf())
-			require.Equal(t, all, env.settles("Ready", "True Ready").Spec.ProviderIDList)
+			require.Equal(t, all, env.settles("NodesReady", "True NodesReady").Spec.ProviderIDList)
 			row.lose(env, server)
 			for range 5 { // A list takes a moment.
 				env.reconcile()
@@ -313,7 +314,7 @@ func TestProviderIDsStayWhileTheNodesAreNotKnown(t *testing.T) {
 
 func TestWhatIsKnownStaysWhileTheSecretCannotBeRead(t *testing.T) {
 	env := created(t, newWorkload(t, "a", "b", "c"), three(), poolOf())
-	before := env.settles("Ready", "True Ready")
+	before := env.settles("NodesReady", "True NodesReady")
 	update(env, builder.SecretWith("demo-kubeconfig", nil), func(s *corev1.Secret) { s.Labels = map[string]string{"x": "y"} })
 	uncached := env.Uncached
 	env.Uncached = builder.FailingGet[*corev1.Secret](env.API, errors.New("timeout"))
@@ -327,7 +328,7 @@ func TestWhatIsKnownStaysWhileTheSecretCannotBeRead(t *testing.T) {
 func TestProviderIDsFollowTheNodes(t *testing.T) {
 	server := newWorkload(t, "a", "b", "c")
 	env := created(t, server, three(), poolOf())
-	env.settles("Ready", "True Ready")
+	env.settles("NodesReady", "True NodesReady")
 	server.set(0, "a", "d!", "e")
 	pool := env.settles("Ready", "False NodesNotReady")
 	assert.Equal(t, []string{"aws:///a", "aws:///d", "aws:///e"}, pool.Spec.ProviderIDList)
@@ -340,11 +341,32 @@ func TestProviderIDsFollowTheNodes(t *testing.T) {
 	assert.Empty(t, env.get().Spec.ProviderIDList)
 }
 
+// EKS may refuse the next change for hours, and nodes come and go meanwhile. Those of a node group that is being created may still be replaced.
+func TestProviderIDsFollowTheNodesOfANodeGroupThatExists(t *testing.T) {
+	server := newWorkload(t, "a", "b", "c")
+	env := newEnvironment(t, three(), poolOf(), server.kubeconfig(t, "token"))
+	env.reconcile()
+	fails := func() {
+		update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) {
+			builder.NotUpToDate(infrav1.ApplyFailedReason, "no capacity")(apply)
+		})
+	}
+	fails()
+	assert.Empty(t, env.settles("NodesKnown", "True NodesKnown").Spec.ProviderIDList)
+	update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) { builder.UpToDate(nil)(apply) })
+	assert.Len(t, env.settles("NodesReady", "True NodesReady").Spec.ProviderIDList, 3)
+	fails()
+	server.set(0, "a", "b!")
+	env.settles("NodesReady", "False NodesNotReady")
+	assert.Equal(t, []string{"aws:///a", "aws:///b"}, env.get().Spec.ProviderIDList)
+	assert.Equal(t, "False ApplyFailed", env.summary()["Ready"])
+}
+
 // The list of instances waits for more changes; the numbers do not.
 func TestInstancesAreDetails(t *testing.T) {
 	server := newWorkload(t, "a", "b", "c")
 	env := created(t, server, three(), poolOf())
-	env.settles("Ready", "True Ready")
+	env.settles("NodesReady", "True NodesReady")
 	update(env, three(), func(m *clusterv1.MachinePool) { m.Spec.Template.Spec.Version = "v1.31.0" })
 	cluster := client.ObjectKey{Namespace: "default", Name: "demo"}
 	is := func(names ...string) {
@@ -372,7 +394,7 @@ func TestReplicasAreWrittenOnlyIfAnotherClientManagesThem(t *testing.T) {
 	limits := builder.WithScaling(1, 9)
 	env := created(t, newWorkload(t, "a", "b"), three(by), poolOf(limits))
 	assert.False(t, env.apply().Spec.Variables.Has(naming.DesiredSizeVariable))
-	env.settles("Ready", "True Ready")
+	env.settles("NodesReady", "True NodesReady")
 	machinePool := get(env, three())
 	assert.Equal(t, ptr.To[int32](2), machinePool.Spec.Replicas)
 	env.reconcile()
@@ -400,7 +422,7 @@ func TestReplicasAreWrittenOnlyIfAnotherClientManagesThem(t *testing.T) {
 // CAPA#5746 and CAPA#4134.
 func TestScaling(t *testing.T) {
 	env := created(t, newWorkload(t, "a", "b", "c"), three(), poolOf())
-	env.settles("Ready", "True Ready")
+	env.settles("NodesReady", "True NodesReady")
 	desiredSize := func() string { return env.apply().Spec.Variables.Text(naming.DesiredSizeVariable) }
 	update(env, three(), func(m *clusterv1.MachinePool) { m.Spec.Replicas = ptr.To[int32](5) })
 	env.reconcile()
@@ -429,7 +451,7 @@ func TestAPausedPoolIsNotWritten(t *testing.T) {
 		assert.Nil(t, env.apply(), name)
 	}
 	env := created(t, newWorkload(t, "a", "b", "c"), three(), poolOf())
-	env.settles("Ready", "True Ready")
+	env.settles("NodesReady", "True NodesReady")
 	before := env.apply()
 	cluster := get(env, builder.Cluster("demo"))
 	update(env, cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
@@ -445,7 +467,7 @@ func TestDeletion(t *testing.T) {
 	held := builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Finalizers = []string{"held/by-the-test"} })
 	deletedMachinePool := func() *environment {
 		env := created(t, newWorkload(t, "a", "b", "c"), three(builder.WithFinalizers("held/by-core")), poolOf())
-		env.settles("Ready", "True Ready")
+		env.settles("NodesReady", "True NodesReady")
 		update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) { held(apply) })
 		return env
 	}
@@ -602,7 +624,7 @@ func TestACandidateNeedsADecision(t *testing.T) {
 
 func TestAPoolFollowsTheVersionOfItsControlPlane(t *testing.T) {
 	env := created(t, newWorkload(t, "a", "b", "c"), three(), poolOf())
-	env.settles("Ready", "True Ready")
+	env.settles("NodesReady", "True NodesReady")
 	version := func() string { return env.apply().Spec.Variables.Text(naming.VersionVariable) }
 	update(env, initialized(), func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = "v1.32.0" })
 	assert.Empty(t, env.reconcile(), "the control plane goes first")

@@ -45,17 +45,17 @@ func tenantsHaveTheirOwnCredentials(t *testing.T) {
 const second = "second"
 
 // instancesShareACluster holds the manager to a label and a namespace. The one that all tests share is an instance of its
-// own: it takes what has its label, and nothing else. documents make a Cluster, apply is the end of the name of what CAPT
-// makes for the object.
-func instancesShareACluster(t *testing.T, object engine.Object, template, apply string, documents func(name string) []string) {
+// own: it takes what has its label, and nothing else. documents make a Cluster with a number of Workspaces, apply is the end of the name of
+// what CAPT makes for the object.
+func instancesShareACluster(t *testing.T, object engine.Object, templates []string, apply string, workspaces int, documents func(name string) []string) {
 	env, other := newEnvironment(t), newEnvironment(t)
 	give := func(env *environment, name, filter string) {
 		for _, document := range documents(name) {
 			env.apply(strings.Replace(document, "metadata: {", fmt.Sprintf("metadata: {labels: {%s: %s}, ", clusterv1.WatchLabel, filter), 1))
 		}
 	}
-	env.apply(template)
-	other.apply(template)
+	env.apply(templates...)
+	other.apply(templates...)
 	give(other, "elsewhere", second)
 	give(env, "nobodys", "third")
 	give(env, "seconds", second)
@@ -77,18 +77,18 @@ func instancesShareACluster(t *testing.T, object engine.Object, template, apply 
 	other.read(object, "elsewhere")
 	require.Empty(t, object.GetConditions(), "no manager watches this namespace for this label")
 	require.Empty(t, object.GetFinalizers())
-	require.Len(t, env.workspaces(), 2)
+	require.Len(t, env.workspaces(), 2*workspaces)
 	require.Empty(t, other.workspaces())
 }
 
 func instancesShareInfrastructure(t *testing.T) {
-	instancesShareACluster(t, &infrav1.CAPTCluster{}, vpcTemplate(), "-vpc", func(name string) []string {
+	instancesShareACluster(t, &infrav1.CAPTCluster{}, []string{vpcTemplate()}, "-vpc", 1, func(name string) []string {
 		return []string{newVPC(name), infrastructureOnly(name)}
 	})
 }
 
 func instancesShareControlPlanes(t *testing.T) {
-	instancesShareACluster(t, &controlplanev1.CAPTControlPlane{}, controlPlaneTemplate(), "-eks-controlplane-apply", func(name string) []string {
+	instancesShareACluster(t, &controlplanev1.CAPTControlPlane{}, []string{controlPlaneTemplate()}, "-eks-controlplane-apply", 1, func(name string) []string {
 		return []string{existingVPC(name), cluster(name), eks(name, "v1.34.0")}
 	})
 }

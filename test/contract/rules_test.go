@@ -67,14 +67,18 @@ func TestInfraClusterContract(t *testing.T) { t.Parallel(); infraClusterContract
 
 func TestControlPlaneContract(t *testing.T) { t.Parallel(); controlPlaneContract().run(t) }
 
+// books are the documents that CAPT follows.
+func books() []book {
+	return []book{infraClusterContract(), controlPlaneContract(), machinePoolContract(), clusterctlContract()}
+}
+
 func TestClusterctlContract(t *testing.T) { t.Parallel(); clusterctlContract().run(t) }
 
 // elsewhere are the documents that the overview lists and that CAPT does not follow.
 var elsewhere = map[string]string{
-	"infra-machine.md":     "EKS clusters of CAPT have no Machines: nodes come from Fargate, or from what the template makes.",
-	"infra-machinepool.md": "See infra-machine.md.",
-	"bootstrap-config.md":  "Nothing is bootstrapped where there are no Machines.",
-	"ipam.md":              "Addresses are AWS' business.",
+	"infra-machine.md":    "EKS clusters of CAPT have no Machines: nodes come from Fargate, or from node groups, which are MachinePools.",
+	"bootstrap-config.md": "EKS bootstraps the nodes of its node groups.",
+	"ipam.md":             "Addresses are AWS' business.",
 }
 
 // documents is the folder of the contract's documents, in the Cluster API that CAPT is built with.
@@ -134,7 +138,7 @@ func headingsOf(text string) []rule {
 // What Cluster API asks for has a test or a reason, and what has a test is still asked for. When this fails after an upgrade
 // of Cluster API, the contract has changed: read the document.
 func TestEveryRuleOfTheContractIsKnown(t *testing.T) {
-	for _, c := range []book{infraClusterContract(), controlPlaneContract(), clusterctlContract()} {
+	for _, c := range books() {
 		t.Run(c.file, func(t *testing.T) {
 			text := document(t, c.file)
 			assert.Contains(t, text, "(contract version "+contractVersion+")", "the contract has another version")
@@ -163,7 +167,7 @@ var link = regexp.MustCompile(`\]\(([a-z-]+\.md)\)`)
 
 func TestEveryDocumentOfTheContractIsKnown(t *testing.T) {
 	followed := map[string]bool{}
-	for _, c := range []book{infraClusterContract(), controlPlaneContract(), clusterctlContract()} {
+	for _, c := range books() {
 		followed[c.file] = true
 	}
 	listed := link.FindAllStringSubmatch(document(t, "overview.md"), -1)
