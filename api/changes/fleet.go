@@ -98,27 +98,25 @@ func (f *Fleet) Units(cluster string) (found []Unit, err error) {
 		found = append(found, units...)
 		return err
 	}
+	var below []*clusterv1.Cluster
 	for i := range f.Clusters {
 		if c := &f.Clusters[i]; cluster == "" || c.Name == cluster {
-			if err := add(f.unitsOf(c)); err != nil {
-				return nil, err
-			}
+			below = append(below, c)
 		}
 	}
 	if cluster == "" {
-		if err := add(f.unitsOf(nil)); err != nil {
+		below = append(below, nil)
+	}
+	for _, c := range below {
+		if err := add(f.unitsOf(c)); err != nil {
 			return nil, err
 		}
 	}
-	rest := len(found)
-	for key, apply := range f.Applies {
-		if of := f.labeledCluster(apply); !owned[key] && (cluster == "" || of != nil && of.Name == cluster) {
+	for _, apply := range sorted(f.Applies) {
+		if of := f.labeledCluster(apply); !owned[naming.KeyOf(apply)] && (cluster == "" || slices.Contains(below, of)) {
 			found = append(found, Unit{Live: apply, Desired: apply, Cluster: of})
 		}
 	}
-	slices.SortFunc(found[rest:], func(a, b Unit) int {
-		return cmp.Compare(naming.KeyOf(a.Live).String(), naming.KeyOf(b.Live).String())
-	})
 	return found, nil
 }
 

@@ -102,7 +102,7 @@ func (m *MachinePool) waitingForControlPlane() *Blocked {
 	case c == nil || c.Cluster == nil:
 		return blocked("waiting for Cluster %s, which does not exist. Create it, or correct spec.clusterName of the MachinePool", m.MachinePool.Spec.ClusterName)
 	case !HasCAPTControlPlane(c.Cluster):
-		return blocked("the control plane of Cluster %s is no CAPTControlPlane, and CAPT creates node groups only for its own EKS clusters. Use a machine pool of the provider of the control plane", c.Cluster.Name)
+		return blocked("the control plane of Cluster %s is not a CAPTControlPlane, and CAPT creates node groups only for its own EKS clusters. Use a machine pool of the provider of the control plane", c.Cluster.Name)
 	case c.ControlPlane == nil:
 		return blocked("waiting for CAPTControlPlane %s, which does not exist. Create it, or correct spec.controlPlaneRef of the Cluster", c.Cluster.Spec.ControlPlaneRef.Name)
 	case c.Apply == nil || c.Apply.Spec.WorkspaceName == "" || !ptr.Deref(c.ControlPlane.Status.Initialization.ControlPlaneInitialized, false):
@@ -194,7 +194,7 @@ func (m *MachinePool) Version() (validation.KubernetesVersion, error) {
 	return validation.ParseKubernetesVersion(cmp.Or(text, m.ControlPlane.ControlPlane.Status.Version, m.ControlPlane.ControlPlane.Spec.Version))
 }
 
-// versionBlocked blocks a version that the control plane does not support. One that the WorkspaceTemplateApply already has is no change.
+// versionBlocked blocks a version that the control plane does not support. One that the WorkspaceTemplateApply already has is not a change.
 func (m *MachinePool) versionBlocked() *Blocked {
 	prefix := fmt.Sprintf("spec.template.spec.version of MachinePool %s: ", m.MachinePool.Name)
 	version, err := m.Version()

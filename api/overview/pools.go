@@ -175,10 +175,10 @@ func (o *Objects) pool(cause *Cause) *infrav1.CAPTMachinePool {
 	return nil
 }
 
-// poolOf returns the CAPTMachinePool of a WorkspaceTemplateApply; nil if it belongs to another object.
+// poolOf returns the CAPTMachinePool of a WorkspaceTemplateApply, which may be nil; nil if it belongs to another object.
 func (o *Objects) poolOf(apply *infrav1.WorkspaceTemplateApply) *infrav1.CAPTMachinePool {
 	for _, pool := range o.Pools {
-		if own := pool.CAPTMachinePool; own != nil && (own.Spec.WorkspaceTemplateApplyRef.Name == apply.Name || metav1.IsControlledBy(apply, own)) {
+		if own := pool.CAPTMachinePool; own != nil && apply != nil && (own.Spec.WorkspaceTemplateApplyRef.Name == apply.Name || metav1.IsControlledBy(apply, own)) {
 			return own
 		}
 	}

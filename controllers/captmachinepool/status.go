@@ -243,6 +243,8 @@ func summary(nodeGroup, outOfBounds, nodes engine.Condition, f *Facts) engine.Co
 		condition = engine.False(infrav1.ReadyCondition, outOfBounds.Reason, outOfBounds.Message)
 	case nodes.Status == metav1.ConditionFalse:
 		condition = engine.False(infrav1.ReadyCondition, nodes.Reason, nodes.Message)
+	case nodes.Status == metav1.ConditionUnknown && f.Nodes.Listing:
+		condition = engine.False(infrav1.ReadyCondition, infrav1.WaitingForNodesReason, f.Nodes.Problem)
 	}
 	return engine.WithPause(condition, f.Paused)
 }
