@@ -124,3 +124,14 @@ func TestNodesArePublishedWhileSomethingBlocksTheNodeGroup(t *testing.T) {
 		return assert.ObjectsAreEqual([]string{"aws:///a", "aws:///d", "aws:///e"}, env.get().Spec.ProviderIDList)
 	}, 10*time.Second, 20*time.Millisecond)
 }
+
+// The Secret of an existing VPC can be named later: the variable vpc_connection_secret follows it, so CAPTClusters are watched.
+func TestANodeGroupFollowsTheVPCOfItsCluster(t *testing.T) {
+	existing := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC = infrav1.VPC{ExistingID: "vpc-0123"} }))
+	env := newEnvironmentOf(t, three(), poolOf(), builder.Cluster("demo"), existing, initialized(), eksApply())
+	env.reconcile()
+	assert.Empty(t, env.apply().Spec.Variables.Text(naming.VPCConnectionVariable))
+	update(env, existing, func(c *infrav1.CAPTCluster) { c.Spec.VPC.ConnectionSecretRef.Name = "net" })
+	env.reconcile()
+	assert.Equal(t, "net", env.apply().Spec.Variables.Text(naming.VPCConnectionVariable))
+}

@@ -734,6 +734,7 @@ func TestWhichPoolsAnEventConcerns(t *testing.T) {
 	ofDemo := []string{"others", "workers"}
 	assert.ElementsMatch(t, ofDemo, names(env.ofCluster(t.Context(), builder.Cluster("demo"))))
 	assert.ElementsMatch(t, ofDemo, names(env.ofControlPlane(t.Context(), builder.CAPTControlPlane("plane", builder.OwnedBy(builder.Cluster("demo"))))))
+	assert.ElementsMatch(t, ofDemo, names(env.ofControlPlane(t.Context(), builder.CAPTCluster("net", builder.OwnedBy(builder.Cluster("demo"))))))
 	assert.Empty(t, env.ofControlPlane(t.Context(), builder.CAPTControlPlane("plane")))
 	assert.ElementsMatch(t, ofDemo, names(env.ofSecret(t.Context(), builder.SecretWith("demo-kubeconfig", nil))))
 	assert.Empty(t, env.ofSecret(t.Context(), builder.SecretWith("demo", nil)))
