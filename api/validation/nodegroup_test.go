@@ -132,4 +132,15 @@ func TestWhatCAPTWroteIntoAMachinePoolIsKept(t *testing.T) {
 	replaced := builder.CAPTMachinePool("workers")
 	validation.RestoreFields(old, replaced)
 	assert.Equal(t, old.Spec, replaced.Spec)
+
+	// A manifest that was exported earlier has the nodes of that time: Cluster API would delete the others from the cluster.
+	exported := []string{"aws:///a/i-0"}
+	replaced.Spec.ProviderIDList = exported
+	validation.RestoreFields(old, replaced)
+	assert.Equal(t, old.Spec, replaced.Spec)
+
+	builder.WithAnnotation(clusterv1.ManagedByAnnotation, "another controller")(replaced)
+	replaced.Spec.ProviderIDList = exported
+	validation.RestoreFields(old, replaced)
+	assert.Equal(t, exported, replaced.Spec.ProviderIDList)
 }

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -29,7 +30,8 @@ func RestoreFields(old, object metav1.Object) {
 	case *infrav1.CAPTMachinePool:
 		before := &old.(*infrav1.CAPTMachinePool).Spec
 		object.Spec.ProviderID = cmp.Or(object.Spec.ProviderID, before.ProviderID)
-		if len(object.Spec.ProviderIDList) == 0 { // Cluster API would lose the nodes.
+		// Cluster API deletes the nodes that are not in the list, and a manifest that was exported has those of its time.
+		if len(object.Spec.ProviderIDList) == 0 || !annotations.IsExternallyManaged(object) {
 			object.Spec.ProviderIDList = slices.Clone(before.ProviderIDList)
 		}
 	case *infrav1.WorkspaceTemplate:

@@ -98,7 +98,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.CAPTMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.afterPool), builder.WithPredicates(owner.Deleted())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster),
 			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitions(scheme, log), owner.ReferenceChanged()))).
-		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofControlPlane), builder.WithPredicates(controlPlaneChanged()))
+		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofControlPlane), builder.WithPredicates(controlPlaneChanged())).
+		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofControlPlane), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
 	if r.Nodes != nil {
 		control.WatchesRawSource(source.Channel(r.Nodes.Changes(), handler.EnqueueRequestsFromMapFunc(r.ofCluster))).
 			WatchesMetadata(engine.Metadata("Secret"), handler.EnqueueRequestsFromMapFunc(r.ofSecret), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{}))
@@ -138,12 +139,13 @@ func (r *Reconciler) ofClusterNamed(ctx context.Context, namespace, name string)
 	return r.requests().Matching(ctx, nil, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name})
 }
 
-func (r *Reconciler) ofControlPlane(ctx context.Context, controlPlane client.Object) []ctrl.Request {
-	name := claim.ClusterName(controlPlane)
+// ofControlPlane returns requests for the pools of the Cluster of a CAPTControlPlane or a CAPTCluster.
+func (r *Reconciler) ofControlPlane(ctx context.Context, object client.Object) []ctrl.Request {
+	name := claim.ClusterName(object)
 	if name == "" {
 		return nil
 	}
-	return r.ofClusterNamed(ctx, controlPlane.GetNamespace(), name)
+	return r.ofClusterNamed(ctx, object.GetNamespace(), name)
 }
 
 // ofSecret returns requests for the pools of the Cluster whose kubeconfig a Secret has.

@@ -110,3 +110,28 @@ func TestARestartOfTheManagerChangesNothing(t *testing.T) {
 	assert.Equal(t, before, env.get().Status)
 	assert.Equal(t, ptr.To[int32](5), get(env, three()).Spec.Replicas)
 }
+
+// A pool waits for a long time, for example while its control plane is upgraded.
+func TestNodesArePublishedWhileSomethingBlocksTheNodeGroup(t *testing.T) {
+	server := newWorkload(t, "a", "b", "c")
+	env := created(t, server, three(), poolOf())
+	env.settles("Ready", "True Ready")
+	update(env, three(), func(m *clusterv1.MachinePool) { m.Spec.Template.Spec.Version = "v1.99.0" })
+	env.settles("Ready", "False InvalidVersion")
+	server.set(0, "a", "d", "e")
+	require.Eventually(t, func() bool {
+		env.reconcile()
+		return assert.ObjectsAreEqual([]string{"aws:///a", "aws:///d", "aws:///e"}, env.get().Spec.ProviderIDList)
+	}, 10*time.Second, 20*time.Millisecond)
+}
+
+// The Secret of an existing VPC can be named later: the variable vpc_connection_secret follows it, so CAPTClusters are watched.
+func TestANodeGroupFollowsTheVPCOfItsCluster(t *testing.T) {
+	existing := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC = infrav1.VPC{ExistingID: "vpc-0123"} }))
+	env := newEnvironmentOf(t, three(), poolOf(), builder.Cluster("demo"), existing, initialized(), eksApply())
+	env.reconcile()
+	assert.Empty(t, env.apply().Spec.Variables.Text(naming.VPCConnectionVariable))
+	update(env, existing, func(c *infrav1.CAPTCluster) { c.Spec.VPC.ConnectionSecretRef.Name = "net" })
+	env.reconcile()
+	assert.Equal(t, "net", env.apply().Spec.Variables.Text(naming.VPCConnectionVariable))
+}

@@ -99,7 +99,7 @@ func (f *Facts) nodesKnown() bool { return f.WatchNodes && f.Nodes.Problem == ""
 
 // publishNodes writes the provider IDs. They stay as they are while the nodes are not known: Cluster API deletes the Nodes that are not among them.
 func (r *Reconciler) publishNodes(ctx context.Context, pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) error {
-	if p.Step != owner.Provision || !isProvisioned(pool, p) {
+	if !f.publishes(pool, p) {
 		return nil
 	}
 	return engine.Patch(ctx, r.Client, pool, func() {
@@ -126,19 +126,17 @@ const (
 // reportReplicas writes the number of nodes to the MachinePool if another client manages it, as the contract of Cluster API requires.
 func (r *Reconciler) reportReplicas(ctx context.Context, pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) error {
 	size := f.size(p)
-	if !f.nodesKnown() && len(pool.Status.Instances) > 0 {
-		return nil // They were known. The output is from the last run of Terraform, and older.
-	}
-	if f.MachinePool == nil || desired.ManagesReplicas(f.MachinePool) || p.Step != owner.Provision || !isProvisioned(pool, p) || size == nil {
+	outdated := !f.nodesKnown() && len(pool.Status.Instances) > 0 // The output is from the last run of Terraform.
+	if f.MachinePool == nil || desired.ManagesReplicas(f.MachinePool) || !f.publishes(pool, p) || size == nil || outdated {
 		return nil
 	}
 	machinePool := f.MachinePool.DeepCopy()
 	return engine.Patch(ctx, r.Client, machinePool, func() { machinePool.Spec.Replicas = size })
 }
 
-// isProvisioned reports whether the node group exists.
-func isProvisioned(pool *infrav1.CAPTMachinePool, p *owner.Plan) bool {
-	return p.Live != nil && (p.Ready() || ptr.Deref(pool.Status.Initialization.Provisioned, false))
+// publishes reports whether Cluster API gets what is known of the nodes: the node group exists, also while something blocks a change of it.
+func (f *Facts) publishes(pool *infrav1.CAPTMachinePool, p *owner.Plan) bool {
+	return f.Paused == "" && pool.DeletionTimestamp.IsZero() && p.Live != nil && (p.Ready() || ptr.Deref(pool.Status.Initialization.Provisioned, false))
 }
 
 // size is the number of nodes; without knowledge of these, the output of Terraform; nil without either.

@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // The client reads the whole body of an error, also of a watch: it would fill the memory of the manager.
@@ -52,4 +54,31 @@ func TestWhatNoAPIServerAcceptsIsNotKept(t *testing.T) {
 		got := is(func(n *corev1.Node) { n.Spec.ProviderID, n.Status.NodeInfo.KubeletVersion = id, id })
 		assert.Equal(t, []Node{{Name: "a", Ready: true}}, got, "an instance that cannot be named")
 	}
+}
+
+// A watch continues where the last one ended, so the nodes that were not kept would never be known, although there are few again.
+func TestTooManyNodesAreListedAgain(t *testing.T) {
+	requests := []string{}
+	s := answering(func(r *http.Request) (*http.Response, error) {
+		requests = append(requests, r.URL.RawQuery)
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(""))}, nil
+	})
+	watches := func() error {
+		found, err := listWatch{s.cluster}.WatchWithContext(t.Context(), metav1.ListOptions{})
+		if err == nil {
+			found.Stop()
+		}
+		return err
+	}
+	s.replace()
+	for range 3 {
+		require.NoError(t, watches())
+	}
+	s.full = true
+	require.NoError(t, watches(), "not at once: such a list is large")
+	assert.True(t, apierrors.IsResourceExpired(watches()), "the reflector lists again")
+	assert.Empty(t, s.problem)
+	s.replace()
+	require.NoError(t, watches())
+	require.NoError(t, watches())
 }

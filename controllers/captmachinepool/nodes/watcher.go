@@ -225,11 +225,11 @@ type cluster struct {
 
 	mu    sync.Mutex
 	nodes map[string]member
-	// listed is true once the nodes were listed, and full if the cluster had more than maxNodes since. problem is why the last request failed, and
-	// failed when requests began to fail.
-	listed, full bool
-	problem      string
-	failed       time.Time
+	// listed is true once the nodes were listed, full if the cluster had more than maxNodes since, and watchedFull once they were watched then. problem is
+	// why the last request failed, and failed when requests began to fail.
+	listed, full, watchedFull bool
+	problem                   string
+	failed                    time.Time
 }
 
 // member is a node of a node group.
@@ -338,10 +338,23 @@ func (c *cluster) list(ctx context.Context) (*corev1.NodeList, error) {
 
 // WatchWithContext implements cache.WatcherWithContext.
 func (c listWatch) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if c.expired() {
+		return nil, apierrors.NewResourceExpired("the nodes must be listed again")
+	}
 	options.Watch = true
 	found, err := c.request(options).Watch(ctx)
 	c.report(ctx, err)
 	return found, err
+}
+
+// expired reports whether a watch has ended since there were too many nodes: those that were not kept are only in a new list. It comes after a watch of
+// some minutes, because it is large.
+func (c *cluster) expired() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	expired := c.full && c.watchedFull
+	c.watchedFull = c.full && !expired
+	return expired
 }
 
 // List implements cache.Lister, and Watch cache.Watcher; reflectors call the functions with a context.
