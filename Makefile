@@ -30,7 +30,7 @@ LINK_FLAGS := -s -w $(if $(VERSION),-X github.com/capt-provider/capt/cmd/captctl
 TEST_FLAGS := -count=1 -vet=off -ldflags="-s -w"
 # Unit tests depend on nothing outside the module, so go test reuses results of packages (and of the files that their tests read) that are unchanged.
 # With -short, tests with many random or similar cases run a part of them; make test-slow runs all.
-UNIT_FLAGS ?= -short -vet=off -ldflags="-s -w" -timeout 10m
+UNIT_FLAGS ?= -short -vet=off -ldflags="-s -w" -timeout 25m
 SERVER_FLAGS ?= $(TEST_FLAGS) -timeout 25m -p 4
 # BUILT tells sandboxes of tests that their programs need no go build, because sandbox-binaries was made before.
 BUILT := CAPT_BINARIES_UP_TO_DATE=true

@@ -88,7 +88,7 @@ func (f *Fleet) ownerHeld(u *Unit) *desired.Blocked {
 		return nil
 	}
 	if pool, ok := u.Owner.(*infrav1.CAPTMachinePool); ok {
-		return desired.HeldByMachinePool(f.machinePool(pool), "this object")
+		return desired.HeldByMachinePools(sorted(f.MachinePools), pool, "this object")
 	}
 	return desired.HeldByClusters(f.referring(u.Owner), "this object")
 }

@@ -5,6 +5,7 @@ package changes
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 
@@ -97,27 +98,25 @@ func (f *Fleet) Units(cluster string) (found []Unit, err error) {
 		found = append(found, units...)
 		return err
 	}
+	var below []*clusterv1.Cluster
 	for i := range f.Clusters {
 		if c := &f.Clusters[i]; cluster == "" || c.Name == cluster {
-			if err := add(f.unitsOf(c)); err != nil {
-				return nil, err
-			}
+			below = append(below, c)
 		}
 	}
 	if cluster == "" {
-		if err := add(f.unitsOf(nil)); err != nil {
+		below = append(below, nil)
+	}
+	for _, c := range below {
+		if err := add(f.unitsOf(c)); err != nil {
 			return nil, err
 		}
 	}
-	rest := len(found)
-	for key, apply := range f.Applies {
-		if of := f.labeledCluster(apply); !owned[key] && (cluster == "" || of != nil && of.Name == cluster) {
+	for _, apply := range sorted(f.Applies) {
+		if of := f.labeledCluster(apply); !owned[naming.KeyOf(apply)] && (cluster == "" || slices.Contains(below, of)) {
 			found = append(found, Unit{Live: apply, Desired: apply, Cluster: of})
 		}
 	}
-	slices.SortFunc(found[rest:], func(a, b Unit) int {
-		return cmp.Compare(naming.KeyOf(a.Live).String(), naming.KeyOf(b.Live).String())
-	})
 	return found, nil
 }
 
@@ -286,7 +285,7 @@ func (f *Fleet) controlPlane(c *controlplanev1.CAPTControlPlane) *desired.Contro
 	}
 	d.Existing = f.find(c, c.Spec.WorkspaceTemplateApplyRef, claim.ExpectationOfControlPlane(c, claim.ClusterName(c)))
 	d.Template = f.templateFacts(c.Spec.WorkspaceTemplateRef, c.Namespace, append(validation.ControlPlaneFields(c), validation.NetworkFields(d.Cluster)...))
-	if d.Cluster != nil && c.DeletionTimestamp.IsZero() {
+	if d.NodeGroups = f.nodeGroups(d.Cluster); d.Cluster != nil && c.DeletionTimestamp.IsZero() {
 		objects := &graph.Objects{ControlPlane: c, Cluster: d.Cluster, CAPTCluster: d.CAPTCluster, Applies: sorted(f.Applies)}
 		d.Cycle, d.CycleBlocks = objects.Cycle()
 	}
@@ -300,6 +299,31 @@ func (f *Fleet) machinePool(pool *infrav1.CAPTMachinePool) *clusterv1.MachinePoo
 		return nil
 	}
 	return found
+}
+
+// nodeGroups returns the node groups of a Cluster, which may be nil.
+func (f *Fleet) nodeGroups(cluster *clusterv1.Cluster) []validation.NodeGroup {
+	var own []clusterv1.MachinePool
+	for _, machinePool := range sorted(f.MachinePools) {
+		if cluster != nil && machinePool.Namespace == cluster.Namespace && machinePool.Spec.ClusterName == cluster.Name {
+			own = append(own, *machinePool)
+		}
+	}
+	groups, _ := validation.NodeGroupsOf(context.Background(), nodeGroupReader{f}, own) // The reader has all objects, and returns no errors.
+	return groups
+}
+
+// nodeGroupReader implements validation.NodeGroupReader.
+type nodeGroupReader struct{ *Fleet }
+
+// CAPTMachinePool implements validation.NodeGroupReader.
+func (r nodeGroupReader) CAPTMachinePool(_ context.Context, key types.NamespacedName) (*infrav1.CAPTMachinePool, error) {
+	return r.CAPTMachinePools[key], nil
+}
+
+// WorkspaceTemplateApply implements validation.NodeGroupReader.
+func (r nodeGroupReader) WorkspaceTemplateApply(_ context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
+	return r.Applies[key], nil
 }
 
 // controlPlaneOf returns the control plane of a Cluster as its machine pools see it. Without a CAPTControlPlane, it only has the Cluster.
@@ -338,7 +362,9 @@ func (f *Fleet) poolUnit(cluster *clusterv1.Cluster, pool *infrav1.CAPTMachinePo
 		}
 	}
 	want := claim.ExpectationOfMachinePool(pool, eksName, d.NodeGroupName())
-	d.Existing = f.find(pool, pool.Spec.WorkspaceTemplateApplyRef, want)
+	if d.Existing = f.find(pool, pool.Spec.WorkspaceTemplateApplyRef, want); d.Apply == nil {
+		d.NodeGroups = f.nodeGroups(cluster)
+	}
 	fields := append(validation.MachinePoolFields(&pool.Spec.CAPTMachinePoolTemplateResourceSpec, field.NewPath("spec")), validation.FieldsOfMachinePool(d.MachinePool)...)
 	d.Template = f.templateFacts(pool.Spec.WorkspaceTemplateRef, pool.Namespace, fields)
 	key := types.NamespacedName{Namespace: pool.Namespace, Name: cmp.Or(pool.Spec.WorkspaceTemplateApplyRef.Name, want.SchemeName)}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 )
@@ -78,16 +79,23 @@ func HeldByClusters(clusters []*clusterv1.Cluster, name string) *Blocked {
 		message, name, strings.Join(live, ", "), HowToKeep, naming.AllowDeleteAnnotation, name, DeletionContinues)}
 }
 
-// HeldByMachinePool returns why a CAPTMachinePool is not destroyed although it is being deleted: its MachinePool, which may be nil, is not. name is how
-// the message names the object.
-func HeldByMachinePool(machinePool *clusterv1.MachinePool, name string) *Blocked {
-	if machinePool == nil || !machinePool.DeletionTimestamp.IsZero() {
+// HeldByMachinePools returns why a CAPTMachinePool is not destroyed although it is being deleted: a MachinePool that refers to it is not. Its owner
+// references do not count, because users can remove them. name is how the message names the object.
+func HeldByMachinePools(machinePools []*clusterv1.MachinePool, pool metav1.Object, name string) *Blocked {
+	var live []string
+	for _, m := range machinePools {
+		if m.Namespace == pool.GetNamespace() && claim.PoolOf(m) == pool.GetName() && m.DeletionTimestamp.IsZero() {
+			live = append(live, m.Name)
+		}
+	}
+	if len(live) == 0 {
 		return nil
 	}
+	slices.Sort(live)
 	return &Blocked{infrav1.UsedByMachinePoolReason, fmt.Sprintf(
 		"MachinePool %[1]s refers to %[2]s and is not being deleted, so nothing is destroyed. The deletion of %[2]s was accepted and cannot be reverted. To destroy the node group, delete MachinePool %[1]s. "+
 			"To keep it, first set spec.deletionPolicy of its WorkspaceTemplateApply to Retain. Then set the annotation %[3]s of %[2]s to \"true\": %[4]s, and it can be created again",
-		machinePool.Name, name, naming.AllowDeleteAnnotation, DeletionContinues)}
+		strings.Join(live, ", "), name, naming.AllowDeleteAnnotation, DeletionContinues)}
 }
 
 // The parts of messages about the ways to continue.

@@ -70,6 +70,15 @@ func (m *MachinePool) invalidName() *Blocked {
 		name, naming.MaxNodeGroupNameLength)}
 }
 
+// existingName is the name of the node group: that of the WorkspaceTemplateApply, if it has one. Another name, such as that of a MachinePool that took the
+// place of the first one, would replace the node group.
+func (m *MachinePool) existingName() string {
+	if m.Apply == nil {
+		return m.NodeGroupName()
+	}
+	return cmp.Or(m.Apply.Spec.Variables.Text(naming.NodeGroupVariable), m.NodeGroupName())
+}
+
 // nameConflict blocks a pool whose node group another pool has, or will have.
 func (m *MachinePool) nameConflict() *Blocked {
 	own := validation.NodeGroup{Pool: m.Pool, MachinePool: m.MachinePool, Apply: m.Apply}
@@ -185,7 +194,7 @@ func (m *MachinePool) Version() (validation.KubernetesVersion, error) {
 	return validation.ParseKubernetesVersion(cmp.Or(text, m.ControlPlane.ControlPlane.Status.Version, m.ControlPlane.ControlPlane.Spec.Version))
 }
 
-// versionBlocked blocks a version that the control plane does not support. One that the WorkspaceTemplateApply already has changes nothing.
+// versionBlocked blocks a version that the control plane does not support. One that the WorkspaceTemplateApply already has is not a change.
 func (m *MachinePool) versionBlocked() *Blocked {
 	prefix := fmt.Sprintf("spec.template.spec.version of MachinePool %s: ", m.MachinePool.Name)
 	version, err := m.Version()
@@ -227,7 +236,7 @@ func (m *MachinePool) intent(cluster *EKSCluster) Intent {
 	variables := with(m.Pool.Spec.Variables, map[string]string{
 		naming.ClusterVariable:       cluster.EKSName,
 		naming.RegionVariable:        cluster.Region,
-		naming.NodeGroupVariable:     m.NodeGroupName(),
+		naming.NodeGroupVariable:     m.existingName(),
 		naming.VersionVariable:       version.EKS,
 		naming.EKSConnectionVariable: cluster.ConnectionName,
 		naming.VPCConnectionVariable: cluster.VPCSecretName,

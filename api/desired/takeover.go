@@ -22,7 +22,7 @@ import (
 
 // takeover blocks the use of a WorkspaceTemplateApply that exists already, and that a user has named, if Terraform would apply something else.
 func (m *MachinePool) takeover() *Blocked {
-	return blockedBy(infrav1.AdoptionRequiredReason, "nothing is written: ", m.changedByTakeover())
+	return blockedBy(infrav1.ReferenceConflictReason, "nothing is written: ", m.changedByTakeover())
 }
 
 // changedByTakeover returns what of a WorkspaceTemplateApply that the pool does not have yet its use would change; nil if nothing. Nothing else may block.

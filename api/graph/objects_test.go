@@ -363,3 +363,27 @@ func TestSameState(t *testing.T) {
 	assert.False(t, graph.SameState(vpc(), missing))
 	assert.False(t, graph.SameState(vpc(), vpc(builder.NotUpToDate(infrav1.ProvisioningReason, ""))))
 }
+
+// A machine pool depends on the control plane, and on a WorkspaceTemplateApply that waits for it. Pools of other Clusters are not in the graph.
+func TestTheDependenciesOfAControlPlaneWithAMachinePool(t *testing.T) {
+	pool := &infrav1.CAPTMachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: builder.Namespace, Name: "workers", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
+	pool.Spec.WorkspaceTemplateRef.Name = "nodegroup"
+	pool.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.NodesNotReadyReason}}
+	other := pool.DeepCopy()
+	other.Name, other.Labels = "other", map[string]string{clusterv1.ClusterNameLabel: "other"}
+	o := objects(waiting("workers-nodegroup-apply", "workers-nodegroup", "demo-eks-controlplane", template("nodegroup")))
+	before := dependencies(objects())
+	o.Pools = []*infrav1.CAPTMachinePool{pool, other}
+	after := dependencies(o)
+	assert.Subset(t, after, before)
+	assert.Equal(t, []string{
+		"Downstream CAPTMachinePool workers False NodesNotReady", "Downstream WorkspaceTemplateApply workers-nodegroup-apply True",
+	}, slices.DeleteFunc(after, func(line string) bool { return slices.Contains(before, line) }))
+	assert.Subset(t, edges(t, o, "CAPTMachinePool workers"), []string{"CAPTControlPlane demo", "WorkspaceTemplate nodegroup", "WorkspaceTemplateApply workers-nodegroup-apply"})
+
+	o = objects() // Its node group is to be created.
+	o.Pools = []*infrav1.CAPTMachinePool{pool}
+	assert.Contains(t, dependencies(o), "Downstream WorkspaceTemplateApply workers-nodegroup-apply False NotFound")
+	message, _ := o.Cycle()
+	assert.Empty(t, message)
+}

@@ -641,33 +641,38 @@ func editTemplate(o *Objects, cause *Cause) (commands []string) {
 			commands = append(commands, fmt.Sprintf("kubectl edit %s -n %s %s", kind, key.Namespace, key.Name))
 		}
 	}
-	apply, isVPC := o.Failing(cause), o.CAPTCluster != nil && cause.Kind == "CAPTCluster"
-	pool := o.pool(cause)
+	apply := o.Failing(cause)
+	kind, owner, template := o.ownerOf(cause, apply)
 	if apply != nil {
-		pool = o.poolOf(apply)
+		template = types.NamespacedName{}
+		if apply.Spec.TemplateRef.Name != "" {
+			template = apply.TemplateKey()
+		}
 	}
-	switch {
-	case isVPC:
-		edit("workspacetemplate", o.CAPTCluster.Spec.VPC.Template.Ref.Key(o.CAPTCluster.Namespace))
-	case cause.Kind == "CAPTControlPlane" && o.ControlPlane != nil:
-		edit("workspacetemplate", o.ControlPlane.Spec.WorkspaceTemplateRef.Key(o.ControlPlane.Namespace))
-	case pool != nil:
-		edit("workspacetemplate", pool.Spec.WorkspaceTemplateRef.Key(pool.Namespace))
-	case apply != nil && apply.Spec.TemplateRef.Name != "":
-		edit("workspacetemplate", apply.TemplateKey())
-		isVPC = o.CAPTCluster != nil && o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name == apply.Name
-	}
-	switch {
-	case isVPC:
-		edit("captcluster", naming.KeyOf(o.CAPTCluster))
-	case pool != nil:
-		edit("captmachinepool", naming.KeyOf(pool))
-	case apply != nil && metav1.GetControllerOf(apply) == nil && o.isAdded(cause):
-		edit("workspacetemplateapply", naming.KeyOf(apply))
-	case o.ControlPlane != nil:
-		edit("captcontrolplane", naming.KeyOf(o.ControlPlane))
+	if edit("workspacetemplate", template); owner != nil {
+		edit(kind, naming.KeyOf(owner))
 	}
 	return commands
+}
+
+// ownerOf returns the object that has the variables of the cause, which may be a WorkspaceTemplateApply, with its template; nil if it does not exist.
+func (o *Objects) ownerOf(cause *Cause, apply *infrav1.WorkspaceTemplateApply) (kind string, owner metav1.Object, template types.NamespacedName) {
+	if c := o.CAPTCluster; c != nil && (cause.Kind == "CAPTCluster" || apply != nil && c.Spec.WorkspaceTemplateApplyRef.Name == apply.Name) {
+		return "captcluster", c, c.Spec.VPC.Template.Ref.Key(c.Namespace)
+	}
+	if pool := cmp.Or(o.pool(cause), o.poolOf(apply)); pool != nil {
+		return "captmachinepool", pool, pool.Spec.WorkspaceTemplateRef.Key(pool.Namespace)
+	}
+	if apply != nil && metav1.GetControllerOf(apply) == nil && o.isAdded(cause) {
+		return "workspacetemplateapply", apply, template
+	}
+	if c := o.ControlPlane; c != nil {
+		if cause.Kind == "CAPTControlPlane" {
+			template = c.Spec.WorkspaceTemplateRef.Key(c.Namespace)
+		}
+		return "captcontrolplane", c, template
+	}
+	return "", nil, template
 }
 
 // unpause are the commands that remove the annotation cluster.x-k8s.io/paused.

@@ -127,7 +127,7 @@ func (o *Objects) pools() (found []graph.Object) {
 // lostPool is the cause of a MachinePool that refers to a CAPTMachinePool that does not exist.
 func (o *Objects) lostPool() *Cause {
 	for i := range o.Pools {
-		if pool := &o.Pools[i]; pool.CAPTMachinePool == nil && pool.MachinePool.DeletionTimestamp.IsZero() {
+		if pool := &o.Pools[i]; pool.CAPTMachinePool == nil && pool.MachinePool.DeletionTimestamp.IsZero() && !o.deleting() {
 			return &Cause{
 				Kind: machinePoolKind, Name: pool.MachinePool.Name, Reason: graph.NotFoundReason, Since: pool.MachinePool.CreationTimestamp,
 				Message: fmt.Sprintf("spec.template.spec.infrastructureRef refers to CAPTMachinePool %s, which does not exist. Create it, or correct the reference", claim.PoolOf(pool.MachinePool)),
@@ -175,10 +175,10 @@ func (o *Objects) pool(cause *Cause) *infrav1.CAPTMachinePool {
 	return nil
 }
 
-// poolOf returns the CAPTMachinePool of a WorkspaceTemplateApply; nil if it belongs to another object.
+// poolOf returns the CAPTMachinePool of a WorkspaceTemplateApply, which may be nil; nil if it belongs to another object.
 func (o *Objects) poolOf(apply *infrav1.WorkspaceTemplateApply) *infrav1.CAPTMachinePool {
 	for _, pool := range o.Pools {
-		if own := pool.CAPTMachinePool; own != nil && (own.Spec.WorkspaceTemplateApplyRef.Name == apply.Name || metav1.IsControlledBy(apply, own)) {
+		if own := pool.CAPTMachinePool; own != nil && apply != nil && (own.Spec.WorkspaceTemplateApplyRef.Name == apply.Name || metav1.IsControlledBy(apply, own)) {
 			return own
 		}
 	}

@@ -292,14 +292,19 @@ func ownerByScheme(ctx context.Context, reader Reader, key types.NamespacedName)
 		}
 		return controlPlane, nil
 	}
-	if name, ok := naming.CAPTMachinePoolOf(key.Name); ok {
-		pool, err := reader.CAPTMachinePool(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
-		if err != nil || pool == nil || refersToAnother(pool.Spec.WorkspaceTemplateApplyRef, key) {
-			return nil, err
-		}
-		return pool, nil
+	return poolByScheme(ctx, reader, key)
+}
+
+func poolByScheme(ctx context.Context, reader Reader, key types.NamespacedName) (Owner, error) {
+	name, ok := naming.CAPTMachinePoolOf(key.Name)
+	if !ok {
+		return nil, nil
 	}
-	return nil, nil
+	pool, err := reader.CAPTMachinePool(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
+	if err != nil || pool == nil || refersToAnother(pool.Spec.WorkspaceTemplateApplyRef, key) {
+		return nil, err
+	}
+	return pool, nil
 }
 
 // refersToAnother reports whether a reference is to another WorkspaceTemplateApply.

@@ -100,10 +100,14 @@ func validateIdentityUpdate(old, apply *infrav1.WorkspaceTemplateApply) field.Er
 		return nil
 	}
 	var errs field.ErrorList
-	for _, identity := range naming.IdentityVariables() {
+	identities := naming.IdentityVariables()
+	if owner := metav1.GetControllerOf(old); owner != nil && owner.Kind == "CAPTMachinePool" {
+		identities = append(identities, naming.NodeGroupVariable)
+	}
+	for _, identity := range identities {
 		if before := old.Spec.Variables.Text(identity); before != "" && apply.Spec.Variables.Text(identity) != before {
 			errs = append(errs, Forbidden(field.NewPath("spec", "variables").Key(identity),
-				"cannot be changed or removed: Terraform would destroy the cloud resources of Workspace %s and create others. Restore the value. For another cluster or VPC, create another WorkspaceTemplateApply",
+				"cannot be changed or removed: Terraform would destroy the cloud resources of Workspace %s and create others. Restore the value. For another cluster, VPC or node group, create another WorkspaceTemplateApply",
 				workspace))
 		}
 	}

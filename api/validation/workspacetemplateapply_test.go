@@ -122,6 +122,10 @@ func TestAWorkspaceCannotMoveToAnotherScope(t *testing.T) {
 func TestTheIdentityOfACreatedWorkspaceIsImmutable(t *testing.T) {
 	recorded := builder.WithRecordedWorkspace(builder.Workspace("demo-vpc", builder.AtRest))
 	named := builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.WorkspaceName = "demo-vpc" })
+	ofPool := builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+		recorded(apply)
+		builder.OwnedBy(builder.CAPTMachinePool("workers"))(apply)
+	})
 	forbidden := func(variables ...string) (findings []finding) {
 		for _, variable := range variables {
 			findings = append(findings, finding{"spec.variables[" + variable + "]", field.ErrorTypeForbidden,
@@ -154,6 +158,8 @@ func TestTheIdentityOfACreatedWorkspaceIsImmutable(t *testing.T) {
 		"created by CAPT v0.3":              {builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer), all, but("cluster_name", "hunter2"), forbidden("cluster_name")},
 		"corrected, before there is any":    {builder.WithWorkspaceName("demo-vpc"), all, but("cluster_name", "prod"), nil},
 		"removed before a Workspace exists": {builder.WithWorkspaceName("demo-vpc"), all, nil, nil},
+		"another node group of a pool":      {ofPool, but("nodegroup_name", "a"), but("nodegroup_name", "b"), forbidden("nodegroup_name")},
+		"another node group of a user":      {recorded, but("nodegroup_name", "a"), but("nodegroup_name", "b"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			old := builder.WorkspaceTemplateApply("demo-vpc", row.status, builder.WithVariables(row.old))

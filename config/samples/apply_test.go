@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -242,6 +243,22 @@ func TestTheSampleGrantsTheManagerAccess(t *testing.T) {
 	require.ErrorContains(t, w.terraform.Apply(t.Context(), w.options), "precondition failed", "the variable reaches the module")
 }
 
+// nodeGroup returns the variables that CAPT passes for the machine pool of the sample with nodes, in an EKS cluster of a name, with changes.
+func (a *account) nodeGroup(name string, change infrav1.Variables) infrav1.Variables {
+	a.Helper()
+	samples := load(a.T)["aws"]
+	captCluster, controlPlane := cluster(a.T, "workers")
+	machinePools, pools := ofKind[*clusterv1.MachinePool](samples), ofKind[*infrav1.CAPTMachinePool](samples)
+	require.Len(a, machinePools, 1)
+	require.Len(a, pools, 1)
+	c := desired.NewControlPlane(controlPlane, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, captCluster)
+	c.Apply = &infrav1.WorkspaceTemplateApply{Spec: infrav1.WorkspaceTemplateApplySpec{Variables: infrav1.TextVariables(map[string]string{"cluster_name": name})}}
+	pool := desired.MachinePool{Pool: pools[0], MachinePool: machinePools[0], ControlPlane: c}
+	variables := pool.Want().Intent.Variables
+	maps.Copy(variables, change)
+	return variables
+}
+
 // workers returns the variables of the WorkspaceTemplateApply of the sample with nodes that has a template, with changes.
 func (a *account) workers(template string, change infrav1.Variables) infrav1.Variables {
 	a.Helper()
@@ -262,12 +279,12 @@ func TestTheWorkersOfTheSampleAreAppliedByTerraform(t *testing.T) {
 			captCluster, controlPlane := cluster(t, "workers")
 			a.applyVPC(captCluster, name)
 			a.openControlPlane(controlPlane, name).apply()
-			variables := infrav1.TextVariables(map[string]string{"cluster_name": name})
+			variables := infrav1.Variables{}
 			for list, value := range map[string]string{"instance_types": `["m7g.large"]`, "taints": `[{"key": "dedicated", "effect": "NO_SCHEDULE"}]`} {
 				variables[list] = apiextensionsv1.JSON{Raw: []byte(value)}
 			}
-			outputs := a.open("aws-nodegroup", a.workers("aws-nodegroup", variables)).apply()
-			assert.Equal(t, map[string]any{"node_group_arn": "aws_eks_node_group-arn", "node_group_name": "default", "node_group_size": 2.0, "node_group_version": "1.35"}, outputs)
+			outputs := a.open("aws-nodegroup", a.nodeGroup(name, variables)).apply()
+			assert.Equal(t, map[string]any{"node_group_arn": "aws_eks_node_group-arn", "node_group_name": "workers-default", "node_group_size": 2.0, "node_group_version": "1.35"}, outputs)
 			outputs = a.open("aws-karpenter", a.workers("aws-karpenter", infrav1.TextVariables(map[string]string{"cluster_name": name}))).apply()
 			assert.NotEmpty(t, outputs["queue_name"])
 			assert.NotEmpty(t, outputs["node_iam_role_name"])
@@ -280,7 +297,7 @@ func TestTheLimitsOfANodeGroupChangeAndItsAutoscalerDecidesBetweenThem(t *testin
 	a := newAccount(t)
 	captCluster, _ := cluster(t, "workers")
 	a.applyVPC(captCluster, "workers")
-	w := a.open("aws-nodegroup", a.workers("aws-nodegroup", nil))
+	w := a.open("aws-nodegroup", a.nodeGroup("workers", nil))
 	for _, row := range []struct{ least, most, desired, autoscaled, want string }{
 		{"2", "4", "null", "", "2"}, {"2", "4", "null", "3", "3"}, {"1", "4", "null", "", "3"}, {"4", "8", "null", "", "4"}, {"1", "2", "null", "", "2"},
 		{"1", "4", "4", "", "4"}, {"1", "4", "4", "2", "4"}, {"5", "8", "4", "", "5"}, {"0", "8", "0", "", "0"},
@@ -292,7 +309,7 @@ func TestTheLimitsOfANodeGroupChangeAndItsAutoscalerDecidesBetweenThem(t *testin
 		for name, value := range map[string]string{"min_size": row.least, "max_size": row.most, "desired_size": row.desired} {
 			variables[name] = apiextensionsv1.JSON{Raw: []byte(value)}
 		}
-		w.use(a.workers("aws-nodegroup", variables))
+		w.use(a.nodeGroup("workers", variables))
 		outputs := w.apply()
 		size, err := os.ReadFile(filepath.Join(a.dir, desiredSizeFile))
 		require.NoError(t, err)

@@ -52,7 +52,12 @@ func TestSampleVPCsWriteTheVariablesThatTemplatesRead(t *testing.T) {
 			params := template.Spec.Template.Spec.ForProvider
 			setByCAPT := sets.New(validation.FargateVariables()...)
 			if strings.HasSuffix(template.Name, "-nodegroup") {
-				setByCAPT.Insert(nodeGroupVariables...)
+				setByCAPT.Insert(validation.MachinePoolVariables()...).Insert("instance_types", "labels", "taints")
+			}
+			for _, pool := range ofKind[*infrav1.CAPTMachinePool](samples) {
+				if pool.Spec.WorkspaceTemplateRef.Name == template.Name {
+					setByCAPT.Insert(sets.List(sets.KeySet(pool.Spec.Variables))...)
+				}
 			}
 			for _, apply := range ofKind[*infrav1.WorkspaceTemplateApply](samples) {
 				if apply.Spec.TemplateRef.Name == template.Name {
@@ -69,9 +74,6 @@ func TestSampleVPCsWriteTheVariablesThatTemplatesRead(t *testing.T) {
 		require.NotZero(t, readers, flavor)
 	}
 }
-
-// nodeGroupVariables are the variables of templates for node groups that are not in the connection Secret of the VPC.
-var nodeGroupVariables = []string{"nodegroup_name", "kubernetes_version", "desired_size", "min_size", "max_size", "instance_types", "labels", "taints"}
 
 // assignments matches the assignments of a variables file.
 var assignments = regexp.MustCompile(`(?m)^\s*(\w+) +=`)

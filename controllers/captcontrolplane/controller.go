@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -159,8 +160,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log), owner.EndpointChanged(),
 				owner.ReferenceChanged(), owner.Updated(graphreader.StateChanged)))).
 		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofInfrastructure)).
-		Watches(&infrav1.CAPTMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.ofMachinePool),
-			builder.WithPredicates(predicate.Or[client.Object](owner.Deleted(), owner.Updated(versionOfNodesChanged)))).
+		Watches(&infrav1.CAPTMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.ofMachinePool), builder.WithPredicates(predicate.Funcs{UpdateFunc: machinePoolChanged})).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.ofApply), builder.WithPredicates(graphreader.Changed())).
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate), builder.WithPredicates(graphreader.Changed())).
 		WatchesMetadata(engine.Metadata("Secret"), handler.EnqueueRequestsFromMapFunc(r.ofSecret),
@@ -246,8 +246,12 @@ func (r *Reconciler) ofMachinePool(ctx context.Context, object client.Object) []
 	return ofCluster(ctx, cluster)
 }
 
-func versionOfNodesChanged(before, after client.Object) bool {
-	return before.(*infrav1.CAPTMachinePool).Status.Version != after.(*infrav1.CAPTMachinePool).Status.Version
+// machinePoolChanged reports whether what the graph has of a machine pool changed, its Cluster, or the version of its nodes, which can block that of the
+// control plane.
+func machinePoolChanged(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*infrav1.CAPTMachinePool), e.ObjectNew.(*infrav1.CAPTMachinePool)
+	return before.Status.Version != after.Status.Version || before.Labels[clusterv1.ClusterNameLabel] != after.Labels[clusterv1.ClusterNameLabel] ||
+		graphreader.StateChanged(before, after)
 }
 
 // ofSecret returns requests for the control planes that read or write a Secret, or wait for one. The WorkspaceTemplateApply of a control plane may give

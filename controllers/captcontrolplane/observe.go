@@ -52,12 +52,7 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 		return f, err
 	}
 	r.observeTemplates(ctx, controlPlane, f)
-	if f.Apply.MayCreate(controlPlane, f.Paused) {
-		if f.OtherClaims, err = r.OtherClaims(ctx, controlPlane, claim.EKSClusterName(controlPlane, f.Cluster.Name)); err != nil {
-			return nil, err
-		}
-	}
-	if err := r.observeNodeGroups(ctx, controlPlane, f); err != nil {
+	if err := r.observeOthers(ctx, controlPlane, f); err != nil {
 		return nil, err
 	}
 	if err := r.observeSecrets(ctx, controlPlane, f); err != nil {
@@ -76,12 +71,14 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	return f, r.observeGraph(ctx, controlPlane, f)
 }
 
-// observeNodeGroups reads the node groups of the Cluster before its version changes, which they may prevent.
-func (r *Reconciler) observeNodeGroups(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
-	if f.Apply.Live == nil || f.Apply.Live.Spec.Variables.Text(naming.VersionVariable) == f.desired(controlPlane).Version.EKS {
-		return nil
+// observeOthers reads what may prevent the creation of the EKS cluster, or the change of its version: other control planes, and node groups.
+func (r *Reconciler) observeOthers(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
+	switch {
+	case f.Apply.MayCreate(controlPlane, f.Paused):
+		f.OtherClaims, err = r.OtherClaims(ctx, controlPlane, claim.EKSClusterName(controlPlane, f.Cluster.Name))
+	case f.Apply.Live != nil && f.Apply.Live.Spec.Variables.Text(naming.VersionVariable) != f.desired(controlPlane).Version.EKS:
+		f.NodeGroups, err = r.NodeGroups(ctx, client.ObjectKeyFromObject(f.Cluster))
 	}
-	f.NodeGroups, err = r.NodeGroups(ctx, client.ObjectKeyFromObject(f.Cluster))
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -94,6 +95,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	control := r.NewController(ctx, mgr, &infrav1.CAPTMachinePool{}, options).
 		Watches(&clusterv1.MachinePool{}, handler.EnqueueRequestsFromMapFunc(ofMachinePool),
 			builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		Watches(&infrav1.CAPTMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.afterPool), builder.WithPredicates(owner.Deleted())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster),
 			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitions(scheme, log), owner.ReferenceChanged()))).
 		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofControlPlane), builder.WithPredicates(controlPlaneChanged()))
@@ -118,6 +120,13 @@ func ofMachinePool(_ context.Context, object client.Object) []ctrl.Request {
 		return nil
 	}
 	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: machinePool.Namespace, Name: claim.PoolOf(machinePool)}}}
+}
+
+// afterPool returns requests for the pools whose node group may be that of a CAPTMachinePool that was deleted.
+func (r *Reconciler) afterPool(ctx context.Context, pool client.Object) []ctrl.Request {
+	return r.requests().Matching(ctx, func(object client.Object) bool {
+		return conditions.GetReason(object.(*infrav1.CAPTMachinePool), infrav1.NodeGroupReadyCondition) == infrav1.InvalidNodeGroupNameReason
+	}, client.InNamespace(pool.GetNamespace()))
 }
 
 // ofCluster returns requests for the pools of a Cluster.

@@ -31,6 +31,8 @@ type Facts struct {
 	MachinePool *clusterv1.MachinePool
 	// ControlPlane of the Cluster; nil without a Cluster.
 	ControlPlane *desired.ControlPlane
+	// NodeGroups are those of the Cluster; read before the node group is created.
+	NodeGroups []validation.NodeGroup
 	// Running is how long Terraform has been creating or updating the node group; zero when it is not.
 	Running time.Duration
 	// Nodes are the nodes of the node group. WatchNodes is true if this manager reads them.
@@ -53,6 +55,11 @@ func (r *Reconciler) observe(ctx context.Context, pool *infrav1.CAPTMachinePool,
 	if f.Apply, err = r.Reader(v, f.MachinePool != nil && f.Paused == "" && d.ControlPlaneReady()).Observe(ctx, pool, ref, want); err != nil {
 		return nil, err
 	}
+	if f.Cluster != nil && f.Apply.MayCreate(pool, f.Paused) {
+		if f.NodeGroups, err = r.NodeGroups(ctx, client.ObjectKeyFromObject(f.Cluster)); err != nil {
+			return nil, err
+		}
+	}
 	f.Template = r.ObserveTemplate(ctx, pool, pool.Spec.WorkspaceTemplateRef,
 		append(validation.MachinePoolFields(&pool.Spec.CAPTMachinePoolTemplateResourceSpec, field.NewPath("spec")), validation.FieldsOfMachinePool(f.MachinePool)...))
 	if f.Apply.Live != nil && f.Apply.Live.Status.StartedTime != nil {
@@ -72,7 +79,11 @@ func (r *Reconciler) observeOwners(ctx context.Context, pool *infrav1.CAPTMachin
 			return err
 		}
 	}
-	if f.Cluster, err = engine.LabeledCluster(ctx, r.Client, r.Uncached, pool); err != nil || f.Cluster == nil {
+	of := pool.ObjectMeta
+	if f.MachinePool != nil { // Cluster API sets the label of the pool, and users can change it.
+		of.Labels = map[string]string{clusterv1.ClusterNameLabel: f.MachinePool.Spec.ClusterName}
+	}
+	if f.Cluster, err = engine.LabeledCluster(ctx, r.Client, r.Uncached, &of); err != nil || f.Cluster == nil {
 		return err
 	}
 	f.ControlPlane = &desired.ControlPlane{Cluster: f.Cluster}
@@ -116,5 +127,7 @@ func (f *Facts) eksName() string {
 
 // desired returns the pool as package desired describes it.
 func (f *Facts) desired(pool *infrav1.CAPTMachinePool) *desired.MachinePool {
-	return &desired.MachinePool{Pool: pool, MachinePool: f.MachinePool, ControlPlane: f.ControlPlane, Existing: f.Apply.Existing(), Template: &f.Template}
+	return &desired.MachinePool{
+		Pool: pool, MachinePool: f.MachinePool, ControlPlane: f.ControlPlane, Existing: f.Apply.Existing(), Template: &f.Template, NodeGroups: f.NodeGroups,
+	}
 }

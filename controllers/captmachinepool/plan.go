@@ -113,6 +113,9 @@ const (
 // reportReplicas writes the number of nodes to the MachinePool if another client manages it, as the contract of Cluster API requires.
 func (r *Reconciler) reportReplicas(ctx context.Context, pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) error {
 	size := f.size(p)
+	if !f.nodesKnown() && len(pool.Status.Instances) > 0 {
+		return nil // They were known. The output is from the last run of Terraform, and older.
+	}
 	if f.MachinePool == nil || desired.ManagesReplicas(f.MachinePool) || p.Step != owner.Provision || !isProvisioned(pool, p) || size == nil {
 		return nil
 	}

@@ -586,7 +586,7 @@ func TestAReferencedApplyIsUsedOnlyIfItMatches(t *testing.T) {
 		want    string
 	}{
 		"its own":                           {append(ofGroup("demo", "workers", "nodegroup"), builder.OwnedBy(poolOf())), ""},
-		"one made by hand":                  {ofGroup("demo", "workers", "nodegroup"), infrav1.AdoptionRequiredReason}, // Its template is not known.
+		"one made by hand":                  {ofGroup("demo", "workers", "nodegroup"), infrav1.ReferenceConflictReason}, // Its template is not known.
 		"another node group":                {ofGroup("demo", "others", "nodegroup"), infrav1.ReferenceConflictReason},
 		"the node group of another cluster": {ofGroup("another", "workers", "nodegroup"), infrav1.ReferenceConflictReason},
 		"of another template":               {ofGroup("demo", "workers", "vpc"), infrav1.ReferenceConflictReason},

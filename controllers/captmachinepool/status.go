@@ -45,19 +45,9 @@ func status(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) {
 	if size, err := f.sizes(pool); err == nil && size != nil && size.OutOfBounds != "" {
 		outOfBounds = engine.True(infrav1.ReplicasOutOfBoundsCondition, infrav1.ReplicasOutOfBoundsReason, size.OutOfBounds)
 	}
-	known, ready := nodesKnown(f, p), nodesReady(f, p)
-	if f.Paused == "" {
-		if s.WantedReplicas = f.wanted(p); f.size(p) != nil {
-			s.Replicas = f.size(p) // Otherwise it stays the number that was last observed.
-		}
-		if reportNodes(s, f); known.Type != "" {
-			engine.Set(pool, known, ready)
-		}
-	} else {
-		ready = asBefore(pool, infrav1.NodesReadyCondition) // While the object is paused, the nodes are not read.
-	}
+	ready := reportNodes(pool, f, p)
 	engine.Set(pool, nodeGroup, summary(nodeGroup, outOfBounds, ready, f))
-	engine.SetNegativePolarity(pool, f.Apply.Decision(), outOfBounds, degraded(pool, f, p, nodeGroup))
+	engine.SetNegativePolarity(pool, f.Apply.Decision(), outOfBounds, degraded(pool, f, p, nodeGroup, ready))
 	owner.ReportTemplates(pool, f.templates(pool)...)
 }
 
@@ -151,11 +141,27 @@ func (f *Facts) wanted(p *owner.Plan) *int32 {
 	return &lower
 }
 
-// reportNodes writes the nodes into status. The list stays as it is while they are not known.
-func reportNodes(s *infrav1.CAPTMachinePoolStatus, f *Facts) {
+// keepsNodes reports whether what status has about the nodes stays: they are not read, or soon will be.
+func (f *Facts) keepsNodes(pool *infrav1.CAPTMachinePool) bool {
+	return f.Paused != "" || f.Nodes.Listing && conditions.Has(pool, infrav1.NodesReadyCondition)
+}
+
+// reportNodes writes the nodes into status, and returns the condition NodesReady. The list stays as it is while they are not known.
+func reportNodes(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) (ready engine.Condition) {
+	s := &pool.Status
+	if f.keepsNodes(pool) {
+		return asBefore(pool, infrav1.NodesReadyCondition)
+	}
+	if s.WantedReplicas = f.wanted(p); f.size(p) != nil {
+		s.Replicas = f.size(p) // Otherwise it stays the number that was last observed.
+	}
+	known, ready := nodesKnown(f, p), nodesReady(f, p)
+	if known.Type != "" {
+		engine.Set(pool, known, ready)
+	}
 	if !f.nodesKnown() {
 		s.ReadyReplicas = nil
-		return
+		return ready
 	}
 	s.ReadyReplicas = ptr.To(f.readyNodes())
 	s.Instances = nil
@@ -163,6 +169,7 @@ func reportNodes(s *infrav1.CAPTMachinePoolStatus, f *Facts) {
 		node := &f.Nodes.List[i]
 		s.Instances = append(s.Instances, infrav1.MachinePoolInstance{Name: node.Name, ProviderID: node.ProviderID, Version: node.Version, Ready: ptr.To(node.Ready)})
 	}
+	return ready
 }
 
 func (f *Facts) readyNodes() (ready int32) {
@@ -236,19 +243,21 @@ func summary(nodeGroup, outOfBounds, nodes engine.Condition, f *Facts) engine.Co
 		condition = engine.False(infrav1.ReadyCondition, outOfBounds.Reason, outOfBounds.Message)
 	case nodes.Status == metav1.ConditionFalse:
 		condition = engine.False(infrav1.ReadyCondition, nodes.Reason, nodes.Message)
+	case nodes.Status == metav1.ConditionUnknown && f.Nodes.Listing:
+		condition = engine.False(infrav1.ReadyCondition, infrav1.WaitingForNodesReason, f.Nodes.Problem)
 	}
 	return engine.WithPause(condition, f.Paused)
 }
 
 // degraded returns the condition Degraded: Terraform fails for a node group that exists, or runs for too long, or too few nodes have been ready for too long.
-func degraded(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan, nodeGroup engine.Condition) engine.Condition {
+func degraded(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan, nodeGroup, nodes engine.Condition) engine.Condition {
 	is := func(reason, message string) engine.Condition {
 		condition := engine.True(infrav1.DegradedCondition, reason, message)
 		condition.Since = f.Now
 		return condition
 	}
 	provisioned := ptr.Deref(pool.Status.Initialization.Provisioned, false)
-	switch nodes := nodesReady(f, p); {
+	switch {
 	case f.Paused != "" && conditions.Has(pool, infrav1.DegradedCondition):
 		return asBefore(pool, infrav1.DegradedCondition)
 	case f.Paused != "":

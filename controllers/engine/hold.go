@@ -26,7 +26,7 @@ import (
 // definitionInterval is how often to check whether the deletion of a CustomResourceDefinition was allowed. This is too rare for a watch.
 const definitionInterval = 15 * time.Second
 
-// deletedDefinition returns the CustomResourceDefinition (of the object's kind or of Cluster) that is being deleted, which is why the object is
+// deletedDefinition returns the CustomResourceDefinition (of the object's kind, of Cluster or, for a CAPTMachinePool, of MachinePool) that is being deleted, which is why the object is
 // being deleted; nil when there is none. One that must not be deleted comes before one whose annotation allows the deletion. It reads from the
 // API server, because objects can be deleted before the cache has the deletion of their definition.
 func (e Engine) deletedDefinition(ctx context.Context, obj client.Object) (deleted *metav1.PartialObjectMetadata, err error) {
@@ -38,8 +38,11 @@ func (e Engine) deletedDefinition(ctx context.Context, obj client.Object) (delet
 		return nil, err
 	}
 	own, _ := meta.UnsafeGuessKindToResource(gvk)
-	clusters := schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "clusters"}
-	for _, resource := range []schema.GroupResource{own.GroupResource(), clusters} {
+	resources := []schema.GroupResource{own.GroupResource(), {Group: clusterv1.GroupVersion.Group, Resource: "clusters"}}
+	if _, ok := obj.(*infrav1.CAPTMachinePool); ok {
+		resources = append(resources, schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "machinepools"})
+	}
+	for _, resource := range resources {
 		found, err := Get(ctx, e.Uncached, client.ObjectKey{Name: resource.String()}, Metadata("CustomResourceDefinition"))
 		if err != nil {
 			return nil, fmt.Errorf("reading CustomResourceDefinition %s: %w", resource, err)
@@ -118,8 +121,15 @@ func HeldByUsers(ctx context.Context, cached client.Reader, object client.Object
 
 func heldByUsers(ctx context.Context, reader client.Reader, object client.Object, name string, options ...client.ListOption) (*desired.Blocked, error) {
 	if pool, ok := object.(*infrav1.CAPTMachinePool); ok {
-		machinePool, err := MachinePoolOf(ctx, reader, pool)
-		return desired.HeldByMachinePool(machinePool, name), err
+		var list clusterv1.MachinePoolList
+		if err := reader.List(ctx, &list, client.InNamespace(pool.Namespace)); err != nil {
+			return nil, fmt.Errorf("listing the MachinePools that refer to this object: %w", err)
+		}
+		machinePools := make([]*clusterv1.MachinePool, 0, len(list.Items))
+		for i := range list.Items {
+			machinePools = append(machinePools, &list.Items[i])
+		}
+		return desired.HeldByMachinePools(machinePools, pool, name), nil
 	}
 	clusters, err := referringClusters(ctx, reader, object, options...)
 	return desired.HeldByClusters(clusters, name), err

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -43,6 +44,9 @@ func (r Reader) Observe(ctx context.Context, o *graph.Objects) error {
 	if err := r.observeApplies(ctx, o); err != nil {
 		return fmt.Errorf("reading WorkspaceTemplateApplies: %w", err)
 	}
+	if err := r.observePools(ctx, o); err != nil {
+		return fmt.Errorf("reading CAPTMachinePools: %w", err)
+	}
 	o.Secrets = sets.New[string]()
 	templates := workspacetemplate.Lookup{Cached: r.Cache}
 	for _, node := range o.Graph().Nodes() {
@@ -71,6 +75,20 @@ func (r Reader) Observe(ctx context.Context, o *graph.Objects) error {
 }
 
 func (r Reader) caches(namespace string) bool { return r.Namespace == "" || r.Namespace == namespace }
+
+// observePools reads the machine pools of the Cluster.
+func (r Reader) observePools(ctx context.Context, o *graph.Objects) error {
+	var list infrav1.CAPTMachinePoolList
+	own := client.MatchingLabels{clusterv1.ClusterNameLabel: o.Cluster.Name}
+	if err := r.Cache.List(ctx, &list, client.InNamespace(o.ControlPlane.Namespace), own, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		o.Pools = append(o.Pools, &list.Items[i])
+	}
+	slices.SortFunc(o.Pools, func(a, b *infrav1.CAPTMachinePool) int { return strings.Compare(a.Name, b.Name) })
+	return nil
+}
 
 // observeApplies reads the WorkspaceTemplateApplies of the control plane, what they depend on, and what depends on them.
 func (r Reader) observeApplies(ctx context.Context, o *graph.Objects) error {

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -168,4 +169,14 @@ func TestChangedPassesWhatChangesAGraph(t *testing.T) {
 	assert.True(t, Changed().Create(event.CreateEvent{Object: ready}))
 	assert.True(t, Changed().Delete(event.DeleteEvent{Object: ready}))
 	assert.False(t, StateChanged(&metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadata{}), "an object without conditions has no state")
+}
+
+func TestObserveReadsTheMachinePoolsOfTheCluster(t *testing.T) {
+	pool := func(name, cluster string) *infrav1.CAPTMachinePool {
+		return &infrav1.CAPTMachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: builder.Namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}}}
+	}
+	o := observe(t, Reader{Cache: managementCluster(t, pool("b", "demo"), pool("a", "demo"), pool("c", "other"))}, nil)
+	require.Len(t, o.Pools, 2)
+	assert.Equal(t, "a", o.Pools[0].Name)
+	assert.Equal(t, "b", o.Pools[1].Name)
 }

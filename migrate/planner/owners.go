@@ -499,7 +499,7 @@ func (f *fleet) standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[t
 		if cluster := clusters[ref.UID]; cluster != "" {
 			o.cluster = cluster
 		}
-		if ref.Kind == kindControlPlane || ref.Kind == kindCAPTCluster {
+		if slices.Contains([]string{kindControlPlane, kindCAPTCluster, "CAPTMachinePool"}, ref.Kind) {
 			o.Role = fmt.Sprintf("of %s %s", ref.Kind, ref.Name)
 		}
 	}

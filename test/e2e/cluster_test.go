@@ -17,13 +17,14 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
 	"github.com/capt-provider/capt/test/sandbox/eks"
 )
 
-// How many writes CAPT may need to make a cluster, and each Fargate profile of it, Events and leases aside.
-const maxWrites, maxProfileWrites = 30, 10
+// How many writes CAPT may need to make a cluster, and each Fargate profile or machine pool of it, Events and leases aside.
+const maxWrites, maxPartWrites = 30, 10
 
 // warning matches warnings of admission, but not the log of kubectl.
 const warning = `(?m)^Warning: `
@@ -43,15 +44,26 @@ func TestQuickstart(t *testing.T) {
 	require.Contains(t, output, "source .sandbox/env ")
 	env.awaitTrue(&clusterv1.Cluster{}, "demo", clusterv1.AvailableCondition, clusterv1.ClusterRemoteConnectionProbeCondition,
 		clusterv1.InfrastructureReadyCondition, clusterv1.ClusterControlPlaneAvailableCondition)
-	env.requireFewWrites(1)
-	require.Contains(t, g.until("get kubeconfig"), "kube-system")
+	env.requireFewWrites(2)
+	require.Regexp(t, `default/demo-workers`, output)
+	require.Regexp(t, `(?s)eu-central-1.* Ready .*eu-central-1.* Ready `, g.until("get kubeconfig"))
 	require.Contains(t, env.workload("demo", "get", "--raw", "/version"), `"emulationMinor": "34"`)
+
+	// Cluster API itself finds the nodes.
+	output = g.until("kubectl scale machinepool")
+	require.Regexp(t, `demo-workers +demo +3 `, output)
+	require.Regexp(t, `demo +Ready +v1.34.0 +Healthy +3/3 `, output)
+	pool := &clusterv1.MachinePool{}
+	env.await(pool, "demo-workers", func() string {
+		return fixture.Unless(pool.Status.Phase == string(clusterv1.MachinePoolPhaseRunning) && len(pool.Status.NodeRefs) == 3, "phase %s with %d nodes", pool.Status.Phase, len(pool.Status.NodeRefs))
+	})
 
 	// A new version restarts the API server in place.
 	before := env.endpoint("demo")
 	require.NotRegexp(t, warning, g.until(`"version":"v1.35.0"`), "the upgrade is to a version that CAPT supports")
 	require.Equal(t, before, env.endpoint("demo"))
 	require.Contains(t, env.workload("demo", "get", "--raw", "/version"), `"emulationMinor": "35"`)
+	require.Equal(t, 3, strings.Count(g.until("'{.status.version}'=v1.35.0"), " v1.35."), "all nodes have the new version")
 
 	output = g.until("fargateProfiles")
 	for _, profile := range []string{"default", "apps", "batch"} {
@@ -66,9 +78,9 @@ func TestQuickstart(t *testing.T) {
 	require.Contains(t, g.until("captctl get"), "1 Cluster: 1 Ready")
 	require.Contains(t, g.until("bin/sandbox restart"), "All components of the sandbox in .sandbox are running.")
 
-	// Deleting the Cluster destroys the Fargate profiles, then the control plane, then the VPC.
+	// Deleting the Cluster destroys the node group and the Fargate profiles, then the control plane, then the VPC.
 	g.until("kubectl delete cluster")
-	env.requireDestroyedInOrder("demo-batch-fargate", "demo-default-fargate", "demo-apps-fargate", "demo-eks-controlplane", "demo-vpc")
+	env.requireDestroyedInOrder("demo-batch-fargate", "demo-default-fargate", "demo-apps-fargate", "demo-workers-nodegroup", "demo-eks-controlplane", "demo-vpc")
 	env.requireNothingLeft("demo")
 	env.requireNothingForbidden()
 	require.Contains(t, g.until("make quickstart-down"), "Removed the sandbox in .sandbox.")
@@ -92,7 +104,7 @@ func (env *environment) endpoint(name string) clusterv1.APIEndpoint {
 
 // requireFewWrites counts what the manager wrote for the cluster so far. Templates are not part of it: many clusters share
 // them.
-func (env *environment) requireFewWrites(profiles int) {
+func (env *environment) requireFewWrites(parts int) {
 	env.Helper()
 	events, err := env.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes})
 	require.NoError(env, err)
@@ -107,11 +119,11 @@ func (env *environment) requireFewWrites(profiles int) {
 		require.NotEqual(env, "clusters", ref.Resource, "CAPT never writes a Cluster")
 	}
 	env.Logf("writes of the manager from creation to Ready: %d", len(writes))
-	require.LessOrEqual(env, len(writes), maxWrites+profiles*maxProfileWrites, strings.Join(writes, "\n"))
+	require.LessOrEqual(env, len(writes), maxWrites+parts*maxPartWrites, strings.Join(writes, "\n"))
 }
 
 // requireDestroyedInOrder reads from the audit log that these Workspaces were deleted in this order, each only after the one
-// before it was gone. Those of Fargate profiles come first.
+// before it was gone. Those of Fargate profiles and node groups come first.
 func (env *environment) requireDestroyedInOrder(workspaces ...string) {
 	env.Helper()
 	deletions, err := env.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: []string{"delete"}, Resource: "workspaces"})
@@ -120,8 +132,10 @@ func (env *environment) requireDestroyedInOrder(workspaces ...string) {
 	for _, event := range deletions {
 		names = append(names, event.ObjectRef.Name)
 	}
-	// The order of Fargate profiles does not matter.
-	profiles := slices.IndexFunc(workspaces, func(name string) bool { return !strings.HasSuffix(name, "-fargate") })
+	// The order of Fargate profiles and node groups does not matter.
+	profiles := slices.IndexFunc(workspaces, func(name string) bool {
+		return !strings.HasSuffix(name, "-fargate") && !strings.HasSuffix(name, "-nodegroup")
+	})
 	require.Len(env, names, len(workspaces))
 	require.ElementsMatch(env, workspaces[:profiles], names[:profiles])
 	require.Equal(env, workspaces[profiles:], names[profiles:])

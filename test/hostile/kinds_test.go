@@ -64,6 +64,8 @@ func kinds(f *fleet) []*kind {
 		newKind(14, controlPlane, "CAPTControlPlane", "captcontrolplanes", both, clusters, f.controlPlanes()),
 		newKind(4, infrastructure, "CAPTClusterTemplate", "captclustertemplates", hub, clusters, templates(f.captClusters())),
 		newKind(4, controlPlane, "CAPTControlPlaneTemplate", "captcontrolplanetemplates", both, clusters, templates(f.controlPlanes())),
+		newKind(8, infrastructure, "CAPTMachinePool", "captmachinepools", hub, clusters, machinePools()),
+		newKind(2, infrastructure, "CAPTMachinePoolTemplate", "captmachinepooltemplates", hub, clusters, templates(machinePools()[:1])),
 		newKind(8, "", "Secret", "secrets", core, secrets, []string{
 			"{apiVersion: v1, kind: Secret, stringData: {value: harmless, kubeconfig: '{}', vpc_config: '{}'}}",
 			"{apiVersion: v1, kind: Secret, type: cluster.x-k8s.io/secret, stringData: {value: '{}'}}",
@@ -86,7 +88,16 @@ func newKind(weight int, group, name, resource string, versions, names, manifest
 	return &kind{GroupKind: schema.GroupKind{Group: group, Kind: name}, resource: resource, versions: versions, weight: weight, names: names, manifests: manifests}
 }
 
-// templates are CAPTClusterTemplates or CAPTControlPlaneTemplates with the specs of objects.
+// machinePools are CAPTMachinePools: a new one, and one that names what another object has.
+func machinePools() []string {
+	return []string{
+		"{apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: CAPTMachinePool, metadata: {labels: {cluster.x-k8s.io/cluster-name: demo}}, spec: {workspaceTemplateRef: {name: eks}, scaling: {minSize: 1, maxSize: 2}}}",
+		"{apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: CAPTMachinePool, metadata: {labels: {cluster.x-k8s.io/cluster-name: demo}}, " +
+			"spec: {workspaceTemplateRef: {name: eks}, nodeGroupName: demo, workspaceTemplateApplyRef: {name: demo-eks-controlplane-apply}, providerIDList: [a]}}",
+	}
+}
+
+// templates are the templates of ClusterClasses with the specs of objects.
 func templates(manifests []string) (wrapped []string) {
 	for _, manifest := range manifests {
 		var object map[string]any

@@ -27,6 +27,7 @@ func guarded() []schema.GroupVersionKind {
 	all := []schema.GroupVersionKind{
 		kind(infrastructure, "v1beta2", "CAPTCluster"), kind(infrastructure, "v1beta2", "CAPTClusterTemplate"), kind(infrastructure, "v1beta2", "WorkspaceTemplate"),
 		kind(infrastructure, "v1beta2", "WorkspaceTemplateApply"), kind(controlPlane, "v1beta2", "CAPTControlPlane"), kind(controlPlane, "v1beta2", "CAPTControlPlaneTemplate"),
+		kind(infrastructure, "v1beta2", "CAPTMachinePool"), kind(infrastructure, "v1beta2", "CAPTMachinePoolTemplate"), kind("cluster.x-k8s.io", "v1beta2", "MachinePool"),
 		kind("cluster.x-k8s.io", "v1beta2", "Cluster"), kind("", "v1", "Secret"), kind("", "v1", "ConfigMap"), kind("apps", "v1", "ControllerRevision"),
 	}
 	for _, scope := range terraform.Scopes() {

@@ -38,13 +38,14 @@ trap stop_watch EXIT
 kubectl wait captcontrolplane demo --for condition=Ready --timeout 10m > /dev/null
 kubectl wait cluster demo --for condition=Available --timeout 5m > /dev/null
 kubectl wait cluster demo --for condition=RemoteConnectionProbe --timeout 5m > /dev/null
+kubectl wait machinepool demo-workers --for jsonpath='{.status.phase}'=Running --timeout 5m > /dev/null
 stop_watch
 
-show kubectl get clusters,captclusters,captcontrolplanes,workspacetemplateapplies,workspaces.tf.m.upbound.io
+show kubectl get clusters,captclusters,captcontrolplanes,machinepools,captmachinepools,workspacetemplateapplies,workspaces.tf.m.upbound.io
 show captctl describe demo
 show clusterctl describe cluster demo
 clusterctl get kubeconfig demo > .sandbox/demo.kubeconfig
-show kubectl --kubeconfig .sandbox/demo.kubeconfig get namespaces
+show kubectl --kubeconfig .sandbox/demo.kubeconfig get nodes
 cat << 'END'
 
 The cluster is ready. Next steps (docs/quickstart.md explains them):

@@ -46,11 +46,26 @@ func (m machinePools) Handle(ctx context.Context, request admission.Request) adm
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, lookupError(machinePool, err))
 	}
-	if errs = without(errs, before); len(errs) == 0 {
-		return admission.Allowed("")
+	errs, warnings := correctable(request, without(errs, before))
+	if len(errs) == 0 {
+		return admission.Allowed("").WithWarnings(warnings...)
 	}
 	refused := apierrors.NewInvalid(clusterv1.GroupVersion.WithKind("MachinePool").GroupKind(), request.Name, errs).Status()
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &refused}}
+}
+
+// correctable makes warnings of errors that another object of the same commit may correct: a GitOps tool checks each object before it applies the first one,
+// and would hold back all. The controller reports what is left. kubectl scale changes nothing else.
+func correctable(request admission.Request, errs field.ErrorList) (refused field.ErrorList, warnings []string) {
+	var findings validation.Findings
+	for _, err := range errs {
+		if request.SubResource == "" && (err.Field == "spec.replicas" || err.Field == "spec.template.spec.version") {
+			findings.AddWarnings(field.ErrorList{err})
+		} else {
+			findings.Refuse(err)
+		}
+	}
+	return findings.Errors, findings.Warnings
 }
 
 // objects returns the MachinePool before and after a request; nil if it did not, or does not exist.

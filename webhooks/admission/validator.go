@@ -25,6 +25,7 @@ import (
 
 	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
@@ -46,6 +47,11 @@ func (r validator[T]) ValidateCreate(ctx context.Context, object T) (admission.W
 	if err != nil {
 		return nil, lookupError(object, err)
 	}
+	changed, err := r.changedNodeGroup(ctx, object)
+	if err != nil {
+		return nil, lookupError(object, err)
+	}
+	findings.Refuse(changed...)
 	if r.needsSchemaValidation(ctx) {
 		findings.Refuse(r.schema.Validate(ctx, object)...)
 	}
@@ -92,9 +98,27 @@ func (r validator[T]) findings(ctx context.Context, old, object T) (findings val
 		return findings, err
 	}
 	findings.Add(change)
+	changed, err := r.changedNodeGroup(ctx, object)
+	if len(changed) > 0 && err == nil {
+		var before field.ErrorList
+		before, err = r.changedNodeGroup(ctx, old)
+		findings.Refuse(without(changed, before)...)
+	}
+	if err != nil {
+		return findings, err
+	}
 	warnings, err := unpinningWarnings(ctx, r.reader, old, object)
 	findings.Warnings = append(findings.Warnings, warnings...)
 	return findings, err
+}
+
+// changedNodeGroup checks that a CAPTMachinePool does not change the node group of a user to which it refers. Others have none.
+func (r validator[T]) changedNodeGroup(ctx context.Context, object T) (field.ErrorList, error) {
+	pool, ok := any(object).(*infrav1.CAPTMachinePool)
+	if !ok {
+		return nil, nil
+	}
+	return desired.ValidateTakeover(ctx, r.reader, pool)
 }
 
 // unpinningWarnings warns when an update removes the reference to the template that captctl migrate created to reproduce the Workspace (the pinned

@@ -29,8 +29,13 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
-// rounds of each kind and direction.
-const rounds = 10000
+// rounds of each kind and direction: with -short, as in make test, a part of them.
+func rounds() int {
+	if testing.Short() {
+		return 2_000
+	}
+	return 10_000
+}
 
 func TestConversionIsLossless(t *testing.T) {
 	for _, k := range fuzzed {
@@ -54,7 +59,7 @@ func lossless[Hub, Spoke client.Object](down func(context.Context, Hub, Spoke) e
 func throughJSON[From, To client.Object](t *testing.T, there func(context.Context, From, To) error, back func(context.Context, To, From) error) {
 	filler := conversionutil.GetFuzzer(runtime.NewScheme(), fuzzFuncs).NilChance(0.35).NumElements(0, 3).
 		RandSource(rand.NewSource(rand.Int63()))
-	for range rounds {
+	for range rounds() {
 		drawn := fresh[From]()
 		filler.Fill(drawn)
 		requireReturn(t, parse[From](t, text(t, drawn)), there, back)

@@ -26,7 +26,7 @@ type CAPTMachinePoolSpec struct {
 	NodeGroupName string `json:"nodeGroupName,omitempty"`
 
 	// workspaceTemplateApplyRef refers to the WorkspaceTemplateApply of the node group. It is set once: by CAPT for a new node group, or by a
-	// user to adopt one that exists.
+	// user for a node group that exists.
 	// +optional
 	WorkspaceTemplateApplyRef WorkspaceTemplateApplyReference `json:"workspaceTemplateApplyRef,omitempty,omitzero"`
 
@@ -108,8 +108,7 @@ type MachinePoolTimeouts struct {
 // CAPTMachinePoolStatus is the observed state of a node group.
 // +kubebuilder:validation:MinProperties=1
 type CAPTMachinePoolStatus struct {
-	// conditions are Ready, NodeGroupReady, NodesKnown, NodesReady, Degraded, ReplicasOutOfBounds, FieldsConsumed, Paused, Deleting and
-	// AdoptionRequired.
+	// conditions are Ready, NodeGroupReady, NodesKnown, NodesReady, Degraded, ReplicasOutOfBounds, FieldsConsumed, Paused and Deleting.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

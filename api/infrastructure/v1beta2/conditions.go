@@ -232,7 +232,7 @@ const (
 	AdoptionNotRequiredReason = "AdoptionNotRequired"
 	// NotManagedReason: CAPT v0.3 recorded no Workspace for a helper, and its deletionPolicy is Retain. CAPT does not modify it.
 	NotManagedReason = "NotManaged"
-	// ReferenceConflictReason: spec.workspaceTemplateApplyRef refers to a WorkspaceTemplateApply of another owner.
+	// ReferenceConflictReason: spec.workspaceTemplateApplyRef refers to a WorkspaceTemplateApply of another owner, or to one that would be changed.
 	ReferenceConflictReason = "ReferenceConflict"
 	// ApplyRefusedReason: the API server rejected the WorkspaceTemplateApply.
 	ApplyRefusedReason = "WorkspaceTemplateApplyRefused"

@@ -35,7 +35,7 @@ import (
 // Object is an object of a manifest.
 type Object struct {
 	File string
-	// Typed is the object in v1beta2 with defaults; nil if it is not one of CAPT's kinds, a Cluster or a Namespace, or if it has errors.
+	// Typed is the object in v1beta2 with defaults; nil if it is not one of CAPT's kinds, a Cluster, a MachinePool or a Namespace, or if it has errors.
 	Typed validation.Owner
 	// Errors are what the API server rejects because of the schema, and unknown fields.
 	Errors field.ErrorList
@@ -147,7 +147,7 @@ func (c *Content) Rejected() (found []string) {
 // isContent matches text that is more than comments and separators.
 var isContent = regexp.MustCompile(`(?m)^\s*[^#\s-]`)
 
-// Decoder decodes objects of CAPT's kinds, Clusters and Namespaces.
+// Decoder decodes objects of CAPT's kinds, Clusters, MachinePools and Namespaces.
 type Decoder struct {
 	Scheme  *runtime.Scheme
 	Schemas *schema.Schemas
@@ -199,7 +199,7 @@ func (d *Decoder) objectOf(ctx context.Context, have map[string]any, node *yaml.
 	source, cluster := &unstructured.Unstructured{Object: have}, clusterv1.GroupVersion.WithKind("Cluster")
 	o := &Object{Kind: source.GroupVersionKind(), name: source.GetName(), node: node}
 	switch _, err := d.Schemas.Of(o.Kind); {
-	case o.Kind == cluster, o.Kind == corev1.SchemeGroupVersion.WithKind("Namespace"):
+	case o.Kind == cluster, o.Kind == clusterv1.GroupVersion.WithKind("MachinePool"), o.Kind == corev1.SchemeGroupVersion.WithKind("Namespace"):
 		d.setTyped(o, source)
 	case o.Kind == cluster.GroupKind().WithVersion("v1beta1"):
 		d.setHub(ctx, o, source)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/redact"
 	"github.com/capt-provider/capt/api/terraform"
@@ -98,6 +99,13 @@ func Check(ctx context.Context, content *Content) (*Report, error) {
 			r.Objects++
 		}
 		r.Findings.addErrors(object, object.Errors)
+		if machinePool, ok := object.Typed.(*clusterv1.MachinePool); ok {
+			errs, err := Errors(ctx, all, machinePool)
+			if err != nil {
+				return nil, err
+			}
+			r.Findings.addErrors(object, errs)
+		}
 		if !object.IsCAPT() || object.Typed == nil {
 			continue
 		}
@@ -113,6 +121,15 @@ func Check(ctx context.Context, content *Content) (*Report, error) {
 	}
 	r.Findings.Sort()
 	return r, nil
+}
+
+// Errors returns what the webhooks reject in an object.
+func Errors(ctx context.Context, reader validation.Reader, object validation.Owner) (field.ErrorList, error) {
+	if machinePool, ok := object.(*clusterv1.MachinePool); ok {
+		return desired.ValidateMachinePool(ctx, reader, machinePool)
+	}
+	findings, err := validation.ValidateNew(ctx, reader, object)
+	return findings.Errors, err
 }
 
 // addErrors adds errors. Values of variables are left out: they can be secrets, and CI keeps its logs.

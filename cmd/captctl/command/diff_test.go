@@ -250,7 +250,7 @@ func TestDiffCreatesNothingBesideWhatCAPTv03LeftForAnOwner(t *testing.T) {
 	out, _, err := env.run(t, "diff", "team-a/a")
 	require.NoError(t, err)
 	assert.Contains(t, out, "WorkspaceTemplateApply production (")
-	assert.Contains(t, out, "0 of 1 Workspace would change")
+	assert.Contains(t, out, "0 of 2 Workspaces would change")
 }
 
 func TestDiffShowsThatTheManagerDoesNotWriteARetainedWorkspace(t *testing.T) {

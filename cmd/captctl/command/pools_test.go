@@ -143,3 +143,130 @@ func TestCommandsWorkWithoutTheKindsOfMachinePools(t *testing.T) {
 		assert.NoError(t, err, arguments)
 	}
 }
+
+// nodeGroupTemplate is the template of the machine pools of these tests.
+const nodeGroupTemplate = `apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: WorkspaceTemplate
+metadata: {name: nodegroup, namespace: team-a}
+spec:
+  workspaceScope: Namespaced
+  passVariables: Declared
+  template:
+    spec:
+      forProvider:
+        source: Inline
+        module: |
+          variable "nodegroup_name" { type = string }
+          variable "desired_size" { type = number }
+          variable "min_size" { type = number }
+          variable "max_size" { type = number }
+          variable "kubernetes_version" { type = string }
+          variable "cluster_name" { type = string }
+`
+
+const poolManifests = `apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachinePool
+metadata: {name: workers, namespace: team-a}
+spec:
+  clusterName: good
+  replicas: 4
+  template:
+    spec:
+      clusterName: good
+      bootstrap: {dataSecretName: ""}
+      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTMachinePool, name: workers}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: CAPTMachinePool
+metadata: {name: workers, namespace: team-a}
+spec:
+  workspaceTemplateRef: {name: nodegroup}
+  scaling: {maxSize: 6}
+`
+
+// withoutNodeGroup are a Ready Cluster of templated, with a machine pool whose node group does not exist yet, and an add-on.
+func withoutNodeGroup(t *testing.T) *environment {
+	t.Helper()
+	env := templated(t, "a")
+	for _, object := range env.objects {
+		switch object := object.(type) {
+		case *controlplanev1.CAPTControlPlane:
+			object.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+			object.Status.Version = "v1.35.0"
+		case *infrav1.WorkspaceTemplateApply:
+			object.Status.Conditions = readyCondition(metav1.ConditionTrue, "UpToDate", "")
+		}
+	}
+	template, machinePool, pool := &infrav1.WorkspaceTemplate{}, &clusterv1.MachinePool{}, &infrav1.CAPTMachinePool{}
+	readYAML(t, nodeGroupTemplate, template)
+	first, second, _ := strings.Cut(strings.ReplaceAll(poolManifests, "good", "a"), "---\n")
+	readYAML(t, first, machinePool)
+	readYAML(t, second, pool)
+	machinePool.ObjectMeta, pool.ObjectMeta = ofCluster("a", "workers"), ofCluster("a", "workers")
+	pool.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachinePool", Name: "workers", UID: machinePool.UID}}
+	addOn := &infrav1.WorkspaceTemplateApply{ObjectMeta: ofCluster("a", "karpenter")}
+	addOn.Spec.TemplateRef = infrav1.WorkspaceTemplateReference{Name: "missing"}
+	env.objects = append(env.objects, template, machinePool, pool, addOn)
+	return env
+}
+
+func TestDiffOfAClusterHasItsMachinePoolsAndAddOns(t *testing.T) {
+	out, _, err := withoutNodeGroup(t).run(t, "diff", "team-a/a")
+	require.NoError(t, err)
+	for _, want := range []string{"+ Workspace team-a/workers-nodegroup of Cluster team-a/a (WorkspaceTemplate team-a/nodegroup)", "desired_size: 4", "max_size: 6", "WorkspaceTemplateApply team-a/karpenter"} {
+		assert.Contains(t, out, want)
+	}
+	scaled := strings.ReplaceAll(strings.Replace(poolManifests, "replicas: 4", "replicas: 5", 1), "good", "a")
+	out, _, err = withoutNodeGroup(t).run(t, "diff", "-f", written(t, scaled))
+	require.NoError(t, err)
+	assert.Contains(t, out, "desired_size: 5")
+	assert.NotContains(t, out, "karpenter")
+	out, _, err = withoutNodeGroup(t).run(t, "diff", "-f", written(t, strings.Replace(scaled, "maxSize: 6", "minSize: 5, maxSize: 8", 1)))
+	require.NoError(t, err)
+	assert.Contains(t, out, "max_size: 8")
+}
+
+func TestVariablesOfNodeGroupsAreSetByCAPT(t *testing.T) {
+	out, _, err := run(t, name, "template", "variables", "-f", written(t, nodeGroupTemplate))
+	require.NoError(t, err)
+	assert.Equal(t, 6, strings.Count(out, "CAPT   -\n"), out)
+	assert.NotContains(t, out, "user")
+}
+
+func TestConvertKeepsMachinePools(t *testing.T) {
+	file := written(t, poolManifests)
+	out, errOut, err := run(t, name, "convert", "-f", file)
+	require.NoError(t, err, errOut)
+	assert.Equal(t, poolManifests, out)
+	assert.Empty(t, errOut)
+}
+
+func TestValidateChecksMachinePools(t *testing.T) {
+	const controlPlane = `---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: good, namespace: team-a}
+spec:
+  controlPlaneRef: {apiGroup: controlplane.cluster.x-k8s.io, kind: CAPTControlPlane, name: good}
+---
+apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: CAPTControlPlane
+metadata: {name: good, namespace: team-a}
+spec: {version: v1.35.0, region: eu-central-1, workspaceTemplateRef: {name: eks}}
+`
+	whole := nodeGroupTemplate + "---\n" + poolManifests + controlPlane
+	for title, row := range map[string]struct{ text, want string }{
+		"nothing is wrong":         {whole, ""},
+		"replicas are above":       {strings.Replace(whole, "replicas: 4", "replicas: 9", 1), ": error: MachinePool workers: spec.replicas: Forbidden: MachinePool workers has 9 replicas, and its node group may have 6 to 6"},
+		"the version is too new":   {strings.Replace(whole, "      clusterName: good\n", "      clusterName: good\n      version: v1.36.0\n", 1), "spec.template.spec.version: Forbidden: the control plane has 1.35, and nodes cannot be newer"},
+		"the template is not here": {poolManifests, ": warning: CAPTMachinePool workers: spec.workspaceTemplateRef"},
+	} {
+		out, _, err := run(t, name, "validate", "-f", written(t, row.text))
+		if row.want == "" {
+			assert.NotContains(t, out, "MachinePool workers", title)
+			continue
+		}
+		assert.Contains(t, out, row.want, title)
+		assert.Equal(t, strings.Contains(out, ": error:"), err != nil, title)
+	}
+}

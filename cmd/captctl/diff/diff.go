@@ -26,9 +26,10 @@ const long = `Shows what the manager would change in each Workspace: the module,
 Terraform runs with. Nothing is written, and Terraform does not run.
 
 With --filename, the objects of the files count as if they were applied: WorkspaceTemplates,
-CAPTClusters, CAPTControlPlanes and WorkspaceTemplateApplies that the cluster has. Only the
-Workspaces that depend on them are compared. Without --filename, the objects of the cluster count:
-then a change is what the manager has not written yet, for example because the Cluster is paused.
+CAPTClusters, CAPTControlPlanes, MachinePools, CAPTMachinePools and WorkspaceTemplateApplies that
+the cluster has. Only the Workspaces that depend on them are compared. Without --filename, the
+objects of the cluster count: then a change is what the manager has not written yet, for example
+because the Cluster is paused. A Cluster includes the WorkspaceTemplateApplies that have its label.
 
 Workspaces with the same changes are shown together; -o wide lists all of them. Secrets are not
 read. Values that look like secrets, and values of environment variables, are not shown.

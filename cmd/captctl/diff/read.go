@@ -4,6 +4,7 @@
 package diff
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/changes"
@@ -176,6 +178,12 @@ func (s *source) lookup() validation.Reader {
 	for _, object := range s.Applies {
 		found.Objects = append(found.Objects, object)
 	}
+	for _, object := range s.MachinePools {
+		found.Objects = append(found.Objects, object)
+	}
+	for _, object := range s.CAPTMachinePools {
+		found.Objects = append(found.Objects, object)
+	}
 	return found
 }
 
@@ -194,7 +202,7 @@ func (s *source) edit(ctx context.Context, files *manifests.Content, warnings io
 	before := map[*manifests.Object]field.ErrorList{}
 	var edited []*manifests.Object
 	for _, object := range files.Objects {
-		if !object.IsCAPT() {
+		if !affectsWorkspaces(object) {
 			continue
 		}
 		live, err := s.live(ctx, object)
@@ -206,11 +214,9 @@ func (s *source) edit(ctx context.Context, files *manifests.Content, warnings io
 			fmt.Fprintf(warnings, "Warning: %s:%d:%d: %s is not in the cluster, so there is nothing to compare; captctl template render shows what a template renders to\n", object.File, line, column, object)
 			continue
 		}
-		findings, err := validation.ValidateNew(ctx, s.lookup(), live)
-		if err != nil {
+		if before[object], err = manifests.Errors(ctx, s.lookup(), live); err != nil {
 			return err
 		}
-		before[object] = findings.Errors
 		edited = append(edited, object)
 	}
 	for _, object := range edited {
@@ -219,6 +225,12 @@ func (s *source) edit(ctx context.Context, files *manifests.Content, warnings io
 		}
 	}
 	return s.rejected(ctx, edited, before)
+}
+
+// affectsWorkspaces reports whether the objects of a kind determine Workspaces. Of a Cluster, they need no more than the cluster has.
+func affectsWorkspaces(object *manifests.Object) bool {
+	_, isPool := object.Typed.(*clusterv1.MachinePool)
+	return isPool || object.IsCAPT()
 }
 
 // live returns the object of the cluster that an object of a file replaces; nil if there is none. A new template replaces none, but objects of the
@@ -238,6 +250,10 @@ func (s *source) live(ctx context.Context, object *manifests.Object) (validation
 		return orNil(s.CAPTClusters[key]), nil
 	case *controlplanev1.CAPTControlPlane:
 		return orNil(s.ControlPlanes[key]), nil
+	case *infrav1.CAPTMachinePool:
+		return orNil(s.CAPTMachinePools[key]), nil
+	case *clusterv1.MachinePool:
+		return orNil(s.MachinePools[key]), nil
 	}
 	return nil, nil // A template for a ClusterClass: Cluster API creates objects from it, and does not update them.
 }
@@ -281,6 +297,17 @@ func (s *source) replace(ctx context.Context, object *manifests.Object) (err err
 		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
 		err = keep(ctx, s.lookup(), older, live, edited)
 		s.ControlPlanes[key] = edited
+	case *infrav1.CAPTMachinePool:
+		live := s.CAPTMachinePools[key]
+		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
+		edited.Spec.ProviderID, edited.Spec.ProviderIDList = live.Spec.ProviderID, live.Spec.ProviderIDList
+		err = keep(ctx, s.lookup(), older, live, edited)
+		s.CAPTMachinePools[key] = edited
+	case *clusterv1.MachinePool:
+		live := s.MachinePools[key]
+		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
+		edited.Spec.Replicas = cmp.Or(edited.Spec.Replicas, live.Spec.Replicas)
+		s.MachinePools[key] = edited
 	}
 	s.edited[editKey(object.Typed)] = true
 	return err
@@ -314,11 +341,11 @@ func (s *source) rejected(ctx context.Context, edited []*manifests.Object, befor
 	var errs []string
 	reader := s.lookup()
 	for _, object := range edited {
-		findings, err := validation.ValidateNew(ctx, reader, object.Typed)
+		after, err := manifests.Errors(ctx, reader, object.Typed)
 		if err != nil {
 			return err
 		}
-		for _, found := range findings.Errors {
+		for _, found := range after {
 			isKnown := slices.ContainsFunc(before[object], func(known *field.Error) bool { return known.Error() == found.Error() })
 			if object.Typed.GetUID() == "" || !isKnown { // A new template has all of its errors only in the file.
 				errs = append(errs, object.Located(found.Field, found.Detail))

@@ -26,8 +26,9 @@ func newVariables(environment *cli.Environment) *cobra.Command {
 		Short: "List the variables of a WorkspaceTemplate",
 		Long: `Lists the variables of a WorkspaceTemplate of the cluster or of a file: those that its module
 declares, those in spec.inputs, and its placeholders. FROM says who sets a variable: CAPT, from
-fields of a CAPTCluster or CAPTControlPlane; the user, in spec.variables; the template itself; or
-none, if the template does not pass it (spec.passVariables).
+fields of a CAPTCluster, CAPTControlPlane, CAPTMachinePool or MachinePool; the user, in
+spec.variables; the template itself; or none, if the template does not pass it
+(spec.passVariables).
 
 The module of a Remote or Flux template cannot be read, so only spec.inputs and placeholders are
 known.`,

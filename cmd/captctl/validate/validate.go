@@ -22,8 +22,8 @@ schemas and rules that the API server and CAPT's webhooks apply when the objects
 including the Terraform modules of WorkspaceTemplates.
 
 References are resolved among the manifests. What is not among them may exist in the cluster, so a
-reference to it is a warning only. Objects of other kinds are ignored, except Clusters and
-Namespaces. Documents that cannot be read, for example Helm templates, are reported as warnings.
+reference to it is a warning only. Objects of other kinds are ignored, except Clusters, MachinePools
+and Namespaces. Documents that cannot be read, for example Helm templates, are reported as warnings.
 
 Each finding has file, line and column. For v1beta1 objects, it can be the start of the object.
 

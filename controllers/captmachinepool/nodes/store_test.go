@@ -227,7 +227,7 @@ func TestResponsesAreLimited(t *testing.T) {
 		var auth string
 		l := limited{roundTrip(func(r *http.Request) (*http.Response, error) {
 			auth = r.Header.Get("Authorization")
-			return &http.Response{Body: endless{}}, nil
+			return &http.Response{StatusCode: http.StatusOK, Body: endless{}}, nil
 		}), token, row.hasToken}
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://example.com/"+row.query, nil)
 		require.NoError(t, err)

@@ -22,6 +22,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -52,11 +53,13 @@ const (
 	// maxNodes limits the nodes that are kept per cluster: users of the cluster can create Nodes.
 	maxNodes = 10_000
 	// maxResponse limits one response of an API server, in bytes; a list is read in pages of pageSize Nodes.
-	maxResponse = 64 << 20
-	pageSize    = 500
+	maxResponse = 16 << 20
+	pageSize    = 250
 	// listTimeout limits one list, with all of its pages.
 	listTimeout = time.Minute
 	dialTimeout = 30 * time.Second
+	// Limits of what is kept of a Node: those of names, of values of labels, and of the fields of a CAPTMachinePool.
+	maxName, maxGroup, maxProviderID, maxVersion = 253, 63, 512, 256
 	// graceful is for how long the nodes count as known after a request failed: API servers restart during upgrades.
 	graceful = time.Minute
 )
@@ -71,9 +74,10 @@ type Node struct {
 type Nodes struct {
 	// List is sorted by name.
 	List []Node
-	// Problem is why the nodes are not known; empty when they are. Pending is true if they will be known soon.
-	Problem string
-	Pending bool
+	// Problem is why the nodes are not known; empty when they are. Pending is true if they will be known soon, and Listing if their first list runs: what is
+	// known from before the manager started, or before the kubeconfig changed, is as true as then.
+	Problem          string
+	Pending, Listing bool
 }
 
 // Watcher watches the nodes of clusters.
@@ -421,7 +425,7 @@ func (c *cluster) nodesOf(nodeGroup string) Nodes {
 	case c.problem != "" && (!c.listed || time.Since(c.failed) >= graceful):
 		return Nodes{Problem: c.problem}
 	case !c.listed:
-		return Nodes{Problem: "waiting for the list of the nodes", Pending: true}
+		return Nodes{Problem: "waiting for the list of the nodes", Pending: true, Listing: true}
 	case c.full:
 		return Nodes{Problem: fmt.Sprintf("the cluster has more than %d nodes", maxNodes)}
 	}
@@ -441,8 +445,26 @@ func memberOf(node *corev1.Node) member {
 		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
 	})
 	return member{Node{
-		Name: node.Name, ProviderID: node.Spec.ProviderID, Version: node.Status.NodeInfo.KubeletVersion, Ready: ready && node.DeletionTimestamp.IsZero(),
+		Name: node.Name, ProviderID: within(maxProviderID, node.Spec.ProviderID), Version: within(maxVersion, node.Status.NodeInfo.KubeletVersion),
+		Ready: ready && node.DeletionTimestamp.IsZero(),
 	}, node.Labels[NodeGroupLabel]}
+}
+
+// within returns a text if it has a valid length and encoding, else an empty one: with another, nothing of a CAPTMachinePool could be written.
+func within(limit int, text string) string {
+	if len(text) > limit || !utf8.ValidString(text) {
+		return ""
+	}
+	return text
+}
+
+// asNode returns an object as a Node; nil if no API server has such a Node.
+func asNode(object any) *corev1.Node {
+	node, ok := object.(*corev1.Node)
+	if !ok || within(maxName, node.Name) == "" || len(node.Labels[NodeGroupLabel]) > maxGroup {
+		return nil
+	}
+	return node
 }
 
 // trimmed returns a Node with what memberOf needs of it.
@@ -460,8 +482,8 @@ func trimmed(node *corev1.Node) *corev1.Node {
 
 // Add implements cache.ReflectorStore.
 func (c *cluster) Add(object any) error {
-	node, ok := object.(*corev1.Node)
-	if !ok {
+	node := asNode(object)
+	if node == nil {
 		return nil
 	}
 	is := memberOf(node)
@@ -483,8 +505,8 @@ func (c *cluster) Update(object any) error { return c.Add(object) }
 
 // Delete implements cache.ReflectorStore.
 func (c *cluster) Delete(object any) error {
-	node, ok := object.(*corev1.Node)
-	if !ok {
+	node := asNode(object)
+	if node == nil {
 		return nil
 	}
 	c.update(func() bool {
@@ -499,7 +521,7 @@ func (c *cluster) Delete(object any) error {
 func (c *cluster) Replace(list []any, _ string) error {
 	nodes := make(map[string]member, len(list))
 	for _, object := range list {
-		if node, ok := object.(*corev1.Node); ok {
+		if node := asNode(object); node != nil {
 			nodes[node.Name] = memberOf(node)
 		}
 	}
@@ -515,7 +537,7 @@ func (c *cluster) Replace(list []any, _ string) error {
 // Resync implements cache.ReflectorStore.
 func (c *cluster) Resync() error { return nil }
 
-// limited adds the current token to requests, and limits responses that are not watches.
+// limited adds the current token to requests, and limits responses that are not watches: also the error that refuses one, which the client reads to its end.
 type limited struct {
 	next     http.RoundTripper
 	token    *atomic.Pointer[string]
@@ -529,7 +551,7 @@ func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 		request.Header.Set("Authorization", "Bearer "+*l.token.Load())
 	}
 	response, err := l.next.RoundTrip(request)
-	if err == nil && request.URL.Query().Get("watch") == "" {
+	if err == nil && (response.StatusCode != http.StatusOK || request.URL.Query().Get("watch") == "") {
 		response.Body = struct {
 			io.Reader
 			io.Closer

@@ -56,8 +56,8 @@ func New(dir string) (executor.Factory, error) {
 func (f factory) Open(_ context.Context, m executor.Module) (executor.Executor, error) {
 	p := &simulation{store: f.environment, workspace: m}
 	script, _, err := f.environment.script(m.Key)
-	if err == nil && script.Open.Stderr != "" && p.has(script.Open.While) {
-		err = errors.New(script.Open.Stderr)
+	if step := p.step(script, open); err == nil && step.Stderr != "" {
+		err = errors.New(step.Stderr)
 	}
 	return p, err
 }
@@ -81,9 +81,16 @@ type simulation struct {
 	options executor.RunOptions
 }
 
-// has reports whether the module, its address or a variable has a text.
-func (p *simulation) has(text string) bool {
-	return strings.Contains(fmt.Sprintf("%s %s %s", p.workspace.Files, p.workspace.Remote, p.options), text)
+// step is a step of the script. It does not fail unless the module, its address or a variable has the text of While.
+func (p *simulation) step(script Script, op Operation) Step {
+	step, all := script.step(op), fmt.Sprintf("%s %s %v", p.workspace.Files, p.workspace.Remote, p.options.Vars)
+	for _, file := range p.options.VarFiles {
+		all += string(file.Data)
+	}
+	if !strings.Contains(all, step.While) {
+		step.Stderr = ""
+	}
+	return step
 }
 
 // run keeps the journal around an operation.
@@ -115,7 +122,7 @@ func (p *simulation) runStep(ctx context.Context, op Operation) error {
 		if err != nil {
 			return err
 		}
-		step := script.step(op)
+		step := p.step(script, op)
 		if step.Times > 0 && counted != written {
 			if run, err = p.store.countRun(p.workspace.Key, op, written); err != nil {
 				return err
@@ -124,9 +131,6 @@ func (p *simulation) runStep(ctx context.Context, op Operation) error {
 		}
 		left := step.Delay - time.Since(began)
 		if !step.Hang && left <= 0 {
-			if !p.has(step.While) {
-				return nil
-			}
 			return step.failure(run)
 		}
 		if step.Hang || left > pollInterval {
@@ -376,6 +380,8 @@ func (s Step) failure(run int) error {
 
 func (s Script) step(op Operation) Step {
 	switch op {
+	case open:
+		return s.Open
 	case selection:
 		return s.Select
 	case Init:
@@ -628,7 +634,8 @@ const (
 	Apply   Operation = "apply"
 	Destroy Operation = "destroy"
 
-	selection Operation = "select" // selection is not in the journal.
+	open      Operation = "open" // open and selection are not in the journal.
+	selection Operation = "select"
 )
 
 // Entry is one operation.
