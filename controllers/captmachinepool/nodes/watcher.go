@@ -322,8 +322,8 @@ func (c listWatch) ListWithContext(ctx context.Context, _ metav1.ListOptions) (r
 func (c *cluster) list(ctx context.Context) (*corev1.NodeList, error) {
 	list, options := &corev1.NodeList{}, metav1.ListOptions{Limit: pageSize}
 	for {
-		page := &corev1.NodeList{}
-		if err := c.request(options).Do(ctx).Into(page); err != nil {
+		page, err := decode(c.request(options).Do(ctx))
+		if err != nil {
 			return list, err
 		}
 		for i := range page.Items {
