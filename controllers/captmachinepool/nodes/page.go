@@ -31,7 +31,7 @@ func decode(response rest.Result) (*corev1.NodeList, error) {
 	return page, response.Into(page)
 }
 
-// What is no valid list is not decoded, because it could not be counted.
+// An invalid list is not decoded, because it could not be counted.
 var (
 	errTooMany = errors.New("the page has too many nodes")
 	errInvalid = errors.New("the page is invalid")
