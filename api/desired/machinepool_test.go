@@ -203,7 +203,7 @@ func TestWhatAPoolWaitsForAtItsControlPlane(t *testing.T) {
 	for want, change := range map[string]func(*MachinePool){
 		"waiting for Cluster demo, which does not exist. Create it, or correct spec.clusterName of the MachinePool": func(m *MachinePool) { m.ControlPlane = nil },
 		"waiting for Cluster demo, which does not exist. ":                                                          func(m *MachinePool) { m.ControlPlane = &ControlPlane{} },
-		"the control plane of Cluster demo is not a CAPTControlPlane, and CAPT creates node groups only for its":       func(m *MachinePool) { m.ControlPlane.Cluster.Spec.ControlPlaneRef.Kind = "KubeadmControlPlane" },
+		"the control plane of Cluster demo is not a CAPTControlPlane, and CAPT creates node groups only for its":    func(m *MachinePool) { m.ControlPlane.Cluster.Spec.ControlPlaneRef.Kind = "KubeadmControlPlane" },
 		"waiting for CAPTControlPlane plane, which does not exist. Create it, or correct spec.controlPlaneRef":      func(m *MachinePool) { m.ControlPlane.ControlPlane = nil },
 		"waiting for CAPTControlPlane plane to be initialized":                                                      func(m *MachinePool) { m.ControlPlane.Apply = nil },
 		"CAPTControlPlane plane to be initialized":                                                                  func(m *MachinePool) { m.ControlPlane.Apply.Spec.WorkspaceName = "" },

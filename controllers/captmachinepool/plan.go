@@ -82,7 +82,7 @@ func (r *Reconciler) releaseNodes(key client.ObjectKey) {
 }
 
 // nodesKnown reports whether the nodes were read in this reconcile.
-func (f *Facts) nodesKnown() bool { return f.WatchNodes && f.Paused == "" && f.Nodes.Problem == "" }
+func (f *Facts) nodesKnown() bool { return f.WatchNodes && f.Nodes.Problem == "" }
 
 // publishNodes writes the provider IDs. They stay as they are while the nodes are not known: Cluster API deletes the Nodes that are not among them.
 func (r *Reconciler) publishNodes(ctx context.Context, pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) error {

@@ -308,6 +308,8 @@ func TestProviderIDsStayWhileTheNodesAreNotKnown(t *testing.T) {
 			assert.Equal(t, all, pool.Spec.ProviderIDList)
 			assert.Len(t, pool.Status.Instances, 3)
 			assert.Equal(t, row.want == "True NodesKnown", pool.Status.ReadyReplicas != nil)
+			clusters, _ := env.Nodes.Watched()
+			assert.Equal(t, row.want != "False WaitingForNodes", clusters == 1, "nothing is watched without a kubeconfig")
 		})
 	}
 }
@@ -665,6 +667,15 @@ func TestWhatAPoolNeedsBeforeItsNodeGroupIsCreated(t *testing.T) {
 	}
 }
 
+func TestAControlPlaneOfAnotherProviderIsNotTakenForOne(t *testing.T) {
+	other := builder.With(func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef.Kind = "KubeadmControlPlane" })
+	env := newEnvironmentOf(t, poolOf(), three(), builder.Cluster("demo", other), initialized(), eksApply()) // Of the same name.
+	f, err := env.observe(t.Context(), env.get(), engine.GateDecision{})
+	require.NoError(t, err)
+	assert.Nil(t, f.ControlPlane.ControlPlane)
+	assert.Nil(t, f.ControlPlane.Apply)
+}
+
 // The owner reference says that the MachinePool exists. Nothing else would wake the pool before the resync.
 func TestAMachinePoolThatReachesTheCacheLateIsNotWaitedFor(t *testing.T) {
 	env := newEnvironment(t, three(), poolOf())
@@ -776,7 +787,7 @@ func TestWhatIsWrittenOfProvidersIsLimited(t *testing.T) {
 	pool := env.get()
 	f := ofPool(made(), func(f *Facts) {
 		f.Nodes.List = nil
-		for range maxProviderIDs + 1 {
+		for range maxProviderIDs + 2 {
 			f.Nodes.List = append(f.Nodes.List, nodes.Node{ProviderID: "x"})
 		}
 		f.Nodes.List[0].ProviderID = "" // The cloud controller has not set it yet.

@@ -296,6 +296,14 @@ func TestAPoolIsDegradedAfterItsTimeout(t *testing.T) {
 	}
 }
 
+func TestAPoolThatNeverExistedIsNotDegraded(t *testing.T) {
+	pool := builder.CAPTMachinePool("workers")
+	pool.Status.Conditions = []metav1.Condition{{Type: infrav1.NodesReadyCondition, Status: metav1.ConditionFalse, Reason: "x", LastTransitionTime: metav1.NewTime(builder.Created)}}
+	report(pool, ofPool(applied(builder.NotUpToDate(infrav1.ApplyFailedReason, "why")), func(f *Facts) { f.Nodes = known("a!") }))
+	assert.Nil(t, conditions.Get(pool, infrav1.DegradedCondition))
+	assert.Equal(t, infrav1.ApplyFailedReason, conditions.GetReason(pool, infrav1.ReadyCondition))
+}
+
 func TestATimeoutKeepsTheCause(t *testing.T) {
 	for name, row := range map[string]struct {
 		seconds int32
@@ -320,6 +328,20 @@ func TestATimeoutKeepsTheCause(t *testing.T) {
 		if row.want == infrav1.NodeGroupTimeoutReason {
 			assert.Contains(t, conditions.GetMessage(pool, infrav1.ReadyCondition), "(spec.timeouts.nodeGroupSeconds): WorkspaceTemplateApply workers-nodegroup-apply: no more instances. CAPT keeps waiting", name)
 		}
+	}
+}
+
+// EKS names minor versions only, and the contract compares the version with the one that was asked for.
+func TestTheVersionOfStatusIsTheRequestedOne(t *testing.T) {
+	for name, row := range map[string]struct{ requested, output, want string }{
+		"that of the control plane": {"", "1.31", "v1.31.0"},
+		"a patch version":           {"v1.31.4", "1.31", "v1.31.4"},
+		"without output":            {"v1.31.4", "", "v1.31.4"},
+		"another one runs":          {"v1.31.4", "1.30", "v1.30.0"},
+	} {
+		pool := builder.CAPTMachinePool("workers")
+		report(pool, ofPool(func(f *Facts) { f.MachinePool.Spec.Template.Spec.Version = row.requested }, applied(builder.UpToDate(map[string]string{"node_group_version": row.output}))))
+		assert.Equal(t, row.want, pool.Status.Version, name)
 	}
 }
 
