@@ -194,7 +194,7 @@ func (m *MachinePool) Version() (validation.KubernetesVersion, error) {
 	return validation.ParseKubernetesVersion(cmp.Or(text, m.ControlPlane.ControlPlane.Status.Version, m.ControlPlane.ControlPlane.Spec.Version))
 }
 
-// versionBlocked blocks a version that the control plane does not support. One that the WorkspaceTemplateApply already has is not a change.
+// versionBlocked blocks a version that the control plane does not support. One that the WorkspaceTemplateApply already has changes nothing.
 func (m *MachinePool) versionBlocked() *Blocked {
 	prefix := fmt.Sprintf("spec.template.spec.version of MachinePool %s: ", m.MachinePool.Name)
 	version, err := m.Version()

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -52,27 +53,39 @@ func (r *Reconciler) reconcileNodes(ctx context.Context, pool *infrav1.CAPTMachi
 		r.Nodes.Release(key)
 		return nil
 	}
-	cluster, group := client.ObjectKeyFromObject(f.Cluster), f.Apply.Live.Spec.Variables.Text(naming.NodeGroupVariable)
-	f.Nodes = r.Nodes.NodesOf(cluster, group) // What is known stays so if the Secret cannot be read.
-	secretKey := client.ObjectKey{Namespace: pool.Namespace, Name: naming.KubeconfigSecret(f.Cluster.Name)}
-	known, err := engine.Get(ctx, r.Client, secretKey, engine.Metadata("Secret"))
-	if err != nil || known != nil && r.Nodes.Tracks(cluster, key, known.ResourceVersion) {
+	group := f.Apply.Live.Spec.Variables.Text(naming.NodeGroupVariable)
+	f.Nodes = r.Nodes.NodesOf(client.ObjectKeyFromObject(f.Cluster), group) // What is known stays so if the Secret cannot be read.
+	missing, err := r.trackNodes(ctx, key, f.Cluster)
+	switch {
+	case err != nil:
 		return err
+	case missing != "":
+		f.Nodes = nodes.Nodes{Problem: missing, Pending: true}
+	default:
+		f.Nodes = r.Nodes.NodesOf(client.ObjectKeyFromObject(f.Cluster), group)
+	}
+	return nil
+}
+
+// trackNodes watches the nodes of a Cluster with its current kubeconfig. It returns what is missing for that, and reads the Secret only if it has changed.
+func (r *Reconciler) trackNodes(ctx context.Context, pool client.ObjectKey, cluster *clusterv1.Cluster) (missing string, err error) {
+	key, secretKey := client.ObjectKeyFromObject(cluster), client.ObjectKey{Namespace: cluster.Namespace, Name: naming.KubeconfigSecret(cluster.Name)}
+	known, err := engine.Get(ctx, r.Client, secretKey, engine.Metadata("Secret"))
+	if err != nil || known != nil && r.Nodes.Tracks(key, pool, known.ResourceVersion) {
+		return "", err
 	}
 	var secret *corev1.Secret
 	if known != nil {
 		if secret, err = r.ReadSecret(ctx, secretKey.Namespace, secretKey.Name); err != nil {
-			return err
+			return "", err
 		}
 	}
 	if secret == nil {
-		r.Nodes.Release(key)
-		f.Nodes = nodes.Nodes{Problem: "Secret " + secretKey.Name + " with the kubeconfig of the cluster does not exist", Pending: true}
-		return nil
+		r.Nodes.Release(pool)
+		return "Secret " + secretKey.Name + " with the kubeconfig of the cluster does not exist", nil
 	}
-	r.Nodes.Track(cluster, key, secret.ResourceVersion, secret.Data["value"])
-	f.Nodes = r.Nodes.NodesOf(cluster, group)
-	return nil
+	r.Nodes.Track(key, pool, secret.ResourceVersion, secret.Data["value"])
+	return "", nil
 }
 
 func (r *Reconciler) releaseNodes(key client.ObjectKey) {

@@ -49,7 +49,7 @@ type CAPTMachinePoolSpec struct {
 type CAPTMachinePoolTemplateResourceSpec struct {
 	// workspaceTemplateRef refers to the WorkspaceTemplate of the node group.
 	// +required
-	WorkspaceTemplateRef WorkspaceTemplateReference `json:"workspaceTemplateRef"`
+	WorkspaceTemplateRef WorkspaceTemplateReference `json:"workspaceTemplateRef,omitzero"`
 
 	// scaling has the limits of the size of the node group. Annotations of the MachinePool for the cluster autoscaler take precedence.
 	// +optional
