@@ -53,8 +53,8 @@ const (
 	// maxNodes limits the nodes that are kept per cluster: users of the cluster can create Nodes.
 	maxNodes = 10_000
 	// maxResponse limits one response of an API server, in bytes; a list is read in pages of pageSize Nodes.
-	maxResponse = 16 << 20
-	pageSize    = 250
+	maxResponse = 8 << 20
+	pageSize    = 100
 	// listTimeout limits one list, with all of its pages.
 	listTimeout = time.Minute
 	dialTimeout = 30 * time.Second
