@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -134,4 +135,17 @@ func TestANodeGroupFollowsTheVPCOfItsCluster(t *testing.T) {
 	update(env, existing, func(c *infrav1.CAPTCluster) { c.Spec.VPC.ConnectionSecretRef.Name = "net" })
 	env.reconcile()
 	assert.Equal(t, "net", env.apply().Spec.Variables.Text(naming.VPCConnectionVariable))
+}
+
+// The deletion of the definition deletes every MachinePool.
+func TestTheDeletionOfTheDefinitionOfMachinePoolsDestroysNothing(t *testing.T) {
+	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "machinepools.cluster.x-k8s.io", Finalizers: []string{"held/by-the-test"}}}
+	env := created(t, newWorkload(t), three(builder.WithFinalizers("held/by-core")), poolOf(), definition)
+	env.reconcile()
+	env.remove(definition)
+	env.remove(three())
+	env.remove(env.get())
+	env.reconcile()
+	assert.Equal(t, "True DefinitionDeleting", env.summary()["Deleting"])
+	assert.Nil(t, env.apply().DeletionTimestamp)
 }

@@ -4,14 +4,17 @@
 package nodes
 
 import (
+	"bytes"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,4 +84,29 @@ func TestTooManyNodesAreListedAgain(t *testing.T) {
 	s.replace()
 	require.NoError(t, watches())
 	require.NoError(t, watches())
+}
+
+// An API server of a user decides how many items a page has: empty ones need a hundred times more memory than they have bytes.
+func TestAPageWithTooManyItemsIsNotDecoded(t *testing.T) {
+	const items = 200_000
+	empty := strings.Repeat("{},", items) + "{}"
+	protobuf := append([]byte("k8s\x00"), 0x12)
+	protobuf = append(protowire.AppendVarint(protobuf, 2*items), bytes.Repeat([]byte{0x12, 0}, items)...)
+	for name, row := range map[string]struct{ contentType, body string }{
+		"JSON":       {"application/json", `{"kind":"NodeList","apiVersion":"v1","items":[` + empty + `]}`},
+		"JSON twice": {"application/json", `{"kind":"NodeList","apiVersion":"v1","items":[` + empty + `],"items":[]}`},
+		"YAML":       {"application/yaml", "kind: NodeList\napiVersion: v1\nitems: [" + empty + "]"},
+		"protobuf":   {"application/vnd.kubernetes.protobuf", string(protobuf)},
+	} {
+		s := answering(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {row.contentType}}, Body: io.NopCloser(strings.NewReader(row.body))}, nil
+		})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := listWatch{s.cluster}.ListWithContext(t.Context(), metav1.ListOptions{})
+		runtime.ReadMemStats(&after)
+		require.Error(t, err, name)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20), name)
+		assert.Equal(t, "the API server of the cluster cannot be read", s.problem, name)
+	}
 }

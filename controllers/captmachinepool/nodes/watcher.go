@@ -53,8 +53,8 @@ const (
 	// maxNodes limits the nodes that are kept per cluster: users of the cluster can create Nodes.
 	maxNodes = 10_000
 	// maxResponse limits one response of an API server, in bytes; a list is read in pages of pageSize Nodes.
-	maxResponse = 16 << 20
-	pageSize    = 250
+	maxResponse = 8 << 20
+	pageSize    = 100
 	// listTimeout limits one list, with all of its pages.
 	listTimeout = time.Minute
 	dialTimeout = 30 * time.Second
@@ -322,8 +322,8 @@ func (c listWatch) ListWithContext(ctx context.Context, _ metav1.ListOptions) (r
 func (c *cluster) list(ctx context.Context) (*corev1.NodeList, error) {
 	list, options := &corev1.NodeList{}, metav1.ListOptions{Limit: pageSize}
 	for {
-		page := &corev1.NodeList{}
-		if err := c.request(options).Do(ctx).Into(page); err != nil {
+		page, err := decode(c.request(options).Do(ctx))
+		if err != nil {
 			return list, err
 		}
 		for i := range page.Items {

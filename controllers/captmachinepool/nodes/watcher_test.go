@@ -311,7 +311,7 @@ func TestTheNodesOfANodeGroup(t *testing.T) {
 	server.mu.Lock()
 	first := server.requests[0].URL.Query()
 	server.mu.Unlock()
-	assert.Equal(t, []string{"250", ""}, []string{first.Get("limit"), first.Get("resourceVersion")}, "API servers ignore the limit of a list with a resource version")
+	assert.Equal(t, []string{"100", ""}, []string{first.Get("limit"), first.Get("resourceVersion")}, "API servers ignore the limit of a list with a resource version")
 	lists, watches, token := server.count()
 	assert.Equal(t, []any{1, 1, canary}, []any{lists, watches, token})
 	assert.Equal(t, 1, server.connections())
