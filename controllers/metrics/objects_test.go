@@ -81,7 +81,7 @@ func newCached(tb testing.TB, objects ...client.Object) *cached {
 }
 
 func kinds() []client.Object {
-	return []client.Object{&infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}, &infrav1.WorkspaceTemplate{}, &infrav1.WorkspaceTemplateApply{}}
+	return []client.Object{&infrav1.CAPTCluster{}, &infrav1.CAPTMachinePool{}, &controlplanev1.CAPTControlPlane{}, &infrav1.WorkspaceTemplate{}, &infrav1.WorkspaceTemplateApply{}}
 }
 
 func (c *cached) source(object runtime.Object) source { return c.sources[fmt.Sprintf("%T", object)] }
@@ -154,7 +154,7 @@ func TestStatesOfObjects(t *testing.T) {
 		state1("CAPTCluster", "ready", "demo", "Ready"), state1("CAPTCluster", "failed", "demo", "Failed"), state1("CAPTCluster", "replaced", "demo", "Degraded"), state1("WorkspaceTemplate", "valid", "", "Ready"))
 	assert.ElementsMatch(t, expected, series)
 	assert.ElementsMatch(t, []string{
-		`capt_cache_objects{kind="CAPTCluster"} 6`, `capt_cache_objects{kind="CAPTControlPlane"} 10`,
+		`capt_cache_objects{kind="CAPTCluster"} 6`, `capt_cache_objects{kind="CAPTControlPlane"} 10`, `capt_cache_objects{kind="CAPTMachinePool"} 0`,
 		`capt_cache_objects{kind="WorkspaceTemplate"} 1`, `capt_cache_objects{kind="WorkspaceTemplateApply"} 0`,
 	}, c.series("capt_cache_objects"))
 	problems, err := testutil.GatherAndLint(c.registry)
