@@ -52,22 +52,15 @@ func (m *MachinePool) waitingForMachinePool() *Blocked {
 		"no MachinePool owns this object. Create a MachinePool whose spec.template.spec.infrastructureRef names it; if it exists, check that it is not paused and that Cluster API runs"}
 }
 
-// NodeGroupName returns the name of the EKS node group; empty while it is not known.
-func (m *MachinePool) NodeGroupName() string {
-	if m.Pool.Spec.NodeGroupName != "" || m.MachinePool == nil {
-		return m.Pool.Spec.NodeGroupName
-	}
-	return m.MachinePool.Name
+func (m *MachinePool) nodeGroup() *validation.NodeGroup {
+	return &validation.NodeGroup{Pool: m.Pool, MachinePool: m.MachinePool, Apply: m.Apply}
 }
 
+// NodeGroupName returns the name of the EKS node group; empty while it is not known.
+func (m *MachinePool) NodeGroupName() string { return m.nodeGroup().Name() }
+
 func (m *MachinePool) invalidName() *Blocked {
-	name := m.NodeGroupName()
-	if naming.IsNodeGroupName(name) {
-		return nil
-	}
-	return &Blocked{infrav1.InvalidNodeGroupNameReason, fmt.Sprintf(
-		"nothing is created: EKS does not accept %q as the name of a node group. Names have at most %d letters, digits, \"-\" and \"_\", and begin with a letter or digit. Recreate the MachinePool with such a name, or with spec.nodeGroupName of its CAPTMachinePool",
-		name, naming.MaxNodeGroupNameLength)}
+	return blockedBy(infrav1.InvalidNodeGroupNameReason, "nothing is created: ", m.nodeGroup().InvalidName())
 }
 
 // existingName is the name of the node group: that of the WorkspaceTemplateApply, if it has one. Another name, such as that of a MachinePool that took the
@@ -81,8 +74,7 @@ func (m *MachinePool) existingName() string {
 
 // nameConflict blocks a pool whose node group another pool has, or will have.
 func (m *MachinePool) nameConflict() *Blocked {
-	own := validation.NodeGroup{Pool: m.Pool, MachinePool: m.MachinePool, Apply: m.Apply}
-	return blockedBy(infrav1.InvalidNodeGroupNameReason, "nothing is created: ", own.Conflict(m.NodeGroups))
+	return blockedBy(infrav1.InvalidNodeGroupNameReason, "nothing is created: ", m.nodeGroup().Conflict(m.NodeGroups))
 }
 
 // templateBlocked blocks the use of a template that the pool does not use yet.

@@ -75,8 +75,8 @@ func nodeGroupOf(ctx context.Context, reader Reader, pool *infrav1.CAPTMachinePo
 	return group, err
 }
 
-// name is the name that the node group gets; empty while that is unknown.
-func (g *NodeGroup) name() string {
+// Name is the name that the node group gets; empty while that is unknown.
+func (g *NodeGroup) Name() string {
 	if g.Pool.Spec.NodeGroupName != "" || g.MachinePool == nil {
 		return g.Pool.Spec.NodeGroupName
 	}
@@ -90,7 +90,7 @@ func (g *NodeGroup) isRecorded() bool {
 
 // InvalidName returns why EKS would refuse the name of a node group that does not exist yet.
 func (g *NodeGroup) InvalidName() error {
-	name := g.name()
+	name := g.Name()
 	if name == "" || g.isRecorded() || naming.IsNodeGroupName(name) {
 		return nil
 	}
@@ -100,12 +100,12 @@ func (g *NodeGroup) InvalidName() error {
 
 // Conflict returns that another CAPTMachinePool of the Cluster has the node group that this one would create.
 func (g *NodeGroup) Conflict(others []NodeGroup) error {
-	name := g.name()
+	name := g.Name()
 	if name == "" || g.isRecorded() {
 		return nil
 	}
 	for i := range others {
-		if other := &others[i]; other.name() == name && other.precedes(g) {
+		if other := &others[i]; other.Name() == name && other.precedes(g) {
 			return fmt.Errorf("node group %s is that of CAPTMachinePool %s, and an EKS cluster has only one of a name. Recreate CAPTMachinePool %s with another name in spec.nodeGroupName",
 				name, other.Pool.Name, g.Pool.Name)
 		}

@@ -101,7 +101,7 @@ func expectationOf(ctx context.Context, reader Reader, owner Owner) (claim.Expec
 			return claim.Expectation{}, err
 		}
 		eksName, err := eksNameOf(ctx, reader, pool, &group)
-		return claim.ExpectationOfMachinePool(pool, eksName, group.name()), err
+		return claim.ExpectationOfMachinePool(pool, eksName, group.Name()), err
 	}
 	name, err := clusterName(ctx, reader, owner)
 	if err != nil {
