@@ -64,7 +64,7 @@ func TestMain(m *testing.M) {
 }
 
 func start(ctx context.Context, dir string, keep func(*sandbox.Sandbox)) error {
-	cluster, err := clusterDefinition(ctx)
+	definitions, err := clusterDefinitions(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func start(ctx context.Context, dir string, keep func(*sandbox.Sandbox)) error {
 			args := []string{"--executor=scripted", "--script-dir=" + scripts, fmt.Sprintf("--max-reconcile-rate=%d", c.workers)}
 			s, err := sandbox.Start(starting, sandbox.Options{
 				Log: os.Stderr, Manager: true, Provider: true, KubeControllerManager: c.into != &limited,
-				AuditPolicy: []byte(audit.OnlyWrites), Manifests: []string{cluster}, ProviderArgs: args,
+				AuditPolicy: []byte(audit.OnlyWrites), Manifests: definitions, ProviderArgs: args,
 			})
 			if err != nil {
 				return err
@@ -123,12 +123,13 @@ func (c *control) realistic(script scripted.Script) scripted.Script {
 	return script
 }
 
-// clusterDefinition is the definition of Clusters, which CAPT's manager watches. No test here has a Cluster, so Cluster API's
+// clusterDefinitions are the definitions of Clusters and MachinePools, which CAPT's manager watches. No test here has one, so Cluster API's
 // own controllers are not needed.
-func clusterDefinition(ctx context.Context) (string, error) {
+func clusterDefinitions(ctx context.Context) ([]string, error) {
 	output, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api").Output()
 	if err != nil {
-		return "", fmt.Errorf("looking for the source of Cluster API: %w", err)
+		return nil, fmt.Errorf("looking for the source of Cluster API: %w", err)
 	}
-	return filepath.Join(strings.TrimSpace(string(output)), "core", "config", "crd", "bases", "cluster.x-k8s.io_clusters.yaml"), nil
+	bases := filepath.Join(strings.TrimSpace(string(output)), "core", "config", "crd", "bases")
+	return []string{filepath.Join(bases, "cluster.x-k8s.io_clusters.yaml"), filepath.Join(bases, "cluster.x-k8s.io_machinepools.yaml")}, nil
 }

@@ -44,7 +44,7 @@ kind: WorkspaceTemplateApply
 metadata: {name: %[1]s, labels: {cluster.x-k8s.io/cluster-name: demo}}
 spec:
   templateRef: {name: aws-nodegroup}
-  variables: {cluster_name: demo, region: ap-northeast-1, nodegroup_name: default, kubernetes_version: "1.31", instance_types: [m7i.large], min_size: 2, max_size: 4,
+  variables: {cluster_name: demo, region: ap-northeast-1, nodegroup_name: default, kubernetes_version: "1.35", instance_types: [m7i.large], min_size: 2, max_size: 4,
     vpc_connection_secret: demo-vpc-connection}
   waitForWorkspaces: [{name: %[2]s}]
   waitForSecrets: [{name: demo-vpc-connection, keys: [vpc_config]}]
