@@ -238,5 +238,9 @@ func (m *MachinePool) intent(cluster *EKSCluster) Intent {
 			variables[name] = apiextensionsv1.JSON{Raw: []byte(strconv.Itoa(int(*number)))}
 		}
 	}
-	return Intent{Variables: variables, ConnectionSecret: naming.MachinePoolConnectionSecret(m.Pool.Name)}
+	intent := Intent{Variables: variables, ConnectionSecret: naming.MachinePoolConnectionSecret(m.Pool.Name)}
+	if m.Apply != nil && m.Apply.Spec.WriteConnectionSecretToRef == nil {
+		intent.ConnectionSecret = "" // A user has created it without one, and its Workspace stays as it is.
+	}
+	return intent
 }

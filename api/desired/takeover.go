@@ -50,13 +50,11 @@ func (m *MachinePool) changedByTakeover() error {
 	return nil
 }
 
-// changedFields names the fields that differ, those of variables by the names of the variables, and with values if CAPT sets them: others may be secrets. The
-// name of the Secret for the outputs does not affect Terraform.
+// changedFields names the fields that differ, those of variables by the names of the variables, and with values if CAPT sets them: others may be secrets.
 func changedFields(differences []render.Difference, before, after *infrav1.WorkspaceTemplateApply) (changed []string) {
 	for _, d := range differences {
 		name := strings.TrimSuffix(d.Field[strings.LastIndexAny(d.Field, ".[")+1:], "]")
 		switch {
-		case strings.HasPrefix(d.Field, "spec.writeConnectionSecretToRef"):
 		case !strings.HasPrefix(d.Field, "spec.forProvider.var"):
 			changed = append(changed, d.Field)
 		case slices.Contains(validation.MachinePoolVariables(), name):
