@@ -6,7 +6,6 @@ package captmachinepool
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -14,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/claim"
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
@@ -91,26 +89,16 @@ func (r *Reconciler) observeOwners(ctx context.Context, pool *infrav1.CAPTMachin
 }
 
 func (r *Reconciler) observeControlPlane(ctx context.Context, f *Facts) error {
-	cluster, namespace := f.Cluster, f.Cluster.Namespace
-	if !desired.HasCAPTControlPlane(cluster) {
-		return nil
-	}
-	controlPlane, err := engine.Get(ctx, r.Client, client.ObjectKey{Namespace: namespace, Name: cluster.Spec.ControlPlaneRef.Name}, &controlplanev1.CAPTControlPlane{})
-	if err != nil || controlPlane == nil {
+	c, err := r.EKSClaim(ctx, f.Cluster)
+	if err != nil || c == nil {
 		return err
 	}
-	var captCluster *infrav1.CAPTCluster
-	if desired.HasCAPTCluster(cluster) {
-		key := client.ObjectKey{Namespace: namespace, Name: cluster.Spec.InfrastructureRef.Name}
-		if captCluster, err = engine.Get(ctx, r.Client, key, &infrav1.CAPTCluster{}); err != nil {
-			return fmt.Errorf("reading CAPTCluster %s: %w", key.Name, err)
-		}
+	if err := r.CompleteObjects(ctx, c, f.Cluster); err != nil {
+		return err
 	}
-	f.ControlPlane = desired.NewControlPlane(controlPlane, cluster, captCluster)
-	if ref := controlPlane.Spec.WorkspaceTemplateApplyRef; ref.IsDefined() {
-		f.ControlPlane.Apply, err = engine.Get(ctx, r.Client, client.ObjectKey{Namespace: namespace, Name: ref.Name}, &infrav1.WorkspaceTemplateApply{})
-	}
-	return err
+	f.ControlPlane = desired.NewControlPlane(c.ControlPlane, f.Cluster, c.CAPTCluster)
+	f.ControlPlane.Apply = c.Apply
+	return nil
 }
 
 // eksName returns the name of the EKS cluster; empty while it is unknown.

@@ -4,6 +4,7 @@
 package captmachinepool
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"time"
@@ -160,18 +161,11 @@ const (
 )
 
 func nodeGroupTimeout(pool *infrav1.CAPTMachinePool) time.Duration {
-	return orDefault(pool.Spec.Timeouts.NodeGroupSeconds, defaultNodeGroupSeconds)
+	return time.Duration(cmp.Or(pool.Spec.Timeouts.NodeGroupSeconds, defaultNodeGroupSeconds)) * time.Second
 }
 
 func nodesReadyTimeout(pool *infrav1.CAPTMachinePool) time.Duration {
-	return orDefault(pool.Spec.Timeouts.NodesReadySeconds, defaultNodesReadySeconds)
-}
-
-func orDefault(seconds, otherwise int32) time.Duration {
-	if seconds == 0 {
-		seconds = otherwise
-	}
-	return time.Duration(seconds) * time.Second
+	return time.Duration(cmp.Or(pool.Spec.Timeouts.NodesReadySeconds, defaultNodesReadySeconds)) * time.Second
 }
 
 // notReadyFor returns for how long too few nodes have been ready according to status; zero while enough are.

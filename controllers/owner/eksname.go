@@ -80,23 +80,32 @@ func (r *Reconciler) EKSClaim(ctx context.Context, cluster *clusterv1.Cluster) (
 }
 
 // CompleteClaim reads what determines the EKS cluster of a control plane of a Cluster, which is nil if it does not exist.
-func (r *Reconciler) CompleteClaim(ctx context.Context, c *validation.EKSClaim, cluster *clusterv1.Cluster) (err error) {
-	namespace, template := c.ControlPlane.Namespace, c.ControlPlane.Spec.WorkspaceTemplateRef
-	if ref := c.ControlPlane.Spec.WorkspaceTemplateApplyRef; ref.IsDefined() {
-		if c.Apply, err = engine.Get(ctx, r.Client, client.ObjectKey{Namespace: namespace, Name: ref.Name}, &infrav1.WorkspaceTemplateApply{}); err != nil {
-			return err
-		}
+func (r *Reconciler) CompleteClaim(ctx context.Context, c *validation.EKSClaim, cluster *clusterv1.Cluster) error {
+	if err := r.CompleteObjects(ctx, c, cluster); err != nil {
+		return err
 	}
+	template := c.ControlPlane.Spec.WorkspaceTemplateRef
 	if c.Apply != nil {
 		template = c.Apply.Spec.TemplateRef
+	}
+	c.Template = r.ObserveTemplate(ctx, c.ControlPlane, template, nil).Template // Nothing is known of the account of one that cannot be read.
+	return nil
+}
+
+// CompleteObjects reads the WorkspaceTemplateApply of a control plane, and the CAPTCluster of its Cluster, which may be nil.
+func (r *Reconciler) CompleteObjects(ctx context.Context, c *validation.EKSClaim, cluster *clusterv1.Cluster) (err error) {
+	namespace := c.ControlPlane.Namespace
+	if ref := c.ControlPlane.Spec.WorkspaceTemplateApplyRef; ref.IsDefined() {
+		if c.Apply, err = engine.Get(ctx, r.Client, client.ObjectKey{Namespace: namespace, Name: ref.Name}, &infrav1.WorkspaceTemplateApply{}); err != nil {
+			return fmt.Errorf("reading WorkspaceTemplateApply %s: %w", ref.Name, err)
+		}
 	}
 	if cluster != nil && desired.HasCAPTCluster(cluster) {
 		key := client.ObjectKey{Namespace: namespace, Name: cluster.Spec.InfrastructureRef.Name}
 		if c.CAPTCluster, err = engine.Get(ctx, r.Client, key, &infrav1.CAPTCluster{}); err != nil {
-			return err
+			return fmt.Errorf("reading CAPTCluster %s: %w", key.Name, err)
 		}
 	}
-	c.Template = r.ObserveTemplate(ctx, c.ControlPlane, template, nil).Template // Nothing is known of the account of one that cannot be read.
 	return nil
 }
 
