@@ -8,6 +8,7 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +16,7 @@ import (
 	"github.com/capt-provider/capt/api/claim"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/captmachinepool/nodes"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -36,6 +38,9 @@ type Facts struct {
 	// Nodes are the nodes of the node group. WatchNodes is true if this manager reads them.
 	Nodes      nodes.Nodes
 	WatchNodes bool
+	// Kubeconfig is the kubeconfig Secret, if the nodes are not watched with it yet. NoKubeconfig is true if it does not exist.
+	Kubeconfig   *corev1.Secret
+	NoKubeconfig bool
 }
 
 func (r *Reconciler) observe(ctx context.Context, pool *infrav1.CAPTMachinePool, v engine.GateDecision) (*Facts, error) {
@@ -63,7 +68,45 @@ func (r *Reconciler) observe(ctx context.Context, pool *infrav1.CAPTMachinePool,
 	if f.Apply.Live != nil && f.Apply.Live.Status.StartedTime != nil {
 		f.Running = r.State.Elapsed(client.ObjectKeyFromObject(pool), "node group", f.Apply.Live.Status.StartedTime.Time, 0)
 	}
+	if err := r.observeNodes(ctx, pool, f); err != nil {
+		return nil, err
+	}
 	return f, r.ObserveDeletion(ctx, &f.Apply, pool, ref)
+}
+
+// mayHaveNodes reports whether the pool reports the nodes of its node group, once that is being created.
+func (f *Facts) mayHaveNodes(pool *infrav1.CAPTMachinePool) bool {
+	return f.Cluster != nil && f.Apply.Conflict == "" && pool.DeletionTimestamp.IsZero()
+}
+
+// observeNodes reads what is known of the nodes, and the kubeconfig Secret if it is not the one that they are watched with.
+func (r *Reconciler) observeNodes(ctx context.Context, pool *infrav1.CAPTMachinePool, f *Facts) error {
+	switch {
+	case !f.WatchNodes || !f.mayHaveNodes(pool):
+		return nil
+	case f.Apply.Live != nil:
+		f.Nodes = r.nodesOf(f)
+	case !f.desired(pool).ControlPlaneReady():
+		return nil
+	}
+	cluster, secret := client.ObjectKeyFromObject(f.Cluster), client.ObjectKey{Namespace: pool.Namespace, Name: naming.KubeconfigSecret(f.Cluster.Name)}
+	known, err := engine.Get(ctx, r.Client, secret, engine.Metadata("Secret"))
+	if err != nil || known != nil && r.Nodes.Tracks(cluster, client.ObjectKeyFromObject(pool), known.ResourceVersion) {
+		return err
+	}
+	if known != nil {
+		if f.Kubeconfig, err = r.ReadSecret(ctx, secret.Namespace, secret.Name); err != nil {
+			return err
+		}
+	}
+	if f.NoKubeconfig = f.Kubeconfig == nil; f.NoKubeconfig {
+		f.Nodes = nodes.Nodes{Problem: "Secret " + secret.Name + " with the kubeconfig of the cluster does not exist", Pending: true}
+	}
+	return nil
+}
+
+func (r *Reconciler) nodesOf(f *Facts) nodes.Nodes {
+	return r.Nodes.NodesOf(client.ObjectKeyFromObject(f.Cluster), f.Apply.Live.Spec.Variables.Text(naming.NodeGroupVariable))
 }
 
 // observeOwners reads the MachinePool, the Cluster and its control plane. What is not in the cache is read from the API server, because the caches of

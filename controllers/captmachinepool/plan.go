@@ -9,10 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,7 +18,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/captmachinepool/nodes"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 )
@@ -44,49 +41,18 @@ func (r *Reconciler) reconcileNodeGroup(ctx context.Context, _ *infrav1.CAPTMach
 	return p.Act(ctx, r.Client, nil)
 }
 
-// reconcileNodes starts or ends the watch of the nodes, and reads what it knows.
-func (r *Reconciler) reconcileNodes(ctx context.Context, pool *infrav1.CAPTMachinePool, f *Facts, _ *owner.Plan) error {
+// reconcileNodes starts or ends the watch of the nodes, and adds what it knows to the facts.
+func (r *Reconciler) reconcileNodes(_ context.Context, pool *infrav1.CAPTMachinePool, f *Facts, _ *owner.Plan) error {
 	key := client.ObjectKeyFromObject(pool)
-	if r.Nodes == nil {
-		return nil
-	}
-	if f.Cluster == nil || f.Apply.Live == nil || !pool.DeletionTimestamp.IsZero() || f.Apply.Conflict != "" {
-		r.Nodes.Release(key)
-		return nil
-	}
-	group := f.Apply.Live.Spec.Variables.Text(naming.NodeGroupVariable)
-	f.Nodes = r.Nodes.NodesOf(client.ObjectKeyFromObject(f.Cluster), group) // What is known stays so if the Secret cannot be read.
-	missing, err := r.trackNodes(ctx, key, f.Cluster)
 	switch {
-	case err != nil:
-		return err
-	case missing != "":
-		f.Nodes = nodes.Nodes{Problem: missing, Pending: true}
-	default:
-		f.Nodes = r.Nodes.NodesOf(client.ObjectKeyFromObject(f.Cluster), group)
+	case !f.WatchNodes:
+	case !f.mayHaveNodes(pool), f.Apply.Live == nil, f.NoKubeconfig:
+		r.Nodes.Release(key)
+	case f.Kubeconfig != nil:
+		r.Nodes.Track(client.ObjectKeyFromObject(f.Cluster), key, f.Kubeconfig.ResourceVersion, f.Kubeconfig.Data["value"])
+		f.Nodes = r.nodesOf(f)
 	}
 	return nil
-}
-
-// trackNodes watches the nodes of a Cluster with its current kubeconfig. It returns what is missing for that, and reads the Secret only if it has changed.
-func (r *Reconciler) trackNodes(ctx context.Context, pool client.ObjectKey, cluster *clusterv1.Cluster) (missing string, err error) {
-	key, secretKey := client.ObjectKeyFromObject(cluster), client.ObjectKey{Namespace: cluster.Namespace, Name: naming.KubeconfigSecret(cluster.Name)}
-	known, err := engine.Get(ctx, r.Client, secretKey, engine.Metadata("Secret"))
-	if err != nil || known != nil && r.Nodes.Tracks(key, pool, known.ResourceVersion) {
-		return "", err
-	}
-	var secret *corev1.Secret
-	if known != nil {
-		if secret, err = r.ReadSecret(ctx, secretKey.Namespace, secretKey.Name); err != nil {
-			return "", err
-		}
-	}
-	if secret == nil {
-		r.Nodes.Release(pool)
-		return "Secret " + secretKey.Name + " with the kubeconfig of the cluster does not exist", nil
-	}
-	r.Nodes.Track(key, pool, secret.ResourceVersion, secret.Data["value"])
-	return "", nil
 }
 
 func (r *Reconciler) releaseNodes(key client.ObjectKey) {

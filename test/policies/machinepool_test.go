@@ -130,7 +130,7 @@ func TestASecondMachinePoolCannotReferToTheObjectOfAnother(t *testing.T) {
 	require.NoError(t, create(machinePool("copy", "CAPTMachinePool", "another"))(t.Context()))
 	env.Edit(first, "workers", `{"metadata":{"labels":{"any":"label"}}}`)
 	for _, kind := range []string{"WorkspaceTemplate", "CAPTControlPlane", "CAPTMachinePoolTemplate"} {
-		require.Contains(t, refused(t, create(machinePool("any", kind, "vpc"))), "refers to "+kind+" vpc, which is no machine pool")
+		require.Contains(t, refused(t, create(machinePool("any", kind, "vpc"))), "refers to "+kind+" vpc, which is not a machine pool")
 	}
 	older := `{apiVersion: cluster.x-k8s.io/v1beta1, kind: MachinePool, metadata: {name: any}, spec: {clusterName: demo, template: {spec: {clusterName: demo,
 		bootstrap: {configRef: {apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: WorkspaceTemplate, name: vpc}},

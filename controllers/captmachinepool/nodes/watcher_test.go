@@ -333,7 +333,6 @@ func TestOnlyChangesOfWhatIsKnownNotify(t *testing.T) {
 
 	for _, name := range []string{"c", "d", "e"} {
 		server.send(watch.Added, node(name, "workers"))
-		time.Sleep(50 * time.Millisecond)
 	}
 	env.awaits("workers", kept("a"), kept("b"), kept("c"), kept("d"), kept("e"))
 	assert.Equal(t, 1, env.notifies(), "three that are added")
@@ -529,7 +528,8 @@ func TestAListWhoseNextPageExpiredIsRepeated(t *testing.T) {
 func TestTheLastPoolEndsTheWatch(t *testing.T) { // Not parallel: it counts goroutines.
 	server := newServer(t, node("a", "workers"))
 	env := newEnvironment(t)
-	time.Sleep(100 * time.Millisecond)
+	env.queue.Add(demo)
+	require.Eventually(t, func() bool { return env.notified.Swap(0) == 1 }, limit, interval, "it runs")
 	before := runtime.NumGoroutine()
 	env.Track(demo, workers, "1", server.kubeconfig())
 	env.Track(demo, others, "1", server.kubeconfig())
