@@ -318,6 +318,25 @@ func TestProviderIDsStayWhileTheNodesAreNotKnown(t *testing.T) {
 	}
 }
 
+// Users disable the probes of clusters to which CAPT is not meant to connect.
+func TestNodesAreNotReadWhileTheProbesAreDisabled(t *testing.T) {
+	env := created(t, newWorkload(t, "a", "b", "c"), three(), poolOf())
+	all := env.settles("NodesReady", "True NodesReady").Spec.ProviderIDList
+	probe := func(value controlplanev1.EndpointProbe) {
+		update(env, initialized(), func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointProbe = value })
+	}
+	probe(controlplanev1.EndpointProbeDisabled)
+	pool := env.settles("NodesKnown", "False NodesUnreachable")
+	assert.False(t, env.watches())
+	assert.Contains(t, env.message("NodesKnown"), "spec.endpointProbe of CAPTControlPlane demo is Disabled, so CAPT does not connect to the cluster. Set it to BestEffort")
+	assert.Equal(t, all, pool.Spec.ProviderIDList)
+	assert.Nil(t, pool.Status.ReadyReplicas)
+	assert.Equal(t, "True Ready", env.summary()["Ready"])
+	assert.Empty(t, env.reconcile())
+	probe(controlplanev1.EndpointProbeBestEffort)
+	env.settles("NodesKnown", "True NodesKnown")
+}
+
 func TestWhatIsKnownStaysWhileTheSecretCannotBeRead(t *testing.T) {
 	env := created(t, newWorkload(t, "a", "b", "c"), three(), poolOf())
 	before := env.settles("NodesReady", "True NodesReady")
@@ -774,6 +793,7 @@ func TestWhichChangesOfControlPlanesWakePools(t *testing.T) {
 		"nothing":         {func(*controlplanev1.CAPTControlPlane) {}, false},
 		"a heartbeat":     {func(c *controlplanev1.CAPTControlPlane) { c.Status.ObservedGeneration = 7 }, false},
 		"wanted version":  {func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = "v1.32.0" }, true},
+		"probes":          {func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointProbe = controlplanev1.EndpointProbeDisabled }, true},
 		"running version": {func(c *controlplanev1.CAPTControlPlane) { c.Status.Version = "v1.32.0" }, true},
 		"reference":       {func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateApplyRef.Name = "x" }, true},
 		"initialization":  {func(c *controlplanev1.CAPTControlPlane) { c.Status.Initialization.ControlPlaneInitialized = nil }, true},

@@ -97,7 +97,7 @@ func TestEventsAreLimited(t *testing.T) {
 		"a bookmark":            {bookmark, "7", 0},
 		"several":               {bookmark + bookmark + large(1) + "\n" + large(100) + bookmark, "7", 1},
 		"large":                 {bookmark + large(maxEvent-1000), "8", 1},
-		"too large":             {bookmark + large(2 * maxEvent), "", 0},
+		"too large":             {bookmark + large(2*maxEvent), "", 0},
 		"no JSON":               {bookmark + "x", "", 0},
 		"a part":                {large(1)[:50], "", 0},
 		"an error":              {bookmark + `{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":410}}`, "", 0},
