@@ -287,9 +287,9 @@ func isWarning(condition metav1.Condition) bool {
 		controlplanev1.EndpointMissingReason, controlplanev1.EndpointInvalidReason, controlplanev1.EndpointChangedReason,
 		controlplanev1.KubeconfigMissingReason, controlplanev1.KubeconfigInvalidReason, controlplanev1.KubeconfigConflictReason,
 		controlplanev1.VPCReadyTimeoutReason, controlplanev1.ControlPlaneTimeoutReason, controlplanev1.SecretTimeoutReason,
-		controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileDependencyReason, controlplanev1.DegradedReason,
-		controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason, controlplanev1.RecoveryExhaustedReason,
-		controlplanev1.RecoveryBlockedReason:
+		controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileDependencyReason, infrav1.DegradedReason,
+		controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason, infrav1.RecoveryExhaustedReason,
+		infrav1.RecoveryBlockedReason:
 		return true
 	}
 	return infrav1.RequiresUserAction(condition.Reason)
@@ -347,7 +347,7 @@ func reportedDuration(controlPlane *controlplanev1.CAPTControlPlane, reason stri
 	if ready := find(controlplanev1.ReadyCondition); ready.Reason != reason || ready.ObservedGeneration != controlPlane.Generation {
 		return 0
 	}
-	for _, conditionType := range []string{controlplanev1.FailedCondition, controlplanev1.DegradedCondition} {
+	for _, conditionType := range []string{infrav1.FailedCondition, infrav1.DegradedCondition} {
 		if found := find(conditionType); found.Status == metav1.ConditionTrue && found.LastTransitionTime.After(started) {
 			return longestTimeout
 		}

@@ -97,8 +97,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Situation: situation,
 		Details:   details,
 		EventConditions: []string{
-			controlplanev1.InitializedCondition, controlplanev1.ReadyCondition, controlplanev1.DegradedCondition, controlplanev1.DependencyCycleCondition,
-			controlplanev1.RecoveringCondition, infrav1.VPCReplacedCondition, controlplanev1.DeletingCondition, infrav1.FieldsConsumedCondition, infrav1.ClusterConflictCondition,
+			controlplanev1.InitializedCondition, controlplanev1.ReadyCondition, infrav1.DegradedCondition, controlplanev1.DependencyCycleCondition,
+			infrav1.RecoveringCondition, infrav1.VPCReplacedCondition, controlplanev1.DeletingCondition, infrav1.FieldsConsumedCondition, infrav1.ClusterConflictCondition,
 		},
 		IsWarning: isWarning,
 		Events:    fargate.Events,

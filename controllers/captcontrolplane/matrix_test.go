@@ -44,7 +44,7 @@ func (r row) observation(t *testing.T, before bool) *observation {
 	t.Helper()
 	o := configured(t)
 	if before {
-		require.Equal(t, controlplanev1.StateReady, o.status().State)
+		require.Equal(t, infrav1.StateReady, o.status().State)
 	}
 	o.Running = Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning}
 	for _, is := range r.is {
@@ -249,14 +249,14 @@ func TestInvariantsOfEveryRow(t *testing.T) {
 				deleting := !o.controlPlane.DeletionTimestamp.IsZero()
 
 				assert.True(t, initialized || !before, "never revoked")
-				assert.False(t, initialized && got.State == controlplanev1.StateFailed, "an initialized control plane is Degraded, never Failed")
+				assert.False(t, initialized && got.State == infrav1.StateFailed, "an initialized control plane is Degraded, never Failed")
 				if ready {
 					assert.True(t, o.controlPlane.Spec.ControlPlaneEndpoint.IsValid() && o.Kubeconfig.Written, "Ready has an endpoint and a kubeconfig")
 					assert.True(t, initialized)
 				}
 				if !deleting {
 					assert.Equal(t, initialized && !o.Apply.ResourcesAbsent(), strings.HasPrefix(summary["Available"], "True"), "it can be used as soon as it could be once")
-					assert.Equal(t, got.State == controlplanev1.StateReady, ready)
+					assert.Equal(t, got.State == infrav1.StateReady, ready)
 					assert.Equal(t, phase(got.State, initialized), got.Phase)
 					assert.Equal(t, got.Phase == controlplanev1.PhaseCreating, strings.HasPrefix(summary["Creating"], "True"))
 				}
@@ -269,12 +269,12 @@ func TestInvariantsOfEveryRow(t *testing.T) {
 }
 
 // edge is a move from one state to another.
-type edge struct{ from, to controlplanev1.State }
+type edge struct{ from, to infrav1.State }
 
 // outcome is what a row makes of a control plane.
 type outcome struct {
 	row         string
-	state       controlplanev1.State
+	state       infrav1.State
 	initialized bool
 }
 
@@ -292,12 +292,12 @@ func outcomes(t *testing.T, before bool) (all []outcome) {
 }
 
 // transitions returns the states that can follow each state.
-func transitions() map[controlplanev1.State][]controlplanev1.State {
-	all := []controlplanev1.State{
-		controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateProvisioning, controlplanev1.StateConfiguring,
-		controlplanev1.StateReady, controlplanev1.StateDegraded, controlplanev1.StateRecovering, controlplanev1.StateFailed,
+func transitions() map[infrav1.State][]infrav1.State {
+	all := []infrav1.State{
+		infrav1.StatePending, infrav1.StateValidating, infrav1.StateProvisioning, infrav1.StateConfiguring,
+		infrav1.StateReady, infrav1.StateDegraded, infrav1.StateRecovering, infrav1.StateFailed,
 	}
-	next := map[controlplanev1.State][]controlplanev1.State{}
+	next := map[infrav1.State][]infrav1.State{}
 	for _, from := range all {
 		for _, to := range all {
 			if from != to && nextState(from, to) == to {
@@ -325,7 +325,7 @@ func TestTransitions(t *testing.T) {
 	}
 	for from, all := range transitions() {
 		for _, to := range all {
-			if from != controlplanev1.StateRecovering && to != controlplanev1.StateRecovering {
+			if from != infrav1.StateRecovering && to != infrav1.StateRecovering {
 				assert.Contains(t, happen, edge{from, to}, "it stands in the table and never happens")
 			}
 		}
@@ -349,6 +349,6 @@ func TestAdvance(t *testing.T) {
 	for from := range transitions() {
 		assert.Equal(t, from, nextState("", from), "lost status may become anything")
 	}
-	assert.Equal(t, controlplanev1.StateReady, nextState("Ready", "Failed"), "a cluster that answers never fails")
-	assert.Equal(t, controlplanev1.StateDegraded, nextState("Degraded", "Pending"))
+	assert.Equal(t, infrav1.StateReady, nextState("Ready", "Failed"), "a cluster that answers never fails")
+	assert.Equal(t, infrav1.StateDegraded, nextState("Degraded", "Pending"))
 }

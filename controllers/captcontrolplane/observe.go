@@ -85,7 +85,7 @@ func (r *Reconciler) observeOthers(ctx context.Context, controlPlane *controlpla
 // observeEarlier reads how long operations took with the same template, unless the control plane is at rest.
 func (r *Reconciler) observeEarlier(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
 	s := &controlPlane.Status
-	atRest := s.State == controlplanev1.StateReady && s.ObservedGeneration == controlPlane.Generation && f.Apply.UpToDate()
+	atRest := s.State == infrav1.StateReady && s.ObservedGeneration == controlPlane.Generation && f.Apply.UpToDate()
 	if atRest || f.Paused != "" || !controlPlane.DeletionTimestamp.IsZero() {
 		return nil
 	}

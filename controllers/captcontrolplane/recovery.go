@@ -36,7 +36,7 @@ import (
 // observeHistory reads what shows whether the control plane was ever initialized, if spec allows to recreate it and it fails.
 func (r *Reconciler) observeHistory(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
 	strategy := controlPlane.Spec.Recovery
-	recreates := func(a controlplanev1.RecoveryAction) bool { return a.Type == controlplanev1.RecoveryRecreateWorkspace }
+	recreates := func(a infrav1.RecoveryAction) bool { return a.Type == infrav1.RecoveryRecreateWorkspace }
 	if !f.Recovers || strategy == nil || !slices.ContainsFunc(strategy.Actions, recreates) || failureOf(f.Apply.Live).Class == "" {
 		return nil
 	}
@@ -169,13 +169,13 @@ func (r *Reconciler) runAction(ctx context.Context, controlPlane *controlplanev1
 	}
 	ctrl.LoggerFrom(ctx).Info("Starting a recovery action", "action", d.Action.Type, "attempt", d.Attempt, "WorkspaceTemplateApply", klog.KObj(target))
 	switch d.Action.Type {
-	case controlplanev1.RecoveryReapply, controlplanev1.RecoveryClearInterruptedCreate:
+	case infrav1.RecoveryReapply, infrav1.RecoveryClearInterruptedCreate:
 		return "", r.requestRecovery(ctx, target, d.Request)
-	case controlplanev1.RecoveryRecreateFargateProfile:
+	case infrav1.RecoveryRecreateFargateProfile:
 		return "", r.recreate(ctx, target)
-	case controlplanev1.RecoveryRecreateWorkspace:
+	case infrav1.RecoveryRecreateWorkspace:
 		return r.recreateControlPlane(ctx, controlPlane, f, d.Action)
-	case controlplanev1.RecoveryRequeue:
+	case infrav1.RecoveryRequeue:
 	}
 	return "", nil
 }
@@ -209,7 +209,7 @@ func (r *Reconciler) recreate(ctx context.Context, apply *infrav1.WorkspaceTempl
 
 // recreateControlPlane checks the history again with objects from the API server: the cache may not show that the control plane was initialized, or
 // protected from deletion, a moment ago.
-func (r *Reconciler) recreateControlPlane(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, action controlplanev1.RecoveryAction) (refused string, err error) {
+func (r *Reconciler) recreateControlPlane(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, action infrav1.RecoveryAction) (refused string, err error) {
 	h, err := r.currentHistory(ctx, controlPlane, f)
 	if err != nil {
 		return "", err
@@ -249,22 +249,22 @@ func reportRecovery(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *
 		*s = d.Next
 	}
 	no := func(reason, message string) {
-		engine.Set(controlPlane, engine.False(controlplanev1.RecoveringCondition, reason, message))
+		engine.Set(controlPlane, engine.False(infrav1.RecoveringCondition, reason, message))
 	}
 	switch {
 	case d.Kind == recovery.Running, f.Recovered:
-		engine.Set(controlPlane, engine.True(controlplanev1.RecoveringCondition, controlplanev1.RecoveringReason, d.Message))
+		engine.Set(controlPlane, engine.True(infrav1.RecoveringCondition, infrav1.RecoveringReason, d.Message))
 	case d.Kind == recovery.Run:
-		no(controlplanev1.RecoveryBlockedReason, f.RecoveryProblem)
+		no(infrav1.RecoveryBlockedReason, f.RecoveryProblem)
 	case d.Kind == recovery.Wait:
-		no(controlplanev1.WaitingForRetryReason, d.Message)
+		no(infrav1.WaitingForRetryReason, d.Message)
 	case d.Kind == recovery.Exhausted:
-		no(controlplanev1.RecoveryExhaustedReason, d.Message)
+		no(infrav1.RecoveryExhaustedReason, d.Message)
 	case d.Kind == recovery.Blocked:
-		no(controlplanev1.RecoveryBlockedReason, d.Message)
+		no(infrav1.RecoveryBlockedReason, d.Message)
 	case s.LastOutcome == recovery.OutcomeSucceeded:
-		engine.SetNegativePolarity(controlPlane, engine.False(controlplanev1.RecoveringCondition, controlplanev1.RecoveredReason, string(s.LastAction)+" succeeded"))
+		engine.SetNegativePolarity(controlPlane, engine.False(infrav1.RecoveringCondition, infrav1.RecoveredReason, string(s.LastAction)+" succeeded"))
 	default:
-		engine.SetNegativePolarity(controlPlane, engine.False(controlplanev1.RecoveringCondition, controlplanev1.NotRecoveringReason, ""))
+		engine.SetNegativePolarity(controlPlane, engine.False(infrav1.RecoveringCondition, infrav1.NotRecoveringReason, ""))
 	}
 }

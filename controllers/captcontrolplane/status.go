@@ -128,49 +128,49 @@ func summary(p *Plan) *controlplanev1.WorkspaceTemplateApplyStatus {
 }
 
 // state returns the state of the control plane; docs/status.md has the table.
-func state(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, c conditionSet) controlplanev1.State {
+func state(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, c conditionSet) infrav1.State {
 	switch {
 	case c.unmet().Reason == "":
-		return controlplanev1.StateReady
+		return infrav1.StateReady
 	case c.recovering:
-		return controlplanev1.StateRecovering
+		return infrav1.StateRecovering
 	case ptr.Deref(s.Initialization.ControlPlaneInitialized, false):
 		return servingState(f, c)
 	case c.dependencies.Reason == controlplanev1.WaitingForOwnerReason || c.notStarted:
-		return controlplanev1.StatePending
+		return infrav1.StatePending
 	case c.failed:
-		return controlplanev1.StateFailed
+		return infrav1.StateFailed
 	case c.dependencies.Status != metav1.ConditionTrue:
-		return controlplanev1.StateValidating
+		return infrav1.StateValidating
 	case c.workspace.Status != metav1.ConditionTrue:
-		return controlplanev1.StateProvisioning
+		return infrav1.StateProvisioning
 	}
-	return controlplanev1.StateConfiguring
+	return infrav1.StateConfiguring
 }
 
 // servingState is the state of an initialized control plane that is not Ready. It is Provisioning only if it is created again.
-func servingState(f *Facts, c conditionSet) controlplanev1.State {
+func servingState(f *Facts, c conditionSet) infrav1.State {
 	switch {
 	case c.down, !c.working:
-		return controlplanev1.StateDegraded
+		return infrav1.StateDegraded
 	case c.workspace.Status != metav1.ConditionTrue && f.Apply.ResourcesAbsent():
-		return controlplanev1.StateProvisioning
+		return infrav1.StateProvisioning
 	}
-	return controlplanev1.StateConfiguring
+	return infrav1.StateConfiguring
 }
 
-func phase(state controlplanev1.State, initialized bool) controlplanev1.Phase {
+func phase(state infrav1.State, initialized bool) controlplanev1.Phase {
 	switch state {
-	case controlplanev1.StateReady, controlplanev1.StateDegraded:
+	case infrav1.StateReady, infrav1.StateDegraded:
 		return controlplanev1.PhaseReady
-	case controlplanev1.StateFailed:
+	case infrav1.StateFailed:
 		return controlplanev1.PhaseFailed
-	case controlplanev1.StateRecovering:
+	case infrav1.StateRecovering:
 		if initialized {
 			return controlplanev1.PhaseReady
 		}
 		return controlplanev1.PhaseCreating
-	case controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateProvisioning, controlplanev1.StateConfiguring:
+	case infrav1.StatePending, infrav1.StateValidating, infrav1.StateProvisioning, infrav1.StateConfiguring:
 	}
 	return controlplanev1.PhaseCreating
 }
@@ -200,9 +200,9 @@ func recreated(s *controlplanev1.CAPTControlPlaneStatus) bool {
 }
 
 // ready returns the condition Ready. recovery is what follows its message.
-func ready(state controlplanev1.State, f *Facts, c conditionSet, recovery string) engine.Condition {
+func ready(state infrav1.State, f *Facts, c conditionSet, recovery string) engine.Condition {
 	condition := engine.True(controlplanev1.ReadyCondition, controlplanev1.ReadyReason, "")
-	if state != controlplanev1.StateReady {
+	if state != infrav1.StateReady {
 		unmet := c.unmet()
 		condition = engine.False(controlplanev1.ReadyCondition, unmet.Reason, unmet.Message+recovery)
 	}
@@ -210,22 +210,22 @@ func ready(state controlplanev1.State, f *Facts, c conditionSet, recovery string
 }
 
 // failed returns the condition Failed. Conversion to v1beta1 uses its reason and message for failureReason and failureMessage.
-func failed(state controlplanev1.State, f *Facts, c conditionSet) engine.Condition {
-	if state != controlplanev1.StateFailed {
-		return engine.False(controlplanev1.FailedCondition, controlplanev1.NotFailedReason, "")
+func failed(state infrav1.State, f *Facts, c conditionSet) engine.Condition {
+	if state != infrav1.StateFailed {
+		return engine.False(infrav1.FailedCondition, infrav1.NotFailedReason, "")
 	}
 	unmet := c.unmet()
-	condition := engine.True(controlplanev1.FailedCondition, unmet.Reason, unmet.Message)
+	condition := engine.True(infrav1.FailedCondition, unmet.Reason, unmet.Message)
 	condition.Since = f.Now
 	return condition
 }
 
 // degraded returns the condition Degraded. It stays True while a recovery action runs for an initialized control plane.
-func degraded(state controlplanev1.State, f *Facts, c conditionSet) engine.Condition {
-	if state != controlplanev1.StateDegraded && (state != controlplanev1.StateRecovering || !c.initialized) {
-		return engine.False(controlplanev1.DegradedCondition, controlplanev1.NotDegradedReason, "")
+func degraded(state infrav1.State, f *Facts, c conditionSet) engine.Condition {
+	if state != infrav1.StateDegraded && (state != infrav1.StateRecovering || !c.initialized) {
+		return engine.False(infrav1.DegradedCondition, infrav1.NotDegradedReason, "")
 	}
-	condition := engine.True(controlplanev1.DegradedCondition, controlplanev1.DegradedReason, c.unmet().Message)
+	condition := engine.True(infrav1.DegradedCondition, infrav1.DegradedReason, c.unmet().Message)
 	if c.unmet() == c.unhealthy {
 		condition.Reason = c.unhealthy.Reason
 	}
@@ -236,9 +236,9 @@ func degraded(state controlplanev1.State, f *Facts, c conditionSet) engine.Condi
 // nextState returns the next state if it can follow the current one, and else the current one. Before a control plane is initialized, it can move
 // between all states, because each depends on objects that can change in any order. From Ready and Degraded, it is Provisioning only if the
 // cluster is destroyed and recreated, and any problem makes it Degraded, not Failed. docs/status.md has the table of all transitions.
-func nextState(from, to controlplanev1.State) controlplanev1.State {
-	before := []controlplanev1.State{controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateFailed}
-	if (from == controlplanev1.StateReady || from == controlplanev1.StateDegraded) && slices.Contains(before, to) {
+func nextState(from, to infrav1.State) infrav1.State {
+	before := []infrav1.State{infrav1.StatePending, infrav1.StateValidating, infrav1.StateFailed}
+	if (from == infrav1.StateReady || from == infrav1.StateDegraded) && slices.Contains(before, to) {
 		return from
 	}
 	return to
@@ -264,24 +264,24 @@ func observedProgress(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, c
 	}
 	// After a move or a restore, status does not have what happened before, and an endpoint shows that it is not a creation.
 	lost := s.Progress == nil && validation.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint).IsValid()
-	if s.State != controlplanev1.StatePending && !lost {
-		in.Operation = controlplanev1.OperationCreation
+	if s.State != infrav1.StatePending && !lost {
+		in.Operation = infrav1.OperationCreation
 	}
-	in.Failed = s.State == controlplanev1.StateFailed
+	in.Failed = s.State == infrav1.StateFailed
 	return in
 }
 
 // operationOf returns the operation that an initialized control plane needs; empty if it is none of its own.
-func operationOf(state controlplanev1.State, first *engine.Condition) controlplanev1.Operation {
+func operationOf(state infrav1.State, first *engine.Condition) infrav1.Operation {
 	switch {
 	case first == nil:
 	case first.Type == controlplanev1.FargateProfileReadyCondition:
-		return controlplanev1.OperationFargateProfileUpdate
+		return infrav1.OperationFargateProfileUpdate
 	case first.Type != controlplanev1.WorkspaceReadyCondition:
-	case state == controlplanev1.StateProvisioning:
-		return controlplanev1.OperationRecreation
+	case state == infrav1.StateProvisioning:
+		return infrav1.OperationRecreation
 	default:
-		return controlplanev1.OperationUpdate
+		return infrav1.OperationUpdate
 	}
 	return ""
 }

@@ -82,7 +82,7 @@ func TestAProfileHasNoTimeoutOfTheConnectionSecret(t *testing.T) {
 	o := configured(t)
 	of(profile("a", working))(o)
 	o.Running.Secret = longestTimeout
-	assert.Equal(t, controlplanev1.StateConfiguring, o.status().State)
+	assert.Equal(t, infrav1.StateConfiguring, o.status().State)
 	assert.Zero(t, o.nextTimeout(o.controlPlane, o.plan()))
 }
 
@@ -162,11 +162,11 @@ func TestARunningControlPlaneIsReportedOnly(t *testing.T) {
 	env.terraformMade()
 	env.reconcile()
 	env.reconcile()
-	require.Equal(t, controlplanev1.StateReady, env.get().Status.State)
+	require.Equal(t, infrav1.StateReady, env.get().Status.State)
 
 	env.replace(versioned)
 	assert.Equal(t, []string{"status"}, env.reconcile())
-	assert.Equal(t, controlplanev1.StateReady, env.get().Status.State)
+	assert.Equal(t, infrav1.StateReady, env.get().Status.State)
 	assert.Equal(t, "True DependenciesReady", env.summary()["DependenciesReady"])
 	assert.Equal(t, "False FieldNotConsumed", env.summary()["FieldsConsumed"])
 	assert.Contains(t, env.message("FieldsConsumed"), "spec.endpointAccess.publicCIDRs: the API server would be reachable from more networks")
