@@ -20,6 +20,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/provider/failures"
 )
@@ -40,13 +41,13 @@ func TestErrorsThatFailANewControlPlane(t *testing.T) {
 	require.NoError(t, err)
 	stateOf := func(o *observation, reason string, class failure.Class, failing time.Duration) infrav1.State {
 		o.apply(failingWith(reason, class, builder.Created))
-		o.Running = Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning, Failing: failing}
+		o.Running, o.RunningVPC, o.RunningSecret = owner.Running{Terraform: owner.NotRunning, Failing: failing}, owner.NotRunning, owner.NotRunning
 		return o.status().State
 	}
 	for _, name := range failures.Classes() {
 		t.Run(name, func(t *testing.T) {
 			class := failure.Class(name)
-			after, listed := failureGracePeriods()[class]
+			after, listed := owner.FailureGracePeriods()[class]
 			line := fmt.Sprintf("\n| `%s` | immediately |", class)
 			if after > 0 {
 				line = fmt.Sprintf("\n| `%s` | %s of", class, duration.HumanDuration(after))

@@ -5,7 +5,6 @@ package captcontrolplane
 
 import (
 	"cmp"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -39,10 +38,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	if summary := summary(p); summary != nil { // An existing record is kept without a summary: it is evidence.
 		s.WorkspaceTemplateApply = summary
 	}
-	reportRecovery(controlPlane, f, p)
-	if value := newRetry(controlPlane); value != "" {
-		s.Recovery.Retry, s.Recovery.RetryTime = value, ptr.To(metav1.NewTime(f.Now))
-	}
+	f.ReportRecovery(&p.Apply)
 
 	c := conditionsOf(controlPlane, f, p)
 	c.profiles.Set(controlPlane)
@@ -54,16 +50,18 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	if c.initialized {
 		s.Initialization.ControlPlaneInitialized = ptr.To(true)
 	}
-	s.State = nextState(s.State, state(s, f, c))
+	life := c.life(s, f)
+	s.State = life.State(s.State)
+	failed, degraded := life.Conditions(s.State, f.Now)
 	initialized := ptr.Deref(s.Initialization.ControlPlaneInitialized, false)
 	s.Phase = phase(s.State, initialized)
 
 	engine.Set(controlPlane, c.dependencies, c.workspace, c.endpoint, c.kubeconfig,
 		engine.True(controlplanev1.InitializedCondition, controlplanev1.InitializedReason, "").If(initialized, controlplanev1.NotInitializedReason),
-		available(s, f, c), ready(s.State, f, c, p.Recovery.Summary()))
+		available(s, f, c), ready(s.State, f, c, p.Apply.Recovery.Summary()))
 	engine.SetNegativePolarity(controlPlane, f.Apply.Decision(),
 		engine.True(controlplanev1.CreatingCondition, controlplanev1.CreatingReason, "").If(s.Phase == controlplanev1.PhaseCreating, controlplanev1.NotCreatingReason),
-		degraded(s.State, f, c), failed(s.State, f, c), f.vpcReplaced())
+		degraded, failed, f.vpcReplaced())
 	owner.ReportTemplates(controlPlane, f.templates()...)
 	if f.Graph != nil && f.Paused == "" {
 		engine.SetNegativePolarity(controlPlane, engine.True(controlplanev1.DependencyCycleCondition, controlplanev1.DependencyCycleReason, p.Cycle).If(p.Cycle != "", controlplanev1.NoDependencyCycleReason))
@@ -127,36 +125,14 @@ func summary(p *Plan) *controlplanev1.WorkspaceTemplateApplyStatus {
 	}
 }
 
-// state returns the state of the control plane; docs/status.md has the table.
-func state(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, c conditionSet) infrav1.State {
-	switch {
-	case c.unmet().Reason == "":
-		return infrav1.StateReady
-	case c.recovering:
-		return infrav1.StateRecovering
-	case ptr.Deref(s.Initialization.ControlPlaneInitialized, false):
-		return servingState(f, c)
-	case c.dependencies.Reason == controlplanev1.WaitingForOwnerReason || c.notStarted:
-		return infrav1.StatePending
-	case c.failed:
-		return infrav1.StateFailed
-	case c.dependencies.Status != metav1.ConditionTrue:
-		return infrav1.StateValidating
-	case c.workspace.Status != metav1.ConditionTrue:
-		return infrav1.StateProvisioning
+// life is what the state is derived from.
+func (c *conditionSet) life(s *controlplanev1.CAPTControlPlaneStatus, f *Facts) *owner.Life {
+	return &owner.Life{
+		Unmet: c.unmet(), Initialized: ptr.Deref(s.Initialization.ControlPlaneInitialized, false),
+		Pending: c.dependencies.Reason == controlplanev1.WaitingForOwnerReason || c.notStarted,
+		Blocked: c.dependencies.Status != metav1.ConditionTrue, Applied: c.workspace.Status == metav1.ConditionTrue, Absent: f.Apply.ResourcesAbsent(),
+		Working: c.working, Failed: c.failed, Down: c.down, Recovering: c.recovering,
 	}
-	return infrav1.StateConfiguring
-}
-
-// servingState is the state of an initialized control plane that is not Ready. It is Provisioning only if it is created again.
-func servingState(f *Facts, c conditionSet) infrav1.State {
-	switch {
-	case c.down, !c.working:
-		return infrav1.StateDegraded
-	case c.workspace.Status != metav1.ConditionTrue && f.Apply.ResourcesAbsent():
-		return infrav1.StateProvisioning
-	}
-	return infrav1.StateConfiguring
 }
 
 func phase(state infrav1.State, initialized bool) controlplanev1.Phase {
@@ -209,46 +185,11 @@ func ready(state infrav1.State, f *Facts, c conditionSet, recovery string) engin
 	return engine.WithPause(condition, f.Paused)
 }
 
-// failed returns the condition Failed. Conversion to v1beta1 uses its reason and message for failureReason and failureMessage.
-func failed(state infrav1.State, f *Facts, c conditionSet) engine.Condition {
-	if state != infrav1.StateFailed {
-		return engine.False(infrav1.FailedCondition, infrav1.NotFailedReason, "")
-	}
-	unmet := c.unmet()
-	condition := engine.True(infrav1.FailedCondition, unmet.Reason, unmet.Message)
-	condition.Since = f.Now
-	return condition
-}
-
-// degraded returns the condition Degraded. It stays True while a recovery action runs for an initialized control plane.
-func degraded(state infrav1.State, f *Facts, c conditionSet) engine.Condition {
-	if state != infrav1.StateDegraded && (state != infrav1.StateRecovering || !c.initialized) {
-		return engine.False(infrav1.DegradedCondition, infrav1.NotDegradedReason, "")
-	}
-	condition := engine.True(infrav1.DegradedCondition, infrav1.DegradedReason, c.unmet().Message)
-	if c.unmet() == c.unhealthy {
-		condition.Reason = c.unhealthy.Reason
-	}
-	condition.Since = f.Now
-	return condition
-}
-
-// nextState returns the next state if it can follow the current one, and else the current one. Before a control plane is initialized, it can move
-// between all states, because each depends on objects that can change in any order. From Ready and Degraded, it is Provisioning only if the
-// cluster is destroyed and recreated, and any problem makes it Degraded, not Failed. docs/status.md has the table of all transitions.
-func nextState(from, to infrav1.State) infrav1.State {
-	before := []infrav1.State{infrav1.StatePending, infrav1.StateValidating, infrav1.StateFailed}
-	if (from == infrav1.StateReady || from == infrav1.StateDegraded) && slices.Contains(before, to) {
-		return from
-	}
-	return to
-}
-
 // observedProgress returns what the progress is computed from. It is called when the state is known.
 func observedProgress(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, c conditionSet) *progress.Observed {
 	s, first := &controlPlane.Status, c.firstUnmet()
 	initialized := ptr.Deref(s.Initialization.ControlPlaneInitialized, false)
-	in := &progress.Observed{Step: stepOf(first), Paused: f.Paused != "", Now: f.Now, Earlier: f.Earlier, Started: ptr.Deref(f.controlPlaneStarted(), metav1.Time{}).Time}
+	in := &progress.Observed{Step: stepOf(first), Paused: f.Paused != "", Now: f.Now, Earlier: f.Earlier, Started: f.Apply.StartedTime()}
 	if first != nil {
 		in.Message = first.Message
 	}

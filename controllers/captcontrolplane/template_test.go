@@ -6,6 +6,7 @@ package captcontrolplane
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -81,9 +82,9 @@ func TestConditionsOfProfilesAreRemovedWithTheLastProfile(t *testing.T) {
 func TestAProfileHasNoTimeoutOfTheConnectionSecret(t *testing.T) {
 	o := configured(t)
 	of(profile("a", working))(o)
-	o.Running.Secret = longestTimeout
+	o.RunningSecret = 24 * time.Hour
 	assert.Equal(t, infrav1.StateConfiguring, o.status().State)
-	assert.Zero(t, o.nextTimeout(o.controlPlane, o.plan()))
+	assert.NoError(t, (*Reconciler)(nil).await(t.Context(), o.controlPlane, o.Facts, o.plan()), "nothing is awaited")
 }
 
 // An adopted one keeps its name, and another EKS cluster may have the name of the Cluster.

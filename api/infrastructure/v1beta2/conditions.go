@@ -230,8 +230,6 @@ const (
 	RecoveredReason = "Recovered"
 	// NotRecoveringReason: there is nothing to recover from.
 	NotRecoveringReason = "NotRecovering"
-	// DegradedReason: the object was Ready and a part of it no longer is.
-	DegradedReason = "Degraded"
 	// NotDegradedReason: the object is not degraded.
 	NotDegradedReason = "NotDegraded"
 	// VPCReadyReason: the VPC exists.
