@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 )
@@ -132,10 +133,10 @@ func derivedFrom(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path
 }
 
 // validateRecovery warns of parameters that an action does not have. The schema checks the rest.
-func validateRecovery(strategy *controlplanev1.RecoveryStrategy, path *field.Path) (findings Findings) {
-	parameters := map[controlplanev1.RecoveryActionType]string{
-		controlplanev1.RecoveryRecreateFargateProfile: controlplanev1.ProfileParameter,
-		controlplanev1.RecoveryRecreateWorkspace:      controlplanev1.AllowDestroyParameter,
+func validateRecovery(strategy *infrav1.RecoveryStrategy, path *field.Path) (findings Findings) {
+	parameters := map[infrav1.RecoveryActionType]string{
+		infrav1.RecoveryRecreateFargateProfile: infrav1.ProfileParameter,
+		infrav1.RecoveryRecreateWorkspace:      infrav1.AllowDestroyParameter,
 	}
 	for i := 0; strategy != nil && i < len(strategy.Actions); i++ {
 		action := &strategy.Actions[i]

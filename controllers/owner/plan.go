@@ -22,6 +22,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/managedfields"
+	"github.com/capt-provider/capt/controllers/recovery"
 )
 
 // Step is what a reconcile does about a WorkspaceTemplateApply.
@@ -45,7 +46,7 @@ const (
 
 // Owner is an object that owns a WorkspaceTemplateApply.
 type Owner struct {
-	client.Object
+	engine.Object
 	// Kind is the kind of the object.
 	Kind schema.GroupVersionKind
 	// Ref is the field of spec that refers to the WorkspaceTemplateApply.
@@ -54,6 +55,9 @@ type Owner struct {
 	FieldManager string
 	// Creates is what Terraform creates, for messages.
 	Creates string
+	// Lifecycle is the part of the object's status that all owners have, and Strategy is spec.recovery.
+	Lifecycle *infrav1.Lifecycle
+	Strategy  *infrav1.RecoveryStrategy
 }
 
 func (o Owner) deleting() bool { return !o.GetDeletionTimestamp().IsZero() }
@@ -85,6 +89,8 @@ type Plan struct {
 	// AwaitTemplate is true while a template blocks that no watch covers: whether the owner may use it depends on the labels of its namespace, or
 	// the template is outside of the namespaces that the manager watches.
 	AwaitTemplate bool
+	// Recovery is what is done about a failure of Terraform.
+	Recovery recovery.Decision
 }
 
 // Described is an owner with a template, as package desired describes it.

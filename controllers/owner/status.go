@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -45,6 +46,14 @@ func KeepStart(was, is *infrav1.WorkspaceTemplateApplySummary) {
 func (f *Facts) started() bool {
 	s := f.Live.Status
 	return s.StartedTime != nil || s.Applied == metav1.ConditionTrue || s.LastAppliedRevision != "" || s.LastFailedRevision != ""
+}
+
+// StartedTime is when Terraform started to create or update what the owner controls; zero before.
+func (f *Facts) StartedTime() time.Time {
+	if f.Live == nil {
+		return time.Time{}
+	}
+	return ptr.Deref(f.Live.Status.StartedTime, metav1.Time{}).Time
 }
 
 // Report is Condition, or why nothing is written. paused is why the owner is paused.

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
@@ -30,7 +31,7 @@ const (
 // Observed is what the controller observed and decided in one reconcile.
 type Observed struct {
 	// Operation is the operation that is needed; empty if none is, or if status was lost and does not show what has happened before.
-	Operation controlplanev1.Operation
+	Operation infrav1.Operation
 	// Step is the first step that is not complete.
 	Step Step
 	// Failed is true if the operation does not continue until something changes; Message is the cause, without secrets.
@@ -48,14 +49,14 @@ type Observed struct {
 }
 
 // Next returns the progress after a reconcile. It does not modify before, which is nil until the first operation.
-func Next(before *controlplanev1.Progress, in *Observed) *controlplanev1.Progress {
-	p := &state{Progress: ptr.Deref(before, controlplanev1.Progress{})}
-	p.History = append([]controlplanev1.OperationRecord(nil), p.History...)
+func Next(before *infrav1.Progress, in *Observed) *infrav1.Progress {
+	p := &state{Progress: ptr.Deref(before, infrav1.Progress{})}
+	p.History = append([]infrav1.OperationRecord(nil), p.History...)
 	switch {
 	case in.Step == Done:
-		p.end(controlplanev1.OutcomeSucceeded, in)
+		p.end(infrav1.OutcomeSucceeded, in)
 	case in.Failed:
-		p.end(controlplanev1.OutcomeFailed, in)
+		p.end(infrav1.OutcomeFailed, in)
 	case !in.Paused || p.inProgress():
 		p.advance(in)
 	}
@@ -66,7 +67,7 @@ func Next(before *controlplanev1.Progress, in *Observed) *controlplanev1.Progres
 }
 
 // AsOf returns progress with the remaining time as of a status write that has another cause.
-func AsOf(p *controlplanev1.Progress, now time.Time) *controlplanev1.Progress {
+func AsOf(p *infrav1.Progress, now time.Time) *infrav1.Progress {
 	if p == nil || p.EstimatedCompletionTime == nil {
 		return p
 	}
@@ -76,10 +77,10 @@ func AsOf(p *controlplanev1.Progress, now time.Time) *controlplanev1.Progress {
 }
 
 // state is the progress that Next changes.
-type state struct{ controlplanev1.Progress }
+type state struct{ infrav1.Progress }
 
 // last returns the last operation; nil when there was none.
-func (p *state) last() *controlplanev1.OperationRecord {
+func (p *state) last() *infrav1.OperationRecord {
 	if len(p.History) == 0 {
 		return nil
 	}
@@ -89,19 +90,19 @@ func (p *state) last() *controlplanev1.OperationRecord {
 func (p *state) inProgress() bool { return p.last() != nil && p.last().CompletionTime == nil }
 
 // end ends the operation in progress. A success after a failure ends the same operation: Terraform was retried.
-func (p *state) end(outcome controlplanev1.Outcome, in *Observed) {
+func (p *state) end(outcome infrav1.Outcome, in *Observed) {
 	last := p.last()
-	retried := last != nil && last.Outcome == controlplanev1.OutcomeFailed && outcome == controlplanev1.OutcomeSucceeded
+	retried := last != nil && last.Outcome == infrav1.OutcomeFailed && outcome == infrav1.OutcomeSucceeded
 	if !p.inProgress() && !retried {
 		return
 	}
 	last.CompletionTime, last.Outcome, last.Message = timeOf(in.Now), outcome, ""
 	p.Revision = cmp.Or(in.Revision, p.Revision)
-	if outcome == controlplanev1.OutcomeFailed {
+	if outcome == infrav1.OutcomeFailed {
 		last.Message = failure.Truncate(in.Message, maxMessage)
 	}
 	p.CurrentOperation, p.EstimatedCompletionTime, p.EstimatedSecondsRemaining = "", nil, nil
-	if outcome == controlplanev1.OutcomeSucceeded {
+	if outcome == infrav1.OutcomeSucceeded {
 		p.PercentComplete = ptr.To[int32](100)
 	}
 }
@@ -111,7 +112,7 @@ func (p *state) advance(in *Observed) {
 	started := false
 	switch {
 	case p.inProgress() && p.superseded(in):
-		p.end(controlplanev1.OutcomeSuperseded, in)
+		p.end(infrav1.OutcomeSuperseded, in)
 		p.start(in)
 		started = true
 	case p.inProgress():
@@ -139,12 +140,12 @@ func (p *state) advance(in *Observed) {
 // superseded reports whether the operation in progress is replaced by another one.
 func (p *state) superseded(in *Observed) bool {
 	switch {
-	case in.Operation == "", in.Paused, in.Operation == controlplanev1.OperationFargateProfileUpdate: // A step of the operation in progress.
+	case in.Operation == "", in.Paused, in.Operation == infrav1.OperationFargateProfileUpdate: // A step of the operation in progress.
 		return false
-	case in.Operation == controlplanev1.OperationRecreation:
-		return p.last().Name != controlplanev1.OperationRecreation
-	case in.Operation == controlplanev1.OperationCreation: // CAPT itself completes the WorkspaceTemplateApply while it is created.
-		return p.last().Name != controlplanev1.OperationCreation
+	case in.Operation == infrav1.OperationRecreation:
+		return p.last().Name != infrav1.OperationRecreation
+	case in.Operation == infrav1.OperationCreation: // CAPT itself completes the WorkspaceTemplateApply while it is created.
+		return p.last().Name != infrav1.OperationCreation
 	}
 	return p.Revision != 0 && in.Revision != 0 && p.Revision != in.Revision
 }
@@ -152,7 +153,7 @@ func (p *state) superseded(in *Observed) bool {
 // retries reports whether the last operation failed and is tried again. It keeps its start and its percentage.
 func (p *state) retries(in *Observed) bool {
 	last := p.last()
-	return last != nil && last.Outcome == controlplanev1.OutcomeFailed && last.Name == in.Operation && (p.Revision == 0 || p.Revision == in.Revision)
+	return last != nil && last.Outcome == infrav1.OutcomeFailed && last.Name == in.Operation && (p.Revision == 0 || p.Revision == in.Revision)
 }
 
 // start adds an operation to the history. It started when Terraform did, if this reconcile is late.
@@ -161,7 +162,7 @@ func (p *state) start(in *Observed) {
 	if last := p.last(); in.Started.Before(at) && !in.Started.IsZero() && (last == nil || last.CompletionTime.Time.Before(in.Started)) {
 		at = in.Started
 	}
-	p.History = append(p.History, controlplanev1.OperationRecord{Name: in.Operation, StartTime: timeOf(at)})
+	p.History = append(p.History, infrav1.OperationRecord{Name: in.Operation, StartTime: timeOf(at)})
 	p.History = p.History[max(0, len(p.History)-maxHistory):]
 	p.PercentComplete, p.Revision = nil, 0
 }
@@ -177,16 +178,16 @@ const (
 )
 
 // Durations are the durations of operations that succeeded.
-type Durations map[controlplanev1.Operation][]time.Duration
+type Durations map[infrav1.Operation][]time.Duration
 
 // add adds the operations of a control plane.
-func (d Durations) add(p *controlplanev1.Progress) {
+func (d Durations) add(p *infrav1.Progress) {
 	if p == nil {
 		return
 	}
 	for i := range p.History {
 		record := &p.History[i]
-		if record.Outcome != controlplanev1.OutcomeSucceeded || record.StartTime == nil || record.CompletionTime == nil {
+		if record.Outcome != infrav1.OutcomeSucceeded || record.StartTime == nil || record.CompletionTime == nil {
 			continue
 		}
 		if took := record.CompletionTime.Sub(record.StartTime.Time); took >= shortest {
@@ -272,18 +273,18 @@ func Steps() []Step {
 }
 
 // Weights returns the percentage of an operation that each step contributes, in the order of Steps; docs/status.md has the same table.
-func Weights() map[controlplanev1.Operation][]int32 {
+func Weights() map[infrav1.Operation][]int32 {
 	apply := []int32{5, 0, 80, 3, 2, 10, 0}
-	return map[controlplanev1.Operation][]int32{
-		controlplanev1.OperationCreation:             {5, 20, 60, 3, 2, 8, 2},
-		controlplanev1.OperationUpdate:               apply,
-		controlplanev1.OperationRecreation:           apply,
-		controlplanev1.OperationFargateProfileUpdate: {5, 0, 0, 0, 0, 95, 0},
+	return map[infrav1.Operation][]int32{
+		infrav1.OperationCreation:             {5, 20, 60, 3, 2, 8, 2},
+		infrav1.OperationUpdate:               apply,
+		infrav1.OperationRecreation:           apply,
+		infrav1.OperationFargateProfileUpdate: {5, 0, 0, 0, 0, 95, 0},
 	}
 }
 
 // percentAt returns the percentage of an operation that is complete when a step begins.
-func percentAt(operation controlplanev1.Operation, step Step) (percent int32) {
+func percentAt(operation infrav1.Operation, step Step) (percent int32) {
 	for i, weight := range Weights()[operation] {
 		if Steps()[i] == step {
 			break

@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	creation   = controlplanev1.OperationCreation
-	update     = controlplanev1.OperationUpdate
-	recreation = controlplanev1.OperationRecreation
-	fargate    = controlplanev1.OperationFargateProfileUpdate
+	creation   = infrav1.OperationCreation
+	update     = infrav1.OperationUpdate
+	recreation = infrav1.OperationRecreation
+	fargate    = infrav1.OperationFargateProfileUpdate
 )
 
 // at is a time after the start, in minutes.
@@ -39,7 +39,7 @@ type look struct {
 }
 
 // text is progress in one line: operation, percentage, remaining minutes, and the history.
-func text(p *controlplanev1.Progress) string {
+func text(p *infrav1.Progress) string {
 	if p == nil {
 		return "none"
 	}
@@ -58,7 +58,7 @@ func text(p *controlplanev1.Progress) string {
 }
 
 func TestLifeOfProgress(t *testing.T) {
-	step := func(operation controlplanev1.Operation, step Step, revision int64) Observed {
+	step := func(operation infrav1.Operation, step Step, revision int64) Observed {
 		return Observed{Operation: operation, Step: step, Revision: revision}
 	}
 	failed := func(message string, revision int64) Observed {
@@ -134,7 +134,7 @@ func TestLifeOfProgress(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var p *controlplanev1.Progress
+			var p *infrav1.Progress
 			for _, look := range looks {
 				before := p.DeepCopy()
 				look.Now = at(look.minute)
@@ -163,7 +163,7 @@ func TestARevisionAloneChangesNothing(t *testing.T) {
 }
 
 func TestHistoryIsBounded(t *testing.T) {
-	var p *controlplanev1.Progress
+	var p *infrav1.Progress
 	for i := range 30 {
 		p = Next(p, &Observed{Operation: update, Step: ControlPlane, Revision: int64(i + 1), Now: at(i)})
 	}
@@ -207,10 +207,10 @@ func TestEstimates(t *testing.T) {
 }
 
 // finished is a control plane whose creation took some minutes, with a WorkspaceTemplate.
-func finished(name, template string, took time.Duration, outcome controlplanev1.Outcome) *controlplanev1.CAPTControlPlane {
+func finished(name, template string, took time.Duration, outcome infrav1.Outcome) *controlplanev1.CAPTControlPlane {
 	c := builder.CAPTControlPlane(name)
 	c.Spec.WorkspaceTemplateRef = infrav1.WorkspaceTemplateReference{Name: template}
-	c.Status.Progress = &controlplanev1.Progress{History: []controlplanev1.OperationRecord{
+	c.Status.Progress = &infrav1.Progress{History: []infrav1.OperationRecord{
 		{Name: creation, StartTime: timeOf(at(0)), CompletionTime: timeOf(at(0).Add(took)), Outcome: outcome}, {Name: update, StartTime: timeOf(at(90))},
 	}}
 	return c
@@ -219,9 +219,9 @@ func finished(name, template string, took time.Duration, outcome controlplanev1.
 func TestEarlier(t *testing.T) {
 	const index = "templates"
 	clients := builder.Clients(
-		finished("self", "eks", time.Minute, controlplanev1.OutcomeSucceeded), finished("a", "eks", 12*time.Minute, controlplanev1.OutcomeSucceeded),
-		finished("failed", "eks", 13*time.Minute, controlplanev1.OutcomeFailed), finished("nothing-applied", "eks", 2*time.Second, controlplanev1.OutcomeSucceeded),
-		finished("profile-uses-it", "other", 14*time.Minute, controlplanev1.OutcomeSucceeded), builder.CAPTControlPlane("new"),
+		finished("self", "eks", time.Minute, infrav1.OutcomeSucceeded), finished("a", "eks", 12*time.Minute, infrav1.OutcomeSucceeded),
+		finished("failed", "eks", 13*time.Minute, infrav1.OutcomeFailed), finished("nothing-applied", "eks", 2*time.Second, infrav1.OutcomeSucceeded),
+		finished("profile-uses-it", "other", 14*time.Minute, infrav1.OutcomeSucceeded), builder.CAPTControlPlane("new"),
 	).WithIndex(&controlplanev1.CAPTControlPlane{}, index, func(client.Object) []string { return []string{"default/eks"} })
 	got, err := Earlier(t.Context(), clients.Build(), index, finished("self", "eks", 0, ""))
 	require.NoError(t, err)
@@ -236,7 +236,7 @@ func TestWeights(t *testing.T) {
 		assert.EqualValues(t, 100, percentAt(operation, Done), operation)
 	}
 	for i, step := range Steps()[:len(Steps())-1] {
-		of := func(operation controlplanev1.Operation) int32 { return Weights()[operation][i] }
+		of := func(operation infrav1.Operation) int32 { return Weights()[operation][i] }
 		assert.Equal(t, of(update), of(recreation))
 		assert.Contains(t, string(manual), fmt.Sprintf("\n| `%s` | %d | %d | %d |", step, of(creation), of(update), of(fargate)))
 	}

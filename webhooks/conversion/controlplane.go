@@ -222,7 +222,7 @@ func controlPlaneStatusToSpoke(in *controlplanev1.CAPTControlPlane) controlplane
 		ready := available.Status == metav1.ConditionTrue
 		out.Ready = &ready
 	}
-	if failed := meta.FindStatusCondition(status.Conditions, controlplanev1.FailedCondition); failed != nil && failed.Status == metav1.ConditionTrue {
+	if failed := meta.FindStatusCondition(status.Conditions, infrav1.FailedCondition); failed != nil && failed.Status == metav1.ConditionTrue {
 		out.FailureReason, out.FailureMessage = optional(failed.Reason), optional(failed.Message)
 	}
 	if apply := status.WorkspaceTemplateApply; apply != nil {
@@ -249,7 +249,7 @@ func controlPlaneConditionsToHub(in *controlplanev1beta1.CAPTControlPlane) []met
 	if deref(in.Status.SecretsReady) && meta.FindStatusCondition(conditions, controlplanev1.KubeconfigReadyCondition) == nil {
 		conditions = withCondition(conditions, secretsReadySince(since))
 	}
-	failed, ok := failureCondition(controlplanev1.FailedCondition, metav1.ConditionTrue, in.Status.FailureReason, in.Status.FailureMessage, since)
+	failed, ok := failureCondition(infrav1.FailedCondition, metav1.ConditionTrue, in.Status.FailureReason, in.Status.FailureMessage, since)
 	if ok {
 		conditions = withCondition(conditions, failed)
 	}

@@ -111,7 +111,7 @@ type CAPTControlPlaneTemplateResourceSpec struct {
 
 	// recovery specifies the automatic recovery from failures of Terraform; absent means the defaults.
 	// +optional
-	Recovery *RecoveryStrategy `json:"recovery,omitempty"`
+	Recovery *infrav1.RecoveryStrategy `json:"recovery,omitempty"`
 
 	// deletionProtection is Enabled or Disabled (the default). Enabled rejects the deletion of the CAPTControlPlane and of its Cluster, and
 	// keeps the EKS cluster. To delete them, first set it to Disabled.

@@ -40,6 +40,10 @@ type CAPTClusterTemplateResourceSpec struct {
 	// +required
 	VPC VPC `json:"vpc"`
 
+	// recovery is the automatic recovery of a VPC that Terraform creates; absent means the defaults.
+	// +optional
+	Recovery *RecoveryStrategy `json:"recovery,omitempty"`
+
 	// deletionProtection is Enabled or Disabled (the default). Enabled rejects the deletion of the CAPTCluster and of its Cluster, and
 	// keeps the VPC. To delete them, first set it to Disabled.
 	// +optional
@@ -105,8 +109,8 @@ func (t *VPCTemplate) IsDefined() bool { return !reflect.ValueOf(t).Elem().IsZer
 // CAPTClusterStatus is the observed state of the VPC of a cluster.
 // +kubebuilder:validation:MinProperties=1
 type CAPTClusterStatus struct {
-	// conditions are Ready (mirrored by Cluster API as InfrastructureReady), VPCReady, VPCReplaced, FieldsConsumed, Paused, Deleting and
-	// AdoptionRequired.
+	// conditions are Ready (mirrored by Cluster API as InfrastructureReady), VPCReady, Degraded, Failed, Recovering, VPCReplaced, FieldsConsumed,
+	// Paused, Deleting and AdoptionRequired.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -124,6 +128,8 @@ type CAPTClusterStatus struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
 	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
+
+	Lifecycle `json:",inline"`
 
 	// vpc is the VPC of the cluster.
 	// +optional
