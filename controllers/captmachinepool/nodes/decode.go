@@ -4,6 +4,7 @@
 package nodes
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -110,18 +111,37 @@ func (l *jsonList) decode(data []byte) error {
 
 // eachEvent calls a function with the events of a watch until the end of the watch, and returns nil then.
 func eachEvent(stream io.Reader, do func(*jsonEvent)) error {
-	limited := &io.LimitedReader{R: stream} // Decoders read a whole value into memory.
-	decoder, e := json.NewDecoderCaseSensitivePreserveInts(limited), &jsonEvent{}
+	waiting := bufio.NewReaderSize(stream, 0)
 	for {
-		limited.N, *e = maxEvent, jsonEvent{}
-		switch err := decoder.Decode(e); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil || e.Object.Metadata.ResourceVersion == "":
-			return errInvalid
+		// Decoders keep a buffer that has the size of the largest event. There is none while nothing is received.
+		if _, err := waiting.Peek(1); err != nil {
+			return ended(err)
 		}
-		do(e)
+		limited := &io.LimitedReader{R: waiting} // Decoders read a whole value into memory.
+		for decoder, more := json.NewDecoderCaseSensitivePreserveInts(limited), true; more; more = hasMore(decoder) {
+			limited.N = maxEvent
+			var e jsonEvent
+			if err := decoder.Decode(&e); err != nil || e.Object.Metadata.ResourceVersion == "" {
+				return ended(err)
+			}
+			do(&e)
+		}
 	}
+}
+
+// ended returns the error of a watch that ended; nil if it ended between two events.
+func ended(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return errInvalid
+}
+
+// hasMore reports whether a decoder has read more than the line break after an event.
+func hasMore(decoder json.Decoder) bool {
+	var rest [2]byte
+	n, _ := decoder.Buffered().Read(rest[:])
+	return n == len(rest) || n == 1 && rest[0] != '\n'
 }
 
 // member returns what is kept of a Node. It is nil if no API server has such a Node.
