@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"unicode/utf8"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/json"
@@ -144,14 +145,14 @@ func hasMore(decoder json.Decoder) bool {
 	return n == len(rest) || n == 1 && rest[0] != '\n'
 }
 
-// member returns what is kept of a Node. It is nil if no API server has such a Node.
+// member returns what is kept of a Node. It is nil if no API server has such a Node. Nodes share the texts that are equal in a node group.
 func (n *jsonNode) member() *member {
 	name := n.Metadata.Name.within(maxName)
 	if name == "" || len(n.Metadata.Labels.NodeGroup) > maxGroup {
 		return nil
 	}
 	return &member{Node{
-		Name: name, ProviderID: n.Spec.ProviderID.within(maxProviderID), Version: n.Status.NodeInfo.KubeletVersion.within(maxVersion),
+		Name: name, ProviderID: n.Spec.ProviderID.within(maxProviderID), Version: unique.Make(n.Status.NodeInfo.KubeletVersion.within(maxVersion)).Value(),
 		Ready: n.Metadata.DeletionTimestamp == "" && slices.Contains(n.Status.Conditions[:], jsonCondition{text(corev1.NodeReady), text(corev1.ConditionTrue)}),
-	}, string(n.Metadata.Labels.NodeGroup)}
+	}, unique.Make(string(n.Metadata.Labels.NodeGroup)).Value()}
 }
