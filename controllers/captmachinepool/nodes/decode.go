@@ -69,7 +69,7 @@ type text string
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (t *text) UnmarshalJSON(data []byte) error {
-	if data[0] != '"' && data[0] != 'n' { // null is no text, as in Go.
+	if data[0] != '"' && data[0] != 'n' { // null becomes empty, as in Go.
 		return errInvalid
 	}
 	*t = ""

@@ -337,7 +337,7 @@ func (c *cluster) list(ctx context.Context) string {
 		options.Continue = string(page.Metadata.Continue)
 	}
 	c.report(ctx, nil)
-	c.replace(nodes)
+	c.replace(nodes, options.Continue != "")
 	return string(page.Metadata.ResourceVersion)
 }
 
@@ -474,9 +474,9 @@ func (c *cluster) remove(name string) {
 	})
 }
 
-// replace replaces all nodes by those of a list.
-func (c *cluster) replace(nodes map[string]member) {
-	full := len(nodes) > maxNodes
+// replace replaces all nodes by those of a list, which may have more.
+func (c *cluster) replace(nodes map[string]member, more bool) {
+	full := more || len(nodes) > maxNodes
 	c.update(func() bool {
 		changed := !c.listed || c.full != full || !maps.Equal(c.nodes, nodes)
 		c.nodes, c.listed, c.full = nodes, true, full
