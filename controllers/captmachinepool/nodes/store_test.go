@@ -32,7 +32,7 @@ type store struct {
 
 func newStore() *store {
 	s := &store{}
-	s.cluster = &cluster{key: demo, nodes: map[string]member{}, notify: func(after time.Duration) { s.delays = append(s.delays, after) }}
+	s.cluster = &cluster{nodes: map[string]member{}, notify: func(after time.Duration) { s.delays = append(s.delays, after) }}
 	return s
 }
 

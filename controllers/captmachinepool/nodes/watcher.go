@@ -172,7 +172,7 @@ func (w *Watcher) Track(key, pool client.ObjectKey, version string, data []byte)
 		was.pools.Insert(pool)
 		return
 	}
-	c := newCluster(key, data, func(after time.Duration) { w.queue.AddAfter(key, after) })
+	c := newCluster(data, func(after time.Duration) { w.queue.AddAfter(key, after) })
 	c.version, c.pools = version, sets.New(pool)
 	if was != nil {
 		was.end()
@@ -207,7 +207,6 @@ func (w *Watcher) NodesOf(key client.ObjectKey, nodeGroup string) Nodes {
 
 // cluster has the nodes of one cluster.
 type cluster struct {
-	key client.ObjectKey
 	// pools are the CAPTMachinePools that the cluster is watched for. version is that of the Secret with the kubeconfig.
 	pools       sets.Set[client.ObjectKey]
 	version     string
@@ -233,8 +232,8 @@ type member struct {
 	group string
 }
 
-func newCluster(key client.ObjectKey, data []byte, notify func(after time.Duration)) *cluster {
-	c := &cluster{key: key, kubeconfig: data, notify: notify, nodes: map[string]member{}, token: &atomic.Pointer[string]{}}
+func newCluster(data []byte, notify func(after time.Duration)) *cluster {
+	c := &cluster{kubeconfig: data, notify: notify, nodes: map[string]member{}, token: &atomic.Pointer[string]{}}
 	config, _, err := kubeconfig.ClientConfig(data)
 	if err == nil {
 		err = c.connect(config)
