@@ -710,7 +710,7 @@ func TestWithoutConnectionsToClusters(t *testing.T) {
 	env.Reconciler.Nodes = nil
 	env.reconcile()
 	assert.Equal(t, "True Ready", env.summary()["Ready"])
-	assert.Equal(t, "False NodesUnreachable", env.summary()["NodesKnown"])
+	assert.Equal(t, "False HealthProbesDisabled", env.summary()["NodesKnown"])
 	assert.Equal(t, ptr.To[int32](3), env.get().Status.Replicas)
 	assert.Empty(t, env.get().Spec.ProviderIDList)
 	update(env, env.get(), func(pool *infrav1.CAPTMachinePool) { pool.Finalizers = nil })

@@ -187,7 +187,7 @@ func nodesKnown(f *Facts, p *owner.Plan) engine.Condition {
 	case p.Live == nil:
 		return engine.Condition{}
 	case !f.WatchNodes:
-		return engine.False(infrav1.NodesKnownCondition, infrav1.NodesUnreachableReason, "the manager runs with --health-probes=false, so it does not connect to clusters. "+howToKnow)
+		return engine.False(infrav1.NodesKnownCondition, infrav1.HealthProbesDisabledReason, "the manager runs with --feature-gates=HealthProbes=false, so it does not connect to clusters. "+howToKnow)
 	case f.Nodes.Pending:
 		return engine.False(infrav1.NodesKnownCondition, infrav1.WaitingForNodesReason, f.Nodes.Problem)
 	case f.Nodes.Problem != "":

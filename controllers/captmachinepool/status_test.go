@@ -267,7 +267,7 @@ func TestWhatAStatusSaysOfNodes(t *testing.T) {
 	report(pool, ofPool(made(), func(f *Facts) { f.Nodes.Problem = "no connection" }))
 	assert.Contains(t, conditions.GetMessage(pool, infrav1.NodesKnownCondition), "no connection. Until the manager can read the Nodes with the kubeconfig Secret, the size comes from the output node_group_size")
 	report(pool, ofPool(made(), func(f *Facts) { f.WatchNodes = false }))
-	assert.Contains(t, conditions.GetMessage(pool, infrav1.NodesKnownCondition), "the manager runs with --health-probes=false")
+	assert.Contains(t, conditions.GetMessage(pool, infrav1.NodesKnownCondition), "the manager runs with --feature-gates=HealthProbes=false")
 }
 
 func TestAPoolIsDegradedAfterItsTimeout(t *testing.T) {

@@ -103,6 +103,8 @@ const (
 	WaitingForNodesReason = "WaitingForNodes"
 	// NodesUnreachableReason: CAPT cannot read the nodes from the cluster.
 	NodesUnreachableReason = "NodesUnreachable"
+	// HealthProbesDisabledReason: this manager does not connect to clusters.
+	HealthProbesDisabledReason = "HealthProbesDisabled"
 	// NodesReadyReason: as many nodes are ready as the pool is meant to have.
 	NodesReadyReason = "NodesReady"
 	// NodesNotReadyReason: fewer nodes are ready than the pool is meant to have.
