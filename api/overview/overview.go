@@ -480,26 +480,22 @@ func (p *Progress) Remaining(now time.Time) time.Duration {
 	return max(0, p.EstimatedCompletion.Sub(now))
 }
 
-// StateOf returns the state of an object of CAPT: Deleting, status.state of a CAPTControlPlane, or the state that the summary of another kind
-// corresponds to. It is never empty.
+// StateOf returns the state of an object of CAPT: Deleting, status.state, or the state that the summary of a kind without that field corresponds to. It is
+// never empty.
 func StateOf(object graph.Object) infrav1.State {
-	node := graph.NodeOf(object)
-	controlPlane, isControlPlane := object.(*controlplanev1.CAPTControlPlane)
-	_, isPool := object.(*infrav1.CAPTMachinePool)
+	node, state := graph.NodeOf(object), infrav1.State("")
+	if owner, ok := object.(interface{ GetLifecycle() *infrav1.Lifecycle }); ok {
+		state = owner.GetLifecycle().State
+	}
 	switch {
 	case !object.GetDeletionTimestamp().IsZero():
 		return StateDeleting
-	case isControlPlane:
-		return cmp.Or(controlPlane.Status.State, infrav1.StatePending)
+	case state != "":
+		return state
 	case node.Ready == metav1.ConditionTrue:
 		return infrav1.StateReady
 	case node.Reason == "":
 		return infrav1.StatePending
-	case node.Reason == infrav1.VPCReplacedReason, // Both VPCs may exist.
-		isPool && meta.IsStatusConditionTrue(object.GetConditions(), infrav1.DegradedCondition):
-		return infrav1.StateDegraded
-	case isPool && node.Reason == infrav1.NodesNotReadyReason:
-		return infrav1.StateProvisioning
 	case infrav1.RequiresUserAction(node.Reason):
 		return infrav1.StateFailed
 	}

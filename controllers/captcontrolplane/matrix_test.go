@@ -47,7 +47,7 @@ func (r row) observation(t *testing.T, before bool) *observation {
 	if before {
 		require.Equal(t, infrav1.StateReady, o.status().State)
 	}
-	o.Running, o.RunningVPC, o.RunningSecret = owner.Running{Terraform: owner.NotRunning}, owner.NotRunning, owner.NotRunning
+	o.Running, o.RunningVPC, o.RunningSecret = owner.Running{}, 0, 0
 	for _, is := range r.is {
 		is(o)
 	}
@@ -131,13 +131,13 @@ func applies() []fact {
 		{"refused by the API server", func(o *observation) { o.Apply.Live, o.Apply.Refused = nil, assert.AnError }},
 		{"not seen by its controller", func(o *observation) { o.apply() }},
 		{"Terraform running", shows(infrav1.ProvisioningReason)},
-		{"Terraform running for long", late(infrav1.ProvisioningReason, 30*time.Minute, owner.NotRunning)},
+		{"Terraform running for long", late(infrav1.ProvisioningReason, 30*time.Minute, 0)},
 		{"template missing", shows(infrav1.TemplateNotFoundReason)},
 		{"waits for a Secret", shows(infrav1.WaitingForDependenciesReason)},
-		{"waits for a Secret for long", late(infrav1.WaitingForDependenciesReason, owner.NotRunning, 5*time.Minute)},
+		{"waits for a Secret for long", late(infrav1.WaitingForDependenciesReason, 0, 5*time.Minute)},
 		{"provider down", shows(infrav1.WorkspaceNotReconciledReason)},
 		{"apply fails", shows(infrav1.ApplyFailedReason)},
-		{"apply fails for long", late(infrav1.ApplyFailedReason, 30*time.Minute, owner.NotRunning)},
+		{"apply fails for long", late(infrav1.ApplyFailedReason, 30*time.Minute, 0)},
 		{"create interrupted", shows(infrav1.CreateInterruptedReason)},
 		{"Workspace belongs to another owner", shows(infrav1.WorkspaceConflictReason)},
 		{"Workspace destroyed by another client", shows(infrav1.WorkspaceDeletingReason)},

@@ -138,7 +138,7 @@ func TestStatesOfObjects(t *testing.T) {
 		builder.CAPTCluster("provisioning", ofDemo, showing([3]string{"Ready", "False", infrav1.ProvisioningReason})),
 		builder.CAPTCluster("ready", ofDemo, showing([3]string{"Ready", "True", infrav1.ReadyReason})),
 		builder.CAPTCluster("failed", ofDemo, showing([3]string{"Ready", "False", infrav1.ApplyFailedReason})),
-		builder.CAPTCluster("replaced", ofDemo, showing([3]string{"Ready", "False", infrav1.VPCReplacedReason})),
+		builder.CAPTCluster("replaced", ofDemo, builder.With(func(c *infrav1.CAPTCluster) { c.Status.State = infrav1.StateDegraded })),
 		builder.CAPTCluster("foreign", builder.WithNamespace("of-another-shard")),
 		builder.WorkspaceTemplate("valid", showing([3]string{"Valid", "True", infrav1.ValidReason})),
 	)
