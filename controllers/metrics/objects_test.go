@@ -123,22 +123,22 @@ func showing(list ...[3]string) builder.Option {
 
 var ofDemo = builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
 
-func inState(state controlplanev1.State) *controlplanev1.CAPTControlPlane {
+func inState(state infrav1.State) *controlplanev1.CAPTControlPlane {
 	return builder.CAPTControlPlane(strings.ToLower(string(state)), builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Status.State = state }))
 }
 
 func TestStatesOfObjects(t *testing.T) {
 	c := newCached(t,
-		inState(controlplanev1.StatePending), inState(controlplanev1.StateValidating), inState(controlplanev1.StateProvisioning),
-		inState(controlplanev1.StateConfiguring), inState(controlplanev1.StateReady), inState(controlplanev1.StateDegraded),
-		inState(controlplanev1.StateRecovering), inState(controlplanev1.StateFailed),
-		builder.CAPTControlPlane("deleting", builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Status.State = controlplanev1.StateReady }), builder.Deleting()),
+		inState(infrav1.StatePending), inState(infrav1.StateValidating), inState(infrav1.StateProvisioning),
+		inState(infrav1.StateConfiguring), inState(infrav1.StateReady), inState(infrav1.StateDegraded),
+		inState(infrav1.StateRecovering), inState(infrav1.StateFailed),
+		builder.CAPTControlPlane("deleting", builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Status.State = infrav1.StateReady }), builder.Deleting()),
 		builder.CAPTControlPlane("new"),
 		builder.CAPTCluster("new", ofDemo),
 		builder.CAPTCluster("provisioning", ofDemo, showing([3]string{"Ready", "False", infrav1.ProvisioningReason})),
 		builder.CAPTCluster("ready", ofDemo, showing([3]string{"Ready", "True", infrav1.ReadyReason})),
 		builder.CAPTCluster("failed", ofDemo, showing([3]string{"Ready", "False", infrav1.ApplyFailedReason})),
-		builder.CAPTCluster("replaced", ofDemo, showing([3]string{"Ready", "False", infrav1.VPCReplacedReason})),
+		builder.CAPTCluster("replaced", ofDemo, builder.With(func(c *infrav1.CAPTCluster) { c.Status.State = infrav1.StateDegraded })),
 		builder.CAPTCluster("foreign", builder.WithNamespace("of-another-shard")),
 		builder.WorkspaceTemplate("valid", showing([3]string{"Valid", "True", infrav1.ValidReason})),
 	)

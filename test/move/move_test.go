@@ -99,7 +99,7 @@ func lasting(value any) any {
 		// These conditions are absent until they are True for the first time.
 		value = slices.DeleteFunc(value, func(inner any) bool {
 			condition, _ := inner.(map[string]any)
-			return condition["reason"] == clusterv1.NotPausedReason || condition["reason"] == controlplanev1.NotDegradedReason
+			return condition["reason"] == clusterv1.NotPausedReason || condition["reason"] == infrav1.NotDegradedReason
 		})
 		for i, inner := range value {
 			value[i] = lasting(inner)

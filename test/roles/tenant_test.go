@@ -18,7 +18,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/command"
@@ -80,7 +79,7 @@ func TestATenantReadsItsClustersWithCaptctl(t *testing.T) {
 	u.User(u.ControlPlaneTemplate(fixture.ControlPlaneModule))
 	u.creates(fixture.Cluster(), fixture.CAPTClusterWith(fixture.Demo, "{template: {ref: {name: vpc, namespace: "+platform.Namespace+"}}}"),
 		fixture.CAPTControlPlane(fixture.Demo, "endpointProbe: Disabled"))
-	u.AwaitState(controlplanev1.StateReady, "")
+	u.AwaitState(infrav1.StateReady, "")
 
 	for _, arguments := range [][]string{
 		{"get"}, {"get", "-o", "json"}, {"describe", fixture.Demo}, {"report"},

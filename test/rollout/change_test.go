@@ -86,14 +86,14 @@ func TestAnUpgradeOfAControlPlaneWaitsForItsApproval(t *testing.T) {
 	template := env.Template(fixture.ControlPlaneTemplate, module, "cluster_name", "kubernetes_version")
 	env.User(strings.Replace(template, "\nspec:\n", "\nspec:\n  rollout: {strategy: Staged, "+previewed+"}\n", 1),
 		fixture.Cluster(), fixture.CAPTClusterWith(fixture.Demo, "{existingID: vpc-0123}"), fixture.CAPTControlPlane(fixture.Demo))
-	env.AwaitState(controlplanev1.StateReady, controlplanev1.ReadyReason)
+	env.AwaitState(infrav1.StateReady, controlplanev1.ReadyReason)
 
 	env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"version":"v1.36.0"}}`)
 	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "run: kubectl")
-	held := env.AwaitState(controlplanev1.StateConfiguring, infrav1.WaitingForApprovalReason)
+	held := env.AwaitState(infrav1.StateConfiguring, infrav1.WaitingForApprovalReason)
 	assert.Equal(t, "v1.35.0", held.Status.Version, "the running version is reported")
 	env.Captctl("template", "approve-change", env.Namespace+"/"+fixture.ControlPlane, "--revision="+env.waitingChange(fixture.ControlPlane), "--yes")
-	upgraded := env.AwaitState(controlplanev1.StateReady, controlplanev1.ReadyReason)
+	upgraded := env.AwaitState(infrav1.StateReady, controlplanev1.ReadyReason)
 	assert.Equal(t, "v1.36.0", upgraded.Status.Version)
 }
 

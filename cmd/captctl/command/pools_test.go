@@ -44,7 +44,7 @@ func withPool(change func(*infrav1.CAPTMachinePool, *infrav1.WorkspaceTemplateAp
 	pool.Status.Initialization.Provisioned = ptr.To(true)
 	nodeGroup.Status.Conditions, addOn.Status.Conditions = readyCondition(metav1.ConditionTrue, "Ready", ""), readyCondition(metav1.ConditionTrue, "Ready", "")
 	change(pool, nodeGroup, addOn)
-	objects := capt("good", controlplanev1.StateReady, func(*controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply) {})
+	objects := capt("good", infrav1.StateReady, func(*controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply) {})
 	return &environment{objects: append(objects, machinePool, pool, nodeGroup, addOn)}
 }
 
