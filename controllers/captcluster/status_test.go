@@ -373,7 +373,7 @@ func TestATimeoutKeepsTheCause(t *testing.T) {
 		"up to date meanwhile": {nil, time.Hour, func(f *Facts) { f.Apply = made(map[string]string{"vpc_id": "vpc-1"}).Apply }, "Ready"},
 	} {
 		captCluster, facts := builder.CAPTCluster("demo", row.options...), withApply(builder.NotUpToDate(infrav1.ApplyFailedReason, "no more VPCs"))
-		facts.Running.Terraform = row.running
+		facts.Running.Terraform = ptr.To(row.running)
 		if row.change != nil {
 			row.change(facts)
 		}

@@ -222,8 +222,8 @@ type Facts struct {
 	CreatesTokens, NameConflict bool
 	// Graph has the objects of the dependency graph; nil while the control plane has no Cluster, or is being deleted.
 	Graph *graph.Objects
-	// RunningVPC and RunningSecret are for how long the control plane waits for a VPC that CAPT creates, and for a Secret; zero while it does not.
-	RunningVPC, RunningSecret time.Duration
+	// RunningVPC and RunningSecret are for how long the control plane waits for a VPC that CAPT creates, and for a Secret; nil while it does not.
+	RunningVPC, RunningSecret *time.Duration
 	// EndpointProbe is spec.endpointProbe; Disabled if this manager probes no API servers. Probed are the results.
 	EndpointProbe controlplanev1.EndpointProbe
 	Probed        health.Probed

@@ -41,7 +41,7 @@ func TestErrorsThatFailANewControlPlane(t *testing.T) {
 	require.NoError(t, err)
 	stateOf := func(o *observation, reason string, class failure.Class, failing time.Duration) infrav1.State {
 		o.apply(failingWith(reason, class, builder.Created))
-		o.Running, o.RunningVPC, o.RunningSecret = owner.Running{Failing: failing}, 0, 0
+		o.Running, o.RunningVPC, o.RunningSecret = owner.Running{Failing: &failing}, nil, nil
 		return o.status().State
 	}
 	for _, name := range failures.Classes() {
@@ -76,7 +76,7 @@ func TestAnErrorOfClassConfigIsConfirmed(t *testing.T) {
 	env.terraform(failingWith(infrav1.PlanFailedReason, failure.ClassConfig, env.clock.Now()))
 	env.reconcile()
 	assert.Equal(t, infrav1.StateProvisioning, env.get().Status.State)
-	assert.Equal(t, 2*time.Minute, env.again.Round(time.Second), "no watch reports it")
+	assert.Equal(t, 2*time.Minute, env.again, "no watch reports it")
 
 	env.clock.Pass(2 * time.Minute)
 	env.reconcile()

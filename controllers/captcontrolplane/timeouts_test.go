@@ -242,7 +242,7 @@ func TestAChangeOfTheWorkspaceRestartsTheTimeout(t *testing.T) {
 	env.terraform(started(env.clock.Now()))
 	env.reconcile()
 	assert.Equal(t, infrav1.StateProvisioning, env.get().Status.State)
-	assert.Equal(t, 30*time.Minute, env.again.Round(time.Second))
+	assert.Equal(t, 30*time.Minute, env.again)
 }
 
 // A control plane that is made for a WorkspaceTemplateApply which has been Ready for a month begins to wait now.
@@ -255,7 +255,7 @@ func TestTheSecretTimeoutStartsWithTheControlPlane(t *testing.T) {
 	}))
 	env.reconcile()
 	assert.Equal(t, infrav1.StateConfiguring, env.get().Status.State)
-	assert.Equal(t, 5*time.Minute, env.again.Round(time.Second))
+	assert.Equal(t, 5*time.Minute, env.again)
 }
 
 // A queue is not late: provider-terraform applies one Workspace at a time.

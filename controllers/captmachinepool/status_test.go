@@ -122,7 +122,7 @@ func rows() (all []row) {
 	is := func(name string, facts ...func(*Facts)) row { return row{name, nil, facts} }
 	with := func(apply owner.Facts) func(*Facts) { return func(f *Facts) { f.Apply = apply } }
 	shows := func(reason string) func(*Facts) { return applied(builder.NotUpToDate(reason, "why")) }
-	running := func(d time.Duration) func(*Facts) { return func(f *Facts) { f.Running.Terraform = d } }
+	running := func(d time.Duration) func(*Facts) { return func(f *Facts) { f.Running.Terraform = ptr.To(d) } }
 	sees := func(found nodes.Nodes) func(*Facts) { return func(f *Facts) { f.Nodes = found } }
 	external := func(f *Facts) {
 		builder.WithAnnotation(clusterv1.ReplicasManagedByAnnotation, "autoscaler")(f.MachinePool)
@@ -319,7 +319,7 @@ func TestATimeoutKeepsTheCause(t *testing.T) {
 		"blocked":              {0, time.Hour, func(f *Facts) { f.MachinePool = nil }, infrav1.WaitingForOwnerReason},
 	} {
 		pool, f := builder.CAPTMachinePool("workers"), ofPool(applied(builder.NotUpToDate(infrav1.ApplyFailedReason, "no more instances")))
-		pool.Spec.Timeouts.NodeGroupSeconds, f.Running.Terraform = row.seconds, row.running
+		pool.Spec.Timeouts.NodeGroupSeconds, f.Running.Terraform = row.seconds, ptr.To(row.running)
 		if row.change != nil {
 			row.change(f)
 		}

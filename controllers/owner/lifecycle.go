@@ -143,22 +143,22 @@ func (o *Observed) ReportLife(p *Plan, l *Life, step progress.Step) {
 	s.Progress = progress.Next(s.Progress, in)
 }
 
-// Running is the duration of what all owners measure; zero while it does not run.
+// Running is the duration of what all owners measure; nil while it does not run.
 type Running struct {
 	// Terraform is the time since Terraform started to create or update what the owner controls, also while it fails.
-	Terraform time.Duration
+	Terraform *time.Duration
 	// Failing is the time since the current error of Terraform was first observed.
-	Failing time.Duration
+	Failing *time.Duration
 }
 
 // longestTimeout is the maximum of the fields of spec.timeouts.
 const longestTimeout = 24 * time.Hour
 
 // Elapsed measures an operation. It begins with the start of the operation and not with the creation of the object: time in a queue does not count. A
-// retry that the user requested starts it again. It is zero if the operation has not started, else 1 ns more than it is. reason is the one with which status reports that it has taken too long.
-func (r *Reconciler) Elapsed(o Owner, now time.Time, operation, reason string, started *metav1.Time) time.Duration {
+// retry that the user requested starts it again. It is nil if the operation has not started. reason is the one with which status reports that it has taken too long.
+func (r *Reconciler) Elapsed(o Owner, now time.Time, operation, reason string, started *metav1.Time) *time.Duration {
 	if started == nil {
-		return 0
+		return nil
 	}
 	retried := ptr.Deref(o.GetLifecycle().Recovery.RetryTime, metav1.Time{})
 	if NewRetry(o) != "" {
@@ -167,7 +167,7 @@ func (r *Reconciler) Elapsed(o Owner, now time.Time, operation, reason string, s
 	if retried.After(started.Time) {
 		started = &retried
 	}
-	return 1 + r.State.Elapsed(client.ObjectKeyFromObject(o), operation, started.Time, o.reportedDuration(reason, started.Time))
+	return ptr.To(r.State.Elapsed(client.ObjectKeyFromObject(o), operation, started.Time, o.reportedDuration(reason, started.Time)))
 }
 
 // reportedDuration returns a duration that is longer than any timeout if status already reports that this operation timed out, else zero.
@@ -207,14 +207,14 @@ type Timeout struct {
 }
 
 // NewTimeout returns the timeout of an operation; nil if it does not run.
-func NewTimeout(field, reason string, seconds, defaultSeconds int32, running time.Duration) *Timeout {
-	if running == 0 {
+func NewTimeout(field, reason string, seconds, defaultSeconds int32, running *time.Duration) *Timeout {
+	if running == nil {
 		return nil
 	}
 	if seconds == 0 {
 		seconds = defaultSeconds
 	}
-	return &Timeout{field, reason, time.Duration(seconds) * time.Second, running}
+	return &Timeout{field, reason, time.Duration(seconds) * time.Second, *running}
 }
 
 // Passed reports whether the operation has taken too long.
@@ -251,13 +251,13 @@ func FailureGracePeriods() map[failure.Class]time.Duration {
 // UntilFailed returns the duration until an object that was never initialized is Failed because of the error of Terraform that a condition reports;
 // false if that error does not make it Failed.
 func (o *Observed) UntilFailed(condition *engine.Condition, initialized bool) (time.Duration, bool) {
-	if condition == nil || o.Apply.Live == nil || o.Paused != "" || o.Running.Failing == 0 || initialized {
+	if condition == nil || o.Apply.Live == nil || o.Paused != "" || o.Running.Failing == nil || initialized {
 		return 0, false
 	}
 	switch condition.Reason {
 	case infrav1.ApplyFailedReason, infrav1.PlanFailedReason, infrav1.ProviderConfigFailedReason:
 		after, ok := FailureGracePeriods()[failure.Class(o.Apply.Live.Status.LastFailureClass)]
-		return after - o.Running.Failing, ok
+		return after - *o.Running.Failing, ok
 	}
 	return 0, false
 }

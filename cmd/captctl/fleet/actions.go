@@ -80,9 +80,9 @@ func NewRetry(environment *cli.Environment) *cobra.Command {
 	return newAction(environment, &cobra.Command{
 		Use:   "retry [NAMESPACE/]CLUSTER",
 		Short: "Try again after a failure or a timeout",
-		Long: `Sets the annotation capt.cluster.x-k8s.io/retry of the CAPTControlPlane, and of the CAPTCluster and the
-CAPTMachinePools that are not Ready, to the current time. Their timeouts and recovery attempts start
-again. Fix the cause first: captctl describe shows it.`,
+		Long: `Sets the annotation capt.cluster.x-k8s.io/retry of the CAPTControlPlane, and of the CAPTCluster and
+the CAPTMachinePools that are not Ready, to the current time. Their timeouts and recovery attempts
+start again. Fix the cause first: captctl describe shows it.`,
 		Example: "  captctl retry team-a/demo",
 	}, func(o *overview.Objects, now time.Time) (change, error) {
 		if o.ControlPlane == nil {
