@@ -8,7 +8,21 @@
 // +groupName=bootstrap.cluster.x-k8s.io
 package v1beta2
 
-import "k8s.io/apimachinery/pkg/runtime/schema"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
 
 // GroupVersion is the group and version of this package's kinds.
 var GroupVersion = schema.GroupVersion{Group: "bootstrap.cluster.x-k8s.io", Version: "v1beta2"}
+
+// AddToScheme adds this package's kinds to a scheme.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion,
+		&CAPTBootstrapConfig{}, &CAPTBootstrapConfigList{},
+		&CAPTBootstrapConfigTemplate{}, &CAPTBootstrapConfigTemplateList{},
+	)
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}
