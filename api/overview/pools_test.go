@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
 )
@@ -121,6 +122,21 @@ func TestNodesAreThoseOfAllMachinePools(t *testing.T) {
 	o.Pools[0].CAPTMachinePool.Status.Conditions = append(o.Pools[0].CAPTMachinePool.Status.Conditions, condition(infrav1.NodesKnownCondition, metav1.ConditionFalse, infrav1.NodesUnreachableReason))
 	require.Len(t, o.Warnings(), 1)
 	assert.Equal(t, "CAPTMachinePool", o.Warnings()[0].Kind)
+}
+
+func TestWhatATopologyWaitsForIsReported(t *testing.T) {
+	o, differ := withPool(), condition(infrav1.KubeletVersionsDifferCondition, metav1.ConditionTrue, infrav1.KubeletVersionsDifferReason)
+	differ.Message = "Cluster API waits"
+	o.Pools[0].CAPTMachinePool.Status.Conditions = append(o.Pools[0].CAPTMachinePool.Status.Conditions, differ)
+	o.Cluster.Status.Conditions = append(o.Cluster.Status.Conditions, condition(clusterv1.ClusterTopologyReconciledCondition, metav1.ConditionFalse, clusterv1.ClusterTopologyReconciledClusterUpgradingReason))
+	require.Len(t, o.Warnings(), 1)
+	assert.Equal(t, "Cluster API waits", o.Warnings()[0].Message)
+	assert.Equal(t, controlplanev1.StateReady, overview.Of(o, at(10)).State, "its nodes are ready")
+	var types []string
+	for _, condition := range o.Conditions() {
+		types = append(types, condition.Type)
+	}
+	assert.Subset(t, types, []string{infrav1.KubeletVersionsDifferCondition, clusterv1.ClusterTopologyReconciledCondition})
 }
 
 func TestPoolsArePairedByReference(t *testing.T) {

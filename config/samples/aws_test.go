@@ -48,7 +48,7 @@ var (
 		"aws_eks_cluster": {"name": "string!", "version": "string?=", "id": "string=", "compute_config": fields{
 			"enabled": "bool?", "node_pools": "set?", "node_role_arn": "string?"}},
 		"aws_eks_node_group": {
-			"cluster_name": "string!", "node_group_name": "string?=", "node_role_arn": "string!", "subnet_ids": "set!", "version": "string?=",
+			"cluster_name": "string!", "node_group_name": "string?=", "node_role_arn": "string!", "subnet_ids": "set!", "version": "string?=", "release_version": "string?=",
 			"instance_types": "list?=", "ami_type": "string?=", "capacity_type": "string?=", "disk_size": "number?=", "labels": "map?", "tags": "map?",
 			"force_update_version": "bool?", "arn": "string=", "id": "string=", "status": "string=", "timeouts": timeouts,
 			"scaling_config": fields{"min_size": "number!", "max_size": "number!", "desired_size": "number!"},

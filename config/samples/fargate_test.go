@@ -52,7 +52,7 @@ func TestSampleVPCsWriteTheVariablesThatTemplatesRead(t *testing.T) {
 			params := template.Spec.Template.Spec.ForProvider
 			setByCAPT := sets.New(validation.FargateVariables()...)
 			if strings.HasSuffix(template.Name, "-nodegroup") {
-				setByCAPT.Insert(validation.MachinePoolVariables()...).Insert("instance_types", "labels", "taints")
+				setByCAPT.Insert(validation.MachinePoolVariables()...).Insert("release_versions", "instance_types", "labels", "taints")
 			}
 			for _, pool := range ofKind[*infrav1.CAPTMachinePool](samples) {
 				if pool.Spec.WorkspaceTemplateRef.Name == template.Name {

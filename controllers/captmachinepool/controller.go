@@ -53,7 +53,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Details:   details,
 		EventConditions: []string{
 			infrav1.ReadyCondition, infrav1.DegradedCondition, infrav1.NodesKnownCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.DeletingCondition,
-			engine.DecisionCondition, infrav1.FieldsConsumedCondition,
+			infrav1.KubeletVersionsDifferCondition, engine.DecisionCondition, infrav1.FieldsConsumedCondition,
 		},
 		IsWarning: isWarning,
 		OnDeleted: func(_ context.Context, key client.ObjectKey) error {

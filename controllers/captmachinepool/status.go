@@ -48,6 +48,9 @@ func status(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) {
 	ready := reportNodes(pool, f, p)
 	engine.Set(pool, nodeGroup, summary(nodeGroup, outOfBounds, ready, f))
 	engine.SetNegativePolarity(pool, f.Apply.Decision(), outOfBounds, degraded(pool, f, p, nodeGroup, ready))
+	if f.Paused == "" {
+		engine.SetNegativePolarity(pool, kubeletVersionsDiffer(f, nodeGroup.Status == metav1.ConditionTrue))
+	}
 	owner.ReportTemplates(pool, f.templates(pool)...)
 }
 

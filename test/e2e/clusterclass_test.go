@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -88,8 +89,14 @@ func TestClusterOfAClusterClass(t *testing.T) {
 		{"op":"remove","path":"/spec/topology/workers/machinePools/0/metadata"}]`)
 	env.awaitUpgrade(cluster, "v1.35.0")
 	env.awaitNodes(4, kubelet35)
+	pool := claim.PoolOf(env.machinePool())
+	env.awaitTrue(&infrav1.CAPTMachinePool{}, pool, infrav1.KubeletVersionsDifferCondition)
+	require.Regexp(t, `(?s)Warnings.*the kubelets report v1.35.0.*They report `+kubelet35, env.run(sandbox.Captctl, "--kubeconfig", env.Kubeconfig(), "describe", "default/classy"))
+	require.ErrorContains(t, env.Patch(t.Context(), cluster.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"topology":{"version":"`+kubelet35+`"}}}`))),
+		"there are still MachinePools completing a previous upgrade")
 	env.replaceVersion(name, kubelet35)
 	env.awaitReconciled(cluster)
+	env.await(&infrav1.CAPTMachinePool{}, pool, func() string { return "" })
 
 	// With the suffix, there is nothing else to do.
 	env.patch("cluster", "classy", `[{"op":"replace","path":"/spec/topology/version","value":"`+kubelet36+`"}]`)
@@ -98,7 +105,6 @@ func TestClusterOfAClusterClass(t *testing.T) {
 	env.awaitNodes(4, kubelet36)
 	env.requireAgreement(name)
 
-	pool := claim.PoolOf(env.machinePool())
 	env.kubectl("delete", "cluster", "classy", "--timeout=4m")
 	env.requireDestroyedInOrder("classy-default-fargate", pool+"-nodegroup", name+"-eks-controlplane", captCluster.Name+"-vpc")
 	env.requireNothingLeft("classy")
