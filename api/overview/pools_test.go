@@ -123,6 +123,21 @@ func TestNodesAreThoseOfAllMachinePools(t *testing.T) {
 	assert.Equal(t, "CAPTMachinePool", o.Warnings()[0].Kind)
 }
 
+func TestWhatATopologyWaitsForIsReported(t *testing.T) {
+	o, differ := withPool(), condition(infrav1.KubeletVersionsDifferCondition, metav1.ConditionTrue, infrav1.KubeletVersionsDifferReason)
+	differ.Message = "Cluster API waits"
+	o.Pools[0].CAPTMachinePool.Status.Conditions = append(o.Pools[0].CAPTMachinePool.Status.Conditions, differ)
+	o.Cluster.Status.Conditions = append(o.Cluster.Status.Conditions, condition(clusterv1.ClusterTopologyReconciledCondition, metav1.ConditionFalse, clusterv1.ClusterTopologyReconciledClusterUpgradingReason))
+	require.Len(t, o.Warnings(), 1)
+	assert.Equal(t, "Cluster API waits", o.Warnings()[0].Message)
+	assert.Equal(t, infrav1.StateReady, overview.Of(o, at(10)).State, "its nodes are ready")
+	var types []string
+	for _, condition := range o.Conditions() {
+		types = append(types, condition.Type)
+	}
+	assert.Subset(t, types, []string{infrav1.KubeletVersionsDifferCondition, clusterv1.ClusterTopologyReconciledCondition})
+}
+
 func TestPoolsArePairedByReference(t *testing.T) {
 	machinePool := func(name, kind, ref string) *clusterv1.MachinePool {
 		pool := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: name}}

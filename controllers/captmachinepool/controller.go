@@ -54,7 +54,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Situation: situation,
 		Details:   details,
 		EventConditions: []string{
-			infrav1.ReadyCondition, infrav1.DegradedCondition, infrav1.RecoveringCondition, infrav1.NodesKnownCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.DeletingCondition,
+			infrav1.ReadyCondition, infrav1.DegradedCondition, infrav1.RecoveringCondition, infrav1.NodesKnownCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.DeletingCondition, infrav1.KubeletVersionsDifferCondition,
 			engine.DecisionCondition, infrav1.FieldsConsumedCondition,
 		},
 		IsWarning: isWarning,

@@ -113,8 +113,8 @@ type MachinePoolTimeouts struct {
 // CAPTMachinePoolStatus is the observed state of a node group.
 // +kubebuilder:validation:MinProperties=1
 type CAPTMachinePoolStatus struct {
-	// conditions are Ready, NodeGroupReady, NodesKnown, NodesReady, Degraded, Failed, Recovering, ReplicasOutOfBounds, FieldsConsumed, Paused and
-	// Deleting.
+	// conditions are Ready, NodeGroupReady, NodesKnown, NodesReady, Degraded, Failed, Recovering, ReplicasOutOfBounds, KubeletVersionsDiffer,
+	// FieldsConsumed, Paused and Deleting.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
