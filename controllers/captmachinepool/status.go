@@ -225,6 +225,9 @@ func nodesKnown(f *Facts, p *owner.Plan) engine.Condition {
 	switch {
 	case p.Live == nil:
 		return engine.Condition{}
+	case f.probesDisabled():
+		return engine.False(infrav1.NodesKnownCondition, infrav1.HealthProbesDisabledReason, fmt.Sprintf(
+			"spec.endpointProbe of CAPTControlPlane %s is Disabled, so CAPT does not connect to the cluster. Set it to BestEffort to report the nodes. %s", f.ControlPlane.ControlPlane.Name, howToKnow))
 	case !f.WatchNodes:
 		return engine.False(infrav1.NodesKnownCondition, infrav1.HealthProbesDisabledReason, "the manager runs with --feature-gates=HealthProbes=false, so it does not connect to clusters. "+howToKnow)
 	case f.Nodes.Pending:
