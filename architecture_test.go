@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 62_300
+	maxProductLines = 62_900
 	maxSupportLines = 13_400
 )
 
