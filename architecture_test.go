@@ -73,7 +73,7 @@ var (
 
 const (
 	maxProductLines = 62_900
-	maxSupportLines = 13_400
+	maxSupportLines = 13_700
 )
 
 // pkg is what go list prints about a package.

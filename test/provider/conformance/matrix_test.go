@@ -79,7 +79,7 @@ func TestAPreviewDuringAnApply(t *testing.T) {
 		t.Skip("the provider in place may have one worker")
 	}
 	previewing := scenario{"previewing while Terraform applies", []testStep{{"", previewingDuringAnApply}}}
-	start(t, nil, "--max-reconcile-rate=2").live(t, []string{clusterScope, namespacedScope}, false, previewing)
+	start(t, nil, "--max-reconcile-rate=2", "--debug").live(t, []string{clusterScope, namespacedScope}, false, previewing)
 }
 
 func TestScripted(t *testing.T) {
