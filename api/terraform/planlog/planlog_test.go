@@ -155,7 +155,7 @@ func TestWhyChangesAreNotKnown(t *testing.T) {
 		"a change is missing":               {Incomplete, summary(one)},
 		"a change too many":                 {Incomplete, created + created + summary(one)},
 		"another change":                    {Incomplete, planned("update", "a", "") + summary(one)},
-		"a change is no change":             {Incomplete, planned("noop", "a", "") + summary(one)},
+		"a change without action":           {Incomplete, planned("noop", "a", "") + summary(one)},
 		"a summary of half a line":          {Incomplete, created + summary(one)[:100] + "\n"},
 		"an address that is cut":            {Incomplete, strings.Replace(created, `"addr":"a"`, `"addr":""`, 1) + summary(one)},
 		"a line that is newer":              {Incomplete, created + strings.ReplaceAll(summary(one), ":00:00.", ":00:03.")},
