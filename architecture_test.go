@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 62_900
+	maxProductLines = 63_250
 	maxSupportLines = 13_700
 )
 
