@@ -362,8 +362,6 @@ const (
 	CreatePendingAnnotation = "crossplane.io/external-create-pending"
 	// PausedAnnotation stops the provider if it is "true" (https://docs.crossplane.io/latest/managed-resources/managed-resources/#paused).
 	PausedAnnotation = "crossplane.io/paused"
-	// LabelProviderPod is on the Pods of Crossplane's providers, with the name of the package.
-	LabelProviderPod = "pkg.crossplane.io/provider"
 	// ProviderPodLabel is the label of the Pods of Crossplane's providers.
 	ProviderPodLabel = "pkg.crossplane.io/provider"
 )

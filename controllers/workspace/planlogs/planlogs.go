@@ -176,7 +176,7 @@ func (r *Reader) answer(ctx context.Context, workspace string, since time.Time) 
 
 // read reads what is new in all logs.
 func (r *Reader) read(ctx context.Context, since time.Time) error {
-	list, err := r.pods.List(ctx, metav1.ListOptions{LabelSelector: terraform.LabelProviderPod})
+	list, err := r.pods.List(ctx, metav1.ListOptions{LabelSelector: terraform.ProviderPodLabel})
 	switch {
 	case apierrors.IsForbidden(err):
 		return r.denied("list pods")
@@ -186,10 +186,10 @@ func (r *Reader) read(ctx context.Context, since time.Time) error {
 	now := r.clock.Now()
 	r.index.Forget(now.Add(-retention))
 	found := map[key]bool{}
-	for _, pod := range providers(list.Items) {
+	for _, pod := range list.Items {
 		status := containerOf(pod)
-		if status.RestartCount == 0 && status.State.Waiting != nil || status.ContainerID == "" {
-			continue // It has not started, and has no log.
+		if !terraform.IsProviderPod(&pod) || status.RestartCount == 0 && status.State.Waiting != nil || status.ContainerID == "" {
+			continue // Of another provider, or without a log, because it has not started.
 		}
 		k := key{pod.UID, status.Name, status.RestartCount}
 		p := r.logs[k]
@@ -209,25 +209,13 @@ func (r *Reader) read(ctx context.Context, since time.Time) error {
 		}
 	}
 	if len(found) == 0 {
-		return planlog.Unknown(NoPods, "no Pod with the label %s runs in namespace %s (flag --provider-namespace)", terraform.LabelProviderPod, r.namespace)
+		return planlog.Unknown(NoPods, "no Pod of provider-terraform (label %s) runs in namespace %s (flag --provider-namespace)", terraform.ProviderPodLabel, r.namespace)
 	}
 	return nil
 }
 
 func (r *Reader) denied(right string) error {
 	return planlog.Unknown(NoAccess, "the manager may not %s in namespace %s: bind ClusterRole capt-plan-reader there", right, r.namespace)
-}
-
-// providers returns the Pods of provider-terraform. The label has the name of the package: if none is about Terraform, all are read.
-func providers(pods []corev1.Pod) []corev1.Pod {
-	of := func(pod corev1.Pod) bool {
-		name := pod.Labels[terraform.LabelProviderPod]
-		return strings.Contains(name, "terraform") || strings.Contains(name, "tofu")
-	}
-	if !slices.ContainsFunc(pods, of) {
-		return pods
-	}
-	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return !of(pod) })
 }
 
 // containerOf returns the container of the provider, which Crossplane names package-runtime, or else the first one.

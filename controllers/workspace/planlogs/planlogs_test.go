@@ -57,7 +57,7 @@ func newCluster(t *testing.T) *cluster {
 
 // pod adds a Pod that started at a second.
 func (c *cluster) pod(name string, started int, lines ...string) {
-	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "crossplane-system", UID: types.UID(name), Labels: map[string]string{terraform.LabelProviderPod: "provider-terraform"}}}
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "crossplane-system", UID: types.UID(name), Labels: map[string]string{terraform.ProviderPodLabel: "provider-terraform"}}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "package-runtime", ContainerID: "x", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(at(started))}}}}
 	c.pods[name], c.logs[name] = pod, lines
 }
@@ -197,12 +197,8 @@ func TestSeveralPods(t *testing.T) {
 	c.pod("b", 0, entry(12, "w", "two"))
 	c.pod("aws", 0, entry(50, "w", "another provider"))
 	aws := c.pods["aws"]
-	aws.Labels[terraform.LabelProviderPod] = "provider-aws-eks"
+	aws.Labels[terraform.ProviderPodLabel] = "provider-aws-eks"
 	c.requirePlan("w", 5, "two")
-	for _, name := range []string{"a", "b"} {
-		c.pods[name].Labels[terraform.LabelProviderPod] = "mirrored"
-	}
-	c.requirePlan("w", 5, "another provider")
 }
 
 func TestALogThatIsReadInParts(t *testing.T) {
@@ -257,7 +253,7 @@ func TestLogsThatAreGone(t *testing.T) {
 
 func TestWhyNothingCanBeRead(t *testing.T) {
 	c := newCluster(t)
-	c.requireUnknown("w", 5, NoPods, "no Pod with the label pkg.crossplane.io/provider runs in namespace crossplane-system")
+	c.requireUnknown("w", 5, NoPods, "no Pod of provider-terraform (label pkg.crossplane.io/provider) runs in namespace crossplane-system")
 	c.pod("waits", 0)
 	c.pods["waits"].Status.ContainerStatuses[0].ContainerID = ""
 	c.pod("new", 0)
