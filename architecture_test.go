@@ -73,7 +73,7 @@ var (
 
 const (
 	maxProductLines = 63_250
-	maxSupportLines = 13_700
+	maxSupportLines = 14_000
 )
 
 // pkg is what go list prints about a package.

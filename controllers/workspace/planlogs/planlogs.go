@@ -49,9 +49,9 @@ const (
 	timeout = 30 * time.Second
 	// limitBytes is how much of a log one request returns, and maxRequests how many requests one read of it takes. The rest is left to the next read.
 	limitBytes, maxRequests = 16 << 20, 4
-	// deniedInterval is how long a missing right is remembered.
+	// deniedInterval is how long a missing right is not asked for again.
 	deniedInterval = 5 * time.Minute
-	// retention is how long plans are remembered. Previews end earlier.
+	// retention is how long plans are kept. Previews end earlier.
 	retention = time.Hour
 )
 

@@ -124,7 +124,7 @@ func (s *subject) logged() (*planlog.Changes, error) {
 	if !ours() {
 		return nil, nil
 	}
-	return planlog.Read(strings.NewReader(s.sandbox.Logs(sandbox.Provider, logLines)+"\n"), s.GetName(), s.GetCreationTimestamp().Time)
+	return s.plans.Plan(s.Context(), s.GetName(), s.GetCreationTimestamp().Time)
 }
 
 // preview creates a preview of the Workspace with other variables, and waits for its first look.
