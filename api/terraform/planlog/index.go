@@ -43,6 +43,8 @@ type entry struct {
 	started, ended time.Time
 	ids            map[uint64]uint64
 	sum            uint64
+	// clash is the time of the newest earlier plan of another Workspace, also if that is no longer kept.
+	clash time.Time
 }
 
 // Scanned is what Scan has read.
@@ -64,12 +66,9 @@ func (x *Index) Newest(workspace string, since time.Time) (*Changes, error) {
 		return nil, Unknown(NoEntry, "provider-terraform has logged no changes of Workspace %s since %s", workspace, since.UTC().Format(time.RFC3339))
 	}
 	newest := all[len(all)-1]
-	for _, other := range all {
-		if newest.differs(other) {
-			return nil, Unknown(Ambiguous, "provider-terraform plans several Workspaces with the name %s, in different namespaces or scopes, and its log does not distinguish them", workspace)
-		}
-	}
 	switch {
+	case !newest.clash.Before(since) && !newest.clash.IsZero():
+		return nil, Unknown(Ambiguous, "provider-terraform plans several Workspaces with the name %s, in different namespaces or scopes, and its log does not distinguish them", workspace)
 	case newest.err != nil:
 		return nil, newest.err
 	case !x.cut.Before(newest.time):
@@ -82,18 +81,40 @@ func unknownCut() *UnknownError {
 	return Unknown(Incomplete, "the log of provider-terraform has an entry without its end")
 }
 
-// differs reports whether two plans cannot be of one Workspace: the provider does not plan it twice at the same time, and a resource
-// has one ID. A resource that was replaced between the plans has another ID, too; then the changes are not known, either.
+// differs reports whether two plans cannot be of one Workspace: the provider does not plan it twice at the same time, and the state has a part of its
+// resources, with their IDs, in common. If all resources were replaced or created between the plans, the changes are not known, either.
 func (e entry) differs(other entry) bool {
+	if e.started.IsZero() || other.started.IsZero() {
+		return false // It has no lines of Terraform.
+	}
 	if e.log == other.log && e.sum != other.sum && e.started.Before(other.ended) && other.started.Before(e.ended) {
 		return true
 	}
+	common := len(e.ids) == 0 && len(other.ids) == 0
 	for address, id := range e.ids {
-		if found, ok := other.ids[address]; ok && found != id {
+		found, ok := other.ids[address]
+		if ok && found != id {
 			return true
 		}
+		common = common || ok
 	}
-	return false
+	return !common
+}
+
+// findClashes compares the plans of one name, in the order of their times.
+func findClashes(entries []entry) {
+	for i := range entries {
+		e := &entries[i]
+		for _, earlier := range entries[:i] {
+			at := earlier.clash
+			if e.differs(earlier) {
+				at = earlier.time
+			}
+			if at.After(e.clash) {
+				e.clash = at
+			}
+		}
+	}
 }
 
 // Forget removes the plans before a time.
@@ -118,6 +139,7 @@ func (x *Index) put(name string, e entry) {
 	}
 	entries = append(entries, e)
 	slices.SortStableFunc(entries, func(a, b entry) int { return a.time.Compare(b.time) })
+	findClashes(entries)
 	x.names[name] = slices.Clone(entries[max(0, len(entries)-maxEntries):])
 	if len(x.names) <= maxNames {
 		return

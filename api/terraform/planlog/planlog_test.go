@@ -225,6 +225,8 @@ func TestTwoWorkspacesOfOneName(t *testing.T) {
 		ours := refreshed("x", "1") + changes
 		for name, log := range map[string]string{
 			"another ID":       entry(1, "w", ours) + entry(2, "w", refreshed("x", "2")+refreshed("y", "3")+changes),
+			"other resources":  entry(1, "w", ours) + entry(2, "w", refreshed("y", "3")+changes),
+			"no resources":     entry(1, "w", ours) + entry(2, "w", changes),
 			"at the same time": entry(1, "w", ours+line(start.Add(time.Second), "log", `"x":1`)) + entry(2, "w", strings.ReplaceAll(changes, ":00:00.0", ":00:00.5")),
 		} {
 			_, err := Read(strings.NewReader(log), "w", start)
@@ -232,7 +234,15 @@ func TestTwoWorkspacesOfOneName(t *testing.T) {
 			_, err = Read(strings.NewReader(log), "w", start.Add(2*time.Second))
 			require.NoError(t, err, "%s: before the time that was asked for", name)
 		}
-		_, err := Read(strings.NewReader(entry(0, "w", ours)+entry(1, "w", refreshed("x", "1")+refreshed("y", "2")+changes)), "w", start)
+		others := ""
+		for second := range 2 * maxEntries {
+			others += entry(3+second, "w", refreshed("y", "3")+changes)
+		}
+		_, err := Read(strings.NewReader(entry(2, "w", ours)+others), "w", start)
+		requireUnknown(t, Ambiguous, err)
+		_, err = Read(strings.NewReader(entry(2, "w", ours)+others), "w", start.Add(3*time.Second))
+		require.NoError(t, err)
+		_, err = Read(strings.NewReader(entry(0, "w", ours)+entry(1, "w", refreshed("x", "1")+refreshed("y", "2")+changes)), "w", start)
 		require.NoError(t, err)
 	})
 }
