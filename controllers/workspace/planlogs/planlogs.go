@@ -188,8 +188,8 @@ func (r *Reader) read(ctx context.Context, since time.Time) error {
 	found := map[key]bool{}
 	for _, pod := range list.Items {
 		status := containerOf(pod)
-		if !terraform.IsProviderPod(&pod) || status.RestartCount == 0 && status.State.Waiting != nil || status.ContainerID == "" {
-			continue // Of another provider, or without a log, because it has not started.
+		if !terraform.IsProviderPod(&pod) || status.ContainerID == "" {
+			continue // Of another provider, or it has not started, and has no log.
 		}
 		k := key{pod.UID, status.Name, status.RestartCount}
 		p := r.logs[k]

@@ -123,68 +123,64 @@ const followInterval = 200 * time.Millisecond
 
 // write writes the lines of a log.
 func write(ctx context.Context, w io.Writer, path string, o options) error {
+	skip := int64(0)
+	if o.tail >= 0 {
+		lines := int64(0)
+		if err := o.each(ctx, path, nil, func([]byte, time.Time) bool { lines++; return true }); err != nil {
+			return err
+		}
+		skip = lines - o.tail
+	}
+	var idle func()
+	if o.follow {
+		idle = func() {
+			if flusher, ok := w.(http.Flusher); ok {
+				flusher.Flush()
+			}
+		}
+	}
+	limited := &limitedWriter{w, o.limit}
+	return o.each(ctx, path, idle, func(line []byte, at time.Time) bool {
+		if skip--; skip >= 0 {
+			return true
+		}
+		if o.timestamps {
+			line = fmt.Appendf(nil, "%s %s", at.UTC().Format("2006-01-02T15:04:05.000000000Z07:00"), line)
+		}
+		_, err := limited.Write(line)
+		return err == nil // Otherwise the client has gone, or has all that it wants.
+	})
+}
+
+// each calls visit for each line since a time, until it returns false. With idle, which is called at the end of the log, it waits for more lines.
+func (o options) each(ctx context.Context, path string, idle func(), visit func(line []byte, at time.Time) bool) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }()
-	skip := int64(0)
-	if o.tail >= 0 {
-		lines, err := count(file, o.since)
-		if err != nil {
-			return err
-		}
-		skip = lines - o.tail
-	}
-	limited := &limitedWriter{w, o.limit}
 	reader, line, at := bufio.NewReaderSize(file, 64<<10), []byte(nil), time.Time{}
 	for {
 		part, err := reader.ReadBytes('\n')
 		line = append(line, part...)
-		switch {
-		case errors.Is(err, io.EOF) && o.follow:
-			if flusher, ok := w.(http.Flusher); ok {
-				flusher.Flush()
-			}
+		if errors.Is(err, io.EOF) && idle != nil {
+			idle()
 			select {
 			case <-ctx.Done():
 				return nil
 			case <-time.After(followInterval):
 				continue
 			}
-		case err != nil && !errors.Is(err, io.EOF):
-			return err
 		}
 		at = timeOf(line, at)
-		if len(line) > 0 && !at.Before(o.since) {
-			if skip--; skip < 0 {
-				if o.timestamps {
-					line = fmt.Appendf(nil, "%s %s", at.UTC().Format("2006-01-02T15:04:05.000000000Z07:00"), line)
-				}
-				if _, err := limited.Write(line); err != nil {
-					return nil //nolint:nilerr // The client has gone, or has all that it wants.
-				}
-			}
+		if len(line) > 0 && !at.Before(o.since) && !visit(line, at) || errors.Is(err, io.EOF) {
+			return nil
 		}
 		if err != nil {
-			return nil
+			return err
 		}
 		line = line[:0]
 	}
-}
-
-// count returns the number of lines since a time, and goes back to the beginning.
-func count(file *os.File, since time.Time) (lines int64, err error) {
-	at := time.Time{}
-	for reader := bufio.NewReader(file); err == nil; {
-		var line []byte
-		line, err = reader.ReadBytes('\n')
-		if at = timeOf(line, at); len(line) > 0 && !at.Before(since) {
-			lines++
-		}
-	}
-	_, err = file.Seek(0, io.SeekStart)
-	return lines, err
 }
 
 func timeOf(line []byte, before time.Time) time.Time {
