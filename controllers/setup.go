@@ -42,6 +42,7 @@ import (
 	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspace/planlogs"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/serialize"
@@ -102,6 +103,8 @@ type Options struct {
 	DefaultRollout infrav1.WorkspaceTemplateRollout
 	// Tokens creates the tokens in kubeconfigs; nil when this manager creates none.
 	Tokens kubeconfig.Tokens
+	// PlanLogs reads what Terraform would change; nil when this manager does not read it.
+	PlanLogs *planlogs.Reader
 	// HealthProbes makes CAPT probe the API servers of control planes.
 	HealthProbes bool
 	// Recovery makes CAPT recover from failures of Terraform.

@@ -53,6 +53,9 @@ func status(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) {
 	unmet := unmet(pool, nodeGroup, outOfBounds, nodes, f)
 	engine.Set(pool, nodeGroup, ready(unmet, f, p.Recovery.Summary()))
 	engine.SetNegativePolarity(pool, f.Apply.Decision(), outOfBounds)
+	if f.Paused == "" {
+		engine.SetNegativePolarity(pool, kubeletVersionsDiffer(f, nodeGroup.Status == metav1.ConditionTrue))
+	}
 	owner.ReportTemplates(pool, f.templates(pool)...)
 	reportLife(pool, f, p, unmet)
 	if !equality.Semantic.DeepEqual(before, s) {
