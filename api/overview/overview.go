@@ -378,7 +378,7 @@ type Condition struct {
 func (o *Objects) Conditions() (list []Condition) {
 	for _, object := range append(o.all(), o.Cluster) {
 		for _, condition := range object.GetConditions() {
-			if _, is := object.(*clusterv1.Cluster); is && condition.Type != clusterv1.ClusterRemoteConnectionProbeCondition {
+			if _, is := object.(*clusterv1.Cluster); is && condition.Type != clusterv1.ClusterRemoteConnectionProbeCondition && condition.Type != clusterv1.ClusterTopologyReconciledCondition {
 				continue
 			}
 			if (condition.Status == metav1.ConditionTrue) == isNegative(condition.Type) || explainsFailure(condition.Reason) || warns(&condition) {
@@ -390,7 +390,7 @@ func (o *Objects) Conditions() (list []Condition) {
 }
 
 // Warnings returns the conditions that need attention although the objects are Ready: fields without effect, a kubeconfig that Cluster API cannot use, and
-// an endpoint that the Cluster does not have. Nodes that are not known do not affect Ready, either.
+// an endpoint that the Cluster does not have. Nodes that are not known, or whose versions Cluster API does not accept, do not affect Ready, either.
 func (o *Objects) Warnings() (list []*Cause) {
 	for _, object := range o.all() {
 		for _, condition := range object.GetConditions() {
@@ -402,17 +402,17 @@ func (o *Objects) Warnings() (list []*Cause) {
 	return list
 }
 
-// warns reports whether a condition with its normal status has a warning.
+// warns reports whether a condition with a warning is True.
 func warns(condition *metav1.Condition) bool {
 	return condition.Status == metav1.ConditionTrue && condition.Message != "" &&
-		(condition.Type == controlplanev1.KubeconfigReadyCondition || condition.Type == controlplanev1.EndpointAvailableCondition)
+		slices.Contains([]string{controlplanev1.KubeconfigReadyCondition, controlplanev1.EndpointAvailableCondition, infrav1.KubeletVersionsDifferCondition}, condition.Type)
 }
 
 // isNegative reports whether the normal status of a condition is False.
 func isNegative(condition string) bool {
 	return slices.Contains([]string{
 		clusterv1.PausedCondition, infrav1.AdoptionRequiredCondition, infrav1.DeletingCondition, infrav1.CreateRecoverableCondition,
-		infrav1.WorkspaceConflictCondition, infrav1.VPCReplacedCondition, infrav1.ReplicasOutOfBoundsCondition, controlplanev1.CreatingCondition, infrav1.FailedCondition, infrav1.DegradedCondition,
+		infrav1.WorkspaceConflictCondition, infrav1.VPCReplacedCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.KubeletVersionsDifferCondition, controlplanev1.CreatingCondition, infrav1.FailedCondition, infrav1.DegradedCondition,
 		infrav1.RecoveringCondition, controlplanev1.DependencyCycleCondition, controlplanev1.FargateProfileCreatingCondition,
 		controlplanev1.FargateProfileFailedCondition,
 	}, condition)
@@ -480,26 +480,22 @@ func (p *Progress) Remaining(now time.Time) time.Duration {
 	return max(0, p.EstimatedCompletion.Sub(now))
 }
 
-// StateOf returns the state of an object of CAPT: Deleting, status.state of a CAPTControlPlane, or the state that the summary of another kind
-// corresponds to. It is never empty.
+// StateOf returns the state of an object of CAPT: Deleting, status.state, or the state that the summary of a kind without that field corresponds to. It is
+// never empty.
 func StateOf(object graph.Object) infrav1.State {
-	node := graph.NodeOf(object)
-	controlPlane, isControlPlane := object.(*controlplanev1.CAPTControlPlane)
-	_, isPool := object.(*infrav1.CAPTMachinePool)
+	node, state := graph.NodeOf(object), infrav1.State("")
+	if owner, ok := object.(interface{ GetLifecycle() *infrav1.Lifecycle }); ok {
+		state = owner.GetLifecycle().State
+	}
 	switch {
 	case !object.GetDeletionTimestamp().IsZero():
 		return StateDeleting
-	case isControlPlane:
-		return cmp.Or(controlPlane.Status.State, infrav1.StatePending)
+	case state != "":
+		return state
 	case node.Ready == metav1.ConditionTrue:
 		return infrav1.StateReady
 	case node.Reason == "":
 		return infrav1.StatePending
-	case node.Reason == infrav1.VPCReplacedReason, // Both VPCs may exist.
-		isPool && meta.IsStatusConditionTrue(object.GetConditions(), infrav1.DegradedCondition):
-		return infrav1.StateDegraded
-	case isPool && node.Reason == infrav1.NodesNotReadyReason:
-		return infrav1.StateProvisioning
 	case infrav1.RequiresUserAction(node.Reason):
 		return infrav1.StateFailed
 	}

@@ -79,7 +79,7 @@ func validateControlPlaneSpec(ctx context.Context, of templates, spec *controlpl
 	findings.Refuse(validateAddons(spec.Addons, path.Child("addons"))...)
 	findings.Refuse(validateTags(spec.AdditionalTags, path.Child("additionalTags"))...)
 	findings.Add(validateEndpointAccess(spec.EndpointAccess, path.Child("endpointAccess")))
-	findings.Add(validateRecovery(spec.Recovery, path.Child("recovery", "actions")))
+	findings.Add(validateRecovery(spec.Recovery, path))
 	err = cmp.Or(
 		findings.include(of.validateUse(ctx, spec.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"), variables)),
 		findings.include(validateFargateProfiles(ctx, of, spec.FargateProfiles, path.Child("fargateProfiles"))))
@@ -133,7 +133,7 @@ func derivedFrom(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path
 }
 
 // validateRecovery warns of parameters that an action does not have. The schema checks the rest.
-func validateRecovery(strategy *infrav1.RecoveryStrategy, path *field.Path) (findings Findings) {
+func validateRecovery(strategy *infrav1.RecoveryStrategy, spec *field.Path) (findings Findings) {
 	parameters := map[infrav1.RecoveryActionType]string{
 		infrav1.RecoveryRecreateFargateProfile: infrav1.ProfileParameter,
 		infrav1.RecoveryRecreateWorkspace:      infrav1.AllowDestroyParameter,
@@ -142,7 +142,7 @@ func validateRecovery(strategy *infrav1.RecoveryStrategy, path *field.Path) (fin
 		action := &strategy.Actions[i]
 		for _, name := range slices.Sorted(maps.Keys(action.Parameters)) {
 			if name != parameters[action.Type] {
-				findings.Warn(path.Index(i).Child("parameters").Key(name), "has no effect: action %s has no such parameter. Remove it", action.Type)
+				findings.Warn(spec.Child("recovery", "actions").Index(i).Child("parameters").Key(name), "has no effect: action %s has no such parameter. Remove it", action.Type)
 			}
 		}
 	}

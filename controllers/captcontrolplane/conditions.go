@@ -86,9 +86,7 @@ const (
 func details(before, after *controlplanev1.CAPTControlPlane, f *Facts) time.Duration {
 	was, is := &before.Status, &after.Status
 	is.Dependencies = was.Dependencies
-	if was.Progress != nil && is.Progress != nil {
-		is.Progress.EstimatedSecondsRemaining = was.Progress.EstimatedSecondsRemaining
-	}
+	owner.KeepEstimate(before, after)
 	if was.WorkspaceTemplateApply != nil && is.WorkspaceTemplateApply != nil {
 		owner.KeepStart(&was.WorkspaceTemplateApply.WorkspaceTemplateApplySummary, &is.WorkspaceTemplateApply.WorkspaceTemplateApplySummary)
 	}
@@ -348,15 +346,9 @@ func (f *Facts) timeoutOf(controlPlane *controlplanev1.CAPTControlPlane, conditi
 		}
 		return owner.NewTimeout("spec.timeouts.vpcReadySeconds", controlplanev1.VPCReadyTimeoutReason, spec.VPCReadySeconds, defaultVPCReadySeconds, f.RunningVPC)
 	case condition.Type == controlplanev1.WorkspaceReadyCondition && condition.Reason != infrav1.WaitingForDependenciesReason:
-		return f.controlPlaneTimeout(controlPlane)
+		return owner.NewTimeout("spec.timeouts.controlPlaneSeconds", controlplanev1.ControlPlaneTimeoutReason, spec.ControlPlaneSeconds, defaultControlPlaneSeconds, f.Running.Terraform)
 	}
 	return owner.NewTimeout("spec.timeouts.secretSeconds", controlplanev1.SecretTimeoutReason, spec.SecretSeconds, defaultSecretSeconds, f.RunningSecret)
-}
-
-// controlPlaneTimeout is the timeout of Terraform; nil while it does not run.
-func (f *Facts) controlPlaneTimeout(controlPlane *controlplanev1.CAPTControlPlane) *owner.Timeout {
-	return owner.NewTimeout("spec.timeouts.controlPlaneSeconds", controlplanev1.ControlPlaneTimeoutReason, controlPlane.Spec.Timeouts.ControlPlaneSeconds, defaultControlPlaneSeconds,
-		f.Running.Terraform)
 }
 
 // applyTimeout replaces the reason of the condition that is waited for when its timeout has passed. Timeouts are not reported while paused.

@@ -47,7 +47,7 @@ func (r row) observation(t *testing.T, before bool) *observation {
 	if before {
 		require.Equal(t, infrav1.StateReady, o.status().State)
 	}
-	o.Running, o.RunningVPC, o.RunningSecret = owner.Running{Terraform: owner.NotRunning}, owner.NotRunning, owner.NotRunning
+	o.Running, o.RunningVPC, o.RunningSecret = owner.Running{}, nil, nil
 	for _, is := range r.is {
 		is(o)
 	}
@@ -103,7 +103,7 @@ func lacks() []fact {
 			o.Cluster.Status.Initialization.InfrastructureProvisioned = nil
 		}},
 		{"VPC being created", func(o *observation) { o.Infrastructure.Status.VPC.ID = "" }},
-		{"VPC late", func(o *observation) { o.Infrastructure.Status.VPC.ID = ""; o.RunningVPC = 15 * time.Minute }},
+		{"VPC late", func(o *observation) { o.Infrastructure.Status.VPC.ID = ""; o.RunningVPC = ptr.To(15 * time.Minute) }},
 		{"VPC not seen by Cluster API", func(o *observation) { o.Cluster.Status.Initialization.InfrastructureProvisioned = nil }},
 		{"regions differ", func(o *observation) {
 			o.Infrastructure.Spec.Region = "us-east-1"
@@ -120,7 +120,7 @@ func applies() []fact {
 	shows := func(reason string) func(o *observation) {
 		return func(o *observation) { o.apply(builder.NotUpToDate(reason, "why")) }
 	}
-	late := func(reason string, terraform, secret time.Duration) func(o *observation) {
+	late := func(reason string, terraform, secret *time.Duration) func(o *observation) {
 		return func(o *observation) {
 			shows(reason)(o)
 			o.Running.Terraform, o.RunningSecret = terraform, secret
@@ -131,13 +131,13 @@ func applies() []fact {
 		{"refused by the API server", func(o *observation) { o.Apply.Live, o.Apply.Refused = nil, assert.AnError }},
 		{"not seen by its controller", func(o *observation) { o.apply() }},
 		{"Terraform running", shows(infrav1.ProvisioningReason)},
-		{"Terraform running for long", late(infrav1.ProvisioningReason, 30*time.Minute, owner.NotRunning)},
+		{"Terraform running for long", late(infrav1.ProvisioningReason, ptr.To(30*time.Minute), nil)},
 		{"template missing", shows(infrav1.TemplateNotFoundReason)},
 		{"waits for a Secret", shows(infrav1.WaitingForDependenciesReason)},
-		{"waits for a Secret for long", late(infrav1.WaitingForDependenciesReason, owner.NotRunning, 5*time.Minute)},
+		{"waits for a Secret for long", late(infrav1.WaitingForDependenciesReason, nil, ptr.To(5*time.Minute))},
 		{"provider down", shows(infrav1.WorkspaceNotReconciledReason)},
 		{"apply fails", shows(infrav1.ApplyFailedReason)},
-		{"apply fails for long", late(infrav1.ApplyFailedReason, 30*time.Minute, owner.NotRunning)},
+		{"apply fails for long", late(infrav1.ApplyFailedReason, ptr.To(30*time.Minute), nil)},
 		{"create interrupted", shows(infrav1.CreateInterruptedReason)},
 		{"Workspace belongs to another owner", shows(infrav1.WorkspaceConflictReason)},
 		{"Workspace destroyed by another client", shows(infrav1.WorkspaceDeletingReason)},
@@ -164,7 +164,7 @@ func results() []fact {
 			unwritten(o)
 			o.Connection = nil
 			output("")(o)
-			o.RunningSecret = 5 * time.Minute
+			o.RunningSecret = ptr.To(5 * time.Minute)
 		}},
 		{"an empty connection Secret", func(o *observation) { unwritten(o); o.Connection = &corev1.Secret{}; output("")(o) }},
 		{"endpoint not written yet", unwritten},
@@ -173,7 +173,7 @@ func results() []fact {
 		{"no kubeconfig", kubeconfig("KubeconfigMissing", "no output")},
 		{"no kubeconfig for long", func(o *observation) {
 			kubeconfig("KubeconfigMissing", "no output")(o)
-			o.RunningSecret = 5 * time.Minute
+			o.RunningSecret = ptr.To(5 * time.Minute)
 		}},
 		{"kubeconfig invalid", kubeconfig("KubeconfigInvalid", "not a kubeconfig")},
 		{"kubeconfig Secret belongs to another owner", kubeconfig("KubeconfigConflict", "it belongs to other")},

@@ -29,7 +29,6 @@ import (
 	"github.com/capt-provider/capt/controllers/health"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
-	"github.com/capt-provider/capt/controllers/progress"
 	"github.com/capt-provider/capt/controllers/recovery"
 )
 
@@ -39,8 +38,7 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 		return nil, err
 	}
 	f := &Facts{
-		Observed: observed, CreatesTokens: r.Tokens != nil, RunningVPC: owner.NotRunning, RunningSecret: owner.NotRunning,
-		EndpointProbe: controlPlane.Spec.EndpointProbe,
+		Observed: observed, CreatesTokens: r.Tokens != nil, EndpointProbe: controlPlane.Spec.EndpointProbe,
 	}
 	if r.Probes == nil {
 		f.EndpointProbe = controlplanev1.EndpointProbeDisabled
@@ -62,7 +60,7 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	if err := r.observeProfiles(ctx, controlPlane, f); err != nil {
 		return f, err
 	}
-	if err := r.observeEarlier(ctx, controlPlane, f); err != nil {
+	if err := r.ObserveEarlier(ctx, ownerOf(controlPlane), &f.Observed, &controlplanev1.CAPTControlPlaneList{}); err != nil {
 		return nil, err
 	}
 	if err := r.observeHistory(ctx, controlPlane, f); err != nil {
@@ -79,17 +77,6 @@ func (r *Reconciler) observeOthers(ctx context.Context, controlPlane *controlpla
 	case f.Apply.Live != nil && f.Apply.Live.Spec.Variables.Text(naming.VersionVariable) != f.desired(controlPlane).Version.EKS:
 		f.NodeGroups, err = r.NodeGroups(ctx, client.ObjectKeyFromObject(f.Cluster))
 	}
-	return err
-}
-
-// observeEarlier reads how long operations took with the same template, unless the control plane is at rest.
-func (r *Reconciler) observeEarlier(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
-	s := &controlPlane.Status
-	atRest := s.State == infrav1.StateReady && s.ObservedGeneration == controlPlane.Generation && f.Apply.UpToDate()
-	if atRest || f.Paused != "" || !controlPlane.DeletionTimestamp.IsZero() {
-		return nil
-	}
-	f.Earlier, err = progress.Earlier(ctx, r.Client, owner.TemplateIndex, controlPlane)
 	return err
 }
 
@@ -235,10 +222,8 @@ type Facts struct {
 	CreatesTokens, NameConflict bool
 	// Graph has the objects of the dependency graph; nil while the control plane has no Cluster, or is being deleted.
 	Graph *graph.Objects
-	// RunningVPC and RunningSecret are for how long the control plane waits for a VPC that CAPT creates, and for a Secret.
-	RunningVPC, RunningSecret time.Duration
-	// Earlier are the durations of operations of other control planes with the same template; nil at rest.
-	Earlier progress.Durations
+	// RunningVPC and RunningSecret are for how long the control plane waits for a VPC that CAPT creates, and for a Secret; nil while it does not.
+	RunningVPC, RunningSecret *time.Duration
 	// EndpointProbe is spec.endpointProbe; Disabled if this manager probes no API servers. Probed are the results.
 	EndpointProbe controlplanev1.EndpointProbe
 	Probed        health.Probed

@@ -63,7 +63,7 @@ func ownerOf(controlPlane *controlplanev1.CAPTControlPlane) owner.Owner {
 	return owner.Owner{
 		Object: controlPlane, Kind: controlplanev1.GroupVersion.WithKind("CAPTControlPlane"), Ref: &controlPlane.Spec.WorkspaceTemplateApplyRef,
 		Finalizer: controlplanev1.CAPTControlPlaneFinalizer, FieldManager: fieldManager, Creates: "the control plane",
-		Lifecycle: &controlPlane.Status.Lifecycle, Strategy: controlPlane.Spec.Recovery,
+		Strategy: controlPlane.Spec.Recovery,
 	}
 }
 

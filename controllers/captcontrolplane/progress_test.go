@@ -41,7 +41,7 @@ func TestErrorsThatFailANewControlPlane(t *testing.T) {
 	require.NoError(t, err)
 	stateOf := func(o *observation, reason string, class failure.Class, failing time.Duration) infrav1.State {
 		o.apply(failingWith(reason, class, builder.Created))
-		o.Running, o.RunningVPC, o.RunningSecret = owner.Running{Terraform: owner.NotRunning, Failing: failing}, owner.NotRunning, owner.NotRunning
+		o.Running, o.RunningVPC, o.RunningSecret = owner.Running{Failing: &failing}, nil, nil
 		return o.status().State
 	}
 	for _, name := range failures.Classes() {

@@ -57,7 +57,12 @@ func (r *Reconciler) completeHistory(ctx context.Context, h *recovery.History) (
 
 // failing returns what is recovered: the control plane, or the first Fargate profile that fails.
 func (f *Facts) failing(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) recovery.Failure {
-	found := p.Apply.Failing(f.controlPlaneTimeout(controlPlane))
+	condition := p.Apply.Condition(controlplanev1.WorkspaceReadyCondition, controlplanev1.WorkspaceReadyReason)
+	timeout := f.timeoutOf(controlPlane, &condition)
+	if timeout != nil && timeout.Reason != controlplanev1.ControlPlaneTimeoutReason {
+		timeout = nil // A Secret is missing.
+	}
+	found := p.Apply.Failing(timeout)
 	for i := 0; i < len(p.Fargate.Profiles) && found.Class == "" && !p.Apply.Differs; i++ {
 		found = owner.FailureOf(p.Fargate.Profiles[i].Apply.Live, controlPlane.Generation)
 		found.Profile = p.Fargate.Profiles[i].Name

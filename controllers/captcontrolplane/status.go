@@ -189,12 +189,9 @@ func ready(state infrav1.State, f *Facts, c conditionSet, recovery string) engin
 func observedProgress(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, c conditionSet) *progress.Observed {
 	s, first := &controlPlane.Status, c.firstUnmet()
 	initialized := ptr.Deref(s.Initialization.ControlPlaneInitialized, false)
-	in := &progress.Observed{Step: stepOf(first), Paused: f.Paused != "", Now: f.Now, Earlier: f.Earlier, Started: f.Apply.StartedTime()}
+	in := f.Progress("CAPTControlPlane", stepOf(first))
 	if first != nil {
 		in.Message = first.Message
-	}
-	if f.Apply.Live != nil {
-		in.Revision = f.Apply.Live.Generation
 	}
 	if initialized {
 		in.Operation, in.Failed = operationOf(s.State, first), !c.working
@@ -236,7 +233,7 @@ func stepOf(first *engine.Condition) progress.Step {
 		return progress.Infrastructure
 	}
 	return map[string]progress.Step{
-		controlplanev1.DependenciesReadyCondition: progress.Validation, controlplanev1.WorkspaceReadyCondition: progress.ControlPlane,
+		controlplanev1.DependenciesReadyCondition: progress.Validation, controlplanev1.WorkspaceReadyCondition: progress.Workspace,
 		controlplanev1.EndpointAvailableCondition: progress.Endpoint, controlplanev1.KubeconfigReadyCondition: progress.Kubeconfig,
 		controlplanev1.FargateProfileReadyCondition: progress.FargateProfiles,
 	}[first.Type]

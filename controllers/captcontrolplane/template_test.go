@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -82,7 +83,7 @@ func TestConditionsOfProfilesAreRemovedWithTheLastProfile(t *testing.T) {
 func TestAProfileHasNoTimeoutOfTheConnectionSecret(t *testing.T) {
 	o := configured(t)
 	of(profile("a", working))(o)
-	o.RunningSecret = 24 * time.Hour
+	o.RunningSecret = ptr.To(24 * time.Hour)
 	assert.Equal(t, infrav1.StateConfiguring, o.status().State)
 	assert.NoError(t, (*Reconciler)(nil).await(t.Context(), o.controlPlane, o.Facts, o.plan()), "nothing is awaited")
 }

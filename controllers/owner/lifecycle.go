@@ -19,6 +19,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/progress"
 	"github.com/capt-provider/capt/controllers/recovery"
 )
 
@@ -31,10 +32,23 @@ type Life struct {
 	// Pending: the object has no Cluster yet, or was paused before anything was created. Blocked: something is missing or wrong that Terraform needs.
 	// Applied: Terraform has applied the Workspace. Absent: its resources do not exist yet, or not any more.
 	Pending, Blocked, Applied, Absent bool
-	// Working: Terraform runs, and nothing is wrong. Failed: the user must act. Down: what Terraform has applied does not serve.
+	// Working: Terraform runs, or waits for what is expected to happen, and nothing is wrong. Failed: the user must act. Down: what Terraform has applied does not serve.
 	Working, Failed, Down bool
 	// Recovering: a recovery action runs.
 	Recovering bool
+}
+
+// Life returns what the state of an owner is derived from that has nothing but its WorkspaceTemplateApply. unmet is what is not as spec wants it; the
+// zero value if all is.
+func (o *Observed) Life(p *Plan, unmet engine.Condition, initialized bool, timeout *Timeout) *Life {
+	waits := p.Blocked != nil && !infrav1.RequiresUserAction(p.Blocked.Reason)
+	failed := unmet.Reason != "" && (o.Fails(p, &unmet, initialized) || unmet.Reason == timeout.reason())
+	return &Life{
+		Unmet: unmet, Initialized: initialized, Pending: o.Cluster == nil || unmet.Reason == infrav1.WaitingForOwnerReason || o.Paused != "" && o.Apply.Live == nil,
+		Blocked: p.Blocked != nil, Applied: p.Ready(), Absent: o.Apply.ResourcesAbsent(),
+		Working: !failed && (waits || p.Blocked == nil && !p.Ready() && o.Apply.Working()), Failed: failed,
+		Recovering: p.Recovery.Kind == recovery.Running || o.Recovered,
+	}
 }
 
 // State returns the state that follows another one.
@@ -88,34 +102,72 @@ func (l *Life) Conditions(state infrav1.State, now time.Time) (failed, degraded 
 	return failed, degraded
 }
 
-// NotRunning is the duration of an operation that does not run.
-const NotRunning time.Duration = -1
+// ObserveEarlier reads how long operations of other owners took with the same template, unless the object is at rest. list is an empty list of its kind.
+func (r *Reconciler) ObserveEarlier(ctx context.Context, o Owner, f *Observed, list client.ObjectList) (err error) {
+	ready := meta.FindStatusCondition(o.GetConditions(), infrav1.ReadyCondition)
+	atRest := o.GetLifecycle().State == infrav1.StateReady && ready != nil && ready.ObservedGeneration == o.GetGeneration() && f.Apply.UpToDate()
+	if atRest || f.Paused != "" || o.deleting() {
+		return nil
+	}
+	f.Earlier, err = progress.Earlier(ctx, r.Client, list, TemplateIndex, o)
+	return err
+}
 
-// Running is the duration of what all owners measure; NotRunning while it does not run.
+// Progress returns what the progress of an object of a kind is computed from, without its operation. step is the first that is not complete.
+func (o *Observed) Progress(kind string, step progress.Step) *progress.Observed {
+	in := &progress.Observed{Steps: progress.Steps()[kind], Step: step, Paused: o.Paused != "", Now: o.Now, Earlier: o.Earlier, Started: o.Apply.StartedTime()}
+	if o.Apply.Live != nil {
+		in.Revision = o.Apply.Live.Generation
+	}
+	return in
+}
+
+// ReportLife writes state and progress, and the conditions Failed and Degraded, of an owner that has nothing but its WorkspaceTemplateApply, and what it
+// creates with it: step is the first that is not complete.
+func (o *Observed) ReportLife(p *Plan, l *Life, step progress.Step) {
+	s := p.Owner.GetLifecycle()
+	s.State = l.State(s.State)
+	failed, degraded := l.Conditions(s.State, o.Now)
+	engine.SetNegativePolarity(p.Owner.Object, failed, degraded)
+	in := o.Progress(p.Owner.Kind.Kind, step)
+	in.Message, in.Failed = l.Unmet.Message, s.State == infrav1.StateFailed || l.Initialized && !l.Working
+	switch applied := o.Apply.Live != nil && (o.Apply.Live.Status.Applied == metav1.ConditionTrue || o.Apply.Live.Status.LastAppliedRevision != ""); {
+	case l.Initialized && l.Blocked, l.Initialized && l.Applied: // Nothing that Terraform does.
+	case l.Initialized && s.State == infrav1.StateProvisioning:
+		in.Operation = infrav1.OperationRecreation
+	case l.Initialized:
+		in.Operation = infrav1.OperationUpdate
+	case s.State != infrav1.StatePending && (s.Progress != nil || !applied): // Without progress, status was lost in a move or a restore.
+		in.Operation = infrav1.OperationCreation
+	}
+	s.Progress = progress.Next(s.Progress, in)
+}
+
+// Running is the duration of what all owners measure; nil while it does not run.
 type Running struct {
 	// Terraform is the time since Terraform started to create or update what the owner controls, also while it fails.
-	Terraform time.Duration
+	Terraform *time.Duration
 	// Failing is the time since the current error of Terraform was first observed.
-	Failing time.Duration
+	Failing *time.Duration
 }
 
 // longestTimeout is the maximum of the fields of spec.timeouts.
 const longestTimeout = 24 * time.Hour
 
 // Elapsed measures an operation. It begins with the start of the operation and not with the creation of the object: time in a queue does not count. A
-// retry that the user requested starts it again. reason is the one with which status reports that it has taken too long.
-func (r *Reconciler) Elapsed(o Owner, now time.Time, operation, reason string, started *metav1.Time) time.Duration {
+// retry that the user requested starts it again. It is nil if the operation has not started. reason is the one with which status reports that it has taken too long.
+func (r *Reconciler) Elapsed(o Owner, now time.Time, operation, reason string, started *metav1.Time) *time.Duration {
 	if started == nil {
-		return NotRunning
+		return nil
 	}
-	retried := ptr.Deref(o.Lifecycle.Recovery.RetryTime, metav1.Time{})
+	retried := ptr.Deref(o.GetLifecycle().Recovery.RetryTime, metav1.Time{})
 	if NewRetry(o) != "" {
 		retried = metav1.NewTime(now)
 	}
 	if retried.After(started.Time) {
 		started = &retried
 	}
-	return r.State.Elapsed(client.ObjectKeyFromObject(o), operation, started.Time, o.reportedDuration(reason, started.Time))
+	return ptr.To(r.State.Elapsed(client.ObjectKeyFromObject(o), operation, started.Time, o.reportedDuration(reason, started.Time)))
 }
 
 // reportedDuration returns a duration that is longer than any timeout if status already reports that this operation timed out, else zero.
@@ -138,7 +190,6 @@ func (o Owner) reportedDuration(reason string, started time.Time) time.Duration 
 
 // ObserveRunning measures the run of Terraform, whose timeout has a reason.
 func (r *Reconciler) ObserveRunning(o Owner, f *Observed, timeoutReason string) {
-	f.Running = Running{NotRunning, NotRunning}
 	if f.Apply.Live == nil {
 		return
 	}
@@ -156,21 +207,31 @@ type Timeout struct {
 }
 
 // NewTimeout returns the timeout of an operation; nil if it does not run.
-func NewTimeout(field, reason string, seconds, defaultSeconds int32, running time.Duration) *Timeout {
-	if running == NotRunning {
+func NewTimeout(field, reason string, seconds, defaultSeconds int32, running *time.Duration) *Timeout {
+	if running == nil {
 		return nil
 	}
 	if seconds == 0 {
 		seconds = defaultSeconds
 	}
-	return &Timeout{field, reason, time.Duration(seconds) * time.Second, running}
+	return &Timeout{field, reason, time.Duration(seconds) * time.Second, *running}
 }
 
 // Passed reports whether the operation has taken too long.
 func (t *Timeout) Passed() bool { return t != nil && t.Running >= t.Limit }
 
-// Condition replaces the reason of the condition that is waited for, and keeps its message.
+func (t *Timeout) reason() string {
+	if t == nil {
+		return ""
+	}
+	return t.Reason
+}
+
+// Condition returns the condition that is waited for or, if the operation has taken too long, with the reason of the timeout, and its message.
 func (t *Timeout) Condition(waiting engine.Condition) engine.Condition {
+	if !t.Passed() || waiting.Status == metav1.ConditionTrue {
+		return waiting
+	}
 	return engine.False(waiting.Type, t.Reason, fmt.Sprintf(
 		"timed out after %s (%s): %s. CAPT keeps waiting. Fix the cause, raise the timeout, or change the annotation %s to restart the timer",
 		duration.HumanDuration(t.Limit), t.Field, waiting.Message, naming.RetryAnnotation))
@@ -190,13 +251,13 @@ func FailureGracePeriods() map[failure.Class]time.Duration {
 // UntilFailed returns the duration until an object that was never initialized is Failed because of the error of Terraform that a condition reports;
 // false if that error does not make it Failed.
 func (o *Observed) UntilFailed(condition *engine.Condition, initialized bool) (time.Duration, bool) {
-	if condition == nil || o.Apply.Live == nil || o.Paused != "" || o.Running.Failing == NotRunning || initialized {
+	if condition == nil || o.Apply.Live == nil || o.Paused != "" || o.Running.Failing == nil || initialized {
 		return 0, false
 	}
 	switch condition.Reason {
 	case infrav1.ApplyFailedReason, infrav1.PlanFailedReason, infrav1.ProviderConfigFailedReason:
 		after, ok := FailureGracePeriods()[failure.Class(o.Apply.Live.Status.LastFailureClass)]
-		return after - o.Running.Failing, ok
+		return after - *o.Running.Failing, ok
 	}
 	return 0, false
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/metrics"
+	"github.com/capt-provider/capt/controllers/progress"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 )
 
@@ -49,6 +50,8 @@ type Observed struct {
 	Template desired.TemplateFacts
 	// Running is for how long Terraform has been running or failing.
 	Running Running
+	// Earlier are the durations of operations of other owners with the same template; nil at rest.
+	Earlier progress.Durations
 	// Recovers is true if this manager recovers objects. Recovered is true once this reconcile has started the recovery action of the plan;
 	// RecoveryProblem is why it could not.
 	Recovers, Recovered bool
@@ -59,7 +62,7 @@ type Observed struct {
 
 // Observed returns the facts before anything is read.
 func (r *Reconciler) Observed(v engine.GateDecision) Observed {
-	return Observed{GateDecision: v, Now: r.State.Now(), Running: Running{NotRunning, NotRunning}, Recovers: r.Recovery != nil}
+	return Observed{GateDecision: v, Now: r.State.Now(), Recovers: r.Recovery != nil}
 }
 
 // ObserveClusters reads the Clusters of an owner.

@@ -44,9 +44,16 @@ const (
 	Release Step = "Release"
 )
 
+// Object is a CAPTCluster, a CAPTControlPlane or a CAPTMachinePool.
+type Object interface {
+	engine.Object
+	GetLifecycle() *infrav1.Lifecycle
+	GetWorkspaceTemplateRef() infrav1.WorkspaceTemplateReference
+}
+
 // Owner is an object that owns a WorkspaceTemplateApply.
 type Owner struct {
-	engine.Object
+	Object
 	// Kind is the kind of the object.
 	Kind schema.GroupVersionKind
 	// Ref is the field of spec that refers to the WorkspaceTemplateApply.
@@ -55,9 +62,8 @@ type Owner struct {
 	FieldManager string
 	// Creates is what Terraform creates, for messages.
 	Creates string
-	// Lifecycle is the part of the object's status that all owners have, and Strategy is spec.recovery.
-	Lifecycle *infrav1.Lifecycle
-	Strategy  *infrav1.RecoveryStrategy
+	// Strategy is spec.recovery.
+	Strategy *infrav1.RecoveryStrategy
 }
 
 func (o Owner) deleting() bool { return !o.GetDeletionTimestamp().IsZero() }

@@ -79,7 +79,7 @@ func (o *Observed) mayRecover(p *Plan) bool {
 // Recover decides what is done about a failure. ready is true if all that the owner controls is as spec wants it; history is needed for
 // RecreateWorkspace only.
 func (o *Observed) Recover(p *Plan, failing func() recovery.Failure, ready bool, history *recovery.History) recovery.Decision {
-	s := &p.Owner.Lifecycle.Recovery
+	s := &p.Owner.GetLifecycle().Recovery
 	if !o.mayRecover(p) {
 		return recovery.Decision{Next: *s}
 	}
@@ -100,7 +100,7 @@ func (r *Reconciler) ReconcileRecovery(ctx context.Context, o *Observed, p *Plan
 		return nil
 	}
 	d, key := &p.Recovery, client.ObjectKeyFromObject(p.Owner)
-	if last := &p.Owner.Lifecycle.Recovery; d.Ended != "" && last.LastActionTime != nil {
+	if last := &p.Owner.GetLifecycle().Recovery; d.Ended != "" && last.LastActionTime != nil {
 		r.Recovery.Ended(p.Owner.Kind.Kind, key, last.LastActionTime.Time, last.FailureClass, string(last.LastAction), d.Ended)
 	}
 	r.Recovery.Report(p.Owner.Kind.Kind, key, d.Next.NextAttemptTime, d.Kind == recovery.Exhausted)
@@ -138,7 +138,7 @@ func (r *Reconciler) RunAgain(ctx context.Context, d *recovery.Decision, target 
 
 // ReportRecovery writes status.recovery and the condition Recovering.
 func (o *Observed) ReportRecovery(p *Plan) {
-	d, s := &p.Recovery, &p.Owner.Lifecycle.Recovery
+	d, s := &p.Recovery, &p.Owner.GetLifecycle().Recovery
 	if d.Kind != recovery.Run || o.Recovered {
 		*s = d.Next
 	}
@@ -168,7 +168,7 @@ func (o *Observed) ReportRecovery(p *Plan) {
 
 // NewRetry is the value of the annotation that requests a retry if status does not have it yet; else it is empty.
 func NewRetry(o Owner) string {
-	if value := o.GetAnnotations()[naming.RetryAnnotation]; value != o.Lifecycle.Recovery.Retry {
+	if value := o.GetAnnotations()[naming.RetryAnnotation]; value != o.GetLifecycle().Recovery.Retry {
 		return value
 	}
 	return ""

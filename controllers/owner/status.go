@@ -37,9 +37,18 @@ func (p *Plan) Summary() *infrav1.WorkspaceTemplateApplySummary {
 // StartDelay is for how long an owner may delay a status write that only reports that Terraform has started: the result usually follows.
 const StartDelay = 10 * time.Second
 
-// KeepStart restores in a summary that Terraform has started.
+// KeepStart restores in a summary that Terraform has started; either may be nil.
 func KeepStart(was, is *infrav1.WorkspaceTemplateApplySummary) {
-	is.WorkspaceName, is.StartedTime = was.WorkspaceName, was.StartedTime
+	if was != nil && is != nil {
+		is.WorkspaceName, is.StartedTime = was.WorkspaceName, was.StartedTime
+	}
+}
+
+// KeepEstimate restores the remaining time of an operation.
+func KeepEstimate(before, after Object) {
+	if was, is := before.GetLifecycle().Progress, after.GetLifecycle().Progress; was != nil && is != nil {
+		is.EstimatedSecondsRemaining = was.EstimatedSecondsRemaining
+	}
 }
 
 // started reports whether Terraform has begun its first run.

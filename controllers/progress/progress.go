@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package progress computes status.progress of a control plane: the operation in progress, how much of it is complete, when it is expected to
+// Package progress computes status.progress of an owner of a WorkspaceTemplateApply: the operation in progress, how much of it is complete, when it is expected to
 // complete, and the history. It is pure, and depends on transitions only, so that time alone never causes a status write.
 package progress
 
@@ -13,11 +13,12 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform/failure"
 )
@@ -32,8 +33,9 @@ const (
 type Observed struct {
 	// Operation is the operation that is needed; empty if none is, or if status was lost and does not show what has happened before.
 	Operation infrav1.Operation
-	// Step is the first step that is not complete.
-	Step Step
+	// Steps are those that operations of the object have, in order, and Step is the first one that is not complete.
+	Steps []Step
+	Step  Step
 	// Failed is true if the operation does not continue until something changes; Message is the cause, without secrets.
 	Failed  bool
 	Message string
@@ -128,7 +130,7 @@ func (p *state) advance(in *Observed) {
 	}
 	operation := p.last().Name
 	p.CurrentOperation = operation
-	percent := max(ptr.Deref(p.PercentComplete, 0), percentAt(operation, in.Step))
+	percent := max(ptr.Deref(p.PercentComplete, 0), percentAt(operation, in.Step, in.Steps))
 	if started || percent != ptr.Deref(p.PercentComplete, 0) {
 		p.PercentComplete = &percent
 		// CAPT itself completes a new WorkspaceTemplateApply, which changes its generation: that alone must not cause a status write.
@@ -224,25 +226,32 @@ func seconds(remaining time.Duration) *int32 {
 	return ptr.To(int32(min(max(0, remaining.Seconds()), math.MaxInt32)))
 }
 
-// Earlier reads the operations of the control planes that a cache has and that use the same WorkspaceTemplate for the control plane. index is
-// the index by the keys of templates.
-func Earlier(ctx context.Context, cache client.Reader, index string, controlPlane *controlplanev1.CAPTControlPlane) (Durations, error) {
-	key, self := templateOf(controlPlane), client.ObjectKeyFromObject(controlPlane)
-	var others controlplanev1.CAPTControlPlaneList
-	if err := cache.List(ctx, &others, client.MatchingFields{index: key}, client.Limit(maxOthers), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the CAPTControlPlanes of WorkspaceTemplate %s: %w", key, err)
-	}
-	earlier := Durations{}
-	for i := range others.Items {
-		if other := &others.Items[i]; client.ObjectKeyFromObject(other) != self && templateOf(other) == key {
-			earlier.add(other.Status.Progress)
-		}
-	}
-	return earlier, nil
+// Object is one whose status has progress.
+type Object interface {
+	client.Object
+	GetLifecycle() *infrav1.Lifecycle
+	GetWorkspaceTemplateRef() infrav1.WorkspaceTemplateReference
 }
 
-func templateOf(controlPlane *controlplanev1.CAPTControlPlane) string {
-	return controlPlane.Spec.WorkspaceTemplateRef.Key(controlPlane.Namespace).String()
+// Earlier reads the operations of other objects of a kind that a cache has, and that use the same WorkspaceTemplate for the same purpose. list is an empty
+// list of the kind, and index the index by the keys of templates.
+func Earlier(ctx context.Context, cache client.Reader, list client.ObjectList, index string, object Object) (Durations, error) {
+	key, self := templateOf(object), client.ObjectKeyFromObject(object)
+	if err := cache.List(ctx, list, client.MatchingFields{index: key}, client.Limit(maxOthers), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the objects that use WorkspaceTemplate %s: %w", key, err)
+	}
+	earlier := Durations{}
+	return earlier, meta.EachListItem(list, func(item runtime.Object) error {
+		if other, ok := item.(Object); ok && client.ObjectKeyFromObject(other) != self && templateOf(other) == key {
+			earlier.add(other.GetLifecycle().Progress)
+		}
+		return nil
+	})
+}
+
+func templateOf(object Object) string {
+	ref := object.GetWorkspaceTemplateRef()
+	return ref.Key(object.GetNamespace()).String()
 }
 
 // Step is a step of an operation.
@@ -251,10 +260,10 @@ type Step string
 const (
 	// Validation: the Cluster, references, the version, the region and the template are checked.
 	Validation Step = "Validation"
-	// Infrastructure: the VPC is created.
+	// Infrastructure: what the object is created in, the VPC of a control plane or the control plane of a node group.
 	Infrastructure Step = "Infrastructure"
-	// ControlPlane: Terraform applies the Workspace of the control plane.
-	ControlPlane Step = "ControlPlane"
+	// Workspace: Terraform applies the Workspace.
+	Workspace Step = "Workspace"
 	// Endpoint: the endpoint is read from the outputs and published.
 	Endpoint Step = "Endpoint"
 	// Kubeconfig: the kubeconfig is written.
@@ -263,33 +272,43 @@ const (
 	FargateProfiles Step = "FargateProfiles"
 	// APIServer: the API server answers for the first time, if spec.endpointProbe is Required.
 	APIServer Step = "APIServer"
+	// Nodes: the nodes join the cluster, and are ready.
+	Nodes Step = "Nodes"
 	// Done: all steps are complete.
 	Done Step = "Done"
 )
 
-// Steps returns the steps of all operations in order.
-func Steps() []Step {
-	return []Step{Validation, Infrastructure, ControlPlane, Endpoint, Kubeconfig, FargateProfiles, APIServer, Done}
+// Steps of each kind, in order.
+func Steps() map[string][]Step {
+	return map[string][]Step{
+		"CAPTCluster":      {Validation, Workspace},
+		"CAPTControlPlane": {Validation, Infrastructure, Workspace, Endpoint, Kubeconfig, FargateProfiles, APIServer},
+		"CAPTMachinePool":  {Validation, Infrastructure, Workspace, Nodes},
+	}
 }
 
-// Weights returns the percentage of an operation that each step contributes, in the order of Steps; docs/status.md has the same table.
-func Weights() map[infrav1.Operation][]int32 {
-	apply := []int32{5, 0, 80, 3, 2, 10, 0}
-	return map[infrav1.Operation][]int32{
-		infrav1.OperationCreation:             {5, 20, 60, 3, 2, 8, 2},
+// Weights returns what each step contributes to the percentage of an operation, in relation to the other steps that the kind has; docs/status.md has the
+// same table.
+func Weights() map[infrav1.Operation]map[Step]int32 {
+	apply := map[Step]int32{Validation: 5, Workspace: 80, Endpoint: 3, Kubeconfig: 2, FargateProfiles: 10, Nodes: 15}
+	return map[infrav1.Operation]map[Step]int32{
+		infrav1.OperationCreation:             {Validation: 5, Infrastructure: 20, Workspace: 60, Endpoint: 3, Kubeconfig: 2, FargateProfiles: 8, APIServer: 2, Nodes: 15},
 		infrav1.OperationUpdate:               apply,
 		infrav1.OperationRecreation:           apply,
-		infrav1.OperationFargateProfileUpdate: {5, 0, 0, 0, 0, 95, 0},
+		infrav1.OperationFargateProfileUpdate: {Validation: 5, FargateProfiles: 95},
 	}
 }
 
-// percentAt returns the percentage of an operation that is complete when a step begins.
-func percentAt(operation infrav1.Operation, step Step) (percent int32) {
-	for i, weight := range Weights()[operation] {
-		if Steps()[i] == step {
-			break
+// percentAt returns the percentage of an operation that is complete when a step begins, for an object with steps.
+func percentAt(operation infrav1.Operation, step Step, steps []Step) int32 {
+	var complete, all int32
+	weights, before := Weights()[operation], true
+	for _, is := range steps {
+		before = before && is != step
+		if before {
+			complete += weights[is]
 		}
-		percent += weight
+		all += weights[is]
 	}
-	return percent
+	return complete * 100 / max(all, 1)
 }

@@ -71,6 +71,7 @@ func createAndDeleteClusters(env, user *fixture.Environment) {
 	env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, fmt.Sprintf(
 		`{"metadata":{"annotations":{%q:"1"}},"spec":{"version":"v1.34.0","additionalTags":{"edited":"true"}}}`, naming.RetryAnnotation))
 	env.AwaitState(infrav1.StateReady, "")
+	addNodeGroup(env)
 
 	// As clusterctl move pauses it.
 	env.Edit(&clusterv1.Cluster{}, fixture.Demo, `{"spec":{"paused":true}}`)
@@ -82,6 +83,19 @@ func createAndDeleteClusters(env, user *fixture.Environment) {
 	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
 	env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 	env.RequireNothingLeft()
+}
+
+// addNodeGroup creates a machine pool whose size another client manages, so that CAPT writes it to the MachinePool. Its nodes cannot be read.
+func addNodeGroup(env *fixture.Environment) {
+	env.Helper()
+	env.User(env.NodeGroupTemplate(fixture.NodeGroupModule), fixture.CAPTMachinePool("workers", fixture.NodeGroupTemplate, "scaling: {maxSize: 9}"),
+		fixture.MachinePool(fixture.Demo, "workers", 1, clusterv1.ReplicasManagedByAnnotation+": autoscaler"))
+	env.Await(&infrav1.CAPTMachinePool{}, "workers", infrav1.NodeGroupReadyCondition, metav1.ConditionTrue, infrav1.NodeGroupReadyReason)
+	env.Eventually(func() string {
+		machinePool := &clusterv1.MachinePool{}
+		require.True(env, env.Exists(machinePool, "workers"))
+		return fixture.Unless(*machinePool.Spec.Replicas == 3, "it has %d replicas", *machinePool.Spec.Replicas)
+	})
 }
 
 // stagedTemplate is the name of a template that is rolled out in stages.

@@ -331,6 +331,14 @@ func (c *CAPTControlPlane) SetConditions(conditions []metav1.Condition) {
 	c.Status.Conditions = conditions
 }
 
+// GetLifecycle returns the part of status that all owners have, to read and write it.
+func (c *CAPTControlPlane) GetLifecycle() *infrav1.Lifecycle { return &c.Status.Lifecycle }
+
+// GetWorkspaceTemplateRef returns the reference to the WorkspaceTemplate of the control plane.
+func (c *CAPTControlPlane) GetWorkspaceTemplateRef() infrav1.WorkspaceTemplateReference {
+	return c.Spec.WorkspaceTemplateRef
+}
+
 // IsDeletionProtected reports whether the object is protected from deletion.
 func (c *CAPTControlPlane) IsDeletionProtected() bool {
 	return c.Spec.DeletionProtection == infrav1.DeletionProtectionEnabled

@@ -27,6 +27,7 @@ type CAPTClusterSpec struct {
 }
 
 // CAPTClusterTemplateResourceSpec is the part of a CAPTCluster that templates have as well.
+// +kubebuilder:validation:XValidation:rule="!has(self.recovery) || has(self.vpc.template)",message="recovery is only used with vpc.template: CAPT does not manage an existing VPC. Remove recovery",fieldPath=".recovery",reason=FieldValueForbidden
 type CAPTClusterTemplateResourceSpec struct {
 	// region is the AWS region, for example ap-northeast-1 or us-gov-west-1.
 	// +required
@@ -42,6 +43,7 @@ type CAPTClusterTemplateResourceSpec struct {
 
 	// recovery is the automatic recovery of a VPC that Terraform creates; absent means the defaults.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.actions) || self.actions.all(a, a.type in ['Requeue', 'Reapply', 'ClearInterruptedCreate'])",message="RecreateFargateProfile and RecreateWorkspace are for control planes only. Use Requeue, Reapply or ClearInterruptedCreate",fieldPath=".actions"
 	Recovery *RecoveryStrategy `json:"recovery,omitempty"`
 
 	// deletionProtection is Enabled or Disabled (the default). Enabled rejects the deletion of the CAPTCluster and of its Cluster, and
@@ -217,6 +219,14 @@ func (c *CAPTCluster) GetConditions() []metav1.Condition { return c.Status.Condi
 
 // SetConditions replaces the conditions of the object.
 func (c *CAPTCluster) SetConditions(conditions []metav1.Condition) { c.Status.Conditions = conditions }
+
+// GetLifecycle returns the part of status that all owners have, to read and write it.
+func (c *CAPTCluster) GetLifecycle() *Lifecycle { return &c.Status.Lifecycle }
+
+// GetWorkspaceTemplateRef returns the reference to the WorkspaceTemplate of the VPC; the zero value for an existing VPC.
+func (c *CAPTCluster) GetWorkspaceTemplateRef() WorkspaceTemplateReference {
+	return c.Spec.VPC.Template.Ref
+}
 
 // IsDeletionProtected reports whether the object is protected from deletion.
 func (c *CAPTCluster) IsDeletionProtected() bool {

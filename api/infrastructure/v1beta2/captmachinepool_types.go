@@ -67,6 +67,7 @@ type CAPTMachinePoolTemplateResourceSpec struct {
 
 	// recovery is the automatic recovery from failures of Terraform; absent means the defaults.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.actions) || self.actions.all(a, a.type in ['Requeue', 'Reapply', 'ClearInterruptedCreate'])",message="RecreateFargateProfile and RecreateWorkspace are for control planes only. Use Requeue, Reapply or ClearInterruptedCreate",fieldPath=".actions"
 	Recovery *RecoveryStrategy `json:"recovery,omitempty"`
 
 	// deletionProtection is Enabled or Disabled (the default). Enabled rejects the deletion of the CAPTMachinePool, of its MachinePool and of
@@ -112,8 +113,8 @@ type MachinePoolTimeouts struct {
 // CAPTMachinePoolStatus is the observed state of a node group.
 // +kubebuilder:validation:MinProperties=1
 type CAPTMachinePoolStatus struct {
-	// conditions are Ready, NodeGroupReady, NodesKnown, NodesReady, Degraded, Failed, Recovering, ReplicasOutOfBounds, FieldsConsumed, Paused and
-	// Deleting.
+	// conditions are Ready, NodeGroupReady, NodesKnown, NodesReady, Degraded, Failed, Recovering, ReplicasOutOfBounds, KubeletVersionsDiffer,
+	// FieldsConsumed, Paused and Deleting.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -240,6 +241,14 @@ func (p *CAPTMachinePool) GetConditions() []metav1.Condition { return p.Status.C
 // SetConditions replaces the conditions of the object.
 func (p *CAPTMachinePool) SetConditions(conditions []metav1.Condition) {
 	p.Status.Conditions = conditions
+}
+
+// GetLifecycle returns the part of status that all owners have, to read and write it.
+func (p *CAPTMachinePool) GetLifecycle() *Lifecycle { return &p.Status.Lifecycle }
+
+// GetWorkspaceTemplateRef returns the reference to the WorkspaceTemplate of the node group.
+func (p *CAPTMachinePool) GetWorkspaceTemplateRef() WorkspaceTemplateReference {
+	return p.Spec.WorkspaceTemplateRef
 }
 
 // IsDeletionProtected reports whether the object is protected from deletion.

@@ -50,6 +50,8 @@ const (
 	NodesReadyCondition = "NodesReady"
 	// ReplicasOutOfBoundsCondition is True while spec.replicas of the MachinePool is not between the limits of the node group.
 	ReplicasOutOfBoundsCondition = "ReplicasOutOfBounds"
+	// KubeletVersionsDifferCondition is True while Cluster API waits for kubelets of another patch version or suffix than the managed topology has.
+	KubeletVersionsDifferCondition = "KubeletVersionsDiffer"
 )
 
 // Conditions of WorkspaceTemplateApply.
@@ -103,6 +105,10 @@ const (
 	InvalidScalingReason = "InvalidScaling"
 	// ReplicasOutOfBoundsReason: spec.replicas of the MachinePool is not between the limits of the node group.
 	ReplicasOutOfBoundsReason = "ReplicasOutOfBounds"
+	// KubeletVersionsDifferReason: Cluster API waits for kubelets of another patch version or suffix than the managed topology has.
+	KubeletVersionsDifferReason = "KubeletVersionsDiffer"
+	// KubeletVersionsMatchReason: Cluster API does not wait for kubelets of another version, or the nodes may just be replaced.
+	KubeletVersionsMatchReason = "KubeletVersionsMatch"
 	// ReplicasWithinBoundsReason: spec.replicas of the MachinePool is between the limits of the node group.
 	ReplicasWithinBoundsReason = "ReplicasWithinBounds"
 	// NodesKnownReason: CAPT reads the nodes from the cluster.
@@ -111,6 +117,8 @@ const (
 	WaitingForNodesReason = "WaitingForNodes"
 	// NodesUnreachableReason: CAPT cannot read the nodes from the cluster.
 	NodesUnreachableReason = "NodesUnreachable"
+	// HealthProbesDisabledReason: this manager does not connect to clusters, or spec.endpointProbe of the control plane is Disabled.
+	HealthProbesDisabledReason = "HealthProbesDisabled"
 	// NodesReadyReason: as many nodes are ready as the pool is meant to have.
 	NodesReadyReason = "NodesReady"
 	// NodesNotReadyReason: fewer nodes are ready than the pool is meant to have.
@@ -299,7 +307,7 @@ func RequiresUserAction(reason string) bool {
 	switch reason {
 	case LookupFailedReason, WorkspaceNotReconciledReason, WorkspacePausedReason, StateNotSavedReason, NothingCreatedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, VariableMissingReason, VariableInvalidReason, TemplateDeletingReason, WaitingForRolloutReason, RevisionMissingReason,
 		FieldNotConsumedReason, InvalidEKSClusterNameReason, EKSClusterNameConflictReason, InvalidNodeGroupNameReason, InvalidVersionReason, InvalidScalingReason,
-		NodeGroupTimeoutReason, ReplicasOutOfBoundsReason, NodesNotReadyReason, UsedByMachinePoolReason,
+		NodeGroupTimeoutReason, ReplicasOutOfBoundsReason, KubeletVersionsDifferReason, NodesNotReadyReason, UsedByMachinePoolReason,
 		WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
 		WorkspaceScopeConflictReason, ProviderConfigConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
 		DestroyFailedReason, ProviderConfigFailedReason, CreateInterruptedReason, NamespaceTerminatingReason,

@@ -22,9 +22,6 @@ type Lifecycle struct {
 	Recovery RecoveryStatus `json:"recovery,omitempty,omitzero"`
 }
 
-// GetLifecycle returns the fields, to write them.
-func (l *Lifecycle) GetLifecycle() *Lifecycle { return l }
-
 // State is the state of an object in its life cycle.
 // +kubebuilder:validation:Enum=Pending;Validating;Provisioning;Configuring;Ready;Degraded;Recovering;Failed
 type State string
