@@ -337,9 +337,10 @@ type workload struct {
 	status  [poolsEach * nodesEach]string
 
 	mu sync.Mutex
-	// joined are the nodes that have joined, watches how many there were at the same time, and connections those over which nodes were requested.
-	joined, lists, watching, watches int
-	connections                      map[any]bool
+	// lists counts the lists. watching is how many watches there are, watches how many there were at the same time, and connections are those over which nodes
+	// were requested.
+	lists, watching, watches int
+	connections              map[any]bool
 }
 
 func (w *workload) serve(out http.ResponseWriter, r *http.Request) {
