@@ -73,7 +73,7 @@ bin/sandbox:
 .PHONY: generate
 generate: $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Generate deep copies, CRDs, the ClusterRole, webhook configurations and the references of the API and of captctl from Go.
 	@$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./api/...
-	@$(CONTROLLER_GEN) crd paths="./api/infrastructure/...;./api/controlplane/..." output:crd:dir=config/crd/bases
+	@$(CONTROLLER_GEN) crd paths="./api/infrastructure/...;./api/controlplane/...;./api/bootstrap/..." output:crd:dir=config/crd/bases
 	@$(CONTROLLER_GEN) rbac:roleName=capt-manager-role paths=./controllers/... output:rbac:dir=config/rbac
 	@$(CONTROLLER_GEN) webhook paths=./webhooks/... output:webhook:dir=config/webhook
 	@$(CRD_REF_DOCS) --log-level=ERROR --source-path=api --config=tools/crd-ref-docs/config.yaml --templates-dir=tools/crd-ref-docs/templates \

@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 63_250
+	maxProductLines = 63_700
 	maxSupportLines = 14_000
 )
 

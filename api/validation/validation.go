@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	bootstrapv1 "github.com/capt-provider/capt/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
@@ -171,6 +172,8 @@ func Validate(ctx context.Context, reader Reader, object any) (Findings, error) 
 		return ValidateWorkspaceTemplate(object), nil
 	case *infrav1.WorkspaceTemplateApply:
 		return ValidateWorkspaceTemplateApply(ctx, reader, object)
+	case *bootstrapv1.CAPTBootstrapConfig, *bootstrapv1.CAPTBootstrapConfigTemplate: // They have no fields.
+		return Findings{}, nil
 	}
 	return Findings{}, fmt.Errorf("unsupported type %T", object)
 }

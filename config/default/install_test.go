@@ -31,7 +31,7 @@ func TestKindsWithTwoVersionsAreConverted(t *testing.T) {
 	for _, definition := range definitions {
 		t.Run(definition.Spec.Names.Kind, func(t *testing.T) {
 			group, _, _ := strings.Cut(definition.Spec.Group, ".")
-			provider := map[string]string{"infrastructure": "infrastructure-capt", "controlplane": "control-plane-capt"}[group]
+			provider := map[string]string{"bootstrap": "infrastructure-capt", "infrastructure": "infrastructure-capt", "controlplane": "control-plane-capt"}[group]
 			want := map[string]string{"cluster.x-k8s.io/provider": provider, "clusterctl.cluster.x-k8s.io": ""}
 			if slices.Contains([]string{"WorkspaceTemplate", "WorkspaceTemplateApply"}, definition.Spec.Names.Kind) { // They are moved although they need not belong to a Cluster.
 				want["clusterctl.cluster.x-k8s.io/move"] = ""

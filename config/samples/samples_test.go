@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	bootstrapv1 "github.com/capt-provider/capt/api/bootstrap/v1beta2"
 	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
@@ -45,7 +46,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clusterv1.AddToScheme, infrav1.AddToScheme, controlplanev1.AddToScheme, controlplanev1beta1.AddToScheme, corev1.AddToScheme,
+		clusterv1.AddToScheme, infrav1.AddToScheme, controlplanev1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1beta1.AddToScheme, corev1.AddToScheme,
 	} {
 		require.NoError(t, add(s))
 	}

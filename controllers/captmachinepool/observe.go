@@ -6,7 +6,6 @@ package captmachinepool
 import (
 	"cmp"
 	"context"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -26,15 +25,12 @@ import (
 // Facts are what a reconcile observed, and the results of its writes.
 type Facts struct {
 	owner.Observed
-	Now time.Time
 	// MachinePool is nil until Cluster API has set the owner reference.
 	MachinePool *clusterv1.MachinePool
 	// ControlPlane of the Cluster; nil without a Cluster.
 	ControlPlane *desired.ControlPlane
 	// NodeGroups are those of the Cluster; read before the node group is created.
 	NodeGroups []validation.NodeGroup
-	// Running is how long Terraform has been creating or updating the node group; zero when it is not.
-	Running time.Duration
 	// Nodes are the nodes of the node group. WatchNodes is true if this manager reads them.
 	Nodes      nodes.Nodes
 	WatchNodes bool
@@ -45,7 +41,7 @@ type Facts struct {
 
 func (r *Reconciler) observe(ctx context.Context, pool *infrav1.CAPTMachinePool, v engine.GateDecision) (*Facts, error) {
 	f := &Facts{
-		Observed: owner.Observed{GateDecision: v}, Now: r.State.Now(), WatchNodes: r.Nodes != nil,
+		Observed: r.Observed(v), WatchNodes: r.Nodes != nil,
 		Nodes: nodes.Nodes{Problem: "the nodes have not been read", Pending: true}, // An empty list would be that of a pool without nodes.
 	}
 	if err := r.observeOwners(ctx, pool, f); err != nil {
@@ -65,8 +61,9 @@ func (r *Reconciler) observe(ctx context.Context, pool *infrav1.CAPTMachinePool,
 	}
 	f.Template = r.ObserveTemplate(ctx, pool, pool.Spec.WorkspaceTemplateRef,
 		append(validation.MachinePoolFields(&pool.Spec.CAPTMachinePoolTemplateResourceSpec, field.NewPath("spec")), validation.FieldsOfMachinePool(f.MachinePool)...))
-	if f.Apply.Live != nil && f.Apply.Live.Status.StartedTime != nil {
-		f.Running = r.State.Elapsed(client.ObjectKeyFromObject(pool), "node group", f.Apply.Live.Status.StartedTime.Time, 0)
+	r.ObserveRunning(ownerOf(pool), &f.Observed, infrav1.NodeGroupTimeoutReason)
+	if err := r.ObserveEarlier(ctx, ownerOf(pool), &f.Observed, &infrav1.CAPTMachinePoolList{}); err != nil {
+		return nil, err
 	}
 	if err := r.observeNodes(ctx, pool, f); err != nil {
 		return nil, err

@@ -13,10 +13,12 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +39,7 @@ import (
 	"github.com/capt-provider/capt/controllers/captmachinepool/nodes"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
+	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -573,7 +576,7 @@ func TestABlockingTemplateOfAnotherNamespaceIsReadAgain(t *testing.T) {
 	env := newEnvironment(t, three(), builder.WorkspaceTemplate("nodegroup", shared, builder.Deleting(), builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)),
 		poolOf(builder.With(func(pool *infrav1.CAPTMachinePool) { pool.Spec.WorkspaceTemplateRef.Namespace = "shared" })))
 	_, after := env.reconcileAfter()
-	assert.Equal(t, owner.TemplateInterval+time.Second, after)
+	assert.Equal(t, owner.TemplateInterval, after)
 	assert.Equal(t, "False TemplateDeleting", env.summary()["Ready"])
 }
 
@@ -710,7 +713,7 @@ func TestWithoutConnectionsToClusters(t *testing.T) {
 	env.Reconciler.Nodes = nil
 	env.reconcile()
 	assert.Equal(t, "True Ready", env.summary()["Ready"])
-	assert.Equal(t, "False NodesUnreachable", env.summary()["NodesKnown"])
+	assert.Equal(t, "False HealthProbesDisabled", env.summary()["NodesKnown"])
 	assert.Equal(t, ptr.To[int32](3), env.get().Status.Replicas)
 	assert.Empty(t, env.get().Spec.ProviderIDList)
 	update(env, env.get(), func(pool *infrav1.CAPTMachinePool) { pool.Finalizers = nil })
@@ -813,4 +816,35 @@ func kubeconfigWith(t *testing.T, address string, ca []byte, token string) strin
 	data, err := kubeconfig.ForToken("demo", address, base64.StdEncoding.EncodeToString(ca), token)
 	require.NoError(t, err)
 	return string(data)
+}
+
+// A node group is recovered as a VPC is: controllers/captcluster and controllers/recovery test each rule.
+func TestANodeGroupIsRecovered(t *testing.T) {
+	env := newEnvironment(t, three(), poolOf())
+	env.Recovery = metrics.NewRecovery(prometheus.NewRegistry())
+	env.reconcile()
+	terraform := func(options ...builder.Option) {
+		update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) {
+			apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = apply.Name, &infrav1.WorkspaceReference{UID: "workspace"}
+			for _, option := range options {
+				option(apply)
+			}
+		})
+	}
+	terraform(builder.NotUpToDate(infrav1.ApplyFailedReason, "AWS says no"), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Status.LastFailureClass, apply.Status.FailureInputs = "Throttle", "1"
+	}))
+	pool := env.settles("Recovering", "False WaitingForRetry")
+	assert.Equal(t, infrav1.StateProvisioning, pool.Status.State)
+	assert.Equal(t, infrav1.OperationCreation, pool.Status.Progress.CurrentOperation)
+	assert.Contains(t, env.message("Ready"), "AWS says no (recovery attempt 1 of 5 (Reapply) starts at")
+
+	env.clock.Pass(3 * time.Minute)
+	assert.Equal(t, infrav1.StateRecovering, env.settles("Recovering", "True Recovering").Status.State)
+	assert.True(t, strings.HasPrefix(env.apply().Annotations[naming.RecoveryAnnotation], "Reapply/workspace/"))
+
+	terraform(builder.UpToDate(map[string]string{"node_group_arn": arn}))
+	pool = env.settles("Recovering", "False Recovered")
+	assert.Equal(t, "Succeeded", pool.Status.Recovery.LastOutcome)
+	assert.NotEqual(t, infrav1.StateRecovering, pool.Status.State)
 }

@@ -69,16 +69,15 @@ func TestControlPlaneContract(t *testing.T) { t.Parallel(); controlPlaneContract
 
 // books are the documents that CAPT follows.
 func books() []book {
-	return []book{infraClusterContract(), controlPlaneContract(), machinePoolContract(), clusterctlContract()}
+	return []book{infraClusterContract(), controlPlaneContract(), machinePoolContract(), bootstrapContract(), clusterctlContract()}
 }
 
 func TestClusterctlContract(t *testing.T) { t.Parallel(); clusterctlContract().run(t) }
 
 // elsewhere are the documents that the overview lists and that CAPT does not follow.
 var elsewhere = map[string]string{
-	"infra-machine.md":    "EKS clusters of CAPT have no Machines: nodes come from Fargate, or from node groups, which are MachinePools.",
-	"bootstrap-config.md": "EKS bootstraps the nodes of its node groups.",
-	"ipam.md":             "Addresses are AWS' business.",
+	"infra-machine.md": "EKS clusters of CAPT have no Machines: nodes come from Fargate, or from node groups, which are MachinePools.",
+	"ipam.md":          "Addresses are AWS' business.",
 }
 
 // documents is the folder of the contract's documents, in the Cluster API that CAPT is built with.

@@ -15,6 +15,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	bootstrapv1 "github.com/capt-provider/capt/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/test/fixture"
@@ -163,6 +164,9 @@ func (env *environment) requireNothingLeft(cluster string) {
 		{controlplanev1.GroupVersion.String(), "CAPTControlPlane"},
 		{infrav1.GroupVersion.String(), "WorkspaceTemplateApply"},
 		{"tf.m.upbound.io/v1beta1", "Workspace"},
+		{clusterv1.GroupVersion.String(), "MachinePool"},
+		{infrav1.GroupVersion.String(), "CAPTMachinePool"},
+		{bootstrapv1.GroupVersion.String(), "CAPTBootstrapConfig"},
 	} {
 		require.Empty(env, env.names(kind[0], kind[1]), kind[1])
 	}

@@ -48,7 +48,7 @@ func definitions(t *testing.T) (found []*apiextensionsv1.CustomResourceDefinitio
 		require.NoError(t, administrator(t).Get(t.Context(), client.ObjectKey{Name: object.GetName()}, definition))
 		found = append(found, definition)
 	}
-	require.Len(t, found, 8)
+	require.Len(t, found, 10)
 	return found
 }
 
@@ -83,7 +83,7 @@ func TestDefinitionsAreNotDeleted(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, all, 0o600))
 	output, err := kubectl(t, "delete", "--wait=false", "-f", file)
 	require.Error(t, err, output)
-	require.Len(t, definitions(t), 8)
+	require.Len(t, definitions(t), 10)
 	for _, definition := range definitions(t) {
 		require.Nil(t, definition.DeletionTimestamp, definition.Name)
 	}

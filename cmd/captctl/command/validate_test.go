@@ -65,7 +65,7 @@ func TestValidateReportsFileLineAndColumn(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(invalid), 0o600))
 	out, _, err := run(t, name, "validate", "-f", file)
 	assert.EqualError(t, err, "6 errors found")
-	kinds := "CAPTCluster of infrastructure.cluster.x-k8s.io/v1beta1"
+	kinds := "CAPTBootstrapConfig of bootstrap.cluster.x-k8s.io/v1beta2"
 	lines := strings.Split(strings.ReplaceAll(out, file, "all.yaml"), "\n")
 	require.Len(t, lines, 11, out)
 	for i, want := range []string{
