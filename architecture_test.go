@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 63_700
+	maxProductLines = 63_900
 	maxSupportLines = 14_000
 )
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	pathpkg "path"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -312,7 +313,7 @@ func validateRollout(template *infrav1.WorkspaceTemplate) Findings {
 	var findings Findings
 	policy, path := template.Spec.Rollout, field.NewPath("spec", "rollout")
 	findings.Refuse(validatePolicy(policy, path)...)
-	if policy.Strategy == infrav1.RolloutImmediate && policy != (infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutImmediate}) {
+	if policy.Strategy == infrav1.RolloutImmediate && !reflect.DeepEqual(policy, infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutImmediate}) {
 		findings.Warn(path.Child("strategy"), "is Immediate, so the other fields of spec.rollout have no effect. Set it to Staged")
 	}
 	for _, annotation := range []string{naming.ApproveAnnotation, naming.ResumeAnnotation} {

@@ -162,7 +162,7 @@ func (r *Reconciler) ofSecret(ctx context.Context, secret client.Object) []ctrl.
 func controlPlaneChanged() predicate.Funcs {
 	changed := owner.Updated(func(before, after client.Object) bool {
 		was, is := before.(*controlplanev1.CAPTControlPlane), after.(*controlplanev1.CAPTControlPlane)
-		return was.Spec.Version != is.Spec.Version || was.Status.Version != is.Status.Version || was.Spec.WorkspaceTemplateApplyRef != is.Spec.WorkspaceTemplateApplyRef ||
+		return was.Spec.Version != is.Spec.Version || was.Spec.EndpointProbe != is.Spec.EndpointProbe || was.Status.Version != is.Status.Version || was.Spec.WorkspaceTemplateApplyRef != is.Spec.WorkspaceTemplateApplyRef ||
 			(was.Status.Initialization.ControlPlaneInitialized == nil) != (is.Status.Initialization.ControlPlaneInitialized == nil)
 	})
 	changed.CreateFunc = nil

@@ -51,9 +51,8 @@ func (r *Reconciler) reconcileRecovery(ctx context.Context, _ *infrav1.CAPTMachi
 func (r *Reconciler) reconcileNodes(_ context.Context, pool *infrav1.CAPTMachinePool, f *Facts, _ *owner.Plan) error {
 	key := client.ObjectKeyFromObject(pool)
 	switch {
-	case !f.WatchNodes:
-	case !f.mayHaveNodes(pool), f.Apply.Live == nil, f.NoKubeconfig:
-		r.Nodes.Release(key)
+	case !f.WatchNodes, !f.mayHaveNodes(pool), f.Apply.Live == nil, f.NoKubeconfig:
+		r.releaseNodes(key)
 	case f.Kubeconfig != nil:
 		r.Nodes.Track(client.ObjectKeyFromObject(f.Cluster), key, f.Kubeconfig.ResourceVersion, f.Kubeconfig.Data["value"])
 		f.Nodes = r.nodesOf(f)

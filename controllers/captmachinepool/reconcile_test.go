@@ -261,6 +261,11 @@ func TestANodeGroupAndItsNodes(t *testing.T) {
 	assert.Zero(t, after, "nor is there a next reconcile")
 }
 
+// watches reports whether the nodes of the Cluster are watched.
+func (env *environment) watches() bool {
+	return !env.Nodes.NodesOf(client.ObjectKey{Namespace: "default", Name: "demo"}, "workers").Pending
+}
+
 func get[O client.Object](env *environment, object O) O {
 	env.Helper()
 	require.NoError(env, env.Get(env.T.Context(), client.ObjectKeyFromObject(object), object))
@@ -311,10 +316,28 @@ func TestProviderIDsStayWhileTheNodesAreNotKnown(t *testing.T) {
 			assert.Equal(t, all, pool.Spec.ProviderIDList)
 			assert.Len(t, pool.Status.Instances, 3)
 			assert.Equal(t, row.want == "True NodesKnown", pool.Status.ReadyReplicas != nil)
-			clusters, _ := env.Nodes.Watched()
-			assert.Equal(t, row.want != "False WaitingForNodes", clusters == 1, "nothing is watched without a kubeconfig")
+			assert.Equal(t, row.want != "False WaitingForNodes", env.watches(), "nothing is watched without a kubeconfig")
 		})
 	}
+}
+
+// Users disable the probes of clusters to which CAPT is not meant to connect.
+func TestNodesAreNotReadWhileTheProbesAreDisabled(t *testing.T) {
+	env := created(t, newWorkload(t, "a", "b", "c"), three(), poolOf())
+	all := env.settles("NodesReady", "True NodesReady").Spec.ProviderIDList
+	probe := func(value controlplanev1.EndpointProbe) {
+		update(env, initialized(), func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointProbe = value })
+	}
+	probe(controlplanev1.EndpointProbeDisabled)
+	pool := env.settles("NodesKnown", "False HealthProbesDisabled")
+	assert.False(t, env.watches())
+	assert.Contains(t, env.message("NodesKnown"), "spec.endpointProbe of CAPTControlPlane demo is Disabled, so CAPT does not connect to the cluster. Set it to BestEffort")
+	assert.Equal(t, all, pool.Spec.ProviderIDList)
+	assert.Nil(t, pool.Status.ReadyReplicas)
+	assert.Equal(t, "True Ready", env.summary()["Ready"])
+	assert.Empty(t, env.reconcile())
+	probe(controlplanev1.EndpointProbeBestEffort)
+	env.settles("NodesKnown", "True NodesKnown")
 }
 
 func TestWhatIsKnownStaysWhileTheSecretCannotBeRead(t *testing.T) {
@@ -482,8 +505,7 @@ func TestDeletion(t *testing.T) {
 		env.remove(env.get())
 		assert.Equal(t, []string{"delete workers-nodegroup-apply", "status"}, env.reconcile())
 		assert.Equal(t, "waiting for WorkspaceTemplateApply workers-nodegroup-apply to be deleted", env.message("Ready"))
-		clusters, _ := env.Nodes.Watched()
-		assert.Zero(t, clusters, "the nodes are no longer watched")
+		assert.False(t, env.watches(), "the nodes are no longer watched")
 		assert.Len(t, env.get().Spec.ProviderIDList, 3)
 		assert.Empty(t, env.reconcile())
 		update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) { apply.Finalizers = nil })
@@ -516,8 +538,7 @@ func TestDeletion(t *testing.T) {
 		update(env, env.get(), func(pool *infrav1.CAPTMachinePool) { pool.Finalizers = nil })
 		env.remove(env.get())
 		env.reconcile()
-		clusters, _ := env.Nodes.Watched()
-		assert.Zero(t, clusters)
+		assert.False(t, env.watches())
 	})
 }
 
@@ -665,8 +686,7 @@ func TestWhatAPoolNeedsBeforeItsNodeGroupIsCreated(t *testing.T) {
 		assert.Equal(t, []string{"status"}, env.reconcile(), name)
 		assert.Equal(t, row.want, env.summary()["Ready"], name)
 		assert.Empty(t, env.reconcile(), name)
-		clusters, _ := env.Nodes.Watched()
-		assert.Zero(t, clusters, name)
+		assert.False(t, env.watches(), name)
 	}
 }
 
@@ -776,6 +796,7 @@ func TestWhichChangesOfControlPlanesWakePools(t *testing.T) {
 		"nothing":         {func(*controlplanev1.CAPTControlPlane) {}, false},
 		"a heartbeat":     {func(c *controlplanev1.CAPTControlPlane) { c.Status.ObservedGeneration = 7 }, false},
 		"wanted version":  {func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = "v1.32.0" }, true},
+		"probes":          {func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointProbe = controlplanev1.EndpointProbeDisabled }, true},
 		"running version": {func(c *controlplanev1.CAPTControlPlane) { c.Status.Version = "v1.32.0" }, true},
 		"reference":       {func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateApplyRef.Name = "x" }, true},
 		"initialization":  {func(c *controlplanev1.CAPTControlPlane) { c.Status.Initialization.ControlPlaneInitialized = nil }, true},

@@ -53,6 +53,9 @@ func status(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) {
 	unmet := unmet(pool, nodeGroup, outOfBounds, nodes, f)
 	engine.Set(pool, nodeGroup, ready(unmet, f, p.Recovery.Summary()))
 	engine.SetNegativePolarity(pool, f.Apply.Decision(), outOfBounds)
+	if f.Paused == "" {
+		engine.SetNegativePolarity(pool, kubeletVersionsDiffer(f, nodeGroup.Status == metav1.ConditionTrue))
+	}
 	owner.ReportTemplates(pool, f.templates(pool)...)
 	reportLife(pool, f, p, unmet)
 	if !equality.Semantic.DeepEqual(before, s) {
@@ -225,6 +228,9 @@ func nodesKnown(f *Facts, p *owner.Plan) engine.Condition {
 	switch {
 	case p.Live == nil:
 		return engine.Condition{}
+	case f.probesDisabled():
+		return engine.False(infrav1.NodesKnownCondition, infrav1.HealthProbesDisabledReason, fmt.Sprintf(
+			"spec.endpointProbe of CAPTControlPlane %s is Disabled, so CAPT does not connect to the cluster. Set it to BestEffort to report the nodes. %s", f.ControlPlane.ControlPlane.Name, howToKnow))
 	case !f.WatchNodes:
 		return engine.False(infrav1.NodesKnownCondition, infrav1.HealthProbesDisabledReason, "the manager runs with --feature-gates=HealthProbes=false, so it does not connect to clusters. "+howToKnow)
 	case f.Nodes.Pending:

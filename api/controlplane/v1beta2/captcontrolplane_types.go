@@ -285,7 +285,7 @@ const (
 	EndpointProbeBestEffort EndpointProbe = "BestEffort"
 	// EndpointProbeRequired probes, and the control plane is not Ready before the API server has answered.
 	EndpointProbeRequired EndpointProbe = "Required"
-	// EndpointProbeDisabled does not probe.
+	// EndpointProbeDisabled does not probe, and machine pools do not read the nodes.
 	EndpointProbeDisabled EndpointProbe = "Disabled"
 )
 

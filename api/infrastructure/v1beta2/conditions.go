@@ -117,7 +117,7 @@ const (
 	WaitingForNodesReason = "WaitingForNodes"
 	// NodesUnreachableReason: CAPT cannot read the nodes from the cluster.
 	NodesUnreachableReason = "NodesUnreachable"
-	// HealthProbesDisabledReason: this manager does not connect to clusters.
+	// HealthProbesDisabledReason: this manager does not connect to clusters, or spec.endpointProbe of the control plane is Disabled.
 	HealthProbesDisabledReason = "HealthProbesDisabled"
 	// NodesReadyReason: as many nodes are ready as the pool is meant to have.
 	NodesReadyReason = "NodesReady"
