@@ -91,12 +91,18 @@ func TestClusterOfAClusterClass(t *testing.T) {
 	env.awaitNodes(4, kubelet35)
 	pool := claim.PoolOf(env.machinePool())
 	env.awaitTrue(&infrav1.CAPTMachinePool{}, pool, infrav1.KubeletVersionsDifferCondition)
-	require.Regexp(t, `(?s)Warnings.*the kubelets report v1.35.0.*They report `+kubelet35, env.run(sandbox.Captctl, "--kubeconfig", env.Kubeconfig(), "describe", "default/classy"))
+	require.Regexp(t, `(?s)Warning: CAPTMachinePool .*the kubelets report v1.35.0.*They report `+kubelet35, env.run(sandbox.Captctl, "--kubeconfig", env.Kubeconfig(), "describe", "default/classy"))
 	require.ErrorContains(t, env.Patch(t.Context(), cluster.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"topology":{"version":"`+kubelet35+`"}}}`))),
 		"there are still MachinePools completing a previous upgrade")
+	generations := env.generations()
 	env.replaceVersion(name, kubelet35)
 	env.awaitReconciled(cluster)
-	env.await(&infrav1.CAPTMachinePool{}, pool, func() string { return "" })
+	env.awaitVersion(controlPlane, name, kubelet35)
+	require.Equal(t, generations, env.generations(), "it is no change for Terraform")
+	captMachinePool := &infrav1.CAPTMachinePool{}
+	env.await(captMachinePool, pool, func() string {
+		return fixture.ConditionMismatch(captMachinePool, infrav1.KubeletVersionsDifferCondition, metav1.ConditionFalse, "")
+	})
 
 	// With the suffix, there is nothing else to do.
 	env.patch("cluster", "classy", `[{"op":"replace","path":"/spec/topology/version","value":"`+kubelet36+`"}]`)
@@ -126,6 +132,17 @@ func (env *environment) replaceVersion(controlPlane, version string) {
 	merge("captcontrolplane", controlPlane, `{"spec":{"version":"`+version+`"}}`)
 	merge("machinepool", env.machinePool().Name, `{"spec":{"template":{"spec":{"version":"`+version+`"}}}}`)
 	merge("cluster", "classy", `{"metadata":{"annotations":{"`+check+`":null}},"spec":{"paused":null}}`)
+}
+
+// generations are those of the WorkspaceTemplateApplies.
+func (env *environment) generations() map[string]int64 {
+	env.Helper()
+	applies, found := &infrav1.WorkspaceTemplateApplyList{}, map[string]int64{}
+	require.NoError(env, env.List(env.Context(), applies))
+	for _, apply := range applies.Items {
+		found[apply.Name] = apply.Generation
+	}
+	return found
 }
 
 // machinePool reads the only one.
