@@ -42,6 +42,7 @@ import (
 	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspace/planlogs"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/serialize"
@@ -102,9 +103,11 @@ type Options struct {
 	DefaultRollout infrav1.WorkspaceTemplateRollout
 	// Tokens creates the tokens in kubeconfigs; nil when this manager creates none.
 	Tokens kubeconfig.Tokens
+	// PlanLogs reads what Terraform would change; nil when this manager does not read it.
+	PlanLogs *planlogs.Reader
 	// HealthProbes makes CAPT probe the API servers of control planes.
 	HealthProbes bool
-	// Recovery makes CAPT recover control planes from failures of Terraform.
+	// Recovery makes CAPT recover from failures of Terraform.
 	Recovery bool
 	// SkipCRDMigrationPhases are the phases of Cluster API's CRD migrator that are skipped.
 	SkipCRDMigrationPhases []crdmigrator.Phase
@@ -176,19 +179,20 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up WorkspaceTemplateApplies: %w", err)
 	}
+	var recoveries *metrics.Recovery
+	if options.Recovery {
+		recoveries = metrics.NewRecovery(ctrlmetrics.Registry)
+	}
 	ownerFor := func(name string) owner.Reconciler {
-		return owner.Reconciler{Engine: engineFor(name), Namespace: options.Namespace}
+		return owner.Reconciler{Engine: engineFor(name), Namespace: options.Namespace, Recovery: recoveries}
 	}
 	clusters := &captcluster.Reconciler{Reconciler: ownerFor("captcluster-controller")}
 	if err := clusters.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up CAPTClusters: %w", err)
 	}
 	controlPlanes := &captcontrolplane.Reconciler{
-		Reconciler: ownerFor("captcontrolplane-controller"), Cache: mgr.GetCache(), Tokens: options.Tokens,
+		Reconciler: ownerFor("captcontrolplane-controller"), Cache: mgr.GetCache(), Tokens: options.Tokens, Workspaces: workspaces,
 		FargateMetrics: metrics.NewFargate(ctrlmetrics.Registry), Kubeconfigs: metrics.NewKubeconfigs(ctrlmetrics.Registry),
-	}
-	if options.Recovery {
-		controlPlanes.Recovery, controlPlanes.Workspaces = metrics.NewRecovery(ctrlmetrics.Registry), workspaces
 	}
 	if options.HealthProbes {
 		if err := controlPlanes.AddProbes(mgr, metrics.NewHealth(ctrlmetrics.Registry)); err != nil {

@@ -84,8 +84,8 @@ const (
 	PinnedForAnnotation = "capt.cluster.x-k8s.io/pinned-for"
 )
 
-// RetryAnnotation on a CAPTControlPlane requests a retry: each new value restarts the timeouts and the recovery attempts, and ends a state
-// Failed that a timeout caused.
+// RetryAnnotation on a CAPTCluster, a CAPTControlPlane or a CAPTMachinePool requests a retry: each new value restarts the timeouts and the recovery
+// attempts, and ends a state Failed that a timeout caused.
 const RetryAnnotation = "capt.cluster.x-k8s.io/retry"
 
 // ReconcileAnnotation on a CAPTCluster, a CAPTControlPlane or a WorkspaceTemplateApply causes a reconcile, because each of its changes is an event.

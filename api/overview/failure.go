@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
@@ -138,8 +137,8 @@ func (f *Failure) unlock(logs string, now time.Time) *Next {
 // continueCreate is what to do about an interrupted create: to wait, if CAPT continues it.
 func continueCreate(o *Objects) *Next {
 	if o.ControlPlane != nil {
-		recovers := meta.FindStatusCondition(o.ControlPlane.Status.Conditions, controlplanev1.RecoveringCondition)
-		if recovers != nil && (recovers.Status == metav1.ConditionTrue || recovers.Reason == controlplanev1.WaitingForRetryReason) {
+		recovers := meta.FindStatusCondition(o.ControlPlane.Status.Conditions, infrav1.RecoveringCondition)
+		if recovers != nil && (recovers.Status == metav1.ConditionTrue || recovers.Reason == infrav1.WaitingForRetryReason) {
 			return &Next{Step: "CAPT continues: " + recovers.Message + "."}
 		}
 	}

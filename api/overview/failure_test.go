@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/terraform"
@@ -115,7 +114,7 @@ func TestAnInterruptedCreateIsContinuedByCAPTOrByACommand(t *testing.T) {
 		return overview.NextStep(o, &c, at(10).Time)
 	}
 	assert.Contains(t, next().Commands[0], "kubectl -n default annotate workspaces.tf.m.upbound.io eks crossplane.io/external-create-pending- ")
-	o.ControlPlane.Status.Conditions = append(o.ControlPlane.Status.Conditions, condition("Recovering", metav1.ConditionFalse, controlplanev1.WaitingForRetryReason))
+	o.ControlPlane.Status.Conditions = append(o.ControlPlane.Status.Conditions, condition("Recovering", metav1.ConditionFalse, infrav1.WaitingForRetryReason))
 	assert.Equal(t, "CAPT continues: about WaitingForRetry.", next().Step)
 	assert.Empty(t, next().Commands)
 }

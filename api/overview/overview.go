@@ -46,7 +46,7 @@ type Cluster struct {
 	Name      string `json:"name"`
 	// State of the control plane, or Deleting. A control plane that is Ready is Degraded here if another object of the Cluster has a problem, for
 	// example the VPC. It is empty while there is no CAPTControlPlane, or CAPT has not reconciled it.
-	State controlplanev1.State `json:"state,omitempty"`
+	State infrav1.State `json:"state,omitempty"`
 	// Version of Kubernetes that was last applied, and DesiredVersion that of spec if it differs.
 	Version        string `json:"version,omitempty"`
 	DesiredVersion string `json:"desiredVersion,omitempty"`
@@ -66,7 +66,7 @@ type Cluster struct {
 }
 
 // StateDeleting is the state of a Cluster that is being deleted.
-const StateDeleting controlplanev1.State = "Deleting"
+const StateDeleting infrav1.State = "Deleting"
 
 // Cause is a condition of the first object that does not merely wait for another one of the Cluster.
 type Cause struct {
@@ -109,8 +109,8 @@ func Of(o *Objects, now metav1.Time) Cluster {
 		if c.Progress != nil && !o.isAdded(c.Cause) {
 			c.Progress = c.Progress.stalled(o.ControlPlane.Status.Progress)
 		}
-		if c.State == controlplanev1.StateReady && c.Cause.isProblem() {
-			c.State = controlplanev1.StateDegraded
+		if c.State == infrav1.StateReady && c.Cause.isProblem() {
+			c.State = infrav1.StateDegraded
 			if c.Health == controlplanev1.HealthHealthy {
 				c.Health = controlplanev1.HealthUnhealthy
 			}
@@ -412,8 +412,8 @@ func warns(condition *metav1.Condition) bool {
 func isNegative(condition string) bool {
 	return slices.Contains([]string{
 		clusterv1.PausedCondition, infrav1.AdoptionRequiredCondition, infrav1.DeletingCondition, infrav1.CreateRecoverableCondition,
-		infrav1.WorkspaceConflictCondition, infrav1.VPCReplacedCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.KubeletVersionsDifferCondition, controlplanev1.CreatingCondition, controlplanev1.FailedCondition, controlplanev1.DegradedCondition,
-		controlplanev1.RecoveringCondition, controlplanev1.DependencyCycleCondition, controlplanev1.FargateProfileCreatingCondition,
+		infrav1.WorkspaceConflictCondition, infrav1.VPCReplacedCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.KubeletVersionsDifferCondition, controlplanev1.CreatingCondition, infrav1.FailedCondition, infrav1.DegradedCondition,
+		infrav1.RecoveringCondition, controlplanev1.DependencyCycleCondition, controlplanev1.FargateProfileCreatingCondition,
 		controlplanev1.FargateProfileFailedCondition,
 	}, condition)
 }
@@ -421,7 +421,7 @@ func isNegative(condition string) bool {
 // explainsFailure reports whether a condition with its normal status explains why a failure is not repaired: recovery waits, or cannot help.
 func explainsFailure(reason string) bool {
 	switch reason {
-	case controlplanev1.RecoveryBlockedReason, controlplanev1.RecoveryExhaustedReason, controlplanev1.WaitingForRetryReason, infrav1.CreateNotRecoverableReason:
+	case infrav1.RecoveryBlockedReason, infrav1.RecoveryExhaustedReason, infrav1.WaitingForRetryReason, infrav1.CreateNotRecoverableReason:
 		return true
 	}
 	return false
@@ -429,7 +429,7 @@ func explainsFailure(reason string) bool {
 
 // Progress of an operation, as of now. Status changes only when a step is complete; between steps, the percentage grows with time.
 type Progress struct {
-	Operation controlplanev1.Operation `json:"operation"`
+	Operation infrav1.Operation `json:"operation"`
 	// PercentComplete is from 0 to 99: a complete operation is not in progress.
 	PercentComplete int32 `json:"percentComplete"`
 	// Started is when the operation started, and EstimatedCompletion when it is expected to complete; absent when unknown.
@@ -442,7 +442,7 @@ type Progress struct {
 const mostPercent = 99
 
 // progressOf returns the progress of the operation in progress; nil when none is.
-func progressOf(p *controlplanev1.Progress, now metav1.Time) *Progress {
+func progressOf(p *infrav1.Progress, now metav1.Time) *Progress {
 	if p == nil || p.CurrentOperation == "" {
 		return nil
 	}
@@ -456,7 +456,7 @@ func progressOf(p *controlplanev1.Progress, now metav1.Time) *Progress {
 }
 
 // stalled is the progress of an operation that does not continue without the user: time does not change it.
-func (p *Progress) stalled(reported *controlplanev1.Progress) *Progress {
+func (p *Progress) stalled(reported *infrav1.Progress) *Progress {
 	return &Progress{Operation: p.Operation, Started: p.Started, PercentComplete: ptr.Deref(reported.PercentComplete, 0)}
 }
 
@@ -480,30 +480,26 @@ func (p *Progress) Remaining(now time.Time) time.Duration {
 	return max(0, p.EstimatedCompletion.Sub(now))
 }
 
-// StateOf returns the state of an object of CAPT: Deleting, status.state of a CAPTControlPlane, or the state that the summary of another kind
-// corresponds to. It is never empty.
-func StateOf(object graph.Object) controlplanev1.State {
-	node := graph.NodeOf(object)
-	controlPlane, isControlPlane := object.(*controlplanev1.CAPTControlPlane)
-	_, isPool := object.(*infrav1.CAPTMachinePool)
+// StateOf returns the state of an object of CAPT: Deleting, status.state, or the state that the summary of a kind without that field corresponds to. It is
+// never empty.
+func StateOf(object graph.Object) infrav1.State {
+	node, state := graph.NodeOf(object), infrav1.State("")
+	if owner, ok := object.(interface{ GetLifecycle() *infrav1.Lifecycle }); ok {
+		state = owner.GetLifecycle().State
+	}
 	switch {
 	case !object.GetDeletionTimestamp().IsZero():
 		return StateDeleting
-	case isControlPlane:
-		return cmp.Or(controlPlane.Status.State, controlplanev1.StatePending)
+	case state != "":
+		return state
 	case node.Ready == metav1.ConditionTrue:
-		return controlplanev1.StateReady
+		return infrav1.StateReady
 	case node.Reason == "":
-		return controlplanev1.StatePending
-	case node.Reason == infrav1.VPCReplacedReason, // Both VPCs may exist.
-		isPool && meta.IsStatusConditionTrue(object.GetConditions(), infrav1.DegradedCondition):
-		return controlplanev1.StateDegraded
-	case isPool && node.Reason == infrav1.NodesNotReadyReason:
-		return controlplanev1.StateProvisioning
+		return infrav1.StatePending
 	case infrav1.RequiresUserAction(node.Reason):
-		return controlplanev1.StateFailed
+		return infrav1.StateFailed
 	}
-	return controlplanev1.StateProvisioning
+	return infrav1.StateProvisioning
 }
 
 // Next is a step to do next.
@@ -540,7 +536,7 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 	if next := nextStepFor(o, c, name); next != nil {
 		return next
 	}
-	if c.State == controlplanev1.StateFailed {
+	if c.State == infrav1.StateFailed {
 		return &Next{Commands: []string{"captctl retry " + name}, Step: "Fix the cause. CAPT continues when the spec, the template, the ProviderConfig or a Secret " +
 			"changes. If the cause was elsewhere, request a retry."}
 	}

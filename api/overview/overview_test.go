@@ -42,7 +42,7 @@ func ready() *overview.Objects {
 	o.CAPTCluster.Status.Conditions = []metav1.Condition{isReady}
 	o.ControlPlane.Spec.Version = "v1.35.0"
 	o.ControlPlane.Status = controlplanev1.CAPTControlPlaneStatus{
-		State: controlplanev1.StateReady, Version: "v1.35.0", Endpoint: "demo:443", Conditions: []metav1.Condition{isReady},
+		Lifecycle: infrav1.Lifecycle{State: infrav1.StateReady}, Version: "v1.35.0", Endpoint: "demo:443", Conditions: []metav1.Condition{isReady},
 		Health:          &controlplanev1.Health{Overall: controlplanev1.HealthHealthy},
 		FargateProfiles: []controlplanev1.FargateProfileStatus{{WorkspaceTemplateApplyName: "profile"}},
 	}
@@ -66,7 +66,7 @@ func TestTheCauseIsTheFirstObjectThatDoesNotWaitForAnother(t *testing.T) {
 	for name, row := range map[string]struct {
 		spoil func(*overview.Objects)
 		want  overview.Cause
-		state controlplanev1.State
+		state infrav1.State
 	}{
 		"the VPC fails, and the others wait": {func(o *overview.Objects) {
 			o.Applies[0].Status.Conditions, o.CAPTCluster.Status.Conditions = fails("ApplyFailed"), fails("ApplyFailed")
@@ -147,10 +147,10 @@ func TestPausedObjects(t *testing.T) {
 }
 
 // updating is an update from minute 10 to 30.
-func updating() *controlplanev1.Progress {
-	return &controlplanev1.Progress{
-		CurrentOperation: controlplanev1.OperationUpdate, PercentComplete: ptr.To[int32](40), EstimatedCompletionTime: ptr.To(at(30)),
-		History: []controlplanev1.OperationRecord{{Name: controlplanev1.OperationUpdate, StartTime: ptr.To(at(10))}},
+func updating() *infrav1.Progress {
+	return &infrav1.Progress{
+		CurrentOperation: infrav1.OperationUpdate, PercentComplete: ptr.To[int32](40), EstimatedCompletionTime: ptr.To(at(30)),
+		History: []infrav1.OperationRecord{{Name: infrav1.OperationUpdate, StartTime: ptr.To(at(10))}},
 	}
 }
 

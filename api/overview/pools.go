@@ -14,7 +14,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/capt-provider/capt/api/claim"
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
@@ -139,19 +138,19 @@ func (o *Objects) lostPool() *Cause {
 
 // MachinePool is the state of a machine pool of a Cluster.
 type MachinePool struct {
-	Name    string               `json:"name"`  // Name of the MachinePool or, without one, of the CAPTMachinePool.
-	State   controlplanev1.State `json:"state"` // State of the CAPTMachinePool, as the metrics have it.
-	Nodes   Nodes                `json:"nodes"`
-	Version string               `json:"version,omitempty"` // Version of Kubernetes that was last applied.
-	Message string               `json:"message,omitempty"` // Message of the condition Ready, or of Deleting while it is being deleted.
-	Since   *metav1.Time         `json:"since,omitempty"`   // Since is the last transition of this condition.
+	Name    string        `json:"name"`  // Name of the MachinePool or, without one, of the CAPTMachinePool.
+	State   infrav1.State `json:"state"` // State of the CAPTMachinePool, as the metrics have it.
+	Nodes   Nodes         `json:"nodes"`
+	Version string        `json:"version,omitempty"` // Version of Kubernetes that was last applied.
+	Message string        `json:"message,omitempty"` // Message of the condition Ready, or of Deleting while it is being deleted.
+	Since   *metav1.Time  `json:"since,omitempty"`   // Since is the last transition of this condition.
 }
 
 // MachinePools returns the states of the machine pools, sorted by name.
 func (o *Objects) MachinePools() (list []MachinePool) {
 	for i := range o.Pools {
 		pool := &o.Pools[i]
-		found := MachinePool{Name: pool.Name(), State: controlplanev1.StatePending, Nodes: pool.nodes()}
+		found := MachinePool{Name: pool.Name(), State: infrav1.StatePending, Nodes: pool.nodes()}
 		if own := pool.CAPTMachinePool; own != nil {
 			found.State, found.Version = StateOf(own), own.Status.Version
 			for _, conditionType := range []string{infrav1.ReadyCondition, infrav1.DeletingCondition} {

@@ -102,6 +102,7 @@ type UserStatus struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Cluster   string `json:"cluster,omitempty"`
+	Owner     string `json:"owner,omitempty"` // Owner is its controller, for example CAPTMachinePool/workers.
 	// State is how far it has come with the current revision.
 	State  UserState `json:"state"`
 	Canary bool      `json:"canary,omitempty"` // Canary is true for users that follow first.
@@ -170,6 +171,9 @@ func (t *Template) userStatus(u User, decision *Decision) UserStatus {
 	user := UserStatus{
 		Namespace: u.Key.Namespace, Name: u.Key.Name, Cluster: apply.Labels[clusterv1.ClusterNameLabel], Paused: u.Paused,
 		Assigned: u.Assigned, Written: u.Written, Applied: u.Applied,
+	}
+	if owner := metav1.GetControllerOfNoCopy(apply); owner != nil {
+		user.Owner = owner.Kind + "/" + owner.Name
 	}
 	if t.Policy.IsStaged() {
 		user.Canary, user.LeftBehind = slices.Contains(decision.Canaries, name), slices.Contains(decision.LeftBehind, name)

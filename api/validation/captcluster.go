@@ -48,6 +48,7 @@ func validateVPC(ctx context.Context, of templates, spec *infrav1.CAPTClusterTem
 	err = cmp.Or(
 		findings.include(of.validateUse(ctx, vpc.Ref, vpcPath.Child("ref"), variables)),
 		findings.include(of.checkFields(ctx, vpc.Ref, VPCFields(spec, path))))
+	findings.Add(validateRecovery(spec.Recovery, path))
 	return findings, err
 }
 

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 )
@@ -78,7 +79,7 @@ func validateControlPlaneSpec(ctx context.Context, of templates, spec *controlpl
 	findings.Refuse(validateAddons(spec.Addons, path.Child("addons"))...)
 	findings.Refuse(validateTags(spec.AdditionalTags, path.Child("additionalTags"))...)
 	findings.Add(validateEndpointAccess(spec.EndpointAccess, path.Child("endpointAccess")))
-	findings.Add(validateRecovery(spec.Recovery, path.Child("recovery", "actions")))
+	findings.Add(validateRecovery(spec.Recovery, path))
 	err = cmp.Or(
 		findings.include(of.validateUse(ctx, spec.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"), variables)),
 		findings.include(validateFargateProfiles(ctx, of, spec.FargateProfiles, path.Child("fargateProfiles"))))
@@ -132,16 +133,16 @@ func derivedFrom(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path
 }
 
 // validateRecovery warns of parameters that an action does not have. The schema checks the rest.
-func validateRecovery(strategy *controlplanev1.RecoveryStrategy, path *field.Path) (findings Findings) {
-	parameters := map[controlplanev1.RecoveryActionType]string{
-		controlplanev1.RecoveryRecreateFargateProfile: controlplanev1.ProfileParameter,
-		controlplanev1.RecoveryRecreateWorkspace:      controlplanev1.AllowDestroyParameter,
+func validateRecovery(strategy *infrav1.RecoveryStrategy, spec *field.Path) (findings Findings) {
+	parameters := map[infrav1.RecoveryActionType]string{
+		infrav1.RecoveryRecreateFargateProfile: infrav1.ProfileParameter,
+		infrav1.RecoveryRecreateWorkspace:      infrav1.AllowDestroyParameter,
 	}
 	for i := 0; strategy != nil && i < len(strategy.Actions); i++ {
 		action := &strategy.Actions[i]
 		for _, name := range slices.Sorted(maps.Keys(action.Parameters)) {
 			if name != parameters[action.Type] {
-				findings.Warn(path.Index(i).Child("parameters").Key(name), "has no effect: action %s has no such parameter. Remove it", action.Type)
+				findings.Warn(spec.Child("recovery", "actions").Index(i).Child("parameters").Key(name), "has no effect: action %s has no such parameter. Remove it", action.Type)
 			}
 		}
 	}

@@ -43,5 +43,6 @@ func validateMachinePoolSpec(ctx context.Context, of templates, spec *infrav1.CA
 	err = cmp.Or(
 		findings.include(of.validateUse(ctx, spec.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"), variables)),
 		findings.include(of.checkFields(ctx, spec.WorkspaceTemplateRef, MachinePoolFields(spec, path))))
+	findings.Add(validateRecovery(spec.Recovery, path))
 	return findings, err
 }

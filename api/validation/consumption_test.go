@@ -213,10 +213,10 @@ func TestKeysThatAreSetTwice(t *testing.T) {
 }
 
 func TestRecoveryParametersWithoutEffect(t *testing.T) {
-	actions := func(actions ...controlplanev1.RecoveryAction) *controlplanev1.RecoveryStrategy {
-		return &controlplanev1.RecoveryStrategy{Actions: actions}
+	actions := func(actions ...infrav1.RecoveryAction) *infrav1.RecoveryStrategy {
+		return &infrav1.RecoveryStrategy{Actions: actions}
 	}
-	change := func(probe controlplanev1.EndpointProbe, recovery *controlplanev1.RecoveryStrategy) builder.Option {
+	change := func(probe controlplanev1.EndpointProbe, recovery *infrav1.RecoveryStrategy) builder.Option {
 		return plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointProbe, c.Spec.Recovery = probe, recovery })
 	}
 	for title, row := range map[string]struct {
@@ -227,12 +227,12 @@ func TestRecoveryParametersWithoutEffect(t *testing.T) {
 		"the default": {change(controlplanev1.EndpointProbeBestEffort, nil), nil},
 		"a probe":     {change(controlplanev1.EndpointProbeRequired, nil), nil},
 		"no probe":    {change(controlplanev1.EndpointProbeDisabled, nil), nil},
-		"recovery":    {change("", &controlplanev1.RecoveryStrategy{}), nil},
-		"a parameter": {change("", actions(controlplanev1.RecoveryAction{
-			Type: controlplanev1.RecoveryRecreateWorkspace, Parameters: map[string]string{"allowDestroy": "true"},
+		"recovery":    {change("", &infrav1.RecoveryStrategy{}), nil},
+		"a parameter": {change("", actions(infrav1.RecoveryAction{
+			Type: infrav1.RecoveryRecreateWorkspace, Parameters: map[string]string{"allowDestroy": "true"},
 		})), nil},
-		"no parameter": {change("", actions(controlplanev1.RecoveryAction{
-			Type: controlplanev1.RecoveryReapply, Parameters: map[string]string{"allowDestroy": "true"},
+		"no parameter": {change("", actions(infrav1.RecoveryAction{
+			Type: infrav1.RecoveryReapply, Parameters: map[string]string{"allowDestroy": "true"},
 		})), []string{"recovery.actions[0].parameters[allowDestroy]: has no effect: action Reapply has no such parameter"}},
 	} {
 		t.Run(title, func(t *testing.T) {

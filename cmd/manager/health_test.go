@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
@@ -49,8 +50,9 @@ func TestConverterIsNeededWhenNoReplicaConverts(t *testing.T) {
 				_, _ = w.Write(data)
 			}))
 			defer server.Close()
-			needed, err := converterNeeded(&rest.Config{Host: server.URL}, "demo")
+			clients, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
 			require.NoError(t, err)
+			needed := converterNeeded(clients, "demo")
 			require.Equal(t, test.needed, needed(t.Context()))
 			require.LessOrEqual(t, asked, len(converted), "nothing is asked twice")
 		})

@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/logs"
 	logsv1 "k8s.io/component-base/logs/api/v1"
@@ -43,6 +42,7 @@ import (
 	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/metrics"
+	"github.com/capt-provider/capt/controllers/workspace/planlogs"
 	"github.com/capt-provider/capt/webhooks/admission"
 	"github.com/capt-provider/capt/webhooks/conversion"
 )
@@ -110,11 +110,7 @@ var converted = []schema.GroupVersionResource{
 }
 
 // converterNeeded returns a function that reports whether the API server cannot list a kind because no replica serves conversion.
-func converterNeeded(config *rest.Config, namespace string) (func(context.Context) bool, error) {
-	clients, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
+func converterNeeded(clients kubernetes.Interface, namespace string) func(context.Context) bool {
 	client := clients.Discovery().RESTClient()
 	return func(ctx context.Context) bool {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -134,7 +130,7 @@ func converterNeeded(config *rest.Config, namespace string) (func(context.Contex
 			}
 		}
 		return false
-	}, nil
+	}
 }
 
 // options are the flags of the manager, with the same names as in the managers of Cluster API.
@@ -150,6 +146,7 @@ type options struct {
 	eksTokens                                 tokenMode
 	eksTokensIMDS                             bool
 	defaultRollout                            string
+	providerNamespace                         string
 	skipPhases                                []string
 	features                                  featuregate.MutableFeatureGate
 	diagnostics                               flags.ManagerOptions
@@ -260,6 +257,8 @@ func (o *options) command() *cobra.Command {
 		"that share a Terraform backend need different prefixes. Existing Workspaces keep their states.", naming.MaxStatePrefixLength))
 	fs.StringVar(&o.defaultRollout, "default-rollout", "", "Rollout policy of WorkspaceTemplates without spec.rollout: the fields of spec.rollout as YAML or JSON, "+
 		"for example {strategy: Staged, preview: Always, approval: OnChanges} (default: edits reach all users at once). All managers of a management cluster need the same value.")
+	fs.StringVar(&o.providerNamespace, "provider-namespace", "crossplane-system", "Namespace of the Pods of provider-terraform, whose logs have what Terraform would change. "+
+		"Empty: they are not read.")
 	fs.StringSliceVar(&o.skipPhases, "skip-crd-migration-phases", nil, "List of CRD migration phases to skip. Valid values are: StorageVersionMigration, CleanupManagedFields. "+
 		"No phase runs while objects of CAPT v0.3 await adoption, or while StorageVersionMigration is skipped.")
 	o.features.AddFlag(fs)
@@ -316,10 +315,14 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
 	}
-	needed, err := converterNeeded(config, o.controllers.Namespace)
+	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
+	if o.providerNamespace != "" {
+		o.controllers.PlanLogs = planlogs.New(clients, o.providerNamespace, clock.RealClock{})
+	}
+	needed := converterNeeded(clients, o.controllers.Namespace)
 	if err := errors.Join(
 		mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("caches", synced(mgr, needed)),
 		// Every replica serves webhooks, not only the leader; it is ready when its server responds.

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
 // Health of Argo CD.
@@ -240,9 +241,9 @@ func TestToolsAgreeWithTheStateThatCAPTReports(t *testing.T) {
 			seen[o.argo]++
 		}
 	}
-	for _, state := range []controlplanev1.State{
-		controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateProvisioning, controlplanev1.StateConfiguring, controlplanev1.StateReady,
-		controlplanev1.StateDegraded, controlplanev1.StateRecovering, controlplanev1.StateFailed, healthy, progressing, degraded, suspended,
+	for _, state := range []infrav1.State{
+		infrav1.StatePending, infrav1.StateValidating, infrav1.StateProvisioning, infrav1.StateConfiguring, infrav1.StateReady,
+		infrav1.StateDegraded, infrav1.StateRecovering, infrav1.StateFailed, healthy, progressing, degraded, suspended,
 	} {
 		assert.NotZero(t, seen[string(state)], "no row is %s", state)
 	}
@@ -252,7 +253,7 @@ func TestToolsAgreeWithTheStateThatCAPTReports(t *testing.T) {
 func (o *observed) requireAgreement(t *testing.T) {
 	t.Helper()
 	text, hasState, _ := unstructured.NestedString(o.object.Object, "status", "state")
-	state, ready, paused := controlplanev1.State(text), o.condition(controlplanev1.ReadyCondition) == "True", o.condition("Paused") == "True"
+	state, ready, paused := infrav1.State(text), o.condition(controlplanev1.ReadyCondition) == "True", o.condition("Paused") == "True"
 
 	assert.Equal(t, ready, o.flux == status.CurrentStatus, "%s: Flux: %s", o.name, o.flux)
 	assert.Equal(t, ready, o.kstatus == status.CurrentStatus, "%s: kstatus: %s", o.name, o.kstatus)
@@ -263,10 +264,10 @@ func (o *observed) requireAgreement(t *testing.T) {
 		return
 	}
 	assert.Equal(t, paused, o.argo == suspended, "%s: Argo CD: %s", o.name, o.argo)
-	assert.Equal(t, state == controlplanev1.StateFailed, o.flux == status.FailedStatus, "%s: Flux: %s", o.name, o.flux)
+	assert.Equal(t, state == infrav1.StateFailed, o.flux == status.FailedStatus, "%s: Flux: %s", o.name, o.flux)
 	if hasState {
-		assert.Equal(t, state == controlplanev1.StateReady, ready, o.name)
-		failed := state == controlplanev1.StateFailed || state == controlplanev1.StateDegraded
+		assert.Equal(t, state == infrav1.StateReady, ready, o.name)
+		failed := state == infrav1.StateFailed || state == infrav1.StateDegraded
 		assert.Equal(t, failed && !paused, o.argo == degraded, "%s: Argo CD: %s", o.name, o.argo)
 	}
 }

@@ -4,6 +4,7 @@
 package samples_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -21,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -28,6 +31,8 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/terraform/failure"
+	"github.com/capt-provider/capt/cmd/captctl/command"
 	"github.com/capt-provider/capt/test/provider/executor"
 	"github.com/capt-provider/capt/test/provider/executor/tofu"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
@@ -247,13 +252,18 @@ func TestTheSampleGrantsTheManagerAccess(t *testing.T) {
 func (a *account) nodeGroup(name string, change infrav1.Variables) infrav1.Variables {
 	a.Helper()
 	samples := load(a.T)["aws"]
-	captCluster, controlPlane := cluster(a.T, "workers")
 	machinePools, pools := ofKind[*clusterv1.MachinePool](samples), ofKind[*infrav1.CAPTMachinePool](samples)
 	require.Len(a, machinePools, 1)
 	require.Len(a, pools, 1)
+	return a.nodeGroupOf(name, machinePools[0], pools[0], change)
+}
+
+func (a *account) nodeGroupOf(name string, machinePool *clusterv1.MachinePool, captMachinePool *infrav1.CAPTMachinePool, change infrav1.Variables) infrav1.Variables {
+	a.Helper()
+	captCluster, controlPlane := cluster(a.T, "workers")
 	c := desired.NewControlPlane(controlPlane, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, captCluster)
 	c.Apply = &infrav1.WorkspaceTemplateApply{Spec: infrav1.WorkspaceTemplateApplySpec{Variables: infrav1.TextVariables(map[string]string{"cluster_name": name})}}
-	pool := desired.MachinePool{Pool: pools[0], MachinePool: machinePools[0], ControlPlane: c}
+	pool := desired.MachinePool{Pool: captMachinePool, MachinePool: machinePool, ControlPlane: c}
 	variables := pool.Want().Intent.Variables
 	maps.Copy(variables, change)
 	return variables
@@ -289,6 +299,60 @@ func TestTheWorkersOfTheSampleAreAppliedByTerraform(t *testing.T) {
 			assert.NotEmpty(t, outputs["queue_name"])
 			assert.NotEmpty(t, outputs["node_iam_role_name"])
 		})
+	}
+}
+
+// The file has the examples of another provider, as docs/workers.md translates them.
+func TestTheMachinePoolsOfCAPAAreTranslated(t *testing.T) {
+	const examples = "testdata/capa-pools.yml"
+	streams, _, _, output := genericiooptions.NewTestIOStreams()
+	require.NoError(t, command.New("captctl", []string{"validate", "aws/nodegroup-template.yaml", examples}, streams).ExecuteContext(t.Context()), output)
+	a := newAccount(t)
+	captCluster, _ := cluster(t, "workers")
+	a.applyVPC(captCluster, "workers")
+	w := a.open("aws-nodegroup", a.nodeGroup("workers", nil))
+	variables := func(pool *infrav1.CAPTMachinePool) infrav1.Variables {
+		machinePool := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: pool.Name}, Spec: clusterv1.MachinePoolSpec{ClusterName: "workers", Replicas: ptr.To[int32](1)}}
+		return a.nodeGroupOf("workers", machinePool, pool, nil)
+	}
+	want := map[string][]string{
+		// What the launch template has is left to AWS.
+		"workers-imds":     {`"version":"2"`, `ami_type:"aws_eks_node_group-ami_type"`, ` version:"aws_eks_node_group-version"`, `instance_types: labels`},
+		"workers-pool-0":   {`ami_type:"AL2023_x86_64_STANDARD"`},
+		"workers-gpu":      {`ami_type:"AL2023_x86_64_NVIDIA"`},
+		"workers-update":   {`"max_unavailable":"2"`, `"enabled":"false"`},
+		"workers-lt-0":     {`"id":"lt-0123456789abcdef0"`, `"version":"1"`, `ami_type:"AL2023`},
+		"workers-enclaves": {`"aws-nitro-enclaves-k8s-dp":"enabled"`, `c6i.xlarge`},
+		"workers-spot":     {`capacity_type:"SPOT"`, `m7a.large`},
+		"workers-all": {`node_group_name:"all"`, `release_version:"1.35.0-20260601"`, `disk_size:"100"`, `"enabled":"true"`, `"ec2_ssh_key":"admin"`, `"max_unavailable_percentage":"25"`,
+			`"team":"a"`, `"dedicated"`, `subnet_ids:"subnet-0a000000000000001"`, `node_role_arn:"aws_iam_role-arn"`},
+		"workers-role": {`node_role_arn:"arn:aws:iam::123456789012:role/eks-nodegroup`},
+	}
+	for _, pool := range ofKind[*infrav1.CAPTMachinePool](read(t, examples, nil)) {
+		if testing.Short() && pool.Name != "workers-imds" && pool.Name != "workers-all" {
+			continue
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(a.dir, desiredSizeFile), []byte("1"), 0o600))
+		w.use(variables(pool))
+		assert.Equal(t, 1.0, w.apply()["node_group_size"], pool.Name)
+		content, err := os.ReadFile(filepath.Join(a.dir, nodeGroupFile))
+		require.NoError(t, err)
+		require.NotEmpty(t, want[pool.Name], pool.Name)
+		for _, part := range want[pool.Name] {
+			assert.Contains(t, string(content), part, pool.Name)
+		}
+	}
+	for refused, change := range map[string]string{
+		"set them in the launch template": `{"disk_size": 50, "launch_template": {"id": "lt-1", "version": "1"}}`,
+		"needs a launch_template":         `{"ami_type": "CUSTOM"}`,
+		"or none in availability_zones":   `{"availability_zones": ["eu-central-1x"]}`,
+	} {
+		wrong := infrav1.Variables{}
+		require.NoError(t, json.Unmarshal([]byte(change), &wrong))
+		w.use(a.nodeGroup("workers", wrong))
+		err := w.terraform.Apply(t.Context(), w.options)
+		require.Error(t, err, refused)
+		assert.Contains(t, failure.Explain(err.Error(), failure.Secrets{}, "").Message, refused)
 	}
 }
 

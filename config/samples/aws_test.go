@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -19,9 +20,11 @@ import (
 )
 
 // desiredSizeFile, below the directory in an environment variable, has the size of the node group: AWS and autoscalers know it, and Terraform reads it.
+// nodeGroupFile has all its attributes.
 const (
 	awsDir          = "CAPT_STAND_IN_OF_AWS"
 	desiredSizeFile = "desired-size"
+	nodeGroupFile   = "node-group"
 )
 
 // TestMain makes the test binary the stand-in of the AWS provider when OpenTofu starts it.
@@ -38,22 +41,27 @@ func TestMain(m *testing.M) {
 // fields are the attributes of a type, for example "string! " with a mark: ! required, ? optional, = computed, and its blocks, in fields.
 type fields map[string]any
 
+// wireTypes matches what the text of a value has besides names and values.
+var wireTypes = regexp.MustCompile(`tftypes\.\w+(\[[^<]*\])?<|>`)
+
 var timeouts = fields{"create": "string?", "update": "string?", "delete": "string?"}
 
 // The part of hashicorp/aws that the samples and the stand-ins of modules use: its names, types, and which are required.
 var (
 	awsResources = map[string]fields{
-		"aws_iam_role":                   {"name": "string?=", "name_prefix": "string?=", "assume_role_policy": "string!", "tags": "map?", "arn": "string=", "id": "string="},
+		"aws_iam_role":                   {"name": "string?=", "name_prefix": "string?=", "assume_role_policy": "string!", "path": "string?", "permissions_boundary": "string?", "tags": "map?", "arn": "string=", "id": "string="},
 		"aws_iam_role_policy_attachment": {"role": "string!", "policy_arn": "string!", "id": "string="},
 		"aws_eks_cluster": {"name": "string!", "version": "string?=", "id": "string=", "compute_config": fields{
 			"enabled": "bool?", "node_pools": "set?", "node_role_arn": "string?"}},
 		"aws_eks_node_group": {
-			"cluster_name": "string!", "node_group_name": "string?=", "node_role_arn": "string!", "subnet_ids": "set!", "version": "string?=", "release_version": "string?=",
-			"instance_types": "list?=", "ami_type": "string?=", "capacity_type": "string?=", "disk_size": "number?=", "labels": "map?", "tags": "map?",
+			"cluster_name": "string!", "node_group_name": "string?=", "node_role_arn": "string!", "subnet_ids": "set!", "version": "string?=",
+			"instance_types": "list?=", "ami_type": "string?=", "release_version": "string?=", "capacity_type": "string?=", "disk_size": "number?=", "labels": "map?", "tags": "map?",
 			"force_update_version": "bool?", "arn": "string=", "id": "string=", "status": "string=", "timeouts": timeouts,
-			"scaling_config": fields{"min_size": "number!", "max_size": "number!", "desired_size": "number!"},
-			"taint":          fields{"key": "string!", "value": "string?", "effect": "string!"},
-			"update_config":  fields{"max_unavailable": "number?", "max_unavailable_percentage": "number?"},
+			"scaling_config":  fields{"min_size": "number!", "max_size": "number!", "desired_size": "number!"},
+			"taint":           fields{"key": "string!", "value": "string?", "effect": "string!"},
+			"update_config":   fields{"max_unavailable": "number?", "max_unavailable_percentage": "number?"},
+			"launch_template": fields{"id": "string?=", "name": "string?=", "version": "string!"}, "node_repair_config": fields{"enabled": "bool?"},
+			"remote_access": fields{"ec2_ssh_key": "string?", "source_security_group_ids": "set?"},
 		},
 		"aws_eks_addon": {
 			"cluster_name": "string!", "addon_name": "string!", "addon_version": "string?=", "configuration_values": "string?=", "tags": "map?",
@@ -63,6 +71,7 @@ var (
 	awsData = map[string]fields{
 		"aws_availability_zones": {"state": "string?", "exclude_zone_ids": "set?", "names": "list=", "id": "string=", "filter": fields{"name": "string!", "values": "set!"}},
 		"aws_subnets":            {"tags": "map?", "ids": "list=", "id": "string=", "filter": fields{"name": "string!", "values": "set!"}},
+		"aws_subnet":             {"id": "string!", "availability_zone": "string="},
 		"aws_partition":          {"partition": "string=", "dns_suffix": "string=", "id": "string="},
 		"aws_autoscaling_groups": {"names": "list=", "id": "string=", "filter": fields{"name": "string!", "values": "set!"}},
 		"aws_autoscaling_group":  {"name": "string!", "desired_capacity": "number=", "id": "string="},
@@ -222,6 +231,9 @@ func refusal(resource string, before, after map[string]tftypes.Value) error {
 		if least > desired || desired > most {
 			return fmt.Errorf("InvalidParameterException: Minimum capacity %d can't be greater than desired size %d, which can't be greater than maximum capacity %d", least, desired, most)
 		}
+		if err := os.WriteFile(filepath.Join(os.Getenv(awsDir), nodeGroupFile), []byte(wireTypes.ReplaceAllString(fmt.Sprint(after), "")), 0o600); err != nil {
+			return err
+		}
 		return os.WriteFile(filepath.Join(os.Getenv(awsDir), desiredSizeFile), []byte(fmt.Sprint(desired)), 0o600)
 	}
 	return nil
@@ -251,6 +263,9 @@ func (*awsProvider) ReadDataSource(_ context.Context, request *tfprotov6.ReadDat
 		"aws_autoscaling_groups.names":           list(),
 		"aws_autoscaling_group.desired_capacity": size,
 	}
+	if id := text(found["id"]); request.TypeName == "aws_subnet" && id != "" {
+		answers["aws_subnet.availability_zone"] = "eu-central-1" + string("abc"[id[len(id)-1]-'0'])
+	}
 	if exists {
 		answers["aws_autoscaling_groups.names"] = list("eks-default")
 	}
@@ -275,7 +290,7 @@ func known(kind tftypes.Type, name string) any {
 	case kind.Is(tftypes.Number):
 		return 20
 	default:
-		return nil
+		return []tftypes.Value{}
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/controllers/recovery"
 )
 
 // Reconciler of CAPTClusters.
@@ -40,15 +41,22 @@ type Reconciler struct{ owner.Reconciler }
 // Reconcile one CAPTCluster.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	return engine.Run(ctx, r.Engine, req, &infrav1.CAPTCluster{}, engine.Phases[*infrav1.CAPTCluster, Facts, *owner.Plan]{
-		Observe:         r.observe,
-		Plan:            plan,
-		Act:             engine.InOrder(r.reconcileVPC, r.await),
-		Status:          status,
-		Situation:       situation,
-		Details:         details,
-		EventConditions: []string{infrav1.ReadyCondition, infrav1.VPCReplacedCondition, infrav1.DeletingCondition, engine.DecisionCondition, infrav1.FieldsConsumedCondition, infrav1.ClusterConflictCondition},
-		IsWarning:       func(condition metav1.Condition) bool { return infrav1.RequiresUserAction(condition.Reason) },
-		Events:          vpcEvents,
+		Observe:   r.observe,
+		Plan:      plan,
+		Act:       engine.InOrder(engine.Independent(r.reconcileVPC, r.reconcileRecovery), r.await),
+		Status:    status,
+		Situation: situation,
+		Details:   details,
+		EventConditions: []string{
+			infrav1.ReadyCondition, infrav1.DegradedCondition, infrav1.RecoveringCondition, infrav1.VPCReplacedCondition, infrav1.DeletingCondition, engine.DecisionCondition,
+			infrav1.FieldsConsumedCondition, infrav1.ClusterConflictCondition,
+		},
+		IsWarning: func(condition metav1.Condition) bool { return infrav1.RequiresUserAction(condition.Reason) },
+		Events:    vpcEvents,
+		OnDeleted: func(_ context.Context, key client.ObjectKey) error {
+			r.Recovery.Forget("CAPTCluster", key)
+			return nil
+		},
 	})
 }
 
@@ -117,6 +125,7 @@ func plan(captCluster *infrav1.CAPTCluster, f *Facts) (*owner.Plan, error) {
 		in.Hold = f.Cluster != nil && !f.Apply.NeedsDecision()
 	}
 	p, err := f.Observed.Plan(in, vpc, infrav1.VPCReadyCondition)
+	p.Recovery = f.Recover(&p, func() recovery.Failure { return p.Failing(f.timeout(captCluster)) }, p.Ready(), nil)
 	return &p, err
 }
 
@@ -124,7 +133,7 @@ func plan(captCluster *infrav1.CAPTCluster, f *Facts) (*owner.Plan, error) {
 func ownerOf(captCluster *infrav1.CAPTCluster) owner.Owner {
 	return owner.Owner{
 		Object: captCluster, Kind: infrav1.GroupVersion.WithKind("CAPTCluster"), Ref: &captCluster.Spec.WorkspaceTemplateApplyRef,
-		Finalizer: infrav1.CAPTClusterFinalizer, FieldManager: naming.CAPTClusterFieldManager, Creates: "the VPC",
+		Finalizer: infrav1.CAPTClusterFinalizer, FieldManager: naming.CAPTClusterFieldManager, Creates: "the VPC", Strategy: captCluster.Spec.Recovery,
 	}
 }
 
@@ -133,13 +142,14 @@ func (r *Reconciler) reconcileVPC(ctx context.Context, _ *infrav1.CAPTCluster, _
 	return p.Act(ctx, r.Client, nil)
 }
 
-// await repeats the reconcile while a template blocks that is not watched, and when the timeout of the VPC passes.
-func (r *Reconciler) await(_ context.Context, captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) error {
-	switch left := timeoutOf(captCluster) - f.Running; {
-	case p.AwaitTemplate:
-		return engine.Wait("the WorkspaceTemplate", owner.TemplateInterval)
-	case f.Running > 0 && left > 0 && f.Paused == "":
-		return engine.Wait("the timeout of the VPC", left)
+func (r *Reconciler) reconcileRecovery(ctx context.Context, _ *infrav1.CAPTCluster, f *Facts, p *owner.Plan) error {
+	return r.ReconcileRecovery(ctx, &f.Observed, p, func() (string, error) { return "", r.RunAgain(ctx, &p.Recovery, p.Live) })
+}
+
+// await repeats the reconcile while a template blocks that is not watched, and when something takes too long.
+func (r *Reconciler) await(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) error {
+	if vpc := vpcReady(captCluster, f, p); vpc.Status != metav1.ConditionTrue && f.Paused == "" && captCluster.DeletionTimestamp.IsZero() {
+		f.AwaitTimeout(f.timeout(captCluster), &vpc, wasProvisioned(captCluster))
 	}
-	return nil
+	return f.Await(ctx, p)
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -24,8 +23,6 @@ import (
 // Facts are what a reconcile observed.
 type Facts struct {
 	owner.Observed
-	// Running is how long Terraform has been creating or updating the VPC; zero when it is not.
-	Running time.Duration
 	// ControlPlanes are the names of the Cluster's control planes that still exist; read only while the CAPTCluster is being deleted.
 	ControlPlanes []string
 	// KeepVPC is true when status.vpc.id must not be overwritten: a control plane was created in that VPC. It is observed only when Terraform
@@ -70,8 +67,9 @@ func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCl
 	spec, want := &captCluster.Spec, claim.ExpectationOfCAPTCluster(captCluster, name)
 	f.Apply, err = r.Reader(f.GateDecision, f.Cluster != nil && f.Paused == "").Observe(ctx, captCluster, spec.WorkspaceTemplateApplyRef, want)
 	f.Template = r.ObserveTemplate(ctx, captCluster, spec.VPC.Template.Ref, validation.VPCFields(&spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
-	if f.Apply.Live != nil && f.Apply.Live.Status.StartedTime != nil {
-		f.Running = r.State.Elapsed(client.ObjectKeyFromObject(captCluster), "vpc", f.Apply.Live.Status.StartedTime.Time, 0)
+	r.ObserveRunning(ownerOf(captCluster), &f.Observed, infrav1.VPCReadyTimeoutReason)
+	if err == nil {
+		err = r.ObserveEarlier(ctx, ownerOf(captCluster), &f.Observed, &infrav1.CAPTClusterList{})
 	}
 	if err == nil && f.EKS != nil && f.Apply.MayCreate(captCluster, f.Paused) {
 		if err = r.CompleteClaim(ctx, f.EKS, f.Cluster); err == nil {

@@ -4,7 +4,6 @@
 package captcluster
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -12,8 +11,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -23,11 +22,13 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/controllers/progress"
 )
 
 // status computes the status from facts and plan.
 func status(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) {
 	s := &captCluster.Status
+	before := s.DeepCopy()
 	s.ObservedGeneration = captCluster.Generation
 	if f.Cluster != nil {
 		if endpoint := validation.RepairEndpoint(f.Cluster.Spec.ControlPlaneEndpoint); endpoint.IsValid() {
@@ -51,10 +52,31 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) {
 		}
 		s.Initialization.Provisioned = ptr.To(true)
 	}
+	f.ReportRecovery(p)
 	replaced := owner.VPCReplaced(captCluster)
-	engine.Set(captCluster, vpc, ready(vpc, replaced, f))
+	unmet := unmet(vpc, replaced)
+	engine.Set(captCluster, vpc, ready(unmet, f, p.Recovery.Summary()))
 	engine.SetNegativePolarity(captCluster, f.Apply.Decision(), replaced)
 	owner.ReportTemplates(captCluster, &f.Template)
+	f.ReportLife(p, f.Life(p, unmet, wasProvisioned(captCluster), f.timeout(captCluster)), step(vpc, p))
+	if !equality.Semantic.DeepEqual(before, s) {
+		s.Progress = progress.AsOf(s.Progress, f.Now)
+	}
+}
+
+// step is the first step of the creation or change of the VPC that is not complete.
+func step(vpc engine.Condition, p *owner.Plan) progress.Step {
+	switch {
+	case vpc.Status == metav1.ConditionTrue:
+		return progress.Done
+	case p.Blocked != nil:
+		return progress.Validation
+	}
+	return progress.Workspace
+}
+
+func wasProvisioned(captCluster *infrav1.CAPTCluster) bool {
+	return ptr.Deref(captCluster.Status.Initialization.Provisioned, false)
 }
 
 func situation(_ *infrav1.CAPTCluster, f *Facts, p *owner.Plan) engine.Situation {
@@ -63,9 +85,8 @@ func situation(_ *infrav1.CAPTCluster, f *Facts, p *owner.Plan) engine.Situation
 
 // details restores what may be written later, because the next write that has another cause is certain: that Terraform has started.
 func details(before, after *infrav1.CAPTCluster, _ *Facts) time.Duration {
-	if was, is := before.Status.WorkspaceTemplateApply, after.Status.WorkspaceTemplateApply; was != nil && is != nil {
-		owner.KeepStart(was, is)
-	}
+	owner.KeepStart(before.Status.WorkspaceTemplateApply, after.Status.WorkspaceTemplateApply)
+	owner.KeepEstimate(before, after)
 	return owner.StartDelay
 }
 
@@ -77,10 +98,8 @@ func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) engine.
 		return engine.True(infrav1.VPCReadyCondition, infrav1.ExistingVPCReason, "")
 	}
 	condition := p.Report(infrav1.VPCReadyCondition, infrav1.VPCReadyReason, f.Paused)
-	if limit := timeoutOf(captCluster); condition.Status != metav1.ConditionTrue && p.Blocked == nil && f.Running >= limit && f.Paused == "" {
-		return engine.False(infrav1.VPCReadyCondition, infrav1.VPCReadyTimeoutReason, fmt.Sprintf(
-			"timed out after %s (spec.vpc.template.timeoutSeconds): %s, with WorkspaceTemplate %s. CAPT keeps waiting. Fix the cause, or raise the timeout",
-			duration.HumanDuration(limit), condition.Message, f.Template.Key))
+	if p.Blocked == nil && f.Paused == "" {
+		condition = f.timeout(captCluster).Condition(condition)
 	}
 	if id := vpcID(captCluster, f); condition.Status == metav1.ConditionTrue && terraform.HasNoValue(id) {
 		_, returned := f.Apply.Live.Status.Outputs[terraform.OutputVPCID]
@@ -92,8 +111,9 @@ func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) engine.
 // defaultTimeoutSeconds is the default of spec.vpc.template.timeoutSeconds.
 const defaultTimeoutSeconds = 900
 
-func timeoutOf(captCluster *infrav1.CAPTCluster) time.Duration {
-	return time.Duration(cmp.Or(captCluster.Spec.VPC.Template.TimeoutSeconds, defaultTimeoutSeconds)) * time.Second
+// timeout of Terraform; nil while it does not run.
+func (f *Facts) timeout(captCluster *infrav1.CAPTCluster) *owner.Timeout {
+	return owner.NewTimeout("spec.vpc.template.timeoutSeconds", infrav1.VPCReadyTimeoutReason, captCluster.Spec.VPC.Template.TimeoutSeconds, defaultTimeoutSeconds, f.Running.Terraform)
 }
 
 func vpcID(captCluster *infrav1.CAPTCluster, f *Facts) string {
@@ -145,13 +165,22 @@ func failureDomains(f *Facts) []clusterv1.FailureDomain {
 	return domains
 }
 
-func ready(vpc, replaced engine.Condition, f *Facts) engine.Condition {
-	condition := engine.True(infrav1.ReadyCondition, infrav1.ReadyReason, "")
+// unmet is what is not as spec wants it; the zero value if all is.
+func unmet(vpc, replaced engine.Condition) engine.Condition {
 	switch {
 	case vpc.Status != metav1.ConditionTrue:
-		condition = engine.False(infrav1.ReadyCondition, vpc.Reason, vpc.Message)
+		return vpc
 	case replaced.Status == metav1.ConditionTrue:
-		condition = engine.False(infrav1.ReadyCondition, replaced.Reason, replaced.Message)
+		return replaced
+	}
+	return engine.Condition{}
+}
+
+// ready returns the condition Ready. recovery is what follows its message.
+func ready(unmet engine.Condition, f *Facts, recovery string) engine.Condition {
+	condition := engine.True(infrav1.ReadyCondition, infrav1.ReadyReason, "")
+	if unmet.Reason != "" {
+		condition = engine.False(infrav1.ReadyCondition, unmet.Reason, unmet.Message+recovery)
 	}
 	return engine.WithPause(condition, f.Paused)
 }

@@ -134,7 +134,7 @@ func (r row) rowText(t *testing.T, before bool) string {
 	if before {
 		s.Initialization.Provisioned, s.VPC.ID, s.FailureDomains = ptr.To(true), "vpc-1", []clusterv1.FailureDomain{{Name: "before"}}
 	}
-	text := []string{string(report(captCluster, r.facts()))}
+	text := []string{string(report(captCluster, r.facts())), string(s.State)}
 	for i := range s.Conditions {
 		s.Conditions[i].LastTransitionTime = metav1.NewTime(builder.Created)
 	}
@@ -373,7 +373,7 @@ func TestATimeoutKeepsTheCause(t *testing.T) {
 		"up to date meanwhile": {nil, time.Hour, func(f *Facts) { f.Apply = made(map[string]string{"vpc_id": "vpc-1"}).Apply }, "Ready"},
 	} {
 		captCluster, facts := builder.CAPTCluster("demo", row.options...), withApply(builder.NotUpToDate(infrav1.ApplyFailedReason, "no more VPCs"))
-		facts.Running = row.running
+		facts.Running.Terraform = ptr.To(row.running)
 		if row.change != nil {
 			row.change(facts)
 		}

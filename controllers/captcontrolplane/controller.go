@@ -52,8 +52,6 @@ type Reconciler struct {
 	Probes *probe.Pool
 	// FargateMetrics are the metrics of Fargate profiles.
 	FargateMetrics *metrics.Fargate
-	// Recovery has the metrics of recovery; nil when this manager recovers no control planes.
-	Recovery *metrics.Recovery
 	// Workspaces reads Workspaces for recovery.
 	Workspaces Workspaces
 	// Kubeconfigs has the metric of tokens.
@@ -91,14 +89,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 				r.reconcileProbes,
 				r.reconcileRecovery,
 			),
-			r.awaitTimeouts,
+			r.await,
 		),
 		Status:    status,
 		Situation: situation,
 		Details:   details,
 		EventConditions: []string{
-			controlplanev1.InitializedCondition, controlplanev1.ReadyCondition, controlplanev1.DegradedCondition, controlplanev1.DependencyCycleCondition,
-			controlplanev1.RecoveringCondition, infrav1.VPCReplacedCondition, controlplanev1.DeletingCondition, infrav1.FieldsConsumedCondition, infrav1.ClusterConflictCondition,
+			controlplanev1.InitializedCondition, controlplanev1.ReadyCondition, infrav1.DegradedCondition, controlplanev1.DependencyCycleCondition,
+			infrav1.RecoveringCondition, infrav1.VPCReplacedCondition, controlplanev1.DeletingCondition, infrav1.FieldsConsumedCondition, infrav1.ClusterConflictCondition,
 		},
 		IsWarning: isWarning,
 		Events:    fargate.Events,
@@ -118,7 +116,7 @@ func (r *Reconciler) AddProbes(mgr ctrl.Manager, m *metrics.Health) error {
 // forget removes what this process has about an object that no longer exists.
 func (r *Reconciler) forget(key client.ObjectKey) {
 	r.FargateMetrics.Forget(key)
-	r.Recovery.Forget(key)
+	r.Recovery.Forget("CAPTControlPlane", key)
 	r.Kubeconfigs.Report(key, time.Time{})
 	if r.Probes != nil {
 		r.Probes.Forget(key)

@@ -106,8 +106,8 @@ func TestACycleThatNeverEndsIsAFailure(t *testing.T) {
 	objects[1] = builder.CAPTCluster("demo")
 	env := newEnvironment(t, append(objects, vpcApply(builder.NotUpToDate(infrav1.WaitingForDependenciesReason, ""), waits))...)
 	env.reconcile()
-	assert.Equal(t, controlplanev1.StateFailed, env.get().Status.State)
-	for _, conditionType := range []string{controlplanev1.DependencyCycleCondition, controlplanev1.ReadyCondition, controlplanev1.FailedCondition} {
+	assert.Equal(t, infrav1.StateFailed, env.get().Status.State)
+	for _, conditionType := range []string{controlplanev1.DependencyCycleCondition, controlplanev1.ReadyCondition, infrav1.FailedCondition} {
 		condition := conditions.Get(env.get(), conditionType)
 		require.NotNil(t, condition, conditionType)
 		assert.Equal(t, controlplanev1.DependencyCycleReason, condition.Reason)
@@ -120,7 +120,7 @@ func TestACycleThatNeverEndsIsAFailure(t *testing.T) {
 	env.become(vpc())
 	env.reconcile()
 	assert.Equal(t, "False NoDependencyCycle", env.summary()["DependencyCycle"])
-	assert.Equal(t, controlplanev1.StateProvisioning, env.get().Status.State)
+	assert.Equal(t, infrav1.StateProvisioning, env.get().Status.State)
 }
 
 func TestACycleOfWhatDependsOnTheControlPlaneIsNoFailure(t *testing.T) {
@@ -186,7 +186,7 @@ func TestDetailsOfACreationAreWrittenWithTheNextStep(t *testing.T) {
 	assert.Empty(t, env.reconcile())
 	env.terraformMade()
 	assert.Contains(t, env.reconcile(), "status")
-	assert.Equal(t, controlplanev1.StateReady, env.get().Status.State)
+	assert.Equal(t, infrav1.StateReady, env.get().Status.State)
 
 	change(env, "demo", &clusterv1.Cluster{}, func(c *clusterv1.Cluster) {
 		c.Status.Initialization.ControlPlaneInitialized = ptr.To(true)

@@ -95,7 +95,7 @@ func TestAnUnwrittenEndpointIsNotReported(t *testing.T) {
 	got := env.get()
 	assert.False(t, got.Spec.ControlPlaneEndpoint.IsValid())
 	assert.Nil(t, got.Status.Initialization.ControlPlaneInitialized)
-	assert.NotEqual(t, controlplanev1.StateReady, got.Status.State)
+	assert.NotEqual(t, infrav1.StateReady, got.Status.State)
 }
 
 // Which steps EKS takes is tested with api/validation. What was stored before there was a webhook is not written either; AWS

@@ -24,6 +24,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
+	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -44,9 +45,9 @@ func (r row) observation(t *testing.T, before bool) *observation {
 	t.Helper()
 	o := configured(t)
 	if before {
-		require.Equal(t, controlplanev1.StateReady, o.status().State)
+		require.Equal(t, infrav1.StateReady, o.status().State)
 	}
-	o.Running = Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning}
+	o.Running, o.RunningVPC, o.RunningSecret = owner.Running{}, nil, nil
 	for _, is := range r.is {
 		is(o)
 	}
@@ -102,7 +103,7 @@ func lacks() []fact {
 			o.Cluster.Status.Initialization.InfrastructureProvisioned = nil
 		}},
 		{"VPC being created", func(o *observation) { o.Infrastructure.Status.VPC.ID = "" }},
-		{"VPC late", func(o *observation) { o.Infrastructure.Status.VPC.ID = ""; o.Running.VPC = 15 * time.Minute }},
+		{"VPC late", func(o *observation) { o.Infrastructure.Status.VPC.ID = ""; o.RunningVPC = ptr.To(15 * time.Minute) }},
 		{"VPC not seen by Cluster API", func(o *observation) { o.Cluster.Status.Initialization.InfrastructureProvisioned = nil }},
 		{"regions differ", func(o *observation) {
 			o.Infrastructure.Spec.Region = "us-east-1"
@@ -119,10 +120,10 @@ func applies() []fact {
 	shows := func(reason string) func(o *observation) {
 		return func(o *observation) { o.apply(builder.NotUpToDate(reason, "why")) }
 	}
-	late := func(reason string, running Running) func(o *observation) {
+	late := func(reason string, terraform, secret *time.Duration) func(o *observation) {
 		return func(o *observation) {
 			shows(reason)(o)
-			o.Running.ControlPlane, o.Running.Secret = running.ControlPlane, running.Secret
+			o.Running.Terraform, o.RunningSecret = terraform, secret
 		}
 	}
 	return []fact{
@@ -130,13 +131,13 @@ func applies() []fact {
 		{"refused by the API server", func(o *observation) { o.Apply.Live, o.Apply.Refused = nil, assert.AnError }},
 		{"not seen by its controller", func(o *observation) { o.apply() }},
 		{"Terraform running", shows(infrav1.ProvisioningReason)},
-		{"Terraform running for long", late(infrav1.ProvisioningReason, Running{ControlPlane: 30 * time.Minute, Secret: notRunning})},
+		{"Terraform running for long", late(infrav1.ProvisioningReason, ptr.To(30*time.Minute), nil)},
 		{"template missing", shows(infrav1.TemplateNotFoundReason)},
 		{"waits for a Secret", shows(infrav1.WaitingForDependenciesReason)},
-		{"waits for a Secret for long", late(infrav1.WaitingForDependenciesReason, Running{ControlPlane: notRunning, Secret: 5 * time.Minute})},
+		{"waits for a Secret for long", late(infrav1.WaitingForDependenciesReason, nil, ptr.To(5*time.Minute))},
 		{"provider down", shows(infrav1.WorkspaceNotReconciledReason)},
 		{"apply fails", shows(infrav1.ApplyFailedReason)},
-		{"apply fails for long", late(infrav1.ApplyFailedReason, Running{ControlPlane: 30 * time.Minute, Secret: notRunning})},
+		{"apply fails for long", late(infrav1.ApplyFailedReason, ptr.To(30*time.Minute), nil)},
 		{"create interrupted", shows(infrav1.CreateInterruptedReason)},
 		{"Workspace belongs to another owner", shows(infrav1.WorkspaceConflictReason)},
 		{"Workspace destroyed by another client", shows(infrav1.WorkspaceDeletingReason)},
@@ -163,7 +164,7 @@ func results() []fact {
 			unwritten(o)
 			o.Connection = nil
 			output("")(o)
-			o.Running.Secret = 5 * time.Minute
+			o.RunningSecret = ptr.To(5 * time.Minute)
 		}},
 		{"an empty connection Secret", func(o *observation) { unwritten(o); o.Connection = &corev1.Secret{}; output("")(o) }},
 		{"endpoint not written yet", unwritten},
@@ -172,7 +173,7 @@ func results() []fact {
 		{"no kubeconfig", kubeconfig("KubeconfigMissing", "no output")},
 		{"no kubeconfig for long", func(o *observation) {
 			kubeconfig("KubeconfigMissing", "no output")(o)
-			o.Running.Secret = 5 * time.Minute
+			o.RunningSecret = ptr.To(5 * time.Minute)
 		}},
 		{"kubeconfig invalid", kubeconfig("KubeconfigInvalid", "not a kubeconfig")},
 		{"kubeconfig Secret belongs to another owner", kubeconfig("KubeconfigConflict", "it belongs to other")},
@@ -249,14 +250,14 @@ func TestInvariantsOfEveryRow(t *testing.T) {
 				deleting := !o.controlPlane.DeletionTimestamp.IsZero()
 
 				assert.True(t, initialized || !before, "never revoked")
-				assert.False(t, initialized && got.State == controlplanev1.StateFailed, "an initialized control plane is Degraded, never Failed")
+				assert.False(t, initialized && got.State == infrav1.StateFailed, "an initialized control plane is Degraded, never Failed")
 				if ready {
 					assert.True(t, o.controlPlane.Spec.ControlPlaneEndpoint.IsValid() && o.Kubeconfig.Written, "Ready has an endpoint and a kubeconfig")
 					assert.True(t, initialized)
 				}
 				if !deleting {
 					assert.Equal(t, initialized && !o.Apply.ResourcesAbsent(), strings.HasPrefix(summary["Available"], "True"), "it can be used as soon as it could be once")
-					assert.Equal(t, got.State == controlplanev1.StateReady, ready)
+					assert.Equal(t, got.State == infrav1.StateReady, ready)
 					assert.Equal(t, phase(got.State, initialized), got.Phase)
 					assert.Equal(t, got.Phase == controlplanev1.PhaseCreating, strings.HasPrefix(summary["Creating"], "True"))
 				}
@@ -269,12 +270,12 @@ func TestInvariantsOfEveryRow(t *testing.T) {
 }
 
 // edge is a move from one state to another.
-type edge struct{ from, to controlplanev1.State }
+type edge struct{ from, to infrav1.State }
 
 // outcome is what a row makes of a control plane.
 type outcome struct {
 	row         string
-	state       controlplanev1.State
+	state       infrav1.State
 	initialized bool
 }
 
@@ -292,15 +293,15 @@ func outcomes(t *testing.T, before bool) (all []outcome) {
 }
 
 // transitions returns the states that can follow each state.
-func transitions() map[controlplanev1.State][]controlplanev1.State {
-	all := []controlplanev1.State{
-		controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateProvisioning, controlplanev1.StateConfiguring,
-		controlplanev1.StateReady, controlplanev1.StateDegraded, controlplanev1.StateRecovering, controlplanev1.StateFailed,
+func transitions() map[infrav1.State][]infrav1.State {
+	all := []infrav1.State{
+		infrav1.StatePending, infrav1.StateValidating, infrav1.StateProvisioning, infrav1.StateConfiguring,
+		infrav1.StateReady, infrav1.StateDegraded, infrav1.StateRecovering, infrav1.StateFailed,
 	}
-	next := map[controlplanev1.State][]controlplanev1.State{}
+	next := map[infrav1.State][]infrav1.State{}
 	for _, from := range all {
 		for _, to := range all {
-			if from != to && nextState(from, to) == to {
+			if from != to && owner.NextState(from, to) == to {
 				next[from] = append(next[from], to)
 			}
 		}
@@ -325,7 +326,7 @@ func TestTransitions(t *testing.T) {
 	}
 	for from, all := range transitions() {
 		for _, to := range all {
-			if from != controlplanev1.StateRecovering && to != controlplanev1.StateRecovering {
+			if from != infrav1.StateRecovering && to != infrav1.StateRecovering {
 				assert.Contains(t, happen, edge{from, to}, "it stands in the table and never happens")
 			}
 		}
@@ -347,8 +348,8 @@ func TestTransitionsAreDocumented(t *testing.T) {
 
 func TestAdvance(t *testing.T) {
 	for from := range transitions() {
-		assert.Equal(t, from, nextState("", from), "lost status may become anything")
+		assert.Equal(t, from, owner.NextState("", from), "lost status may become anything")
 	}
-	assert.Equal(t, controlplanev1.StateReady, nextState("Ready", "Failed"), "a cluster that answers never fails")
-	assert.Equal(t, controlplanev1.StateDegraded, nextState("Degraded", "Pending"))
+	assert.Equal(t, infrav1.StateReady, owner.NextState("Ready", "Failed"), "a cluster that answers never fails")
+	assert.Equal(t, infrav1.StateDegraded, owner.NextState("Degraded", "Pending"))
 }

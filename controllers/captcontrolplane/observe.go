@@ -29,7 +29,6 @@ import (
 	"github.com/capt-provider/capt/controllers/health"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
-	"github.com/capt-provider/capt/controllers/progress"
 	"github.com/capt-provider/capt/controllers/recovery"
 )
 
@@ -39,8 +38,7 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 		return nil, err
 	}
 	f := &Facts{
-		Observed: observed, Now: r.State.Now(), CreatesTokens: r.Tokens != nil, Recovers: r.Recovery != nil,
-		Running: Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning, Failing: notRunning}, EndpointProbe: controlPlane.Spec.EndpointProbe,
+		Observed: observed, CreatesTokens: r.Tokens != nil, EndpointProbe: controlPlane.Spec.EndpointProbe,
 	}
 	if r.Probes == nil {
 		f.EndpointProbe = controlplanev1.EndpointProbeDisabled
@@ -62,7 +60,7 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	if err := r.observeProfiles(ctx, controlPlane, f); err != nil {
 		return f, err
 	}
-	if err := r.observeEarlier(ctx, controlPlane, f); err != nil {
+	if err := r.ObserveEarlier(ctx, ownerOf(controlPlane), &f.Observed, &controlplanev1.CAPTControlPlaneList{}); err != nil {
 		return nil, err
 	}
 	if err := r.observeHistory(ctx, controlPlane, f); err != nil {
@@ -79,17 +77,6 @@ func (r *Reconciler) observeOthers(ctx context.Context, controlPlane *controlpla
 	case f.Apply.Live != nil && f.Apply.Live.Spec.Variables.Text(naming.VersionVariable) != f.desired(controlPlane).Version.EKS:
 		f.NodeGroups, err = r.NodeGroups(ctx, client.ObjectKeyFromObject(f.Cluster))
 	}
-	return err
-}
-
-// observeEarlier reads how long operations took with the same template, unless the control plane is at rest.
-func (r *Reconciler) observeEarlier(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
-	s := &controlPlane.Status
-	atRest := s.State == controlplanev1.StateReady && s.ObservedGeneration == controlPlane.Generation && f.Apply.UpToDate()
-	if atRest || f.Paused != "" || !controlPlane.DeletionTimestamp.IsZero() {
-		return nil
-	}
-	f.Earlier, err = progress.Earlier(ctx, r.Client, owner.TemplateIndex, controlPlane)
 	return err
 }
 
@@ -216,7 +203,6 @@ const fieldManager = naming.CAPTControlPlaneFieldManager
 // Facts are what a reconcile observed, and the results of its writes.
 type Facts struct {
 	owner.Observed
-	Now time.Time
 	// Infrastructure is the CAPTCluster of the Cluster; nil when it does not exist, or the Cluster uses another provider.
 	Infrastructure *infrav1.CAPTCluster
 	// OtherClaims are the control planes that may have the EKS cluster of this one; read before it is created.
@@ -236,21 +222,13 @@ type Facts struct {
 	CreatesTokens, NameConflict bool
 	// Graph has the objects of the dependency graph; nil while the control plane has no Cluster, or is being deleted.
 	Graph *graph.Objects
-	// Running is the duration of the operations that have a timeout.
-	Running Running
-	// Earlier are the durations of operations of other control planes with the same template; nil at rest.
-	Earlier progress.Durations
+	// RunningVPC and RunningSecret are for how long the control plane waits for a VPC that CAPT creates, and for a Secret; nil while it does not.
+	RunningVPC, RunningSecret *time.Duration
 	// EndpointProbe is spec.endpointProbe; Disabled if this manager probes no API servers. Probed are the results.
 	EndpointProbe controlplanev1.EndpointProbe
 	Probed        health.Probed
-	// Recovers is true if this manager recovers control planes. History is read only if it could recreate this one.
-	Recovers bool
-	History  *recovery.History
-	// Recovered is true once this reconcile has started the recovery action of the plan; RecoveryProblem is why it could not.
-	Recovered       bool
-	RecoveryProblem string
-	// requeueAfter is the time until the next reconcile without an event; zero means none.
-	requeueAfter time.Duration
+	// History is read only if recovery could recreate the control plane.
+	History *recovery.History
 }
 
 // graphWithWrites adds to Graph what this reconcile wrote, which the cache may not have yet, and returns it.
@@ -271,13 +249,6 @@ func (f *Facts) graphWithWrites() *graph.Objects {
 		f.Graph.Secrets.Insert(naming.UserKubeconfigSecret(f.Cluster.Name))
 	}
 	return f.Graph
-}
-
-// requeueWithin requests a reconcile after a duration at the latest; zero requests none.
-func (f *Facts) requeueWithin(after time.Duration) {
-	if after > 0 && (f.requeueAfter == 0 || after < f.requeueAfter) {
-		f.requeueAfter = after
-	}
 }
 
 // vpcReplaced returns the condition that is True while Terraform reports another VPC than the one that the control plane was created in.

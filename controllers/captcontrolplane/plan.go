@@ -19,7 +19,6 @@ import (
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
-	"github.com/capt-provider/capt/controllers/recovery"
 )
 
 // Plan is what one reconcile does.
@@ -35,8 +34,6 @@ type Plan struct {
 	// Fargate is the plan for the Fargate profiles; SkipFargate is true while they must not be modified.
 	Fargate     fargate.Plan
 	SkipFargate bool
-	// Recovery is what is done about a failure of Terraform.
-	Recovery recovery.Decision
 }
 
 // plan decides what to do. It is pure.
@@ -57,7 +54,7 @@ func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err
 	p.Kubeconfig.Write = publish
 	p.SkipFargate = f.Apply.HeldBy != nil || f.Apply.RetainConflict != "" || f.Apply.Held && controlPlane.DeletionTimestamp.IsZero()
 	p.Fargate, err = f.Fargate.Plan(controlPlane, fargate.PlanInput{Paused: f.Paused, Blocked: p.Apply.Blocked != nil, Ready: ready && p.Apply.Blocked == nil})
-	p.Recovery = f.recoveryPlan(controlPlane, p)
+	p.Apply.Recovery = f.recoveryPlan(controlPlane, p)
 	return p, err
 }
 
@@ -66,6 +63,7 @@ func ownerOf(controlPlane *controlplanev1.CAPTControlPlane) owner.Owner {
 	return owner.Owner{
 		Object: controlPlane, Kind: controlplanev1.GroupVersion.WithKind("CAPTControlPlane"), Ref: &controlPlane.Spec.WorkspaceTemplateApplyRef,
 		Finalizer: controlplanev1.CAPTControlPlaneFinalizer, FieldManager: fieldManager, Creates: "the control plane",
+		Strategy: controlPlane.Spec.Recovery,
 	}
 }
 
@@ -104,7 +102,7 @@ func (r *Reconciler) reconcileControlPlane(ctx context.Context, controlPlane *co
 func (r *Reconciler) reconcileKubeconfig(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
 	publisher := kubeconfigsecret.Publisher{Client: r.Client, Tokens: r.Tokens}
 	after, err := publisher.Publish(ctx, p.Kubeconfig, &f.Kubeconfig, &f.UserKubeconfig)
-	f.requeueWithin(after)
+	f.RequeueWithin(after)
 	expiry, _ := kubeconfig.Expiry(f.Kubeconfig.Published(controlPlane))
 	r.Kubeconfigs.Report(client.ObjectKeyFromObject(controlPlane), expiry)
 	return err
@@ -174,14 +172,11 @@ func (r *Reconciler) mustProbe(ctx context.Context, key client.ObjectKey) bool {
 	return r.Watches(controlPlane) && controlPlane.DeletionTimestamp.IsZero() && desired.Paused(nil, controlPlane) == ""
 }
 
-// awaitTimeouts requeues the object for the next time at which a timeout or a token expires, which no watch reports.
-func (r *Reconciler) awaitTimeouts(_ context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
-	if p.Apply.AwaitTemplate {
-		f.requeueWithin(owner.TemplateInterval)
+// await repeats the reconcile for timeouts, tokens and templates, which no watch reports.
+func (r *Reconciler) await(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
+	if f.Paused == "" && controlPlane.DeletionTimestamp.IsZero() {
+		c := conditionsOf(controlPlane, f, p)
+		f.AwaitTimeout(f.timeoutOf(controlPlane, c.firstUnmet()), c.firstUnmet(), wasInitialized(controlPlane))
 	}
-	f.requeueWithin(f.nextTimeout(controlPlane, p))
-	if f.requeueAfter == 0 {
-		return nil
-	}
-	return engine.Wait("a timeout, a token or a template", f.requeueAfter)
+	return f.Await(ctx, &p.Apply)
 }

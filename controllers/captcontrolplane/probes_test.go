@@ -91,7 +91,7 @@ func TestAFailingProbeIsNamed(t *testing.T) {
 	o := onceReady(t)
 	o.Probed = silent
 	got := o.status()
-	for _, conditionType := range []string{controlplanev1.ReadyCondition, controlplanev1.DegradedCondition, controlplanev1.AvailableCondition} {
+	for _, conditionType := range []string{controlplanev1.ReadyCondition, infrav1.DegradedCondition, controlplanev1.AvailableCondition} {
 		assert.Contains(t, meta.FindStatusCondition(got.Conditions, conditionType).Message, "health check APIServer fails: the API server refuses connections. Check")
 	}
 	o.Probed = outdated
@@ -112,9 +112,9 @@ func TestAClusterThatDoesNotAnswerIsDegradedInEveryCase(t *testing.T) {
 		}
 		assert.False(t, meta.IsStatusConditionTrue(got.Conditions, controlplanev1.AvailableCondition), r.name)
 		if o.Apply.ResourcesAbsent() {
-			assert.NotEqual(t, controlplanev1.StateFailed, got.State, r.name)
+			assert.NotEqual(t, infrav1.StateFailed, got.State, r.name)
 		} else {
-			assert.Equal(t, controlplanev1.StateDegraded, got.State, r.name)
+			assert.Equal(t, infrav1.StateDegraded, got.State, r.name)
 			assert.Equal(t, "False APIServerNotAnswering", builder.ConditionSummary(got.Conditions)["Ready"], r.name)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/provider/failures"
 )
@@ -38,33 +39,33 @@ func failingWith(reason string, class failure.Class, since time.Time) builder.Op
 func TestErrorsThatFailANewControlPlane(t *testing.T) {
 	manual, err := os.ReadFile(filepath.Join("..", "..", "docs", "status.md"))
 	require.NoError(t, err)
-	stateOf := func(o *observation, reason string, class failure.Class, failing time.Duration) controlplanev1.State {
+	stateOf := func(o *observation, reason string, class failure.Class, failing time.Duration) infrav1.State {
 		o.apply(failingWith(reason, class, builder.Created))
-		o.Running = Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning, Failing: failing}
+		o.Running, o.RunningVPC, o.RunningSecret = owner.Running{Failing: &failing}, nil, nil
 		return o.status().State
 	}
 	for _, name := range failures.Classes() {
 		t.Run(name, func(t *testing.T) {
 			class := failure.Class(name)
-			after, listed := failureGracePeriods()[class]
+			after, listed := owner.FailureGracePeriods()[class]
 			line := fmt.Sprintf("\n| `%s` | immediately |", class)
 			if after > 0 {
 				line = fmt.Sprintf("\n| `%s` | %s of", class, duration.HumanDuration(after))
 			}
 			for _, reason := range []string{infrav1.ApplyFailedReason, infrav1.PlanFailedReason, infrav1.ProviderConfigFailedReason} {
-				want := controlplanev1.StateProvisioning
+				want := infrav1.StateProvisioning
 				if listed {
 					assert.Contains(t, string(manual), line)
 					assert.Equal(t, want, stateOf(newObservation(t), reason, class, after-1), "before it is confirmed")
-					want = controlplanev1.StateFailed
+					want = infrav1.StateFailed
 				}
 				assert.Equal(t, want, stateOf(newObservation(t), reason, class, after+time.Hour))
-				assert.Equal(t, controlplanev1.StateDegraded, stateOf(onceReady(t), reason, class, after+time.Hour), "an initialized one never fails")
+				assert.Equal(t, infrav1.StateDegraded, stateOf(onceReady(t), reason, class, after+time.Hour), "an initialized one never fails")
 			}
-			assert.Equal(t, controlplanev1.StateProvisioning, stateOf(newObservation(t), infrav1.ProvisioningReason, class, 0), "the spec was corrected")
+			assert.Equal(t, infrav1.StateProvisioning, stateOf(newObservation(t), infrav1.ProvisioningReason, class, 0), "the spec was corrected")
 			paused := newObservation(t)
 			paused.Paused = "annotation"
-			assert.Equal(t, controlplanev1.StateProvisioning, stateOf(paused, infrav1.ApplyFailedReason, class, time.Hour))
+			assert.Equal(t, infrav1.StateProvisioning, stateOf(paused, infrav1.ApplyFailedReason, class, time.Hour))
 		})
 	}
 }
@@ -74,15 +75,15 @@ func TestAnErrorOfClassConfigIsConfirmed(t *testing.T) {
 	env.reconcile()
 	env.terraform(failingWith(infrav1.PlanFailedReason, failure.ClassConfig, env.clock.Now()))
 	env.reconcile()
-	assert.Equal(t, controlplanev1.StateProvisioning, env.get().Status.State)
+	assert.Equal(t, infrav1.StateProvisioning, env.get().Status.State)
 	assert.Equal(t, 2*time.Minute, env.again, "no watch reports it")
 
 	env.clock.Pass(2 * time.Minute)
 	env.reconcile()
-	assert.Equal(t, controlplanev1.StateFailed, env.get().Status.State)
+	assert.Equal(t, infrav1.StateFailed, env.get().Status.State)
 	assert.Equal(t, "True PlanFailed", env.summary()["Failed"])
 	record := env.get().Status.Progress.History[0]
-	assert.Equal(t, controlplanev1.OutcomeFailed, record.Outcome)
+	assert.Equal(t, infrav1.OutcomeFailed, record.Outcome)
 	assert.Contains(t, record.Message, "Terraform failed")
 
 	env.clock.Pass(time.Second)
@@ -90,20 +91,20 @@ func TestAnErrorOfClassConfigIsConfirmed(t *testing.T) {
 	assert.Empty(t, env.reconcile(), "a manager that is restarted does not revert it")
 	env.terraformMade()
 	env.reconcile()
-	assert.Equal(t, controlplanev1.StateReady, env.get().Status.State)
-	assert.Equal(t, controlplanev1.OutcomeSucceeded, env.get().Status.Progress.History[0].Outcome)
+	assert.Equal(t, infrav1.StateReady, env.get().Status.State)
+	assert.Equal(t, infrav1.OutcomeSucceeded, env.get().Status.Progress.History[0].Outcome)
 }
 
 func TestProgressOfAControlPlane(t *testing.T) {
 	other := builder.CAPTControlPlane("other")
-	other.Status.Progress = &controlplanev1.Progress{History: []controlplanev1.OperationRecord{{
-		Name: controlplanev1.OperationCreation, StartTime: ptr.To(metav1.NewTime(builder.Created)),
-		CompletionTime: ptr.To(metav1.NewTime(builder.Created.Add(20 * time.Minute))), Outcome: controlplanev1.OutcomeSucceeded,
+	other.Status.Progress = &infrav1.Progress{History: []infrav1.OperationRecord{{
+		Name: infrav1.OperationCreation, StartTime: ptr.To(metav1.NewTime(builder.Created)),
+		CompletionTime: ptr.To(metav1.NewTime(builder.Created.Add(20 * time.Minute))), Outcome: infrav1.OutcomeSucceeded,
 	}}}
 	env := newEnvironment(t, append(prepared(), other)...)
-	progress := func() *controlplanev1.Progress { return env.get().Status.Progress }
+	progress := func() *infrav1.Progress { return env.get().Status.Progress }
 	env.reconcile()
-	assert.Equal(t, controlplanev1.OperationCreation, progress().CurrentOperation)
+	assert.Equal(t, infrav1.OperationCreation, progress().CurrentOperation)
 	assert.EqualValues(t, 25, *progress().PercentComplete)
 	assert.EqualValues(t, 15*60, *progress().EstimatedSecondsRemaining)
 	env.clock.Pass(time.Minute)
@@ -115,17 +116,17 @@ func TestProgressOfAControlPlane(t *testing.T) {
 	env.terraformMade()
 	env.reconcile()
 	env.reconcile()
-	assert.Equal(t, controlplanev1.StateReady, env.get().Status.State)
+	assert.Equal(t, infrav1.StateReady, env.get().Status.State)
 	assert.Empty(t, progress().CurrentOperation)
 	assert.EqualValues(t, 100, *progress().PercentComplete)
-	assert.Equal(t, controlplanev1.OutcomeSucceeded, progress().History[0].Outcome)
+	assert.Equal(t, infrav1.OutcomeSucceeded, progress().History[0].Outcome)
 	assert.Nil(t, progress().EstimatedCompletionTime)
 	env.clock.Pass(time.Hour)
 	assert.Empty(t, env.reconcile(), "nothing is written at rest")
 
 	env.terraform(working)
 	env.reconcile()
-	assert.Equal(t, controlplanev1.OperationUpdate, progress().CurrentOperation)
+	assert.Equal(t, infrav1.OperationUpdate, progress().CurrentOperation)
 	assert.Nil(t, progress().EstimatedCompletionTime, "no update is known")
 }
 
@@ -137,21 +138,21 @@ func TestProgressAfterAMove(t *testing.T) {
 	require.NoError(t, env.Client.Status().Update(t.Context(), moved))
 	env.terraform(working)
 	env.reconcile()
-	assert.Equal(t, controlplanev1.StateProvisioning, env.get().Status.State)
+	assert.Equal(t, infrav1.StateProvisioning, env.get().Status.State)
 	assert.Nil(t, env.get().Status.Progress, "it is not a creation")
 	env.terraform(builder.UpToDate(outputs()))
 	env.reconcile()
-	assert.Equal(t, controlplanev1.StateReady, env.get().Status.State)
+	assert.Equal(t, infrav1.StateReady, env.get().Status.State)
 	assert.Nil(t, env.get().Status.Progress)
 }
 
 func TestOperations(t *testing.T) {
-	operation := func(o *observation) controlplanev1.Operation { return o.status().Progress.CurrentOperation }
-	assert.Equal(t, controlplanev1.OperationCreation, operation(newObservation(t).apply(working)))
-	assert.Equal(t, controlplanev1.OperationUpdate, operation(onceReady(t).apply(working)))
+	operation := func(o *observation) infrav1.Operation { return o.status().Progress.CurrentOperation }
+	assert.Equal(t, infrav1.OperationCreation, operation(newObservation(t).apply(working)))
+	assert.Equal(t, infrav1.OperationUpdate, operation(onceReady(t).apply(working)))
 	o := onceReady(t).apply(working)
 	o.Apply.Live.Status.Applied = ""
-	assert.Equal(t, controlplanev1.OperationRecreation, operation(o))
+	assert.Equal(t, infrav1.OperationRecreation, operation(o))
 	assert.Nil(t, onceReady(t).apply(failing).status().Progress, "a failure without an operation")
 	assert.Nil(t, newObservation(t).with(func(f *Facts) { f.Cluster = nil }).status().Progress, "Pending")
 	required := configured(t)

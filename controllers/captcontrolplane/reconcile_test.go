@@ -129,7 +129,7 @@ func TestTheLifeOfAControlPlane(t *testing.T) {
 	assert.Equal(t, []string{"patch", "apply " + applyName, "status"}, env.reconcile(), "the reference is written down first")
 	assert.Equal(t, applyName, env.get().Spec.WorkspaceTemplateApplyRef.Name)
 	assert.Equal(t, []string{controlplanev1.CAPTControlPlaneFinalizer}, env.get().Finalizers)
-	assert.Equal(t, controlplanev1.StateProvisioning, env.get().Status.State)
+	assert.Equal(t, infrav1.StateProvisioning, env.get().Status.State)
 
 	env.terraformMade()
 	env.reconcile()
@@ -137,7 +137,7 @@ func TestTheLifeOfAControlPlane(t *testing.T) {
 	assert.ElementsMatch(t, []string{"apply demo-kubeconfig", "apply demo-user-kubeconfig"}, env.Writes[:2], "the kubeconfigs come before the endpoint")
 	assert.Equal(t, []string{"patch", "status"}, env.Writes[2:])
 	assert.Equal(t, clusterv1.APIEndpoint{Host: host, Port: 443}, env.get().Spec.ControlPlaneEndpoint)
-	assert.Equal(t, controlplanev1.StateReady, env.get().Status.State)
+	assert.Equal(t, infrav1.StateReady, env.get().Status.State)
 	assert.NotNil(t, read(env, "demo-kubeconfig", &corev1.Secret{}))
 
 	for range 3 {
@@ -298,7 +298,7 @@ func TestAnAdoptedControlPlaneStaysReadyUntilItIsObserved(t *testing.T) {
 
 	o.Apply.Live.Status.ObservedGeneration = 3
 	after := o.status()
-	assert.Equal(t, controlplanev1.StateReady, after.State)
+	assert.Equal(t, infrav1.StateReady, after.State)
 	ready := meta.FindStatusCondition(after.Conditions, controlplanev1.ReadyCondition)
 	assert.Equal(t, metav1.ConditionTrue, ready.Status)
 	assert.Equal(t, before.Conditions[0].LastTransitionTime, ready.LastTransitionTime, "it was Ready all the time")
@@ -309,14 +309,14 @@ func TestProblemsAfterAnAdoptionAreReported(t *testing.T) {
 	for name, row := range map[string]struct {
 		observation *observation
 		ready       string
-		state       controlplanev1.State
+		state       infrav1.State
 	}{
 		"Terraform failed": {adopted(t).apply(failing, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.Applied = metav1.ConditionTrue })),
-			"False ApplyFailed", controlplanev1.StateDegraded},
-		"the WorkspaceTemplateApply is gone":          {adopted(t).with(func(f *Facts) { f.Apply.Live = nil }), "False Provisioning", controlplanev1.StateConfiguring},
-		"the WorkspaceTemplateApply is being deleted": {adopted(t).apply(asV03LeftIt(), builder.Deleting()), "False Deleting", controlplanev1.StateDegraded},
-		"the WorkspaceTemplateApply is another's":     {adopted(t).with(func(f *Facts) { f.Apply.Live, f.Apply.Conflict = nil, "it is b's" }), "False ReferenceConflict", controlplanev1.StateDegraded},
-		"the API server refuses what is written":      {adopted(t).with(func(f *Facts) { f.Apply.Refused = assert.AnError }), "False WorkspaceTemplateApplyRefused", controlplanev1.StateDegraded},
+			"False ApplyFailed", infrav1.StateDegraded},
+		"the WorkspaceTemplateApply is gone":          {adopted(t).with(func(f *Facts) { f.Apply.Live = nil }), "False Provisioning", infrav1.StateConfiguring},
+		"the WorkspaceTemplateApply is being deleted": {adopted(t).apply(asV03LeftIt(), builder.Deleting()), "False Deleting", infrav1.StateDegraded},
+		"the WorkspaceTemplateApply is another's":     {adopted(t).with(func(f *Facts) { f.Apply.Live, f.Apply.Conflict = nil, "it is b's" }), "False ReferenceConflict", infrav1.StateDegraded},
+		"the API server refuses what is written":      {adopted(t).with(func(f *Facts) { f.Apply.Refused = assert.AnError }), "False WorkspaceTemplateApplyRefused", infrav1.StateDegraded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := row.observation.status()

@@ -53,7 +53,7 @@ func (env *environment) recovering() string {
 	if env.get() == nil {
 		return ""
 	}
-	return env.summary()[controlplanev1.RecoveringCondition]
+	return env.summary()[infrav1.RecoveringCondition]
 }
 
 func (env *environment) requested() string {
@@ -67,7 +67,7 @@ func TestRecovery(t *testing.T) {
 	env := failingEnvironment(t, "Network")
 	env.reconcile()
 	assert.Equal(t, "False WaitingForRetry", env.recovering())
-	assert.Equal(t, controlplanev1.StateProvisioning, env.get().Status.State)
+	assert.Equal(t, infrav1.StateProvisioning, env.get().Status.State)
 	assert.Contains(t, env.message("Ready"), "recovery attempt 1 of 5 (Reapply) starts at ")
 	assert.Empty(t, env.requested())
 	assert.Empty(t, env.reconcile(), "nothing is written while it waits")
@@ -76,9 +76,9 @@ func TestRecovery(t *testing.T) {
 	assert.Equal(t, []string{"patch", "status"}, env.reconcile())
 	assert.True(t, strings.HasPrefix(env.requested(), "Reapply/workspace/"), env.requested())
 	assert.Equal(t, "True Recovering", env.recovering())
-	assert.Equal(t, controlplanev1.StateRecovering, env.get().Status.State)
+	assert.Equal(t, infrav1.StateRecovering, env.get().Status.State)
 	assert.Equal(t, controlplanev1.PhaseCreating, env.get().Status.Phase)
-	assert.Equal(t, controlplanev1.PhaseReady, phase(controlplanev1.StateRecovering, true), "of one that was initialized")
+	assert.Equal(t, controlplanev1.PhaseReady, phase(infrav1.StateRecovering, true), "of one that was initialized")
 	assert.Equal(t, int32(1), *env.get().Status.Recovery.Attempts)
 	assert.Empty(t, env.reconcile(), "nothing is written while it runs")
 
@@ -86,7 +86,7 @@ func TestRecovery(t *testing.T) {
 	env.reconcile()
 	assert.Equal(t, "False Recovered", env.recovering())
 	assert.Equal(t, "Succeeded", env.get().Status.Recovery.LastOutcome)
-	assert.Equal(t, controlplanev1.StateReady, env.get().Status.State)
+	assert.Equal(t, infrav1.StateReady, env.get().Status.State)
 	assert.Empty(t, env.reconcile())
 }
 
@@ -95,16 +95,16 @@ func TestARecoveryIsTheStateAgainAfterItWasBlocked(t *testing.T) {
 	env.reconcile()
 	env.clock.Pass(3 * time.Minute)
 	env.reconcile()
-	require.Equal(t, controlplanev1.StateRecovering, env.get().Status.State)
+	require.Equal(t, infrav1.StateRecovering, env.get().Status.State)
 
 	id := read(env, "demo", &infrav1.CAPTCluster{}).Status.VPC.ID
 	change(env, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "" })
 	env.reconcile()
-	require.Equal(t, controlplanev1.StateValidating, env.get().Status.State)
+	require.Equal(t, infrav1.StateValidating, env.get().Status.State)
 	change(env, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = id })
 	env.reconcile()
 	assert.Equal(t, "True Recovering", env.recovering())
-	assert.Equal(t, controlplanev1.StateRecovering, env.get().Status.State)
+	assert.Equal(t, infrav1.StateRecovering, env.get().Status.State)
 }
 
 func TestNothingIsRecovered(t *testing.T) {
@@ -113,7 +113,7 @@ func TestNothingIsRecovered(t *testing.T) {
 		"with a manager that does not": func(env *environment) { env.Recovery = nil },
 		"without retries": func(env *environment) {
 			env.spec(func(c *controlplanev1.CAPTControlPlane) {
-				c.Spec.Recovery = &controlplanev1.RecoveryStrategy{MaxRetries: ptr.To[int32](0)}
+				c.Spec.Recovery = &infrav1.RecoveryStrategy{MaxRetries: ptr.To[int32](0)}
 			})
 		},
 		"while it is deleted":      func(env *environment) { require.NoError(env, env.Client.Delete(env.Context(), env.get())) },
@@ -135,7 +135,7 @@ func TestNothingIsRecovered(t *testing.T) {
 
 func TestExhaustedRecovery(t *testing.T) {
 	once := builder.With(func(c *controlplanev1.CAPTControlPlane) {
-		c.Spec.Recovery = &controlplanev1.RecoveryStrategy{MaxRetries: ptr.To[int32](1)}
+		c.Spec.Recovery = &infrav1.RecoveryStrategy{MaxRetries: ptr.To[int32](1)}
 	})
 	env := failingEnvironment(t, "Network", once)
 	for range 3 {
@@ -143,7 +143,7 @@ func TestExhaustedRecovery(t *testing.T) {
 		env.clock.Pass(10 * time.Minute)
 	}
 	assert.Equal(t, "False RecoveryExhausted", env.recovering())
-	assert.Equal(t, controlplanev1.StateFailed, env.get().Status.State)
+	assert.Equal(t, infrav1.StateFailed, env.get().Status.State)
 	assert.Empty(t, env.reconcile())
 
 	env.spec(func(c *controlplanev1.CAPTControlPlane) { builder.WithAnnotation(naming.RetryAnnotation, "1")(c) })
@@ -151,14 +151,14 @@ func TestExhaustedRecovery(t *testing.T) {
 	assert.Equal(t, "False WaitingForRetry", env.recovering(), "the annotation starts again")
 	env.clock.Pass(time.Second)
 	env.reconcile()
-	assert.Equal(t, controlplanev1.StateRecovering, env.get().Status.State)
+	assert.Equal(t, infrav1.StateRecovering, env.get().Status.State)
 }
 
 // recreates has the only action RecreateWorkspace.
 func recreates() builder.Option {
 	return builder.With(func(c *controlplanev1.CAPTControlPlane) {
-		c.Spec.Recovery = &controlplanev1.RecoveryStrategy{Actions: []controlplanev1.RecoveryAction{{
-			Type: controlplanev1.RecoveryRecreateWorkspace, Parameters: map[string]string{controlplanev1.AllowDestroyParameter: "true"},
+		c.Spec.Recovery = &infrav1.RecoveryStrategy{Actions: []infrav1.RecoveryAction{{
+			Type: infrav1.RecoveryRecreateWorkspace, Parameters: map[string]string{infrav1.AllowDestroyParameter: "true"},
 		}}}
 	})
 }
@@ -238,7 +238,7 @@ func TestTheControlPlaneIsNotRecreatedIfARetryHasJustSucceeded(t *testing.T) {
 			env.reconcile()
 			assert.True(t, read(env, applyName, &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero())
 			assert.Equal(t, "False RecoveryBlocked", env.recovering())
-			assert.Contains(t, env.message(controlplanev1.RecoveringCondition), row.message)
+			assert.Contains(t, env.message(infrav1.RecoveringCondition), row.message)
 		})
 	}
 }

@@ -48,7 +48,7 @@ func withToken(t *testing.T, source controlplanev1.KubeconfigSource) (*environme
 	env.reconcile()
 	env.terraformMade()
 	env.reconcile()
-	require.Equal(t, controlplanev1.StateReady, env.get().Status.State)
+	require.Equal(t, infrav1.StateReady, env.get().Status.State)
 	require.Equal(t, 1, identity.Made)
 	return env, identity
 }
@@ -138,7 +138,7 @@ func TestAFailedRenewalKeepsTheTokenAndIsReported(t *testing.T) {
 	env.clock.Pass(env.again)
 	assert.Equal(t, []string{"status"}, env.reconcile())
 	assert.Equal(t, "True KubeconfigReady the token in the kubeconfig is still valid, but cannot be renewed: AWS answered AccessDenied", env.kubeconfigReady())
-	assert.Equal(t, controlplanev1.StateReady, env.get().Status.State)
+	assert.Equal(t, infrav1.StateReady, env.get().Status.State)
 	for env.left() > env.again {
 		require.Equal(t, 30*time.Second, env.again)
 		env.clock.Pass(env.again)
@@ -149,7 +149,7 @@ func TestAFailedRenewalKeepsTheTokenAndIsReported(t *testing.T) {
 	env.clock.Pass(env.again)
 	assert.Equal(t, []string{"status"}, env.reconcile())
 	assert.Equal(t, "False KubeconfigMissing no token can be created: AWS answered AccessDenied", env.kubeconfigReady())
-	assert.Equal(t, controlplanev1.StateDegraded, env.get().Status.State)
+	assert.Equal(t, infrav1.StateDegraded, env.get().Status.State)
 
 	identity.Problem = nil
 	env.clock.Pass(env.again)

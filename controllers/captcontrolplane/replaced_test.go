@@ -19,23 +19,23 @@ func TestAControlPlaneInAVPCThatWasReplacedIsDegraded(t *testing.T) {
 	o := onceReady(t)
 	o.Infrastructure.Status.VPC.ReplacedBy = "vpc-2"
 	s := o.status()
-	assert.Equal(t, controlplanev1.StateDegraded, s.State)
+	assert.Equal(t, infrav1.StateDegraded, s.State)
 	assert.Equal(t, controlplanev1.HealthUnhealthy, s.Health.Overall)
 	assert.Contains(t, health.Find(s.Health, health.Dependencies).Message, "condition VPCReplaced is True")
 	summary := o.summary()
 	assert.Equal(t, "True VPCReplaced", summary[infrav1.VPCReplacedCondition])
 	assert.Equal(t, "False VPCReplaced", summary[controlplanev1.ReadyCondition])
-	assert.Equal(t, "True VPCReplaced", summary[controlplanev1.DegradedCondition])
+	assert.Equal(t, "True VPCReplaced", summary[infrav1.DegradedCondition])
 	assert.Equal(t, "True Available", summary[controlplanev1.AvailableCondition])
 	assert.Equal(t, "vpc-1", o.plan().Apply.Desired.Object["spec"].(map[string]any)["variables"].(map[string]any)[naming.VPCIDVariable])
 
 	o.apply(working)
-	assert.Equal(t, controlplanev1.StateConfiguring, o.status().State, "an update is not blocked")
+	assert.Equal(t, infrav1.StateConfiguring, o.status().State, "an update is not blocked")
 	assert.Equal(t, "True VPCReplaced", o.summary()[infrav1.VPCReplacedCondition])
 
 	o.Infrastructure.Status.VPC.ReplacedBy = ""
 	o.Apply.Live = onceReady(t).Apply.Live
-	assert.Equal(t, controlplanev1.StateReady, o.status().State)
+	assert.Equal(t, infrav1.StateReady, o.status().State)
 	assert.Equal(t, "False VPCNotReplaced", o.summary()[infrav1.VPCReplacedCondition])
 }
 

@@ -5,7 +5,6 @@ package captcontrolplane
 
 import (
 	"cmp"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -39,10 +38,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	if summary := summary(p); summary != nil { // An existing record is kept without a summary: it is evidence.
 		s.WorkspaceTemplateApply = summary
 	}
-	reportRecovery(controlPlane, f, p)
-	if value := newRetry(controlPlane); value != "" {
-		s.Recovery.Retry, s.Recovery.RetryTime = value, ptr.To(metav1.NewTime(f.Now))
-	}
+	f.ReportRecovery(&p.Apply)
 
 	c := conditionsOf(controlPlane, f, p)
 	c.profiles.Set(controlPlane)
@@ -54,16 +50,18 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	if c.initialized {
 		s.Initialization.ControlPlaneInitialized = ptr.To(true)
 	}
-	s.State = nextState(s.State, state(s, f, c))
+	life := c.life(s, f)
+	s.State = life.State(s.State)
+	failed, degraded := life.Conditions(s.State, f.Now)
 	initialized := ptr.Deref(s.Initialization.ControlPlaneInitialized, false)
 	s.Phase = phase(s.State, initialized)
 
 	engine.Set(controlPlane, c.dependencies, c.workspace, c.endpoint, c.kubeconfig,
 		engine.True(controlplanev1.InitializedCondition, controlplanev1.InitializedReason, "").If(initialized, controlplanev1.NotInitializedReason),
-		available(s, f, c), ready(s.State, f, c, p.Recovery.Summary()))
+		available(s, f, c), ready(s.State, f, c, p.Apply.Recovery.Summary()))
 	engine.SetNegativePolarity(controlPlane, f.Apply.Decision(),
 		engine.True(controlplanev1.CreatingCondition, controlplanev1.CreatingReason, "").If(s.Phase == controlplanev1.PhaseCreating, controlplanev1.NotCreatingReason),
-		degraded(s.State, f, c), failed(s.State, f, c), f.vpcReplaced())
+		degraded, failed, f.vpcReplaced())
 	owner.ReportTemplates(controlPlane, f.templates()...)
 	if f.Graph != nil && f.Paused == "" {
 		engine.SetNegativePolarity(controlPlane, engine.True(controlplanev1.DependencyCycleCondition, controlplanev1.DependencyCycleReason, p.Cycle).If(p.Cycle != "", controlplanev1.NoDependencyCycleReason))
@@ -127,50 +125,28 @@ func summary(p *Plan) *controlplanev1.WorkspaceTemplateApplyStatus {
 	}
 }
 
-// state returns the state of the control plane; docs/status.md has the table.
-func state(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, c conditionSet) controlplanev1.State {
-	switch {
-	case c.unmet().Reason == "":
-		return controlplanev1.StateReady
-	case c.recovering:
-		return controlplanev1.StateRecovering
-	case ptr.Deref(s.Initialization.ControlPlaneInitialized, false):
-		return servingState(f, c)
-	case c.dependencies.Reason == controlplanev1.WaitingForOwnerReason || c.notStarted:
-		return controlplanev1.StatePending
-	case c.failed:
-		return controlplanev1.StateFailed
-	case c.dependencies.Status != metav1.ConditionTrue:
-		return controlplanev1.StateValidating
-	case c.workspace.Status != metav1.ConditionTrue:
-		return controlplanev1.StateProvisioning
+// life is what the state is derived from.
+func (c *conditionSet) life(s *controlplanev1.CAPTControlPlaneStatus, f *Facts) *owner.Life {
+	return &owner.Life{
+		Unmet: c.unmet(), Initialized: ptr.Deref(s.Initialization.ControlPlaneInitialized, false),
+		Pending: c.dependencies.Reason == controlplanev1.WaitingForOwnerReason || c.notStarted,
+		Blocked: c.dependencies.Status != metav1.ConditionTrue, Applied: c.workspace.Status == metav1.ConditionTrue, Absent: f.Apply.ResourcesAbsent(),
+		Working: c.working, Failed: c.failed, Down: c.down, Recovering: c.recovering,
 	}
-	return controlplanev1.StateConfiguring
 }
 
-// servingState is the state of an initialized control plane that is not Ready. It is Provisioning only if it is created again.
-func servingState(f *Facts, c conditionSet) controlplanev1.State {
-	switch {
-	case c.down, !c.working:
-		return controlplanev1.StateDegraded
-	case c.workspace.Status != metav1.ConditionTrue && f.Apply.ResourcesAbsent():
-		return controlplanev1.StateProvisioning
-	}
-	return controlplanev1.StateConfiguring
-}
-
-func phase(state controlplanev1.State, initialized bool) controlplanev1.Phase {
+func phase(state infrav1.State, initialized bool) controlplanev1.Phase {
 	switch state {
-	case controlplanev1.StateReady, controlplanev1.StateDegraded:
+	case infrav1.StateReady, infrav1.StateDegraded:
 		return controlplanev1.PhaseReady
-	case controlplanev1.StateFailed:
+	case infrav1.StateFailed:
 		return controlplanev1.PhaseFailed
-	case controlplanev1.StateRecovering:
+	case infrav1.StateRecovering:
 		if initialized {
 			return controlplanev1.PhaseReady
 		}
 		return controlplanev1.PhaseCreating
-	case controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateProvisioning, controlplanev1.StateConfiguring:
+	case infrav1.StatePending, infrav1.StateValidating, infrav1.StateProvisioning, infrav1.StateConfiguring:
 	}
 	return controlplanev1.PhaseCreating
 }
@@ -200,60 +176,22 @@ func recreated(s *controlplanev1.CAPTControlPlaneStatus) bool {
 }
 
 // ready returns the condition Ready. recovery is what follows its message.
-func ready(state controlplanev1.State, f *Facts, c conditionSet, recovery string) engine.Condition {
+func ready(state infrav1.State, f *Facts, c conditionSet, recovery string) engine.Condition {
 	condition := engine.True(controlplanev1.ReadyCondition, controlplanev1.ReadyReason, "")
-	if state != controlplanev1.StateReady {
+	if state != infrav1.StateReady {
 		unmet := c.unmet()
 		condition = engine.False(controlplanev1.ReadyCondition, unmet.Reason, unmet.Message+recovery)
 	}
 	return engine.WithPause(condition, f.Paused)
 }
 
-// failed returns the condition Failed. Conversion to v1beta1 uses its reason and message for failureReason and failureMessage.
-func failed(state controlplanev1.State, f *Facts, c conditionSet) engine.Condition {
-	if state != controlplanev1.StateFailed {
-		return engine.False(controlplanev1.FailedCondition, controlplanev1.NotFailedReason, "")
-	}
-	unmet := c.unmet()
-	condition := engine.True(controlplanev1.FailedCondition, unmet.Reason, unmet.Message)
-	condition.Since = f.Now
-	return condition
-}
-
-// degraded returns the condition Degraded. It stays True while a recovery action runs for an initialized control plane.
-func degraded(state controlplanev1.State, f *Facts, c conditionSet) engine.Condition {
-	if state != controlplanev1.StateDegraded && (state != controlplanev1.StateRecovering || !c.initialized) {
-		return engine.False(controlplanev1.DegradedCondition, controlplanev1.NotDegradedReason, "")
-	}
-	condition := engine.True(controlplanev1.DegradedCondition, controlplanev1.DegradedReason, c.unmet().Message)
-	if c.unmet() == c.unhealthy {
-		condition.Reason = c.unhealthy.Reason
-	}
-	condition.Since = f.Now
-	return condition
-}
-
-// nextState returns the next state if it can follow the current one, and else the current one. Before a control plane is initialized, it can move
-// between all states, because each depends on objects that can change in any order. From Ready and Degraded, it is Provisioning only if the
-// cluster is destroyed and recreated, and any problem makes it Degraded, not Failed. docs/status.md has the table of all transitions.
-func nextState(from, to controlplanev1.State) controlplanev1.State {
-	before := []controlplanev1.State{controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateFailed}
-	if (from == controlplanev1.StateReady || from == controlplanev1.StateDegraded) && slices.Contains(before, to) {
-		return from
-	}
-	return to
-}
-
 // observedProgress returns what the progress is computed from. It is called when the state is known.
 func observedProgress(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, c conditionSet) *progress.Observed {
 	s, first := &controlPlane.Status, c.firstUnmet()
 	initialized := ptr.Deref(s.Initialization.ControlPlaneInitialized, false)
-	in := &progress.Observed{Step: stepOf(first), Paused: f.Paused != "", Now: f.Now, Earlier: f.Earlier, Started: ptr.Deref(f.controlPlaneStarted(), metav1.Time{}).Time}
+	in := f.Progress("CAPTControlPlane", stepOf(first))
 	if first != nil {
 		in.Message = first.Message
-	}
-	if f.Apply.Live != nil {
-		in.Revision = f.Apply.Live.Generation
 	}
 	if initialized {
 		in.Operation, in.Failed = operationOf(s.State, first), !c.working
@@ -264,24 +202,24 @@ func observedProgress(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, c
 	}
 	// After a move or a restore, status does not have what happened before, and an endpoint shows that it is not a creation.
 	lost := s.Progress == nil && validation.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint).IsValid()
-	if s.State != controlplanev1.StatePending && !lost {
-		in.Operation = controlplanev1.OperationCreation
+	if s.State != infrav1.StatePending && !lost {
+		in.Operation = infrav1.OperationCreation
 	}
-	in.Failed = s.State == controlplanev1.StateFailed
+	in.Failed = s.State == infrav1.StateFailed
 	return in
 }
 
 // operationOf returns the operation that an initialized control plane needs; empty if it is none of its own.
-func operationOf(state controlplanev1.State, first *engine.Condition) controlplanev1.Operation {
+func operationOf(state infrav1.State, first *engine.Condition) infrav1.Operation {
 	switch {
 	case first == nil:
 	case first.Type == controlplanev1.FargateProfileReadyCondition:
-		return controlplanev1.OperationFargateProfileUpdate
+		return infrav1.OperationFargateProfileUpdate
 	case first.Type != controlplanev1.WorkspaceReadyCondition:
-	case state == controlplanev1.StateProvisioning:
-		return controlplanev1.OperationRecreation
+	case state == infrav1.StateProvisioning:
+		return infrav1.OperationRecreation
 	default:
-		return controlplanev1.OperationUpdate
+		return infrav1.OperationUpdate
 	}
 	return ""
 }
@@ -295,7 +233,7 @@ func stepOf(first *engine.Condition) progress.Step {
 		return progress.Infrastructure
 	}
 	return map[string]progress.Step{
-		controlplanev1.DependenciesReadyCondition: progress.Validation, controlplanev1.WorkspaceReadyCondition: progress.ControlPlane,
+		controlplanev1.DependenciesReadyCondition: progress.Validation, controlplanev1.WorkspaceReadyCondition: progress.Workspace,
 		controlplanev1.EndpointAvailableCondition: progress.Endpoint, controlplanev1.KubeconfigReadyCondition: progress.Kubeconfig,
 		controlplanev1.FargateProfileReadyCondition: progress.FargateProfiles,
 	}[first.Type]

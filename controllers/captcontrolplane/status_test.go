@@ -99,7 +99,7 @@ func configured(t *testing.T, options ...builder.Option) *observation {
 func onceReady(t *testing.T) *observation {
 	t.Helper()
 	o := configured(t)
-	require.Equal(t, controlplanev1.StateReady, o.status().State)
+	require.Equal(t, infrav1.StateReady, o.status().State)
 	return o
 }
 
@@ -159,7 +159,7 @@ func TestAnOutdatedEndpointOfTheClusterIsReported(t *testing.T) {
 	assert.Empty(t, message())
 	o.Cluster.Spec.ControlPlaneEndpoint.Host = "earlier.example.com"
 	assert.Contains(t, message(), "Cluster demo still has the endpoint earlier.example.com:443 of an earlier control plane. Set spec.controlPlaneEndpoint of the Cluster to "+host+":443")
-	assert.Equal(t, controlplanev1.StateReady, o.controlPlane.Status.State)
+	assert.Equal(t, infrav1.StateReady, o.controlPlane.Status.State)
 	o.Cluster.Spec.ControlPlaneEndpoint.Host = "https://" + host
 	assert.Equal(t, "spec.controlPlaneEndpoint.host of Cluster demo is the URL https://"+host+", which CAPT v0.3 wrote: clients cannot connect to a URL. Set spec.controlPlaneEndpoint of the Cluster to "+host+
 		":443, or run captctl migrate apply with --fix-cluster-endpoints", message())
@@ -212,7 +212,7 @@ func TestMessages(t *testing.T) {
 
 	o := configured(t).with(func(f *Facts) { f.UserKubeconfig = kubeconfigsecret.Kubeconfig{Problem: "it belongs to another owner"} })
 	assert.Contains(t, meta.FindStatusCondition(o.status().Conditions, "KubeconfigReady").Message, "it belongs to another owner")
-	assert.Equal(t, controlplanev1.StateReady, o.controlPlane.Status.State, "users can do without")
+	assert.Equal(t, infrav1.StateReady, o.controlPlane.Status.State, "users can do without")
 }
 
 func foreignInfrastructure(f *Facts) {

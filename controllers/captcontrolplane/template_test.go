@@ -6,10 +6,12 @@ package captcontrolplane
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -81,9 +83,9 @@ func TestConditionsOfProfilesAreRemovedWithTheLastProfile(t *testing.T) {
 func TestAProfileHasNoTimeoutOfTheConnectionSecret(t *testing.T) {
 	o := configured(t)
 	of(profile("a", working))(o)
-	o.Running.Secret = longestTimeout
-	assert.Equal(t, controlplanev1.StateConfiguring, o.status().State)
-	assert.Zero(t, o.nextTimeout(o.controlPlane, o.plan()))
+	o.RunningSecret = ptr.To(24 * time.Hour)
+	assert.Equal(t, infrav1.StateConfiguring, o.status().State)
+	assert.NoError(t, (*Reconciler)(nil).await(t.Context(), o.controlPlane, o.Facts, o.plan()), "nothing is awaited")
 }
 
 // An adopted one keeps its name, and another EKS cluster may have the name of the Cluster.
@@ -162,11 +164,11 @@ func TestARunningControlPlaneIsReportedOnly(t *testing.T) {
 	env.terraformMade()
 	env.reconcile()
 	env.reconcile()
-	require.Equal(t, controlplanev1.StateReady, env.get().Status.State)
+	require.Equal(t, infrav1.StateReady, env.get().Status.State)
 
 	env.replace(versioned)
 	assert.Equal(t, []string{"status"}, env.reconcile())
-	assert.Equal(t, controlplanev1.StateReady, env.get().Status.State)
+	assert.Equal(t, infrav1.StateReady, env.get().Status.State)
 	assert.Equal(t, "True DependenciesReady", env.summary()["DependenciesReady"])
 	assert.Equal(t, "False FieldNotConsumed", env.summary()["FieldsConsumed"])
 	assert.Contains(t, env.message("FieldsConsumed"), "spec.endpointAccess.publicCIDRs: the API server would be reachable from more networks")

@@ -45,19 +45,22 @@ type Reconciler struct {
 // Reconcile one CAPTMachinePool.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	return engine.Run(ctx, r.Engine, req, &infrav1.CAPTMachinePool{}, engine.Phases[*infrav1.CAPTMachinePool, Facts, *owner.Plan]{
-		Observe:   r.observe,
-		Plan:      plan,
-		Act:       engine.InOrder(engine.Independent(r.reconcileNodeGroup, engine.InOrder(r.reconcileNodes, r.publishNodes, r.reportReplicas)), r.await),
+		Observe: r.observe,
+		Plan:    plan,
+		Act: engine.InOrder(engine.Independent(
+			r.reconcileNodeGroup, engine.InOrder(r.reconcileNodes, r.publishNodes, r.reportReplicas), r.reconcileRecovery,
+		), r.await),
 		Status:    status,
 		Situation: situation,
 		Details:   details,
 		EventConditions: []string{
-			infrav1.ReadyCondition, infrav1.DegradedCondition, infrav1.NodesKnownCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.DeletingCondition,
-			infrav1.KubeletVersionsDifferCondition, engine.DecisionCondition, infrav1.FieldsConsumedCondition,
+			infrav1.ReadyCondition, infrav1.DegradedCondition, infrav1.RecoveringCondition, infrav1.NodesKnownCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.DeletingCondition, infrav1.KubeletVersionsDifferCondition,
+			engine.DecisionCondition, infrav1.FieldsConsumedCondition,
 		},
 		IsWarning: isWarning,
 		OnDeleted: func(_ context.Context, key client.ObjectKey) error {
 			r.releaseNodes(key)
+			r.Recovery.Forget("CAPTMachinePool", key)
 			return nil
 		},
 	})
@@ -65,8 +68,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func isWarning(condition metav1.Condition) bool {
 	switch condition.Type {
-	case infrav1.DegradedCondition:
-		return condition.Status == metav1.ConditionTrue
 	case infrav1.NodesKnownCondition:
 		return condition.Reason == infrav1.NodesUnreachableReason
 	}
@@ -161,7 +162,7 @@ func (r *Reconciler) ofSecret(ctx context.Context, secret client.Object) []ctrl.
 func controlPlaneChanged() predicate.Funcs {
 	changed := owner.Updated(func(before, after client.Object) bool {
 		was, is := before.(*controlplanev1.CAPTControlPlane), after.(*controlplanev1.CAPTControlPlane)
-		return was.Spec.Version != is.Spec.Version || was.Status.Version != is.Status.Version || was.Spec.WorkspaceTemplateApplyRef != is.Spec.WorkspaceTemplateApplyRef ||
+		return was.Spec.Version != is.Spec.Version || was.Spec.EndpointProbe != is.Spec.EndpointProbe || was.Status.Version != is.Status.Version || was.Spec.WorkspaceTemplateApplyRef != is.Spec.WorkspaceTemplateApplyRef ||
 			(was.Status.Initialization.ControlPlaneInitialized == nil) != (is.Status.Initialization.ControlPlaneInitialized == nil)
 	})
 	changed.CreateFunc = nil

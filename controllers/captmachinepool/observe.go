@@ -6,7 +6,6 @@ package captmachinepool
 import (
 	"cmp"
 	"context"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -14,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/claim"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -26,16 +26,13 @@ import (
 // Facts are what a reconcile observed, and the results of its writes.
 type Facts struct {
 	owner.Observed
-	Now time.Time
 	// MachinePool is nil until Cluster API has set the owner reference.
 	MachinePool *clusterv1.MachinePool
 	// ControlPlane of the Cluster; nil without a Cluster.
 	ControlPlane *desired.ControlPlane
 	// NodeGroups are those of the Cluster; read before the node group is created.
 	NodeGroups []validation.NodeGroup
-	// Running is how long Terraform has been creating or updating the node group; zero when it is not.
-	Running time.Duration
-	// Nodes are the nodes of the node group. WatchNodes is true if this manager reads them.
+	// Nodes are the nodes of the node group. WatchNodes is true if this manager reads them, unless the control plane disables that.
 	Nodes      nodes.Nodes
 	WatchNodes bool
 	// Kubeconfig is the kubeconfig Secret, if the nodes are not watched with it yet. NoKubeconfig is true if it does not exist.
@@ -45,13 +42,13 @@ type Facts struct {
 
 func (r *Reconciler) observe(ctx context.Context, pool *infrav1.CAPTMachinePool, v engine.GateDecision) (*Facts, error) {
 	f := &Facts{
-		Observed: owner.Observed{GateDecision: v}, Now: r.State.Now(), WatchNodes: r.Nodes != nil,
-		Nodes: nodes.Nodes{Problem: "the nodes have not been read", Pending: true}, // An empty list would be that of a pool without nodes.
+		Observed: r.Observed(v),
+		Nodes:    nodes.Nodes{Problem: "the nodes have not been read", Pending: true}, // An empty list would be that of a pool without nodes.
 	}
 	if err := r.observeOwners(ctx, pool, f); err != nil {
 		return nil, err
 	}
-	f.Paused = desired.Paused(f.Cluster, pool)
+	f.Paused, f.WatchNodes = desired.Paused(f.Cluster, pool), r.Nodes != nil && !f.probesDisabled()
 	d, ref := f.desired(pool), pool.Spec.WorkspaceTemplateApplyRef
 	want := claim.ExpectationOfMachinePool(pool, f.eksName(), d.NodeGroupName())
 	var err error
@@ -65,13 +62,20 @@ func (r *Reconciler) observe(ctx context.Context, pool *infrav1.CAPTMachinePool,
 	}
 	f.Template = r.ObserveTemplate(ctx, pool, pool.Spec.WorkspaceTemplateRef,
 		append(validation.MachinePoolFields(&pool.Spec.CAPTMachinePoolTemplateResourceSpec, field.NewPath("spec")), validation.FieldsOfMachinePool(f.MachinePool)...))
-	if f.Apply.Live != nil && f.Apply.Live.Status.StartedTime != nil {
-		f.Running = r.State.Elapsed(client.ObjectKeyFromObject(pool), "node group", f.Apply.Live.Status.StartedTime.Time, 0)
+	r.ObserveRunning(ownerOf(pool), &f.Observed, infrav1.NodeGroupTimeoutReason)
+	if err := r.ObserveEarlier(ctx, ownerOf(pool), &f.Observed, &infrav1.CAPTMachinePoolList{}); err != nil {
+		return nil, err
 	}
 	if err := r.observeNodes(ctx, pool, f); err != nil {
 		return nil, err
 	}
 	return f, r.ObserveDeletion(ctx, &f.Apply, pool, ref)
+}
+
+// probesDisabled reports whether CAPT is not meant to connect to the cluster.
+func (f *Facts) probesDisabled() bool {
+	c := f.ControlPlane
+	return c != nil && c.ControlPlane != nil && c.ControlPlane.Spec.EndpointProbe == controlplanev1.EndpointProbeDisabled
 }
 
 // mayHaveNodes reports whether the pool reports the nodes of its node group, once that is being created.

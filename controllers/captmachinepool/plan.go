@@ -20,11 +20,13 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/controllers/recovery"
 )
 
 // plan decides what to do. It is pure.
 func plan(pool *infrav1.CAPTMachinePool, f *Facts) (*owner.Plan, error) {
 	p, err := f.Observed.Plan(owner.PlanInput{Owner: ownerOf(pool)}, f.desired(pool), infrav1.NodeGroupReadyCondition)
+	p.Recovery = f.Recover(&p, func() recovery.Failure { return p.Failing(f.timeout(pool)) }, p.Ready(), nil)
 	return &p, err
 }
 
@@ -32,7 +34,7 @@ func plan(pool *infrav1.CAPTMachinePool, f *Facts) (*owner.Plan, error) {
 func ownerOf(pool *infrav1.CAPTMachinePool) owner.Owner {
 	return owner.Owner{
 		Object: pool, Kind: infrav1.GroupVersion.WithKind("CAPTMachinePool"), Ref: &pool.Spec.WorkspaceTemplateApplyRef,
-		Finalizer: infrav1.CAPTMachinePoolFinalizer, FieldManager: naming.CAPTMachinePoolFieldManager, Creates: "the node group",
+		Finalizer: infrav1.CAPTMachinePoolFinalizer, FieldManager: naming.CAPTMachinePoolFieldManager, Creates: "the node group", Strategy: pool.Spec.Recovery,
 	}
 }
 
@@ -41,13 +43,16 @@ func (r *Reconciler) reconcileNodeGroup(ctx context.Context, _ *infrav1.CAPTMach
 	return p.Act(ctx, r.Client, nil)
 }
 
+func (r *Reconciler) reconcileRecovery(ctx context.Context, _ *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) error {
+	return r.ReconcileRecovery(ctx, &f.Observed, p, func() (string, error) { return "", r.RunAgain(ctx, &p.Recovery, p.Live) })
+}
+
 // reconcileNodes starts or ends the watch of the nodes, and adds what it knows to the facts.
 func (r *Reconciler) reconcileNodes(_ context.Context, pool *infrav1.CAPTMachinePool, f *Facts, _ *owner.Plan) error {
 	key := client.ObjectKeyFromObject(pool)
 	switch {
-	case !f.WatchNodes:
-	case !f.mayHaveNodes(pool), f.Apply.Live == nil, f.NoKubeconfig:
-		r.Nodes.Release(key)
+	case !f.WatchNodes, !f.mayHaveNodes(pool), f.Apply.Live == nil, f.NoKubeconfig:
+		r.releaseNodes(key)
 	case f.Kubeconfig != nil:
 		r.Nodes.Track(client.ObjectKeyFromObject(f.Cluster), key, f.Kubeconfig.ResourceVersion, f.Kubeconfig.Data["value"])
 		f.Nodes = r.nodesOf(f)
@@ -126,10 +131,6 @@ const (
 	defaultNodesReadySeconds = 900
 )
 
-func nodeGroupTimeout(pool *infrav1.CAPTMachinePool) time.Duration {
-	return time.Duration(cmp.Or(pool.Spec.Timeouts.NodeGroupSeconds, defaultNodeGroupSeconds)) * time.Second
-}
-
 func nodesReadyTimeout(pool *infrav1.CAPTMachinePool) time.Duration {
 	return time.Duration(cmp.Or(pool.Spec.Timeouts.NodesReadySeconds, defaultNodesReadySeconds)) * time.Second
 }
@@ -143,28 +144,16 @@ func (f *Facts) notReadyFor(pool *infrav1.CAPTMachinePool) time.Duration {
 	return f.Now.Sub(ready.LastTransitionTime.Time)
 }
 
-// await repeats the reconcile while a template blocks that is not watched, and when a timeout passes.
-func (r *Reconciler) await(_ context.Context, pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) error {
+// await repeats the reconcile while a template blocks that is not watched, and when something takes too long.
+func (r *Reconciler) await(ctx context.Context, pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) error {
 	if f.Paused != "" || !pool.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	var next time.Duration
-	within := func(after time.Duration) {
-		if after > 0 && (next == 0 || after < next) {
-			next = after
-		}
-	}
-	if p.AwaitTemplate {
-		within(owner.TemplateInterval)
-	}
-	if f.Running > 0 {
-		within(nodeGroupTimeout(pool) - f.Running)
+	if nodeGroup := nodeGroupReady(pool, f, p); nodeGroup.Status != metav1.ConditionTrue {
+		f.AwaitTimeout(f.timeout(pool), &nodeGroup, wasProvisioned(pool))
 	}
 	if nodesReady(f, p).Status == metav1.ConditionFalse {
-		within(nodesReadyTimeout(pool) - f.notReadyFor(pool))
+		f.RequeueWithin(nodesReadyTimeout(pool) - f.notReadyFor(pool) + time.Second) // Times in status have whole seconds.
 	}
-	if next == 0 {
-		return nil
-	}
-	return engine.Wait("a timeout or a template", next+time.Second) // Times in status have whole seconds.
+	return f.Await(ctx, p)
 }

@@ -13,10 +13,12 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +39,7 @@ import (
 	"github.com/capt-provider/capt/controllers/captmachinepool/nodes"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
+	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -258,6 +261,11 @@ func TestANodeGroupAndItsNodes(t *testing.T) {
 	assert.Zero(t, after, "nor is there a next reconcile")
 }
 
+// watches reports whether the nodes of the Cluster are watched.
+func (env *environment) watches() bool {
+	return !env.Nodes.NodesOf(client.ObjectKey{Namespace: "default", Name: "demo"}, "workers").Pending
+}
+
 func get[O client.Object](env *environment, object O) O {
 	env.Helper()
 	require.NoError(env, env.Get(env.T.Context(), client.ObjectKeyFromObject(object), object))
@@ -308,10 +316,28 @@ func TestProviderIDsStayWhileTheNodesAreNotKnown(t *testing.T) {
 			assert.Equal(t, all, pool.Spec.ProviderIDList)
 			assert.Len(t, pool.Status.Instances, 3)
 			assert.Equal(t, row.want == "True NodesKnown", pool.Status.ReadyReplicas != nil)
-			clusters, _ := env.Nodes.Watched()
-			assert.Equal(t, row.want != "False WaitingForNodes", clusters == 1, "nothing is watched without a kubeconfig")
+			assert.Equal(t, row.want != "False WaitingForNodes", env.watches(), "nothing is watched without a kubeconfig")
 		})
 	}
+}
+
+// Users disable the probes of clusters to which CAPT is not meant to connect.
+func TestNodesAreNotReadWhileTheProbesAreDisabled(t *testing.T) {
+	env := created(t, newWorkload(t, "a", "b", "c"), three(), poolOf())
+	all := env.settles("NodesReady", "True NodesReady").Spec.ProviderIDList
+	probe := func(value controlplanev1.EndpointProbe) {
+		update(env, initialized(), func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointProbe = value })
+	}
+	probe(controlplanev1.EndpointProbeDisabled)
+	pool := env.settles("NodesKnown", "False HealthProbesDisabled")
+	assert.False(t, env.watches())
+	assert.Contains(t, env.message("NodesKnown"), "spec.endpointProbe of CAPTControlPlane demo is Disabled, so CAPT does not connect to the cluster. Set it to BestEffort")
+	assert.Equal(t, all, pool.Spec.ProviderIDList)
+	assert.Nil(t, pool.Status.ReadyReplicas)
+	assert.Equal(t, "True Ready", env.summary()["Ready"])
+	assert.Empty(t, env.reconcile())
+	probe(controlplanev1.EndpointProbeBestEffort)
+	env.settles("NodesKnown", "True NodesKnown")
 }
 
 func TestWhatIsKnownStaysWhileTheSecretCannotBeRead(t *testing.T) {
@@ -479,8 +505,7 @@ func TestDeletion(t *testing.T) {
 		env.remove(env.get())
 		assert.Equal(t, []string{"delete workers-nodegroup-apply", "status"}, env.reconcile())
 		assert.Equal(t, "waiting for WorkspaceTemplateApply workers-nodegroup-apply to be deleted", env.message("Ready"))
-		clusters, _ := env.Nodes.Watched()
-		assert.Zero(t, clusters, "the nodes are no longer watched")
+		assert.False(t, env.watches(), "the nodes are no longer watched")
 		assert.Len(t, env.get().Spec.ProviderIDList, 3)
 		assert.Empty(t, env.reconcile())
 		update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) { apply.Finalizers = nil })
@@ -513,8 +538,7 @@ func TestDeletion(t *testing.T) {
 		update(env, env.get(), func(pool *infrav1.CAPTMachinePool) { pool.Finalizers = nil })
 		env.remove(env.get())
 		env.reconcile()
-		clusters, _ := env.Nodes.Watched()
-		assert.Zero(t, clusters)
+		assert.False(t, env.watches())
 	})
 }
 
@@ -573,7 +597,7 @@ func TestABlockingTemplateOfAnotherNamespaceIsReadAgain(t *testing.T) {
 	env := newEnvironment(t, three(), builder.WorkspaceTemplate("nodegroup", shared, builder.Deleting(), builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)),
 		poolOf(builder.With(func(pool *infrav1.CAPTMachinePool) { pool.Spec.WorkspaceTemplateRef.Namespace = "shared" })))
 	_, after := env.reconcileAfter()
-	assert.Equal(t, owner.TemplateInterval+time.Second, after)
+	assert.Equal(t, owner.TemplateInterval, after)
 	assert.Equal(t, "False TemplateDeleting", env.summary()["Ready"])
 }
 
@@ -662,8 +686,7 @@ func TestWhatAPoolNeedsBeforeItsNodeGroupIsCreated(t *testing.T) {
 		assert.Equal(t, []string{"status"}, env.reconcile(), name)
 		assert.Equal(t, row.want, env.summary()["Ready"], name)
 		assert.Empty(t, env.reconcile(), name)
-		clusters, _ := env.Nodes.Watched()
-		assert.Zero(t, clusters, name)
+		assert.False(t, env.watches(), name)
 	}
 }
 
@@ -710,7 +733,7 @@ func TestWithoutConnectionsToClusters(t *testing.T) {
 	env.Reconciler.Nodes = nil
 	env.reconcile()
 	assert.Equal(t, "True Ready", env.summary()["Ready"])
-	assert.Equal(t, "False NodesUnreachable", env.summary()["NodesKnown"])
+	assert.Equal(t, "False HealthProbesDisabled", env.summary()["NodesKnown"])
 	assert.Equal(t, ptr.To[int32](3), env.get().Status.Replicas)
 	assert.Empty(t, env.get().Spec.ProviderIDList)
 	update(env, env.get(), func(pool *infrav1.CAPTMachinePool) { pool.Finalizers = nil })
@@ -773,6 +796,7 @@ func TestWhichChangesOfControlPlanesWakePools(t *testing.T) {
 		"nothing":         {func(*controlplanev1.CAPTControlPlane) {}, false},
 		"a heartbeat":     {func(c *controlplanev1.CAPTControlPlane) { c.Status.ObservedGeneration = 7 }, false},
 		"wanted version":  {func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = "v1.32.0" }, true},
+		"probes":          {func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointProbe = controlplanev1.EndpointProbeDisabled }, true},
 		"running version": {func(c *controlplanev1.CAPTControlPlane) { c.Status.Version = "v1.32.0" }, true},
 		"reference":       {func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateApplyRef.Name = "x" }, true},
 		"initialization":  {func(c *controlplanev1.CAPTControlPlane) { c.Status.Initialization.ControlPlaneInitialized = nil }, true},
@@ -813,4 +837,35 @@ func kubeconfigWith(t *testing.T, address string, ca []byte, token string) strin
 	data, err := kubeconfig.ForToken("demo", address, base64.StdEncoding.EncodeToString(ca), token)
 	require.NoError(t, err)
 	return string(data)
+}
+
+// A node group is recovered as a VPC is: controllers/captcluster and controllers/recovery test each rule.
+func TestANodeGroupIsRecovered(t *testing.T) {
+	env := newEnvironment(t, three(), poolOf())
+	env.Recovery = metrics.NewRecovery(prometheus.NewRegistry())
+	env.reconcile()
+	terraform := func(options ...builder.Option) {
+		update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) {
+			apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = apply.Name, &infrav1.WorkspaceReference{UID: "workspace"}
+			for _, option := range options {
+				option(apply)
+			}
+		})
+	}
+	terraform(builder.NotUpToDate(infrav1.ApplyFailedReason, "AWS says no"), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Status.LastFailureClass, apply.Status.FailureInputs = "Throttle", "1"
+	}))
+	pool := env.settles("Recovering", "False WaitingForRetry")
+	assert.Equal(t, infrav1.StateProvisioning, pool.Status.State)
+	assert.Equal(t, infrav1.OperationCreation, pool.Status.Progress.CurrentOperation)
+	assert.Contains(t, env.message("Ready"), "AWS says no (recovery attempt 1 of 5 (Reapply) starts at")
+
+	env.clock.Pass(3 * time.Minute)
+	assert.Equal(t, infrav1.StateRecovering, env.settles("Recovering", "True Recovering").Status.State)
+	assert.True(t, strings.HasPrefix(env.apply().Annotations[naming.RecoveryAnnotation], "Reapply/workspace/"))
+
+	terraform(builder.UpToDate(map[string]string{"node_group_arn": arn}))
+	pool = env.settles("Recovering", "False Recovered")
+	assert.Equal(t, "Succeeded", pool.Status.Recovery.LastOutcome)
+	assert.NotEqual(t, infrav1.StateRecovering, pool.Status.State)
 }

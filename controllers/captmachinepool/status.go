@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
@@ -21,11 +22,13 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/controllers/progress"
 )
 
 // status computes the status from facts and plan.
 func status(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) {
 	s := &pool.Status
+	before := s.DeepCopy()
 	s.ObservedGeneration = pool.Generation
 	engine.SetNegativePolarity(pool, engine.PausedCondition(f.Paused))
 	if !pool.DeletionTimestamp.IsZero() {
@@ -45,13 +48,46 @@ func status(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) {
 	if size, err := f.sizes(pool); err == nil && size != nil && size.OutOfBounds != "" {
 		outOfBounds = engine.True(infrav1.ReplicasOutOfBoundsCondition, infrav1.ReplicasOutOfBoundsReason, size.OutOfBounds)
 	}
-	ready := reportNodes(pool, f, p)
-	engine.Set(pool, nodeGroup, summary(nodeGroup, outOfBounds, ready, f))
-	engine.SetNegativePolarity(pool, f.Apply.Decision(), outOfBounds, degraded(pool, f, p, nodeGroup, ready))
+	f.ReportRecovery(p)
+	nodes := reportNodes(pool, f, p)
+	unmet := unmet(pool, nodeGroup, outOfBounds, nodes, f)
+	engine.Set(pool, nodeGroup, ready(unmet, f, p.Recovery.Summary()))
+	engine.SetNegativePolarity(pool, f.Apply.Decision(), outOfBounds)
 	if f.Paused == "" {
 		engine.SetNegativePolarity(pool, kubeletVersionsDiffer(f, nodeGroup.Status == metav1.ConditionTrue))
 	}
 	owner.ReportTemplates(pool, f.templates(pool)...)
+	reportLife(pool, f, p, unmet)
+	if !equality.Semantic.DeepEqual(before, s) {
+		s.Progress = progress.AsOf(s.Progress, f.Now)
+	}
+}
+
+// reportLife writes state and progress. What another client manages, or a user must set, is no operation.
+func reportLife(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan, unmet engine.Condition) {
+	life := f.Life(p, unmet, wasProvisioned(pool), f.timeout(pool))
+	nodes := unmet.Type == infrav1.NodesReadyCondition
+	life.Down = nodes && f.notReadyFor(pool) >= nodesReadyTimeout(pool)
+	life.Working = life.Working || nodes && !life.Down
+	step := progress.Workspace
+	switch {
+	case life.Applied && nodes:
+		step = progress.Nodes
+	case life.Applied:
+		step = progress.Done
+	case p.Blocked != nil && p.Blocked.Reason == infrav1.WaitingForControlPlaneReason:
+		step = progress.Infrastructure
+	case p.Blocked != nil:
+		step = progress.Validation
+	}
+	if f.Paused != "" && conditions.Has(pool, infrav1.NodesReadyCondition) {
+		return // The nodes are not read.
+	}
+	f.ReportLife(p, life, step)
+}
+
+func wasProvisioned(pool *infrav1.CAPTMachinePool) bool {
+	return ptr.Deref(pool.Status.Initialization.Provisioned, false)
 }
 
 // asBefore returns a condition as status has it; the zero value without one.
@@ -73,9 +109,8 @@ const nodesDelay = 5 * time.Second
 // details restores what may be written later: the list of nodes, and that Terraform has started.
 func details(before, after *infrav1.CAPTMachinePool, _ *Facts) time.Duration {
 	after.Status.Instances = before.Status.Instances
-	if was, is := before.Status.WorkspaceTemplateApply, after.Status.WorkspaceTemplateApply; was != nil && is != nil {
-		owner.KeepStart(was, is)
-	}
+	owner.KeepStart(before.Status.WorkspaceTemplateApply, after.Status.WorkspaceTemplateApply)
+	owner.KeepEstimate(before, after)
 	return nodesDelay
 }
 
@@ -99,11 +134,15 @@ func (f *Facts) templates(pool *infrav1.CAPTMachinePool) []*desired.TemplateFact
 
 func nodeGroupReady(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) engine.Condition {
 	condition := p.Report(infrav1.NodeGroupReadyCondition, infrav1.NodeGroupReadyReason, f.Paused)
-	if limit := nodeGroupTimeout(pool); condition.Status != metav1.ConditionTrue && p.Blocked == nil && f.Running >= limit && f.Paused == "" {
-		return engine.False(infrav1.NodeGroupReadyCondition, infrav1.NodeGroupTimeoutReason, fmt.Sprintf(
-			"timed out after %s (spec.timeouts.nodeGroupSeconds): %s. CAPT keeps waiting. Fix the cause, or raise the timeout", duration.HumanDuration(limit), condition.Message))
+	if p.Blocked == nil && f.Paused == "" {
+		condition = f.timeout(pool).Condition(condition)
 	}
 	return condition
+}
+
+// timeout of Terraform; nil while it does not run.
+func (f *Facts) timeout(pool *infrav1.CAPTMachinePool) *owner.Timeout {
+	return owner.NewTimeout("spec.timeouts.nodeGroupSeconds", infrav1.NodeGroupTimeoutReason, pool.Spec.Timeouts.NodeGroupSeconds, defaultNodeGroupSeconds, f.Running.Terraform)
 }
 
 // runningVersion is the version of the node group according to Terraform or, without that output, the requested one.
@@ -189,8 +228,11 @@ func nodesKnown(f *Facts, p *owner.Plan) engine.Condition {
 	switch {
 	case p.Live == nil:
 		return engine.Condition{}
+	case f.probesDisabled():
+		return engine.False(infrav1.NodesKnownCondition, infrav1.HealthProbesDisabledReason, fmt.Sprintf(
+			"spec.endpointProbe of CAPTControlPlane %s is Disabled, so CAPT does not connect to the cluster. Set it to BestEffort to report the nodes. %s", f.ControlPlane.ControlPlane.Name, howToKnow))
 	case !f.WatchNodes:
-		return engine.False(infrav1.NodesKnownCondition, infrav1.NodesUnreachableReason, "the manager runs with --health-probes=false, so it does not connect to clusters. "+howToKnow)
+		return engine.False(infrav1.NodesKnownCondition, infrav1.HealthProbesDisabledReason, "the manager runs with --feature-gates=HealthProbes=false, so it does not connect to clusters. "+howToKnow)
 	case f.Nodes.Pending:
 		return engine.False(infrav1.NodesKnownCondition, infrav1.WaitingForNodesReason, f.Nodes.Problem)
 	case f.Nodes.Problem != "":
@@ -236,39 +278,31 @@ func listed(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// summary returns the condition Ready. Nodes that are not known do not affect it: the network may not reach the cluster.
-func summary(nodeGroup, outOfBounds, nodes engine.Condition, f *Facts) engine.Condition {
-	condition := engine.True(infrav1.ReadyCondition, infrav1.ReadyReason, "")
+// unmet is what is not as spec wants it; the zero value if all is. Nodes that are not known do not affect it: the network may not reach the cluster.
+func unmet(pool *infrav1.CAPTMachinePool, nodeGroup, outOfBounds, nodes engine.Condition, f *Facts) engine.Condition {
 	switch {
 	case nodeGroup.Status != metav1.ConditionTrue:
-		condition = engine.False(infrav1.ReadyCondition, nodeGroup.Reason, nodeGroup.Message)
+		return nodeGroup
 	case outOfBounds.Status == metav1.ConditionTrue:
-		condition = engine.False(infrav1.ReadyCondition, outOfBounds.Reason, outOfBounds.Message)
+		return outOfBounds
+	case nodes.Status == metav1.ConditionFalse && f.notReadyFor(pool) >= nodesReadyTimeout(pool):
+		nodes.Message += fmt.Sprintf(", for more than %s (spec.timeouts.nodesReadySeconds). Run kubectl describe node with the kubeconfig of the cluster, or check the instances of the node group in AWS",
+			duration.HumanDuration(nodesReadyTimeout(pool)))
+		return nodes
 	case nodes.Status == metav1.ConditionFalse:
-		condition = engine.False(infrav1.ReadyCondition, nodes.Reason, nodes.Message)
+		return nodes
 	case nodes.Status == metav1.ConditionUnknown && f.Nodes.Listing:
-		condition = engine.False(infrav1.ReadyCondition, infrav1.WaitingForNodesReason, f.Nodes.Problem)
+		nodes.Reason, nodes.Message = infrav1.WaitingForNodesReason, f.Nodes.Problem
+		return nodes
 	}
-	return engine.WithPause(condition, f.Paused)
+	return engine.Condition{}
 }
 
-// degraded returns the condition Degraded: Terraform fails for a node group that exists, or runs for too long, or too few nodes have been ready for too long.
-func degraded(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan, nodeGroup, nodes engine.Condition) engine.Condition {
-	is := func(reason, message string) engine.Condition {
-		condition := engine.True(infrav1.DegradedCondition, reason, message)
-		condition.Since = f.Now
-		return condition
+// ready returns the condition Ready. recovery is what follows its message.
+func ready(unmet engine.Condition, f *Facts, recovery string) engine.Condition {
+	condition := engine.True(infrav1.ReadyCondition, infrav1.ReadyReason, "")
+	if unmet.Reason != "" {
+		condition = engine.False(infrav1.ReadyCondition, unmet.Reason, unmet.Message+recovery)
 	}
-	provisioned := ptr.Deref(pool.Status.Initialization.Provisioned, false)
-	switch {
-	case f.Paused != "" && conditions.Has(pool, infrav1.DegradedCondition):
-		return asBefore(pool, infrav1.DegradedCondition)
-	case f.Paused != "":
-	case provisioned && nodeGroup.Status != metav1.ConditionTrue && (!p.Working() || nodeGroup.Reason == infrav1.NodeGroupTimeoutReason):
-		return is(nodeGroup.Reason, nodeGroup.Message)
-	case provisioned && nodes.Status == metav1.ConditionFalse && f.notReadyFor(pool) >= nodesReadyTimeout(pool):
-		return is(nodes.Reason, fmt.Sprintf("%s, for more than %s (spec.timeouts.nodesReadySeconds). Run kubectl describe node with the kubeconfig of the cluster, or check the instances of the node group in AWS",
-			nodes.Message, duration.HumanDuration(nodesReadyTimeout(pool))))
-	}
-	return engine.False(infrav1.DegradedCondition, infrav1.NotDegradedReason, "")
+	return engine.WithPause(condition, f.Paused)
 }

@@ -59,7 +59,7 @@ func known(names ...string) nodes.Nodes {
 func ofPool(changes ...func(*Facts)) *Facts {
 	cluster := builder.Cluster("demo")
 	f := &Facts{
-		Observed: owner.Observed{Cluster: cluster}, Now: builder.Created.Add(time.Hour), MachinePool: builder.MachinePool("workers", builder.WithReplicas(3)),
+		Observed: owner.Observed{Cluster: cluster, Now: builder.Created.Add(time.Hour)}, MachinePool: builder.MachinePool("workers", builder.WithReplicas(3)),
 		ControlPlane: desired.NewControlPlane(initialized(), cluster, builder.CAPTCluster("demo")), WatchNodes: true, Nodes: nodes.Nodes{Problem: "not read", Pending: true},
 	}
 	f.ControlPlane.Apply = eksApply()
@@ -122,7 +122,7 @@ func rows() (all []row) {
 	is := func(name string, facts ...func(*Facts)) row { return row{name, nil, facts} }
 	with := func(apply owner.Facts) func(*Facts) { return func(f *Facts) { f.Apply = apply } }
 	shows := func(reason string) func(*Facts) { return applied(builder.NotUpToDate(reason, "why")) }
-	running := func(d time.Duration) func(*Facts) { return func(f *Facts) { f.Running = d } }
+	running := func(d time.Duration) func(*Facts) { return func(f *Facts) { f.Running.Terraform = ptr.To(d) } }
 	sees := func(found nodes.Nodes) func(*Facts) { return func(f *Facts) { f.Nodes = found } }
 	external := func(f *Facts) {
 		builder.WithAnnotation(clusterv1.ReplicasManagedByAnnotation, "autoscaler")(f.MachinePool)
@@ -193,7 +193,7 @@ func (r row) rowText(t *testing.T, before bool) string {
 			{Type: infrav1.DegradedCondition, Status: metav1.ConditionTrue, Reason: "Before", Message: "m", LastTransitionTime: metav1.NewTime(builder.Created)},
 		}
 	}
-	text := []string{string(report(pool, ofPool(r.facts...)))}
+	text := []string{string(report(pool, ofPool(r.facts...))), string(s.State)}
 	once := pool.DeepCopy()
 	report(pool, ofPool(r.facts...))
 	assert.Equal(t, once, pool, "at rest nothing is written: %s", r.name)
@@ -267,7 +267,7 @@ func TestWhatAStatusSaysOfNodes(t *testing.T) {
 	report(pool, ofPool(made(), func(f *Facts) { f.Nodes.Problem = "no connection" }))
 	assert.Contains(t, conditions.GetMessage(pool, infrav1.NodesKnownCondition), "no connection. Until the manager can read the Nodes with the kubeconfig Secret, the size comes from the output node_group_size")
 	report(pool, ofPool(made(), func(f *Facts) { f.WatchNodes = false }))
-	assert.Contains(t, conditions.GetMessage(pool, infrav1.NodesKnownCondition), "the manager runs with --health-probes=false")
+	assert.Contains(t, conditions.GetMessage(pool, infrav1.NodesKnownCondition), "the manager runs with --feature-gates=HealthProbes=false")
 }
 
 func TestAPoolIsDegradedAfterItsTimeout(t *testing.T) {
@@ -319,7 +319,7 @@ func TestATimeoutKeepsTheCause(t *testing.T) {
 		"blocked":              {0, time.Hour, func(f *Facts) { f.MachinePool = nil }, infrav1.WaitingForOwnerReason},
 	} {
 		pool, f := builder.CAPTMachinePool("workers"), ofPool(applied(builder.NotUpToDate(infrav1.ApplyFailedReason, "no more instances")))
-		pool.Spec.Timeouts.NodeGroupSeconds, f.Running = row.seconds, row.running
+		pool.Spec.Timeouts.NodeGroupSeconds, f.Running.Terraform = row.seconds, ptr.To(row.running)
 		if row.change != nil {
 			row.change(f)
 		}

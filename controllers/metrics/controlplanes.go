@@ -261,52 +261,52 @@ func (g objectGauge) forget(object types.NamespacedName) {
 // Recovery has metrics of recovery actions. A nil Recovery records nothing.
 //
 //   - capt_recovery_attempts_total{kind,class,action,result}: attempts that have ended. class is that of the error.
-//   - capt_recovery_next_attempt_timestamp_seconds{namespace,name}: when the next attempt starts; absent when none is planned.
-//   - capt_recovery_exhausted{namespace,name}: 1 while all attempts have failed, else absent.
+//   - capt_recovery_next_attempt_timestamp_seconds{kind,namespace,name}: when the next attempt starts; absent when none is planned.
+//   - capt_recovery_exhausted{kind,namespace,name}: 1 while all attempts have failed, else absent.
 type Recovery struct {
 	attempts        *prometheus.CounterVec
 	next, exhausted objectGauge
 	lock            sync.Mutex
-	// ended is when the last attempt that was counted started: a reconcile whose status write fails is repeated.
-	ended map[types.NamespacedName]time.Time
+	// ended is when the last attempt that was counted started, by kind and name: a reconcile whose status write fails is repeated.
+	ended map[string]time.Time
 }
 
 // NewRecovery registers the metrics. It panics when they are already registered.
 func NewRecovery(registry prometheus.Registerer) *Recovery {
 	m := &Recovery{
-		ended:     map[types.NamespacedName]time.Time{},
+		ended:     map[string]time.Time{},
 		attempts:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "capt_recovery_attempts_total", Help: "Recovery attempts that have ended."}, []string{"kind", "class", "action", "result"}),
-		next:      newObjectGauge(registry, "capt_recovery_next_attempt_timestamp_seconds", "Time of the next recovery attempt of a CAPTControlPlane."),
-		exhausted: newObjectGauge(registry, "capt_recovery_exhausted", "1 while all recovery attempts of a CAPTControlPlane have failed."),
+		next:      newObjectGauge(registry, "capt_recovery_next_attempt_timestamp_seconds", "Time of the next recovery attempt of an object.", "kind"),
+		exhausted: newObjectGauge(registry, "capt_recovery_exhausted", "1 while all recovery attempts of an object have failed.", "kind"),
 	}
 	registry.MustRegister(m.attempts)
 	return m
 }
 
-// Ended counts an attempt of a control plane, once.
-func (m *Recovery) Ended(key types.NamespacedName, started time.Time, class, action, result string) {
+// Ended counts an attempt to recover an object, once.
+func (m *Recovery) Ended(kind string, key types.NamespacedName, started time.Time, class, action, result string) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
-	if m.ended[key].Equal(started) {
+	if m.ended[kind+key.String()].Equal(started) {
 		return
 	}
-	m.ended[key] = started
-	m.attempts.WithLabelValues("CAPTControlPlane", class, action, result).Inc()
+	m.ended[kind+key.String()] = started
+	m.attempts.WithLabelValues(kind, class, action, result).Inc()
 }
 
 // Report records what is next.
-func (m *Recovery) Report(key types.NamespacedName, next *metav1.Time, exhausted bool) {
-	m.next.set(key, next != nil, float64(ptr.Deref(next, metav1.Time{}).Unix()))
-	m.exhausted.set(key, exhausted, 1)
+func (m *Recovery) Report(kind string, key types.NamespacedName, next *metav1.Time, exhausted bool) {
+	m.next.set(key, next != nil, float64(ptr.Deref(next, metav1.Time{}).Unix()), kind)
+	m.exhausted.set(key, exhausted, 1, kind)
 }
 
-// Forget removes what is recorded about a control plane.
-func (m *Recovery) Forget(key types.NamespacedName) {
+// Forget removes what is recorded about an object.
+func (m *Recovery) Forget(kind string, key types.NamespacedName) {
 	if m == nil {
 		return
 	}
-	m.Report(key, nil, false)
+	m.Report(kind, key, nil, false)
 	m.lock.Lock()
 	defer m.lock.Unlock()
-	delete(m.ended, key)
+	delete(m.ended, kind+key.String())
 }

@@ -37,13 +37,14 @@ const collectTimeout = 5 * time.Second
 //   - capt_resource_state{kind,namespace,name,cluster_name,state}: 1 for the current state.
 //   - capt_resource_condition{kind,namespace,name,cluster_name,condition,status,reason}: 1 for each condition.
 //   - capt_workspace_error{namespace,name,cluster_name,class}: 1 while the Workspace of a WorkspaceTemplateApply fails.
+//   - capt_machine_pool_nodes{namespace,name,cluster_name,state}: the number of nodes of a CAPTMachinePool by state.
 //   - capt_rollout_stage{namespace,name,stage}: 1 for the stage of a staged rollout of a WorkspaceTemplate.
 //   - capt_rollout_users{namespace,name,state}: the number of users of the template by state.
 //   - capt_dependency_blocked{kind,reason}: the number of objects whose condition DependenciesReady is not True.
 //   - capt_cache_objects{kind}: the number of objects in the cache, including those that another manager reconciles.
 type objects struct {
 	ObjectsOptions
-	info, state, condition, failing, stage, users, blocked, cached description
+	info, state, condition, failing, nodes, stage, users, blocked, cached description
 }
 
 // ObjectsOptions are what NewObjects needs.
@@ -67,6 +68,7 @@ func NewObjects(registry prometheus.Registerer, options ObjectsOptions) {
 		state:          object("capt_resource_state", "The current state of an object; the value is 1.", "state"),
 		condition:      object("capt_resource_condition", "A condition of an object; the value is 1.", "condition", "status", "reason"),
 		failing:        describe("capt_workspace_error", "1 while the Workspace of a WorkspaceTemplateApply fails, by class of the error.", "namespace", "name", "cluster_name", "class"),
+		nodes:          describe("capt_machine_pool_nodes", "Number of nodes of a CAPTMachinePool by state (Wanted, Existing, Ready); absent if unknown.", "namespace", "name", "cluster_name", "state"),
 		stage:          describe("capt_rollout_stage", "The stage of the staged rollout of a WorkspaceTemplate; the value is 1.", "namespace", "name", "stage"),
 		users:          describe("capt_rollout_users", "Number of users of a WorkspaceTemplate in a staged rollout, by state.", "namespace", "name", "state"),
 		blocked:        describe("capt_dependency_blocked", "Number of objects whose dependencies are not ready, by reason.", "kind", "reason"),
@@ -76,7 +78,7 @@ func NewObjects(registry prometheus.Registerer, options ObjectsOptions) {
 
 // Describe implements prometheus.Collector.
 func (m *objects) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, d := range []description{m.info, m.state, m.condition, m.failing, m.stage, m.users, m.blocked, m.cached} {
+	for _, d := range []description{m.info, m.state, m.condition, m.failing, m.nodes, m.stage, m.users, m.blocked, m.cached} {
 		descriptions <- d.Desc
 	}
 }
@@ -127,6 +129,11 @@ func (m *objects) collect(s *scrape, kind string, object graphObject) {
 		version = object.Status.Version
 	case *infrav1.CAPTMachinePool:
 		version = object.Status.Version
+		for state, count := range map[string]*int32{"Wanted": object.Status.WantedReplicas, "Existing": object.Status.Replicas, "Ready": object.Status.ReadyReplicas} {
+			if count != nil {
+				s.gauge(m.nodes, float64(*count), append(labels, state)[1:]...)
+			}
+		}
 	case *infrav1.WorkspaceTemplate:
 		m.collectRollout(s, object)
 	case *infrav1.WorkspaceTemplateApply:

@@ -123,22 +123,22 @@ func showing(list ...[3]string) builder.Option {
 
 var ofDemo = builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
 
-func inState(state controlplanev1.State) *controlplanev1.CAPTControlPlane {
+func inState(state infrav1.State) *controlplanev1.CAPTControlPlane {
 	return builder.CAPTControlPlane(strings.ToLower(string(state)), builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Status.State = state }))
 }
 
 func TestStatesOfObjects(t *testing.T) {
 	c := newCached(t,
-		inState(controlplanev1.StatePending), inState(controlplanev1.StateValidating), inState(controlplanev1.StateProvisioning),
-		inState(controlplanev1.StateConfiguring), inState(controlplanev1.StateReady), inState(controlplanev1.StateDegraded),
-		inState(controlplanev1.StateRecovering), inState(controlplanev1.StateFailed),
-		builder.CAPTControlPlane("deleting", builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Status.State = controlplanev1.StateReady }), builder.Deleting()),
+		inState(infrav1.StatePending), inState(infrav1.StateValidating), inState(infrav1.StateProvisioning),
+		inState(infrav1.StateConfiguring), inState(infrav1.StateReady), inState(infrav1.StateDegraded),
+		inState(infrav1.StateRecovering), inState(infrav1.StateFailed),
+		builder.CAPTControlPlane("deleting", builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Status.State = infrav1.StateReady }), builder.Deleting()),
 		builder.CAPTControlPlane("new"),
 		builder.CAPTCluster("new", ofDemo),
 		builder.CAPTCluster("provisioning", ofDemo, showing([3]string{"Ready", "False", infrav1.ProvisioningReason})),
 		builder.CAPTCluster("ready", ofDemo, showing([3]string{"Ready", "True", infrav1.ReadyReason})),
 		builder.CAPTCluster("failed", ofDemo, showing([3]string{"Ready", "False", infrav1.ApplyFailedReason})),
-		builder.CAPTCluster("replaced", ofDemo, showing([3]string{"Ready", "False", infrav1.VPCReplacedReason})),
+		builder.CAPTCluster("replaced", ofDemo, builder.With(func(c *infrav1.CAPTCluster) { c.Status.State = infrav1.StateDegraded })),
 		builder.CAPTCluster("foreign", builder.WithNamespace("of-another-shard")),
 		builder.WorkspaceTemplate("valid", showing([3]string{"Valid", "True", infrav1.ValidReason})),
 	)
@@ -197,6 +197,29 @@ func TestSeriesEndWithTheObject(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return !slices.ContainsFunc(c.series(""), func(line string) bool { return strings.Contains(line, "demo-vpc") })
 	}, 10*time.Second, 10*time.Millisecond)
+}
+
+func TestNodesOfAPoolAreReportedUntilItIsDeleted(t *testing.T) {
+	pool := builder.CAPTMachinePool("workers", ofDemo, builder.With(func(pool *infrav1.CAPTMachinePool) {
+		pool.Status.WantedReplicas, pool.Status.Replicas, pool.Status.ReadyReplicas = ptr.To[int32](3), ptr.To[int32](2), ptr.To[int32](0)
+		pool.Status.Instances = []infrav1.MachinePoolInstance{{Name: "ip-10-0-0-1"}, {Name: "ip-10-0-0-2"}}
+	}))
+	c := newCached(t, pool, builder.CAPTMachinePool("new", ofDemo))
+	close(c.elected)
+	nodes := func(state string, number int) string {
+		return fmt.Sprintf("capt_machine_pool_nodes{cluster_name=\"demo\",name=\"workers\",namespace=\"default\",state=%q} %d", state, number)
+	}
+	require.ElementsMatch(t, []string{nodes("Wanted", 3), nodes("Existing", 2), nodes("Ready", 0)}, c.series("capt_machine_pool_nodes"))
+	assert.NotContains(t, strings.Join(c.series(""), "\n"), "ip-10", "the number of series does not grow with the nodes")
+
+	unknown := pool.DeepCopy()
+	unknown.Status.ReadyReplicas = nil
+	c.source(unknown).Modify(unknown)
+	require.Eventually(t, func() bool { return len(c.series("capt_machine_pool_nodes")) == 2 }, time.Minute, 10*time.Millisecond)
+	c.source(unknown).Delete(unknown)
+	require.Eventually(t, func() bool {
+		return !slices.ContainsFunc(c.series(""), func(line string) bool { return strings.Contains(line, "workers") })
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // BenchmarkScrape measures a scrape of 1,000 clusters, as text. cpu-ns/op is the CPU time, which other load affects less than ns/op.

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
@@ -40,7 +39,7 @@ type Reconciles struct {
 
 // lastSeen is what was last observed of an object.
 type lastSeen struct {
-	state controlplanev1.State
+	state infrav1.State
 	// since is when the state began, created when an object was created that has not been Ready; zero if unknown.
 	since, created time.Time
 	// deleted is when the deletion was requested.
@@ -105,7 +104,7 @@ func (m *Reconciles) Observe(object graph.Object, now time.Time) {
 	if was, known := m.objects[key]; known {
 		m.compare(key.Kind, was, &is, now)
 		m.compareRollout(object, was, is, preview, now)
-	} else if is.state == controlplanev1.StatePending {
+	} else if is.state == infrav1.StatePending {
 		is.since, is.created = object.GetCreationTimestamp().Time, object.GetCreationTimestamp().Time
 	}
 	m.objects[key] = is
@@ -121,7 +120,7 @@ func (m *Reconciles) compare(kind string, was lastSeen, is *lastSeen, now time.T
 		}
 		is.since = now
 	}
-	if is.state == controlplanev1.StateReady && !is.created.IsZero() {
+	if is.state == infrav1.StateReady && !is.created.IsZero() {
 		m.ready.WithLabelValues(kind).Observe(seconds(is.created, now))
 		is.created = time.Time{}
 	}

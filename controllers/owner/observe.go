@@ -21,6 +21,8 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/metrics"
+	"github.com/capt-provider/capt/controllers/progress"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 )
 
@@ -29,10 +31,13 @@ type Reconciler struct {
 	engine.Engine
 	// Namespace is the only namespace in the cache; empty means all.
 	Namespace string
+	// Recovery has the metrics of recovery; nil when this manager recovers nothing.
+	Recovery *metrics.Recovery
 }
 
-// Observed are the facts that all owners have.
+// Observed are the facts that all owners have, and the results of writes.
 type Observed struct {
+	Now time.Time
 	// GateDecision is about the owner.
 	GateDecision engine.GateDecision
 	// Cluster is nil until Cluster API has set the owner reference; Clusters refer to the owner.
@@ -43,11 +48,26 @@ type Observed struct {
 	// Apply is its WorkspaceTemplateApply, and Template the WorkspaceTemplate of that.
 	Apply    Facts
 	Template desired.TemplateFacts
+	// Running is for how long Terraform has been running or failing.
+	Running Running
+	// Earlier are the durations of operations of other owners with the same template; nil at rest.
+	Earlier progress.Durations
+	// Recovers is true if this manager recovers objects. Recovered is true once this reconcile has started the recovery action of the plan;
+	// RecoveryProblem is why it could not.
+	Recovers, Recovered bool
+	RecoveryProblem     string
+	// requeueAfter is the time until the next reconcile without an event; zero means none.
+	requeueAfter time.Duration
+}
+
+// Observed returns the facts before anything is read.
+func (r *Reconciler) Observed(v engine.GateDecision) Observed {
+	return Observed{GateDecision: v, Now: r.State.Now(), Recovers: r.Recovery != nil}
 }
 
 // ObserveClusters reads the Clusters of an owner.
 func (r *Reconciler) ObserveClusters(ctx context.Context, object client.Object, v engine.GateDecision) (o Observed, err error) {
-	o.GateDecision = v
+	o = r.Observed(v)
 	if o.Cluster, err = engine.OwnerCluster(ctx, r.Client, r.Uncached, object); err != nil {
 		return o, err
 	}

@@ -22,6 +22,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/managedfields"
+	"github.com/capt-provider/capt/controllers/recovery"
 )
 
 // Step is what a reconcile does about a WorkspaceTemplateApply.
@@ -43,9 +44,16 @@ const (
 	Release Step = "Release"
 )
 
+// Object is a CAPTCluster, a CAPTControlPlane or a CAPTMachinePool.
+type Object interface {
+	engine.Object
+	GetLifecycle() *infrav1.Lifecycle
+	GetWorkspaceTemplateRef() infrav1.WorkspaceTemplateReference
+}
+
 // Owner is an object that owns a WorkspaceTemplateApply.
 type Owner struct {
-	client.Object
+	Object
 	// Kind is the kind of the object.
 	Kind schema.GroupVersionKind
 	// Ref is the field of spec that refers to the WorkspaceTemplateApply.
@@ -54,6 +62,8 @@ type Owner struct {
 	FieldManager string
 	// Creates is what Terraform creates, for messages.
 	Creates string
+	// Strategy is spec.recovery.
+	Strategy *infrav1.RecoveryStrategy
 }
 
 func (o Owner) deleting() bool { return !o.GetDeletionTimestamp().IsZero() }
@@ -85,6 +95,8 @@ type Plan struct {
 	// AwaitTemplate is true while a template blocks that no watch covers: whether the owner may use it depends on the labels of its namespace, or
 	// the template is outside of the namespaces that the manager watches.
 	AwaitTemplate bool
+	// Recovery is what is done about a failure of Terraform.
+	Recovery recovery.Decision
 }
 
 // Described is an owner with a template, as package desired describes it.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -36,15 +37,32 @@ func (p *Plan) Summary() *infrav1.WorkspaceTemplateApplySummary {
 // StartDelay is for how long an owner may delay a status write that only reports that Terraform has started: the result usually follows.
 const StartDelay = 10 * time.Second
 
-// KeepStart restores in a summary that Terraform has started.
+// KeepStart restores in a summary that Terraform has started; either may be nil.
 func KeepStart(was, is *infrav1.WorkspaceTemplateApplySummary) {
-	is.WorkspaceName, is.StartedTime = was.WorkspaceName, was.StartedTime
+	if was != nil && is != nil {
+		is.WorkspaceName, is.StartedTime = was.WorkspaceName, was.StartedTime
+	}
+}
+
+// KeepEstimate restores the remaining time of an operation.
+func KeepEstimate(before, after Object) {
+	if was, is := before.GetLifecycle().Progress, after.GetLifecycle().Progress; was != nil && is != nil {
+		is.EstimatedSecondsRemaining = was.EstimatedSecondsRemaining
+	}
 }
 
 // started reports whether Terraform has begun its first run.
 func (f *Facts) started() bool {
 	s := f.Live.Status
 	return s.StartedTime != nil || s.Applied == metav1.ConditionTrue || s.LastAppliedRevision != "" || s.LastFailedRevision != ""
+}
+
+// StartedTime is when Terraform started to create or update what the owner controls; zero before.
+func (f *Facts) StartedTime() time.Time {
+	if f.Live == nil {
+		return time.Time{}
+	}
+	return ptr.Deref(f.Live.Status.StartedTime, metav1.Time{}).Time
 }
 
 // Report is Condition, or why nothing is written. paused is why the owner is paused.

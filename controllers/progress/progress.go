@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package progress computes status.progress of a control plane: the operation in progress, how much of it is complete, when it is expected to
+// Package progress computes status.progress of an owner of a WorkspaceTemplateApply: the operation in progress, how much of it is complete, when it is expected to
 // complete, and the history. It is pure, and depends on transitions only, so that time alone never causes a status write.
 package progress
 
@@ -13,11 +13,13 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
@@ -30,9 +32,10 @@ const (
 // Observed is what the controller observed and decided in one reconcile.
 type Observed struct {
 	// Operation is the operation that is needed; empty if none is, or if status was lost and does not show what has happened before.
-	Operation controlplanev1.Operation
-	// Step is the first step that is not complete.
-	Step Step
+	Operation infrav1.Operation
+	// Steps are those that operations of the object have, in order, and Step is the first one that is not complete.
+	Steps []Step
+	Step  Step
 	// Failed is true if the operation does not continue until something changes; Message is the cause, without secrets.
 	Failed  bool
 	Message string
@@ -48,14 +51,14 @@ type Observed struct {
 }
 
 // Next returns the progress after a reconcile. It does not modify before, which is nil until the first operation.
-func Next(before *controlplanev1.Progress, in *Observed) *controlplanev1.Progress {
-	p := &state{Progress: ptr.Deref(before, controlplanev1.Progress{})}
-	p.History = append([]controlplanev1.OperationRecord(nil), p.History...)
+func Next(before *infrav1.Progress, in *Observed) *infrav1.Progress {
+	p := &state{Progress: ptr.Deref(before, infrav1.Progress{})}
+	p.History = append([]infrav1.OperationRecord(nil), p.History...)
 	switch {
 	case in.Step == Done:
-		p.end(controlplanev1.OutcomeSucceeded, in)
+		p.end(infrav1.OutcomeSucceeded, in)
 	case in.Failed:
-		p.end(controlplanev1.OutcomeFailed, in)
+		p.end(infrav1.OutcomeFailed, in)
 	case !in.Paused || p.inProgress():
 		p.advance(in)
 	}
@@ -66,7 +69,7 @@ func Next(before *controlplanev1.Progress, in *Observed) *controlplanev1.Progres
 }
 
 // AsOf returns progress with the remaining time as of a status write that has another cause.
-func AsOf(p *controlplanev1.Progress, now time.Time) *controlplanev1.Progress {
+func AsOf(p *infrav1.Progress, now time.Time) *infrav1.Progress {
 	if p == nil || p.EstimatedCompletionTime == nil {
 		return p
 	}
@@ -76,10 +79,10 @@ func AsOf(p *controlplanev1.Progress, now time.Time) *controlplanev1.Progress {
 }
 
 // state is the progress that Next changes.
-type state struct{ controlplanev1.Progress }
+type state struct{ infrav1.Progress }
 
 // last returns the last operation; nil when there was none.
-func (p *state) last() *controlplanev1.OperationRecord {
+func (p *state) last() *infrav1.OperationRecord {
 	if len(p.History) == 0 {
 		return nil
 	}
@@ -89,19 +92,19 @@ func (p *state) last() *controlplanev1.OperationRecord {
 func (p *state) inProgress() bool { return p.last() != nil && p.last().CompletionTime == nil }
 
 // end ends the operation in progress. A success after a failure ends the same operation: Terraform was retried.
-func (p *state) end(outcome controlplanev1.Outcome, in *Observed) {
+func (p *state) end(outcome infrav1.Outcome, in *Observed) {
 	last := p.last()
-	retried := last != nil && last.Outcome == controlplanev1.OutcomeFailed && outcome == controlplanev1.OutcomeSucceeded
+	retried := last != nil && last.Outcome == infrav1.OutcomeFailed && outcome == infrav1.OutcomeSucceeded
 	if !p.inProgress() && !retried {
 		return
 	}
 	last.CompletionTime, last.Outcome, last.Message = timeOf(in.Now), outcome, ""
 	p.Revision = cmp.Or(in.Revision, p.Revision)
-	if outcome == controlplanev1.OutcomeFailed {
+	if outcome == infrav1.OutcomeFailed {
 		last.Message = failure.Truncate(in.Message, maxMessage)
 	}
 	p.CurrentOperation, p.EstimatedCompletionTime, p.EstimatedSecondsRemaining = "", nil, nil
-	if outcome == controlplanev1.OutcomeSucceeded {
+	if outcome == infrav1.OutcomeSucceeded {
 		p.PercentComplete = ptr.To[int32](100)
 	}
 }
@@ -111,7 +114,7 @@ func (p *state) advance(in *Observed) {
 	started := false
 	switch {
 	case p.inProgress() && p.superseded(in):
-		p.end(controlplanev1.OutcomeSuperseded, in)
+		p.end(infrav1.OutcomeSuperseded, in)
 		p.start(in)
 		started = true
 	case p.inProgress():
@@ -127,7 +130,7 @@ func (p *state) advance(in *Observed) {
 	}
 	operation := p.last().Name
 	p.CurrentOperation = operation
-	percent := max(ptr.Deref(p.PercentComplete, 0), percentAt(operation, in.Step))
+	percent := max(ptr.Deref(p.PercentComplete, 0), percentAt(operation, in.Step, in.Steps))
 	if started || percent != ptr.Deref(p.PercentComplete, 0) {
 		p.PercentComplete = &percent
 		// CAPT itself completes a new WorkspaceTemplateApply, which changes its generation: that alone must not cause a status write.
@@ -139,12 +142,12 @@ func (p *state) advance(in *Observed) {
 // superseded reports whether the operation in progress is replaced by another one.
 func (p *state) superseded(in *Observed) bool {
 	switch {
-	case in.Operation == "", in.Paused, in.Operation == controlplanev1.OperationFargateProfileUpdate: // A step of the operation in progress.
+	case in.Operation == "", in.Paused, in.Operation == infrav1.OperationFargateProfileUpdate: // A step of the operation in progress.
 		return false
-	case in.Operation == controlplanev1.OperationRecreation:
-		return p.last().Name != controlplanev1.OperationRecreation
-	case in.Operation == controlplanev1.OperationCreation: // CAPT itself completes the WorkspaceTemplateApply while it is created.
-		return p.last().Name != controlplanev1.OperationCreation
+	case in.Operation == infrav1.OperationRecreation:
+		return p.last().Name != infrav1.OperationRecreation
+	case in.Operation == infrav1.OperationCreation: // CAPT itself completes the WorkspaceTemplateApply while it is created.
+		return p.last().Name != infrav1.OperationCreation
 	}
 	return p.Revision != 0 && in.Revision != 0 && p.Revision != in.Revision
 }
@@ -152,7 +155,7 @@ func (p *state) superseded(in *Observed) bool {
 // retries reports whether the last operation failed and is tried again. It keeps its start and its percentage.
 func (p *state) retries(in *Observed) bool {
 	last := p.last()
-	return last != nil && last.Outcome == controlplanev1.OutcomeFailed && last.Name == in.Operation && (p.Revision == 0 || p.Revision == in.Revision)
+	return last != nil && last.Outcome == infrav1.OutcomeFailed && last.Name == in.Operation && (p.Revision == 0 || p.Revision == in.Revision)
 }
 
 // start adds an operation to the history. It started when Terraform did, if this reconcile is late.
@@ -161,7 +164,7 @@ func (p *state) start(in *Observed) {
 	if last := p.last(); in.Started.Before(at) && !in.Started.IsZero() && (last == nil || last.CompletionTime.Time.Before(in.Started)) {
 		at = in.Started
 	}
-	p.History = append(p.History, controlplanev1.OperationRecord{Name: in.Operation, StartTime: timeOf(at)})
+	p.History = append(p.History, infrav1.OperationRecord{Name: in.Operation, StartTime: timeOf(at)})
 	p.History = p.History[max(0, len(p.History)-maxHistory):]
 	p.PercentComplete, p.Revision = nil, 0
 }
@@ -177,16 +180,16 @@ const (
 )
 
 // Durations are the durations of operations that succeeded.
-type Durations map[controlplanev1.Operation][]time.Duration
+type Durations map[infrav1.Operation][]time.Duration
 
 // add adds the operations of a control plane.
-func (d Durations) add(p *controlplanev1.Progress) {
+func (d Durations) add(p *infrav1.Progress) {
 	if p == nil {
 		return
 	}
 	for i := range p.History {
 		record := &p.History[i]
-		if record.Outcome != controlplanev1.OutcomeSucceeded || record.StartTime == nil || record.CompletionTime == nil {
+		if record.Outcome != infrav1.OutcomeSucceeded || record.StartTime == nil || record.CompletionTime == nil {
 			continue
 		}
 		if took := record.CompletionTime.Sub(record.StartTime.Time); took >= shortest {
@@ -223,25 +226,32 @@ func seconds(remaining time.Duration) *int32 {
 	return ptr.To(int32(min(max(0, remaining.Seconds()), math.MaxInt32)))
 }
 
-// Earlier reads the operations of the control planes that a cache has and that use the same WorkspaceTemplate for the control plane. index is
-// the index by the keys of templates.
-func Earlier(ctx context.Context, cache client.Reader, index string, controlPlane *controlplanev1.CAPTControlPlane) (Durations, error) {
-	key, self := templateOf(controlPlane), client.ObjectKeyFromObject(controlPlane)
-	var others controlplanev1.CAPTControlPlaneList
-	if err := cache.List(ctx, &others, client.MatchingFields{index: key}, client.Limit(maxOthers), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the CAPTControlPlanes of WorkspaceTemplate %s: %w", key, err)
-	}
-	earlier := Durations{}
-	for i := range others.Items {
-		if other := &others.Items[i]; client.ObjectKeyFromObject(other) != self && templateOf(other) == key {
-			earlier.add(other.Status.Progress)
-		}
-	}
-	return earlier, nil
+// Object is one whose status has progress.
+type Object interface {
+	client.Object
+	GetLifecycle() *infrav1.Lifecycle
+	GetWorkspaceTemplateRef() infrav1.WorkspaceTemplateReference
 }
 
-func templateOf(controlPlane *controlplanev1.CAPTControlPlane) string {
-	return controlPlane.Spec.WorkspaceTemplateRef.Key(controlPlane.Namespace).String()
+// Earlier reads the operations of other objects of a kind that a cache has, and that use the same WorkspaceTemplate for the same purpose. list is an empty
+// list of the kind, and index the index by the keys of templates.
+func Earlier(ctx context.Context, cache client.Reader, list client.ObjectList, index string, object Object) (Durations, error) {
+	key, self := templateOf(object), client.ObjectKeyFromObject(object)
+	if err := cache.List(ctx, list, client.MatchingFields{index: key}, client.Limit(maxOthers), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the objects that use WorkspaceTemplate %s: %w", key, err)
+	}
+	earlier := Durations{}
+	return earlier, meta.EachListItem(list, func(item runtime.Object) error {
+		if other, ok := item.(Object); ok && client.ObjectKeyFromObject(other) != self && templateOf(other) == key {
+			earlier.add(other.GetLifecycle().Progress)
+		}
+		return nil
+	})
+}
+
+func templateOf(object Object) string {
+	ref := object.GetWorkspaceTemplateRef()
+	return ref.Key(object.GetNamespace()).String()
 }
 
 // Step is a step of an operation.
@@ -250,10 +260,10 @@ type Step string
 const (
 	// Validation: the Cluster, references, the version, the region and the template are checked.
 	Validation Step = "Validation"
-	// Infrastructure: the VPC is created.
+	// Infrastructure: what the object is created in, the VPC of a control plane or the control plane of a node group.
 	Infrastructure Step = "Infrastructure"
-	// ControlPlane: Terraform applies the Workspace of the control plane.
-	ControlPlane Step = "ControlPlane"
+	// Workspace: Terraform applies the Workspace.
+	Workspace Step = "Workspace"
 	// Endpoint: the endpoint is read from the outputs and published.
 	Endpoint Step = "Endpoint"
 	// Kubeconfig: the kubeconfig is written.
@@ -262,33 +272,43 @@ const (
 	FargateProfiles Step = "FargateProfiles"
 	// APIServer: the API server answers for the first time, if spec.endpointProbe is Required.
 	APIServer Step = "APIServer"
+	// Nodes: the nodes join the cluster, and are ready.
+	Nodes Step = "Nodes"
 	// Done: all steps are complete.
 	Done Step = "Done"
 )
 
-// Steps returns the steps of all operations in order.
-func Steps() []Step {
-	return []Step{Validation, Infrastructure, ControlPlane, Endpoint, Kubeconfig, FargateProfiles, APIServer, Done}
-}
-
-// Weights returns the percentage of an operation that each step contributes, in the order of Steps; docs/status.md has the same table.
-func Weights() map[controlplanev1.Operation][]int32 {
-	apply := []int32{5, 0, 80, 3, 2, 10, 0}
-	return map[controlplanev1.Operation][]int32{
-		controlplanev1.OperationCreation:             {5, 20, 60, 3, 2, 8, 2},
-		controlplanev1.OperationUpdate:               apply,
-		controlplanev1.OperationRecreation:           apply,
-		controlplanev1.OperationFargateProfileUpdate: {5, 0, 0, 0, 0, 95, 0},
+// Steps of each kind, in order.
+func Steps() map[string][]Step {
+	return map[string][]Step{
+		"CAPTCluster":      {Validation, Workspace},
+		"CAPTControlPlane": {Validation, Infrastructure, Workspace, Endpoint, Kubeconfig, FargateProfiles, APIServer},
+		"CAPTMachinePool":  {Validation, Infrastructure, Workspace, Nodes},
 	}
 }
 
-// percentAt returns the percentage of an operation that is complete when a step begins.
-func percentAt(operation controlplanev1.Operation, step Step) (percent int32) {
-	for i, weight := range Weights()[operation] {
-		if Steps()[i] == step {
-			break
+// Weights returns what each step contributes to the percentage of an operation, in relation to the other steps that the kind has; docs/status.md has the
+// same table.
+func Weights() map[infrav1.Operation]map[Step]int32 {
+	apply := map[Step]int32{Validation: 5, Workspace: 80, Endpoint: 3, Kubeconfig: 2, FargateProfiles: 10, Nodes: 15}
+	return map[infrav1.Operation]map[Step]int32{
+		infrav1.OperationCreation:             {Validation: 5, Infrastructure: 20, Workspace: 60, Endpoint: 3, Kubeconfig: 2, FargateProfiles: 8, APIServer: 2, Nodes: 15},
+		infrav1.OperationUpdate:               apply,
+		infrav1.OperationRecreation:           apply,
+		infrav1.OperationFargateProfileUpdate: {Validation: 5, FargateProfiles: 95},
+	}
+}
+
+// percentAt returns the percentage of an operation that is complete when a step begins, for an object with steps.
+func percentAt(operation infrav1.Operation, step Step, steps []Step) int32 {
+	var complete, all int32
+	weights, before := Weights()[operation], true
+	for _, is := range steps {
+		before = before && is != step
+		if before {
+			complete += weights[is]
 		}
-		percent += weight
+		all += weights[is]
 	}
-	return percent
+	return complete * 100 / max(all, 1)
 }

@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	creation   = controlplanev1.OperationCreation
-	update     = controlplanev1.OperationUpdate
-	recreation = controlplanev1.OperationRecreation
-	fargate    = controlplanev1.OperationFargateProfileUpdate
+	creation   = infrav1.OperationCreation
+	update     = infrav1.OperationUpdate
+	recreation = infrav1.OperationRecreation
+	fargate    = infrav1.OperationFargateProfileUpdate
 )
 
 // at is a time after the start, in minutes.
@@ -39,7 +39,7 @@ type look struct {
 }
 
 // text is progress in one line: operation, percentage, remaining minutes, and the history.
-func text(p *controlplanev1.Progress) string {
+func text(p *infrav1.Progress) string {
 	if p == nil {
 		return "none"
 	}
@@ -57,60 +57,66 @@ func text(p *controlplanev1.Progress) string {
 	return strings.TrimSpace(line)
 }
 
+// nextOf is Next for a control plane.
+func nextOf(before *infrav1.Progress, in *Observed) *infrav1.Progress {
+	in.Steps = Steps()["CAPTControlPlane"]
+	return Next(before, in)
+}
+
 func TestLifeOfProgress(t *testing.T) {
-	step := func(operation controlplanev1.Operation, step Step, revision int64) Observed {
+	step := func(operation infrav1.Operation, step Step, revision int64) Observed {
 		return Observed{Operation: operation, Step: step, Revision: revision}
 	}
 	failed := func(message string, revision int64) Observed {
-		return Observed{Step: ControlPlane, Failed: true, Message: message, Revision: revision}
+		return Observed{Step: Workspace, Failed: true, Message: message, Revision: revision}
 	}
 	done := Observed{Step: Done, Revision: 1}
 	paused := step(creation, Validation, 0)
 	paused.Paused = true
-	late := step(update, ControlPlane, 2)
+	late := step(update, Workspace, 2)
 	late.Started = at(5)
 	for name, looks := range map[string][]look{
 		"a creation": {
 			{0, Observed{Step: Validation}, "none"},
 			{0, step(creation, Validation, 0), "Creation 0%, Creation 0"},
 			{1, step(creation, Infrastructure, 0), "Creation 5%, Creation 0"},
-			{3, step(creation, ControlPlane, 1), "Creation 25%, Creation 0"},
-			{9, step(creation, ControlPlane, 2), "Creation 25%, Creation 0"},
+			{3, step(creation, Workspace, 1), "Creation 25%, Creation 0"},
+			{9, step(creation, Workspace, 2), "Creation 25%, Creation 0"},
 			{10, step("", Kubeconfig, 1), "Creation 88%, Creation 0"},
 			{10, step(fargate, FargateProfiles, 1), "Creation 90%, Creation 0"},
 			{12, done, "100%, Creation 0-12 Succeeded"},
 			{20, done, "100%, Creation 0-12 Succeeded"},
 		},
 		"Fargate profiles are a part of the creation, although CAPT has completed the WorkspaceTemplateApply meanwhile": {
-			{0, step(creation, ControlPlane, 1), "Creation 25%, Creation 0"},
+			{0, step(creation, Workspace, 1), "Creation 25%, Creation 0"},
 			{8, step(fargate, FargateProfiles, 2), "Creation 90%, Creation 0"},
 			{9, Observed{Step: Done, Revision: 2}, "100%, Creation 0-9 Succeeded"},
 		},
 		"a step that is repeated does not reduce the percentage": {
-			{0, step(creation, ControlPlane, 1), "Creation 25%, Creation 0"},
+			{0, step(creation, Workspace, 1), "Creation 25%, Creation 0"},
 			{1, step(creation, Validation, 1), "Creation 25%, Creation 0"},
 		},
 		"a failure that is retried is one operation": {
-			{0, step(creation, ControlPlane, 1), "Creation 25%, Creation 0"},
+			{0, step(creation, Workspace, 1), "Creation 25%, Creation 0"},
 			{5, failed("quota", 1), "25%, Creation 0-5 Failed quota"},
 			{6, failed("another text", 1), "25%, Creation 0-5 Failed quota"},
-			{7, step(creation, ControlPlane, 1), "Creation 25%, Creation 0"},
+			{7, step(creation, Workspace, 1), "Creation 25%, Creation 0"},
 			{8, failed("again", 1), "25%, Creation 0-8 Failed again"},
 			{9, done, "100%, Creation 0-9 Succeeded"},
 		},
 		"a changed spec after a failure is another operation": {
-			{0, step(update, ControlPlane, 2), "Update 5%, Update 0"},
+			{0, step(update, Workspace, 2), "Update 5%, Update 0"},
 			{5, failed("quota", 2), "5%, Update 0-5 Failed quota"},
-			{6, step(update, ControlPlane, 3), "Update 5%, Update 0-5 Failed quota, Update 6"},
+			{6, step(update, Workspace, 3), "Update 5%, Update 0-5 Failed quota, Update 6"},
 		},
 		"a changed spec during an update": {
 			{0, step(update, FargateProfiles, 2), "Update 90%, Update 0"},
-			{1, step(update, ControlPlane, 3), "Update 5%, Update 0-1 Superseded, Update 1"},
+			{1, step(update, Workspace, 3), "Update 5%, Update 0-1 Superseded, Update 1"},
 		},
 		"a recreation after an update started": {
-			{0, step(update, ControlPlane, 2), "Update 5%, Update 0"},
-			{1, step(recreation, ControlPlane, 3), "Recreation 5%, Update 0-1 Superseded, Recreation 1"},
-			{2, step(recreation, ControlPlane, 1), "Recreation 5%, Update 0-1 Superseded, Recreation 1"},
+			{0, step(update, Workspace, 2), "Update 5%, Update 0"},
+			{1, step(recreation, Workspace, 3), "Recreation 5%, Update 0-1 Superseded, Recreation 1"},
+			{2, step(recreation, Workspace, 1), "Recreation 5%, Update 0-1 Superseded, Recreation 1"},
 		},
 		"Fargate profiles only": {
 			{0, step(fargate, FargateProfiles, 1), "FargateProfileUpdate 5%, FargateProfileUpdate 0"},
@@ -118,32 +124,32 @@ func TestLifeOfProgress(t *testing.T) {
 		},
 		"paused":                         {{0, paused, "none"}},
 		"a reconcile that is late":       {{9, late, "Update 5%, Update 5"}},
-		"Ready after status was lost":    {{0, step("", ControlPlane, 1), "none"}, {1, done, "none"}},
+		"Ready after status was lost":    {{0, step("", Workspace, 1), "none"}, {1, done, "none"}},
 		"Failed after status was lost":   {{0, failed("quota", 1), "none"}},
-		"an update after such a restore": {{0, done, "none"}, {1, step(update, ControlPlane, 2), "Update 5%, Update 1"}, {2, done, "100%, Update 1-2 Succeeded"}},
+		"an update after such a restore": {{0, done, "none"}, {1, step(update, Workspace, 2), "Update 5%, Update 1"}, {2, done, "100%, Update 1-2 Succeeded"}},
 		"a creation that goes on after status was lost": {
-			{0, step(creation, ControlPlane, 1), "Creation 25%, Creation 0"}, {1, done, "100%, Creation 0-1 Succeeded"},
+			{0, step(creation, Workspace, 1), "Creation 25%, Creation 0"}, {1, done, "100%, Creation 0-1 Succeeded"},
 		},
 		"estimates follow from the own history": {
-			{0, step(update, ControlPlane, 2), "Update 5%, Update 0"},
+			{0, step(update, Workspace, 2), "Update 5%, Update 0"},
 			{20, done, "100%, Update 0-20 Succeeded"},
-			{30, step(update, ControlPlane, 3), "Update 5% 19m, Update 0-20 Succeeded, Update 30"},
-			{39, step(update, ControlPlane, 3), "Update 5% 19m, Update 0-20 Succeeded, Update 30"},
+			{30, step(update, Workspace, 3), "Update 5% 19m, Update 0-20 Succeeded, Update 30"},
+			{39, step(update, Workspace, 3), "Update 5% 19m, Update 0-20 Succeeded, Update 30"},
 			{48, step(update, FargateProfiles, 3), "Update 90% 2m, Update 0-20 Succeeded, Update 30"},
 			{49, failed("quota", 3), "90%, Update 0-20 Succeeded, Update 30-49 Failed quota"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var p *controlplanev1.Progress
+			var p *infrav1.Progress
 			for _, look := range looks {
 				before := p.DeepCopy()
 				look.Now = at(look.minute)
-				next := Next(p, &look.Observed)
+				next := nextOf(p, &look.Observed)
 				assert.Equal(t, look.want, text(next))
 				assert.Equal(t, before, p, "the argument is not modified")
 				later := look.Observed
 				later.Now = later.Now.Add(time.Hour)
-				assert.Equal(t, next, Next(next, &later), "time alone changes nothing")
+				assert.Equal(t, next, nextOf(next, &later), "time alone changes nothing")
 				p = next
 			}
 		})
@@ -152,24 +158,24 @@ func TestLifeOfProgress(t *testing.T) {
 
 // CAPT itself completes a new WorkspaceTemplateApply, which changes its generation. The record of a failure has the last one.
 func TestARevisionAloneChangesNothing(t *testing.T) {
-	look := Observed{Operation: creation, Step: ControlPlane, Revision: 1, Now: at(0)}
-	first := Next(nil, &look)
+	look := Observed{Operation: creation, Step: Workspace, Revision: 1, Now: at(0)}
+	first := nextOf(nil, &look)
 	look.Revision, look.Now = 2, at(1)
-	second := Next(first, &look)
+	second := nextOf(first, &look)
 	assert.Equal(t, first, second)
-	failed := Next(second, &Observed{Step: ControlPlane, Failed: true, Message: "quota", Revision: 2, Now: at(2)})
+	failed := nextOf(second, &Observed{Step: Workspace, Failed: true, Message: "quota", Revision: 2, Now: at(2)})
 	assert.EqualValues(t, 2, failed.Revision)
-	assert.Equal(t, "Creation 25%, Creation 0", text(Next(failed, &look)), "it is retried")
+	assert.Equal(t, "Creation 25%, Creation 0", text(nextOf(failed, &look)), "it is retried")
 }
 
 func TestHistoryIsBounded(t *testing.T) {
-	var p *controlplanev1.Progress
+	var p *infrav1.Progress
 	for i := range 30 {
-		p = Next(p, &Observed{Operation: update, Step: ControlPlane, Revision: int64(i + 1), Now: at(i)})
+		p = nextOf(p, &Observed{Operation: update, Step: Workspace, Revision: int64(i + 1), Now: at(i)})
 	}
 	assert.Len(t, p.History, 20)
 	assert.Equal(t, at(29), p.History[19].StartTime.Time)
-	p = Next(p, &Observed{Failed: true, Message: strings.Repeat("é", 4000), Now: at(31)})
+	p = nextOf(p, &Observed{Failed: true, Message: strings.Repeat("é", 4000), Now: at(31)})
 	assert.LessOrEqual(t, len(p.History[19].Message), 1024)
 }
 
@@ -191,7 +197,7 @@ func TestEstimates(t *testing.T) {
 		"of two, the longer one":       {minutes(12, 20), ptr.To[int32](900)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := Next(nil, &Observed{Operation: creation, Step: ControlPlane, Now: at(0), Earlier: row.earlier})
+			p := nextOf(nil, &Observed{Operation: creation, Step: Workspace, Now: at(0), Earlier: row.earlier})
 			assert.Equal(t, row.want, p.EstimatedSecondsRemaining)
 			if row.want == nil {
 				assert.Nil(t, p.EstimatedCompletionTime)
@@ -207,10 +213,10 @@ func TestEstimates(t *testing.T) {
 }
 
 // finished is a control plane whose creation took some minutes, with a WorkspaceTemplate.
-func finished(name, template string, took time.Duration, outcome controlplanev1.Outcome) *controlplanev1.CAPTControlPlane {
+func finished(name, template string, took time.Duration, outcome infrav1.Outcome) *controlplanev1.CAPTControlPlane {
 	c := builder.CAPTControlPlane(name)
 	c.Spec.WorkspaceTemplateRef = infrav1.WorkspaceTemplateReference{Name: template}
-	c.Status.Progress = &controlplanev1.Progress{History: []controlplanev1.OperationRecord{
+	c.Status.Progress = &infrav1.Progress{History: []infrav1.OperationRecord{
 		{Name: creation, StartTime: timeOf(at(0)), CompletionTime: timeOf(at(0).Add(took)), Outcome: outcome}, {Name: update, StartTime: timeOf(at(90))},
 	}}
 	return c
@@ -219,11 +225,11 @@ func finished(name, template string, took time.Duration, outcome controlplanev1.
 func TestEarlier(t *testing.T) {
 	const index = "templates"
 	clients := builder.Clients(
-		finished("self", "eks", time.Minute, controlplanev1.OutcomeSucceeded), finished("a", "eks", 12*time.Minute, controlplanev1.OutcomeSucceeded),
-		finished("failed", "eks", 13*time.Minute, controlplanev1.OutcomeFailed), finished("nothing-applied", "eks", 2*time.Second, controlplanev1.OutcomeSucceeded),
-		finished("profile-uses-it", "other", 14*time.Minute, controlplanev1.OutcomeSucceeded), builder.CAPTControlPlane("new"),
+		finished("self", "eks", time.Minute, infrav1.OutcomeSucceeded), finished("a", "eks", 12*time.Minute, infrav1.OutcomeSucceeded),
+		finished("failed", "eks", 13*time.Minute, infrav1.OutcomeFailed), finished("nothing-applied", "eks", 2*time.Second, infrav1.OutcomeSucceeded),
+		finished("profile-uses-it", "other", 14*time.Minute, infrav1.OutcomeSucceeded), builder.CAPTControlPlane("new"),
 	).WithIndex(&controlplanev1.CAPTControlPlane{}, index, func(client.Object) []string { return []string{"default/eks"} })
-	got, err := Earlier(t.Context(), clients.Build(), index, finished("self", "eks", 0, ""))
+	got, err := Earlier(t.Context(), clients.Build(), &controlplanev1.CAPTControlPlaneList{}, index, finished("self", "eks", 0, ""))
 	require.NoError(t, err)
 	assert.Equal(t, Durations{creation: {12 * time.Minute}}, got)
 }
@@ -231,13 +237,17 @@ func TestEarlier(t *testing.T) {
 func TestWeights(t *testing.T) {
 	manual, err := os.ReadFile(filepath.Join("..", "..", "docs", "status.md"))
 	require.NoError(t, err)
-	for operation, weights := range Weights() {
-		require.Len(t, weights, len(Steps())-1)
-		assert.EqualValues(t, 100, percentAt(operation, Done), operation)
+	for operation := range Weights() {
+		for kind, steps := range Steps() {
+			assert.EqualValues(t, 100, percentAt(operation, Done, steps), "%s of %s", operation, kind)
+			assert.Zero(t, percentAt(operation, Validation, steps), "%s of %s", operation, kind)
+		}
 	}
-	for i, step := range Steps()[:len(Steps())-1] {
-		of := func(operation controlplanev1.Operation) int32 { return Weights()[operation][i] }
+	for _, step := range append(Steps()["CAPTControlPlane"], Nodes) {
+		of := func(operation infrav1.Operation) int32 { return Weights()[operation][step] }
 		assert.Equal(t, of(update), of(recreation))
 		assert.Contains(t, string(manual), fmt.Sprintf("\n| `%s` | %d | %d | %d |", step, of(creation), of(update), of(fargate)))
 	}
+	assert.EqualValues(t, 85, percentAt(creation, Nodes, Steps()["CAPTMachinePool"]))
+	assert.EqualValues(t, 7, percentAt(creation, Workspace, Steps()["CAPTCluster"]))
 }

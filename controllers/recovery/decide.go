@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform/failure"
 )
@@ -44,8 +44,8 @@ type Failure struct {
 
 // Input is what a decision depends on.
 type Input struct {
-	Strategy *controlplanev1.RecoveryStrategy
-	Status   controlplanev1.RecoveryStatus
+	Strategy *infrav1.RecoveryStrategy
+	Status   infrav1.RecoveryStatus
 	Failure  Failure
 	// Retry is true if the user has just requested a retry.
 	Retry bool
@@ -87,7 +87,7 @@ const (
 type Decision struct {
 	Kind Kind
 	// Action that runs, or is next.
-	Action controlplanev1.RecoveryAction
+	Action infrav1.RecoveryAction
 	// Attempt is the number of Action, counted from 1, of Limit.
 	Attempt, Limit int32
 	// Profile is the Fargate profile that Action is for; empty for the control plane.
@@ -101,7 +101,7 @@ type Decision struct {
 	// Ended is the outcome of the action that this decision found to have ended; empty if none has.
 	Ended string
 	// Next is status.recovery once the decision is carried out.
-	Next controlplanev1.RecoveryStatus
+	Next infrav1.RecoveryStatus
 }
 
 // Decide is pure. Each attempt takes two reconciles: the first one records when it starts, and the second one starts it. So a repeated decision
@@ -111,7 +111,7 @@ func Decide(in Input) Decision {
 	restarted := d.restart(in)
 	switch {
 	case d.Limit == 0:
-		d.Next = controlplanev1.RecoveryStatus{Retry: in.Status.Retry, RetryTime: in.Status.RetryTime}
+		d.Next = infrav1.RecoveryStatus{Retry: in.Status.Retry, RetryTime: in.Status.RetryTime}
 	case in.Failure.Class == "":
 		d.settle(in)
 	case d.isRunning(in):
@@ -172,7 +172,7 @@ func (d *Decision) settle(in Input) {
 	}
 }
 
-func inProgress(s *controlplanev1.RecoveryStatus) bool {
+func inProgress(s *infrav1.RecoveryStatus) bool {
 	return s.LastAction != "" && s.LastOutcome == ""
 }
 
@@ -183,7 +183,7 @@ func (d *Decision) isRunning(in Input) bool {
 	if !inProgress(s) || s.LastActionTime == nil {
 		return false
 	}
-	action := controlplanev1.RecoveryAction{Type: s.LastAction}
+	action := infrav1.RecoveryAction{Type: s.LastAction}
 	if in.Strategy != nil {
 		for _, of := range in.Strategy.Actions {
 			if of.Type == s.LastAction {
@@ -214,7 +214,7 @@ func (d *Decision) plan(in Input, restarted bool) {
 	usable, refused := actionsFor(in)
 	if len(usable) == 0 && !in.Failure.CreateInterrupted && (restarted || s.NextAttemptTime != nil && done == 0) {
 		// What the failed run used has changed, or the user says so: the provider runs once.
-		usable, restarted = []controlplanev1.RecoveryAction{{Type: controlplanev1.RecoveryReapply}}, true
+		usable, restarted = []infrav1.RecoveryAction{{Type: infrav1.RecoveryReapply}}, true
 	}
 	switch {
 	case len(usable) == 0:
@@ -306,7 +306,7 @@ const readyPeriod = time.Hour
 // policy is what CAPT does by default about a class of errors.
 type policy struct {
 	// actions in their order. Without actions, only a change of the inputs or a manual retry makes CAPT ask the provider to run again.
-	actions []controlplanev1.RecoveryActionType
+	actions []infrav1.RecoveryActionType
 	// providerFirst is true if the retries of the provider are likely to help.
 	providerFirst bool
 	// advice is what the user must do when there are no actions.
@@ -314,7 +314,7 @@ type policy struct {
 }
 
 func policyOf(class failure.Class) policy {
-	reapply := []controlplanev1.RecoveryActionType{controlplanev1.RecoveryReapply}
+	reapply := []infrav1.RecoveryActionType{infrav1.RecoveryReapply}
 	switch class {
 	case failure.ClassAuth:
 		return policy{advice: "Correct the credentials of the ProviderConfig, or their permissions"}
@@ -323,13 +323,13 @@ func policyOf(class failure.Class) policy {
 	case failure.ClassConfig:
 		return policy{advice: "Correct what the error names: the WorkspaceTemplate, a variable, the ProviderConfig, or what exists in AWS"}
 	case failure.ClassInterrupted:
-		return policy{actions: []controlplanev1.RecoveryActionType{controlplanev1.RecoveryClearInterruptedCreate, controlplanev1.RecoveryReapply}}
+		return policy{actions: []infrav1.RecoveryActionType{infrav1.RecoveryClearInterruptedCreate, infrav1.RecoveryReapply}}
 	case failure.ClassThrottle, failure.ClassLock, failure.ClassTimeout, failure.ClassNetwork, failure.ClassProviderPod, failure.ClassUnknown:
 	}
 	return policy{actions: reapply, providerFirst: true}
 }
 
-func maxRetries(strategy *controlplanev1.RecoveryStrategy) int32 {
+func maxRetries(strategy *infrav1.RecoveryStrategy) int32 {
 	if strategy == nil {
 		return defaultMaxRetries
 	}
@@ -338,8 +338,8 @@ func maxRetries(strategy *controlplanev1.RecoveryStrategy) int32 {
 
 // backoff is the wait before an attempt, which are counted from 0. The jitter is a function of the object and the attempt, so that equal
 // control planes do not retry at the same time, and one decision has one result.
-func backoff(strategy *controlplanev1.RecoveryStrategy, seed string, attempt int32) time.Duration {
-	var b controlplanev1.Backoff
+func backoff(strategy *infrav1.RecoveryStrategy, seed string, attempt int32) time.Duration {
+	var b infrav1.Backoff
 	if strategy != nil {
 		b = strategy.Backoff
 	}
@@ -352,38 +352,38 @@ func backoff(strategy *controlplanev1.RecoveryStrategy, seed string, attempt int
 }
 
 // maxWait is more than any wait between attempts: a later time in status was computed with another strategy or a wrong clock.
-func maxWait(strategy *controlplanev1.RecoveryStrategy, seed string) time.Duration {
+func maxWait(strategy *infrav1.RecoveryStrategy, seed string) time.Duration {
 	return max(providerRetries, backoff(strategy, seed, math.MaxInt8)) * 5 / 4
 }
 
 // timeoutOf is how long an action may take.
-func timeoutOf(action controlplanev1.RecoveryAction) time.Duration {
+func timeoutOf(action infrav1.RecoveryAction) time.Duration {
 	if action.TimeoutSeconds > 0 {
 		return time.Duration(action.TimeoutSeconds) * time.Second
 	}
 	switch action.Type {
-	case controlplanev1.RecoveryRequeue:
+	case infrav1.RecoveryRequeue:
 		return time.Minute
-	case controlplanev1.RecoveryReapply:
+	case infrav1.RecoveryReapply:
 		return 5 * time.Minute
-	case controlplanev1.RecoveryClearInterruptedCreate, controlplanev1.RecoveryRecreateFargateProfile, controlplanev1.RecoveryRecreateWorkspace:
+	case infrav1.RecoveryClearInterruptedCreate, infrav1.RecoveryRecreateFargateProfile, infrav1.RecoveryRecreateWorkspace:
 	}
 	return 30 * time.Minute
 }
 
 // actionsFor returns the actions that can help with a failure, and why others cannot, which is empty for those that have nothing to do with it.
-func actionsFor(in Input) (usable []controlplanev1.RecoveryAction, refused string) {
+func actionsFor(in Input) (usable []infrav1.RecoveryAction, refused string) {
 	byDefault := policyOf(in.Failure.Class)
 	if len(byDefault.actions) == 0 {
 		return nil, byDefault.advice
 	}
-	var list []controlplanev1.RecoveryAction
+	var list []infrav1.RecoveryAction
 	if in.Strategy != nil {
 		list = in.Strategy.Actions
 	}
 	if len(list) == 0 {
 		for _, of := range byDefault.actions {
-			list = append(list, controlplanev1.RecoveryAction{Type: of})
+			list = append(list, infrav1.RecoveryAction{Type: of})
 		}
 	}
 	for _, action := range list {
@@ -398,23 +398,23 @@ func actionsFor(in Input) (usable []controlplanev1.RecoveryAction, refused strin
 }
 
 // applies reports whether an action can help, and why not.
-func applies(in Input, action controlplanev1.RecoveryAction) (ok bool, why string) {
+func applies(in Input, action infrav1.RecoveryAction) (ok bool, why string) {
 	f := in.Failure
 	switch action.Type {
-	case controlplanev1.RecoveryRequeue, controlplanev1.RecoveryReapply:
+	case infrav1.RecoveryRequeue, infrav1.RecoveryReapply:
 		return !f.CreateInterrupted, "" // The provider would report the interrupted create again.
-	case controlplanev1.RecoveryClearInterruptedCreate:
+	case infrav1.RecoveryClearInterruptedCreate:
 		if !f.CreateInterrupted {
 			return false, ""
 		}
 		return f.CreateNotRecoverable == "", Refused(action.Type, f.CreateNotRecoverable)
-	case controlplanev1.RecoveryRecreateFargateProfile:
-		profile, limited := action.Parameters[controlplanev1.ProfileParameter]
+	case infrav1.RecoveryRecreateFargateProfile:
+		profile, limited := action.Parameters[infrav1.ProfileParameter]
 		if f.Profile == "" || limited && profile != f.Profile {
 			return false, ""
 		}
 		return !f.Retained, Refused(action.Type, "spec.deletionPolicy of the WorkspaceTemplateApply of Fargate profile "+f.Profile+" is Retain")
-	case controlplanev1.RecoveryRecreateWorkspace:
+	case infrav1.RecoveryRecreateWorkspace:
 		if f.Profile != "" {
 			return false, ""
 		}
@@ -425,7 +425,7 @@ func applies(in Input, action controlplanev1.RecoveryAction) (ok bool, why strin
 }
 
 // Refused is the message that an action is refused, and why; empty without a reason.
-func Refused(action controlplanev1.RecoveryActionType, why string) string {
+func Refused(action infrav1.RecoveryActionType, why string) string {
 	if why == "" {
 		return ""
 	}

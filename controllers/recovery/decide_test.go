@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/test/provider/failures"
 )
@@ -21,7 +21,7 @@ import (
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // run decides until nothing more happens, as reconciles at the requested times do, and returns the actions with their times.
-func run(t *testing.T, in Input, until time.Duration) (actions []controlplanev1.RecoveryActionType, at []time.Duration, last Decision) {
+func run(t *testing.T, in Input, until time.Duration) (actions []infrav1.RecoveryActionType, at []time.Duration, last Decision) {
 	t.Helper()
 	in.Seed = "uid"
 	for in.Now = start; in.Now.Before(start.Add(until)); {
@@ -42,11 +42,11 @@ func run(t *testing.T, in Input, until time.Duration) (actions []controlplanev1.
 }
 
 func TestClasses(t *testing.T) {
-	reapplies := []controlplanev1.RecoveryActionType{
-		controlplanev1.RecoveryReapply, controlplanev1.RecoveryReapply, controlplanev1.RecoveryReapply, controlplanev1.RecoveryReapply, controlplanev1.RecoveryReapply,
+	reapplies := []infrav1.RecoveryActionType{
+		infrav1.RecoveryReapply, infrav1.RecoveryReapply, infrav1.RecoveryReapply, infrav1.RecoveryReapply, infrav1.RecoveryReapply,
 	}
 	for class, row := range map[failure.Class]struct {
-		actions []controlplanev1.RecoveryActionType
+		actions []infrav1.RecoveryActionType
 		first   time.Duration
 		kind    Kind
 	}{
@@ -77,7 +77,7 @@ func TestClasses(t *testing.T) {
 func TestAnInterruptedCreate(t *testing.T) {
 	interrupted := Failure{Class: failure.ClassInterrupted, CreateInterrupted: true}
 	actions, _, _ := run(t, Input{Failure: interrupted}, time.Minute)
-	assert.Equal(t, []controlplanev1.RecoveryActionType{controlplanev1.RecoveryClearInterruptedCreate}, actions)
+	assert.Equal(t, []infrav1.RecoveryActionType{infrav1.RecoveryClearInterruptedCreate}, actions)
 	interrupted.CreateNotRecoverable = "the state is not remote"
 	d := Decide(Input{Failure: interrupted, Now: start, Retry: true})
 	assert.Equal(t, Blocked, d.Kind)
@@ -86,12 +86,12 @@ func TestAnInterruptedCreate(t *testing.T) {
 
 func TestStrategies(t *testing.T) {
 	fails := Failure{Class: failure.ClassNetwork}
-	strategy := &controlplanev1.RecoveryStrategy{
-		MaxRetries: ptr.To[int32](3), Backoff: controlplanev1.Backoff{InitialSeconds: 10, Factor: 10, MaxSeconds: 50},
-		Actions: []controlplanev1.RecoveryAction{{Type: controlplanev1.RecoveryRequeue, TimeoutSeconds: 1}, {Type: controlplanev1.RecoveryReapply, TimeoutSeconds: 1}},
+	strategy := &infrav1.RecoveryStrategy{
+		MaxRetries: ptr.To[int32](3), Backoff: infrav1.Backoff{InitialSeconds: 10, Factor: 10, MaxSeconds: 50},
+		Actions: []infrav1.RecoveryAction{{Type: infrav1.RecoveryRequeue, TimeoutSeconds: 1}, {Type: infrav1.RecoveryReapply, TimeoutSeconds: 1}},
 	}
 	actions, at, last := run(t, Input{Strategy: strategy, Failure: fails}, time.Hour)
-	assert.Equal(t, []controlplanev1.RecoveryActionType{controlplanev1.RecoveryRequeue, controlplanev1.RecoveryReapply, controlplanev1.RecoveryRequeue}, actions)
+	assert.Equal(t, []infrav1.RecoveryActionType{infrav1.RecoveryRequeue, infrav1.RecoveryReapply, infrav1.RecoveryRequeue}, actions)
 	assert.InDelta(t, 10, at[0].Seconds(), 2)
 	assert.InDelta(t, 50, (at[1] - at[0]).Seconds(), 8, "by the default factor it would be 20")
 	assert.InDelta(t, 50, (at[2] - at[1]).Seconds(), 8)
@@ -108,10 +108,10 @@ func TestStrategies(t *testing.T) {
 
 func TestRecreateFargateProfileCanBeLimitedToOneProfile(t *testing.T) {
 	for profile, want := range map[string]Kind{"default": Run, "other": Blocked} {
-		strategy := &controlplanev1.RecoveryStrategy{Actions: []controlplanev1.RecoveryAction{{
-			Type: controlplanev1.RecoveryRecreateFargateProfile, Parameters: map[string]string{controlplanev1.ProfileParameter: "default"},
+		strategy := &infrav1.RecoveryStrategy{Actions: []infrav1.RecoveryAction{{
+			Type: infrav1.RecoveryRecreateFargateProfile, Parameters: map[string]string{infrav1.ProfileParameter: "default"},
 		}}}
-		due := controlplanev1.RecoveryStatus{FailureClass: "Network", NextAttemptTime: ptr.To(metav1.NewTime(start)), Attempts: ptr.To[int32](1)}
+		due := infrav1.RecoveryStatus{FailureClass: "Network", NextAttemptTime: ptr.To(metav1.NewTime(start)), Attempts: ptr.To[int32](1)}
 		d := Decide(Input{Strategy: strategy, Status: due, Failure: Failure{Class: failure.ClassNetwork, Profile: profile}, Now: start})
 		assert.Equal(t, want, d.Kind, profile)
 	}
@@ -119,7 +119,7 @@ func TestRecreateFargateProfileCanBeLimitedToOneProfile(t *testing.T) {
 
 // The provider has not retried the new error yet.
 func TestAnErrorOfAnotherClassWaitsAgain(t *testing.T) {
-	due := controlplanev1.RecoveryStatus{FailureClass: "Lock", NextAttemptTime: ptr.To(metav1.NewTime(start)), Attempts: ptr.To[int32](1)}
+	due := infrav1.RecoveryStatus{FailureClass: "Lock", NextAttemptTime: ptr.To(metav1.NewTime(start)), Attempts: ptr.To[int32](1)}
 	in := Input{Status: due, Failure: Failure{Class: failure.ClassLock}, Now: start}
 	assert.Equal(t, Run, Decide(in).Kind)
 	in.Failure.Class = failure.ClassNetwork
@@ -141,7 +141,7 @@ func TestChangedInputsStartAgain(t *testing.T) {
 	in.Status, in.Now = d.Next, d.At
 	d = Decide(in)
 	assert.Equal(t, Run, d.Kind)
-	assert.Equal(t, controlplanev1.RecoveryReapply, d.Action.Type)
+	assert.Equal(t, infrav1.RecoveryReapply, d.Action.Type)
 	in.Status, in.Now = d.Next, d.At
 	assert.Equal(t, Blocked, Decide(in).Kind, "and not again")
 }
@@ -149,7 +149,7 @@ func TestChangedInputsStartAgain(t *testing.T) {
 // The provider has just run with the change, and failed.
 func TestAChangeOfTheWorkspaceThatFailsWaits(t *testing.T) {
 	failed := Failure{Class: failure.ClassThrottle, Inputs: "r2/1"}
-	in := Input{Failure: failed, Now: start, Seed: "uid", Status: controlplanev1.RecoveryStatus{Attempts: ptr.To[int32](4), Inputs: "r1/1", FailureClass: "Throttle"}}
+	in := Input{Failure: failed, Now: start, Seed: "uid", Status: infrav1.RecoveryStatus{Attempts: ptr.To[int32](4), Inputs: "r1/1", FailureClass: "Throttle"}}
 	d := Decide(in)
 	assert.Equal(t, Wait, d.Kind)
 	assert.EqualValues(t, 1, d.Attempt, "the attempts start again")
@@ -157,8 +157,8 @@ func TestAChangeOfTheWorkspaceThatFailsWaits(t *testing.T) {
 }
 
 func TestOutcomesAndReset(t *testing.T) {
-	acted := controlplanev1.RecoveryStatus{
-		Attempts: ptr.To[int32](2), LastAction: controlplanev1.RecoveryReapply, LastActionTime: ptr.To(metav1.NewTime(start)), FailureClass: "Network", Inputs: "1",
+	acted := infrav1.RecoveryStatus{
+		Attempts: ptr.To[int32](2), LastAction: infrav1.RecoveryReapply, LastActionTime: ptr.To(metav1.NewTime(start)), FailureClass: "Network", Inputs: "1",
 	}
 	in := Input{Status: acted, Now: start.Add(time.Minute), Failure: Failure{Class: failure.ClassNetwork, Inputs: "1"}}
 	assert.Equal(t, Running, Decide(in).Kind)
@@ -183,7 +183,7 @@ func TestOutcomesAndReset(t *testing.T) {
 
 func TestATimeOfAWrongClockIsReplaced(t *testing.T) {
 	in := Input{Failure: Failure{Class: failure.ClassLock}, Now: start, Seed: "uid"}
-	in.Status = controlplanev1.RecoveryStatus{FailureClass: "Lock", NextAttemptTime: ptr.To(metav1.NewTime(start.AddDate(1, 0, 0)))}
+	in.Status = infrav1.RecoveryStatus{FailureClass: "Lock", NextAttemptTime: ptr.To(metav1.NewTime(start.AddDate(1, 0, 0)))}
 	assert.WithinDuration(t, start, Decide(in).Next.NextAttemptTime.Time, time.Hour)
 }
 
@@ -195,12 +195,12 @@ func TestRecreateWorkspaceIsImpossibleOnceInitialized(t *testing.T) {
 	classes := failures.Classes()
 	for range 20000 {
 		h, initialized := randomHistory(random)
-		strategy := &controlplanev1.RecoveryStrategy{MaxRetries: ptr.To(int32(pick(4)))}
+		strategy := &infrav1.RecoveryStrategy{MaxRetries: ptr.To(int32(pick(4)))}
 		for range 1 + pick(3) {
-			strategy.Actions = append(strategy.Actions, controlplanev1.RecoveryAction{
-				Type: []controlplanev1.RecoveryActionType{controlplanev1.RecoveryReapply, controlplanev1.RecoveryRecreateWorkspace}[pick(2)],
-				Parameters: []map[string]string{nil, {controlplanev1.AllowDestroyParameter: "false"},
-					{controlplanev1.AllowDestroyParameter: "true"}, {controlplanev1.AllowDestroyParameter: "TRUE"}}[pick(4)],
+			strategy.Actions = append(strategy.Actions, infrav1.RecoveryAction{
+				Type: []infrav1.RecoveryActionType{infrav1.RecoveryReapply, infrav1.RecoveryRecreateWorkspace}[pick(2)],
+				Parameters: []map[string]string{nil, {infrav1.AllowDestroyParameter: "false"},
+					{infrav1.AllowDestroyParameter: "true"}, {infrav1.AllowDestroyParameter: "TRUE"}}[pick(4)],
 			})
 		}
 		in := Input{
@@ -208,16 +208,16 @@ func TestRecreateWorkspaceIsImpossibleOnceInitialized(t *testing.T) {
 			Retry: pick(5) == 0, History: h, Now: start.Add(time.Duration(pick(7200)) * time.Second), Seed: "uid",
 		}
 		if pick(3) > 0 { // Otherwise, status was lost.
-			in.Status = controlplanev1.RecoveryStatus{
+			in.Status = infrav1.RecoveryStatus{
 				Attempts: ptr.To(int32(pick(4))), Inputs: "1", FailureClass: string(in.Failure.Class), NextAttemptTime: ptr.To(metav1.NewTime(start.Add(time.Hour))),
 			}
 		}
 		for range 4 {
 			d := Decide(in)
-			if d.Kind == Run && d.Action.Type == controlplanev1.RecoveryRecreateWorkspace {
+			if d.Kind == Run && d.Action.Type == infrav1.RecoveryRecreateWorkspace {
 				ran++
 				require.False(t, initialized, "%+v", h)
-				require.Equal(t, "true", d.Action.Parameters[controlplanev1.AllowDestroyParameter])
+				require.Equal(t, "true", d.Action.Parameters[infrav1.AllowDestroyParameter])
 			}
 			in.Status, in.Now, in.Retry = d.Next, in.Now.Add(time.Duration(pick(7200))*time.Second), false
 		}

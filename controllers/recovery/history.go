@@ -34,9 +34,9 @@ type History struct {
 // RefuseRecreation returns why RecreateWorkspace must not run; empty if it may. It is the only place that decides this. RecreateWorkspace
 // destroys the control plane, so it needs confirmation in the spec, and it is impossible for a control plane that was ever initialized.
 // Status alone does not count, because it can be lost in a restore or a move: any other evidence refuses, and so does an unknown history.
-func RefuseRecreation(action controlplanev1.RecoveryAction, h *History) string {
+func RefuseRecreation(action infrav1.RecoveryAction, h *History) string {
 	switch {
-	case action.Parameters[controlplanev1.AllowDestroyParameter] != "true":
+	case action.Parameters[infrav1.AllowDestroyParameter] != "true":
 		return `it would destroy the control plane, and its parameter allowDestroy is not "true"`
 	case h == nil || h.ControlPlane == nil || h.Cluster == nil || h.Apply == nil:
 		return "the history of the control plane is unknown"

@@ -65,13 +65,13 @@ func evidence() map[string]func(*History) {
 	}
 }
 
-var allowDestroy = controlplanev1.RecoveryAction{
-	Type: controlplanev1.RecoveryRecreateWorkspace, Parameters: map[string]string{controlplanev1.AllowDestroyParameter: "true"},
+var allowDestroy = infrav1.RecoveryAction{
+	Type: infrav1.RecoveryRecreateWorkspace, Parameters: map[string]string{infrav1.AllowDestroyParameter: "true"},
 }
 
 func TestEachEvidenceAloneRefuses(t *testing.T) {
 	assert.Empty(t, RefuseRecreation(allowDestroy, neverInitialized()))
-	assert.NotEmpty(t, RefuseRecreation(controlplanev1.RecoveryAction{}, neverInitialized()))
+	assert.NotEmpty(t, RefuseRecreation(infrav1.RecoveryAction{}, neverInitialized()))
 	assert.NotEmpty(t, RefuseRecreation(allowDestroy, nil))
 	for name, add := range evidence() {
 		t.Run(name, func(t *testing.T) {

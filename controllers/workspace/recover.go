@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
@@ -30,8 +29,8 @@ import (
 
 // Requests for recovery actions that are carried out on a Workspace: <type>/<UID of the Workspace>/<time>.
 const (
-	reapplyRequest = string(controlplanev1.RecoveryReapply)
-	clearRequest   = string(controlplanev1.RecoveryClearInterruptedCreate)
+	reapplyRequest = string(infrav1.RecoveryReapply)
+	clearRequest   = string(infrav1.RecoveryClearInterruptedCreate)
 )
 
 // RecoveryRequested reports whether a request is for this Workspace and was not carried out. A request for an earlier Workspace of the name

@@ -35,7 +35,7 @@ const (
 	onlyWebhooks = "--watch-filter=none"
 )
 
-// BenchmarkAdmission creates and changes objects of all kinds, without the writes being done, 50 per second for half a minute,
+// BenchmarkAdmission creates and changes objects of all kinds that CAPT checks, without the writes being done, 50 per second for half a minute,
 // while there are 100 other clusters. What the objects refer to exists. It reports
 //   - p50-ms, p99-ms: how long the API server waited for CAPT's webhooks, defaulting and validation together, in one request
 //   - request-p50-ms, request-p99-ms: the whole request, as its sender saw it
@@ -128,7 +128,9 @@ func admittedWrites(b *testing.B, c client.Client) []func(context.Context) error
 	b.Helper()
 	own := append(cluster("own"), environments.VPCTemplate(fixture.VPCModule), apply("own"),
 		document("CAPTClusterTemplate", "own", "{template: {spec: {region: eu-central-1, vpc: {template: {ref: {name: vpc}}}}}}"),
-		document("CAPTControlPlaneTemplate", "own", "{template: {spec: {workspaceTemplateRef: {name: eks}}}}"))[1:] // The Cluster is not ours.
+		document("CAPTControlPlaneTemplate", "own", "{template: {spec: {workspaceTemplateRef: {name: eks}}}}"),
+		document("CAPTMachinePoolTemplate", "own", "{template: {spec: {workspaceTemplateRef: {name: eks}}}}"))[1:] // The Cluster is not ours.
+	own = append(own, machinePool("c0", "own")...)
 	changes := map[string]string{
 		"CAPTCluster":              `{"spec":{"vpc":{"template":{"variables":{"vpc_name":"other"}}}}}`,
 		"CAPTControlPlane":         `{"spec":{"additionalTags":{"team":"other"}}}`,
@@ -136,6 +138,9 @@ func admittedWrites(b *testing.B, c client.Client) []func(context.Context) error
 		"WorkspaceTemplateApply":   `{"spec":{"variables":{"vpc_name":"other"}}}`,
 		"CAPTClusterTemplate":      `{"metadata":{"labels":{"team":"other"}}}`,
 		"CAPTControlPlaneTemplate": `{"metadata":{"labels":{"team":"other"}}}`,
+		"CAPTMachinePool":          `{"spec":{"variables":{"team":"other"}}}`,
+		"CAPTMachinePoolTemplate":  `{"metadata":{"labels":{"team":"other"}}}`,
+		"MachinePool":              `{"spec":{"replicas":2}}`,
 	}
 	writes := make([]func(context.Context) error, 0, 2*len(own))
 	for _, text := range own {

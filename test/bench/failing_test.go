@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
@@ -56,7 +57,7 @@ func (f *fleet) fail() {
 	require.NoError(f, yaml.Unmarshal([]byte(environments.ControlPlaneTemplate(fixture.ControlPlaneModule+"# edited\n")), object))
 	object.SetNamespace("default")
 	require.NoError(f, f.c.Apply(f.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("user"), client.ForceOwnership))
-	f.awaitStates(controlplanev1.StateDegraded, controlplanev1.StateRecovering)
+	f.awaitStates(infrav1.StateDegraded, infrav1.StateRecovering)
 	f.report(time.Since(began).Seconds(), "degraded-s")
 
 	before, settled := f.attempts(), time.Now()
@@ -74,7 +75,7 @@ func (f *fleet) recover() {
 	f.Helper()
 	began := time.Now()
 	f.setScripts(scripted.Script{})
-	f.awaitStates(controlplanev1.StateReady)
+	f.awaitStates(infrav1.StateReady)
 	f.report(time.Since(began).Seconds(), "recovered-s")
 }
 
@@ -92,7 +93,7 @@ func (f *fleet) setScripts(script scripted.Script) {
 }
 
 // awaitStates waits until every control plane is in one of some states.
-func (f *fleet) awaitStates(states ...controlplanev1.State) {
+func (f *fleet) awaitStates(states ...infrav1.State) {
 	f.Helper()
 	require.Eventually(f, func() bool {
 		var list controlplanev1.CAPTControlPlaneList

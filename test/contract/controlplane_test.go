@@ -216,7 +216,7 @@ func controlPlaneIsInitializedOnce(t *testing.T) {
 	// What is initialized stays initialized, whatever becomes of it.
 	env.SetScript(controlPlaneApply, applyFails)
 	env.apply(eks("new", "v1.35.0"))
-	env.awaitTrue(controlPlane, "new", controlplanev1.DegradedCondition)
+	env.awaitTrue(controlPlane, "new", infrav1.DegradedCondition)
 	require.Equal(t, ptr.To(true), controlPlane.Status.Initialization.ControlPlaneInitialized)
 }
 

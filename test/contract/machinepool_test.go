@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -78,42 +79,19 @@ const nodeGroupARN = "arn:aws:eks:eu-central-1:123456789012:nodegroup/new/new/1"
 
 // nodeGroupTemplate pretends to make a node group.
 func nodeGroupTemplate() string {
-	return templates.Template("nodegroup", `
+	return templates.NodeGroupTemplate(`
 variable "nodegroup_name" { type = string }
 variable "kubernetes_version" { type = string }
 resource "terraform_data" "group" { input = "${var.nodegroup_name} ${var.kubernetes_version}" }
-output "node_group_arn" { value = "`+nodeGroupARN+`" }
-`, "nodegroup_name", "kubernetes_version")
+output "node_group_arn" { value = "` + nodeGroupARN + `" }
+`)
 }
 
 // machinePool is a MachinePool of a Cluster, and its CAPTMachinePool. The name of the node group differs from those of other tests: all Clusters of the
 // package are the same API server, with the same Nodes.
 func machinePool(name, nodeGroup string, replicas int, more ...string) []string {
-	annotations := ""
-	for _, line := range more {
-		annotations += line
-	}
-	return []string{fmt.Sprintf(`
-apiVersion: cluster.x-k8s.io/v1beta2
-kind: MachinePool
-metadata: {name: %[1]s, annotations: {%[3]s}}
-spec:
-  clusterName: %[1]s
-  replicas: %[2]d
-  template:
-    spec:
-      clusterName: %[1]s
-      bootstrap: {dataSecretName: ""}
-      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTMachinePool, name: %[1]s}
-`, name, replicas, annotations), fmt.Sprintf(`
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: CAPTMachinePool
-metadata: {name: %s}
-spec:
-  workspaceTemplateRef: {name: nodegroup}
-  nodeGroupName: %s
-  scaling: {minSize: 0, maxSize: 9}
-`, name, nodeGroup)}
+	return []string{fixture.MachinePool(name, name, replicas, strings.Join(more, "")),
+		fixture.CAPTMachinePool(name, fixture.NodeGroupTemplate, "nodeGroupName: "+nodeGroup, "scaling: {minSize: 0, maxSize: 9}")}
 }
 
 // withPool is all documents of a Cluster whose VPC is there already, with a pool.

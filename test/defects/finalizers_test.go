@@ -80,7 +80,7 @@ func TestEachKindHasItsOwnFinalizer(t *testing.T) {
 	t.Parallel()
 	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
 	env.User(env.Everything()...)
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	holders := map[string]string{}
 	for _, row := range []struct {
 		object client.Object

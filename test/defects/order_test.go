@@ -65,7 +65,7 @@ func TestControlPlaneWaitsForTheVPCInAnyOrder(t *testing.T) {
 			for _, kind := range order {
 				env.User(objects[kind](env)...)
 			}
-			env.AwaitState(controlplanev1.StateReady, "")
+			env.AwaitState(infrav1.StateReady, "")
 			network, control := env.Operations(fixture.VPC, scripted.Apply), env.Operations(fixture.ControlPlane, scripted.Init)
 			require.Len(env, network, 1)
 			require.True(env, network[0].End.Before(control[0].Start), "the control plane was begun before the VPC was there")
@@ -106,7 +106,7 @@ func TestRetainedVPCSurvivesGarbageCollection(t *testing.T) {
 					env.User(fixture.ClusterWithoutControlPlane(fixture.Demo))
 				} else {
 					env.User(fixture.Cluster(), fixture.CAPTControlPlane(fixture.Demo))
-					env.AwaitState(controlplanev1.StateReady, "")
+					env.AwaitState(infrav1.StateReady, "")
 				}
 				env.AwaitVPC()
 				before := env.Workspace(fixture.VPC)
@@ -148,17 +148,17 @@ func TestEventsReportTransitionsInOrder(t *testing.T) {
 	shared.InEitherScope(t, func(env *fixture.Environment) {
 		env.SetScript(fixture.VPC, hangs)
 		env.User(env.Everything()...)
-		env.AwaitState(controlplanev1.StateValidating, controlplanev1.WaitingForInfrastructureReason)
+		env.AwaitState(infrav1.StateValidating, controlplanev1.WaitingForInfrastructureReason)
 		env.SetScript(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
 		env.SetScript(fixture.VPC, scripted.Script{})
-		env.AwaitState(controlplanev1.StateProvisioning, infrav1.ApplyFailedReason)
+		env.AwaitState(infrav1.StateProvisioning, infrav1.ApplyFailedReason)
 		env.SetScript(fixture.ControlPlane, scripted.Script{})
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 		env.SetScript(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
 		env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"additionalTags":{"a":"b"}}}`)
-		env.AwaitState(controlplanev1.StateDegraded, infrav1.ApplyFailedReason)
+		env.AwaitState(infrav1.StateDegraded, infrav1.ApplyFailedReason)
 		env.SetScript(fixture.ControlPlane, scripted.Script{})
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 		env.Remove(&clusterv1.Cluster{}, fixture.Demo)
 		env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 

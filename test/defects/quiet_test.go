@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/fixture"
@@ -48,7 +47,7 @@ func TestAFleetAtRestIsLeftAlone(t *testing.T) {
 		environments[i].User(environments[i].Everything()...)
 	}
 	for _, env := range environments {
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 		env.Eventually(func() string { // The last thing that belongs to making a Cluster.
 			captCluster := &infrav1.CAPTCluster{}
 			return fixture.Unless(env.Exists(captCluster, fixture.Demo) && captCluster.Status.Endpoint != "",

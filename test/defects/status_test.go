@@ -65,13 +65,13 @@ func TestStatusIsNeverTwoThingsAtOnce(t *testing.T) {
 	shared.InEitherScope(t, func(env *fixture.Environment) {
 		h := follow(env)
 		env.User(env.Everything()...)
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 		for range 3 {
 			env.SetScript(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
 			env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"additionalTags":{"at":"`+time.Now().Format("150405.000")+`"}}}`)
-			env.AwaitState(controlplanev1.StateDegraded, infrav1.ApplyFailedReason)
+			env.AwaitState(infrav1.StateDegraded, infrav1.ApplyFailedReason)
 			env.SetScript(fixture.ControlPlane, scripted.Script{})
-			env.AwaitState(controlplanev1.StateReady, "")
+			env.AwaitState(infrav1.StateReady, "")
 		}
 
 		initialized := false
@@ -82,9 +82,9 @@ func TestStatusIsNeverTwoThingsAtOnce(t *testing.T) {
 			initialized = initialized || ptr.Deref(version.Status.Initialization.ControlPlaneInitialized, false)
 			require.Equal(env, initialized, ptr.Deref(version.Status.Initialization.ControlPlaneInitialized, false), "initialization was reverted")
 			is := func(condition string) bool { return meta.IsStatusConditionTrue(version.Status.Conditions, condition) }
-			require.Equal(env, version.Status.State == controlplanev1.StateReady, is(controlplanev1.ReadyCondition), "%+v", version.Status)
-			require.Equal(env, version.Status.State == controlplanev1.StateDegraded, is(controlplanev1.DegradedCondition), "%+v", version.Status)
-			require.False(env, is(controlplanev1.FailedCondition))
+			require.Equal(env, version.Status.State == infrav1.StateReady, is(controlplanev1.ReadyCondition), "%+v", version.Status)
+			require.Equal(env, version.Status.State == infrav1.StateDegraded, is(infrav1.DegradedCondition), "%+v", version.Status)
+			require.False(env, is(infrav1.FailedCondition))
 			if was {
 				require.True(env, is(controlplanev1.AvailableCondition), "the cluster answers all the time")
 			}
@@ -99,15 +99,15 @@ func TestFailureIsClearedWhenItIsHealed(t *testing.T) {
 	shared.InEitherScope(t, func(env *fixture.Environment) {
 		env.SetScript(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
 		env.User(env.Everything()...)
-		failed := env.AwaitState(controlplanev1.StateProvisioning, infrav1.ApplyFailedReason)
+		failed := env.AwaitState(infrav1.StateProvisioning, infrav1.ApplyFailedReason)
 		require.Contains(env, failed.Status.WorkspaceTemplateApply.LastFailureMessage, "ThrottlingException")
 		require.NotEmpty(env, failed.Status.WorkspaceTemplateApply.LastFailedRevision)
 
 		env.SetScript(fixture.ControlPlane, scripted.Script{})
-		healed := env.AwaitState(controlplanev1.StateReady, "")
+		healed := env.AwaitState(infrav1.StateReady, "")
 		require.Empty(env, healed.Status.WorkspaceTemplateApply.LastFailureMessage)
 		require.Empty(env, healed.Status.WorkspaceTemplateApply.LastFailedRevision)
-		require.False(env, meta.IsStatusConditionTrue(healed.Status.Conditions, controlplanev1.FailedCondition))
+		require.False(env, meta.IsStatusConditionTrue(healed.Status.Conditions, infrav1.FailedCondition))
 		for _, condition := range healed.Status.Conditions {
 			require.NotContains(env, condition.Message, "Throttling", condition.Type)
 		}
@@ -121,7 +121,7 @@ func TestWaitingIsNotAnError(t *testing.T) {
 	env.SetScript(fixture.VPC, scripted.Script{Apply: scripted.Step{Hang: true}})
 	env.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo))
 	env.Await(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
-	env.AwaitState(controlplanev1.StateValidating, controlplanev1.WaitingForInfrastructureReason)
+	env.AwaitState(infrav1.StateValidating, controlplanev1.WaitingForInfrastructureReason)
 	waiting := env.AwaitRest()
 	for _, object := range []client.Object{&infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}} {
 		for range 10 {
@@ -136,7 +136,7 @@ func TestWaitingIsNotAnError(t *testing.T) {
 	env.AwaitOperation(fixture.VPC, scripted.Apply)
 	env.AwaitRest()
 	env.SetScript(fixture.VPC, scripted.Script{})
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	require.Empty(env, env.AwaitRest().ErrorsSince(before))
 }
 
@@ -145,7 +145,7 @@ func TestPauseIsHonoured(t *testing.T) {
 	t.Parallel()
 	shared.InEitherScope(t, func(env *fixture.Environment) {
 		env.User(env.Everything()...)
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 		env.User(fixture.Cluster("paused: true"))
 		paused := &controlplanev1.CAPTControlPlane{}
 		env.Await(paused, fixture.Demo, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
@@ -167,7 +167,7 @@ func TestPauseIsHonoured(t *testing.T) {
 		env.Eventually(func() string {
 			return fixture.Unless(env.Workspace(fixture.ControlPlane).GetGeneration() != before.GetGeneration(), "the change was not made")
 		})
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 	})
 }
 
@@ -176,7 +176,7 @@ func TestPauseIsHonoured(t *testing.T) {
 func TestReconcilesMoveNoTimesAndSendNoEvents(t *testing.T) {
 	env := shared.Exclusive(t).NewEnvironment(t, terraform.ScopeNamespaced)
 	env.User(env.Everything()...)
-	before := env.AwaitState(controlplanev1.StateReady, "")
+	before := env.AwaitState(infrav1.StateReady, "")
 	env.Eventually(func() string { // Its endpoint does not exist, and the first probe reports that.
 		require.True(env, env.Exists(before, fixture.Demo))
 		if check := health.Find(before.Status.Health, health.APIServer); check == nil || !strings.Contains(check.Message, "refuses connections") {

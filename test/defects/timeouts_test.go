@@ -34,8 +34,8 @@ var hangs = scripted.Script{Apply: scripted.Step{Hang: true}}
 // failed waits until the control plane is Failed for a reason, shown in a condition.
 func failed(env *fixture.Environment, condition, reason, field string) {
 	env.Helper()
-	env.AwaitState(controlplanev1.StateFailed, reason)
-	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.FailedCondition, metav1.ConditionTrue, reason, "spec.timeouts."+field)
+	env.AwaitState(infrav1.StateFailed, reason)
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, infrav1.FailedCondition, metav1.ConditionTrue, reason, "spec.timeouts."+field)
 	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, condition, metav1.ConditionFalse, reason)
 }
 
@@ -56,9 +56,9 @@ func TestTimeoutsAreHonoured(t *testing.T) {
 		failed(env, controlplanev1.DependenciesReadyCondition, controlplanev1.VPCReadyTimeoutReason, "vpcReadySeconds")
 
 		env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, fmt.Sprintf(`{"metadata":{"annotations":{%q:"once more"}}}`, naming.RetryAnnotation))
-		env.AwaitState(controlplanev1.StateValidating, controlplanev1.WaitingForInfrastructureReason)
+		env.AwaitState(infrav1.StateValidating, controlplanev1.WaitingForInfrastructureReason)
 		env.SetScript(fixture.VPC, scripted.Script{})
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 	})
 	beside("the control plane, left by a change of spec", func(env *fixture.Environment) {
 		env.SetScript(fixture.ControlPlane, hangs)
@@ -68,9 +68,9 @@ func TestTimeoutsAreHonoured(t *testing.T) {
 		failed(env, controlplanev1.WorkspaceReadyCondition, controlplanev1.ControlPlaneTimeoutReason, "controlPlaneSeconds")
 
 		env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"timeouts":{"controlPlaneSeconds":1800}}}`)
-		env.AwaitState(controlplanev1.StateProvisioning, infrav1.ProvisioningReason)
+		env.AwaitState(infrav1.StateProvisioning, infrav1.ProvisioningReason)
 		env.SetScript(fixture.ControlPlane, scripted.Script{})
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 	})
 	beside("a Secret that is waited for, left when it comes", func(env *fixture.Environment) {
 		env.User(env.Templates()...)
@@ -80,7 +80,7 @@ func TestTimeoutsAreHonoured(t *testing.T) {
 		require.Empty(env, env.Operations(fixture.ControlPlane, scripted.Apply), "nothing is made without it")
 
 		env.User(`{apiVersion: v1, kind: Secret, metadata: {name: network}, stringData: {vpc_config: '{"subnets": []}'}}`)
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 	})
 	beside("what the connection Secret lacks, left when the template is corrected", func(env *fixture.Environment) {
 		env.User(env.VPCTemplate(fixture.VPCModule), env.ControlPlaneTemplate(strings.ReplaceAll(fixture.ControlPlaneModule, "cluster_endpoint", "another_name")))
@@ -88,7 +88,7 @@ func TestTimeoutsAreHonoured(t *testing.T) {
 		failed(env, controlplanev1.EndpointAvailableCondition, controlplanev1.SecretTimeoutReason, "secretSeconds")
 
 		env.User(env.ControlPlaneTemplate(fixture.ControlPlaneModule))
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 	})
 }
 
@@ -105,7 +105,7 @@ func TestTheNamespaceOfTheReferenceCounts(t *testing.T) {
 		env.User(env.VPCTemplate("\nvariable \"vpc_name\" { type = string }\n"), echo(env, "region"))
 		inShelf := strings.NewReplacer("{name: vpc}", "{name: vpc, namespace: "+shelf.Namespace+"}", "{name: eks}", "{name: eks, namespace: "+shelf.Namespace+"}")
 		env.User(fixture.Cluster(), inShelf.Replace(fixture.CAPTCluster(fixture.Demo)), inShelf.Replace(fixture.CAPTControlPlane(fixture.Demo)))
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 
 		for name, apply := range map[string]string{fixture.VPCTemplate: fixture.VPC, fixture.ControlPlaneTemplate: fixture.ControlPlane} {
 			shelf.Await(&infrav1.WorkspaceTemplate{}, name, infrav1.InUseCondition, metav1.ConditionTrue, infrav1.UsedReason, env.Namespace+"/"+apply)

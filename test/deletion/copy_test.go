@@ -40,7 +40,7 @@ func TestACopyOfAClusterDestroysNothing(t *testing.T) {
 	server := shared.Exclusive(t)
 	env := server.NewEnvironment(t, terraform.ScopeNamespaced)
 	env.User(env.Everything()...)
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	untouched := untouchedSince(env, fixture.VPC, fixture.ControlPlane)
 	rejected := func(request func(ctx context.Context) error, parts ...string) {
 		t.Helper()
@@ -108,7 +108,7 @@ func TestACopyOfAClusterIsRemovedWithoutItsObjects(t *testing.T) {
 	server := shared.Exclusive(t)
 	env := server.NewEnvironment(t, terraform.ScopeNamespaced)
 	env.User(env.Everything()...)
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	untouched := untouchedSince(env, fixture.VPC, fixture.ControlPlane)
 	restore := suspendPolicies(env)
 	fixture.EventuallyAccepted(t, func(ctx context.Context) error { return env.Create(ctx, copyOf(env)) })
@@ -120,7 +120,7 @@ func TestACopyOfAClusterIsRemovedWithoutItsObjects(t *testing.T) {
 	})
 	env.AwaitGone(&clusterv1.Cluster{}, copied)
 	env.Await(&infrav1.CAPTCluster{}, fixture.Demo, infrav1.ClusterConflictCondition, metav1.ConditionFalse, infrav1.NoClusterConflictReason)
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	untouched(fixture.VPC, fixture.ControlPlane)
 }
 

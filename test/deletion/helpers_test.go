@@ -49,7 +49,7 @@ func adopted(t *testing.T, scope terraform.Scope) *fixture.Environment {
 	t.Helper()
 	env := shared.NewEnvironment(t, scope)
 	env.User(env.Everything()...)
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	controlPlane := &controlplanev1.CAPTControlPlane{}
 	require.True(t, env.Exists(controlPlane, fixture.Demo))
 	env.User(env.Template("helper", helperModule, "cluster_name"))

@@ -176,7 +176,7 @@ func TestNothingOfAPausedOwnerIsChangedOrDestroyed(t *testing.T) {
 	t.Parallel()
 	env := shared.NewEnvironment(t, terraform.ScopeCluster)
 	env.User(env.Everything()...)
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	pauseObjects(&cell{Environment: env})
 	applies := map[string]string{fixture.VPC: "CAPTCluster demo, which controls this object", fixture.ControlPlane: "CAPTControlPlane demo, which controls this object"}
 	versions := map[string]string{}
@@ -212,7 +212,7 @@ func TestAVPCIsNotDestroyedUnderARetainedControlPlane(t *testing.T) {
 			t.Parallel()
 			env := shared.NewEnvironment(t, terraform.ScopeCluster)
 			env.User(env.Everything()...)
-			env.AwaitState(controlplanev1.StateReady, "")
+			env.AwaitState(infrav1.StateReady, "")
 			env.Edit(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane, `{"spec":{"deletionPolicy":"Retain"}}`)
 			before := env.Workspace(fixture.ControlPlane)
 

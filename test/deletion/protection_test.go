@@ -35,7 +35,7 @@ func TestDeletionProtectionHoldsWithoutWebhooksAndWithoutPolicies(t *testing.T) 
 	server := shared.Exclusive(t)
 	env := server.NewEnvironment(t, terraform.ScopeNamespaced)
 	env.User(append(env.Templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo)+"  "+protection+"\n", fixture.CAPTControlPlane(fixture.Demo, protection))...)
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	untouched := untouchedSince(env, fixture.VPC, fixture.ControlPlane)
 
 	require.NoError(t, server.StopComponent(t.Context(), sandbox.Manager))

@@ -138,7 +138,7 @@ var rows = []row{
 }
 
 // state is what status.state says.
-func (r row) state() controlplanev1.State { return controlplanev1.State(r.name) }
+func (r row) state() infrav1.State { return infrav1.State(r.name) }
 
 func pending(c *cell) {
 	c.User(append(c.Templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo))...)
@@ -176,7 +176,7 @@ func ready(c *cell) {
 func degraded(c *cell) {
 	c.scriptControlPlane(scripted.Step{})
 	c.User(c.Everything()...)
-	c.AwaitState(controlplanev1.StateReady, "")
+	c.AwaitState(infrav1.StateReady, "")
 	c.scriptControlPlane(c.row.apply)
 	c.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"additionalTags":{"Team":"other"}}}`)
 }
@@ -184,7 +184,7 @@ func degraded(c *cell) {
 func failed(c *cell) {
 	c.scriptControlPlane(c.row.apply)
 	c.User(append(c.Templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {controlPlaneSeconds: 10}"))...)
-	c.AwaitState(controlplanev1.StateFailed, controlplanev1.ControlPlaneTimeoutReason)
+	c.AwaitState(infrav1.StateFailed, controlplanev1.ControlPlaneTimeoutReason)
 }
 
 func recovering(c *cell) {

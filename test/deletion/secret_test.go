@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
@@ -23,7 +24,7 @@ func TestDeletedConnectionSecretsAreWrittenAgain(t *testing.T) {
 	t.Parallel()
 	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
 	env.User(env.Everything()...)
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	untouched := untouchedSince(env, fixture.VPC, fixture.ControlPlane)
 	applied := map[string]int{}
 	for _, name := range []string{fixture.VPC, fixture.ControlPlane} {
@@ -46,7 +47,7 @@ func TestDeletedConnectionSecretsAreWrittenAgain(t *testing.T) {
 			return fixture.Unless(env.Exists(secret, name) && secret.UID != before[name] && len(secret.Data) > 0, "Secret %s was not written again", name)
 		})
 	}
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.AvailableCondition, metav1.ConditionTrue, "")
 	untouched(fixture.VPC, fixture.ControlPlane)
 	for name, count := range applied {

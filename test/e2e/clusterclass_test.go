@@ -185,7 +185,7 @@ func (env *environment) awaitUpgrade(cluster *clusterv1.Cluster, version string)
 func (env *environment) awaitVersion(controlPlane *controlplanev1.CAPTControlPlane, name, version string) {
 	env.Helper()
 	env.await(controlPlane, name, func() string {
-		if controlPlane.Status.Version != version || controlPlane.Status.State != controlplanev1.StateReady {
+		if controlPlane.Status.Version != version || controlPlane.Status.State != infrav1.StateReady {
 			return "version " + controlPlane.Status.Version + ", state " + string(controlPlane.Status.State)
 		}
 		return ""

@@ -18,6 +18,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/health"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/eks"
@@ -97,9 +98,9 @@ func (env *environment) awaitDegraded() {
 	controlPlane := &controlplanev1.CAPTControlPlane{}
 	env.await(controlPlane, "probed", func() string {
 		conditions := controlPlane.Status.Conditions
-		degraded := meta.FindStatusCondition(conditions, controlplanev1.DegradedCondition)
+		degraded := meta.FindStatusCondition(conditions, infrav1.DegradedCondition)
 		switch {
-		case controlPlane.Status.State != controlplanev1.StateDegraded:
+		case controlPlane.Status.State != infrav1.StateDegraded:
 			return fmt.Sprintf("it is %s", controlPlane.Status.State)
 		case degraded.Reason != controlplanev1.APIServerNotAnsweringReason || !strings.Contains(degraded.Message, health.APIServer):
 			return degraded.Reason + ": " + degraded.Message

@@ -54,18 +54,18 @@ func TestResourcesThatTerraformCannotCreate(t *testing.T) {
 			env.SetScript(apply("b"), scripted.Script{Apply: scripted.Step{Stderr: row.stderr}})
 			env.start("a", "b")
 			env.awaitProfiles("a is ready", "b is not ready: "+row.reason)
-			controlPlane := env.AwaitState(controlplanev1.StateDegraded, row.reason)
+			controlPlane := env.AwaitState(infrav1.StateDegraded, row.reason)
 			status := controlPlane.Status.FargateProfiles[1]
 			assert.Equal(env, apply("b"), status.WorkspaceTemplateApplyName)
 			assert.Contains(env, status.FailureMessage, row.says)
 			env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.AvailableCondition, metav1.ConditionTrue, "")
-			env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DegradedCondition, metav1.ConditionTrue, "", "b (", row.says)
-			assert.False(env, meta.IsStatusConditionTrue(controlPlane.Status.Conditions, controlplanev1.FailedCondition))
+			env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, infrav1.DegradedCondition, metav1.ConditionTrue, "", "b (", row.says)
+			assert.False(env, meta.IsStatusConditionTrue(controlPlane.Status.Conditions, infrav1.FailedCondition))
 			env.Await(&clusterv1.Cluster{}, fixture.Demo, clusterv1.ClusterControlPlaneAvailableCondition, metav1.ConditionTrue, "")
 			assert.Contains(env, env.eventLines(), "Warning "+row.reason+": Fargate profile b: "+status.FailureMessage)
 
 			env.SetScript(apply("b"), scripted.Script{})
-			env.AwaitState(controlplanev1.StateReady, "")
+			env.AwaitState(infrav1.StateReady, "")
 			assert.Equal(env, []string{"a is ready", "b is ready"}, env.profiles())
 		})
 	}
@@ -77,9 +77,9 @@ func TestAChangeOfSpecRepairsAProfile(t *testing.T) {
 	env := newEnvironment(t, "Namespaced")
 	env.SetScript(apply("b"), scripted.Script{Apply: scripted.Step{Stderr: badSelector}})
 	env.start("a", "b")
-	env.AwaitState(controlplanev1.StateDegraded, controlplanev1.FargateProfileFailedReason)
+	env.AwaitState(infrav1.StateDegraded, controlplanev1.FargateProfileFailedReason)
 	env.User(controlPlane("a"))
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	env.AwaitGone(&infrav1.WorkspaceTemplateApply{}, apply("b"))
 	assert.Equal(env, []string{"a is ready"}, env.profiles())
 }
@@ -103,19 +103,19 @@ func TestWhatAProfileWaitsFor(t *testing.T) {
 		env := newEnvironment(t, "Namespaced")
 		env.User(append(env.FargateTemplates(), env.ControlPlaneTemplate(fixture.ControlPlaneModule), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane("a"))...)
 		env.awaitProfiles(dependency)
-		controlPlane := env.AwaitState(controlplanev1.StateDegraded, controlplanev1.FargateProfileDependencyReason)
+		controlPlane := env.AwaitState(infrav1.StateDegraded, controlplanev1.FargateProfileDependencyReason)
 		assert.Contains(env, controlPlane.Status.FargateProfiles[0].FailureMessage, "Secret demo-eks-connection has no value for key cluster_name")
 		assert.Empty(env, controlPlane.Status.FargateProfiles[0].WorkspaceTemplateApplyName)
 		assert.False(env, env.Exists(&infrav1.WorkspaceTemplateApply{}, apply("a")))
 		env.User(env.ControlPlaneTemplate(fixture.FargateControlPlaneModule))
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 	})
 
 	t.Run("the Secret of the VPC", func(t *testing.T) {
 		t.Parallel()
 		env := newEnvironment(t, "Namespaced")
 		env.User(append(env.FargateTemplates(), fixture.Cluster(), ownVPC, good, controlPlane())...)
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 		for what, row := range map[string]struct{ secret, says string }{
 			"no key":         {network("other", "x"), "Secret network has no value for key vpc_config"},
 			"no description": {network("vpc_config", "private_subnets = []"), "key vpc_config of Secret network does not describe a VPC"},
@@ -132,7 +132,7 @@ func TestWhatAProfileWaitsFor(t *testing.T) {
 		env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.FargateProfileReadyCondition, metav1.ConditionFalse,
 			controlplanev1.FargateProfileDependencyReason, "Secret network does not exist")
 		env.User(good)
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 		assert.Equal(env, []string{"a is ready"}, env.profiles())
 	})
 
@@ -143,7 +143,7 @@ func TestWhatAProfileWaitsFor(t *testing.T) {
 		env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.FargateProfileReadyCondition, metav1.ConditionFalse,
 			controlplanev1.FargateProfileDependencyReason, "Set spec.vpc.connectionSecretRef of the CAPTCluster")
 		env.User(good, ownVPC)
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 	})
 
 	t.Run("its template", func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestWhatAProfileWaitsFor(t *testing.T) {
 		env.User(append(env.FargateTemplates()[:2], fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane("a"))...)
 		env.awaitProfiles(dependency)
 		env.User(env.FargateProfileTemplate(fixture.FargateProfileModule))
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 	})
 }
 
@@ -162,11 +162,11 @@ func TestAProfileThatCannotBeDestroyed(t *testing.T) {
 	env := newEnvironment(t, "Namespaced")
 	denied := "\nError: deleting EKS Fargate Profile (demo:a): AccessDeniedException: not authorized to perform: eks:DeleteFargateProfile\n"
 	env.start("a", "b")
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	env.SetScript(apply("a"), scripted.Script{Destroy: scripted.Step{Stderr: denied}})
 	env.User(controlPlane("b"))
 	env.awaitProfiles("b is ready", "a is not ready: FargateProfileFailed")
-	env.AwaitState(controlplanev1.StateDegraded, controlplanev1.FargateProfileFailedReason)
+	env.AwaitState(infrav1.StateDegraded, controlplanev1.FargateProfileFailedReason)
 
 	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
 	env.AwaitGone(&infrav1.WorkspaceTemplateApply{}, apply("b"))

@@ -40,8 +40,8 @@ func TestTheLifeOfProfiles(t *testing.T) {
 		assert.False(env, env.Exists(&infrav1.WorkspaceTemplateApply{}, apply("z")))
 
 		env.SetScript(fixture.ControlPlane, scripted.Script{})
-		env.AwaitState(controlplanev1.StateConfiguring, controlplanev1.FargateProfileCreatingReason)
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateConfiguring, controlplanev1.FargateProfileCreatingReason)
+		env.AwaitState(infrav1.StateReady, "")
 		assert.Equal(env, []string{"z is ready", "a is ready"}, env.profiles(), "the order is that of spec")
 		assert.True(env, controllerutil.ContainsFinalizer(env.live(), controlplanev1.FargateProfileFinalizer))
 		made := env.work("z", "a")
@@ -49,14 +49,14 @@ func TestTheLifeOfProfiles(t *testing.T) {
 		env.requireOneAtATime(slices.Concat(env.Operations(fixture.ControlPlane, scripted.Apply), made))
 
 		env.User(controlPlane("z=other", "a"))
-		env.AwaitState(controlplanev1.StateConfiguring, controlplanev1.FargateProfileCreatingReason)
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateConfiguring, controlplanev1.FargateProfileCreatingReason)
+		env.AwaitState(infrav1.StateReady, "")
 		assert.Len(env, env.work("z", "a"), 3, "one was changed, the other was not")
 
 		env.User(controlPlane("a"))
 		env.awaitProfiles("a is ready")
 		env.AwaitGone(&infrav1.WorkspaceTemplateApply{}, apply("z"))
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 		env.requireOneAtATime(env.work("z", "a"))
 
 		env.Remove(&clusterv1.Cluster{}, fixture.Demo)
@@ -95,7 +95,7 @@ func TestProfilesGoBeforeTheirCluster(t *testing.T) {
 func (env *environment) requireProfilesGoFirst(remove func(), profiles ...string) {
 	env.Helper()
 	env.start(profiles...)
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	env.slowDown(profiles...)
 	remove()
 	env.AwaitGone(&controlplanev1.CAPTControlPlane{}, fixture.Demo)
@@ -121,7 +121,7 @@ func TestAnEditOfTheTemplateChangesOneAtATime(t *testing.T) {
 	env := newEnvironment(t, "Namespaced")
 	names := []string{"a", "b", "c"}
 	env.start(names...)
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	env.slowDown(names...)
 	env.User(env.FargateProfileTemplate(fixture.FargateProfileModule + "# edited\n"))
 	env.Eventually(func() string {
@@ -132,7 +132,7 @@ func TestAnEditOfTheTemplateChangesOneAtATime(t *testing.T) {
 		}
 		return ""
 	})
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	env.requireOneAtATime(env.work(names...))
 }
 
@@ -177,7 +177,7 @@ spec:
   additionalFargateProfiles:
   - {name: monitoring, selectors: [{namespace: monitoring}], workspaceTemplateRef: {name: fargate}}
 `)...)
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	assert.Equal(env, []string{"monitoring is ready"}, env.profiles())
 }
 
@@ -185,7 +185,7 @@ spec:
 func TestAClusterWithProfilesIsQuiet(t *testing.T) {
 	env := &environment{shared.Exclusive(t).NewEnvironment(t, "Namespaced")}
 	env.start("a", "b")
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	env.AwaitRest()
 	before := env.live()
 	secret := &corev1.Secret{}
@@ -215,13 +215,13 @@ func TestAReferencedProfileIsDeletedFirst(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t, "Namespaced")
 	env.start()
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	env.User(byHand)
 	env.Await(&infrav1.WorkspaceTemplateApply{}, "by-hand-apply", infrav1.ReadyCondition, metav1.ConditionTrue, "")
 	env.SetScript(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: quota}})
 	env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec": {"additionalTags": {"team": "a"}, "fargateProfiles": [
 		{"name": "a", "selectors": [{"namespace": "a"}], "workspaceTemplateRef": {"name": "fargate"}, "workspaceTemplateApplyRef": {"name": "by-hand-apply"}}]}}`)
-	env.AwaitState(controlplanev1.StateDegraded, infrav1.ApplyFailedReason)
+	env.AwaitState(infrav1.StateDegraded, infrav1.ApplyFailedReason)
 	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
 	env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 	require.False(env, env.Exists(&infrav1.WorkspaceTemplateApply{}, "by-hand-apply"), "it is left behind")

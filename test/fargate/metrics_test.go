@@ -110,17 +110,17 @@ func TestMetricsOfProfiles(t *testing.T) {
 	env.SetScript(apply("a"), scripted.Script{})
 	env.awaitSeen("b")
 	env.SetScript(apply("b"), scripted.Script{Apply: scripted.Step{Stderr: quota}})
-	env.AwaitState(controlplanev1.StateDegraded, controlplanev1.FargateProfileFailedReason)
+	env.AwaitState(infrav1.StateDegraded, controlplanev1.FargateProfileFailedReason)
 	env.awaitMeasured(created+1, deleted, map[string]float64{"active": 2, "ready": 1, "failed": 1})
 	env.awaitReported("Degraded")
 
 	env.SetScript(apply("b"), scripted.Script{})
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	env.awaitMeasured(created+2, deleted, map[string]float64{"active": 2, "ready": 2, "failed": 0}) // What failed first was created, too.
 
 	env.User(controlPlane("a"))
 	env.AwaitGone(&infrav1.WorkspaceTemplateApply{}, apply("b"))
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	env.awaitMeasured(created+2, deleted+1, map[string]float64{"active": 1, "ready": 1, "failed": 0})
 
 	env.Remove(&clusterv1.Cluster{}, fixture.Demo)

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
@@ -61,7 +61,7 @@ func (env *environment) runsAClusterClass() {
 	env.requireWaiting(created, "clusters")
 	env.SetScript(fixture.ControlPlane, scripted.Script{})
 	env.awaitApplied(created)
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 
 	env.SetScript(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Hang: true}})
 	env.git.change(clusterFile, func(object *unstructured.Unstructured) {
@@ -72,7 +72,7 @@ func (env *environment) runsAClusterClass() {
 	env.requireWaiting(upgraded, "clusters")
 	env.SetScript(fixture.ControlPlane, scripted.Script{})
 	env.awaitApplied(upgraded)
-	require.Equal(env, "v1.35.0", env.AwaitState(controlplanev1.StateReady, "").Status.Version)
+	require.Equal(env, "v1.35.0", env.AwaitState(infrav1.StateReady, "").Status.Version)
 	env.requireNeverEarly()
 
 	// Without the directory, Flux deletes nothing.

@@ -155,7 +155,7 @@ func (env *environment) creates() {
 	env.requireWaiting(corrected, "captcontrolplanes")
 	env.SetScript(fixture.ControlPlane, scripted.Script{})
 	env.awaitApplied(corrected)
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 }
 
 // rejects commits a change that admission rejects, together with one that it accepts. Flux applies neither.
@@ -188,7 +188,7 @@ func (env *environment) upgrades() {
 	env.requireWaiting(revision, "captcontrolplanes")
 	env.SetScript(fixture.ControlPlane, scripted.Script{})
 	env.awaitApplied(revision)
-	require.Equal(env, "v1.35.0", env.AwaitState(controlplanev1.StateReady, "").Status.Version)
+	require.Equal(env, "v1.35.0", env.AwaitState(infrav1.StateReady, "").Status.Version)
 }
 
 // awaitApply waits until Terraform has begun to apply the control plane for the nth time.

@@ -144,7 +144,7 @@ func (f *fleet) tenant(namespace string) {
 			there.User(fixture.ClusterNamed(name))
 		}
 	}
-	there.AwaitState(controlplanev1.StateReady, "")
+	there.AwaitState(infrav1.StateReady, "")
 	if template := f.template(); template.Annotations[naming.ApproveAnnotation] == "" {
 		f.approved = rollout.HashOf(template)
 		f.approve(f.approved)

@@ -55,7 +55,7 @@ func (env *environment) readyCluster(i installed) *fixture.Environment {
 	env.awaitRollout(i)
 	cluster := env.NewEnvironment(env.T, terraform.ScopeNamespaced)
 	cluster.User(cluster.Everything()...)
-	cluster.AwaitState(controlplanev1.StateReady, "")
+	cluster.AwaitState(infrav1.StateReady, "")
 	return cluster
 }
 
@@ -70,7 +70,7 @@ func (env *environment) requireLife(i installed) {
 	cluster.Edit(controlPlane, fixture.Demo, `{"spec":{"version":"v1.36.0"}}`)
 	cluster.Eventually(func() string {
 		require.True(env, cluster.Exists(controlPlane, fixture.Demo))
-		return fixture.Unless(controlPlane.Status.Version == "v1.36.0" && controlPlane.Status.State == controlplanev1.StateReady,
+		return fixture.Unless(controlPlane.Status.Version == "v1.36.0" && controlPlane.Status.State == infrav1.StateReady,
 			"version %s, %s", controlPlane.Status.Version, controlPlane.Status.State)
 	})
 	env.requireDeleted(cluster)

@@ -62,7 +62,7 @@ func TestCaptctlShowsAClusterAsItIs(t *testing.T) {
 
 	ready := env.described()
 	assert.Nil(t, ready.Cause)
-	assert.Equal(t, controlplanev1.StateReady, ready.State)
+	assert.Equal(t, infrav1.StateReady, ready.State)
 	assert.NotEmpty(t, ready.Events)
 	tree := env.Captctl("tree", env.Namespace+"/demo")
 	assert.Regexp(t, `Workspace/demo-eks-controlplane +True +-`, tree)

@@ -107,7 +107,7 @@ func TestARestrictedAPIServerIsNotReplacedByAnOpenOne(t *testing.T) {
 		"nothing is created: spec.endpointAccess.publicCIDRs: ", "Add the placeholder",
 		"WorkspaceTemplate "+env.Namespace+"/eks does not pass ${endpoint_public_access_cidrs}")
 	env.AwaitVPC()
-	env.AwaitState(controlplanev1.StateValidating, infrav1.FieldNotConsumedReason)
+	env.AwaitState(infrav1.StateValidating, infrav1.FieldNotConsumedReason)
 	require.False(t, env.Exists(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane))
 
 	env.User(closed(env))
@@ -234,7 +234,7 @@ func TestADependencyCycleIsReportedUntilItIsRemoved(t *testing.T) {
 	controlPlane := &controlplanev1.CAPTControlPlane{}
 	env.Await(controlPlane, fixture.Demo, controlplanev1.DependencyCycleCondition, metav1.ConditionTrue, controlplanev1.DependencyCycleReason,
 		"WorkspaceTemplateApply demo-vpc → Secret demo-eks-connection → ", "Remove spec.waitForSecrets[0] of WorkspaceTemplateApply demo-vpc")
-	require.Equal(t, controlplanev1.StateReady, controlPlane.Status.State, "what exists needs no dependencies")
+	require.Equal(t, infrav1.StateReady, controlPlane.Status.State, "what exists needs no dependencies")
 	env.Edit(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, `{"spec":{"waitForSecrets":null}}`)
 	env.Await(controlPlane, fixture.Demo, controlplanev1.DependencyCycleCondition, metav1.ConditionFalse, controlplanev1.NoDependencyCycleReason)
 }

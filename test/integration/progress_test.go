@@ -23,11 +23,11 @@ import (
 )
 
 // percentages records status.progress of the control plane until the end of the test. The returned function stops recording and returns it.
-func (env environment) percentages() func() []controlplanev1.Progress {
+func (env environment) percentages() func() []infrav1.Progress {
 	env.Helper()
 	watcher, err := env.API.Watch(env.Context(), &controlplanev1.CAPTControlPlaneList{}, client.InNamespace(env.Namespace))
 	require.NoError(env, err)
-	var seen []controlplanev1.Progress
+	var seen []infrav1.Progress
 	var done sync.WaitGroup
 	done.Go(func() {
 		for event := range watcher.ResultChan() {
@@ -39,7 +39,7 @@ func (env environment) percentages() func() []controlplanev1.Progress {
 			}
 		}
 	})
-	return func() []controlplanev1.Progress {
+	return func() []infrav1.Progress {
 		watcher.Stop()
 		done.Wait()
 		return seen
@@ -53,7 +53,7 @@ func (env environment) awaitOperation(number int) {
 		controlPlane := &controlplanev1.CAPTControlPlane{}
 		if env.Exists(controlPlane, fixture.Demo) && controlPlane.Status.Progress != nil {
 			history := controlPlane.Status.Progress.History
-			if len(history) == number && history[number-1].Outcome == controlplanev1.OutcomeSucceeded {
+			if len(history) == number && history[number-1].Outcome == infrav1.OutcomeSucceeded {
 				return ""
 			}
 		}
@@ -69,7 +69,7 @@ func TestProgressOnlyGrows(t *testing.T) {
 	env.SetScript(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Hang: true}})
 	env.User(env.Everything()...)
 	env.AwaitOperation(fixture.ControlPlane, scripted.Apply)
-	env.AwaitState(controlplanev1.StateProvisioning, "")
+	env.AwaitState(infrav1.StateProvisioning, "")
 	user, err := env.InstalledManagerUser()
 	require.NoError(t, err)
 	writes := audit.Filter{User: user, Verbs: audit.Writes, Resource: "captcontrolplanes", Namespace: env.Namespace}

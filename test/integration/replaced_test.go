@@ -53,8 +53,8 @@ func (env environment) awaitReplaced(old string) (replacedBy string) {
 	env.Await(captCluster, fixture.Demo, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.VPCReplacedReason, old, replacedBy)
 	env.Await(controlPlane, fixture.Demo, infrav1.VPCReplacedCondition, metav1.ConditionTrue, infrav1.VPCReplacedReason, old, replacedBy, "Check first whether "+old)
 	env.Await(controlPlane, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionFalse, infrav1.VPCReplacedReason)
-	env.Await(controlPlane, fixture.Demo, controlplanev1.DegradedCondition, metav1.ConditionTrue, infrav1.VPCReplacedReason)
-	require.Equal(env, controlplanev1.StateDegraded, controlPlane.Status.State)
+	env.Await(controlPlane, fixture.Demo, infrav1.DegradedCondition, metav1.ConditionTrue, infrav1.VPCReplacedReason)
+	require.Equal(env, infrav1.StateDegraded, controlPlane.Status.State)
 	require.Equal(env, controlplanev1.HealthUnhealthy, controlPlane.Status.Health.Overall)
 	return replacedBy
 }
@@ -67,7 +67,7 @@ func (env environment) awaitSameVPC(id string) {
 	require.Equal(env, infrav1.VPCStatus{ID: id}, captCluster.Status.VPC)
 	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, infrav1.VPCReplacedCondition, metav1.ConditionFalse, infrav1.VPCNotReplacedReason)
 	env.awaitReady()
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 }
 
 // An edit for which Terraform replaces the VPC left the control plane in the VPC of before, with everything Ready.
@@ -89,7 +89,7 @@ func TestAReplacedVPCIsReportedUntilItIsBack(t *testing.T) {
 		})
 	}
 	described := env.described()
-	assert.Equal(t, controlplanev1.StateDegraded, described.State)
+	assert.Equal(t, infrav1.StateDegraded, described.State)
 	require.NotNil(t, described.Cause)
 	assert.Equal(t, infrav1.VPCReplacedReason, described.Cause.Reason)
 	assert.Contains(t, env.Captctl("describe", env.Namespace+"/demo"), replacedBy)

@@ -92,29 +92,10 @@ func TestAWorkspaceTemplateApplyLivesAndIsDestroyedWithItsCluster(t *testing.T) 
 	env.RequireNothingLeft()
 }
 
-// machinePool is a MachinePool, and its CAPTMachinePool with more lines of spec.
-func machinePool(metadata, spec string) []string {
-	return []string{fmt.Sprintf(`
-apiVersion: cluster.x-k8s.io/v1beta2
-kind: MachinePool
-metadata: {name: demo-workers%s}
-spec:
-  clusterName: demo
-  replicas: 2
-  template:
-    spec:
-      clusterName: demo
-      bootstrap: {dataSecretName: ""}
-      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTMachinePool, name: demo-workers}
-`, metadata), `
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: CAPTMachinePool
-metadata: {name: demo-workers}
-spec:
-  workspaceTemplateRef: {name: aws-nodegroup}
-  scaling: {minSize: 2, maxSize: 4}
-  variables: {instance_types: [m7i.large]}
-` + spec}
+// machinePool is a MachinePool with annotations, and its CAPTMachinePool with more lines of spec.
+func machinePool(annotations string, more ...string) []string {
+	return []string{fixture.MachinePool(fixture.Demo, "demo-workers", 2, annotations),
+		fixture.CAPTMachinePool("demo-workers", "aws-nodegroup", append(more, "scaling: {minSize: 2, maxSize: 4}", "variables: {instance_types: [m7i.large]}")...)}
 }
 
 // A node group that a user has written is adopted by a CAPTMachinePool that names it. Terraform does not run, and the node group is destroyed with its
@@ -126,8 +107,8 @@ func TestANodeGroupIsAdoptedWithoutTerraform(t *testing.T) {
 	before, runs := env.Workspace(handWritten), len(env.Operations(handWritten, scripted.Apply))
 
 	// Its size was left to an autoscaler, and that stays so.
-	env.User(machinePool(", annotations: {cluster.x-k8s.io/replicas-managed-by: external-autoscaler}",
-		"  nodeGroupName: default\n  workspaceTemplateApplyRef: {name: "+handWritten+"}\n")...)
+	env.User(machinePool(clusterv1.ReplicasManagedByAnnotation+": external-autoscaler",
+		"nodeGroupName: default", "workspaceTemplateApplyRef: {name: "+handWritten+"}")...)
 	env.Await(&infrav1.CAPTMachinePool{}, "demo-workers", infrav1.NodeGroupReadyCondition, metav1.ConditionTrue, infrav1.NodeGroupReadyReason)
 	pool, apply := &infrav1.CAPTMachinePool{}, &infrav1.WorkspaceTemplateApply{}
 	require.True(t, env.Exists(pool, "demo-workers"))
@@ -150,7 +131,7 @@ func TestAMachinePoolLivesAndIsDestroyedWithItsCluster(t *testing.T) {
 	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
 	applyNodeGroupTemplate(env)
 	name := naming.MachinePoolWorkspaceTemplateApply("demo-workers")
-	env.User(append(machinePool("", ""), env.VPCTemplate(fixture.FargateVPCModule), env.ControlPlaneTemplate(fixture.ControlPlaneModule),
+	env.User(append(machinePool(""), env.VPCTemplate(fixture.FargateVPCModule), env.ControlPlaneTemplate(fixture.ControlPlaneModule),
 		fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo))...)
 	env.Await(&infrav1.CAPTMachinePool{}, "demo-workers", infrav1.NodeGroupReadyCondition, metav1.ConditionTrue, infrav1.NodeGroupReadyReason)
 	apply := &infrav1.WorkspaceTemplateApply{}

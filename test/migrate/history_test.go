@@ -30,7 +30,7 @@ var (
 		infrav1.ReadyCondition, controlplanev1.AvailableCondition, controlplanev1.InitializedCondition, infrav1.VPCReadyCondition,
 		clusterv1.ClusterInfrastructureReadyCondition, clusterv1.ClusterControlPlaneInitializedCondition, clusterv1.ClusterControlPlaneAvailableCondition,
 	}
-	alarming = []string{controlplanev1.DegradedCondition, controlplanev1.FailedCondition}
+	alarming = []string{infrav1.DegradedCondition, infrav1.FailedCondition}
 )
 
 // history is every status that each condition of a fleet had, in order, as watches report it.
@@ -118,7 +118,7 @@ func (c *history) alarms() (alarms []string) {
 			isTrue := strings.HasPrefix(status, string(metav1.ConditionTrue)+" ")
 			switch {
 			case slices.Contains(alarming, condition) && isTrue,
-				condition == "state" && status != "" && status != string(controlplanev1.StateReady):
+				condition == "state" && status != "" && status != string(infrav1.StateReady):
 				alarms = append(alarms, fmt.Sprintf("%s: %v", of, statuses))
 			}
 		}

@@ -218,7 +218,7 @@ func (env *whole) upgrades(key types.NamespacedName) {
 	require.NoError(env, env.Admin.Patch(env.Context(), controlPlane, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"version":"`+version+`"}}`))))
 	env.await(func() string {
 		require.NoError(env, env.Admin.Get(env.Context(), key, controlPlane))
-		return fixture.Unless(controlPlane.Status.Version == version && controlPlane.Status.State == controlplanev1.StateReady,
+		return fixture.Unless(controlPlane.Status.Version == version && controlPlane.Status.State == infrav1.StateReady,
 			"version %s, state %s", controlPlane.Status.Version, controlPlane.Status.State)
 	})
 	require.Equal(env, endpoint, controlPlane.Spec.ControlPlaneEndpoint)

@@ -99,7 +99,7 @@ func lasting(value any) any {
 		// These conditions are absent until they are True for the first time.
 		value = slices.DeleteFunc(value, func(inner any) bool {
 			condition, _ := inner.(map[string]any)
-			return condition["reason"] == clusterv1.NotPausedReason || condition["reason"] == controlplanev1.NotDegradedReason
+			return condition["reason"] == clusterv1.NotPausedReason || condition["reason"] == infrav1.NotDegradedReason
 		})
 		for i, inner := range value {
 			value[i] = lasting(inner)
@@ -113,7 +113,7 @@ func lasting(value any) any {
 var moved = []schema.GroupVersionKind{
 	workspaceKind, clusterv1.GroupVersion.WithKind("Cluster"), corev1.SchemeGroupVersion.WithKind("Secret"),
 	infrav1.GroupVersion.WithKind("CAPTCluster"), controlplanev1.GroupVersion.WithKind("CAPTControlPlane"),
-	infrav1.GroupVersion.WithKind("WorkspaceTemplate"), infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"),
+	clusterv1.GroupVersion.WithKind("MachinePool"), infrav1.GroupVersion.WithKind("CAPTMachinePool"), infrav1.GroupVersion.WithKind("WorkspaceTemplate"), infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"),
 }
 
 // requireMoved requires that nothing is left on the source.

@@ -92,7 +92,7 @@ func TestRefusedWriteIsReported(t *testing.T) {
 	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionFalse, infrav1.WriteRefusedReason,
 		why, "writing Secret demo-kubeconfig", "admission policies")
 	allowSecrets()
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)
 
 	deleted := func(object client.Object) func() error {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	xpv1 "github.com/crossplane/crossplane-runtime/v2/apis/common/v1"
+	"github.com/crossplane/crossplane-runtime/v2/pkg/logging"
 	"github.com/crossplane/crossplane-runtime/v2/pkg/meta"
 	"github.com/crossplane/crossplane-runtime/v2/pkg/ratelimiter"
 	"github.com/crossplane/crossplane-runtime/v2/pkg/reconciler/managed"
@@ -29,6 +30,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,6 +51,8 @@ type Options struct {
 	PollInterval time.Duration
 	// Timeout is how long all commands of one reconcile may take together.
 	Timeout time.Duration
+	// Logger gets the output of Terraform of Workspaces with enableTerraformCLILogging.
+	Logger logging.Logger
 	// MaxConcurrentReconciles is how many Workspaces of each scope are worked on at a time.
 	MaxConcurrentReconciles int
 	// CreationGracePeriod is how long after a create the absence of resources and outputs is not believed: nothing
@@ -74,6 +78,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 }
 
 func setupScope(mgr ctrl.Manager, o Options, kind client.Object, gvk schema.GroupVersionKind) error {
+	name := managed.ControllerName(gvk.GroupKind().String())
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("workspace-"+gvk.Group).
 		For(kind, builder.WithPredicates(resource.DesiredStateChanged())).
@@ -85,6 +90,7 @@ func setupScope(mgr ctrl.Manager, o Options, kind client.Object, gvk schema.Grou
 			managed.WithTypedExternalConnector(&connector{client: mgr.GetClient(), options: o}),
 			managed.WithManagementPolicies(),
 			managed.WithCreationGracePeriod(o.CreationGracePeriod),
+			managed.WithLogger(o.Logger.WithValues("controller", name)),
 			managed.WithPollInterval(o.PollInterval),
 			managed.WithTimeout(o.Timeout),
 		))
@@ -257,7 +263,7 @@ func (e *external) Observe(ctx context.Context, w workspace) (managed.ExternalOb
 // plan reports whether there is anything to change. A module that is being deleted need not have a plan any more: its
 // state decides.
 func (e *external) plan(ctx context.Context) (bool, error) {
-	options, err := e.runOptions(ctx, e.Parameters().PlanArgs)
+	options, err := e.logged(ctx, operationPlan, e.Parameters().PlanArgs)
 	if err != nil {
 		return false, err
 	}
@@ -270,6 +276,16 @@ func (e *external) plan(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("cannot diff (i.e. plan) Terraform configuration: %w", err)
 	}
 	return differs, nil
+}
+
+// logged are the options of an operation. The log names the Workspace without its namespace.
+func (e *external) logged(ctx context.Context, operation string, args []string) (executor.RunOptions, error) {
+	options, err := e.runOptions(ctx, args)
+	if ptr.Deref(e.Parameters().EnableTerraformCLILogging, false) {
+		logger := e.options.Logger.WithValues("request", map[string]string{"name": e.GetName()})
+		options.Log = func(text string) { logger.Info(text, "operation", operation) }
+	}
+	return options, err
 }
 
 // Create applies for the first time. Outputs are shown after the next observation: the reconciler writes annotations next, and
@@ -289,7 +305,7 @@ func (e *external) Update(ctx context.Context, w workspace) (managed.ExternalUpd
 }
 
 func (e *external) apply(ctx context.Context) (managed.ConnectionDetails, error) {
-	options, err := e.runOptions(ctx, e.Parameters().ApplyArgs)
+	options, err := e.logged(ctx, operationApply, e.Parameters().ApplyArgs)
 	if err != nil {
 		return nil, err
 	}
@@ -302,7 +318,7 @@ func (e *external) apply(ctx context.Context) (managed.ConnectionDetails, error)
 
 // Delete removes the resources of a deleted Workspace. The next reconcile verifies that they are gone.
 func (e *external) Delete(ctx context.Context, _ workspace) (managed.ExternalDelete, error) {
-	options, err := e.runOptions(ctx, e.Parameters().DestroyArgs)
+	options, err := e.logged(ctx, operationDestroy, e.Parameters().DestroyArgs)
 	if err != nil {
 		return managed.ExternalDelete{}, err
 	}

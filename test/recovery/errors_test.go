@@ -292,7 +292,7 @@ func (f *failing) inject(env *fixture.Environment) {
 		env.User(document)
 	}
 	if f.ready {
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 		env.SetScript(fixture.ControlPlane, script)
 		if f.breaks != nil {
 			f.breaks(env)

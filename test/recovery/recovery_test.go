@@ -59,7 +59,7 @@ func end(env *fixture.Environment) {
 func awaitRecovering(env *fixture.Environment, status metav1.ConditionStatus, reason string, parts ...string) *controlplanev1.CAPTControlPlane {
 	env.Helper()
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	env.Await(controlPlane, fixture.Demo, controlplanev1.RecoveringCondition, status, reason, parts...)
+	env.Await(controlPlane, fixture.Demo, infrav1.RecoveringCondition, status, reason, parts...)
 	return controlPlane
 }
 
@@ -73,8 +73,8 @@ func TestAThrottledControlPlaneRecovers(t *testing.T) {
 	t.Parallel()
 	shared.InEitherScope(t, func(env *fixture.Environment) {
 		start(env, scripted.Script{Apply: scripted.Step{Stderr: throttled}}, soon)
-		controlPlane := awaitRecovering(env, metav1.ConditionTrue, controlplanev1.RecoveringReason, "recovery attempt 1 of 5 (Reapply)")
-		assert.Equal(env, controlplanev1.StateRecovering, controlPlane.Status.State)
+		controlPlane := awaitRecovering(env, metav1.ConditionTrue, infrav1.RecoveringReason, "recovery attempt 1 of 5 (Reapply)")
+		assert.Equal(env, infrav1.StateRecovering, controlPlane.Status.State)
 		assert.Equal(env, "Throttle", controlPlane.Status.Recovery.FailureClass)
 		env.Eventually(func() string {
 			if strings.HasPrefix(request(env), "Reapply/") {
@@ -84,7 +84,7 @@ func TestAThrottledControlPlaneRecovers(t *testing.T) {
 		})
 		env.SetScript(fixture.ControlPlane, scripted.Script{})
 
-		ready := env.AwaitState(controlplanev1.StateReady, "")
+		ready := env.AwaitState(infrav1.StateReady, "")
 		assert.EqualValues(env, "Succeeded", ready.Status.Recovery.LastOutcome)
 		end(env)
 	})
@@ -99,9 +99,9 @@ func TestWrongCredentialsWaitForTheirCorrection(t *testing.T) {
 		env.User(strings.Replace(env.ProviderConfig(), "pluginCache: false", fmt.Sprintf(
 			"pluginCache: false, credentials: [{filename: aws, source: Secret, secretRef: {namespace: %s, name: aws, key: credentials}}]", env.Namespace), 1))
 		start(env, scripted.Script{Apply: scripted.Step{Stderr: expired}}, soon)
-		controlPlane := awaitRecovering(env, metav1.ConditionFalse, controlplanev1.RecoveryBlockedReason)
+		controlPlane := awaitRecovering(env, metav1.ConditionFalse, infrav1.RecoveryBlockedReason)
 		assert.Equal(env, "Auth", controlPlane.Status.Recovery.FailureClass)
-		env.AwaitState(controlplanev1.StateFailed, "")
+		env.AwaitState(infrav1.StateFailed, "")
 		assert.Empty(env, request(env), "no automatic attempt")
 
 		fixture.Change(env, env.Client, client.ObjectKeyFromObject(secret), secret, func() { secret.Data["credentials"] = []byte("right-words") })
@@ -112,7 +112,7 @@ func TestWrongCredentialsWaitForTheirCorrection(t *testing.T) {
 			return "the provider was not asked for one run"
 		})
 		env.SetScript(fixture.ControlPlane, scripted.Script{}) // Not before: the provider could succeed before CAPT asks.
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 		text := env.Kubectl("get", "captcontrolplane,workspacetemplateapply,events", "-o", "yaml")
 		assert.NotContains(env, text, "wrong-words")
 		assert.NotContains(env, text, "right-words")
@@ -136,10 +136,10 @@ func TestAnInterruptedCreateContinuesOnRemoteState(t *testing.T) {
 	}
 	require.NoError(t, server.StartComponent(t.Context(), sandbox.Provider))
 
-	remote.AwaitState(controlplanev1.StateReady, "")
+	remote.AwaitState(infrav1.StateReady, "")
 	assert.True(t, strings.HasPrefix(request(remote), "ClearInterruptedCreate/"), request(remote))
-	awaitRecovering(local, metav1.ConditionFalse, controlplanev1.RecoveryBlockedReason, "ClearInterruptedCreate is refused", "has no remote backend")
-	local.AwaitState(controlplanev1.StateFailed, infrav1.CreateInterruptedReason)
+	awaitRecovering(local, metav1.ConditionFalse, infrav1.RecoveryBlockedReason, "ClearInterruptedCreate is refused", "has no remote backend")
+	local.AwaitState(infrav1.StateFailed, infrav1.CreateInterruptedReason)
 	assert.Empty(t, request(local))
 }
 
@@ -151,10 +151,10 @@ func TestAFailedFargateProfileIsRecreated(t *testing.T) {
 		env.SetScript(profile, scripted.Script{Apply: scripted.Step{Stderr: throttled, Partial: true}})
 		start(env, scripted.Script{}, fixture.FargateProfiles("jobs"),
 			"recovery: {backoff: {initialSeconds: 1, maxSeconds: 2}, actions: [{type: RecreateFargateProfile}]}")
-		awaitRecovering(env, metav1.ConditionTrue, controlplanev1.RecoveringReason, "recovery attempt 1 of 5 (RecreateFargateProfile")
+		awaitRecovering(env, metav1.ConditionTrue, infrav1.RecoveringReason, "recovery attempt 1 of 5 (RecreateFargateProfile")
 		env.SetScript(profile, scripted.Script{})
-		ready := env.AwaitState(controlplanev1.StateReady, "")
-		assert.Equal(env, controlplanev1.RecoveryRecreateFargateProfile, ready.Status.Recovery.LastAction)
+		ready := env.AwaitState(infrav1.StateReady, "")
+		assert.Equal(env, infrav1.RecoveryRecreateFargateProfile, ready.Status.Recovery.LastAction)
 		require.True(env, env.Exists(&infrav1.WorkspaceTemplateApply{}, profile))
 		assert.NotEmpty(env, env.Operations(profile, scripted.Destroy))
 		assert.Empty(env, env.Operations(fixture.ControlPlane, scripted.Destroy))
@@ -167,16 +167,16 @@ func TestAnInitializedControlPlaneIsNeverFailed(t *testing.T) {
 	t.Parallel()
 	shared.InEitherScope(t, func(env *fixture.Environment) {
 		start(env, scripted.Script{}, "recovery: {maxRetries: 1, backoff: {initialSeconds: 1, maxSeconds: 2}, actions: [{type: Reapply, timeoutSeconds: 5}]}")
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 		env.SetScript(fixture.ControlPlane, scripted.Script{Plan: scripted.Step{Stderr: throttled}})
 		env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"additionalTags":{"edited":"true"}}}`)
-		exhausted := awaitRecovering(env, metav1.ConditionFalse, controlplanev1.RecoveryExhaustedReason)
-		assert.Equal(env, controlplanev1.StateDegraded, exhausted.Status.State)
+		exhausted := awaitRecovering(env, metav1.ConditionFalse, infrav1.RecoveryExhaustedReason)
+		assert.Equal(env, infrav1.StateDegraded, exhausted.Status.State)
 		assert.True(env, meta.IsStatusConditionTrue(exhausted.Status.Conditions, controlplanev1.AvailableCondition))
-		assert.False(env, meta.IsStatusConditionTrue(exhausted.Status.Conditions, controlplanev1.FailedCondition))
+		assert.False(env, meta.IsStatusConditionTrue(exhausted.Status.Conditions, infrav1.FailedCondition))
 
 		env.SetScript(fixture.ControlPlane, scripted.Script{})
-		env.AwaitState(controlplanev1.StateReady, "") // provider-terraform retries without CAPT.
+		env.AwaitState(infrav1.StateReady, "") // provider-terraform retries without CAPT.
 		end(env)
 	})
 }
@@ -196,14 +196,14 @@ func TestAProtectedControlPlaneIsNotRecreated(t *testing.T) {
 				}
 				env.User(document)
 			}
-			awaitRecovering(env, metav1.ConditionFalse, controlplanev1.RecoveryBlockedReason,
+			awaitRecovering(env, metav1.ConditionFalse, infrav1.RecoveryBlockedReason,
 				"RecreateWorkspace is refused: spec.deletionProtection of "+kind+" demo is Enabled. To allow the action, set it to Disabled")
 			apply := &infrav1.WorkspaceTemplateApply{}
 			require.True(t, env.Exists(apply, fixture.ControlPlane))
 			require.True(t, apply.DeletionTimestamp.IsZero())
 
 			env.SetScript(fixture.ControlPlane, scripted.Script{})
-			env.AwaitState(controlplanev1.StateReady, "")
+			env.AwaitState(infrav1.StateReady, "")
 			require.Empty(t, env.Operations(fixture.ControlPlane, scripted.Destroy))
 			env.Edit(object, fixture.Demo, `{"spec":{"deletionProtection":"Disabled"}}`)
 			fixture.EventuallyAccepted(t, func(ctx context.Context) error {

@@ -45,7 +45,7 @@ func createAndDeleteClusters(env, user *fixture.Environment) {
 		fixture.Apply(env, env.Client, fixture.Decode(env, env.Namespace, strings.Replace(env.ProviderConfig(), "kind: Cluster", "kind: ", 1)))
 		eks = strings.Replace(eks, "kind: ClusterProviderConfig", "kind: ProviderConfig", 1)
 	}
-	controlPlane := func(recovery controlplanev1.RecoveryActionType, profiles ...string) string {
+	controlPlane := func(recovery infrav1.RecoveryActionType, profiles ...string) string {
 		return fixture.CAPTControlPlane(fixture.Demo, fmt.Sprintf(soon, recovery), "kubeconfig: {source: "+source+"}", "endpointProbe: Disabled",
 			fixture.FargateProfiles(profiles...))
 	}
@@ -54,23 +54,24 @@ func createAndDeleteClusters(env, user *fixture.Environment) {
 	// The first apply fails, and CAPT asks the provider for another one.
 	env.SetScript(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
 	env.User(env.FargateTemplates()...)
-	env.User(eks, fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane(controlplanev1.RecoveryReapply, "jobs"))
-	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.RecoveringCondition, metav1.ConditionTrue, controlplanev1.RecoveringReason)
+	env.User(eks, fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane(infrav1.RecoveryReapply, "jobs"))
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, infrav1.RecoveringCondition, metav1.ConditionTrue, infrav1.RecoveringReason)
 	env.SetScript(fixture.ControlPlane, scripted.Script{})
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 
 	// A profile that fails is recreated, and then removed.
 	env.SetScript(batch, scripted.Script{Apply: scripted.Step{Stderr: throttled, Partial: true}})
-	env.User(controlPlane(controlplanev1.RecoveryRecreateFargateProfile, "jobs", "batch"))
+	env.User(controlPlane(infrav1.RecoveryRecreateFargateProfile, "jobs", "batch"))
 	env.AwaitOperation(batch, scripted.Destroy)
 	env.SetScript(batch, scripted.Script{})
-	env.AwaitState(controlplanev1.StateReady, "")
-	env.User(controlPlane(controlplanev1.RecoveryReapply, "jobs"))
+	env.AwaitState(infrav1.StateReady, "")
+	env.User(controlPlane(infrav1.RecoveryReapply, "jobs"))
 	env.AwaitGone(&infrav1.WorkspaceTemplateApply{}, batch)
 
 	env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, fmt.Sprintf(
 		`{"metadata":{"annotations":{%q:"1"}},"spec":{"version":"v1.34.0","additionalTags":{"edited":"true"}}}`, naming.RetryAnnotation))
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
+	addNodeGroup(env)
 
 	// As clusterctl move pauses it.
 	env.Edit(&clusterv1.Cluster{}, fixture.Demo, `{"spec":{"paused":true}}`)
@@ -82,6 +83,19 @@ func createAndDeleteClusters(env, user *fixture.Environment) {
 	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
 	env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 	env.RequireNothingLeft()
+}
+
+// addNodeGroup creates a machine pool whose size another client manages, so that CAPT writes it to the MachinePool. Its nodes cannot be read.
+func addNodeGroup(env *fixture.Environment) {
+	env.Helper()
+	env.User(env.NodeGroupTemplate(fixture.NodeGroupModule), fixture.CAPTMachinePool("workers", fixture.NodeGroupTemplate, "scaling: {maxSize: 9}"),
+		fixture.MachinePool(fixture.Demo, "workers", 1, clusterv1.ReplicasManagedByAnnotation+": autoscaler"))
+	env.Await(&infrav1.CAPTMachinePool{}, "workers", infrav1.NodeGroupReadyCondition, metav1.ConditionTrue, infrav1.NodeGroupReadyReason)
+	env.Eventually(func() string {
+		machinePool := &clusterv1.MachinePool{}
+		require.True(env, env.Exists(machinePool, "workers"))
+		return fixture.Unless(*machinePool.Spec.Replicas == 3, "it has %d replicas", *machinePool.Spec.Replicas)
+	})
 }
 
 // stagedTemplate is the name of a template that is rolled out in stages.

@@ -50,6 +50,7 @@ func implied() map[right]string {
 		"update infrastructure.cluster.x-k8s.io/captclusters/finalizers":       blocks,
 		"update infrastructure.cluster.x-k8s.io/workspacetemplates/finalizers": blocks,
 		"update controlplane.cluster.x-k8s.io/captcontrolplanes/finalizers":    blocks,
+		"update infrastructure.cluster.x-k8s.io/captmachinepools/finalizers":   blocks,
 		"delete /secrets": "admission checks it for a write of the owner references of a Secret; see capt-migrate-owners",
 		"delete infrastructure.cluster.x-k8s.io/workspacetemplateapplies": "the same for captctl, which deletes none",
 		"bypass capt.cluster.x-k8s.io/guards":                             "policies recognize the manager by it",
@@ -61,6 +62,7 @@ func implied() map[right]string {
 func occasional() map[right]string {
 	return map[right]string{
 		"get cluster.x-k8s.io/clusters":                               "a Cluster that the cache does not have yet, and before RecreateWorkspace",
+		"get cluster.x-k8s.io/machinepools":                           "a MachinePool that the cache does not have yet",
 		"get apps/controllerrevisions":                                "a revision that the cache does not have yet",
 		"get controlplane.cluster.x-k8s.io/captcontrolplanetemplates": "the CRD migrator reads an object again after a conflict",
 		"patch events.k8s.io/events":                                  "an event that repeats",

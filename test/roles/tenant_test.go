@@ -4,22 +4,25 @@
 package roles_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/command"
 	"github.com/capt-provider/capt/controllers"
@@ -71,16 +74,31 @@ func (u *tenant) captctl(arguments ...string) (printed, warned string, err error
 	return stdout.String(), stderr.String(), err
 }
 
+// scale scales a machine pool, as kubectl scale does, and waits until Terraform has applied its node group.
+func (u *tenant) scale(name string, replicas int32) {
+	u.Helper()
+	machinePool := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: u.Namespace, Name: name}}
+	scale := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
+	require.NoError(u, u.API.SubResource("scale").Patch(u.Context(), machinePool, scale, client.WithSubResourceBody(&autoscalingv1.Scale{})))
+	apply := &infrav1.WorkspaceTemplateApply{}
+	u.Await(apply, naming.MachinePoolWorkspaceTemplateApply(name), infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+	u.Eventually(func() string {
+		return fixture.Unless(u.Exists(apply, naming.MachinePoolWorkspaceTemplateApply(name)) && apply.Spec.Variables.Text(naming.DesiredSizeVariable) == fmt.Sprint(replicas), "it is not scaled")
+	})
+}
+
 // The VPC has a template of another namespace, and the control plane one of the namespace of the tenant.
 func TestATenantReadsItsClustersWithCaptctl(t *testing.T) {
 	t.Parallel()
 	u := newTenant(t, terraform.ScopeNamespaced)
 	platform := shared.NewEnvironment(t, terraform.ScopeNamespaced)
-	platform.User(strings.Replace(platform.VPCTemplate(fixture.VPCModule), "\nspec:\n", "\nspec:\n  allowedNamespaces: {names: ["+u.Namespace+"]}\n", 1))
-	u.User(u.ControlPlaneTemplate(fixture.ControlPlaneModule))
+	platform.User(strings.Replace(platform.VPCTemplate(fixture.FargateVPCModule), "\nspec:\n", "\nspec:\n  allowedNamespaces: {names: ["+u.Namespace+"]}\n", 1))
+	u.User(u.ControlPlaneTemplate(fixture.ControlPlaneModule), u.NodeGroupTemplate(fixture.NodeGroupModule))
 	u.creates(fixture.Cluster(), fixture.CAPTClusterWith(fixture.Demo, "{template: {ref: {name: vpc, namespace: "+platform.Namespace+"}}}"),
-		fixture.CAPTControlPlane(fixture.Demo, "endpointProbe: Disabled"))
-	u.AwaitState(controlplanev1.StateReady, "")
+		fixture.CAPTControlPlane(fixture.Demo, "endpointProbe: Disabled"),
+		fixture.CAPTMachinePool("workers", fixture.NodeGroupTemplate, "scaling: {maxSize: 9}"), fixture.MachinePool(fixture.Demo, "workers", 1, ""))
+	u.AwaitState(infrav1.StateReady, "")
+	u.scale("workers", 2)
 
 	for _, arguments := range [][]string{
 		{"get"}, {"get", "-o", "json"}, {"describe", fixture.Demo}, {"report"},
@@ -101,7 +119,7 @@ func TestATenantReadsItsClustersWithCaptctl(t *testing.T) {
 	printed, _, err = u.captctl("diff")
 	assert.ErrorContains(t, err, "1 Workspace cannot be compared, see above: ask for the right to read what is named there")
 	assert.Contains(t, printed, "reading WorkspaceTemplate "+platform.Namespace+"/vpc: ")
-	assert.Contains(t, printed, "0 of 2 Workspaces would change, 1 cannot be compared")
+	assert.Contains(t, printed, "0 of 3 Workspaces would change, 1 cannot be compared")
 
 	_, warned, err = u.captctl("template", "status", fixture.ControlPlaneTemplate)
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,6 +16,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
@@ -84,15 +86,69 @@ func TestAnUpgradeOfAControlPlaneWaitsForItsApproval(t *testing.T) {
 	template := env.Template(fixture.ControlPlaneTemplate, module, "cluster_name", "kubernetes_version")
 	env.User(strings.Replace(template, "\nspec:\n", "\nspec:\n  rollout: {strategy: Staged, "+previewed+"}\n", 1),
 		fixture.Cluster(), fixture.CAPTClusterWith(fixture.Demo, "{existingID: vpc-0123}"), fixture.CAPTControlPlane(fixture.Demo))
-	env.AwaitState(controlplanev1.StateReady, controlplanev1.ReadyReason)
+	env.AwaitState(infrav1.StateReady, controlplanev1.ReadyReason)
 
 	env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"version":"v1.36.0"}}`)
 	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "run: kubectl")
-	held := env.AwaitState(controlplanev1.StateConfiguring, infrav1.WaitingForApprovalReason)
+	held := env.AwaitState(infrav1.StateConfiguring, infrav1.WaitingForApprovalReason)
 	assert.Equal(t, "v1.35.0", held.Status.Version, "the running version is reported")
 	env.Captctl("template", "approve-change", env.Namespace+"/"+fixture.ControlPlane, "--revision="+env.waitingChange(fixture.ControlPlane), "--yes")
-	upgraded := env.AwaitState(controlplanev1.StateReady, controlplanev1.ReadyReason)
+	upgraded := env.AwaitState(infrav1.StateReady, controlplanev1.ReadyReason)
 	assert.Equal(t, "v1.36.0", upgraded.Status.Version)
+}
+
+// Node groups follow the version of the control plane, and edits of their template, as the policy of the template requires.
+func TestNodeGroupsArePreviewedApprovedAndRolledOutInStages(t *testing.T) {
+	t.Parallel()
+	env := &environment{shared.NewEnvironment(t, terraform.ScopeNamespaced)}
+	nodeGroups := func(module string) string {
+		return strings.Replace(env.NodeGroupTemplate(module), "\nspec:\n", "\nspec:\n  rollout: {strategy: Staged, "+previewed+", canary: {count: 1, soakSeconds: 1}}\n", 1)
+	}
+	env.User(env.ControlPlaneTemplate(fixture.ControlPlaneModule), nodeGroups(fixture.NodeGroupModule),
+		fixture.Cluster(), fixture.CAPTClusterWith(fixture.Demo, "{existingID: vpc-0123}"), fixture.CAPTControlPlane(fixture.Demo))
+	pools, applies := []string{"blue", "green"}, []string{}
+	awaitVersion := func(version string) {
+		t.Helper()
+		for _, name := range pools {
+			pool := &infrav1.CAPTMachinePool{}
+			env.Await(pool, name, infrav1.NodeGroupReadyCondition, metav1.ConditionTrue, infrav1.NodeGroupReadyReason)
+			env.Eventually(func() string {
+				return fixture.Unless(env.Exists(pool, name) && pool.Status.Version == version, "it has version %s", pool.Status.Version)
+			})
+		}
+	}
+	for _, name := range pools {
+		env.User(fixture.CAPTMachinePool(name, fixture.NodeGroupTemplate), fixture.MachinePool(fixture.Demo, name, 1, ""))
+		applies = append(applies, naming.MachinePoolWorkspaceTemplateApply(name))
+	}
+	awaitVersion("v1.35.0")
+	env.awaitStageOf(fixture.NodeGroupTemplate, infrav1.RolloutComplete)
+
+	env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"version":"v1.36.0"}}`)
+	for i, name := range pools {
+		env.Await(&infrav1.CAPTMachinePool{}, name, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "run: kubectl")
+		assert.Len(t, env.Operations(applies[i], scripted.Apply), 1)
+		env.Captctl("template", "approve-change", env.Namespace+"/"+applies[i], "--revision="+env.waitingChange(applies[i]), "--yes")
+	}
+	awaitVersion("v1.36.0")
+
+	edited := time.Now()
+	env.User(nodeGroups(strings.Replace(fixture.NodeGroupModule, "${var.nodegroup_name} ", "${var.nodegroup_name}, ", 1)))
+	env.Await(&infrav1.WorkspaceTemplate{}, fixture.NodeGroupTemplate, infrav1.RollingOutCondition, metav1.ConditionTrue, infrav1.RolloutWaitingReason,
+		"Terraform would change: "+env.Namespace+"/"+applies[0]+", "+env.Namespace+"/"+applies[1])
+	status := env.Captctl("template", "status", env.Namespace+"/"+fixture.NodeGroupTemplate, "-o", "wide")
+	for i, name := range pools {
+		assert.Regexp(t, applies[i]+` +CAPTMachinePool/`+name+` +demo +Waiting`, status)
+		assert.Len(t, env.Operations(applies[i], scripted.Apply), 2)
+	}
+	env.Captctl("template", "approve", env.Namespace+"/"+fixture.NodeGroupTemplate, "--revision="+rollout.HashOf(env.templateNamed(fixture.NodeGroupTemplate)), "--yes")
+	env.awaitStageOf(fixture.NodeGroupTemplate, infrav1.RolloutComplete)
+	awaitVersion("v1.36.0")
+	first, second := env.Operations(applies[0], scripted.Apply)[2], env.Operations(applies[1], scripted.Apply)[2]
+	if second.Start.Before(first.Start) {
+		first, second = second, first
+	}
+	assert.True(t, first.Start.After(edited) && !second.Start.Before(first.End), "the canary is not alone")
 }
 
 // A user that moves to another template has a revision that this one does not have. It must not block the rollout of its new template.

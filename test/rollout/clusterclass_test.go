@@ -61,7 +61,7 @@ func TestAClusterOfAClusterClassWaitsForApprovalsAndStaysProtected(t *testing.T)
 		"apiVersion: controlplane.cluster.x-k8s.io/v1beta2\nkind: CAPTControlPlaneTemplate\nmetadata: {name: eks}\n"+
 			"spec: {template: {spec: {workspaceTemplateRef: {name: "+fixture.ControlPlaneTemplate+"}}}}\n",
 		class, `{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Cluster","metadata":{"name":"demo"},`+topology("v1.34.0", infrav1.DeletionProtectionEnabled)[1:])
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	first := env.awaitStage(infrav1.RolloutComplete)
 	applied := func() int {
 		return len(env.Operations(fixture.VPC, scripted.Apply)) + len(env.Operations(fixture.ControlPlane, scripted.Apply))
@@ -78,14 +78,14 @@ func TestAClusterOfAClusterClassWaitsForApprovalsAndStaysProtected(t *testing.T)
 	env.never(aWhile, func() bool {
 		return env.revision(fixture.VPC) != first.Revision || applied() != before
 	})
-	assert.Equal(t, "v1.34.0", env.AwaitState(controlplanev1.StateConfiguring, infrav1.WaitingForApprovalReason).Status.Version)
+	assert.Equal(t, "v1.34.0", env.AwaitState(infrav1.StateConfiguring, infrav1.WaitingForApprovalReason).Status.Version)
 
 	require.True(t, env.Exists(cluster, fixture.Demo))
 	require.ErrorContains(t, env.Delete(t.Context(), cluster), "is protected from deletion")
 	env.annotate(naming.ApproveAnnotation, revision)
 	env.Edit(apply, fixture.ControlPlane, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, naming.ApproveAnnotation, apply.Status.Change.Revision))
 	env.awaitStage(infrav1.RolloutComplete)
-	assert.Equal(t, "v1.35.0", env.AwaitState(controlplanev1.StateReady, "").Status.Version)
+	assert.Equal(t, "v1.35.0", env.AwaitState(infrav1.StateReady, "").Status.Version)
 	assert.Equal(t, revision, env.revision(fixture.VPC))
 
 	env.Edit(cluster, fixture.Demo, topology("v1.35.0", infrav1.DeletionProtectionDisabled))

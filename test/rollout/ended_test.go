@@ -16,7 +16,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
@@ -158,7 +157,7 @@ func TestAPreviewIsNotTakenForAWorkspace(t *testing.T) {
 	inScopes(t, func(t *testing.T, scope terraform.Scope) {
 		env := newEnvironmentIn(t, scope, previewed)
 		env.User(env.ControlPlaneTemplate(fixture.ControlPlaneModule), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo))
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 		env.awaitStage(infrav1.RolloutComplete)
 		env.previewing(scripted.Step{Hang: true}, fixture.VPC)
 		key, name := env.previewKey(fixture.VPC), env.Namespace+"/"+fixture.Demo

@@ -91,8 +91,13 @@ func (env *environment) withPolicy(module string) string {
 
 func (env *environment) template() *infrav1.WorkspaceTemplate {
 	env.Helper()
+	return env.templateNamed(fixture.VPCTemplate)
+}
+
+func (env *environment) templateNamed(name string) *infrav1.WorkspaceTemplate {
+	env.Helper()
 	template := &infrav1.WorkspaceTemplate{}
-	require.True(env, env.Exists(template, fixture.VPCTemplate))
+	require.True(env, env.Exists(template, name))
 	return template
 }
 
@@ -104,9 +109,14 @@ func (env *environment) annotate(key, value string) {
 // awaitStage waits until the rollout of the current content has reached a stage.
 func (env *environment) awaitStage(stage infrav1.RolloutStage) infrav1.WorkspaceTemplateRolloutStatus {
 	env.Helper()
+	return env.awaitStageOf(fixture.VPCTemplate, stage)
+}
+
+func (env *environment) awaitStageOf(name string, stage infrav1.RolloutStage) infrav1.WorkspaceTemplateRolloutStatus {
+	env.Helper()
 	var template *infrav1.WorkspaceTemplate
 	env.Eventually(func() string {
-		template = env.template()
+		template = env.templateNamed(name)
 		s := template.Status.Rollout
 		return fixture.Unless(s.Revision == rollout.HashOf(template) && s.Stage == stage, "the rollout of %s is at stage %s", s.Revision, s.Stage)
 	})

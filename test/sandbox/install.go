@@ -17,6 +17,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
@@ -25,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/sandbox/apiserver"
 	"github.com/capt-provider/capt/test/sandbox/audit"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
@@ -284,6 +287,9 @@ func (s *Sandbox) configureProvider(ctx context.Context) error {
 	if !s.options.Provider {
 		return nil
 	}
+	if err := s.installProviderPod(ctx); err != nil {
+		return err
+	}
 	var objects []*unstructured.Unstructured
 	for _, kind := range [][2]string{
 		{"tf.upbound.io/v1beta1", "ProviderConfig"},
@@ -297,6 +303,51 @@ func (s *Sandbox) configureProvider(ctx context.Context) error {
 		}})
 	}
 	return manifests.Apply(ctx, s.client, objects...)
+}
+
+// ProviderPodName is the name of the provider's Pod, and providerContainer that of its container.
+const (
+	ProviderPodName   = "provider-terraform-0"
+	providerContainer = "package-runtime"
+)
+
+// installProviderPod writes the Pod of the provider, which has run since before this call, and the Node with the address of the kubelet, and lets
+// the manager read the log.
+func (s *Sandbox) installProviderPod(ctx context.Context) error {
+	if !s.options.runKubelet() {
+		return nil
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "sandbox"}}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ProviderNamespace, Name: ProviderPodName, Labels: map[string]string{terraform.ProviderPodLabel: "provider-terraform"}},
+		Spec:       corev1.PodSpec{NodeName: node.Name, Containers: []corev1.Container{{Name: providerContainer, Image: "sandbox/provider-terraform"}}},
+	}
+	for _, object := range []client.Object{node, pod} {
+		if err := s.client.Create(ctx, object); client.IgnoreAlreadyExists(err) != nil {
+			return err
+		}
+		if err := s.client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+	}
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}
+	node.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(s.port(kubeletPort)) //nolint:gosec // A port.
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: providerContainer, ContainerID: "sandbox://" + ProviderPodName, Ready: true,
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: pod.CreationTimestamp}},
+	}}
+	if err := errors.Join(s.client.Status().Update(ctx, node), s.client.Status().Update(ctx, pod)); err != nil {
+		return err
+	}
+	user, err := s.InstalledManagerUser()
+	if err != nil {
+		return err
+	}
+	binding := manifests.ClusterRoleBinding("capt-plan-reader", "capt-plan-reader", user)
+	binding.SetKind("RoleBinding")
+	binding.SetNamespace(ProviderNamespace)
+	return manifests.Apply(ctx, s.client, binding)
 }
 
 // backendFile configures Terraform's kubernetes backend.
@@ -469,7 +520,14 @@ func (s *Sandbox) createCertificates(context.Context) error {
 	if err := apiserver.WritePKI(s.pkiDir(), authority); err != nil {
 		return err
 	}
-	for _, name := range []string{ClusterAPI, Manager} {
+	client, err := authority.Client("kube-apiserver-kubelet-client")
+	if err != nil {
+		return err
+	}
+	if err := client.Write(s.pkiDir(), "kubelet-client"); err != nil {
+		return err
+	}
+	for _, name := range []string{ClusterAPI, Manager, Kubelet} {
 		serving, err := authority.Server(name)
 		if err != nil {
 			return err

@@ -30,6 +30,7 @@ import (
 
 	"github.com/capt-provider/capt/test/sandbox/apiserver"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
+	"github.com/capt-provider/capt/test/sandbox/kubelet"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
 	"github.com/capt-provider/capt/test/sandbox/pki"
 	"github.com/capt-provider/capt/test/sandbox/process"
@@ -208,6 +209,9 @@ type Options struct {
 	// Provider runs the provider for Terraform Workspaces and creates its configurations. With SANDBOX_PROVIDER=none,
 	// the process is not started, so that another one can be used.
 	Provider bool
+	// ProviderPod adds a Node and a Pod of the provider, and a kubelet that has its log: kubectl logs works, and the manager may read it. Restarts
+	// of the provider change neither Pod nor log.
+	ProviderPod bool
 	// Manager runs CAPT's manager and installs its webhooks. SANDBOX_MANAGER=none does neither, so that a manager can run
 	// in a debugger.
 	Manager bool
@@ -252,6 +256,9 @@ func (o *Options) runProvider() bool {
 	return o.Provider && os.Getenv("SANDBOX_PROVIDER") != "none"
 }
 
+// runKubelet reports whether the log of the provider's Pod is served.
+func (o *Options) runKubelet() bool { return o.ProviderPod && o.runProvider() }
+
 // runManager reports whether the manager's process runs.
 func (o *Options) runManager() bool {
 	return o.Manager && os.Getenv("SANDBOX_MANAGER") != "none"
@@ -283,6 +290,7 @@ const (
 	ClusterAPI            = "cluster-api"
 	Provider              = "provider"
 	Manager               = "manager"
+	Kubelet               = "kubelet"
 )
 
 // Identities without a component. Tests run programs with their kubeconfigs (see Sandbox.KubeconfigOf). They have no rights
@@ -405,7 +413,7 @@ func (s *Sandbox) run(ctx context.Context, c *component) error {
 		Spec:   process.Spec{Name: c.name, Path: s.Binary(c.binary), Args: c.args(), Env: c.env, Dir: s.dir, Log: s.logPath(c.name)},
 		Health: c.health(),
 	}
-	if c.name == APIServer {
+	if c.name == APIServer || c.name == Kubelet {
 		record.CA = filepath.Join(s.pkiDir(), "ca.crt")
 	}
 	started, err := record.Run(ctx, func(p *process.Process) error {
@@ -534,13 +542,14 @@ const (
 	etcdPort        = "etcd-client"
 	etcdPeerPort    = "etcd-peer"
 	apiServerPort   = "apiserver"
+	kubeletPort     = "kubelet"
 	healthPort      = "-health"
 	webhookPort     = "-webhook"
 	diagnosticsPort = "-diagnostics"
 )
 
 func portNames() []string {
-	names := []string{etcdPort, etcdPeerPort, apiServerPort}
+	names := []string{etcdPort, etcdPeerPort, apiServerPort, kubeletPort}
 	for _, component := range []string{KubeControllerManager, ClusterAPI, Provider, Manager} {
 		names = append(names, component+healthPort, component+webhookPort, component+diagnosticsPort)
 	}
@@ -573,7 +582,7 @@ func (s *Sandbox) etcd() *component {
 func (s *Sandbox) apiServerConfig() apiserver.Config {
 	return apiserver.Config{
 		Port: s.port(apiServerPort), EtcdEndpoint: s.state.EtcdEndpoint, EtcdPrefix: "/registry", Dir: s.pkiDir(),
-		Audit: s.options.AuditLog, Extra: s.options.APIServerArgs,
+		Audit: s.options.AuditLog, Kubelet: s.options.runKubelet(), Extra: s.options.APIServerArgs,
 	}
 }
 
@@ -599,6 +608,7 @@ func (s *Sandbox) startControllers(ctx context.Context) error {
 		{s.options.KubeControllerManager, s.kubeControllerManager},
 		{s.options.ClusterAPI, s.clusterAPI},
 		{s.options.runProvider(), s.provider},
+		{s.options.runKubelet(), s.kubelet},
 		{s.options.runManager(), func() *component { return s.manager(s.installCAPT) }},
 	} {
 		if c.wanted {
@@ -680,6 +690,19 @@ func (s *Sandbox) provider() *component {
 				"--work-dir=" + filepath.Join(s.dir, "workspaces"),
 				"--health-addr=" + s.address(Provider+healthPort),
 			}, s.options.ProviderArgs...)
+		},
+	}
+}
+
+// kubelet serves the log of the provider.
+func (s *Sandbox) kubelet() *component {
+	return &component{
+		name: Kubelet, binary: binaries.Sandbox, ports: []string{kubeletPort}, moved: s.installProviderPod, health: s.healthURL("https", kubeletPort, "/healthz"),
+		args: func() []string {
+			return []string{
+				kubelet.Verb, "--address=" + s.address(kubeletPort), "--cert-dir=" + s.servingDir(Kubelet), "--client-ca=" + filepath.Join(s.pkiDir(), "ca.crt"),
+				fmt.Sprintf("--log=%s/%s/%s=%s", ProviderNamespace, ProviderPodName, providerContainer, s.logPath(Provider)),
+			}
 		},
 	}
 }

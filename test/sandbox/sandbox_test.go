@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(fixture.Suite{Start: func(ctx context.Context, _ string, keep func(*sandbox.Sandbox)) (err error) {
 		shared, err = sandbox.Start(ctx, sandbox.Options{
-			Log: os.Stderr, ClusterAPI: true, Provider: true, AuditLog: true, Programs: []string{sandbox.Kubectl},
+			Log: os.Stderr, ClusterAPI: true, Provider: true, ProviderPod: true, AuditLog: true, Programs: []string{sandbox.Kubectl},
 		})
 		if err == nil {
 			keep(shared)

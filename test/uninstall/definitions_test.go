@@ -40,7 +40,7 @@ var definitions = []string{
 func TestDeletedDefinitionsDestroyNothing(t *testing.T) {
 	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
 	env.User(env.Everything()...)
-	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitState(infrav1.StateReady, "")
 	created := map[string]any{}
 	for _, name := range []string{fixture.VPC, fixture.ControlPlane} {
 		created[name] = env.Workspace(name).GetUID()

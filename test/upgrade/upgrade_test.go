@@ -41,7 +41,7 @@ func TestClustersDoNotNoticeAnUpgradeAndItsRollback(t *testing.T) {
 	starting.User(documents(starting)...)
 	starting.AwaitOperation(fixture.ControlPlane, scripted.Apply)
 	for _, env := range append(ready, changing) {
-		env.AwaitState(controlplanev1.StateReady, "")
+		env.AwaitState(infrav1.StateReady, "")
 	}
 
 	// A user sets the field while the replicas do not know it yet.
@@ -76,7 +76,7 @@ func TestClustersDoNotNoticeAnUpgradeAndItsRollback(t *testing.T) {
 	}
 	f.requireUnnoticed()
 	starting.SetScript(fixture.ControlPlane, scripted.Script{})
-	starting.AwaitState(controlplanev1.StateReady, "")
+	starting.AwaitState(infrav1.StateReady, "")
 	require.Len(t, starting.Operations(fixture.ControlPlane, scripted.Apply), 1)
 	require.Len(t, changing.Operations(fixture.ControlPlane, scripted.Apply), 4)
 }
@@ -102,7 +102,7 @@ func newCluster(t *testing.T, scope terraform.Scope) *fixture.Environment {
 func awaitVersion(env *fixture.Environment, version string) {
 	env.Helper()
 	env.Eventually(func() string {
-		controlPlane := env.AwaitState(controlplanev1.StateReady, "")
+		controlPlane := env.AwaitState(infrav1.StateReady, "")
 		return fixture.Unless(controlPlane.Status.Version == version, "its version is %s", controlPlane.Status.Version)
 	})
 }

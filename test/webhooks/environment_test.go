@@ -116,7 +116,7 @@ func mergePatch(patch string) client.Patch {
 // kind is one of CAPT's kinds, with objects that are valid.
 type kind struct {
 	current schema.GroupVersionKind
-	// legacy is empty for the kind that has one version only.
+	// legacy is empty for kinds that have one version only.
 	legacy schema.GroupVersionKind
 	// spec in v1beta2, and in v1beta1.
 	spec, legacySpec string
@@ -128,6 +128,8 @@ const (
 	template = `{template: {spec: {forProvider: {source: Inline, module: "variable \"name\" { type = string }\noutput \"vpc_id\" { value = var.name }\n", vars: [{key: name, value: demo}]}}}}`
 	apply    = "{templateRef: {name: shared}, variables: {name: demo}}"
 	labels   = `{"metadata":{"labels":{"word":%q}}}`
+	// variables changes those of an object.
+	variables = `{"spec":{"variables":{"word":%q}}}`
 )
 
 func kinds() []kind {
@@ -140,9 +142,13 @@ func kinds() []kind {
 		{spec: "{template: {spec: {workspaceTemplateRef: {name: shared}}}}", change: labels,
 			legacySpec: "{template: {spec: {version: v1.35.0, workspaceTemplateRef: {name: shared}}}}"},
 		{spec: template, legacySpec: template, change: `{"spec":{"template":{"metadata":{"description":%q}}}}`},
-		{spec: apply, legacySpec: apply, change: `{"spec":{"variables":{"word":%q}}}`},
+		{spec: apply, legacySpec: apply, change: variables},
+		{spec: "{workspaceTemplateRef: {name: shared}, scaling: {minSize: 1, maxSize: 3}}", change: variables},
+		{spec: "{template: {spec: {workspaceTemplateRef: {name: shared}}}}", change: labels},
 	}
-	for i, name := range []string{"CAPTCluster", "CAPTClusterTemplate", "CAPTControlPlane", "CAPTControlPlaneTemplate", "WorkspaceTemplate", "WorkspaceTemplateApply"} {
+	for i, name := range []string{
+		"CAPTCluster", "CAPTClusterTemplate", "CAPTControlPlane", "CAPTControlPlaneTemplate", "WorkspaceTemplate", "WorkspaceTemplateApply", "CAPTMachinePool", "CAPTMachinePoolTemplate",
+	} {
 		group := "infrastructure.cluster.x-k8s.io"
 		if strings.HasPrefix(name, "CAPTControlPlane") {
 			group = "controlplane.cluster.x-k8s.io"

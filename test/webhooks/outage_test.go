@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -195,6 +196,13 @@ func (env *environment) othersAreNotTouched() {
 	require.NoError(env, env.Create(env.Context(), cluster))
 	require.NoError(env, env.Patch(env.Context(), cluster, mergePatch(`{"spec":{"paused":true}}`)))
 	require.NoError(env, env.Delete(env.Context(), cluster))
+
+	pool := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "demo"}} // CAPT checks it, if it can.
+	pool.Spec.ClusterName, pool.Spec.Template.Spec.ClusterName, pool.Spec.Template.Spec.Bootstrap.DataSecretName = "demo", "demo", ptr.To("")
+	pool.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: kinds()[0].current.Group, Kind: "CAPTMachinePool", Name: "kept-v1beta2"}
+	require.NoError(env, env.Create(env.Context(), pool))
+	require.NoError(env, env.Patch(env.Context(), pool, mergePatch(`{"spec":{"replicas":2}}`)))
+	require.NoError(env, env.Delete(env.Context(), pool))
 }
 
 // failsInTime shows that a write is refused for now, soon enough, and says what is to blame.

@@ -72,7 +72,7 @@ func TestManifestInAnOlderVersionDoesNotRemoveHubFields(t *testing.T) {
 			c.Spec.Kubeconfig.Source = controlplanev1.KubeconfigSource("Output")
 			c.Spec.EndpointProbe = controlplanev1.EndpointProbe("Disabled")
 			c.Spec.DeletionProtection = infrav1.DeletionProtectionEnabled
-			c.Spec.Recovery = &controlplanev1.RecoveryStrategy{MaxRetries: ptr.To[int32](1)}
+			c.Spec.Recovery = &infrav1.RecoveryStrategy{MaxRetries: ptr.To[int32](1)}
 			c.Spec.Timeouts = controlplanev1.Timeouts{ControlPlaneSeconds: 600, VPCReadySeconds: 900, SecretSeconds: 60}
 			c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "example.com", Port: 443}
 		}), profiles("a", "of-a", "B", "of-b"))

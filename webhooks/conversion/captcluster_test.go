@@ -74,7 +74,7 @@ func TestFailureDomainsAreConverted(t *testing.T) {
 	captClusters.keeps(t, `{spec: {region: r, vpc: {existingID: vpc-1}}, status: {failureDomains: [{name: c}, {name: a, controlPlane: true}]}}`)
 }
 
-func TestFailureOfACAPTClusterIsNotReadyUntilItIsResolved(t *testing.T) {
+func TestFailureOfACAPTClusterIsThatOfConditionFailed(t *testing.T) {
 	hub := captClusters.returns(t, `
 metadata: {creationTimestamp: "2026-01-02T03:04:05Z"}
 spec: {region: r, vpcTemplateRef: {name: t}}
@@ -83,21 +83,20 @@ status:
   failureMessage: no more VPCs
   conditions: [{type: VPCReady, status: "False", reason: "", message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}]
 `)
-	ready := meta.FindStatusCondition(hub.Status.Conditions, infrav1.ReadyCondition)
-	assert.Equal(t, metav1.ConditionFalse, ready.Status)
-	assert.Equal(t, "Createfailed", ready.Reason)
-	assert.Equal(t, "no more VPCs", ready.Message)
+	failed := meta.FindStatusCondition(hub.Status.Conditions, infrav1.FailedCondition)
+	assert.Equal(t, metav1.ConditionTrue, failed.Status)
+	assert.Equal(t, "Createfailed", failed.Reason)
+	assert.Equal(t, "no more VPCs", failed.Message)
 
-	meta.SetStatusCondition(&hub.Status.Conditions, metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready"})
-	cured := captClusters.toSpoke(t, hub)
-	assert.Nil(t, cured.Status.FailureReason, "what is ready has not failed")
-	assert.Nil(t, cured.Status.FailureMessage)
+	meta.SetStatusCondition(&hub.Status.Conditions, metav1.Condition{Type: infrav1.FailedCondition, Status: metav1.ConditionFalse, Reason: infrav1.NotFailedReason})
+	resolved := captClusters.toSpoke(t, hub)
+	assert.Nil(t, resolved.Status.FailureReason)
+	assert.Nil(t, resolved.Status.FailureMessage)
 
-	for reason, failed := range map[string]bool{infrav1.VPCReadyTimeoutReason: true, infrav1.CreateInterruptedReason: true, infrav1.ApplyFailedReason: false} {
-		hub.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: reason, Message: "why"}}
-		spoke := captClusters.toSpoke(t, hub)
-		assert.Equal(t, failed, ptr.Deref(spoke.Status.FailureReason, "") == reason && ptr.Deref(spoke.Status.FailureMessage, "") == "why", reason)
-	}
+	meta.SetStatusCondition(&hub.Status.Conditions, metav1.Condition{Type: infrav1.FailedCondition, Status: metav1.ConditionTrue, Reason: infrav1.VPCReadyTimeoutReason, Message: "why"})
+	spoke := captClusters.toSpoke(t, hub)
+	assert.Equal(t, infrav1.VPCReadyTimeoutReason, ptr.Deref(spoke.Status.FailureReason, ""))
+	assert.Equal(t, "why", ptr.Deref(spoke.Status.FailureMessage, ""))
 }
 
 func TestInvalidConditionsAreCorrected(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
 func TestTimeoutsAreConverted(t *testing.T) {
@@ -72,10 +73,10 @@ func TestFailureReasonAndMessageBecomeTheFailedCondition(t *testing.T) {
 metadata: {creationTimestamp: "2026-01-02T03:04:05Z"}
 status: {phase: Failed, secretsReady: false, failureReason: Timeout, failureMessage: too late}
 `)
-	failed := meta.FindStatusCondition(hub.Status.Conditions, controlplanev1.FailedCondition)
+	failed := meta.FindStatusCondition(hub.Status.Conditions, infrav1.FailedCondition)
 	assert.Equal(t, []any{metav1.ConditionTrue, "Timeout", "too late"}, []any{failed.Status, failed.Reason, failed.Message})
 
-	failed.Status, failed.Reason, failed.Message = metav1.ConditionFalse, controlplanev1.NotFailedReason, ""
+	failed.Status, failed.Reason, failed.Message = metav1.ConditionFalse, infrav1.NotFailedReason, ""
 	spoke := controlPlanes.toSpoke(t, hub)
 	assert.Nil(t, spoke.Status.FailureReason)
 	assert.Nil(t, spoke.Status.FailureMessage)

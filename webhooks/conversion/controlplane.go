@@ -222,9 +222,7 @@ func controlPlaneStatusToSpoke(in *controlplanev1.CAPTControlPlane) controlplane
 		ready := available.Status == metav1.ConditionTrue
 		out.Ready = &ready
 	}
-	if failed := meta.FindStatusCondition(status.Conditions, controlplanev1.FailedCondition); failed != nil && failed.Status == metav1.ConditionTrue {
-		out.FailureReason, out.FailureMessage = optional(failed.Reason), optional(failed.Message)
-	}
+	out.FailureReason, out.FailureMessage = failureToSpoke(status.Conditions)
 	if apply := status.WorkspaceTemplateApply; apply != nil {
 		// CAPT v0.3 reported only the state of the Workspace, and left the state of the WorkspaceTemplateApply empty.
 		out.WorkspaceTemplateStatus = &controlplanev1beta1.WorkspaceTemplateStatus{
@@ -249,7 +247,7 @@ func controlPlaneConditionsToHub(in *controlplanev1beta1.CAPTControlPlane) []met
 	if deref(in.Status.SecretsReady) && meta.FindStatusCondition(conditions, controlplanev1.KubeconfigReadyCondition) == nil {
 		conditions = withCondition(conditions, secretsReadySince(since))
 	}
-	failed, ok := failureCondition(controlplanev1.FailedCondition, metav1.ConditionTrue, in.Status.FailureReason, in.Status.FailureMessage, since)
+	failed, ok := failureCondition(in.Status.FailureReason, in.Status.FailureMessage, since)
 	if ok {
 		conditions = withCondition(conditions, failed)
 	}

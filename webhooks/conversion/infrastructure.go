@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -25,7 +24,7 @@ const maxFailureDomains, maxFailureDomainName = 100, 256
 // CAPTCluster converts CAPTClusters. One without a VPC source, or with names or regions that v1beta2 does not allow, is converted without corrections.
 var CAPTCluster = Kind[*infrav1.CAPTCluster, *infrav1beta1.CAPTCluster]{
 	up:   preserve.New(captClusterToHub, captClusterToSpoke),
-	down: preserve.New(captClusterToSpoke, captClusterToHub).WithCorrection(removeResolvedFailure),
+	down: preserve.New(captClusterToSpoke, captClusterToHub),
 }
 
 func captClusterToHub(in *infrav1beta1.CAPTCluster, out *infrav1.CAPTCluster) {
@@ -40,7 +39,7 @@ func captClusterToHub(in *infrav1beta1.CAPTCluster, out *infrav1.CAPTCluster) {
 		VPC:                    infrav1.VPCStatus{ID: deref(in.Status.VPCID)},
 		WorkspaceTemplateApply: vpcSummaryToHub(in),
 	}
-	if failed, ok := captClusterFailure(in); ok {
+	if failed, ok := failureCondition(in.Status.FailureReason, in.Status.FailureMessage, in.CreationTimestamp); ok {
 		out.Status.Conditions = withCondition(out.Status.Conditions, failed)
 	}
 	setAnnotation(&out.ObjectMeta, infrav1beta1.EndpointAnnotation, "")
@@ -69,10 +68,7 @@ func captClusterToSpoke(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) 
 		out.Status.WorkspaceTemplateStatus = &infrav1beta1.CAPTClusterWorkspaceTemplateStatus{}
 		vpcSummaryFieldsToSpoke(apply, out.Status.WorkspaceTemplateStatus)
 	}
-	ready := meta.FindStatusCondition(in.Status.Conditions, infrav1.ReadyCondition)
-	if ready != nil && ready.Status == metav1.ConditionFalse && (infrav1.IsPermanent(ready.Reason) || ready.Reason == infrav1.VPCReadyTimeoutReason) {
-		out.Status.FailureReason, out.Status.FailureMessage = optional(ready.Reason), optional(ready.Message)
-	}
+	out.Status.FailureReason, out.Status.FailureMessage = failureToSpoke(in.Status.Conditions)
 	setAnnotation(&out.ObjectMeta, infrav1beta1.EndpointAnnotation, in.Status.Endpoint)
 }
 
@@ -137,26 +133,6 @@ func failureDomainsToSpoke(in []clusterv1.FailureDomain) map[string]infrav1beta1
 		out[domain.Name] = infrav1beta1.FailureDomainSpec{ControlPlane: copyPointer(domain.ControlPlane), Attributes: copyMap(domain.Attributes)}
 	}
 	return out
-}
-
-// captClusterFailure converts failureReason and failureMessage to a Ready condition of status False: the v1beta2 contract has no terminal
-// failures, and a CAPTCluster has no Failed condition.
-func captClusterFailure(in *infrav1beta1.CAPTCluster) (metav1.Condition, bool) {
-	return failureCondition(infrav1.ReadyCondition, metav1.ConditionFalse,
-		in.Status.FailureReason, in.Status.FailureMessage, in.CreationTimestamp)
-}
-
-// removeResolvedFailure removes failureReason and failureMessage, which package preserve restored, once the hub no longer reports the failure.
-// The rules derive these fields only from reasons of this version, because not every status False is a failure.
-func removeResolvedFailure(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) {
-	failed, ok := captClusterFailure(out)
-	if !ok {
-		return
-	}
-	ready := meta.FindStatusCondition(in.Status.Conditions, failed.Type)
-	if ready == nil || ready.Status != failed.Status || ready.Reason != failed.Reason || ready.Message != failed.Message {
-		out.Status.FailureReason, out.Status.FailureMessage = nil, nil
-	}
 }
 
 // setAnnotation sets an annotation, or removes it when the value is empty. It replaces the map, which other objects may share.

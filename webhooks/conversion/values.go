@@ -313,15 +313,24 @@ func withCondition(conditions []metav1.Condition, c metav1.Condition) []metav1.C
 	return append(conditions, c)
 }
 
-// failureCondition returns a condition of a given type and status for failureReason and failureMessage; ok is false when both are empty.
-func failureCondition(conditionType string, status metav1.ConditionStatus, reason, message *string, since metav1.Time) (_ metav1.Condition, ok bool) {
+// failureCondition returns condition Failed for failureReason and failureMessage of v1beta1; ok is false when both are empty.
+func failureCondition(reason, message *string, since metav1.Time) (_ metav1.Condition, ok bool) {
 	if deref(reason) == "" && deref(message) == "" {
 		return metav1.Condition{}, false
 	}
 	return metav1.Condition{
-		Type: conditionType, Status: status, LastTransitionTime: since,
+		Type: infrav1.FailedCondition, Status: metav1.ConditionTrue, LastTransitionTime: since,
 		Reason: validReason(deref(reason)), Message: validMessage(deref(message)),
 	}, true
+}
+
+// failureToSpoke returns failureReason and failureMessage for condition Failed.
+func failureToSpoke(conditions []metav1.Condition) (reason, message *string) {
+	failed := meta.FindStatusCondition(conditions, infrav1.FailedCondition)
+	if failed == nil || failed.Status != metav1.ConditionTrue {
+		return nil, nil
+	}
+	return optional(failed.Reason), optional(failed.Message)
 }
 
 func isValidType(s string) bool {

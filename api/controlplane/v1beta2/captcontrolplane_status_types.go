@@ -10,29 +10,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// State is the state of a control plane in its life cycle.
-// +kubebuilder:validation:Enum=Pending;Validating;Provisioning;Configuring;Ready;Degraded;Recovering;Failed
-type State string
-
-const (
-	// StatePending: no owner yet, or paused before the start.
-	StatePending State = "Pending"
-	// StateValidating: references, permissions, the version or dependencies are not satisfied yet.
-	StateValidating State = "Validating"
-	// StateProvisioning: the Workspace of the control plane is being applied.
-	StateProvisioning State = "Provisioning"
-	// StateConfiguring: the Workspace is ready; endpoint, kubeconfig or Fargate profiles are not.
-	StateConfiguring State = "Configuring"
-	// StateReady: the control plane matches its spec.
-	StateReady State = "Ready"
-	// StateDegraded: the control plane was Ready and a part of it no longer is. Available is False if the API server does not answer.
-	StateDegraded State = "Degraded"
-	// StateRecovering: a recovery action runs.
-	StateRecovering State = "Recovering"
-	// StateFailed: the user must act.
-	StateFailed State = "Failed"
-)
-
 // Phase is the coarse form of State.
 // +kubebuilder:validation:Enum=Creating;Ready;Failed
 type Phase string
@@ -79,9 +56,7 @@ type CAPTControlPlaneStatus struct {
 	// +kubebuilder:validation:MaxLength=256
 	Version string `json:"version,omitempty"`
 
-	// state is the state of the control plane in its life cycle.
-	// +optional
-	State State `json:"state,omitempty"`
+	infrav1.Lifecycle `json:",inline"`
 
 	// phase is the coarse form of state.
 	// +optional
@@ -104,17 +79,9 @@ type CAPTControlPlaneStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	FargateProfiles []FargateProfileStatus `json:"fargateProfiles,omitempty"`
 
-	// progress of the current operation.
-	// +optional
-	Progress *Progress `json:"progress,omitempty"`
-
 	// health of the control plane.
 	// +optional
 	Health *Health `json:"health,omitempty"`
-
-	// recovery describes the recovery actions of the control plane.
-	// +optional
-	Recovery RecoveryStatus `json:"recovery,omitempty,omitzero"`
 
 	// dependencies are the objects that this one depends on, or that depend on it, directly or not.
 	// +optional
@@ -214,92 +181,6 @@ const (
 	// FargateProfileStateDeleting: Terraform destroys the profile, or is about to.
 	FargateProfileStateDeleting FargateProfileState = "Deleting"
 )
-
-// Operation is what CAPT does with a control plane.
-// +kubebuilder:validation:Enum=Creation;Update;Recreation;FargateProfileUpdate
-type Operation string
-
-const (
-	// OperationCreation: everything is created for the first time.
-	OperationCreation Operation = "Creation"
-	// OperationUpdate: Terraform applies a change to the control plane, and to its Fargate profiles if they change meanwhile.
-	OperationUpdate Operation = "Update"
-	// OperationRecreation: the control plane was initialized, and Terraform destroys it or creates it again.
-	OperationRecreation Operation = "Recreation"
-	// OperationFargateProfileUpdate: only Fargate profiles are created, updated or deleted.
-	OperationFargateProfileUpdate Operation = "FargateProfileUpdate"
-)
-
-// Outcome is how an operation ended.
-// +kubebuilder:validation:Enum=Succeeded;Failed;Superseded
-type Outcome string
-
-const (
-	// OutcomeSucceeded: the control plane matches its spec.
-	OutcomeSucceeded Outcome = "Succeeded"
-	// OutcomeFailed: the last attempt failed. If a retry starts, the operation is in progress again.
-	OutcomeFailed Outcome = "Failed"
-	// OutcomeSuperseded: another operation started before this one was complete, because the spec changed.
-	OutcomeSuperseded Outcome = "Superseded"
-)
-
-// Progress of the current operation.
-type Progress struct {
-	// currentOperation is the operation in progress; absent when none is.
-	// +optional
-	CurrentOperation Operation `json:"currentOperation,omitempty"`
-
-	// revision is the generation of the WorkspaceTemplateApply that the last operation applies. A change of it starts a new operation.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	Revision int64 `json:"revision,omitempty"`
-
-	// percentComplete grows from 0 to 100 within one operation. It changes when a step is complete.
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=100
-	PercentComplete *int32 `json:"percentComplete,omitempty"`
-
-	// estimatedCompletionTime is when the operation is expected to complete, based on earlier ones; absent when unknown.
-	// +optional
-	EstimatedCompletionTime *metav1.Time `json:"estimatedCompletionTime,omitempty"`
-
-	// estimatedSecondsRemaining is the time until estimatedCompletionTime, as of the last status write.
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	EstimatedSecondsRemaining *int32 `json:"estimatedSecondsRemaining,omitempty"`
-
-	// history contains the last 20 operations, oldest first.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=20
-	History []OperationRecord `json:"history,omitempty"`
-}
-
-// OperationRecord is an operation on the control plane.
-type OperationRecord struct {
-	// name of the operation.
-	// +required
-	Name Operation `json:"name,omitempty"`
-
-	// startTime of the operation.
-	// +required
-	StartTime *metav1.Time `json:"startTime,omitempty"`
-
-	// completionTime of the operation; absent while it is in progress.
-	// +optional
-	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
-
-	// outcome of the operation; absent while it is in progress.
-	// +optional
-	Outcome Outcome `json:"outcome,omitempty"`
-
-	// message is the cause of a failure, without secrets.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=32768
-	Message string `json:"message,omitempty"`
-}
 
 // Health of a control plane.
 type Health struct {

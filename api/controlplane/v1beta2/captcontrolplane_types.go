@@ -111,7 +111,7 @@ type CAPTControlPlaneTemplateResourceSpec struct {
 
 	// recovery specifies the automatic recovery from failures of Terraform; absent means the defaults.
 	// +optional
-	Recovery *RecoveryStrategy `json:"recovery,omitempty"`
+	Recovery *infrav1.RecoveryStrategy `json:"recovery,omitempty"`
 
 	// deletionProtection is Enabled or Disabled (the default). Enabled rejects the deletion of the CAPTControlPlane and of its Cluster, and
 	// keeps the EKS cluster. To delete them, first set it to Disabled.
@@ -285,7 +285,7 @@ const (
 	EndpointProbeBestEffort EndpointProbe = "BestEffort"
 	// EndpointProbeRequired probes, and the control plane is not Ready before the API server has answered.
 	EndpointProbeRequired EndpointProbe = "Required"
-	// EndpointProbeDisabled does not probe.
+	// EndpointProbeDisabled does not probe, and machine pools do not read the nodes.
 	EndpointProbeDisabled EndpointProbe = "Disabled"
 )
 
@@ -329,6 +329,14 @@ func (c *CAPTControlPlane) GetConditions() []metav1.Condition { return c.Status.
 // SetConditions replaces the conditions of the object.
 func (c *CAPTControlPlane) SetConditions(conditions []metav1.Condition) {
 	c.Status.Conditions = conditions
+}
+
+// GetLifecycle returns the part of status that all owners have, to read and write it.
+func (c *CAPTControlPlane) GetLifecycle() *infrav1.Lifecycle { return &c.Status.Lifecycle }
+
+// GetWorkspaceTemplateRef returns the reference to the WorkspaceTemplate of the control plane.
+func (c *CAPTControlPlane) GetWorkspaceTemplateRef() infrav1.WorkspaceTemplateReference {
+	return c.Spec.WorkspaceTemplateRef
 }
 
 // IsDeletionProtected reports whether the object is protected from deletion.

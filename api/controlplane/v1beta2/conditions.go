@@ -14,8 +14,6 @@ const (
 	InitializedCondition = "Initialized"
 	// CreatingCondition is True while the phase is Creating.
 	CreatingCondition = "Creating"
-	// FailedCondition is True while the phase is Failed; its reason and message give the cause.
-	FailedCondition = "Failed"
 	// WorkspaceReadyCondition is True when the Workspace of the control plane is up to date.
 	WorkspaceReadyCondition = "WorkspaceReady"
 	// DependenciesReadyCondition is True when the Cluster, the VPC and the WorkspaceTemplate are ready.
@@ -30,10 +28,6 @@ const (
 	FargateProfileCreatingCondition = "FargateProfileCreating"
 	// FargateProfileFailedCondition is True when a Fargate profile failed.
 	FargateProfileFailedCondition = "FargateProfileFailed"
-	// DegradedCondition is True while the control plane was Ready before and a part of it no longer is.
-	DegradedCondition = "Degraded"
-	// RecoveringCondition is True while a recovery action runs. While Terraform fails and none runs, its reason is why.
-	RecoveringCondition = "Recovering"
 	// DependencyCycleCondition is True while objects that the control plane depends on, or that depend on it, wait for each other. The
 	// message has the path, and which field to remove.
 	DependencyCycleCondition = "DependencyCycle"
@@ -59,8 +53,6 @@ const (
 	CreatingReason = "Creating"
 	// NotCreatingReason: the control plane is neither being created nor updated.
 	NotCreatingReason = "NotCreating"
-	// NotFailedReason: the control plane has not failed.
-	NotFailedReason = "NotFailed"
 	// WaitingForOwnerReason: Cluster API has not set the Cluster as the owner of the control plane yet.
 	WaitingForOwnerReason = "WaitingForOwner"
 	// WaitingForInfrastructureReason: the VPC is not ready yet.
@@ -121,22 +113,6 @@ const (
 	AdoptionRequiredReason = "AdoptionRequired"
 	// AdoptionNotRequiredReason: the reference is known.
 	AdoptionNotRequiredReason = "AdoptionNotRequired"
-	// RecoveringReason: a recovery action runs.
-	RecoveringReason = "Recovering"
-	// WaitingForRetryReason: the next recovery action starts at the time in the message.
-	WaitingForRetryReason = "WaitingForRetry"
-	// RecoveryExhaustedReason: all attempts to recover have failed.
-	RecoveryExhaustedReason = "RecoveryExhausted"
-	// RecoveryBlockedReason: no recovery action can help, so the user must act.
-	RecoveryBlockedReason = "RecoveryBlocked"
-	// RecoveredReason: the last recovery action succeeded.
-	RecoveredReason = "Recovered"
-	// NotRecoveringReason: there is nothing to recover from.
-	NotRecoveringReason = "NotRecovering"
-	// DegradedReason: the control plane was Ready and a part of it no longer is.
-	DegradedReason = "Degraded"
-	// NotDegradedReason: the control plane is not degraded.
-	NotDegradedReason = "NotDegraded"
 	// WaitingForAPIServerReason: spec.endpointProbe is Required, and the API server has not answered yet.
 	WaitingForAPIServerReason = "WaitingForAPIServer"
 	// APIServerNotAnsweringReason: the API server does not answer, or is not ready.

@@ -27,6 +27,7 @@ type CAPTClusterSpec struct {
 }
 
 // CAPTClusterTemplateResourceSpec is the part of a CAPTCluster that templates have as well.
+// +kubebuilder:validation:XValidation:rule="!has(self.recovery) || has(self.vpc.template)",message="recovery is only used with vpc.template: CAPT does not manage an existing VPC. Remove recovery",fieldPath=".recovery",reason=FieldValueForbidden
 type CAPTClusterTemplateResourceSpec struct {
 	// region is the AWS region, for example ap-northeast-1 or us-gov-west-1.
 	// +required
@@ -39,6 +40,11 @@ type CAPTClusterTemplateResourceSpec struct {
 	// vpc is the VPC: an existing one, or one created from a WorkspaceTemplate.
 	// +required
 	VPC VPC `json:"vpc"`
+
+	// recovery is the automatic recovery of a VPC that Terraform creates; absent means the defaults.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.actions) || self.actions.all(a, a.type in ['Requeue', 'Reapply', 'ClearInterruptedCreate'])",message="RecreateFargateProfile and RecreateWorkspace are for control planes only. Use Requeue, Reapply or ClearInterruptedCreate",fieldPath=".actions"
+	Recovery *RecoveryStrategy `json:"recovery,omitempty"`
 
 	// deletionProtection is Enabled or Disabled (the default). Enabled rejects the deletion of the CAPTCluster and of its Cluster, and
 	// keeps the VPC. To delete them, first set it to Disabled.
@@ -105,8 +111,8 @@ func (t *VPCTemplate) IsDefined() bool { return !reflect.ValueOf(t).Elem().IsZer
 // CAPTClusterStatus is the observed state of the VPC of a cluster.
 // +kubebuilder:validation:MinProperties=1
 type CAPTClusterStatus struct {
-	// conditions are Ready (mirrored by Cluster API as InfrastructureReady), VPCReady, VPCReplaced, FieldsConsumed, Paused, Deleting and
-	// AdoptionRequired.
+	// conditions are Ready (mirrored by Cluster API as InfrastructureReady), VPCReady, Degraded, Failed, Recovering, VPCReplaced, FieldsConsumed,
+	// Paused, Deleting and AdoptionRequired.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -124,6 +130,8 @@ type CAPTClusterStatus struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
 	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
+
+	Lifecycle `json:",inline"`
 
 	// vpc is the VPC of the cluster.
 	// +optional
@@ -211,6 +219,14 @@ func (c *CAPTCluster) GetConditions() []metav1.Condition { return c.Status.Condi
 
 // SetConditions replaces the conditions of the object.
 func (c *CAPTCluster) SetConditions(conditions []metav1.Condition) { c.Status.Conditions = conditions }
+
+// GetLifecycle returns the part of status that all owners have, to read and write it.
+func (c *CAPTCluster) GetLifecycle() *Lifecycle { return &c.Status.Lifecycle }
+
+// GetWorkspaceTemplateRef returns the reference to the WorkspaceTemplate of the VPC; the zero value for an existing VPC.
+func (c *CAPTCluster) GetWorkspaceTemplateRef() WorkspaceTemplateReference {
+	return c.Spec.VPC.Template.Ref
+}
 
 // IsDeletionProtected reports whether the object is protected from deletion.
 func (c *CAPTCluster) IsDeletionProtected() bool {

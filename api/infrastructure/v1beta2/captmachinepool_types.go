@@ -65,6 +65,11 @@ type CAPTMachinePoolTemplateResourceSpec struct {
 	// +optional
 	Timeouts MachinePoolTimeouts `json:"timeouts,omitempty,omitzero"`
 
+	// recovery is the automatic recovery from failures of Terraform; absent means the defaults.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.actions) || self.actions.all(a, a.type in ['Requeue', 'Reapply', 'ClearInterruptedCreate'])",message="RecreateFargateProfile and RecreateWorkspace are for control planes only. Use Requeue, Reapply or ClearInterruptedCreate",fieldPath=".actions"
+	Recovery *RecoveryStrategy `json:"recovery,omitempty"`
+
 	// deletionProtection is Enabled or Disabled (the default). Enabled rejects the deletion of the CAPTMachinePool, of its MachinePool and of
 	// its Cluster, and keeps the node group. To delete them, first set it to Disabled.
 	// +optional
@@ -108,7 +113,8 @@ type MachinePoolTimeouts struct {
 // CAPTMachinePoolStatus is the observed state of a node group.
 // +kubebuilder:validation:MinProperties=1
 type CAPTMachinePoolStatus struct {
-	// conditions are Ready, NodeGroupReady, NodesKnown, NodesReady, Degraded, ReplicasOutOfBounds, KubeletVersionsDiffer, FieldsConsumed, Paused and Deleting.
+	// conditions are Ready, NodeGroupReady, NodesKnown, NodesReady, Degraded, Failed, Recovering, ReplicasOutOfBounds, KubeletVersionsDiffer,
+	// FieldsConsumed, Paused and Deleting.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -122,6 +128,8 @@ type CAPTMachinePoolStatus struct {
 	// ready is initialization.provisioned, under the name of the older contract, which the MachinePool controller of Cluster API v1.14 still reads.
 	// +optional
 	Ready *bool `json:"ready,omitempty"`
+
+	Lifecycle `json:",inline"`
 
 	// replicas is the number of nodes, or the output node_group_size while the nodes are not known; part of the contract.
 	// +optional
@@ -233,6 +241,14 @@ func (p *CAPTMachinePool) GetConditions() []metav1.Condition { return p.Status.C
 // SetConditions replaces the conditions of the object.
 func (p *CAPTMachinePool) SetConditions(conditions []metav1.Condition) {
 	p.Status.Conditions = conditions
+}
+
+// GetLifecycle returns the part of status that all owners have, to read and write it.
+func (p *CAPTMachinePool) GetLifecycle() *Lifecycle { return &p.Status.Lifecycle }
+
+// GetWorkspaceTemplateRef returns the reference to the WorkspaceTemplate of the node group.
+func (p *CAPTMachinePool) GetWorkspaceTemplateRef() WorkspaceTemplateReference {
+	return p.Spec.WorkspaceTemplateRef
 }
 
 // IsDeletionProtected reports whether the object is protected from deletion.

@@ -24,6 +24,16 @@ const (
 	VPCReplacedCondition = "VPCReplaced"
 )
 
+// Conditions of the owners of a WorkspaceTemplateApply: CAPTCluster, CAPTControlPlane and CAPTMachinePool.
+const (
+	// DegradedCondition is True while the object was Ready before and a part of it no longer is.
+	DegradedCondition = "Degraded"
+	// FailedCondition is True while the state is Failed; its reason and message give the cause.
+	FailedCondition = "Failed"
+	// RecoveringCondition is True while a recovery action runs. While Terraform fails and none runs, its reason is why.
+	RecoveringCondition = "Recovering"
+)
+
 // Conditions of CAPTCluster.
 const (
 	// VPCReadyCondition is True when the VPC exists and its ID is known.
@@ -38,8 +48,6 @@ const (
 	NodesKnownCondition = "NodesKnown"
 	// NodesReadyCondition is True when as many nodes are ready as the pool is meant to have.
 	NodesReadyCondition = "NodesReady"
-	// DegradedCondition is True while Terraform fails for a node group that exists, or too few nodes are ready for longer than the timeout.
-	DegradedCondition = "Degraded"
 	// ReplicasOutOfBoundsCondition is True while spec.replicas of the MachinePool is not between the limits of the node group.
 	ReplicasOutOfBoundsCondition = "ReplicasOutOfBounds"
 	// KubeletVersionsDifferCondition is True while Cluster API waits for kubelets of another patch version or suffix than the managed topology has.
@@ -109,12 +117,12 @@ const (
 	WaitingForNodesReason = "WaitingForNodes"
 	// NodesUnreachableReason: CAPT cannot read the nodes from the cluster.
 	NodesUnreachableReason = "NodesUnreachable"
+	// HealthProbesDisabledReason: this manager does not connect to clusters, or spec.endpointProbe of the control plane is Disabled.
+	HealthProbesDisabledReason = "HealthProbesDisabled"
 	// NodesReadyReason: as many nodes are ready as the pool is meant to have.
 	NodesReadyReason = "NodesReady"
 	// NodesNotReadyReason: fewer nodes are ready than the pool is meant to have.
 	NodesNotReadyReason = "NodesNotReady"
-	// NotDegradedReason: the pool is not degraded.
-	NotDegradedReason = "NotDegraded"
 	// UsedByMachinePoolReason: a MachinePool that is not being deleted refers to the object, so nothing is deleted or destroyed.
 	UsedByMachinePoolReason = "UsedByMachinePool"
 	// ProvisioningReason: Terraform is running or about to run.
@@ -216,6 +224,22 @@ const (
 	RevisionMissingReason = "RevisionMissing"
 	// RolledOutReason: all users of the template have its current revision.
 	RolledOutReason = "RolledOut"
+	// NotFailedReason: the object has not failed.
+	NotFailedReason = "NotFailed"
+	// RecoveringReason: a recovery action runs.
+	RecoveringReason = "Recovering"
+	// WaitingForRetryReason: the next recovery action starts at the time in the message.
+	WaitingForRetryReason = "WaitingForRetry"
+	// RecoveryExhaustedReason: all attempts to recover have failed.
+	RecoveryExhaustedReason = "RecoveryExhausted"
+	// RecoveryBlockedReason: no recovery action can help, so the user must act.
+	RecoveryBlockedReason = "RecoveryBlocked"
+	// RecoveredReason: the last recovery action succeeded.
+	RecoveredReason = "Recovered"
+	// NotRecoveringReason: there is nothing to recover from.
+	NotRecoveringReason = "NotRecovering"
+	// NotDegradedReason: the object is not degraded.
+	NotDegradedReason = "NotDegraded"
 	// VPCReadyReason: the VPC exists.
 	VPCReadyReason = "VPCReady"
 	// ExistingVPCReason: spec names an existing VPC, which CAPT does not manage.

@@ -53,7 +53,7 @@ func readyCondition(status metav1.ConditionStatus, reason, message string) []met
 }
 
 // capt is a Cluster of CAPT with its objects, the control plane in a state.
-func capt(name string, state controlplanev1.State, change func(*controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply)) []client.Object {
+func capt(name string, state infrav1.State, change func(*controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply)) []client.Object {
 	cluster := &clusterv1.Cluster{ObjectMeta: named(name)}
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "CAPTCluster", Name: name}
 	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "CAPTControlPlane", Name: name}
@@ -65,7 +65,7 @@ func capt(name string, state controlplanev1.State, change func(*controlplanev1.C
 	controlPlane.Spec.WorkspaceTemplateRef.Name = "eks"
 	controlPlane.Spec.Version, controlPlane.Spec.WorkspaceTemplateApplyRef.Name = "v1.36.0", apply.Name
 	controlPlane.Status = controlplanev1.CAPTControlPlaneStatus{
-		State: state, Version: "v1.36.0", Endpoint: name + ".example.com:443", Conditions: readyCondition(metav1.ConditionTrue, "Ready", ""),
+		Lifecycle: infrav1.Lifecycle{State: state}, Version: "v1.36.0", Endpoint: name + ".example.com:443", Conditions: readyCondition(metav1.ConditionTrue, "Ready", ""),
 		Health: &controlplanev1.Health{Overall: controlplanev1.HealthHealthy, Checks: []controlplanev1.HealthCheck{
 			{Name: "APIServer", Status: controlplanev1.HealthHealthy, LastTransitionTime: ptr.To(before(20))}}},
 	}
@@ -78,20 +78,20 @@ const denied = "AccessDenied: not allowed to create a cluster\n\x1b[31mred"
 
 // aFleet has a Ready Cluster, one that is updated, one that failed, and one of another provider.
 func aFleet() *environment {
-	objects := capt("good", controlplanev1.StateReady, func(*controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply) {})
-	objects = append(objects, capt("growing", controlplanev1.StateConfiguring, func(c *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) {
+	objects := capt("good", infrav1.StateReady, func(*controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply) {})
+	objects = append(objects, capt("growing", infrav1.StateConfiguring, func(c *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) {
 		c.Status.Version = "v1.35.0"
-		c.Status.Progress = &controlplanev1.Progress{
-			CurrentOperation: controlplanev1.OperationUpdate, PercentComplete: ptr.To[int32](10), EstimatedCompletionTime: ptr.To(metav1.NewTime(fleetNow.Add(12 * time.Minute))),
-			History: []controlplanev1.OperationRecord{
-				{Name: controlplanev1.OperationCreation, StartTime: ptr.To(before(50)), CompletionTime: ptr.To(before(30)), Outcome: controlplanev1.OutcomeSucceeded},
-				{Name: controlplanev1.OperationUpdate, StartTime: ptr.To(before(8))},
+		c.Status.Progress = &infrav1.Progress{
+			CurrentOperation: infrav1.OperationUpdate, PercentComplete: ptr.To[int32](10), EstimatedCompletionTime: ptr.To(metav1.NewTime(fleetNow.Add(12 * time.Minute))),
+			History: []infrav1.OperationRecord{
+				{Name: infrav1.OperationCreation, StartTime: ptr.To(before(50)), CompletionTime: ptr.To(before(30)), Outcome: infrav1.OutcomeSucceeded},
+				{Name: infrav1.OperationUpdate, StartTime: ptr.To(before(8))},
 			},
 		}
 		apply.Status.Conditions = readyCondition(metav1.ConditionFalse, "Provisioning", "waiting for Terraform to apply a change")
 		c.Status.Conditions = readyCondition(metav1.ConditionFalse, "Provisioning", "waiting for Terraform to apply a change")
 	})...)
-	objects = append(objects, capt("broken", controlplanev1.StateFailed, func(c *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) {
+	objects = append(objects, capt("broken", infrav1.StateFailed, func(c *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) {
 		apply.Status.Conditions = readyCondition(metav1.ConditionFalse, "ApplyFailed", denied)
 		c.Status.Conditions = readyCondition(metav1.ConditionFalse, "ApplyFailed", "see the WorkspaceTemplateApply")
 		c.Status.Health, c.Status.Version = nil, ""

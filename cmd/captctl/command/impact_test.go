@@ -28,7 +28,7 @@ import (
 func sharedFleet() *environment {
 	env := &environment{}
 	for _, name := range []string{"demo", "other"} {
-		objects := capt(name, controlplanev1.StateReady, func(c *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) {
+		objects := capt(name, infrav1.StateReady, func(c *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) {
 			c.Spec.WorkspaceTemplateRef.Namespace = "platform"
 			apply.Spec.TemplateRef = c.Spec.WorkspaceTemplateRef
 			apply.Spec.WorkspaceName = name + "-eks"

@@ -44,7 +44,7 @@ func withPool(change func(*infrav1.CAPTMachinePool, *infrav1.WorkspaceTemplateAp
 	pool.Status.Initialization.Provisioned = ptr.To(true)
 	nodeGroup.Status.Conditions, addOn.Status.Conditions = readyCondition(metav1.ConditionTrue, "Ready", ""), readyCondition(metav1.ConditionTrue, "Ready", "")
 	change(pool, nodeGroup, addOn)
-	objects := capt("good", controlplanev1.StateReady, func(*controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply) {})
+	objects := capt("good", infrav1.StateReady, func(*controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply) {})
 	return &environment{objects: append(objects, machinePool, pool, nodeGroup, addOn)}
 }
 
@@ -55,6 +55,7 @@ func TestGetAndDescribeShowMachinePools(t *testing.T) {
 	assert.Contains(t, out, "team-a      good   Ready   v1.36.0   Healthy   2/3     -          10m       60m   2 of 3 nodes are ready; not ready: ip-10-0-0-3")
 
 	degraded := withPool(func(pool *infrav1.CAPTMachinePool, _, _ *infrav1.WorkspaceTemplateApply) {
+		pool.Status.State = infrav1.StateDegraded
 		pool.Status.Conditions = append(pool.Status.Conditions, metav1.Condition{
 			Type: infrav1.DegradedCondition, Status: metav1.ConditionTrue, Reason: infrav1.NodesNotReadyReason, LastTransitionTime: before(2), Message: "2 of 3 nodes are ready, for more than 15m",
 		})
@@ -116,7 +117,7 @@ func TestRetryAndReconcileReachMachinePools(t *testing.T) {
 	env := withPool(func(*infrav1.CAPTMachinePool, *infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplateApply) {})
 	out, _, err := env.run(t, "retry", "team-a/good")
 	require.NoError(t, err)
-	assert.Equal(t, "Cluster team-a/good: CAPTControlPlane good: timeouts and recovery attempts start again; CAPTMachinePool workers is reconciled now\n", out)
+	assert.Equal(t, "Cluster team-a/good: CAPTControlPlane good, CAPTMachinePool workers: timeouts and recovery attempts start again\n", out)
 	out, _, err = env.run(t, "reconcile", "team-a/good")
 	require.NoError(t, err)
 	assert.Equal(t, "Cluster team-a/good: CAPT reconciles 6 objects\n", out)

@@ -80,23 +80,29 @@ func NewRetry(environment *cli.Environment) *cobra.Command {
 	return newAction(environment, &cobra.Command{
 		Use:   "retry [NAMESPACE/]CLUSTER",
 		Short: "Try again after a failure or a timeout",
-		Long: `Sets the annotation capt.cluster.x-k8s.io/retry of the CAPTControlPlane, and of the CAPTMachinePools
-that are not Ready, to the current time. The timeouts and the recovery attempts of the control plane
-start again, and CAPT reconciles the machine pools now. Fix the cause first: captctl describe shows
-it.`,
+		Long: `Sets the annotation capt.cluster.x-k8s.io/retry of the CAPTControlPlane, and of the CAPTCluster and
+the CAPTMachinePools that are not Ready, to the current time. Their timeouts and recovery attempts
+start again. Fix the cause first: captctl describe shows it.`,
 		Example: "  captctl retry team-a/demo",
 	}, func(o *overview.Objects, now time.Time) (change, error) {
 		if o.ControlPlane == nil {
 			return change{}, fmt.Errorf("the Cluster %s has no CAPTControlPlane, so there is nothing to retry", o.Cluster.Name)
 		}
-		done, objects := fmt.Sprintf("CAPTControlPlane %s: timeouts and recovery attempts start again", o.ControlPlane.Name), []client.Object{o.ControlPlane}
-		for _, pool := range o.Pools {
-			if own := pool.CAPTMachinePool; own != nil && !meta.IsStatusConditionTrue(own.Status.Conditions, infrav1.ReadyCondition) {
-				objects = append(objects, own)
-				done += fmt.Sprintf("; CAPTMachinePool %s is reconciled now", own.Name)
+		objects, names := []client.Object{o.ControlPlane}, "CAPTControlPlane "+o.ControlPlane.Name
+		add := func(kind string, object client.Object, conditions []metav1.Condition) {
+			if !meta.IsStatusConditionTrue(conditions, infrav1.ReadyCondition) {
+				objects, names = append(objects, object), names+", "+kind+" "+object.GetName()
 			}
 		}
-		return annotate(naming.RetryAnnotation, now, done, objects...), nil
+		if o.CAPTCluster != nil {
+			add("CAPTCluster", o.CAPTCluster, o.CAPTCluster.Status.Conditions)
+		}
+		for _, pool := range o.Pools {
+			if own := pool.CAPTMachinePool; own != nil {
+				add("CAPTMachinePool", own, own.Status.Conditions)
+			}
+		}
+		return annotate(naming.RetryAnnotation, now, names+": timeouts and recovery attempts start again", objects...), nil
 	})
 }
 

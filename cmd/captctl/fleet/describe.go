@@ -140,7 +140,7 @@ type Description struct {
 	Checks          []controlplanev1.HealthCheck          `json:"checks,omitempty"`
 	FargateProfiles []controlplanev1.FargateProfileStatus `json:"fargateProfiles,omitempty"`
 	MachinePools    []overview.MachinePool                `json:"machinePools,omitempty"`
-	Operations      []controlplanev1.OperationRecord      `json:"operations,omitempty"` // Operations are the last ones, the oldest first.
+	Operations      []infrav1.OperationRecord             `json:"operations,omitempty"` // Operations are the last ones, the oldest first.
 	Events          []Event                               `json:"events,omitempty"`     // Events are the latest about the objects, the oldest first.
 }
 

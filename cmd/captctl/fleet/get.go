@@ -116,9 +116,9 @@ func showClusters(p *output.Printer, list *ClusterList, now time.Time) {
 
 // states in the order in which they are counted.
 var states = []string{
-	string(controlplanev1.StateFailed), string(controlplanev1.StateDegraded), string(controlplanev1.StateRecovering), string(controlplanev1.StatePending),
-	string(controlplanev1.StateValidating), string(controlplanev1.StateProvisioning), string(controlplanev1.StateConfiguring),
-	string(overview.StateDeleting), stateUnknown, string(controlplanev1.StateReady),
+	string(infrav1.StateFailed), string(infrav1.StateDegraded), string(infrav1.StateRecovering), string(infrav1.StatePending),
+	string(infrav1.StateValidating), string(infrav1.StateProvisioning), string(infrav1.StateConfiguring),
+	string(overview.StateDeleting), stateUnknown, string(infrav1.StateReady),
 }
 
 // stateUnknown is the state of a Cluster whose control plane CAPT has not reconciled, or that has none.
@@ -139,12 +139,12 @@ func stateText(c *overview.Cluster) string { return cmp.Or(string(c.State), stat
 // stateStyle is the style of a state of a control plane, of a result of a health check, and of a status of a condition.
 func stateStyle(state string) output.Style {
 	switch state {
-	case string(controlplanev1.StateReady), string(controlplanev1.HealthHealthy), string(metav1.ConditionTrue):
+	case string(infrav1.StateReady), string(controlplanev1.HealthHealthy), string(metav1.ConditionTrue):
 		return output.Good
-	case string(controlplanev1.StateFailed), string(controlplanev1.StateDegraded), string(controlplanev1.HealthUnhealthy),
+	case string(infrav1.StateFailed), string(infrav1.StateDegraded), string(controlplanev1.HealthUnhealthy),
 		string(controlplanev1.FargateProfileStateDependencyMissing):
 		return output.Bad
-	case string(controlplanev1.StateRecovering), string(overview.StateDeleting), string(metav1.ConditionFalse): // The reason has the color of a failure.
+	case string(infrav1.StateRecovering), string(overview.StateDeleting), string(metav1.ConditionFalse): // The reason has the color of a failure.
 		return output.Attention
 	}
 	return output.Plain

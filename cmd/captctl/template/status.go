@@ -316,12 +316,12 @@ func showUsers(p *output.Printer, s *rollout.Status) {
 			state += leftBehindSuffix
 		}
 		rows = append(rows, []string{
-			u.Namespace, u.Name, u.Cluster, state, numberOf(s, u.Written), map[bool]string{true: "yes"}[u.Canary], terraform.ShortRevision(u.Assigned), terraform.ShortRevision(u.Written), terraform.ShortRevision(u.Applied),
+			u.Namespace, u.Name, u.Owner, u.Cluster, state, numberOf(s, u.Written), map[bool]string{true: "yes"}[u.Canary], terraform.ShortRevision(u.Assigned), terraform.ShortRevision(u.Written), terraform.ShortRevision(u.Applied),
 			output.OneLine(strings.TrimSuffix(u.Reason+": "+u.Message, ": ")),
 		})
 	}
 	p.Section([]output.Column{
-		{Name: "Namespace"}, {Name: "Name"}, {Name: "Cluster"}, {Name: "State", Style: userStyle}, {Name: "Revision"}, {Name: "Canary"},
+		{Name: "Namespace"}, {Name: "Name"}, {Name: "Owner", Wide: true}, {Name: "Cluster"}, {Name: "State", Style: userStyle}, {Name: "Revision"}, {Name: "Canary"},
 		{Name: "Assigned", Wide: true}, {Name: "Written", Wide: true}, {Name: "Applied", Wide: true}, {Name: "Message", Prose: 4},
 	}, rows)
 }

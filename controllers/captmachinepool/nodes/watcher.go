@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -22,7 +23,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -30,13 +30,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/connrotation"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -52,14 +53,18 @@ const (
 	notifyDelay = time.Second
 	// maxNodes limits the nodes that are kept per cluster: users of the cluster can create Nodes.
 	maxNodes = 10_000
-	// maxResponse limits one response of an API server, in bytes; a list is read in pages of pageSize Nodes.
-	maxResponse = 8 << 20
-	pageSize    = 100
+	// Limits of a response of an API server, of that of an error, and of an event of a watch, in bytes; a list is read in pages of pageSize Nodes.
+	maxResponse, maxError, maxEvent = 8 << 20, 64 << 10, 2 << 20
+	pageSize                        = 100
 	// listTimeout limits one list, with all of its pages.
 	listTimeout = time.Minute
 	dialTimeout = 30 * time.Second
+	// watchTimeout is for how long an API server is asked to continue a watch at least, in seconds.
+	watchTimeout = 300
 	// Limits of what is kept of a Node: those of names, of values of labels, and of the fields of a CAPTMachinePool.
 	maxName, maxGroup, maxProviderID, maxVersion = 253, 63, 512, 256
+	// maxText limits each text, also those that are sent back to an API server: resource versions, and the token for the next page.
+	maxText = 4 << 10
 	// graceful is for how long the nodes count as known after a request failed: API servers restart during upgrades.
 	graceful = time.Minute
 )
@@ -143,8 +148,8 @@ func (w *Watcher) run(c *cluster) {
 	c.stop = stop
 	w.watches.Go(func() {
 		defer c.connections.CloseAll()
-		logger := logr.Discard() // It would log each failure of each cluster, with what the server sent; conditions report them.
-		cache.NewReflectorWithOptions(listWatch{c}, &corev1.Node{}, c, cache.ReflectorOptions{Name: c.key.String(), Logger: &logger}).RunWithContext(klog.NewContext(ctx, logger))
+		// client-go would log each failure of each cluster, with what the server sent; conditions report them.
+		c.follow(klog.NewContext(ctx, logr.Discard()))
 	})
 }
 
@@ -189,16 +194,6 @@ func (w *Watcher) Release(pool client.ObjectKey) {
 	}
 }
 
-// Watched is the number of clusters, and of nodes that are kept.
-func (w *Watcher) Watched() (clusters, nodes int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, c := range w.clusters {
-		nodes += c.size()
-	}
-	return len(w.clusters), nodes
-}
-
 // NodesOf returns the nodes of a node group.
 func (w *Watcher) NodesOf(key client.ObjectKey, nodeGroup string) Nodes {
 	w.mu.Lock()
@@ -210,7 +205,7 @@ func (w *Watcher) NodesOf(key client.ObjectKey, nodeGroup string) Nodes {
 	return c.nodesOf(nodeGroup)
 }
 
-// cluster is a store of the nodes of one cluster, which a reflector fills. It implements cache.ReflectorStore.
+// cluster has the nodes of one cluster.
 type cluster struct {
 	key client.ObjectKey
 	// pools are the CAPTMachinePools that the cluster is watched for. version is that of the Secret with the kubeconfig.
@@ -225,11 +220,11 @@ type cluster struct {
 
 	mu    sync.Mutex
 	nodes map[string]member
-	// listed is true once the nodes were listed, full if the cluster had more than maxNodes since, and watchedFull once they were watched then. problem is
-	// why the last request failed, and failed when requests began to fail.
-	listed, full, watchedFull bool
-	problem                   string
-	failed                    time.Time
+	// listed is true once the nodes were listed, and full if the cluster had more than maxNodes since. problem is why the last request failed, and failed
+	// when requests began to fail.
+	listed, full bool
+	problem      string
+	failed       time.Time
 }
 
 // member is a node of a node group.
@@ -259,7 +254,7 @@ func (c *cluster) connect(config *rest.Config) (err error) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return limited{next, c.token, hasToken} })
 	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
+	config.ContentType = runtime.ContentTypeJSON
 	// A dialer of its own keeps client-go from sharing the connection, so that it can be closed.
 	c.connections = connrotation.NewDialer((&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext)
 	config.Dial = c.connections.DialContext
@@ -303,68 +298,73 @@ func (c *cluster) end() {
 	}
 }
 
-// listWatch lists and watches the Nodes of all node groups, and records whether that works. Its list is one of pages: a reflector that watches instead,
-// or lists by itself, keeps all of each Node of the cluster, and takes the first page for the list when the next one expired.
-type listWatch struct{ *cluster }
+// follow lists and watches the Nodes of all node groups until the context is done. A reflector would decode all of each Node of the cluster, take the first
+// page for the list when the next one expired, and read events without a limit.
+func (c *cluster) follow(ctx context.Context) {
+	backoff, version := wait.Backoff{Duration: 800 * time.Millisecond, Cap: 30 * time.Second, Steps: 10, Factor: 2, Jitter: 1}, ""
+	_ = backoff.DelayWithReset(clock.RealClock{}, watchTimeout*time.Second).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		if version == "" || c.isFull() { // The nodes that were not kept are only in a new list.
+			version = c.list(ctx)
+		}
+		if version != "" {
+			version = c.watch(ctx, version)
+		}
+		return false, nil
+	})
+}
 
-// IsWatchListSemanticsUnSupported keeps the reflector from watching instead of listing.
-func (listWatch) IsWatchListSemanticsUnSupported() bool { return true }
-
-// ListWithContext implements cache.ListerWithContext. The resource version in the options is not used, because API servers then ignore the size of pages.
-func (c listWatch) ListWithContext(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+// list lists the Nodes in pages, and returns their resource version; empty if that fails. It asks for no resource version, because API servers then ignore
+// the size of pages.
+func (c *cluster) list(ctx context.Context) string {
 	limited, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	list, err := c.list(limited)
-	c.report(ctx, err)
-	return list, err
-}
-
-func (c *cluster) list(ctx context.Context) (*corev1.NodeList, error) {
-	list, options := &corev1.NodeList{}, metav1.ListOptions{Limit: pageSize}
-	for {
-		page, err := decode(c.request(options).Do(ctx))
+	nodes, page, read, options := map[string]member{}, &jsonList{}, 0, metav1.ListOptions{Limit: pageSize}
+	for more := true; more; more = options.Continue != "" && read <= maxNodes {
+		data, err := c.request(options).DoRaw(limited)
+		if err == nil {
+			err = page.decode(data)
+		}
 		if err != nil {
-			return list, err
+			c.report(ctx, err)
+			return ""
 		}
 		for i := range page.Items {
-			list.Items = append(list.Items, *trimmed(&page.Items[i]))
+			if is := page.Items[i].member(); is != nil {
+				nodes[is.Name] = *is
+				read++
+			}
 		}
-		list.ResourceVersion, options.Continue = page.ResourceVersion, page.Continue
-		if options.Continue == "" || len(list.Items) > maxNodes {
-			return list, nil
-		}
+		options.Continue = string(page.Metadata.Continue)
 	}
+	c.report(ctx, nil)
+	c.replace(nodes)
+	return string(page.Metadata.ResourceVersion)
 }
 
-// WatchWithContext implements cache.WatcherWithContext.
-func (c listWatch) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	if c.expired() {
-		return nil, apierrors.NewResourceExpired("the nodes must be listed again")
-	}
-	options.Watch = true
-	found, err := c.request(options).Watch(ctx)
+// watch watches the Nodes from a resource version until the watch ends, and returns the version to continue from: that of the last event. It is empty if the
+// nodes must be listed again.
+func (c *cluster) watch(ctx context.Context, from string) (last string) {
+	timeout := watchTimeout + rand.Int64N(watchTimeout) //nolint:gosec // It spreads the watches of many clusters.
+	stream, err := c.request(metav1.ListOptions{Watch: true, AllowWatchBookmarks: true, ResourceVersion: from, TimeoutSeconds: &timeout}).Stream(ctx)
 	c.report(ctx, err)
-	return found, err
-}
-
-// expired reports whether a watch has ended since there were too many nodes: those that were not kept are only in a new list. It comes after a watch of
-// some minutes, because it is large.
-func (c *cluster) expired() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	expired := c.full && c.watchedFull
-	c.watchedFull = c.full && !expired
-	return expired
-}
-
-// List implements cache.Lister, and Watch cache.Watcher; reflectors call the functions with a context.
-func (c listWatch) List(options metav1.ListOptions) (runtime.Object, error) {
-	return c.ListWithContext(context.Background(), options)
-}
-
-// Watch implements cache.Watcher.
-func (c listWatch) Watch(options metav1.ListOptions) (watch.Interface, error) {
-	return c.WatchWithContext(context.Background(), options)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = stream.Close() }()
+	err = eachEvent(stream, func(e *jsonEvent) {
+		last = string(e.Object.Metadata.ResourceVersion)
+		switch is := e.Object.member(); {
+		case is == nil: // A bookmark, for example.
+		case e.Type == text(watch.Deleted):
+			c.remove(is.Name)
+		default:
+			c.add(is)
+		}
+	})
+	if err != nil {
+		return ""
+	}
+	return last
 }
 
 func (c *cluster) request(options metav1.ListOptions) *rest.Request {
@@ -425,10 +425,10 @@ func (c *cluster) update(change func() bool) {
 	}
 }
 
-func (c *cluster) size() int {
+func (c *cluster) isFull() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.nodes)
+	return c.full
 }
 
 func (c *cluster) nodesOf(nodeGroup string) Nodes {
@@ -452,54 +452,8 @@ func (c *cluster) nodesOf(nodeGroup string) Nodes {
 	return Nodes{List: list}
 }
 
-// memberOf returns what is kept of a Node.
-func memberOf(node *corev1.Node) member {
-	ready := slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
-		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
-	})
-	return member{Node{
-		Name: node.Name, ProviderID: within(maxProviderID, node.Spec.ProviderID), Version: within(maxVersion, node.Status.NodeInfo.KubeletVersion),
-		Ready: ready && node.DeletionTimestamp.IsZero(),
-	}, node.Labels[NodeGroupLabel]}
-}
-
-// within returns a text if it has a valid length and encoding, else an empty one: with another, nothing of a CAPTMachinePool could be written.
-func within(limit int, text string) string {
-	if len(text) > limit || !utf8.ValidString(text) {
-		return ""
-	}
-	return text
-}
-
-// asNode returns an object as a Node; nil if no API server has such a Node.
-func asNode(object any) *corev1.Node {
-	node, ok := object.(*corev1.Node)
-	if !ok || within(maxName, node.Name) == "" || len(node.Labels[NodeGroupLabel]) > maxGroup {
-		return nil
-	}
-	return node
-}
-
-// trimmed returns a Node with what memberOf needs of it.
-func trimmed(node *corev1.Node) *corev1.Node {
-	kept := &corev1.Node{}
-	kept.Name, kept.DeletionTimestamp, kept.Labels = node.Name, node.DeletionTimestamp, map[string]string{NodeGroupLabel: node.Labels[NodeGroupLabel]}
-	kept.Spec.ProviderID, kept.Status.NodeInfo.KubeletVersion = node.Spec.ProviderID, node.Status.NodeInfo.KubeletVersion
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			kept.Status.Conditions = []corev1.NodeCondition{{Type: condition.Type, Status: condition.Status}}
-		}
-	}
-	return kept
-}
-
-// Add implements cache.ReflectorStore.
-func (c *cluster) Add(object any) error {
-	node := asNode(object)
-	if node == nil {
-		return nil
-	}
-	is := memberOf(node)
+// add adds or changes a node.
+func (c *cluster) add(is *member) {
 	c.update(func() bool {
 		was, known := c.nodes[is.Name]
 		if !known && len(c.nodes) >= maxNodes {
@@ -507,50 +461,30 @@ func (c *cluster) Add(object any) error {
 			c.full = true
 			return !was
 		}
-		c.nodes[is.Name] = is
-		return !known || was != is
+		c.nodes[is.Name] = *is
+		return !known || was != *is
 	})
-	return nil
 }
 
-// Update implements cache.ReflectorStore.
-func (c *cluster) Update(object any) error { return c.Add(object) }
-
-// Delete implements cache.ReflectorStore.
-func (c *cluster) Delete(object any) error {
-	node := asNode(object)
-	if node == nil {
-		return nil
-	}
+func (c *cluster) remove(name string) {
 	c.update(func() bool {
-		_, known := c.nodes[node.Name]
-		delete(c.nodes, node.Name)
+		_, known := c.nodes[name]
+		delete(c.nodes, name)
 		return known
 	})
-	return nil
 }
 
-// Replace implements cache.ReflectorStore.
-func (c *cluster) Replace(list []any, _ string) error {
-	nodes := make(map[string]member, len(list))
-	for _, object := range list {
-		if node := asNode(object); node != nil {
-			nodes[node.Name] = memberOf(node)
-		}
-	}
+// replace replaces all nodes by those of a list.
+func (c *cluster) replace(nodes map[string]member) {
 	full := len(nodes) > maxNodes
 	c.update(func() bool {
 		changed := !c.listed || c.full != full || !maps.Equal(c.nodes, nodes)
 		c.nodes, c.listed, c.full = nodes, true, full
 		return changed
 	})
-	return nil
 }
 
-// Resync implements cache.ReflectorStore.
-func (c *cluster) Resync() error { return nil }
-
-// limited adds the current token to requests, and limits responses that are not watches: also the error that refuses one, which the client reads to its end.
+// limited adds the current token to requests, and limits responses that are not watches: also the error that refuses one, which the client decodes.
 type limited struct {
 	next     http.RoundTripper
 	token    *atomic.Pointer[string]
@@ -564,11 +498,19 @@ func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 		request.Header.Set("Authorization", "Bearer "+*l.token.Load())
 	}
 	response, err := l.next.RoundTrip(request)
-	if err == nil && (response.StatusCode != http.StatusOK || request.URL.Query().Get("watch") == "") {
-		response.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(response.Body, maxResponse), response.Body}
+	if err != nil {
+		return response, err
 	}
-	return response, err
+	limit := int64(maxResponse)
+	switch {
+	case response.StatusCode != http.StatusOK:
+		limit = maxError
+	case request.URL.Query().Get("watch") != "":
+		return response, nil
+	}
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(response.Body, limit), response.Body}
+	return response, nil
 }

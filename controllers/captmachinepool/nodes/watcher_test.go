@@ -305,8 +305,6 @@ func TestTheNodesOfANodeGroup(t *testing.T) {
 	env.awaits("others", kept("b"))
 	env.awaits("unknown")
 	assert.Equal(t, 1, env.notifies())
-	clusters, nodes := env.Watched()
-	assert.Equal(t, []int{1, 5}, []int{clusters, nodes})
 
 	server.mu.Lock()
 	first := server.requests[0].URL.Query()
@@ -543,8 +541,7 @@ func TestTheLastPoolEndsTheWatch(t *testing.T) { // Not parallel: it counts goro
 	assert.Equal(t, Nodes{Problem: "waiting for the kubeconfig of the cluster", Pending: true}, env.NodesOf(demo, "workers"))
 	assert.False(t, env.Tracks(demo, others, "1"))
 	server.requireNoTraces(before)
-	clusters, _ := env.Watched()
-	assert.Zero(t, clusters)
+	assert.Empty(t, env.clusters)
 }
 
 func TestStartReturnsWhenNoWatchRuns(t *testing.T) { // Not parallel: it counts goroutines.

@@ -96,7 +96,7 @@ func Ready(name string, now time.Time) *Cluster {
 	c.ControlPlane.Spec.Version = "v1.35.0"
 	c.ControlPlane.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "default", WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"}}}
 	c.ControlPlane.Status = controlplanev1.CAPTControlPlaneStatus{
-		State: controlplanev1.StateReady, Version: "v1.35.0", Endpoint: "https://0123456789ABCDEF.gr7.eu-central-1.eks.amazonaws.com:443", Conditions: c.ready(),
+		Lifecycle: infrav1.Lifecycle{State: infrav1.StateReady}, Version: "v1.35.0", Endpoint: "https://0123456789ABCDEF.gr7.eu-central-1.eks.amazonaws.com:443", Conditions: c.ready(),
 		FargateProfiles: []controlplanev1.FargateProfileStatus{{
 			Name: "default", Ready: metav1.ConditionTrue, State: controlplanev1.FargateProfileStateReady, WorkspaceTemplateApplyName: c.Fargate.Name, LastTransitionTime: ptr.To(c.before(40)),
 		}},
@@ -138,11 +138,11 @@ func (c *Cluster) health(state controlplanev1.HealthState, message string) {
 func (c *Cluster) provisions() {
 	status := &c.ControlPlane.Status
 	*status = controlplanev1.CAPTControlPlaneStatus{
-		State: controlplanev1.StateProvisioning, Conditions: c.notReady("Provisioning", "waiting for Terraform to create the control plane"),
-		Progress: &controlplanev1.Progress{
-			CurrentOperation: controlplanev1.OperationCreation, PercentComplete: ptr.To[int32](25), EstimatedCompletionTime: ptr.To(metav1.NewTime(c.now.Add(8 * time.Minute))),
-			History: []controlplanev1.OperationRecord{{Name: controlplanev1.OperationCreation, StartTime: ptr.To(c.before(6))}},
-		},
+		Conditions: c.notReady("Provisioning", "waiting for Terraform to create the control plane"),
+		Lifecycle: infrav1.Lifecycle{State: infrav1.StateProvisioning, Progress: &infrav1.Progress{
+			CurrentOperation: infrav1.OperationCreation, PercentComplete: ptr.To[int32](25), EstimatedCompletionTime: ptr.To(metav1.NewTime(c.now.Add(8 * time.Minute))),
+			History: []infrav1.OperationRecord{{Name: infrav1.OperationCreation, StartTime: ptr.To(c.before(6))}},
+		}},
 	}
 	c.ControlPlane.Status.Conditions = append(status.Conditions, c.condition(controlplanev1.CreatingCondition, metav1.ConditionTrue, "Provisioning", "")...)
 	c.EKS.Status = infrav1.WorkspaceTemplateApplyStatus{Conditions: c.notReady("Provisioning", "waiting for Terraform to apply a change")}
@@ -151,10 +151,10 @@ func (c *Cluster) provisions() {
 }
 
 func (c *Cluster) degrades() {
-	c.ControlPlane.Status.State = controlplanev1.StateDegraded
+	c.ControlPlane.Status.State = infrav1.StateDegraded
 	message := "the API server has not answered since 10m: dial tcp 10.0.3.17:443: i/o timeout"
 	c.health(controlplanev1.HealthUnhealthy, message)
-	c.ControlPlane.Status.Conditions = append(c.notReady("APIServerNotAnswering", message), c.condition(controlplanev1.DegradedCondition, metav1.ConditionTrue, "APIServerNotAnswering", message)...)
+	c.ControlPlane.Status.Conditions = append(c.notReady("APIServerNotAnswering", message), c.condition(infrav1.DegradedCondition, metav1.ConditionTrue, "APIServerNotAnswering", message)...)
 	profile := &c.ControlPlane.Status.FargateProfiles[0]
 	profile.Ready, profile.State, profile.FailureReason = metav1.ConditionFalse, controlplanev1.FargateProfileStateDependencyMissing, "FargateProfileDependencyNotReady"
 	profile.FailureMessage = "WorkspaceTemplate fargate does not exist, or does not allow this namespace"
@@ -171,8 +171,8 @@ func (c *Cluster) fails() {
 
 operation error EKS: CreateCluster, https response error StatusCode: 403, AccessDeniedException: User is not authorized to perform: eks:CreateCluster`
 	c.EKS.Status.Conditions = c.notReady("ApplyFailed", message)
-	c.ControlPlane.Status = controlplanev1.CAPTControlPlaneStatus{State: controlplanev1.StateFailed, Conditions: append(
-		c.notReady("ApplyFailed", "WorkspaceTemplateApply "+c.EKS.Name+" failed"), c.condition(controlplanev1.FailedCondition, metav1.ConditionTrue, "ApplyFailed", "The user must act")...)}
+	c.ControlPlane.Status = controlplanev1.CAPTControlPlaneStatus{Lifecycle: infrav1.Lifecycle{State: infrav1.StateFailed}, Conditions: append(
+		c.notReady("ApplyFailed", "WorkspaceTemplateApply "+c.EKS.Name+" failed"), c.condition(infrav1.FailedCondition, metav1.ConditionTrue, "ApplyFailed", "The user must act")...)}
 	c.Objects.Cluster.Status.Initialization.ControlPlaneInitialized = nil
 	c.Applies, c.Secrets = c.Applies[:2], nil
 }

@@ -4,6 +4,7 @@
 package conformance
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/capt-provider/capt/api/terraform/planlog"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
 )
@@ -61,12 +63,23 @@ func previewing(s *subject) {
 	seen := empty.until("a second look", func(v shown) bool { return v.checksum })
 	require.Equal(s, available, seen.ready)
 	require.Equal(s, rest.outputs, seen.outputs)
+	empty.requireUnknown(planlog.NoEntry)
 
 	differs := s.preview(s.varsOf("2"))
 	differs.patch(`{"metadata":{"annotations":{"look":"again"}}}`)
 	seen = differs.until("a second look", func(v shown) bool { return v.checksum })
 	require.Empty(s, seen.ready)
 	require.Equal(s, rest.outputs, seen.outputs, "those of the state")
+	differs.requireReplaced()
+
+	fails := s.previewOf(s.vars())
+	fails.Object["spec"].(map[string]any)["forProvider"].(map[string]any)["varmap"] = map[string]any{"settings": "no object"} //nolint:forcetypeassert // made by subject
+	fails.create()
+	failed := fails.until("that the plan fails", func(v shown) bool { return v.synced == failure })
+	require.Equal(s, "observe failed: cannot diff (i.e. plan) Terraform configuration: Terraform encountered an error. Summary: ", readable(failed.message))
+	require.Empty(s, unpacked(s, failed.message), "with -json, Terraform writes its errors where the provider does not keep them")
+	fails.requireUnknown(planlog.PlanFailed)
+	fails.delete()
 
 	for _, p := range []*subject{empty, differs} {
 		require.Equal(s, "-", p.look().secret, "it writes no Secret")
@@ -77,17 +90,62 @@ func previewing(s *subject) {
 	require.Equal(s, before, conditions(s.Unstructured), "and the Workspace was not affected")
 }
 
+// requireReplaced requires that the provider has logged the plan of a preview with another generation, at each look, without its namespace.
+func (s *subject) requireReplaced() {
+	s.Helper()
+	changes, err := s.logged()
+	require.NoError(s, err)
+	if changes == nil {
+		return
+	}
+	require.Equal(s, planlog.Counts{Replace: 1}, changes.Counts)
+	require.Equal(s, []planlog.Resource{{Address: "terraform_data.made", Type: "terraform_data", Action: planlog.Replace, Reason: "cannot_update"}}, changes.Resources)
+	require.Equal(s, []planlog.Output{{Name: "generation", Action: planlog.Update}}, changes.Outputs)
+	require.GreaterOrEqual(s, strings.Count(s.sandbox.Logs(sandbox.Provider, logLines), fmt.Sprintf("{\"name\":%q}", s.GetName())), 2)
+}
+
+func (s *subject) requireUnknown(reason planlog.Reason) {
+	s.Helper()
+	changes, err := s.logged()
+	require.Nil(s, changes)
+	if ours() {
+		var unknown *planlog.UnknownError
+		require.ErrorAs(s, err, &unknown)
+		require.Equal(s, reason, unknown.Reason, unknown.Message)
+	}
+}
+
+// logLines is how many lines of the log are read at most.
+const logLines = 10000
+
+// logged returns what would change, from the log of the provider; nil if the log is elsewhere.
+func (s *subject) logged() (*planlog.Changes, error) {
+	s.Helper()
+	if !ours() {
+		return nil, nil
+	}
+	return s.plans.Plan(s.Context(), s.GetName(), s.GetCreationTimestamp().Time)
+}
+
 // preview creates a preview of the Workspace with other variables, and waits for its first look.
 func (s *subject) preview(vars []any) *subject {
+	s.Helper()
+	p := s.previewOf(vars)
+	p.create()
+	first := p.until("the first look", func(v shown) bool { return v.synced == success })
+	require.Empty(s, first.ready)
+	return p
+}
+
+// previewOf is a preview that is not created yet. The provider logs its plan.
+func (s *subject) previewOf(vars []any) *subject {
 	s.Helper()
 	p := s.environment.subject(s.T, s.GroupVersionKind().Group)
 	p.SetAnnotations(map[string]string{"crossplane.io/external-name": s.GetName()})
 	require.NoError(s, unstructured.SetNestedStringSlice(p.Object, []string{"Observe"}, "spec", "managementPolicies"))
 	unstructured.RemoveNestedField(p.Object, "spec", "writeConnectionSecretToRef")
-	p.Object["spec"].(map[string]any)["forProvider"].(map[string]any)["vars"] = vars //nolint:forcetypeassert // made by subject
-	p.create()
-	first := p.until("the first look", func(v shown) bool { return v.synced == success })
-	require.Empty(s, first.ready)
+	parameters := p.Object["spec"].(map[string]any)["forProvider"].(map[string]any) //nolint:forcetypeassert // made by subject
+	parameters["vars"], parameters["enableTerraformCLILogging"], parameters["planArgs"] = vars, true, []any{"-json"}
 	return p
 }
 
@@ -117,6 +175,7 @@ func previewingDuringAnApply(s *subject) {
 	require.Equal(s, success, seen.synced)
 	require.Equal(s, "1", seen.outputs["generation"], "the state before the apply")
 	require.Equal(s, "1", s.look().outputs["generation"], "Terraform still applies")
+	p.requireReplaced()
 	p.delete()
 	p.untilGone()
 

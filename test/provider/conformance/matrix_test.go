@@ -11,8 +11,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/controllers/workspace/planlogs"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
 )
@@ -29,6 +32,8 @@ type environment struct {
 	api     client.WithWatch
 	// world is nil with OpenTofu.
 	world *scripted.Store
+	// plans reads the log of the provider's Pod with the rights of the manager.
+	plans *planlogs.Reader
 }
 
 // TestMain lets everything run at once that may: most of the time passes while a provider waits before it tries again.
@@ -45,7 +50,7 @@ func start(t *testing.T, world *scripted.Store, args ...string) *environment {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	sb, err := sandbox.Start(ctx, sandbox.Options{
-		Provider: true, KubeControllerManager: true, ProviderArgs: append([]string{"--max-reconcile-rate=1"}, args...),
+		Provider: true, ProviderPod: true, KubeControllerManager: true, ProviderArgs: append([]string{"--max-reconcile-rate=1"}, args...),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -56,7 +61,11 @@ func start(t *testing.T, world *scripted.Store, args ...string) *environment {
 	})
 	api, err := client.NewWithWatch(sb.Config(), client.Options{})
 	require.NoError(t, err)
-	return &environment{sandbox: sb, api: api, world: world}
+	config, err := sb.ConfigOf(sandbox.Manager)
+	require.NoError(t, err)
+	clients, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
+	return &environment{sandbox: sb, api: api, world: world, plans: planlogs.New(clients, sandbox.ProviderNamespace, clock.RealClock{})}
 }
 
 // ours reports whether the provider is the one of this repository: it can be killed.
@@ -79,7 +88,7 @@ func TestAPreviewDuringAnApply(t *testing.T) {
 		t.Skip("the provider in place may have one worker")
 	}
 	previewing := scenario{"previewing while Terraform applies", []testStep{{"", previewingDuringAnApply}}}
-	start(t, nil, "--max-reconcile-rate=2").live(t, []string{clusterScope, namespacedScope}, false, previewing)
+	start(t, nil, "--max-reconcile-rate=2", "--debug").live(t, []string{clusterScope, namespacedScope}, false, previewing)
 }
 
 func TestScripted(t *testing.T) {

@@ -103,6 +103,23 @@ type RunOptions struct {
 	Vars     []Var
 	VarFiles []VarFile
 	Args     []string
+	// Log receives what the CLI printed, where the Workspace wants that in the provider's log; nil otherwise.
+	Log func(text string)
+}
+
+// Report logs the end of a command as provider-terraform does: standard output of one that succeeded, standard error of one that failed, and nothing
+// of one that was stopped.
+func (o RunOptions) Report(stdout string, err error) {
+	var failed *FailedError
+	switch {
+	case o.Log == nil:
+	case err == nil:
+		o.Log(stdout)
+	case errors.As(err, &failed):
+		o.Log(failed.Stderr)
+	default:
+		o.Log("")
+	}
 }
 
 // Output is one output of a module.
@@ -118,22 +135,25 @@ type Output struct {
 // summary finds the line in which the CLI names the first error.
 var summary = regexp.MustCompile(`Error: (.+)\n`)
 
-// Failure is the error of a CLI run that ended with a non-zero exit code: the one-line summary, and behind it the
+// FailedError is the error of a CLI run that ended with a non-zero exit code: the one-line summary, and behind it the
 // whole of stderr, compressed, in the shape of a shell command that shows it. The wording is provider-terraform's,
 // since readers of conditions classify on it. Stderr can hold secrets, and so can the error.
-func Failure(stderr string) error {
+type FailedError struct{ Stderr string }
+
+// Failure returns the error of a CLI run that failed.
+func Failure(stderr string) error { return &FailedError{stderr} }
+
+func (e *FailedError) Error() string {
 	var line string
-	if m := summary.FindStringSubmatch(stderr); m != nil {
+	if m := summary.FindStringSubmatch(e.Stderr); m != nil {
 		line = m[1]
 	}
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
-	if _, err := w.Write([]byte(stderr)); err != nil {
-		return errors.Join(errors.New("cannot compress the error output"), err)
+	_, err := w.Write([]byte(e.Stderr))
+	if err = errors.Join(err, w.Close()); err != nil {
+		return "cannot compress the error output: " + err.Error()
 	}
-	if err := w.Close(); err != nil {
-		return errors.Join(errors.New("cannot compress the error output"), err)
-	}
-	return fmt.Errorf("Terraform encountered an error. Summary: %s. To see the full error run: echo %q | base64 -d | gunzip", //nolint:staticcheck // the real provider's words
+	return fmt.Sprintf("Terraform encountered an error. Summary: %s. To see the full error run: echo %q | base64 -d | gunzip",
 		line, base64.StdEncoding.EncodeToString(packed.Bytes()))
 }

@@ -26,6 +26,8 @@ type Config struct {
 	EmulatedVersion string
 	// Audit enables the audit log. AuditLog returns its path.
 	Audit bool
+	// Kubelet makes the server read logs from a kubelet with a certificate of the authority. The server's own client certificate is kubelet-client.
+	Kubelet bool
 	// Extra arguments come last and override others.
 	Extra []string
 }
@@ -99,6 +101,13 @@ func (c Config) Args() []string {
 			"--audit-log-mode=blocking",
 			// One file: tests count lines, and rotation would hide some.
 			"--audit-log-maxsize=4096")
+	}
+	if c.Kubelet {
+		args = append(args,
+			"--kubelet-certificate-authority="+file("ca.crt"),
+			"--kubelet-client-certificate="+file("kubelet-client.crt"),
+			"--kubelet-client-key="+file("kubelet-client.key"),
+			"--kubelet-preferred-address-types=InternalIP")
 	}
 	return append(args, c.Extra...)
 }

@@ -43,10 +43,8 @@ const Annotation = "cluster.x-k8s.io/conversion-data"
 // It is safe for concurrent use.
 type Converter[From, To client.Object] struct {
 	// convert are the plain rules, reverse the plain rules of the other direction.
-	convert func(From, To)
-	reverse func(To, From)
-	// correct corrects the destination, see WithCorrection.
-	correct  func(From, To)
+	convert  func(From, To)
+	reverse  func(To, From)
 	from, to *shape
 	// results is a pool of objects for the results of the reverse rules. Without the pool, they would be most of the allocations.
 	results sync.Pool
@@ -56,16 +54,10 @@ type Converter[From, To client.Object] struct {
 // not modify the first object or share memory with it. Metadata is copied before the rules run.
 func New[From, To client.Object](convert func(From, To), reverse func(To, From)) *Converter[From, To] {
 	return &Converter[From, To]{
-		convert: convert, reverse: reverse, correct: func(From, To) {},
+		convert: convert, reverse: reverse,
 		from: shapeOf(reflect.TypeFor[From]().Elem()), to: shapeOf(reflect.TypeFor[To]().Elem()),
 		results: sync.Pool{New: func() any { return reflect.New(reflect.TypeFor[From]().Elem()).Interface() }},
 	}
-}
-
-// WithCorrection sets a function that corrects the destination after lost fields were restored.
-func (c *Converter[From, To]) WithCorrection(correct func(From, To)) *Converter[From, To] {
-	c.correct = correct
-	return c
 }
 
 // data is what is stored: with elements of type field when it is read, and of type loss when it is written.
@@ -80,7 +72,6 @@ func (c *Converter[From, To]) Convert(src From, dst To) error {
 	stored := append(parse(takeAnnotation(dst), specPath), parse(statusData(src).String(), statusPath)...)
 	c.convert(src, dst)
 	restoreAll(stored, c.to, reflect.ValueOf(dst).Elem())
-	c.correct(src, dst)
 
 	lost, err := c.lost(src, dst)
 	if err != nil {

@@ -14,6 +14,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/crossplane/crossplane-runtime/v2/pkg/logging"
+	"github.com/go-logr/logr"
+	"go.uber.org/zap/zapcore"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -21,6 +24,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -42,7 +46,13 @@ const (
 	executorScripted = "scripted"
 )
 
-// options are the flags. The names and defaults of --poll, --timeout and --max-reconcile-rate are the real
+// Values of --log-encoding.
+const (
+	encodingConsole = "console"
+	encodingJSON    = "json"
+)
+
+// options are the flags. The names and defaults of --poll, --timeout, --max-reconcile-rate, --debug and --log-encoding are the real
 // provider's.
 type options struct {
 	provider.Options
@@ -50,6 +60,8 @@ type options struct {
 	kubeconfig              string
 	executor, scriptDir     string
 	healthAddr, metricsAddr string
+	debug                   bool
+	encoding                string
 }
 
 func (o *options) parse(args []string) error {
@@ -66,6 +78,8 @@ func (o *options) parse(args []string) error {
 	flags.DurationVar(&o.Timeout, "timeout", 20*time.Minute, "How long the commands of one reconcile may take together.")
 	flags.DurationVar(&o.CreationGracePeriod, "creation-grace", 0, "How long after a create the absence of resources is not believed; the real provider has 30s.")
 	flags.IntVar(&o.MaxConcurrentReconciles, "max-reconcile-rate", 1, "How many Workspaces of each scope are worked on at a time.")
+	flags.BoolVar(&o.debug, "debug", false, "Log more, and each entry as a text with several lines.")
+	flags.StringVar(&o.encoding, "log-encoding", encodingConsole, "console or json; without --debug, both are JSON.")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -74,10 +88,21 @@ func (o *options) parse(args []string) error {
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	case o.executor != executorOpenTofu && o.executor != executorScripted:
 		return fmt.Errorf("--executor=%s: want %s or %s", o.executor, executorOpenTofu, executorScripted)
+	case o.encoding != encodingConsole && o.encoding != encodingJSON:
+		return fmt.Errorf("--log-encoding=%s: want %s or %s", o.encoding, encodingConsole, encodingJSON)
 	case (o.executor == executorScripted) != (o.scriptDir != ""):
 		return errors.New("--executor=scripted and --script-dir go together")
 	}
 	return nil
+}
+
+// logger logs in the format of the real provider.
+func (o *options) logger() logr.Logger {
+	options := []zap.Opts{zap.UseDevMode(o.debug), func(o *zap.Options) { o.TimeEncoder = zapcore.ISO8601TimeEncoder }}
+	if o.encoding == encodingJSON {
+		options = append(options, zap.JSONEncoder(func(c *zapcore.EncoderConfig) { c.EncodeTime = zapcore.ISO8601TimeEncoder }))
+	}
+	return zap.New(options...)
 }
 
 func run(ctx context.Context, args []string) error {
@@ -88,7 +113,9 @@ func run(ctx context.Context, args []string) error {
 	case err != nil:
 		return err
 	}
-	ctrl.SetLogger(klog.Background())
+	logger := o.logger()
+	ctrl.SetLogger(logger)
+	o.Logger = logging.NewLogrLogger(logger.WithName("provider-terraform"))
 
 	config, err := restConfig(o.kubeconfig)
 	if err != nil {

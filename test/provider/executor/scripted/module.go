@@ -294,13 +294,17 @@ type evaluation struct {
 	known map[string]*cty.Value
 }
 
+func newEvaluation(m *module, state State) *evaluation {
+	return &evaluation{module: m, state: state, known: map[string]*cty.Value{}}
+}
+
 // metaArguments of a resource are not attributes of it.
 var metaArguments = []string{"count", "for_each", "depends_on", "provider"}
 
 // evaluate returns the outputs. What has no value that could be known here gets a made-up one, always the same in one
 // Terraform workspace. Null is not an output, as with OpenTofu.
 func (m *module) evaluate(workspace string, state State) []executor.Output {
-	e := &evaluation{module: m, state: state, known: map[string]*cty.Value{}}
+	e := newEvaluation(m, state)
 	outputs := make([]executor.Output, 0, len(m.outputs))
 	for _, name := range slices.Sorted(maps.Keys(m.outputs)) {
 		out := executor.Output{Name: name, Sensitive: e.isTrue(m.outputs[name].Attributes["sensitive"])}

@@ -184,17 +184,37 @@ func (p *simulation) Plan(ctx context.Context, o executor.RunOptions) (differs b
 		if err := p.runStep(ctx, Plan); err != nil {
 			return err
 		}
-		script, _, err := p.store.script(p.workspace.Key)
-		differs = state.Applied != m.fingerprint() || state.Drift != script.Drift
+		drift, err := p.drift(state)
+		if differs = state.Applied != m.fingerprint() || state.Drift != drift; differs && o.Log != nil {
+			changes, outputs := p.planned(m, state, drift)
+			o.Report(printed(isJSON(o), state, state.Drift != drift, changes, outputs), err)
+		}
 		return err
 	})
+	var failed *executor.FailedError
+	if errors.As(err, &failed) {
+		if isJSON(o) { // The CLI prints errors to standard output.
+			err = executor.Failure("")
+		}
+		o.Report("", err)
+	}
 	return differs, err
+}
+
+// drift is what the script of the Workspace that made the resources says: a preview sees them, too.
+func (p *simulation) drift(state State) (string, error) {
+	key := p.workspace.Key
+	if len(state.Resources) > 0 {
+		key = types.NamespacedName{Namespace: state.Resources[0].Namespace, Name: state.Resources[0].Name}
+	}
+	script, _, err := p.store.script(key)
+	return script.Drift, err
 }
 
 // New resources are in the cloud from its beginning, and in the state only at its
 // end: a provider that is killed in between leaves resources that no state knows.
 func (p *simulation) Apply(ctx context.Context, o executor.RunOptions) error {
-	return p.run(Apply, func() error {
+	err := p.run(Apply, func() error {
 		m, state, err := p.desired(o)
 		if err != nil {
 			return err
@@ -206,16 +226,22 @@ func (p *simulation) Apply(ctx context.Context, o executor.RunOptions) error {
 		if err := p.runStep(ctx, Apply); err != nil {
 			return errors.Join(err, p.breakOff(err, state, made))
 		}
-		script, _, err := p.store.script(p.workspace.Key)
-		if err != nil {
-			return err
-		}
 		state.Resources = append(state.Resources, made...)
 		var surplus []Resource
 		state.Resources, surplus = split(state.Resources, func(r Resource) bool { return slices.Contains(m.addresses, r.Address) })
-		state.Applied, state.Drift, state.Outputs = m.fingerprint(), script.Drift, m.evaluate(p.selected, state)
+		drift, err := p.drift(state)
+		if err != nil {
+			return err
+		}
+		state.Applied, state.Drift, state.Outputs = m.fingerprint(), drift, m.evaluate(p.selected, state)
+		e := newEvaluation(m, state)
+		for i := range state.Resources {
+			state.Resources[i].Arguments = e.arguments(state.Resources[i].Address)
+		}
 		return errors.Join(p.store.save(p.selected, state), p.store.remove(surplus))
 	})
+	o.Report("Apply complete!\n", err)
+	return err
 }
 
 // make makes the resources that the state does not have.
@@ -259,7 +285,7 @@ func (p *simulation) breakOff(failure error, state State, made []Resource) error
 
 // The outputs go first, so that one that fails or is stopped leaves none.
 func (p *simulation) Destroy(ctx context.Context, o executor.RunOptions) error {
-	return p.run(Destroy, func() error {
+	err := p.run(Destroy, func() error {
 		_, state, err := p.desired(o)
 		if err != nil {
 			return err
@@ -276,6 +302,8 @@ func (p *simulation) Destroy(ctx context.Context, o executor.RunOptions) error {
 		return errors.Join(failure,
 			p.store.remove(state.Resources[:gone]), p.store.save(p.selected, State{Resources: state.Resources[gone:]}))
 	})
+	o.Report("Destroy complete!\n", err)
+	return err
 }
 
 func (p *simulation) Resources(context.Context) ([]string, error) {
@@ -480,6 +508,8 @@ type Resource struct {
 	Namespace string    `json:"namespace,omitempty"`
 	Name      string    `json:"name"`
 	UID       types.UID `json:"uid"`
+	// Arguments are those of the last apply, as JSON.
+	Arguments map[string]string `json:"arguments,omitempty"`
 }
 
 // State is what Terraform knows of the resources.

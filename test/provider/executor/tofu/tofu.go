@@ -209,10 +209,14 @@ func (c *cli) Plan(ctx context.Context, o executor.RunOptions) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	_, err = c.run(ctx, args...)
+	out, err := c.run(ctx, args...)
 	var exit *exitError
-	if errors.As(err, &exit) && exit.code == planDiffers {
+	switch {
+	case errors.As(err, &exit) && exit.code == planDiffers:
+		o.Report(string(out), nil)
 		return true, nil
+	case exit != nil:
+		o.Report("", err)
 	}
 	return false, err
 }
@@ -230,7 +234,8 @@ func (c *cli) change(ctx context.Context, verb string, o executor.RunOptions) er
 	if err != nil {
 		return err
 	}
-	_, err = c.run(ctx, args...)
+	out, err := c.run(ctx, args...)
+	o.Report(string(out), err)
 	return err
 }
 
@@ -257,7 +262,7 @@ func (c *cli) Resources(ctx context.Context) ([]string, error) {
 	out, err := c.run(ctx, "state", "list", "-no-color")
 	var exit *exitError
 	switch {
-	case errors.As(err, &exit) && strings.Contains(exit.stderr, "No state file was found"):
+	case errors.As(err, &exit) && strings.Contains(exit.Stderr, "No state file was found"):
 		return nil, nil
 	case err != nil:
 		return nil, err
@@ -455,11 +460,11 @@ func start(cmd *exec.Cmd) (<-chan error, error) {
 
 // exitError is a command that ran and failed.
 type exitError struct {
-	code   int
-	stderr string
+	*executor.FailedError
+	code int
 }
 
-func (e *exitError) Error() string { return executor.Failure(e.stderr).Error() }
+func (e *exitError) Unwrap() error { return e.FailedError }
 
 func result(stdout, stderr *bytes.Buffer, err error) ([]byte, error) {
 	var exit *exec.ExitError
@@ -467,7 +472,7 @@ func result(stdout, stderr *bytes.Buffer, err error) ([]byte, error) {
 	case err == nil, errors.Is(err, exec.ErrWaitDelay):
 		return stdout.Bytes(), nil
 	case errors.As(err, &exit):
-		return stdout.Bytes(), &exitError{code: exit.ExitCode(), stderr: stderr.String()}
+		return stdout.Bytes(), &exitError{&executor.FailedError{Stderr: stderr.String()}, exit.ExitCode()}
 	default:
 		return nil, err
 	}

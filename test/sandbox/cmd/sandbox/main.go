@@ -28,6 +28,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 	"github.com/capt-provider/capt/test/sandbox/eks"
+	"github.com/capt-provider/capt/test/sandbox/kubelet"
 	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
@@ -69,7 +70,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.SetErr(streams.ErrOut)
 	cmd.AddCommand(
 		newBuildCommand(streams), newUpCommand(streams), newStatusCommand(streams), newRestartCommand(streams),
-		newDownCommand(streams), newReapCommand(streams), newWithCommand(streams), newEKSCommand(streams),
+		newDownCommand(streams), newReapCommand(streams), newWithCommand(streams), newEKSCommand(streams), newKubeletCommand(),
 	)
 	return cmd
 }
@@ -167,7 +168,7 @@ func up(ctx context.Context, out io.Writer, dir string, auditLog bool) error {
 	}
 	if !running {
 		s, err := sandbox.Start(ctx, sandbox.Options{
-			Dir: dir, Log: out, AuditLog: auditLog, ClusterAPI: true, Provider: true, Manager: true, KubeControllerManager: true,
+			Dir: dir, Log: out, AuditLog: auditLog, ClusterAPI: true, Provider: true, ProviderPod: true, Manager: true, KubeControllerManager: true,
 			// They are built first, in the same build.
 			Programs: []string{sandbox.Kubectl, sandbox.Clusterctl, sandbox.Captctl},
 		})
@@ -222,6 +223,19 @@ func newReapCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.Hidden = true
 	_ = cmd.MarkFlagRequired("dir")
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the directory at the end")
+	return cmd
+}
+
+// newKubeletCommand is hidden: the sandbox starts it as a component.
+func newKubeletCommand() *cobra.Command {
+	o := kubelet.Options{}
+	cmd := &cobra.Command{Use: kubelet.Verb, Hidden: true, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return kubelet.Run(cmd.Context(), o)
+	}}
+	cmd.Flags().StringVar(&o.Address, "address", "", "address to listen on")
+	cmd.Flags().StringVar(&o.CertDir, "cert-dir", "", "directory with tls.crt and tls.key")
+	cmd.Flags().StringVar(&o.ClientCA, "client-ca", "", "authority of the API server's client certificate")
+	cmd.Flags().StringToStringVar(&o.Logs, "log", nil, "log files by namespace/pod/container")
 	return cmd
 }
 

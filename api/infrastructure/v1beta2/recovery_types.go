@@ -10,7 +10,7 @@ import (
 // RecoveryStrategy specifies the automatic recovery from failures of Terraform. docs/recovery.md has the defaults for each class of errors.
 type RecoveryStrategy struct {
 	// maxRetries is the number of attempts, in addition to the retries of provider-terraform; the default is 5. 0 disables the recovery of this
-	// control plane. After the last attempt, a control plane that was never initialized is Failed; one that was is Degraded.
+	// object. After the last attempt, an object that was never ready for use is Failed; one that was is Degraded.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -21,7 +21,7 @@ type RecoveryStrategy struct {
 	Backoff Backoff `json:"backoff,omitempty,omitzero"`
 
 	// actions in the order in which they are tried, one per attempt; after the last one, the first is tried again. Actions that cannot help
-	// with an error are skipped. Absent means the defaults for the class of the error. No action is tried for the classes Auth, Quota and
+	// with an error are skipped. RecreateFargateProfile and RecreateWorkspace are for control planes only. Absent means the defaults for the class of the error. No action is tried for the classes Auth, Quota and
 	// Config, which a user must correct.
 	// +optional
 	// +listType=atomic
@@ -52,7 +52,7 @@ type Backoff struct {
 	Factor int32 `json:"factor,omitempty"`
 }
 
-// RecoveryActionType is an action that recovers a control plane.
+// RecoveryActionType is an action that recovers an object.
 // +kubebuilder:validation:Enum=Requeue;Reapply;ClearInterruptedCreate;RecreateFargateProfile;RecreateWorkspace
 type RecoveryActionType string
 
@@ -78,7 +78,7 @@ const (
 	ProfileParameter = "profile"
 )
 
-// RecoveryAction is an action that recovers a control plane.
+// RecoveryAction is an action that recovers an object.
 // +kubebuilder:validation:XValidation:rule="self.type != 'RecreateWorkspace' || (has(self.parameters) && 'allowDestroy' in self.parameters && self.parameters['allowDestroy'] == 'true')",message="RecreateWorkspace destroys the control plane. Confirm with the parameter allowDestroy: \"true\""
 type RecoveryAction struct {
 	// type of the action.
@@ -98,10 +98,10 @@ type RecoveryAction struct {
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 }
 
-// RecoveryStatus describes the recovery actions of the control plane.
+// RecoveryStatus describes the recovery actions of an object.
 // +kubebuilder:validation:MinProperties=1
 type RecoveryStatus struct {
-	// attempts is the number of attempts; it is reset when the control plane has been Ready for an hour.
+	// attempts is the number of attempts; it is reset when the object has been Ready for an hour.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Attempts *int32 `json:"attempts,omitempty"`

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Lifecycle is the part of status that all owners of a WorkspaceTemplateApply have: CAPTCluster, CAPTControlPlane and CAPTMachinePool.
+type Lifecycle struct {
+	// state is the state of the object in its life cycle.
+	// +optional
+	State State `json:"state,omitempty"`
+
+	// progress of the current operation.
+	// +optional
+	Progress *Progress `json:"progress,omitempty"`
+
+	// recovery describes the recovery actions.
+	// +optional
+	Recovery RecoveryStatus `json:"recovery,omitempty,omitzero"`
+}
+
+// State is the state of an object in its life cycle.
+// +kubebuilder:validation:Enum=Pending;Validating;Provisioning;Configuring;Ready;Degraded;Recovering;Failed
+type State string
+
+const (
+	// StatePending: no owner yet, or paused before the start.
+	StatePending State = "Pending"
+	// StateValidating: references, permissions, the version or dependencies are not satisfied yet.
+	StateValidating State = "Validating"
+	// StateProvisioning: Terraform applies the Workspace.
+	StateProvisioning State = "Provisioning"
+	// StateConfiguring: Terraform has applied the Workspace; endpoint, kubeconfig, Fargate profiles or nodes are not ready.
+	StateConfiguring State = "Configuring"
+	// StateReady: the object matches its spec.
+	StateReady State = "Ready"
+	// StateDegraded: the object was Ready and a part of it no longer is. Condition Available of a control plane is False if its API server does not
+	// answer.
+	StateDegraded State = "Degraded"
+	// StateRecovering: a recovery action runs.
+	StateRecovering State = "Recovering"
+	// StateFailed: the user must act.
+	StateFailed State = "Failed"
+)
+
+// Operation is what CAPT does with an object.
+// +kubebuilder:validation:Enum=Creation;Update;Recreation;FargateProfileUpdate
+type Operation string
+
+const (
+	// OperationCreation: everything is created for the first time.
+	OperationCreation Operation = "Creation"
+	// OperationUpdate: Terraform applies a change, and changes of Fargate profiles made meanwhile.
+	OperationUpdate Operation = "Update"
+	// OperationRecreation: Terraform destroys what existed, or creates it again.
+	OperationRecreation Operation = "Recreation"
+	// OperationFargateProfileUpdate: only Fargate profiles are created, updated or deleted.
+	OperationFargateProfileUpdate Operation = "FargateProfileUpdate"
+)
+
+// Outcome is how an operation ended.
+// +kubebuilder:validation:Enum=Succeeded;Failed;Superseded
+type Outcome string
+
+const (
+	// OutcomeSucceeded: the object matches its spec.
+	OutcomeSucceeded Outcome = "Succeeded"
+	// OutcomeFailed: the last attempt failed. If a retry starts, the operation is in progress again.
+	OutcomeFailed Outcome = "Failed"
+	// OutcomeSuperseded: another operation started before this one was complete, because the spec changed.
+	OutcomeSuperseded Outcome = "Superseded"
+)
+
+// Progress of the current operation.
+type Progress struct {
+	// currentOperation is the operation in progress; absent when none is.
+	// +optional
+	CurrentOperation Operation `json:"currentOperation,omitempty"`
+
+	// revision is the generation of the WorkspaceTemplateApply that the last operation applies. A change of it starts a new operation.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Revision int64 `json:"revision,omitempty"`
+
+	// percentComplete grows from 0 to 100 within one operation. It changes when a step is complete.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	PercentComplete *int32 `json:"percentComplete,omitempty"`
+
+	// estimatedCompletionTime is when the operation is expected to complete, based on earlier ones; absent when unknown.
+	// +optional
+	EstimatedCompletionTime *metav1.Time `json:"estimatedCompletionTime,omitempty"`
+
+	// estimatedSecondsRemaining is the time until estimatedCompletionTime, as of the last status write.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	EstimatedSecondsRemaining *int32 `json:"estimatedSecondsRemaining,omitempty"`
+
+	// history contains the last 20 operations, oldest first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	History []OperationRecord `json:"history,omitempty"`
+}
+
+// OperationRecord is an operation.
+type OperationRecord struct {
+	// name of the operation.
+	// +required
+	Name Operation `json:"name,omitempty"`
+
+	// startTime of the operation.
+	// +required
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// completionTime of the operation; absent while it is in progress.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// outcome of the operation; absent while it is in progress.
+	// +optional
+	Outcome Outcome `json:"outcome,omitempty"`
+
+	// message is the cause of a failure, without secrets.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32768
+	Message string `json:"message,omitempty"`
+}
