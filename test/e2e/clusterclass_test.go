@@ -4,6 +4,8 @@
 package e2e_test
 
 import (
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -79,7 +81,7 @@ func TestClusterOfAClusterClass(t *testing.T) {
 	require.Len(t, env.changes(sandbox.ClusterAPIUser, began), 1, "the version, once")
 
 	// The rollback of docs/clusterclass.md.
-	env.replaceVersion(name, kubelet34)
+	env.replaceVersion(kubelet34)
 	env.awaitVersion(controlPlane, name, kubelet34)
 	env.awaitReconciled(cluster)
 	require.Contains(t, env.workload("classy", "get", "--raw", "/version"), `"emulationMinor": "34"`)
@@ -95,10 +97,10 @@ func TestClusterOfAClusterClass(t *testing.T) {
 	require.ErrorContains(t, env.Patch(t.Context(), cluster.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"topology":{"version":"`+kubelet35+`"}}}`))),
 		"there are still MachinePools completing a previous upgrade")
 	generations := env.generations()
-	env.replaceVersion(name, kubelet35)
+	env.replaceVersion(kubelet35)
 	env.awaitReconciled(cluster)
 	env.awaitVersion(controlPlane, name, kubelet35)
-	require.Equal(t, generations, env.generations(), "it is no change for Terraform")
+	require.Equal(t, generations, env.generations(), "Terraform changes nothing")
 	captMachinePool := &infrav1.CAPTMachinePool{}
 	env.await(captMachinePool, pool, func() string {
 		return fixture.ConditionMismatch(captMachinePool, infrav1.KubeletVersionsDifferCondition, metav1.ConditionFalse, "")
@@ -123,15 +125,18 @@ func (env *environment) patch(kind, name, patch string) {
 	env.kubectl("patch", kind, name, "--type=json", "-p", patch)
 }
 
-// replaceVersion writes a version into all objects of the Cluster, as docs/clusterclass.md describes it.
-func (env *environment) replaceVersion(controlPlane, version string) {
+// replaceVersion runs the commands of docs/clusterclass.md, with a version.
+func (env *environment) replaceVersion(version string) {
 	env.Helper()
-	const check = clusterv1.ClusterTopologyUnsafeUpdateVersionAnnotation
-	merge := func(kind, name, patch string) { env.kubectl("patch", kind, name, "--type=merge", "-p", patch) }
-	merge("cluster", "classy", `{"metadata":{"annotations":{"`+check+`":"true"}},"spec":{"paused":true,"topology":{"version":"`+version+`"}}}`)
-	merge("captcontrolplane", controlPlane, `{"spec":{"version":"`+version+`"}}`)
-	merge("machinepool", env.machinePool().Name, `{"spec":{"template":{"spec":{"version":"`+version+`"}}}}`)
-	merge("cluster", "classy", `{"metadata":{"annotations":{"`+check+`":null}},"spec":{"paused":null}}`)
+	text, err := os.ReadFile("../../docs/clusterclass.md")
+	require.NoError(env, err)
+	_, section, _ := strings.Cut(string(text), "\n### Replace the version\n")
+	_, block, _ := strings.Cut(section, "\n```\n")
+	block, _, _ = strings.Cut(block, "\n```\n")
+	require.Contains(env, block, "VERSION="+kubelet35+"\n")
+	script := "set -euo pipefail; source " + sandbox.EnvFile(env.Dir()) + "\n" + strings.Replace(block, kubelet35, version, 1)
+	out, err := exec.CommandContext(env.Context(), "bash", "-c", script).CombinedOutput()
+	require.NoError(env, err, "%s\n%s", script, out)
 }
 
 // generations are those of the WorkspaceTemplateApplies.
@@ -232,10 +237,10 @@ func (env *environment) requireAgreement(controlPlane string) {
 	env.awaitTrue(cluster, "classy", clusterv1.ClusterTopologyReconciledCondition)
 }
 
-// owners are the writes of a user to CAPTClusters and CAPTControlPlanes, dry runs included.
+// owners are the writes of a user to CAPTClusters, CAPTControlPlanes and CAPTMachinePools, dry runs included.
 func (env *environment) owners(user string, since time.Time) (writes []auditv1.Event) {
 	env.Helper()
-	for _, resource := range []string{"captclusters", "captcontrolplanes"} {
+	for _, resource := range []string{"captclusters", "captcontrolplanes", "captmachinepools"} {
 		events, err := env.AuditEvents(audit.Filter{User: user, Verbs: audit.Writes, Resource: resource, Since: since})
 		require.NoError(env, err)
 		writes = append(writes, events...)
