@@ -94,9 +94,12 @@ func machinePool(name, nodeGroup string, replicas int, more ...string) []string 
 		fixture.CAPTMachinePool(name, fixture.NodeGroupTemplate, "nodeGroupName: "+nodeGroup, "scaling: {minSize: 0, maxSize: 9}")}
 }
 
-// withPool is all documents of a Cluster whose VPC is there already, with a pool.
-func withPool(name, nodeGroup string, replicas int, more ...string) []string {
-	return append(append(inExistingVPC(name, "v1.34.0"), nodeGroupTemplate()), machinePool(name, nodeGroup, replicas, more...)...)
+// withPool is all documents of a Cluster whose VPC is there already, with a pool. CAPT connects to the cluster to read its Nodes.
+func withPool(name, nodeGroup string, replicas int, more ...string) (documents []string) {
+	for _, document := range inExistingVPC(name, "v1.34.0") {
+		documents = append(documents, strings.Replace(document, noProbe, "", 1))
+	}
+	return append(append(documents, nodeGroupTemplate()), machinePool(name, nodeGroup, replicas, more...)...)
 }
 
 // join adds Nodes of the node group of the test to the cluster, and returns their provider IDs.

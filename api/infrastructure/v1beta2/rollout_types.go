@@ -38,7 +38,7 @@ type PreviewResult string
 const (
 	// PreviewEmpty: Terraform would change nothing.
 	PreviewEmpty PreviewResult = "Empty"
-	// PreviewChanges: Terraform would change something. It is not known what.
+	// PreviewChanges: Terraform would change something.
 	PreviewChanges PreviewResult = "Changes"
 	// PreviewFailed: the plan fails.
 	PreviewFailed PreviewResult = "Failed"
@@ -47,12 +47,14 @@ const (
 )
 
 // RolloutApproval is whether an edit of a template must be approved.
-// +kubebuilder:validation:Enum=None;OnChanges;Always
+// +kubebuilder:validation:Enum=None;OnDestroy;OnChanges;Always
 type RolloutApproval string
 
 const (
 	// RolloutApprovalNone starts the rollout at once.
 	RolloutApprovalNone RolloutApproval = "None"
+	// RolloutApprovalOnDestroy is as Always, except that users follow without an approval for which Terraform would neither replace nor delete a resource.
+	RolloutApprovalOnDestroy RolloutApproval = "OnDestroy"
 	// RolloutApprovalOnChanges is as Always, except that users for which the plan of Terraform is empty follow without an approval.
 	RolloutApprovalOnChanges RolloutApproval = "OnChanges"
 	// RolloutApprovalAlways starts the rollout when a user has approved the revision.
@@ -116,11 +118,23 @@ type WorkspaceTemplateRollout struct {
 	// +optional
 	Preview RolloutPreview `json:"preview,omitempty"`
 
-	// approval is None (the default), OnChanges or Always. Always starts the rollout of a revision when the annotation
+	// approval is None (the default), OnDestroy, OnChanges or Always. Always starts the rollout of a revision when the annotation
 	// capt.cluster.x-k8s.io/approve of the template is the hash of the revision. OnChanges requires this only for users for which the plan
-	// of Terraform has changes; it requires preview Always.
+	// of Terraform has changes, and OnDestroy for those for which it would replace or delete a resource, or for which that is not known; both
+	// require preview Always. Where an approval is needed and the plan would replace or delete a resource, the annotation
+	// capt.cluster.x-k8s.io/approve-destroy must have the hash, too.
 	// +optional
 	Approval RolloutApproval `json:"approval,omitempty"`
+
+	// neverDestroy are types of resources, for example aws_rds_cluster, that no approval allows to be replaced or deleted: with preview Always, a user
+	// for which Terraform would do so keeps its revision. Absent means aws_eks_cluster, aws_vpc, aws_db_instance, aws_s3_bucket,
+	// aws_dynamodb_table and aws_efs_file_system; an empty list means none.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	NeverDestroy *[]string `json:"neverDestroy,omitempty"`
 
 	// canary are the users that follow first. Absent means that there are none.
 	// +optional
@@ -171,7 +185,7 @@ func (r WorkspaceTemplateRollout) IsStaged() bool { return r.Strategy == Rollout
 
 // RequiresApproval reports whether a revision needs an approval, if only for users for which the plan of Terraform has changes.
 func (r WorkspaceTemplateRollout) RequiresApproval() bool {
-	return r.Approval == RolloutApprovalAlways || r.Approval == RolloutApprovalOnChanges
+	return r.Approval != "" && r.Approval != RolloutApprovalNone
 }
 
 // IsPreviewed reports whether Terraform plans a revision before it is assigned.
@@ -254,6 +268,11 @@ type WorkspaceTemplateRolloutStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	PreviewedChanges *int32 `json:"previewedChanges,omitempty"`
 
+	// previewedDestroy is for how many users the plan of the revision would replace or delete a resource, or may do so because that is not known.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	PreviewedDestroy *int32 `json:"previewedDestroy,omitempty"`
+
 	// previewFailed is for how many users the plan of the revision failed.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -302,9 +321,133 @@ type RevisionPreview struct {
 	// +kubebuilder:validation:MaxLength=32768
 	Message string `json:"message,omitempty"`
 
+	// changes are what Terraform would change, if result is Changes; absent before they were read.
+	// +optional
+	Changes *PlannedChanges `json:"changes,omitempty"`
+
 	// completionTime is when the result was observed.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+}
+
+// PlanAction is what Terraform would do with a resource.
+// +kubebuilder:validation:Enum=Replace;Delete;Forget;Update;Create;Import;Move
+type PlanAction string
+
+const (
+	// PlanReplace: Terraform destroys the resource and creates another one, in any order.
+	PlanReplace PlanAction = "Replace"
+	// PlanDelete: Terraform destroys the resource.
+	PlanDelete PlanAction = "Delete"
+	// PlanForget: Terraform no longer manages the resource, and does not destroy it.
+	PlanForget PlanAction = "Forget"
+	// PlanUpdate: Terraform changes the resource in place.
+	PlanUpdate PlanAction = "Update"
+	// PlanCreate: Terraform creates the resource.
+	PlanCreate PlanAction = "Create"
+	// PlanImport: Terraform takes over a resource that exists.
+	PlanImport PlanAction = "Import"
+	// PlanMove: the resource gets another address in the state.
+	PlanMove PlanAction = "Move"
+)
+
+// PlannedChanges are what Terraform would change. They have no values of attributes, variables or outputs.
+// +kubebuilder:validation:MinProperties=1
+type PlannedChanges struct {
+	// unknown is why the changes are not known; the other fields are then absent. Changes that are not known count as destructive.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Unknown string `json:"unknown,omitempty"`
+
+	// counts are the numbers of resources by action; actions without resources are absent. A resource that is imported and updated counts as both.
+	// +optional
+	// +listType=map
+	// +listMapKey=action
+	// +kubebuilder:validation:MaxItems=7
+	Counts []PlannedCount `json:"counts,omitempty"`
+
+	// destroys are the types of the resources that would be replaced or deleted.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	Destroys []string `json:"destroys,omitempty"`
+
+	// resources are the first 50 resources that would change: those that would be replaced or deleted first, then by address.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	Resources []PlannedResource `json:"resources,omitempty"`
+
+	// drifted is the number of resources that were changed outside of Terraform.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Drifted int32 `json:"drifted,omitempty"`
+
+	// outputs is the number of outputs that would change.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Outputs int32 `json:"outputs,omitempty"`
+}
+
+// PlannedCount is how many resources have an action.
+type PlannedCount struct {
+	// action of Terraform.
+	// +required
+	Action PlanAction `json:"action,omitempty"`
+
+	// count of the resources.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Count int32 `json:"count,omitempty"`
+}
+
+// PlannedResource is a resource that would change.
+type PlannedResource struct {
+	// address of the resource in the module; a longer one is cut.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Address string `json:"address,omitempty"`
+
+	// type of the resource, for example aws_eks_cluster.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Type string `json:"type,omitempty"`
+
+	// action of Terraform.
+	// +required
+	Action PlanAction `json:"action,omitempty"`
+
+	// reason that Terraform gives, for example cannot_update; absent for most changes.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Reason string `json:"reason,omitempty"`
+}
+
+// Count returns the number of resources with an action.
+func (c *PlannedChanges) Count(action PlanAction) int32 {
+	for i := range c.Counts {
+		if c.Counts[i].Action == action {
+			return c.Counts[i].Count
+		}
+	}
+	return 0
+}
+
+// IsDestructive reports whether Terraform would replace or delete a resource, or may do so because its changes are not known.
+func (p *RevisionPreview) IsDestructive() bool {
+	switch {
+	case p.Result != PreviewChanges:
+		return false
+	case p.Changes == nil, p.Changes.Unknown != "":
+		return true
+	}
+	return p.Changes.Count(PlanReplace)+p.Changes.Count(PlanDelete) > 0
 }
 
 // RevisionAssignment is since when a WorkspaceTemplateApply has the revision that a staged rollout assigned to it.
