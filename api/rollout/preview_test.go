@@ -154,6 +154,7 @@ func TestResultsOfPreviewsAreCounted(t *testing.T) {
 	}})
 	assert.Equal(t, []string{"ns/a"}, d.PreviewedEmpty)
 	assert.Equal(t, []string{"ns/b"}, d.PreviewedChanges)
+	assert.Equal(t, []string{"ns/b"}, d.PreviewedDestroy, "that is not known")
 	assert.Equal(t, []string{"ns/c"}, d.PreviewFailed)
 	assert.Equal(t, []string{"ns/c"}, d.Failed)
 }
