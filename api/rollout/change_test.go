@@ -62,7 +62,7 @@ func TestAChangeThatDestroysSomething(t *testing.T) {
 		approve, destroy string
 		held             bool
 	}{
-		"nobody asks for approvals": {infrav1.RolloutApprovalNone, nil, destroys("aws_subnet"), "", "", false},
+		"no approvals": {infrav1.RolloutApprovalNone, nil, destroys("aws_subnet"), "", "", false},
 		"OnDestroy":                 {infrav1.RolloutApprovalOnDestroy, nil, destroys("aws_subnet"), "", "", true},
 		"OnDestroy, approved without what it destroys": {infrav1.RolloutApprovalOnDestroy, nil, destroys("aws_subnet"), "b", "", true},
 		"OnDestroy, only the destruction approved":     {infrav1.RolloutApprovalOnDestroy, nil, destroys("aws_subnet"), "", "b", true},
