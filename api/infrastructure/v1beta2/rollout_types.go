@@ -128,13 +128,14 @@ type WorkspaceTemplateRollout struct {
 
 	// neverDestroy are types of resources, for example aws_rds_cluster, that no approval allows to be replaced or deleted: with preview Always, a user
 	// for which Terraform would do so keeps its revision. Absent means aws_eks_cluster, aws_vpc, aws_db_instance, aws_s3_bucket,
-	// aws_dynamodb_table and aws_efs_file_system; an empty list means none.
+	// aws_dynamodb_table and aws_efs_file_system. A list replaces these: "None" alone is the empty list.
 	// +optional
 	// +listType=set
+	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
-	NeverDestroy *[]string `json:"neverDestroy,omitempty"`
+	NeverDestroy []string `json:"neverDestroy,omitempty"`
 
 	// canary are the users that follow first. Absent means that there are none.
 	// +optional
