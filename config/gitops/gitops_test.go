@@ -47,6 +47,7 @@ type observed struct {
 var tables = map[string]string{
 	"controlplane.cluster.x-k8s.io/v1beta2, Kind=CAPTControlPlane":         "captcontrolplane",
 	"infrastructure.cluster.x-k8s.io/v1beta2, Kind=CAPTCluster":            "captcluster",
+	"infrastructure.cluster.x-k8s.io/v1beta2, Kind=CAPTMachinePool":        "captmachinepool",
 	"infrastructure.cluster.x-k8s.io/v1beta2, Kind=WorkspaceTemplateApply": "workspacetemplateapply",
 }
 
@@ -72,8 +73,8 @@ func objectOf(kind, row string) *unstructured.Unstructured {
 	apiVersion, name, _ := strings.Cut(kind, ", Kind=")
 	fields := strings.Split(row, "; ")
 	reported := map[string]any{"observedGeneration": int64(2)}
-	if parts := strings.Split(fields[0], ", "); len(parts) == 3 && parts[1] != "" {
-		reported["state"], reported["phase"] = parts[1], parts[2]
+	if parts := strings.Split(fields[0], ", "); len(parts) > 1 && parts[1] != "" {
+		reported["state"] = parts[1]
 	}
 	metadata := map[string]any{"name": "demo", "generation": int64(2)}
 	var conditions []any

@@ -134,7 +134,7 @@ func (r row) rowText(t *testing.T, before bool) string {
 	if before {
 		s.Initialization.Provisioned, s.VPC.ID, s.FailureDomains = ptr.To(true), "vpc-1", []clusterv1.FailureDomain{{Name: "before"}}
 	}
-	text := []string{string(report(captCluster, r.facts())), string(s.State)}
+	text := []string{fmt.Sprintf("%s, %s", report(captCluster, r.facts()), s.State)}
 	for i := range s.Conditions {
 		s.Conditions[i].LastTransitionTime = metav1.NewTime(builder.Created)
 	}

@@ -193,7 +193,7 @@ func (r row) rowText(t *testing.T, before bool) string {
 			{Type: infrav1.DegradedCondition, Status: metav1.ConditionTrue, Reason: "Before", Message: "m", LastTransitionTime: metav1.NewTime(builder.Created)},
 		}
 	}
-	text := []string{string(report(pool, ofPool(r.facts...))), string(s.State)}
+	text := []string{fmt.Sprintf("%s, %s", report(pool, ofPool(r.facts...)), s.State)}
 	once := pool.DeepCopy()
 	report(pool, ofPool(r.facts...))
 	assert.Equal(t, once, pool, "at rest nothing is written: %s", r.name)
