@@ -16,7 +16,7 @@ import (
 
 func counts(of ...any) (list []infrav1.PlannedCount) {
 	for i := 0; i < len(of); i += 2 {
-		list = append(list, infrav1.PlannedCount{Action: of[i].(infrav1.PlanAction), Count: int32(of[i+1].(int))}) //nolint:gosec,forcetypeassert // They are small.
+		list = append(list, infrav1.PlannedCount{Action: of[i].(infrav1.PlanAction), Count: int32(of[i+1].(int))}) //nolint:forcetypeassert // They are pairs.
 	}
 	return list
 }

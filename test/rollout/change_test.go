@@ -52,7 +52,7 @@ func TestAChangeOfOneUserWaitsForItsPreviewAndItsApproval(t *testing.T) {
 		require.Never(t, func() bool { return len(env.Operations("a", scripted.Apply)) != applied }, aWhile, tick)
 		assert.Equal(t, infrav1.RolloutComplete, env.template().Status.Rollout.Stage, "the rollout of the template does not wait")
 
-		env.Captctl("template", "approve-change", env.Namespace+"/a", "--revision="+waiting, "--allow-destroy", "--yes")
+		env.Captctl("template", "approve-change", env.Namespace+"/a", "--revision="+waiting, "--yes")
 		env.awaitReady("a", "b")
 		assert.Greater(t, len(env.Operations("a", scripted.Apply)), applied)
 		require.True(t, env.Exists(applies, "a"))
@@ -92,7 +92,7 @@ func TestAnUpgradeOfAControlPlaneWaitsForItsApproval(t *testing.T) {
 	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "run: kubectl")
 	held := env.AwaitState(infrav1.StateConfiguring, infrav1.WaitingForApprovalReason)
 	assert.Equal(t, "v1.35.0", held.Status.Version, "the running version is reported")
-	env.Captctl("template", "approve-change", env.Namespace+"/"+fixture.ControlPlane, "--revision="+env.waitingChange(fixture.ControlPlane), "--allow-destroy", "--yes")
+	env.Captctl("template", "approve-change", env.Namespace+"/"+fixture.ControlPlane, "--revision="+env.waitingChange(fixture.ControlPlane), "--yes")
 	upgraded := env.AwaitState(infrav1.StateReady, controlplanev1.ReadyReason)
 	assert.Equal(t, "v1.36.0", upgraded.Status.Version)
 }
@@ -128,7 +128,7 @@ func TestNodeGroupsArePreviewedApprovedAndRolledOutInStages(t *testing.T) {
 	for i, name := range pools {
 		env.Await(&infrav1.CAPTMachinePool{}, name, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "run: kubectl")
 		assert.Len(t, env.Operations(applies[i], scripted.Apply), 1)
-		env.Captctl("template", "approve-change", env.Namespace+"/"+applies[i], "--revision="+env.waitingChange(applies[i]), "--allow-destroy", "--yes")
+		env.Captctl("template", "approve-change", env.Namespace+"/"+applies[i], "--revision="+env.waitingChange(applies[i]), "--yes")
 	}
 	awaitVersion("v1.36.0")
 
@@ -141,7 +141,7 @@ func TestNodeGroupsArePreviewedApprovedAndRolledOutInStages(t *testing.T) {
 		assert.Regexp(t, applies[i]+` +CAPTMachinePool/`+name+` +demo +Waiting`, status)
 		assert.Len(t, env.Operations(applies[i], scripted.Apply), 2)
 	}
-	env.Captctl("template", "approve", env.Namespace+"/"+fixture.NodeGroupTemplate, "--revision="+rollout.HashOf(env.templateNamed(fixture.NodeGroupTemplate)), "--allow-destroy", "--yes")
+	env.Captctl("template", "approve", env.Namespace+"/"+fixture.NodeGroupTemplate, "--revision="+rollout.HashOf(env.templateNamed(fixture.NodeGroupTemplate)), "--yes")
 	env.awaitStageOf(fixture.NodeGroupTemplate, infrav1.RolloutComplete)
 	awaitVersion("v1.36.0")
 	first, second := env.Operations(applies[0], scripted.Apply)[2], env.Operations(applies[1], scripted.Apply)[2]
@@ -176,10 +176,10 @@ func TestAUserMovesToAnotherTemplate(t *testing.T) {
 
 	env.Edit(applies, "b", fmt.Sprintf(move, "large"))
 	env.Await(&infrav1.WorkspaceTemplate{}, "other", infrav1.RollingOutCondition, metav1.ConditionTrue, infrav1.RolloutWaitingReason, "Terraform would change: "+env.Namespace+"/b")
-	env.Captctl("template", "approve", env.Namespace+"/other", "--revision=1", "--allow-destroy", "--yes")
+	env.Captctl("template", "approve", env.Namespace+"/other", "--revision=1", "--yes")
 	waiting := env.waitingChange("b")
 	assert.Len(t, env.Operations("b", scripted.Apply), applied, "the approval of the revision is not one of the change")
-	env.Captctl("template", "approve-change", env.Namespace+"/b", "--revision="+waiting, "--allow-destroy", "--yes")
+	env.Captctl("template", "approve-change", env.Namespace+"/b", "--revision="+waiting, "--yes")
 	env.awaitReady("a", "b")
 	env.Await(&infrav1.WorkspaceTemplate{}, "other", infrav1.RollingOutCondition, metav1.ConditionFalse, infrav1.RolledOutReason)
 }

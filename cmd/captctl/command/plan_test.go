@@ -31,6 +31,9 @@ func planned(revision string, resources ...infrav1.PlannedResource) infrav1.Revi
 			changes.Counts = append(changes.Counts, infrav1.PlannedCount{Action: resource.Action})
 		}
 		changes.Counts[i].Count++
+		if resource.Action == infrav1.PlanReplace {
+			changes.Destroys = append(changes.Destroys, resource.Type)
+		}
 	}
 	return infrav1.RevisionPreview{TemplateRevision: revision, Result: infrav1.PreviewChanges, Changes: changes}
 }
@@ -43,7 +46,7 @@ var (
 // newPlans is a staging with previews: b is updated, and the cluster of c is replaced.
 func newPlans() *staging {
 	s := newStaging()
-	s.template.Spec.Rollout.Preview = infrav1.RolloutPreviewAlways
+	s.template.Spec.Rollout.Preview, s.template.Spec.Rollout.NeverDestroy = infrav1.RolloutPreviewAlways, []string{"None"}
 	s.b.Status.Preview, s.c.Status.Preview = planned(s.two, updatedVPC), planned(s.two, replacedCluster, updatedVPC)
 	return s
 }
@@ -162,7 +165,7 @@ func TestApproveReleasesADestroyOnlyIfItIsAllowed(t *testing.T) {
 	s.terminal, s.answer = true, "yes\n"
 	_, errOut, err := s.run(t, "template", "approve", "team-a/vpc", "--revision", "2", "--allow-destroy")
 	require.NoError(t, err)
-	assert.Contains(t, errOut, "Do you want to approve revision 2 ("+s.two[:12]+"), which replaces or deletes resources of 1 user, of WorkspaceTemplate team-a/vpc in ")
+	assert.Contains(t, errOut, "Do you want to approve revision 2 ("+s.two[:12]+"), which may replace or delete resources of 1 user, of WorkspaceTemplate team-a/vpc in ")
 	for _, annotation := range []string{naming.ApproveAnnotation, naming.ApproveDestroyAnnotation} {
 		assert.Equal(t, s.two, s.stored(t).Annotations[annotation])
 	}
@@ -192,18 +195,32 @@ func TestApproveOfWhatIsNotShownNeedsAllowDestroy(t *testing.T) {
 	require.ErrorContains(t, err, "resources of 2 users")
 	assert.Contains(t, out, "Terraform would replace or delete resources of 2 users that you may not read\n")
 
-	s = newPlans()
-	s.c.Status.Preview.Changes = nil
-	out, _, err = s.run(t, approve...)
-	require.ErrorContains(t, err, "add --allow-destroy")
-	assert.Contains(t, out, "team-b/c: ?\n  what changes is not known: the plan was not read\n")
+	for _, policy := range []infrav1.RolloutApproval{infrav1.RolloutApprovalAlways, infrav1.RolloutApprovalOnDestroy} {
+		s = newPlans()
+		s.template.Spec.Rollout.Approval, s.c.Status.Preview.Changes = policy, nil
+		out, _, err = s.run(t, approve...)
+		assert.Contains(t, out, "team-b/c: ?\n  what changes is not known: the plan was not read\n")
+		if policy == infrav1.RolloutApprovalAlways {
+			require.NoError(t, err, "as for the manager, an approval covers what is not known")
+			continue
+		}
+		require.ErrorContains(t, err, "add --allow-destroy")
+	}
 
 	s = newPlans()
 	s.c.Status.Preview = s.b.Status.Preview
 	out, _, err = s.run(t, append(approve, "--allow-destroy")...)
 	require.NoError(t, err)
-	assert.Contains(t, out, "No plan replaces or deletes a resource: --allow-destroy has no effect\n")
+	assert.Contains(t, out, "No plan needs --allow-destroy: it has no effect\n")
 	assert.NotContains(t, s.stored(t).Annotations, naming.ApproveDestroyAnnotation)
+}
+
+func TestApproveNamesUsersThatKeepTheirRevision(t *testing.T) {
+	s := newPlans()
+	s.template.Spec.Rollout.NeverDestroy = nil
+	out, _, err := s.run(t, "template", "approve", "team-a/vpc", "--revision", s.two, "--yes", "--allow-destroy")
+	require.NoError(t, err)
+	assert.Contains(t, out, "\nNot released by any approval, because of spec.rollout.neverDestroy: team-b/c\n")
 }
 
 func TestApproveAChangeThatDestroys(t *testing.T) {
@@ -220,6 +237,14 @@ func TestApproveAChangeThatDestroys(t *testing.T) {
 	require.NoError(t, env.connected.Get(t.Context(), client.ObjectKeyFromObject(apply), apply))
 	assert.Equal(t, contentB, apply.Annotations[naming.ApproveAnnotation])
 	assert.Equal(t, contentB, apply.Annotations[naming.ApproveDestroyAnnotation])
+}
+
+func TestApproveAChangeWithoutAPlan(t *testing.T) {
+	s := newPlans()
+	s.b.Status.Change.Revision = contentB
+	out, _, err := s.run(t, "template", "approve-change", "team-a/b", "--revision", contentB, "--yes")
+	require.NoError(t, err)
+	assert.Contains(t, out, "Terraform has not planned it yet: an approval applies it without a plan")
 }
 
 func TestDescribeAndReportShowPlansOfWhatWaits(t *testing.T) {

@@ -97,7 +97,7 @@ func usable(t *rollout.Template) error {
 }
 
 func (o *changeOptions) addAllowDestroy(command *cobra.Command) {
-	command.Flags().BoolVar(&o.allowDestroy, "allow-destroy", false, "Also approve that Terraform replaces or deletes resources, or may do so because its changes are not known.")
+	command.Flags().BoolVar(&o.allowDestroy, "allow-destroy", false, "Also approve that Terraform replaces or deletes the listed resources.")
 }
 
 func (o *changeOptions) addRevision(command *cobra.Command, flag, usage string) {
@@ -209,9 +209,10 @@ approval has no effect, because the new content has another hash.
 The first twelve digits of the hash are enough to name the revision; the annotation gets the whole
 hash. With --yes, no user confirms the content, so that the whole hash or the number is required.
 
-If Terraform would replace or delete resources of a user, or may do so because its changes are not
-known, lists them, and approves nothing without --allow-destroy. With it, also sets the annotation
-capt.cluster.x-k8s.io/approve-destroy. captctl template plan shows all that would change.
+Lists the resources that Terraform would replace or delete, and approves nothing without
+--allow-destroy if there are any. With it, also sets the annotation
+capt.cluster.x-k8s.io/approve-destroy. With spec.rollout.approval: OnDestroy, changes that are not
+known count as destructive. captctl template plan shows all that would change.
 
 The webhooks record who approved the revision, and when.`,
 		Example: `  captctl template approve team-a/vpc --revision 4
@@ -236,7 +237,7 @@ func decideApproval(o *changeOptions, t *rollout.Template) (*change, error) {
 	}
 	target := t.Target()
 	decision := t.Next(o.Clock.Now())
-	r := &released{hash: target.Hash, plans: slices.DeleteFunc(plansOf(t), func(p overview.Plan) bool { return p.Change != "" }), hidden: hiddenDestroys(t)}
+	r := &released{policy: t.Policy, hash: target.Hash, plans: slices.DeleteFunc(plansOf(t), func(p overview.Plan) bool { return p.Change != "" }), hidden: hiddenDestroys(t)}
 	switch {
 	case revision.Hash != target.Hash:
 		return nil, fmt.Errorf("%s: %s is not the current content, which is %s. Only that can be approved. captctl template rollback %s --to-revision %d returns to %[2]s",
@@ -270,8 +271,9 @@ func decideApproval(o *changeOptions, t *rollout.Template) (*change, error) {
 
 // released is what an approval of a content lets Terraform do.
 type released struct {
-	hash  string
-	plans []overview.Plan
+	policy infrav1.WorkspaceTemplateRollout
+	hash   string
+	plans  []overview.Plan
 	// hidden is how many plans that replace or delete resources the user of the command may not read.
 	hidden int
 }
@@ -287,45 +289,58 @@ func hiddenDestroys(t *rollout.Template) int {
 	return max(0, int(ptr.Deref(t.Reported().PreviewedDestroy, 0))-known)
 }
 
-// destroying are the plans that replace or delete resources, or may do so.
-func (r *released) destroying() (plans []overview.Plan) {
-	return slices.DeleteFunc(slices.Clone(r.plans), func(plan overview.Plan) bool { return !plan.Destroys })
+// heldAfter returns the plans that the manager holds although their content is approved, and with it, or not, what they destroy.
+func (r *released) heldAfter(approveDestroy string) (plans []overview.Plan) {
+	change := rollout.Change{Policy: r.policy, Revision: r.hash, Approve: r.hash, ApproveDestroy: approveDestroy}
+	return slices.DeleteFunc(slices.Clone(r.plans), func(plan overview.Plan) bool { return change.HeldBy(plan.Preview) == "" })
 }
 
-func (r *released) destroys() bool { return r.hidden > 0 || len(r.destroying()) > 0 }
+// needsDestroy is for how many users the approval must include what is replaced or deleted.
+func (r *released) needsDestroy() int { return r.hidden + len(r.heldAfter("")) }
 
 // isApproved reports whether the annotations of an object approve the content, and what its plans destroy.
 func (r *released) isApproved(object metav1.Object) bool {
 	annotations := object.GetAnnotations()
-	return annotations[naming.ApproveAnnotation] == r.hash && (!r.destroys() || annotations[naming.ApproveDestroyAnnotation] == r.hash)
+	return annotations[naming.ApproveAnnotation] == r.hash && (annotations[naming.ApproveDestroyAnnotation] == r.hash || r.needsDestroy() == 0)
 }
 
 // approve completes the approval of the content: what its plans destroy is shown, and must be allowed.
 func (r *released) approve(o *changeOptions, c *change, title string) (err error) {
-	approved, summary := map[string]any{naming.ApproveAnnotation: r.hash}, c.summary
-	users := output.Count(len(r.destroying())+r.hidden, "user")
+	approved, summary, users := map[string]any{naming.ApproveAnnotation: r.hash}, c.summary, r.needsDestroy()
 	c.summary = func(p *output.Printer) {
 		summary(p)
-		if !r.destroys() && o.allowDestroy {
-			p.Text("", output.Plain, "No plan replaces or deletes a resource: --allow-destroy has no effect")
-		}
-		showPlans(p, r.destroying(), func(plan *overview.Plan) []string { return plan.Destroyed(allResources) })
-		if r.hidden > 0 {
-			p.Text("", output.Attention, "Terraform would replace or delete resources of "+output.Count(r.hidden, "user")+" that you may not read")
-		}
-		if r.destroys() {
-			p.Blank()
+		r.showDestroyed(p)
+		if users == 0 && o.allowDestroy {
+			p.Text("", output.Plain, "No plan needs --allow-destroy: it has no effect")
 		}
 	}
 	switch {
-	case r.destroys() && !o.allowDestroy:
-		c.refused = fmt.Errorf("%s: Terraform would replace or delete resources of %s, or may do so: see the list. To approve that as well, add --allow-destroy", title, users)
-	case r.destroys():
+	case users > 0 && !o.allowDestroy:
+		c.refused = fmt.Errorf("%s: Terraform would replace or delete resources of %s, or may do so: see the list. To approve that as well, add --allow-destroy", title, output.Count(users, "user"))
+	case users > 0:
 		approved[naming.ApproveDestroyAnnotation] = r.hash
-		c.question += ", which replaces or deletes resources of " + users + ","
+		c.question += ", which may replace or delete resources of " + output.Count(users, "user") + ","
 	}
 	c.patch, err = merge(map[string]any{"metadata": map[string]any{"annotations": approved}})
 	return err
+}
+
+// showDestroyed lists what would be replaced or deleted, or may be, and which users keep their revision nevertheless.
+func (r *released) showDestroyed(p *output.Printer) {
+	showPlans(p, r.plans, func(plan *overview.Plan) []string { return plan.Destroyed(allResources) })
+	if r.hidden > 0 {
+		p.Text("", output.Attention, "Terraform would replace or delete resources of "+output.Count(r.hidden, "user")+" that you may not read")
+	}
+	var names []string
+	for _, plan := range r.heldAfter(r.hash) {
+		names = append(names, nameOf(&plan))
+	}
+	if len(names) > 0 {
+		p.Text("", output.Attention, "Not released by any approval, because of spec.rollout.neverDestroy: "+rollout.Names(names))
+	}
+	if r.needsDestroy() > 0 {
+		p.Blank()
+	}
 }
 
 // warnOfApproval warns if the approval of a content will be reverted.
@@ -415,9 +430,10 @@ previews or approvals, a change of the version or of variables is not applied be
 Shows why the change waits, and asks. The approval is for exactly this content: if the spec changes
 again, the content has another hash, and waits. An approval also passes if the plan fails.
 
-If Terraform would replace or delete resources, or may do so because its changes are not known,
-lists them, and approves nothing without --allow-destroy. With it, also sets the annotation
-capt.cluster.x-k8s.io/approve-destroy.
+Lists the resources that Terraform would replace or delete, and approves nothing without
+--allow-destroy if there are any. With it, also sets the annotation
+capt.cluster.x-k8s.io/approve-destroy. With spec.rollout.approval: OnDestroy, changes that are not
+known count as destructive.
 
 captctl diff shows what changes in the Workspace. The webhooks record who approved it, and when.`,
 		Example: `  captctl template approve-change team-a/demo-controlplane
@@ -434,38 +450,47 @@ captctl diff shows what changes in the Workspace. The webhooks record who approv
 	return cli.NewConnected(command, o)
 }
 
-func decideChangeApproval(ctx context.Context, o *changeOptions, connected client.Client) (c *change, err error) {
+func decideChangeApproval(ctx context.Context, o *changeOptions, connected client.Client) (*change, error) {
 	apply := &infrav1.WorkspaceTemplateApply{}
 	if err := connected.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, apply); err != nil {
 		return nil, err
 	}
 	title, waiting := fmt.Sprintf("WorkspaceTemplateApply %s/%s", o.Namespace, o.Name), apply.Status.Change.Revision
-	c = &change{object: apply, title: title}
-	shown, r := terraform.ShortRevision(waiting), &released{hash: o.revision}
-	if plan := overview.PlanOf(apply); plan != nil && plan.Change != "" && strings.HasPrefix(waiting, o.revision) {
-		r.plans = append(r.plans, *plan)
-	}
+	shown, r := terraform.ShortRevision(waiting), releasedBy(ctx, connected, apply)
 	switch {
-	case o.revision != "" && r.isApproved(apply):
-		c.done = fmt.Sprintf("content %s is approved already%s", terraform.ShortRevision(o.revision), by(rollout.ApprovalOf(apply)))
+	case o.revision != "" && apply.Annotations[naming.ApproveAnnotation] == o.revision && (o.revision != waiting || r.isApproved(apply)):
+		return &change{object: apply, title: title, done: fmt.Sprintf("content %s is approved already%s", terraform.ShortRevision(o.revision), by(rollout.ApprovalOf(apply)))}, nil
 	case waiting == "" || apply.Status.ObservedGeneration != apply.Generation:
 		return nil, fmt.Errorf("%s: no change waits for an approval, or the manager has not observed the current spec yet", title)
 	case o.revision != "" && (len(o.revision) < len(shown) || !strings.HasPrefix(waiting, o.revision)):
 		return nil, fmt.Errorf("%s: content %s is not the one that waits, which is %s", title, o.revision, waiting)
-	default:
-		c.summary = func(p *output.Printer) {
-			p.Text("", output.Strong, title+": content "+shown)
-			p.Text("", output.Plain, output.OneLine(conditions.GetMessage(apply, infrav1.ReadyCondition)))
-			for i := range r.plans {
-				p.Text("", output.Plain, "Plan: "+r.plans[i].Summary)
-			}
-			warnOfApproval(p, apply, "content")
-		}
-		c.question, c.done = "approve content "+shown, "content "+shown+" is approved"
-		r.hash = waiting
-		err = r.approve(o, c, title)
 	}
-	return c, err
+	c := &change{object: apply, title: title, question: "approve content " + shown, done: "content " + shown + " is approved"}
+	c.summary = func(p *output.Printer) {
+		p.Text("", output.Strong, title+": content "+shown)
+		p.Text("", output.Plain, output.OneLine(conditions.GetMessage(apply, infrav1.ReadyCondition)))
+		for i := range r.plans {
+			p.Text("", output.Plain, "Plan: "+r.plans[i].Summary)
+		}
+		if len(r.plans) == 0 && r.policy.IsPreviewed() {
+			p.Text("", output.Attention, "Terraform has not planned it yet: an approval applies it without a plan, whatever it replaces or deletes")
+		}
+		warnOfApproval(p, apply, "content")
+	}
+	return c, r.approve(o, c, title)
+}
+
+// releasedBy is what an approval of the change of a WorkspaceTemplateApply releases. If the template cannot be read, what is not known counts as destructive.
+func releasedBy(ctx context.Context, reader client.Reader, apply *infrav1.WorkspaceTemplateApply) *released {
+	template := &infrav1.WorkspaceTemplate{}
+	r := &released{hash: apply.Status.Change.Revision, policy: infrav1.WorkspaceTemplateRollout{Approval: infrav1.RolloutApprovalOnDestroy, NeverDestroy: []string{"None"}}}
+	if reader.Get(ctx, apply.TemplateKey(), template) == nil {
+		r.policy = template.RolloutPolicy()
+	}
+	if plan := overview.PlanOf(apply); plan != nil && plan.Change != "" {
+		r.plans = append(r.plans, *plan)
+	}
+	return r
 }
 
 func newRollback(environment *cli.Environment) *cobra.Command {
