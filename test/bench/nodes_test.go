@@ -41,7 +41,8 @@ import (
 const (
 	// poolsEach is how many machine pools a cluster has, and nodesEach how many nodes a pool.
 	poolsEach, nodesEach = 2, 50
-	// heartbeats is for how long nodes send them, and heartbeatInterval how often each does: kubelets write every five minutes, and earlier if something changes.
+	// heartbeats is for how long nodes send them, and heartbeatInterval how often each does at most: kubelets write every five minutes, and earlier if something
+	// changes.
 	heartbeats, heartbeatInterval = 2 * time.Minute, 30 * time.Second
 )
 
