@@ -45,7 +45,7 @@ func PlanOf(apply *infrav1.WorkspaceTemplateApply) *Plan {
 	if plan.Preview.Result == "" {
 		return nil
 	}
-	plan.Summary, plan.Destroys = PlanSummary(&plan.Preview), plan.Preview.IsDestructive()
+	plan.Summary, plan.Destroys = planSummary(&plan.Preview), plan.Preview.IsDestructive()
 	return plan
 }
 
@@ -121,7 +121,7 @@ func planLines(c *infrav1.PlannedChanges, most int, destroyed bool) (lines []str
 			more++
 		}
 		if len(lines) < most {
-			lines = append(lines, PlannedText(r))
+			lines = append(lines, plannedText(r))
 			more--
 		}
 	}
@@ -140,8 +140,8 @@ var planSigns = []struct {
 	{infrav1.PlanImport, "import "}, {infrav1.PlanForget, "forget "}, {infrav1.PlanMove, "move "},
 }
 
-// PlannedText is a resource as in "-/+ aws_eks_cluster.this (cannot_update)".
-func PlannedText(r *infrav1.PlannedResource) string {
+// plannedText is a resource as in "-/+ aws_eks_cluster.this (cannot_update)".
+func plannedText(r *infrav1.PlannedResource) string {
 	text := ""
 	for _, s := range planSigns {
 		if s.action == r.Action {
@@ -155,8 +155,8 @@ func PlannedText(r *infrav1.PlannedResource) string {
 	return text
 }
 
-// PlanSummary is the short form of a plan; empty without one.
-func PlanSummary(p *infrav1.RevisionPreview) string {
+// planSummary is the short form of a plan; empty without one.
+func planSummary(p *infrav1.RevisionPreview) string {
 	switch {
 	case p.Result == infrav1.PreviewEmpty:
 		return "none"

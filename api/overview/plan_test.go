@@ -37,10 +37,10 @@ func TestPlanSummary(t *testing.T) {
 			infrav1.PlanReplace, 3, infrav1.PlanDelete, 4, infrav1.PlanForget, 6, infrav1.PlanUpdate, 2, infrav1.PlanCreate, 1, infrav1.PlanImport, 5, infrav1.PlanMove, 7,
 		)}),
 	} {
-		assert.Equal(t, want, PlanSummary(&preview))
+		assert.Equal(t, want, planSummary(&preview))
 	}
 	unknown := changes(infrav1.PlannedChanges{Unknown: "the log is gone"})
-	assert.Equal(t, UnknownPlan, PlanSummary(&unknown))
+	assert.Equal(t, UnknownPlan, planSummary(&unknown))
 }
 
 func TestLinesOfAPlan(t *testing.T) {

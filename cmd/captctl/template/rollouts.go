@@ -457,13 +457,11 @@ func decideChangeApproval(ctx context.Context, o *changeOptions, connected clien
 	}
 	title, waiting := fmt.Sprintf("WorkspaceTemplateApply %s/%s", o.Namespace, o.Name), apply.Status.Change.Revision
 	shown, r := terraform.ShortRevision(waiting), releasedBy(ctx, connected, apply)
-	switch {
-	case o.revision != "" && apply.Annotations[naming.ApproveAnnotation] == o.revision && (o.revision != waiting || r.isApproved(apply)):
+	if o.revision != "" && apply.Annotations[naming.ApproveAnnotation] == o.revision && (o.revision != waiting || r.isApproved(apply)) {
 		return &change{object: apply, title: title, done: fmt.Sprintf("content %s is approved already%s", terraform.ShortRevision(o.revision), by(rollout.ApprovalOf(apply)))}, nil
-	case waiting == "" || apply.Status.ObservedGeneration != apply.Generation:
-		return nil, fmt.Errorf("%s: no change waits for an approval, or the manager has not observed the current spec yet", title)
-	case o.revision != "" && (len(o.revision) < len(shown) || !strings.HasPrefix(waiting, o.revision)):
-		return nil, fmt.Errorf("%s: content %s is not the one that waits, which is %s", title, o.revision, waiting)
+	}
+	if err := canApprove(apply, o.revision); err != nil {
+		return nil, fmt.Errorf("%s: %w", title, err)
 	}
 	c := &change{object: apply, title: title, question: "approve content " + shown, done: "content " + shown + " is approved"}
 	c.summary = func(p *output.Printer) {
@@ -478,6 +476,18 @@ func decideChangeApproval(ctx context.Context, o *changeOptions, connected clien
 		warnOfApproval(p, apply, "content")
 	}
 	return c, r.approve(o, c, title)
+}
+
+// canApprove returns an error if no change of a WorkspaceTemplateApply waits, or another one than the named content; empty names any.
+func canApprove(apply *infrav1.WorkspaceTemplateApply, content string) error {
+	waiting := apply.Status.Change.Revision
+	switch {
+	case waiting == "" || apply.Status.ObservedGeneration != apply.Generation:
+		return errors.New("no change waits for an approval, or the manager has not observed the current spec yet")
+	case content != "" && (len(content) < len(terraform.ShortRevision(waiting)) || !strings.HasPrefix(waiting, content)):
+		return fmt.Errorf("content %s is not the one that waits, which is %s", content, waiting)
+	}
+	return nil
 }
 
 // releasedBy is what an approval of the change of a WorkspaceTemplateApply releases. If the template cannot be read, what is not known counts as destructive.
