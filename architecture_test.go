@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 64_600
+	maxProductLines = 65_000
 	maxSupportLines = 14_000
 )
 

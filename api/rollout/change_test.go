@@ -63,7 +63,7 @@ func TestAChangeThatDestroysSomething(t *testing.T) {
 		held             bool
 	}{
 		"no approvals": {infrav1.RolloutApprovalNone, nil, destroys("aws_subnet"), "", "", false},
-		"OnDestroy":                 {infrav1.RolloutApprovalOnDestroy, nil, destroys("aws_subnet"), "", "", true},
+		"OnDestroy":    {infrav1.RolloutApprovalOnDestroy, nil, destroys("aws_subnet"), "", "", true},
 		"OnDestroy, approved without what it destroys": {infrav1.RolloutApprovalOnDestroy, nil, destroys("aws_subnet"), "b", "", true},
 		"OnDestroy, only the destruction approved":     {infrav1.RolloutApprovalOnDestroy, nil, destroys("aws_subnet"), "", "b", true},
 		"OnDestroy, of another content":                {infrav1.RolloutApprovalOnDestroy, nil, destroys("aws_subnet"), "b", "a", true},

@@ -174,7 +174,7 @@ func (c Change) mayDestroy(preview infrav1.RevisionPreview) bool {
 // NeedsPreview reports whether Terraform must plan the change before it can pass. The preview is the last one of exactly this change; the zero value
 // without one. An approval before there is a result replaces the plan, because a Workspace that fails cannot be planned.
 func (c Change) NeedsPreview(preview infrav1.RevisionPreview) bool {
-	return c.IsPending() && c.Policy.IsPreviewed() && !(c.isApproved() && c.mayDestroy(preview))
+	return c.IsPending() && c.Policy.IsPreviewed() && (!c.isApproved() || !c.mayDestroy(preview))
 }
 
 // HeldBy returns the reason why the change is held; empty if it passes. The preview is that of exactly this change; the zero value without one. An

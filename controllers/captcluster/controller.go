@@ -143,7 +143,7 @@ func (r *Reconciler) reconcileVPC(ctx context.Context, _ *infrav1.CAPTCluster, _
 }
 
 func (r *Reconciler) reconcileRecovery(ctx context.Context, _ *infrav1.CAPTCluster, f *Facts, p *owner.Plan) error {
-	return r.ReconcileRecovery(ctx, &f.Observed, p, func() (string, error) { return "", r.RunAgain(ctx, &p.Recovery, p.Live) })
+	return r.ReconcileRecovery(&f.Observed, p, func() (string, error) { return "", r.RunAgain(ctx, &p.Recovery, p.Live) })
 }
 
 // await repeats the reconcile while a template blocks that is not watched, and when something takes too long.

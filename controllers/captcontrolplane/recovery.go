@@ -80,7 +80,7 @@ func (f *Facts) recoveryPlan(controlPlane *controlplanev1.CAPTControlPlane, p *P
 
 // reconcileRecovery starts the recovery action of the plan.
 func (r *Reconciler) reconcileRecovery(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
-	return r.ReconcileRecovery(ctx, &f.Observed, &p.Apply, func() (string, error) { return r.runAction(ctx, controlPlane, f, p) })
+	return r.ReconcileRecovery(&f.Observed, &p.Apply, func() (string, error) { return r.runAction(ctx, controlPlane, f, p) })
 }
 
 // runAction runs the recovery action of the plan, or returns why it is refused.

@@ -44,7 +44,7 @@ func (r *Reconciler) reconcileNodeGroup(ctx context.Context, _ *infrav1.CAPTMach
 }
 
 func (r *Reconciler) reconcileRecovery(ctx context.Context, _ *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) error {
-	return r.ReconcileRecovery(ctx, &f.Observed, p, func() (string, error) { return "", r.RunAgain(ctx, &p.Recovery, p.Live) })
+	return r.ReconcileRecovery(&f.Observed, p, func() (string, error) { return "", r.RunAgain(ctx, &p.Recovery, p.Live) })
 }
 
 // reconcileNodes starts or ends the watch of the nodes, and adds what it knows to the facts.

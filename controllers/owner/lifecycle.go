@@ -71,12 +71,8 @@ func (l *Life) state() infrav1.State {
 		return infrav1.StateReady
 	case l.Recovering:
 		return infrav1.StateRecovering
-	case l.Initialized && (l.Down || !l.Working):
-		return infrav1.StateDegraded
-	case l.Initialized && !l.Applied && l.Absent:
-		return infrav1.StateProvisioning // It is created again.
 	case l.Initialized:
-		return infrav1.StateConfiguring
+		return l.servingState()
 	case l.Pending:
 		return infrav1.StatePending
 	case l.Failed:
@@ -84,6 +80,17 @@ func (l *Life) state() infrav1.State {
 	case l.Blocked:
 		return infrav1.StateValidating
 	case !l.Applied:
+		return infrav1.StateProvisioning
+	}
+	return infrav1.StateConfiguring
+}
+
+// servingState is the state of an object that is initialized and not Ready. It is Provisioning only if it is created again.
+func (l *Life) servingState() infrav1.State {
+	switch {
+	case l.Down, !l.Working:
+		return infrav1.StateDegraded
+	case !l.Applied && l.Absent:
 		return infrav1.StateProvisioning
 	}
 	return infrav1.StateConfiguring
@@ -131,16 +138,23 @@ func (o *Observed) ReportLife(p *Plan, l *Life, step progress.Step) {
 	engine.SetNegativePolarity(p.Owner.Object, failed, degraded)
 	in := o.Progress(p.Owner.Kind.Kind, step)
 	in.Message, in.Failed = l.Unmet.Message, s.State == infrav1.StateFailed || l.Initialized && !l.Working
-	switch applied := o.Apply.Live != nil && (o.Apply.Live.Status.Applied == metav1.ConditionTrue || o.Apply.Live.Status.LastAppliedRevision != ""); {
-	case l.Initialized && l.Blocked, l.Initialized && l.Applied: // Nothing that Terraform does.
-	case l.Initialized && s.State == infrav1.StateProvisioning:
-		in.Operation = infrav1.OperationRecreation
-	case l.Initialized:
-		in.Operation = infrav1.OperationUpdate
-	case s.State != infrav1.StatePending && (s.Progress != nil || !applied): // Without progress, status was lost in a move or a restore.
-		in.Operation = infrav1.OperationCreation
-	}
+	// Without progress, the status of a VPC or node group that exists was lost in a move or a restore.
+	lost := s.Progress == nil && o.Apply.Live != nil && (o.Apply.Live.Status.Applied == metav1.ConditionTrue || o.Apply.Live.Status.LastAppliedRevision != "")
+	in.Operation = l.operation(s.State, lost)
 	s.Progress = progress.Next(s.Progress, in)
+}
+
+// operation returns the operation that an object in a state needs; empty if it is none of Terraform. lost is true if status does not have what happened before.
+func (l *Life) operation(state infrav1.State, lost bool) infrav1.Operation {
+	switch {
+	case l.Initialized && (l.Blocked || l.Applied), !l.Initialized && (lost || state == infrav1.StatePending):
+		return ""
+	case !l.Initialized:
+		return infrav1.OperationCreation
+	case state == infrav1.StateProvisioning:
+		return infrav1.OperationRecreation
+	}
+	return infrav1.OperationUpdate
 }
 
 // Running is the duration of what all owners measure; nil while it does not run.

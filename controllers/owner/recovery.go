@@ -95,7 +95,7 @@ func (o *Observed) Recover(p *Plan, failing func() recovery.Failure, ready bool,
 
 // ReconcileRecovery starts the recovery action of the plan with run, and requests the reconcile for its end or the next one. run returns why the action
 // is refused.
-func (r *Reconciler) ReconcileRecovery(ctx context.Context, o *Observed, p *Plan, run func() (refused string, err error)) (err error) {
+func (r *Reconciler) ReconcileRecovery(o *Observed, p *Plan, run func() (refused string, err error)) (err error) {
 	if r.Recovery == nil {
 		return nil
 	}
