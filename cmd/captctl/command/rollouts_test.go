@@ -137,10 +137,10 @@ Next step: See what the revision changes, and approve it, or roll back.
   captctl template approve team-a/vpc --revision <whole two>
   captctl template rollback team-a/vpc
 
-NAMESPACE   NAME   CLUSTER   STATE     REVISION   CANARY   MESSAGE
-team-a      a      blue      Waiting   1          yes      -
-team-a      b      green     Waiting   1          -        -
-team-b      c      -         Waiting   1          -        -
+NAMESPACE   NAME   CLUSTER   STATE     REVISION   CANARY   PLAN   MESSAGE
+team-a      a      blue      Waiting   1          yes      -      -
+team-a      b      green     Waiting   1          -        -      -
+team-b      c      -         Waiting   1          -        -      -
 
 REVISION   HASH           AGE   USERS   APPROVED           NOTES
 2          <two>   -     0       -                  current content
@@ -183,7 +183,7 @@ func TestTemplateStatusShowsFailuresAndHowToContinue(t *testing.T) {
 	assert.Contains(t, out, "Approved:  alice, 60m ago\n")
 	assert.Contains(t, out, "Users:     1 Failed, 2 Waiting\n")
 	assert.Contains(t, out, "  captctl logs team-a/blue\n  captctl template rollback team-a/vpc\n  captctl template resume team-a/vpc\n")
-	assert.Regexp(t, `team-a +a +blue +Failed +2 +yes +ApplyFailed: AccessDenied: not allowed`, out)
+	assert.Regexp(t, `team-a +a +blue +Failed +2 +yes +- +ApplyFailed: AccessDenied: not allowed`, out)
 	assert.Regexp(t, `team-a +b +green +Waiting,paused +1`, out)
 
 	out, _, err = s.run(t, "template", "status", "team-a/vpc", "-o", "json")

@@ -38,8 +38,8 @@ func NewDescribe(environment *cli.Environment) *cobra.Command {
 		Short: "Show the state of a Cluster, the one cause if it is not Ready, and what to do",
 		Long: `Shows the state of a Cluster, its progress, the first object that does not merely wait for another
 one with the reason and the message of its condition, the next step, warnings, the objects of the
-Cluster, its health, its Fargate profiles and machine pools, the last operations and the latest
-events.
+Cluster, what Terraform would change when what waits is applied, its health, its Fargate profiles
+and machine pools, the last operations and the latest events.
 
 Without NAMESPACE, --namespace or the namespace of the kubeconfig's context is used.`,
 		Example: `  captctl describe demo
@@ -135,7 +135,9 @@ type Description struct {
 	NextStep *overview.Next `json:"nextStep,omitempty"`
 	// Warnings are conditions that need attention although their objects are Ready.
 	Warnings []*overview.Cause `json:"warnings,omitempty"`
-	Objects  []overview.Object `json:"objects"` // Objects of the Cluster, first those that wait for none of the others.
+	// Plans are what Terraform would change for objects of the Cluster when what waits is applied: a change of their own, or the revision of their template.
+	Plans   []overview.Plan   `json:"plans,omitempty"`
+	Objects []overview.Object `json:"objects"` // Objects of the Cluster, first those that wait for none of the others.
 	// Checks are the health checks of the control plane.
 	Checks          []controlplanev1.HealthCheck          `json:"checks,omitempty"`
 	FargateProfiles []controlplanev1.FargateProfileStatus `json:"fargateProfiles,omitempty"`
@@ -156,7 +158,7 @@ type Event struct {
 
 // newDescription describes a Cluster as of a time, with events about its objects.
 func newDescription(o *overview.Objects, events []eventsv1.Event, now metav1.Time) *Description {
-	d := &Description{Cluster: overview.Of(o, now), Objects: o.List(), Warnings: o.Warnings(), MachinePools: o.MachinePools()}
+	d := &Description{Cluster: overview.Of(o, now), Objects: o.List(), Warnings: o.Warnings(), Plans: o.Plans(), MachinePools: o.MachinePools()}
 	d.NextStep = overview.NextStep(o, &d.Cluster, now.Time)
 	if o.ControlPlane != nil {
 		status := &o.ControlPlane.Status
@@ -300,6 +302,18 @@ func (d *Description) pools(now time.Time) table {
 	return t
 }
 
+// mostDestroyed is how many resources of a plan that would be replaced or deleted are shown.
+const mostDestroyed = 10
+
+func (d *Description) plans() table {
+	t := table{"Plans of what waits", []output.Column{{Name: "Object"}, {Name: "Content"}, {Name: "Plan"}, {Name: "Destroys", Prose: 4}}, nil}
+	for i := range d.Plans {
+		plan := &d.Plans[i]
+		t.rows = append(t.rows, []string{plan.Name, plan.Content(), plan.Summary, strings.Join(plan.Destroyed(mostDestroyed), ", ")})
+	}
+	return t
+}
+
 func describeObjects(p *output.Printer, d *Description, now time.Time) {
 	rows := output.Rows{}
 	for _, object := range d.Objects {
@@ -307,9 +321,9 @@ func describeObjects(p *output.Printer, d *Description, now time.Time) {
 	}
 	p.Blank()
 	p.Table(append(readyColumns("Object"), output.Column{Name: "Age"}), rows)
-	checks, profiles, pools := d.checks(now), d.profiles(now), d.pools(now)
-	profiles.columns[0].Name, pools.columns[0].Name = "Fargate-Profile", "Machine-Pool"
-	for _, t := range []table{checks, profiles, pools} {
+	plans, checks, profiles, pools := d.plans(), d.checks(now), d.profiles(now), d.pools(now)
+	plans.columns[0].Name, profiles.columns[0].Name, pools.columns[0].Name = "Waiting", "Fargate-Profile", "Machine-Pool"
+	for _, t := range []table{plans, checks, profiles, pools} {
 		p.Section(t.columns, t.rows)
 	}
 }

@@ -35,8 +35,9 @@ func NewReport(environment *cli.Environment) *cobra.Command {
 		Use:   "report",
 		Short: "Write a page that shows the Clusters, their causes and graphs",
 		Long: `Writes one HTML page to standard output: the number of Clusters in each state, a table, and for
-each Cluster the cause and the next step, conditions, objects, health checks, Fargate profiles,
-machine pools and a picture of what it depends on.
+each Cluster the cause and the next step, what Terraform would change when what waits is applied,
+conditions, objects, health checks, Fargate profiles, machine pools and a picture of what it
+depends on.
 
 The page loads nothing: it can be mailed, attached to a ticket or opened without a network. Its only
 script sorts and filters the table. It has no values of Secrets, which captctl does not read here;
@@ -149,7 +150,7 @@ func (s *section) addTables(conditions []overview.Condition, now time.Time) {
 			output.Age(now, &condition.LastTransitionTime), messageOf(condition.Message, s.Cause),
 		})
 	}
-	tables := []table{others, s.checks(now), s.profiles(now), s.pools(now)}
+	tables := []table{s.plans(), others, s.checks(now), s.profiles(now), s.pools(now)}
 	if s.Graph == nil { // It has them.
 		objects := table{"Objects", []output.Column{{Name: "Object"}, {Name: "Ready", Style: stateStyle}, {Name: "Age"}, {Name: "Reason", Style: reasonStyle}}, nil}
 		for _, object := range s.Objects {

@@ -23,7 +23,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capt-provider/capt/api/graph"
-	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/validation/manifests"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/diff"
@@ -53,7 +52,8 @@ var kinds = []struct {
 	{"Diff", reflect.TypeFor[diff.Diff](), "`captctl diff` prints it."},
 	{"ValidationReport", reflect.TypeFor[manifests.Report](), "`captctl validate` prints it."},
 	{"TemplateTest", reflect.TypeFor[template.Test](), "`captctl template test` prints it."},
-	{"TemplateStatus", reflect.TypeFor[rollout.Status](), "`captctl template status` prints it; with `--watch`, one document after another."},
+	{"TemplateStatus", reflect.TypeFor[template.Status](), "`captctl template status` prints it; with `--watch`, one document after another."},
+	{"TemplatePlan", reflect.TypeFor[template.Plan](), "`captctl template plan` prints it."},
 	{"Check", reflect.TypeFor[migration.Check](), "`captctl migrate check` prints it."},
 	{"Plan", reflect.TypeFor[plan.Plan](), "`captctl migrate plan --out` writes it, `plan` and `show` print it, `apply` and `rollback` read it."},
 	{"Decisions", reflect.TypeFor[migrate.Decisions](), "Users write it, in YAML or JSON, for `captctl migrate plan --decisions`."},
@@ -125,7 +125,7 @@ func (w *writer) rows(of reflect.Type, kind string) {
 			continue
 		}
 		if field.Anonymous && name == "" {
-			w.rows(field.Type, "")
+			w.rows(field.Type, kind)
 			continue
 		}
 		required := "yes"

@@ -9,17 +9,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
@@ -35,6 +38,8 @@ type changeOptions struct {
 	required bool
 	// confirms is true if the command always asks.
 	confirms bool
+	// allowDestroy is --allow-destroy.
+	allowDestroy bool
 	// ofApply is true if the command is about a WorkspaceTemplateApply.
 	ofApply bool
 	// decide returns what to change.
@@ -48,6 +53,8 @@ type change struct {
 	summary func(*output.Printer)
 	// question is what to confirm; empty if nothing is to be confirmed.
 	question string
+	// refused is why nothing is written, after the summary; nil if it is not refused.
+	refused error
 	// patch of the object; nil if there is nothing to change.
 	patch client.Patch
 	// done describes the result.
@@ -87,6 +94,10 @@ func usable(t *rollout.Template) error {
 		return fmt.Errorf("%s: spec.rollout.strategy is not Staged: edits reach all users at once, and there is no rollout to change", t)
 	}
 	return nil
+}
+
+func (o *changeOptions) addAllowDestroy(command *cobra.Command) {
+	command.Flags().BoolVar(&o.allowDestroy, "allow-destroy", false, "Also approve that Terraform replaces or deletes the listed resources.")
 }
 
 func (o *changeOptions) addRevision(command *cobra.Command, flag, usage string) {
@@ -146,6 +157,9 @@ func (o *changeOptions) Run(ctx context.Context, connected client.WithWatch) err
 	if c.summary != nil {
 		c.summary(p)
 	}
+	if c.refused != nil {
+		return c.refused
+	}
 	if c.question != "" && o.Asks() {
 		if err := o.Confirm(fmt.Sprintf("Do you want to %s of %s in %s?", c.question, c.title, o.Access.Describe())); err != nil {
 			return err
@@ -195,13 +209,22 @@ approval has no effect, because the new content has another hash.
 The first twelve digits of the hash are enough to name the revision; the annotation gets the whole
 hash. With --yes, no user confirms the content, so that the whole hash or the number is required.
 
+Lists the resources that Terraform would replace or delete, and approves nothing without
+--allow-destroy if there are any. With it, also sets the annotation
+capt.cluster.x-k8s.io/approve-destroy. With spec.rollout.approval: OnDestroy, changes that are not
+known count as destructive. captctl template plan shows all that would change.
+
 The webhooks record who approved the revision, and when.`,
 		Example: `  captctl template approve team-a/vpc --revision 4
 
   # In a pipeline: exactly the content that was reviewed, by its whole hash
-  captctl template approve team-a/vpc --revision "$HASH" --yes`,
+  captctl template approve team-a/vpc --revision "$HASH" --yes
+
+  # Also what it replaces and deletes, after a question
+  captctl template approve team-a/vpc --revision 4 --allow-destroy`,
 	}, decideApproval)
 	o.AddYes(command)
+	o.addAllowDestroy(command)
 	o.addRevision(command, "revision", "Number of the revision to approve, or its hash: at least the first twelve digits; all of them with --yes.")
 	o.confirms, o.required = true, true
 	return command
@@ -214,41 +237,115 @@ func decideApproval(o *changeOptions, t *rollout.Template) (*change, error) {
 	}
 	target := t.Target()
 	decision := t.Next(o.Clock.Now())
+	r := &released{policy: t.Policy, hash: target.Hash, plans: slices.DeleteFunc(plansOf(t), func(p overview.Plan) bool { return p.Change != "" }), hidden: hiddenDestroys(t)}
 	switch {
 	case revision.Hash != target.Hash:
 		return nil, fmt.Errorf("%s: %s is not the current content, which is %s. Only that can be approved. captctl template rollback %s --to-revision %d returns to %[2]s",
 			t, name(revision), name(target), t.Argument(), revision.Number)
 	case !t.Policy.RequiresApproval():
 		return nil, fmt.Errorf("%s: spec.rollout.approval is None, so no revision needs an approval", t)
-	case t.Annotations[naming.ApproveAnnotation] == target.Hash:
+	case r.isApproved(t):
 		return &change{done: name(target) + " is approved already" + by(target.Approval)}, nil
 	case t.Reported().Stage == infrav1.RolloutComplete:
 		return &change{done: name(target) + " has been rolled out already"}, nil
 	}
-	patch, err := approval(target.Hash)
+	before := t.History.Previous(target.Hash)
+	changes, err := differences(before, target)
 	if err != nil {
 		return nil, err
 	}
-	before := t.History.Previous(target.Hash)
-	changes, err := differences(before, target)
-	return &change{
+	c := &change{
 		summary: func(p *output.Printer) {
 			p.Text("", output.Strong, fmt.Sprintf("%s: %s", t, name(target)))
 			showChanges(p, before, changes)
 			p.Text("", output.Plain, fmt.Sprintf("Users that get it: %d, %s", len(decision.Waiting), first(decision.Canaries)))
+			if t.Policy.IsPreviewed() {
+				p.Text("", output.Plain, "Plans: "+newPlanOf(t, r.plans, o.Clock.Now()).total())
+			}
 			warnOfApproval(p, t.WorkspaceTemplate, "revision")
 		},
-		question: "approve " + name(target), patch: patch, done: name(target) + " is approved",
-	}, err
+		question: "approve " + name(target), done: name(target) + " is approved",
+	}
+	return c, r.approve(o, c, t.String())
 }
 
-func approval(hash string) (client.Patch, error) {
-	return merge(map[string]any{"metadata": map[string]any{"annotations": map[string]any{naming.ApproveAnnotation: hash}}})
+// released is what an approval of a content lets Terraform do.
+type released struct {
+	policy infrav1.WorkspaceTemplateRollout
+	hash   string
+	plans  []overview.Plan
+	// hidden is how many plans that replace or delete resources the user of the command may not read.
+	hidden int
+}
+
+// hiddenDestroys returns for how many users that the user of the command may not read the manager reports that resources would be replaced or deleted.
+func hiddenDestroys(t *rollout.Template) int {
+	known := 0
+	for i := range t.Users {
+		if preview := &t.Users[i].Preview; preview.TemplateRevision == t.Target().Hash && preview.IsDestructive() {
+			known++
+		}
+	}
+	return max(0, int(ptr.Deref(t.Reported().PreviewedDestroy, 0))-known)
+}
+
+// heldAfter returns the plans that the manager holds although their content is approved, and with it, or not, what they destroy.
+func (r *released) heldAfter(approveDestroy string) (plans []overview.Plan) {
+	change := rollout.Change{Policy: r.policy, Revision: r.hash, Approve: r.hash, ApproveDestroy: approveDestroy}
+	return slices.DeleteFunc(slices.Clone(r.plans), func(plan overview.Plan) bool { return change.HeldBy(plan.Preview) == "" })
+}
+
+// needsDestroy is for how many users the approval must include what is replaced or deleted.
+func (r *released) needsDestroy() int { return r.hidden + len(r.heldAfter("")) }
+
+// isApproved reports whether the annotations of an object approve the content, and what its plans destroy.
+func (r *released) isApproved(object metav1.Object) bool {
+	annotations := object.GetAnnotations()
+	return annotations[naming.ApproveAnnotation] == r.hash && (annotations[naming.ApproveDestroyAnnotation] == r.hash || r.needsDestroy() == 0)
+}
+
+// approve completes the approval of the content: what its plans destroy is shown, and must be allowed.
+func (r *released) approve(o *changeOptions, c *change, title string) (err error) {
+	approved, summary, users := map[string]any{naming.ApproveAnnotation: r.hash}, c.summary, r.needsDestroy()
+	c.summary = func(p *output.Printer) {
+		summary(p)
+		r.showDestroyed(p)
+		if users == 0 && o.allowDestroy {
+			p.Text("", output.Plain, "No plan needs --allow-destroy: it has no effect")
+		}
+	}
+	switch {
+	case users > 0 && !o.allowDestroy:
+		c.refused = fmt.Errorf("%s: Terraform would replace or delete resources of %s, or may do so: see the list. To approve that as well, add --allow-destroy", title, output.Count(users, "user"))
+	case users > 0:
+		approved[naming.ApproveDestroyAnnotation] = r.hash
+		c.question += ", which may replace or delete resources of " + output.Count(users, "user") + ","
+	}
+	c.patch, err = merge(map[string]any{"metadata": map[string]any{"annotations": approved}})
+	return err
+}
+
+// showDestroyed lists what would be replaced or deleted, or may be, and which users keep their revision nevertheless.
+func (r *released) showDestroyed(p *output.Printer) {
+	showPlans(p, r.plans, func(plan *overview.Plan) []string { return plan.Destroyed(allResources) })
+	if r.hidden > 0 {
+		p.Text("", output.Attention, "Terraform would replace or delete resources of "+output.Count(r.hidden, "user")+" that you may not read")
+	}
+	var names []string
+	for _, plan := range r.heldAfter(r.hash) {
+		names = append(names, nameOf(&plan))
+	}
+	if len(names) > 0 {
+		p.Text("", output.Attention, "Not released by any approval, because of spec.rollout.neverDestroy: "+rollout.Names(names))
+	}
+	if r.needsDestroy() > 0 {
+		p.Blank()
+	}
 }
 
 // warnOfApproval warns if the approval of a content will be reverted.
 func warnOfApproval(p *output.Printer, object metav1.Object, content string) {
-	if isInGit(object, "metadata", "annotations", naming.ApproveAnnotation) {
+	if isInGit(object, "metadata", "annotations", naming.ApproveAnnotation) || isInGit(object, "metadata", "annotations", naming.ApproveDestroyAnnotation) {
 		p.Text("", output.Attention, gitOpsTool(object)+" applies this annotation, and reverts it: approve the "+content+" in Git")
 	}
 }
@@ -333,6 +430,11 @@ previews or approvals, a change of the version or of variables is not applied be
 Shows why the change waits, and asks. The approval is for exactly this content: if the spec changes
 again, the content has another hash, and waits. An approval also passes if the plan fails.
 
+Lists the resources that Terraform would replace or delete, and approves nothing without
+--allow-destroy if there are any. With it, also sets the annotation
+capt.cluster.x-k8s.io/approve-destroy. With spec.rollout.approval: OnDestroy, changes that are not
+known count as destructive.
+
 captctl diff shows what changes in the Workspace. The webhooks record who approved it, and when.`,
 		Example: `  captctl template approve-change team-a/demo-controlplane
 
@@ -344,34 +446,61 @@ captctl diff shows what changes in the Workspace. The webhooks record who approv
 	o.AddYes(command)
 	command.Flags().StringVar(&o.revision, "revision", "", "Hash of the content to approve: at least its first twelve digits. With --yes, the whole hash is required.")
 	cli.CompleteFlag(command, "revision", cobra.NoFileCompletions)
+	o.addAllowDestroy(command)
 	return cli.NewConnected(command, o)
 }
 
-func decideChangeApproval(ctx context.Context, o *changeOptions, connected client.Client) (c *change, err error) {
+func decideChangeApproval(ctx context.Context, o *changeOptions, connected client.Client) (*change, error) {
 	apply := &infrav1.WorkspaceTemplateApply{}
 	if err := connected.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, apply); err != nil {
 		return nil, err
 	}
 	title, waiting := fmt.Sprintf("WorkspaceTemplateApply %s/%s", o.Namespace, o.Name), apply.Status.Change.Revision
-	c = &change{object: apply, title: title}
-	shown := terraform.ShortRevision(waiting)
-	switch {
-	case o.revision != "" && apply.Annotations[naming.ApproveAnnotation] == o.revision:
-		c.done = fmt.Sprintf("content %s is approved already%s", terraform.ShortRevision(o.revision), by(rollout.ApprovalOf(apply)))
-	case waiting == "" || apply.Status.ObservedGeneration != apply.Generation:
-		return nil, fmt.Errorf("%s: no change waits for an approval, or the manager has not observed the current spec yet", title)
-	case o.revision != "" && (len(o.revision) < len(shown) || !strings.HasPrefix(waiting, o.revision)):
-		return nil, fmt.Errorf("%s: content %s is not the one that waits, which is %s", title, o.revision, waiting)
-	default:
-		c.summary = func(p *output.Printer) {
-			p.Text("", output.Strong, title+": content "+shown)
-			p.Text("", output.Plain, output.OneLine(conditions.GetMessage(apply, infrav1.ReadyCondition)))
-			warnOfApproval(p, apply, "content")
-		}
-		c.question, c.done = "approve content "+shown, "content "+shown+" is approved"
-		c.patch, err = approval(waiting)
+	shown, r := terraform.ShortRevision(waiting), releasedBy(ctx, connected, apply)
+	if o.revision != "" && apply.Annotations[naming.ApproveAnnotation] == o.revision && (o.revision != waiting || r.isApproved(apply)) {
+		return &change{object: apply, title: title, done: fmt.Sprintf("content %s is approved already%s", terraform.ShortRevision(o.revision), by(rollout.ApprovalOf(apply)))}, nil
 	}
-	return c, err
+	if err := canApprove(apply, o.revision); err != nil {
+		return nil, fmt.Errorf("%s: %w", title, err)
+	}
+	c := &change{object: apply, title: title, question: "approve content " + shown, done: "content " + shown + " is approved"}
+	c.summary = func(p *output.Printer) {
+		p.Text("", output.Strong, title+": content "+shown)
+		p.Text("", output.Plain, output.OneLine(conditions.GetMessage(apply, infrav1.ReadyCondition)))
+		for i := range r.plans {
+			p.Text("", output.Plain, "Plan: "+r.plans[i].Summary)
+		}
+		if len(r.plans) == 0 && r.policy.IsPreviewed() {
+			p.Text("", output.Attention, "Terraform has not planned it yet: an approval applies it without a plan, whatever it replaces or deletes")
+		}
+		warnOfApproval(p, apply, "content")
+	}
+	return c, r.approve(o, c, title)
+}
+
+// canApprove returns an error if no change of a WorkspaceTemplateApply waits, or another one than the named content; empty names any.
+func canApprove(apply *infrav1.WorkspaceTemplateApply, content string) error {
+	waiting := apply.Status.Change.Revision
+	switch {
+	case waiting == "" || apply.Status.ObservedGeneration != apply.Generation:
+		return errors.New("no change waits for an approval, or the manager has not observed the current spec yet")
+	case content != "" && (len(content) < len(terraform.ShortRevision(waiting)) || !strings.HasPrefix(waiting, content)):
+		return fmt.Errorf("content %s is not the one that waits, which is %s", content, waiting)
+	}
+	return nil
+}
+
+// releasedBy is what an approval of the change of a WorkspaceTemplateApply releases. If the template cannot be read, what is not known counts as destructive.
+func releasedBy(ctx context.Context, reader client.Reader, apply *infrav1.WorkspaceTemplateApply) *released {
+	template := &infrav1.WorkspaceTemplate{}
+	r := &released{hash: apply.Status.Change.Revision, policy: infrav1.WorkspaceTemplateRollout{Approval: infrav1.RolloutApprovalOnDestroy, NeverDestroy: []string{"None"}}}
+	if reader.Get(ctx, apply.TemplateKey(), template) == nil {
+		r.policy = template.RolloutPolicy()
+	}
+	if plan := overview.PlanOf(apply); plan != nil && plan.Change != "" {
+		r.plans = append(r.plans, *plan)
+	}
+	return r
 }
 
 func newRollback(environment *cli.Environment) *cobra.Command {

@@ -27,6 +27,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
@@ -43,8 +44,10 @@ func newStatus(environment *cli.Environment) *cobra.Command {
 		Short: "Show how far the rollout of a WorkspaceTemplate has come, and what to do",
 		Long: `Shows the current revision of a WorkspaceTemplate, the stage of its rollout, who approved it, what
 it waits for and what to do next, one line for each WorkspaceTemplateApply that uses the template,
-and the stored revisions. REVISION of a user is the one that its Workspace was written with; -o wide
-also shows hashes.
+and the stored revisions. REVISION of a user is the one that its Workspace was written with. PLAN is
+what Terraform would change before it is applied: +created ~updated -/+replaced -deleted, none, or ?
+if that is not known. -o wide also shows hashes and resources; captctl template plan shows them by
+user.
 
 Without NAMESPACE, --namespace or the namespace of the kubeconfig's context is used.`,
 		Example: `  captctl template status team-a/vpc
@@ -69,10 +72,18 @@ func (o *statusOptions) Run(ctx context.Context, connected client.WithWatch) err
 		}
 		return t, err
 	}, func(p *output.Printer, t *rollout.Template) error {
-		status := t.StatusOf(o.Clock.Now())
+		status := &Status{Status: *t.StatusOf(o.Clock.Now()), Plans: plansOf(t)}
 		status.TypeMeta = cli.TypeMeta("TemplateStatus")
 		return p.Document(status, func(p *output.Printer) { showStatus(p, status, o.Clock.Now()) })
 	})
+}
+
+// Status is what captctl template status shows.
+type Status struct {
+	rollout.Status `json:",inline"`
+	// Plans are what Terraform would change for users for which the current revision, or a change of their own, was planned and waits; those that
+	// would replace or delete resources first.
+	Plans []overview.Plan `json:"plans,omitempty"`
 }
 
 // read reads the template that the argument names, with its users and revisions.
@@ -195,7 +206,7 @@ func isInGit(object metav1.Object, path ...any) bool {
 	})
 }
 
-func showStatus(p *output.Printer, s *rollout.Status, now time.Time) {
+func showStatus(p *output.Printer, s *Status, now time.Time) {
 	revision, strategy := terraform.ShortRevision(s.Revision), string(s.Strategy)
 	if s.Strategy == infrav1.RolloutStaged {
 		revision = fmt.Sprintf("%d (%s)", s.Number, revision)
@@ -212,18 +223,18 @@ func showStatus(p *output.Printer, s *rollout.Status, now time.Time) {
 	}
 	p.Fields([][2]string{
 		{"Template:", p.Paint(output.Strong, s.Namespace+"/"+s.Name)}, {"Deletion:", p.Paint(output.Bad, deletion)}, {"Strategy:", strategy},
-		{"Revision:", p.Paint(output.Plain, revision)}, {"Stage:", p.Paint(stageStyle(s), stageText(s, now))}, {"Approved:", p.Paint(output.Plain, approved)},
-		{"Users:", countsText(s)},
+		{"Revision:", p.Paint(output.Plain, revision)}, {"Stage:", p.Paint(stageStyle(&s.Status), stageText(&s.Status, now))}, {"Approved:", p.Paint(output.Plain, approved)},
+		{"Users:", countsText(&s.Status)},
 	})
 	if s.Message != "" {
 		p.Blank()
-		p.Text("", stageStyle(s), output.OneLine(s.Message))
+		p.Text("", stageStyle(&s.Status), output.OneLine(s.Message))
 	}
 	if s.NextStep != nil {
 		p.NextStep(s.NextStep.Step, s.NextStep.Commands)
 	}
 	showUsers(p, s)
-	showRevisions(p, s, now)
+	showRevisions(p, &s.Status, now)
 }
 
 func stageStyle(s *rollout.Status) output.Style {
@@ -304,10 +315,14 @@ const (
 	leftBehindSuffix = ",left behind"
 )
 
-func showUsers(p *output.Printer, s *rollout.Status) {
-	rows := output.Rows{}
+func showUsers(p *output.Printer, s *Status) {
+	rows, plans := output.Rows{}, map[string]*overview.Plan{}
+	for i := range s.Plans {
+		plans[s.Plans[i].Namespace+"/"+s.Plans[i].Name] = &s.Plans[i]
+	}
 	for i := range s.Users {
 		u := &s.Users[i]
+		plan := cmp.Or(plans[u.Namespace+"/"+u.Name], &overview.Plan{})
 		state := string(u.State)
 		if u.Paused {
 			state += pausedSuffix
@@ -316,13 +331,13 @@ func showUsers(p *output.Printer, s *rollout.Status) {
 			state += leftBehindSuffix
 		}
 		rows = append(rows, []string{
-			u.Namespace, u.Name, u.Owner, u.Cluster, state, numberOf(s, u.Written), map[bool]string{true: "yes"}[u.Canary], terraform.ShortRevision(u.Assigned), terraform.ShortRevision(u.Written), terraform.ShortRevision(u.Applied),
-			output.OneLine(strings.TrimSuffix(u.Reason+": "+u.Message, ": ")),
+			u.Namespace, u.Name, u.Owner, u.Cluster, state, numberOf(&s.Status, u.Written), map[bool]string{true: "yes"}[u.Canary], plan.Summary, terraform.ShortRevision(u.Assigned), terraform.ShortRevision(u.Written), terraform.ShortRevision(u.Applied),
+			strings.Join(plan.Lines(mostResources), ", "), output.OneLine(strings.TrimSuffix(u.Reason+": "+u.Message, ": ")),
 		})
 	}
 	p.Section([]output.Column{
-		{Name: "Namespace"}, {Name: "Name"}, {Name: "Owner", Wide: true}, {Name: "Cluster"}, {Name: "State", Style: userStyle}, {Name: "Revision"}, {Name: "Canary"},
-		{Name: "Assigned", Wide: true}, {Name: "Written", Wide: true}, {Name: "Applied", Wide: true}, {Name: "Message", Prose: 4},
+		{Name: "Namespace"}, {Name: "Name"}, {Name: "Owner", Wide: true}, {Name: "Cluster"}, {Name: "State", Style: userStyle}, {Name: "Revision"}, {Name: "Canary"}, {Name: "Plan", Style: planStyle},
+		{Name: "Assigned", Wide: true}, {Name: "Written", Wide: true}, {Name: "Applied", Wide: true}, {Name: "Resources", Wide: true}, {Name: "Message", Prose: 4},
 	}, rows)
 }
 
