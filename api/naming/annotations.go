@@ -118,6 +118,9 @@ const (
 	ApproveAnnotation    = "capt.cluster.x-k8s.io/approve"
 	ApprovedByAnnotation = "capt.cluster.x-k8s.io/approved-by"
 	ApprovedAtAnnotation = "capt.cluster.x-k8s.io/approved-at"
+	// ApproveDestroyAnnotation is the revision for which a user also approved that Terraform replaces or deletes resources. It has no effect without
+	// ApproveAnnotation of the same revision.
+	ApproveDestroyAnnotation = "capt.cluster.x-k8s.io/approve-destroy"
 	// ResumeAnnotation is the revision whose rollout continues although it fails for users.
 	ResumeAnnotation = "capt.cluster.x-k8s.io/resume"
 )

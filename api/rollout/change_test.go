@@ -27,20 +27,66 @@ func TestAChangeIsHeldAsThePolicyRequires(t *testing.T) {
 		{never, infrav1.RolloutApprovalNone, map[result]string{"": none}},
 		{never, infrav1.RolloutApprovalAlways, map[result]string{"": approve}},
 		{always, infrav1.RolloutApprovalNone, map[result]string{"": preview, "Empty": none, "Changes": none, "Failed": approve, "Unavailable": approve}},
+		{always, infrav1.RolloutApprovalOnDestroy, map[result]string{"": preview, "Empty": none, "Changes": none, "Failed": approve, "Unavailable": approve}},
 		{always, infrav1.RolloutApprovalOnChanges, map[result]string{"": preview, "Empty": none, "Changes": approve, "Failed": approve, "Unavailable": approve}},
 		{always, infrav1.RolloutApprovalAlways, map[result]string{"": preview, "Empty": approve, "Changes": approve, "Failed": approve, "Unavailable": approve}},
 	} {
-		for previewed, want := range row.want {
+		for result, want := range row.want {
+			previewed := infrav1.RevisionPreview{Result: result}
+			if result == infrav1.PreviewChanges {
+				previewed.Changes = &infrav1.PlannedChanges{Counts: []infrav1.PlannedCount{{Action: infrav1.PlanUpdate, Count: 1}}}
+			}
 			change := Change{Policy: infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Preview: row.preview, Approval: row.approval}, Revision: "b"}
-			assert.Equal(t, want, change.HeldBy(previewed), "%s %s %s", row.preview, row.approval, previewed)
+			assert.Equal(t, want, change.HeldBy(previewed), "%s %s %s", row.preview, row.approval, result)
 			change.Approve = "a"
 			assert.Equal(t, want, change.HeldBy(previewed), "an approval of another content")
-			assert.Equal(t, row.preview == always, change.NeedsPreview())
+			assert.Equal(t, row.preview == always, change.NeedsPreview(previewed))
 			change.Approve = "b"
 			assert.Empty(t, change.HeldBy(previewed), "an approval passes")
-			assert.False(t, change.NeedsPreview())
+			assert.False(t, change.NeedsPreview(previewed))
 			assert.Empty(t, Change{Policy: change.Policy}.HeldBy(previewed), "no change")
 		}
+	}
+}
+
+// What the plan destroys needs an approval of its own, and what is never destroyed another list.
+func TestAChangeThatDestroysSomething(t *testing.T) {
+	destroys := func(types ...string) infrav1.RevisionPreview {
+		return infrav1.RevisionPreview{Result: infrav1.PreviewChanges, Changes: &infrav1.PlannedChanges{Destroys: types, Counts: []infrav1.PlannedCount{{Action: infrav1.PlanReplace, Count: 1}}}}
+	}
+	unknown := infrav1.RevisionPreview{Result: infrav1.PreviewChanges, Changes: &infrav1.PlannedChanges{Unknown: "the log is gone"}}
+	for name, row := range map[string]struct {
+		approval         infrav1.RolloutApproval
+		never            []string
+		preview          infrav1.RevisionPreview
+		approve, destroy string
+		held             bool
+	}{
+		"no approvals": {infrav1.RolloutApprovalNone, nil, destroys("aws_subnet"), "", "", false},
+		"OnDestroy":                 {infrav1.RolloutApprovalOnDestroy, nil, destroys("aws_subnet"), "", "", true},
+		"OnDestroy, approved without what it destroys": {infrav1.RolloutApprovalOnDestroy, nil, destroys("aws_subnet"), "b", "", true},
+		"OnDestroy, only the destruction approved":     {infrav1.RolloutApprovalOnDestroy, nil, destroys("aws_subnet"), "", "b", true},
+		"OnDestroy, of another content":                {infrav1.RolloutApprovalOnDestroy, nil, destroys("aws_subnet"), "b", "a", true},
+		"OnDestroy, approved":                          {infrav1.RolloutApprovalOnDestroy, nil, destroys("aws_subnet"), "b", "b", false},
+		"OnDestroy, not known":                         {infrav1.RolloutApprovalOnDestroy, nil, unknown, "", "", true},
+		"OnDestroy, not known, approved":               {infrav1.RolloutApprovalOnDestroy, nil, unknown, "b", "b", false},
+		"OnChanges":                                    {infrav1.RolloutApprovalOnChanges, nil, destroys("aws_subnet"), "b", "", true},
+		"OnChanges, approved":                          {infrav1.RolloutApprovalOnChanges, nil, destroys("aws_subnet"), "b", "b", false},
+		"OnChanges, not known, approved":               {infrav1.RolloutApprovalOnChanges, nil, unknown, "b", "", false},
+		"Always":                                       {infrav1.RolloutApprovalAlways, nil, destroys("aws_subnet"), "b", "", true},
+		"never, without a list":                        {infrav1.RolloutApprovalNone, nil, destroys("aws_subnet", "aws_eks_cluster"), "b", "b", true},
+		"never, of a list":                             {infrav1.RolloutApprovalOnDestroy, []string{"aws_subnet"}, destroys("aws_subnet"), "b", "b", true},
+		"a list replaces the default":                  {infrav1.RolloutApprovalOnDestroy, []string{"aws_subnet"}, destroys("aws_eks_cluster"), "b", "b", false},
+		"the empty list":                               {infrav1.RolloutApprovalNone, []string{"None"}, destroys("aws_eks_cluster"), "", "", false},
+	} {
+		change := Change{Revision: "b", Approve: row.approve, ApproveDestroy: row.destroy, Policy: infrav1.WorkspaceTemplateRollout{
+			Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways, Approval: row.approval, NeverDestroy: row.never}}
+		want := ""
+		if row.held {
+			want = infrav1.WaitingForApprovalReason
+		}
+		assert.Equal(t, want, change.HeldBy(row.preview), name)
+		assert.Equal(t, row.held || row.approve != "b", change.NeedsPreview(row.preview), "%s: the plan is kept while it holds the change", name)
 	}
 }
 

@@ -29,8 +29,8 @@ type Facts struct {
 	History History
 	// Started is when the rollout of the target started; zero if that is not recorded yet.
 	Started time.Time
-	// Approve and Resume are the values of the annotations.
-	Approve, Resume string
+	// Approve, ApproveDestroy and Resume are the values of the annotations.
+	Approve, ApproveDestroy, Resume string
 	// Users are sorted by namespace and name. The order matters: a decision from a stale cache then assigns no user that a later one would
 	// not assign, so that the limit of concurrent updates holds.
 	Users []User
@@ -40,7 +40,8 @@ type Facts struct {
 func FactsOf(template *infrav1.WorkspaceTemplate, policy infrav1.WorkspaceTemplateRollout, history History, users []User, now time.Time) Facts {
 	f := Facts{
 		Now: now, Policy: policy, Target: HashOf(template), History: history, Users: users,
-		Approve: template.Annotations[naming.ApproveAnnotation], Resume: template.Annotations[naming.ResumeAnnotation],
+		Approve: template.Annotations[naming.ApproveAnnotation], ApproveDestroy: template.Annotations[naming.ApproveDestroyAnnotation],
+		Resume: template.Annotations[naming.ResumeAnnotation],
 	}
 	reported, target := &template.Status.Rollout, history.Find(f.Target)
 	if terraform.IsRecordedAs(f.Target, reported.Revision) && reported.StartTime != nil && target != nil && target.Number == reported.Number {
@@ -73,6 +74,8 @@ type Decision struct {
 	Canaries []string
 	// Users by the result of the preview of the target revision.
 	PreviewedEmpty, PreviewedChanges, PreviewFailed []string
+	// PreviewedDestroy are those of PreviewedChanges for which Terraform would replace or delete a resource, or may do so.
+	PreviewedDestroy []string
 	// Paused are those of Waiting that must not be written, and Held those with a change of their own that waits.
 	Paused, Held []string
 	// SoakUntil is until when the canaries must stay Ready; zero outside stage Soaking.
@@ -185,7 +188,7 @@ func (r *rollout) selectCanaries() (selected []*User, err error) {
 // waiting.
 func (r *rollout) canBeCanary(u *User) bool {
 	waits := u.State(r.Target) == UserWaiting && (u.keepsRevision() && u.Assigned != r.Target || r.isLeftBehind(u))
-	return u.plan != infrav1.PreviewEmpty && !waits
+	return u.plan != infrav1.PreviewEmpty && !waits && !r.isWithheld(u)
 }
 
 // decide sets the stage and the reason, and selects the users that follow now.
@@ -225,7 +228,7 @@ func (r *rollout) setStage(d *Decision) (candidates []*User) {
 	default:
 		d.Stage = infrav1.RolloutRemaining
 	}
-	if !r.approved() && d.Stage != infrav1.RolloutPreviewing {
+	if (!r.approved() || r.onlyWithheld()) && d.Stage != infrav1.RolloutPreviewing {
 		d.Stage, d.Reason, d.SoakUntil = infrav1.RolloutWaitingForApproval, infrav1.RolloutWaitingReason, time.Time{}
 		candidates = nil
 	}
@@ -241,7 +244,7 @@ func (r *rollout) approved() bool {
 		return r.Approve == r.Target || !slices.ContainsFunc(r.users, func(u User) bool {
 			return u.State(r.Target) == UserWaiting && u.plan != infrav1.PreviewEmpty && r.isPlanned(&u) && (!u.keepsRevision() || u.plan != "")
 		})
-	case infrav1.RolloutApprovalNone:
+	case infrav1.RolloutApprovalOnDestroy, infrav1.RolloutApprovalNone: // Users are withheld, see isWithheld.
 	}
 	return true
 }
@@ -252,7 +255,7 @@ func (r *rollout) resumed() bool { return r.Resume == r.Target }
 // Users for which the plan is empty need no canary, and would prove nothing.
 func (r *rollout) noCanary() bool {
 	return r.Policy.Canary.IsDefined() && len(r.canaries) == 0 && !r.resumed() &&
-		slices.ContainsFunc(r.users, func(u User) bool { return u.plan != infrav1.PreviewEmpty && !r.isLeftBehind(&u) })
+		slices.ContainsFunc(r.users, func(u User) bool { return u.plan != infrav1.PreviewEmpty && !r.isLeftBehind(&u) && !r.isWithheld(&u) })
 }
 
 // canariesDone reports whether all canaries have the target revision and are Ready.
@@ -344,7 +347,7 @@ func (r *rollout) selectNext(candidates []*User) {
 	})
 	for _, u := range candidates {
 		switch {
-		case u.State(r.Target) != UserWaiting, u.keepsRevision(), u.plan == infrav1.PreviewEmpty, !r.isPlanned(u):
+		case u.State(r.Target) != UserWaiting, u.keepsRevision(), u.plan == infrav1.PreviewEmpty, !r.isPlanned(u), r.isWithheld(u):
 		case u.inFlight(r.Target):
 			r.assigned = append(r.assigned, u)
 		case free > 0:
@@ -430,6 +433,8 @@ func (r *rollout) why(d *Decision) string {
 	case d.Reason == infrav1.RolloutStoppedReason:
 		return fmt.Sprintf("The rollout stopped because the revision fails: see the conditions of the failed users. Correct or revert the template, or set the annotation %s to %s to continue",
 			naming.ResumeAnnotation, r.Target) + r.whyNoPlan()
+	case d.Stage == infrav1.RolloutWaitingForApproval && r.approved():
+		return r.whyWithheld()
 	case d.Stage == infrav1.RolloutWaitingForApproval:
 		return fmt.Sprintf("The revision is not approved: to approve it, set the annotation %s to %s", naming.ApproveAnnotation, r.Target)
 	case d.Reason != infrav1.RolloutWaitingReason:

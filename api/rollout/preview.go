@@ -93,6 +93,9 @@ func (r *rollout) countPlans(d *Decision) {
 			d.PreviewedEmpty = append(d.PreviewedEmpty, name)
 		case infrav1.PreviewChanges:
 			d.PreviewedChanges = append(d.PreviewedChanges, name)
+			if u.Preview.IsDestructive() {
+				d.PreviewedDestroy = append(d.PreviewedDestroy, name)
+			}
 		case infrav1.PreviewFailed:
 			d.PreviewFailed = append(d.PreviewFailed, name)
 		case infrav1.PreviewUnavailable:
@@ -135,8 +138,13 @@ type Change struct {
 	Policy infrav1.WorkspaceTemplateRollout
 	// Revision is the hash of the rendered Workspace; empty if no change is pending.
 	Revision string
-	// Approve is the value of the annotation of the user.
-	Approve string
+	// Approve and ApproveDestroy are the values of the annotations of the user.
+	Approve, ApproveDestroy string
+}
+
+// ChangeOf returns the change of a user to the revision of a rendered Workspace; an empty revision is none.
+func ChangeOf(apply *infrav1.WorkspaceTemplateApply, policy infrav1.WorkspaceTemplateRollout, revision string) Change {
+	return Change{Policy: policy, Revision: revision, Approve: apply.Annotations[naming.ApproveAnnotation], ApproveDestroy: apply.Annotations[naming.ApproveDestroyAnnotation]}
 }
 
 // SpecHash returns a hash of the fields from which the Workspace of a user is rendered, apart from the revision of the template.
@@ -158,20 +166,29 @@ func (c Change) IsPending() bool { return c.Revision != "" }
 // isApproved reports whether a user approved exactly this change.
 func (c Change) isApproved() bool { return c.IsPending() && c.Approve == c.Revision }
 
-// NeedsPreview reports whether Terraform must plan the change before it can pass.
-func (c Change) NeedsPreview() bool {
-	return c.IsPending() && !c.isApproved() && c.Policy.IsPreviewed()
+// mayDestroy reports whether the change passes as far as its plan destroys something.
+func (c Change) mayDestroy(preview infrav1.RevisionPreview) bool {
+	return mayDestroy(c.Policy, preview, approval{c.isApproved(), c.ApproveDestroy == c.Revision})
 }
 
-// HeldBy returns the reason why the change is held; empty if it passes. The result is the one of the preview of exactly this change; empty without
-// one. An approval passes whatever the result is.
-func (c Change) HeldBy(result infrav1.PreviewResult) string {
-	required := c.Policy.Approval == infrav1.RolloutApprovalAlways || c.Policy.RequiresApproval() && result != infrav1.PreviewEmpty
+// NeedsPreview reports whether Terraform must plan the change before it can pass. The preview is the last one of exactly this change; the zero value
+// without one. An approval before there is a result replaces the plan, because a Workspace that fails cannot be planned.
+func (c Change) NeedsPreview(preview infrav1.RevisionPreview) bool {
+	return c.IsPending() && c.Policy.IsPreviewed() && !(c.isApproved() && c.mayDestroy(preview))
+}
+
+// HeldBy returns the reason why the change is held; empty if it passes. The preview is that of exactly this change; the zero value without one. An
+// approval passes whatever the result is, except for what the plan destroys.
+func (c Change) HeldBy(preview infrav1.RevisionPreview) string {
+	result := preview.Result
+	required := c.Policy.Approval == infrav1.RolloutApprovalAlways || c.Policy.Approval == infrav1.RolloutApprovalOnChanges && result != infrav1.PreviewEmpty
 	switch {
-	case !c.IsPending(), c.isApproved():
+	case !c.IsPending(), c.isApproved() && c.mayDestroy(preview):
 		return ""
 	case c.Policy.IsPreviewed() && result == "":
 		return infrav1.PreviewingChangeReason
+	case !c.mayDestroy(preview):
+		return infrav1.WaitingForApprovalReason
 	case required, result == infrav1.PreviewFailed, result == infrav1.PreviewUnavailable:
 		return infrav1.WaitingForApprovalReason
 	}
@@ -193,6 +210,9 @@ func (c Change) Message(template string, preview infrav1.RevisionPreview, approv
 		reason = "Terraform plans it first, when the Workspace is up to date, as the rollout policy of " + template + " requires"
 	case preview.Result == infrav1.PreviewChanges && preview.Message != "":
 		reason += " (" + preview.Message + ")"
+	}
+	if !c.mayDestroy(preview) {
+		reason = whyNotDestroyed(c.Policy, preview, "", c.Revision)
 	}
 	if c.Approve != "" && !c.isApproved() {
 		reason += fmt.Sprintf(". The annotation %s is %s, which is not the hash of this content, and has no effect", naming.ApproveAnnotation, c.Approve)

@@ -83,6 +83,59 @@ func TestNextWithPreviews(t *testing.T) {
 	}
 }
 
+// plansTo gives a user a preview of the target that destroys resources of some types; none is an update in place.
+func plansTo(types ...string) func(*User) {
+	return func(u *User) {
+		counts := []infrav1.PlannedCount{{Action: infrav1.PlanUpdate, Count: 1}}
+		if len(types) > 0 {
+			counts = []infrav1.PlannedCount{{Action: infrav1.PlanReplace, Count: 1}}
+		}
+		u.Preview = infrav1.RevisionPreview{TemplateRevision: target, Result: infrav1.PreviewChanges, Changes: &infrav1.PlannedChanges{Destroys: types, Counts: counts}}
+	}
+}
+
+func TestWhatAPlanDestroys(t *testing.T) {
+	update, replace, cluster := plansTo(), plansTo("aws_subnet"), plansTo("aws_eks_cluster")
+	unknown, fails, empty := planned(infrav1.PreviewChanges), planned(infrav1.PreviewFailed), planned(infrav1.PreviewEmpty)
+	canary := infrav1.RolloutCanaries{Count: 1}
+	for name, row := range map[string]struct {
+		approval                 infrav1.RolloutApproval
+		canary                   infrav1.RolloutCanaries
+		users                    []User
+		approve, destroy, resume string
+		assign                   string
+		stage                    infrav1.RolloutStage
+		message                  string
+	}{
+		"updates in place follow without an approval": {infrav1.RolloutApprovalOnDestroy, infrav1.RolloutCanaries{}, []User{on("a", before, update), on("b", before, replace), on("c", before, empty), on("d", before, unknown)},
+			"", "", "", "c a", infrav1.RolloutRemaining, "updating: ns/a, ns/c; waiting: ns/b, ns/d"},
+		"then the others wait": {infrav1.RolloutApprovalOnDestroy, infrav1.RolloutCanaries{}, []User{on("a", target, update), on("b", before, replace), on("d", before, unknown)},
+			"", "", "", "", infrav1.RolloutWaitingForApproval, "Terraform would replace or delete resources for ns/b, ns/d. To approve that, set the annotations capt.cluster.x-k8s.io/approve and capt.cluster.x-k8s.io/approve-destroy to revision-new"},
+		"an approval alone releases none of them": {infrav1.RolloutApprovalOnDestroy, infrav1.RolloutCanaries{}, []User{on("b", before, replace)}, target, "", "", "", infrav1.RolloutWaitingForApproval, "To approve that"},
+		"nor one of another revision":             {infrav1.RolloutApprovalOnDestroy, infrav1.RolloutCanaries{}, []User{on("b", before, replace)}, target, before, "", "", infrav1.RolloutWaitingForApproval, "To approve that"},
+		"both do":                                 {infrav1.RolloutApprovalOnDestroy, infrav1.RolloutCanaries{}, []User{on("b", before, replace), on("d", before, unknown)}, target, target, "", "b d", infrav1.RolloutRemaining, ""},
+		"but not what is never destroyed": {infrav1.RolloutApprovalOnDestroy, infrav1.RolloutCanaries{}, []User{on("a", before, cluster)}, target, target, "", "", infrav1.RolloutWaitingForApproval,
+			"Terraform would destroy aws_eks_cluster for ns/a, which spec.rollout.neverDestroy does not allow"},
+		"also without approvals": {infrav1.RolloutApprovalNone, infrav1.RolloutCanaries{}, []User{on("a", before, cluster), on("b", before, replace)}, "", "", "", "b", infrav1.RolloutRemaining, ""},
+		"OnChanges: an approval covers the others only": {infrav1.RolloutApprovalOnChanges, infrav1.RolloutCanaries{}, []User{on("a", before, update), on("b", before, replace), on("c", before, unknown)},
+			target, "", "", "a c", infrav1.RolloutRemaining, ""},
+		"OnChanges: without one no user follows": {infrav1.RolloutApprovalOnChanges, infrav1.RolloutCanaries{}, []User{on("a", before, update), on("b", before, replace)}, "", "", "", "", infrav1.RolloutWaitingForApproval, "The revision is not approved"},
+		"who waits is not a canary":                {infrav1.RolloutApprovalOnDestroy, canary, []User{on("a", before, replace), on("b", before, update), on("c", before, update)}, "", "", "", "b", infrav1.RolloutCanary, ""},
+		"a canary that is updated is awaited":   {infrav1.RolloutApprovalOnDestroy, canary, []User{on("a", before, replace), on("b", before, update, assigned)}, "", "", "", "", infrav1.RolloutCanary, ""},
+		"without others there is no canary":     {infrav1.RolloutApprovalOnDestroy, canary, []User{on("a", before, replace)}, "", "", "", "", infrav1.RolloutWaitingForApproval, "To approve that"},
+		"a plan that fails is not known":        {infrav1.RolloutApprovalOnDestroy, infrav1.RolloutCanaries{}, []User{on("a", before, fails)}, "", "", target, "", infrav1.RolloutWaitingForApproval, "and it is not known which"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			policy := infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways, Approval: row.approval, Canary: row.canary}
+			d := Next(Facts{Now: now, Policy: policy, Target: target, History: history(before), Approve: row.approve, ApproveDestroy: row.destroy, Resume: row.resume, Users: row.users})
+			assert.Equal(t, row.assign, names(d.Assign))
+			assert.Equal(t, row.stage, d.Stage)
+			assert.Contains(t, d.Message, row.message)
+			assert.NotEqual(t, infrav1.RolloutComplete, d.Stage)
+		})
+	}
+}
+
 func names(assignments []Assignment) (text string) {
 	for _, a := range assignments {
 		if text != "" {
@@ -101,6 +154,7 @@ func TestResultsOfPreviewsAreCounted(t *testing.T) {
 	}})
 	assert.Equal(t, []string{"ns/a"}, d.PreviewedEmpty)
 	assert.Equal(t, []string{"ns/b"}, d.PreviewedChanges)
+	assert.Equal(t, []string{"ns/b"}, d.PreviewedDestroy, "that is not known")
 	assert.Equal(t, []string{"ns/c"}, d.PreviewFailed)
 	assert.Equal(t, []string{"ns/c"}, d.Failed)
 }

@@ -316,7 +316,7 @@ func validateRollout(template *infrav1.WorkspaceTemplate) Findings {
 	if policy.Strategy == infrav1.RolloutImmediate && !reflect.DeepEqual(policy, infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutImmediate}) {
 		findings.Warn(path.Child("strategy"), "is Immediate, so the other fields of spec.rollout have no effect. Set it to Staged")
 	}
-	for _, annotation := range []string{naming.ApproveAnnotation, naming.ResumeAnnotation} {
+	for _, annotation := range []string{naming.ApproveAnnotation, naming.ApproveDestroyAnnotation, naming.ResumeAnnotation} {
 		named, revision := template.Annotations[annotation], rollout.HashOf(template)
 		if policy.IsStaged() && named != "" && named != revision {
 			findings.Warn(field.NewPath("metadata", "annotations").Key(annotation), "is %s, and has no effect: the revision of the current content is %s. Set the annotation to that revision", named, revision)
@@ -327,8 +327,8 @@ func validateRollout(template *infrav1.WorkspaceTemplate) Findings {
 
 func validatePolicy(policy infrav1.WorkspaceTemplateRollout, path *field.Path) field.ErrorList {
 	errs := validateCanaries(policy.Canary, path.Child("canary"))
-	if policy.Approval == infrav1.RolloutApprovalOnChanges && policy.Preview != infrav1.RolloutPreviewAlways {
-		errs = append(errs, Invalid(path.Child("approval"), "is OnChanges, which requires previews. Set %s to Always", path.Child("preview")))
+	if a := policy.Approval; (a == infrav1.RolloutApprovalOnChanges || a == infrav1.RolloutApprovalOnDestroy) && policy.Preview != infrav1.RolloutPreviewAlways {
+		errs = append(errs, Invalid(path.Child("approval"), "is %s, which requires previews. Set %s to Always", a, path.Child("preview")))
 	}
 	return errs
 }
@@ -350,7 +350,7 @@ func ParseDefaultRollout(text string) (policy infrav1.WorkspaceTemplateRollout, 
 	}{
 		{"strategy", string(policy.Strategy), []string{string(infrav1.RolloutImmediate), string(infrav1.RolloutStaged)}},
 		{"preview", string(policy.Preview), []string{"", string(infrav1.RolloutPreviewNever), string(infrav1.RolloutPreviewAlways)}},
-		{"approval", string(policy.Approval), []string{"", string(infrav1.RolloutApprovalNone), string(infrav1.RolloutApprovalOnChanges), string(infrav1.RolloutApprovalAlways)}},
+		{"approval", string(policy.Approval), []string{"", string(infrav1.RolloutApprovalNone), string(infrav1.RolloutApprovalOnDestroy), string(infrav1.RolloutApprovalOnChanges), string(infrav1.RolloutApprovalAlways)}},
 		{"onFailure", string(policy.OnFailure), []string{"", string(infrav1.RolloutFailureStop), string(infrav1.RolloutFailureContinue)}},
 		{"state", string(policy.State), []string{""}},
 	} {
@@ -444,6 +444,8 @@ func stagedWarning(template *infrav1.WorkspaceTemplate, users Users) string {
 		warning += fmt.Sprintf(". To start the rollout, set annotation %s to %s", naming.ApproveAnnotation, revision)
 	case infrav1.RolloutApprovalOnChanges:
 		warning += fmt.Sprintf(". Those for which Terraform would change something are updated when annotation %s is %s", naming.ApproveAnnotation, revision)
+	case infrav1.RolloutApprovalOnDestroy:
+		warning += fmt.Sprintf(". Those for which Terraform would replace or delete a resource are updated when annotations %s and %s are %s", naming.ApproveAnnotation, naming.ApproveDestroyAnnotation, revision)
 	case infrav1.RolloutApprovalNone:
 	}
 	return warning

@@ -63,7 +63,7 @@ func status(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) {
 	}
 }
 
-// reportLife writes state and progress. What another client manages, or a user must set, is no operation.
+// reportLife writes state and progress.
 func reportLife(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan, unmet engine.Condition) {
 	life := f.Life(p, unmet, wasProvisioned(pool), f.timeout(pool))
 	nodes := unmet.Type == infrav1.NodesReadyCondition

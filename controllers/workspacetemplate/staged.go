@@ -283,7 +283,8 @@ func rolloutStatus(template *infrav1.WorkspaceTemplate, policy infrav1.Workspace
 		Stalled: count(p.Stalled), LeftBehind: count(p.LeftBehind), StartTime: before.StartTime,
 	}
 	if policy.IsPreviewed() {
-		s.PreviewedEmpty, s.PreviewedChanges, s.PreviewFailed = count(p.PreviewedEmpty), count(p.PreviewedChanges), count(p.PreviewFailed)
+		s.PreviewedEmpty, s.PreviewedChanges, s.PreviewedDestroy = count(p.PreviewedEmpty), count(p.PreviewedChanges), count(p.PreviewedDestroy)
+		s.PreviewFailed = count(p.PreviewFailed)
 	}
 	if !terraform.IsRecordedAs(s.Revision, before.Revision) || before.Number != s.Number || before.StartTime == nil {
 		s.StartTime = ptr.To(metav1.NewTime(p.At))

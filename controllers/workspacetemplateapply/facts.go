@@ -231,7 +231,7 @@ func (f *Facts) changeOf(apply *infrav1.WorkspaceTemplateApply) (c rollout.Chang
 	if !held || f.mustNotBeWritten() { // A conflict is reported first.
 		return c
 	}
-	return rollout.Change{Policy: f.Policy, Revision: f.Rendered.Revision, Approve: apply.Annotations[naming.ApproveAnnotation]}
+	return rollout.ChangeOf(apply, f.Policy, f.Rendered.Revision)
 }
 
 // Observation of the owned Workspace; the zero value when there is none.

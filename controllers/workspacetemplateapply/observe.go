@@ -205,7 +205,7 @@ func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.Workspac
 	switch {
 	case f.GateDecision.Proof != "":
 		wanted = f.observeProof()
-	case f.Change.NeedsPreview():
+	case f.Change.NeedsPreview(*f.recordedOfChange(apply)):
 		recorded = f.recordedOfChange(apply)
 		p.Revision, wanted = f.Revision, f.Rendered
 		p.Assumed, p.Message = f.assumedPlan()

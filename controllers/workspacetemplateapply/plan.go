@@ -76,7 +76,7 @@ type Plan struct {
 // plan is pure.
 func plan(apply *infrav1.WorkspaceTemplateApply, f *Facts) (Plan, error) {
 	p := Plan{Preview: previews.Decide(&f.Preview)}
-	p.HeldBy = f.Change.HeldBy(ptr.Deref(p.Preview.Result, infrav1.RevisionPreview{}).Result)
+	p.HeldBy = f.Change.HeldBy(ptr.Deref(p.Preview.Result, infrav1.RevisionPreview{}))
 	switch {
 	case f.Paused != "":
 		p.Action, p.Paused = planPaused(apply, f)

@@ -41,7 +41,8 @@ import (
 const (
 	// poolsEach is how many machine pools a cluster has, and nodesEach how many nodes a pool.
 	poolsEach, nodesEach = 2, 50
-	// heartbeats is for how long nodes send them, and heartbeatInterval how often each does: kubelets write every five minutes, and earlier if something changes.
+	// heartbeats is for how long nodes send them, and heartbeatInterval how often each does at most: kubelets write every five minutes, and earlier if something
+	// changes.
 	heartbeats, heartbeatInterval = 2 * time.Minute, 30 * time.Second
 )
 
@@ -72,7 +73,7 @@ func measureNodes(b *testing.B, size int) {
 	require.NoError(b, err)
 	w := newWorkloads(b)
 	f := &nodeFleet{startFleet(b, size, "--profiler-address="+process.Loopback(port)), w, fmt.Sprintf("http://%s/debug/pprof/heap?gc=1", process.Loopback(port))}
-	applyAll(b, f.c, w.template(), nodeGroupTemplate)
+	applyAll(b, f.c, w.template(), environments.NodeGroupTemplate(fixture.NodeGroupModule))
 	f.createPools()
 	heapBefore, liveBefore := f.memory()
 	f.join()
@@ -220,30 +221,8 @@ func (f *nodeFleet) lose() {
 func poolName(cluster string, pool int) string { return fmt.Sprintf("%s-%d", cluster, pool) }
 
 func machinePool(cluster, name string) []string {
-	return []string{fmt.Sprintf(`
-apiVersion: cluster.x-k8s.io/v1beta2
-kind: MachinePool
-metadata: {name: %[2]s}
-spec:
-  clusterName: %[1]s
-  replicas: %[3]d
-  template:
-    spec:
-      clusterName: %[1]s
-      bootstrap: {dataSecretName: ""}
-      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTMachinePool, name: %[2]s}
-`, cluster, name, nodesEach), document("CAPTMachinePool", name, "{workspaceTemplateRef: {name: nodegroup}, scaling: {minSize: 0, maxSize: 90}}")}
+	return []string{fixture.MachinePool(cluster, name, nodesEach, ""), fixture.CAPTMachinePool(name, fixture.NodeGroupTemplate, "scaling: {minSize: 0, maxSize: 90}")}
 }
-
-// nodeGroupTemplate pretends to make a node group.
-var nodeGroupTemplate = environments.Template("nodegroup", `
-variable "nodegroup_name" { type = string }
-variable "desired_size" { type = string }
-variable "min_size" { type = string }
-variable "max_size" { type = string }
-resource "terraform_data" "group" { input = "${var.nodegroup_name} ${var.desired_size} ${var.min_size} ${var.max_size}" }
-output "node_group_arn" { value = "arn:aws:eks:eu-central-1:123456789012:nodegroup/${var.nodegroup_name}/1" }
-`, "nodegroup_name", "desired_size", "min_size", "max_size")
 
 // workloads is the API server of all clusters: the path of a request begins with the name of one.
 type workloads struct {
@@ -359,9 +338,10 @@ type workload struct {
 	status  [poolsEach * nodesEach]string
 
 	mu sync.Mutex
-	// joined are the nodes that have joined, watches how many there were at the same time, and connections those over which nodes were requested.
-	joined, lists, watching, watches int
-	connections                      map[any]bool
+	// lists counts the lists. watching is how many watches there are, watches how many there were at the same time, and connections are those over which nodes
+	// were requested.
+	lists, watching, watches int
+	connections              map[any]bool
 }
 
 func (w *workload) serve(out http.ResponseWriter, r *http.Request) {

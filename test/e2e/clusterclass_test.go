@@ -4,6 +4,8 @@
 package e2e_test
 
 import (
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -79,7 +81,7 @@ func TestClusterOfAClusterClass(t *testing.T) {
 	require.Len(t, env.changes(sandbox.ClusterAPIUser, began), 1, "the version, once")
 
 	// The rollback of docs/clusterclass.md.
-	env.replaceVersion(name, kubelet34)
+	env.replaceVersion(kubelet34)
 	env.awaitVersion(controlPlane, name, kubelet34)
 	env.awaitReconciled(cluster)
 	require.Contains(t, env.workload("classy", "get", "--raw", "/version"), `"emulationMinor": "34"`)
@@ -91,12 +93,18 @@ func TestClusterOfAClusterClass(t *testing.T) {
 	env.awaitNodes(4, kubelet35)
 	pool := claim.PoolOf(env.machinePool())
 	env.awaitTrue(&infrav1.CAPTMachinePool{}, pool, infrav1.KubeletVersionsDifferCondition)
-	require.Regexp(t, `(?s)Warnings.*the kubelets report v1.35.0.*They report `+kubelet35, env.run(sandbox.Captctl, "--kubeconfig", env.Kubeconfig(), "describe", "default/classy"))
+	require.Regexp(t, `(?s)Warning: CAPTMachinePool .*the kubelets report v1.35.0.*They report `+kubelet35, env.run(sandbox.Captctl, "--kubeconfig", env.Kubeconfig(), "describe", "default/classy"))
 	require.ErrorContains(t, env.Patch(t.Context(), cluster.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"topology":{"version":"`+kubelet35+`"}}}`))),
 		"there are still MachinePools completing a previous upgrade")
-	env.replaceVersion(name, kubelet35)
+	generations := env.generations()
+	env.replaceVersion(kubelet35)
 	env.awaitReconciled(cluster)
-	env.await(&infrav1.CAPTMachinePool{}, pool, func() string { return "" })
+	env.awaitVersion(controlPlane, name, kubelet35)
+	require.Equal(t, generations, env.generations(), "Terraform changes nothing")
+	captMachinePool := &infrav1.CAPTMachinePool{}
+	env.await(captMachinePool, pool, func() string {
+		return fixture.ConditionMismatch(captMachinePool, infrav1.KubeletVersionsDifferCondition, metav1.ConditionFalse, "")
+	})
 
 	// With the suffix, there is nothing else to do.
 	env.patch("cluster", "classy", `[{"op":"replace","path":"/spec/topology/version","value":"`+kubelet36+`"}]`)
@@ -117,15 +125,29 @@ func (env *environment) patch(kind, name, patch string) {
 	env.kubectl("patch", kind, name, "--type=json", "-p", patch)
 }
 
-// replaceVersion writes a version into all objects of the Cluster, as docs/clusterclass.md describes it.
-func (env *environment) replaceVersion(controlPlane, version string) {
+// replaceVersion runs the commands of docs/clusterclass.md, with a version.
+func (env *environment) replaceVersion(version string) {
 	env.Helper()
-	const check = clusterv1.ClusterTopologyUnsafeUpdateVersionAnnotation
-	merge := func(kind, name, patch string) { env.kubectl("patch", kind, name, "--type=merge", "-p", patch) }
-	merge("cluster", "classy", `{"metadata":{"annotations":{"`+check+`":"true"}},"spec":{"paused":true,"topology":{"version":"`+version+`"}}}`)
-	merge("captcontrolplane", controlPlane, `{"spec":{"version":"`+version+`"}}`)
-	merge("machinepool", env.machinePool().Name, `{"spec":{"template":{"spec":{"version":"`+version+`"}}}}`)
-	merge("cluster", "classy", `{"metadata":{"annotations":{"`+check+`":null}},"spec":{"paused":null}}`)
+	text, err := os.ReadFile("../../docs/clusterclass.md")
+	require.NoError(env, err)
+	_, section, _ := strings.Cut(string(text), "\n### Replace the version\n")
+	_, block, _ := strings.Cut(section, "\n```\n")
+	block, _, _ = strings.Cut(block, "\n```\n")
+	require.Contains(env, block, "VERSION="+kubelet35+"\n")
+	script := "set -euo pipefail; source " + sandbox.EnvFile(env.Dir()) + "\n" + strings.Replace(block, kubelet35, version, 1)
+	out, err := exec.CommandContext(env.Context(), "bash", "-c", script).CombinedOutput()
+	require.NoError(env, err, "%s\n%s", script, out)
+}
+
+// generations are those of the WorkspaceTemplateApplies.
+func (env *environment) generations() map[string]int64 {
+	env.Helper()
+	applies, found := &infrav1.WorkspaceTemplateApplyList{}, map[string]int64{}
+	require.NoError(env, env.List(env.Context(), applies))
+	for _, apply := range applies.Items {
+		found[apply.Name] = apply.Generation
+	}
+	return found
 }
 
 // machinePool reads the only one.
@@ -215,10 +237,10 @@ func (env *environment) requireAgreement(controlPlane string) {
 	env.awaitTrue(cluster, "classy", clusterv1.ClusterTopologyReconciledCondition)
 }
 
-// owners are the writes of a user to CAPTClusters and CAPTControlPlanes, dry runs included.
+// owners are the writes of a user to CAPTClusters, CAPTControlPlanes and CAPTMachinePools, dry runs included.
 func (env *environment) owners(user string, since time.Time) (writes []auditv1.Event) {
 	env.Helper()
-	for _, resource := range []string{"captclusters", "captcontrolplanes"} {
+	for _, resource := range []string{"captclusters", "captcontrolplanes", "captmachinepools"} {
 		events, err := env.AuditEvents(audit.Filter{User: user, Verbs: audit.Writes, Resource: resource, Since: since})
 		require.NoError(env, err)
 		writes = append(writes, events...)

@@ -262,7 +262,7 @@ func TestClusterctlGeneratesClusters(t *testing.T) {
 
 func TestWorkspaceTemplatesHaveNoNamespace(t *testing.T) {
 	objects := decode(t, released(t)["workspace-templates-aws.yaml"])
-	assert.Equal(t, []string{"WorkspaceTemplate/aws-controlplane", "WorkspaceTemplate/aws-fargate", "WorkspaceTemplate/aws-vpc"}, sorted(objects))
+	assert.Equal(t, []string{"WorkspaceTemplate/aws-controlplane", "WorkspaceTemplate/aws-fargate", "WorkspaceTemplate/aws-nodegroup", "WorkspaceTemplate/aws-vpc"}, sorted(objects))
 	for key, o := range objects {
 		assert.Nil(t, field(o, "metadata", "namespace"), key)
 	}

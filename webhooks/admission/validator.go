@@ -77,7 +77,7 @@ func (r validator[T]) ValidateUpdate(ctx context.Context, old, object T) (admiss
 // checked returns the part of an object that is checked.
 func checked(object any) any {
 	if template, ok := object.(*infrav1.WorkspaceTemplate); ok {
-		return []any{template.Spec, template.Annotations[naming.ApproveAnnotation], template.Annotations[naming.ResumeAnnotation]}
+		return []any{template.Spec, template.Annotations[naming.ApproveAnnotation], template.Annotations[naming.ApproveDestroyAnnotation], template.Annotations[naming.ResumeAnnotation]}
 	}
 	return reflect.ValueOf(object).Elem().FieldByName("Spec").Interface()
 }

@@ -153,20 +153,24 @@ func (x *Index) put(name string, e entry) {
 	delete(x.names, oldest)
 }
 
-// Read reads a log, and returns the newest changes of a Workspace since a time.
+// Read reads a log, and returns the newest changes of a Workspace since a time. An entry whose beginning is missing is not older.
 func Read(log io.Reader, workspace string, since time.Time) (*Changes, error) {
 	x := Index{}
-	if _, err := x.Scan(log, "", since); err != nil {
+	if _, err := x.scan(&scan{index: &x, time: since}, log); err != nil {
 		return nil, err
 	}
 	return x.Newest(workspace, since)
 }
 
-// Scan adds the entries of a log. from is the time of its first line, or earlier: an entry whose beginning is missing is not older. An entry
-// whose end is missing because the log ends there is not added: the next scan finds it. The error is that of the reader, and what was read
-// before is added.
-func (x *Index) Scan(log io.Reader, name string, from time.Time) (Scanned, error) {
-	s := &scan{index: x, log: name, time: from, reader: bufio.NewReaderSize(log, 64<<10)}
+// Scan adds the entries of a log with a name. The log may begin at a time: an entry whose beginning is missing is older, or was read before. An entry
+// whose end is missing because the log ends there is not added: the next scan finds it. The error is that of the reader, and what was read before is
+// added.
+func (x *Index) Scan(log io.Reader, name string) (Scanned, error) {
+	return x.scan(&scan{index: x, log: name, partial: true}, log)
+}
+
+func (x *Index) scan(s *scan, log io.Reader) (Scanned, error) {
+	s.reader = bufio.NewReaderSize(log, 64<<10)
 	for {
 		line, long, err := s.line()
 		switch {
@@ -182,10 +186,11 @@ func (x *Index) Scan(log io.Reader, name string, from time.Time) (Scanned, error
 // scan reads one log.
 type scan struct {
 	Scanned
-	index  *Index
-	log    string
-	reader *bufio.Reader
-	buffer []byte
+	index   *Index
+	log     string
+	partial bool
+	reader  *bufio.Reader
+	buffer  []byte
 	// time of the last entry, and the one that is open, in the format with several lines.
 	time time.Time
 	open *plan
@@ -239,7 +244,7 @@ func (s *scan) read(line []byte, long bool) {
 	case s.open != nil:
 		s.continued(line, long)
 	default: // A line of another writer, or the rest of an entry whose beginning is missing.
-		if match := trailer.FindSubmatch(line); match != nil {
+		if match := trailer.FindSubmatch(line); match != nil && (!s.partial || !s.First.IsZero()) {
 			s.incomplete(string(match[1]), "its beginning is missing")
 		}
 	}

@@ -69,7 +69,7 @@ type text string
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (t *text) UnmarshalJSON(data []byte) error {
-	if data[0] != '"' && data[0] != 'n' { // null is no text, as in Go.
+	if data[0] != '"' && data[0] != 'n' { // null becomes empty, as in Go.
 		return errInvalid
 	}
 	*t = ""
@@ -110,39 +110,28 @@ func (l *jsonList) decode(data []byte) error {
 	return nil
 }
 
-// eachEvent calls a function with the events of a watch until the end of the watch, and returns nil then.
+// eachEvent calls a function with the events of a watch until the end of the watch, and returns nil then. API servers send each event in a line. There is
+// no decoder that is kept: its buffer would have the size of the largest event, for each cluster.
 func eachEvent(stream io.Reader, do func(*jsonEvent)) error {
-	waiting := bufio.NewReaderSize(stream, 0)
+	limited := &io.LimitedReader{R: stream}
+	lines := bufio.NewReader(limited)
 	for {
-		// Decoders keep a buffer that has the size of the largest event. There is none while nothing is received.
-		if _, err := waiting.Peek(1); err != nil {
-			return ended(err)
-		}
-		limited := &io.LimitedReader{R: waiting} // Decoders read a whole value into memory.
-		for decoder, more := json.NewDecoderCaseSensitivePreserveInts(limited), true; more; more = hasMore(decoder) {
-			limited.N = maxEvent
+		limited.N = maxEvent
+		line, ended := lines.ReadBytes('\n')
+		if len(line) > 0 {
 			var e jsonEvent
-			if err := decoder.Decode(&e); err != nil || e.Object.Metadata.ResourceVersion == "" {
-				return ended(err)
+			if json.UnmarshalCaseSensitivePreserveInts(line, &e) != nil || e.Object.Metadata.ResourceVersion == "" {
+				return errInvalid
 			}
 			do(&e)
 		}
+		switch {
+		case errors.Is(ended, io.EOF):
+			return nil
+		case ended != nil:
+			return errInvalid
+		}
 	}
-}
-
-// ended returns the error of a watch that ended; nil if it ended between two events.
-func ended(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return errInvalid
-}
-
-// hasMore reports whether a decoder has read more than the line break after an event.
-func hasMore(decoder json.Decoder) bool {
-	var rest [2]byte
-	n, _ := decoder.Buffered().Read(rest[:])
-	return n == len(rest) || n == 1 && rest[0] != '\n'
 }
 
 // member returns what is kept of a Node. It is nil if no API server has such a Node. Nodes share the texts that are equal in a node group.

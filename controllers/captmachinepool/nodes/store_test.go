@@ -32,7 +32,7 @@ type store struct {
 
 func newStore() *store {
 	s := &store{}
-	s.cluster = &cluster{key: demo, nodes: map[string]member{}, notify: func(after time.Duration) { s.delays = append(s.delays, after) }}
+	s.cluster = &cluster{nodes: map[string]member{}, notify: func(after time.Duration) { s.delays = append(s.delays, after) }}
 	return s
 }
 
@@ -50,7 +50,7 @@ func (s *store) replace(nodes ...*corev1.Node) {
 			list[n.Name] = *is
 		}
 	}
-	s.cluster.replace(list)
+	s.cluster.replace(list, false)
 }
 
 // asMember returns what is kept of a Node.
@@ -182,6 +182,7 @@ func TestAListWithoutEndEnds(t *testing.T) {
 	})
 	assert.Equal(t, "1", s.list(t.Context()))
 	assert.Equal(t, 1+maxNodes/pageSize, pages)
+	assert.Equal(t, Nodes{Problem: "the cluster has more than 10000 nodes"}, s.nodesOf("workers"), "a part of a list is not known as the whole")
 }
 
 // answer is a response with a body.

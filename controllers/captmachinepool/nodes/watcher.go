@@ -172,7 +172,7 @@ func (w *Watcher) Track(key, pool client.ObjectKey, version string, data []byte)
 		was.pools.Insert(pool)
 		return
 	}
-	c := newCluster(key, data, func(after time.Duration) { w.queue.AddAfter(key, after) })
+	c := newCluster(data, func(after time.Duration) { w.queue.AddAfter(key, after) })
 	c.version, c.pools = version, sets.New(pool)
 	if was != nil {
 		was.end()
@@ -207,7 +207,6 @@ func (w *Watcher) NodesOf(key client.ObjectKey, nodeGroup string) Nodes {
 
 // cluster has the nodes of one cluster.
 type cluster struct {
-	key client.ObjectKey
 	// pools are the CAPTMachinePools that the cluster is watched for. version is that of the Secret with the kubeconfig.
 	pools       sets.Set[client.ObjectKey]
 	version     string
@@ -233,8 +232,8 @@ type member struct {
 	group string
 }
 
-func newCluster(key client.ObjectKey, data []byte, notify func(after time.Duration)) *cluster {
-	c := &cluster{key: key, kubeconfig: data, notify: notify, nodes: map[string]member{}, token: &atomic.Pointer[string]{}}
+func newCluster(data []byte, notify func(after time.Duration)) *cluster {
+	c := &cluster{kubeconfig: data, notify: notify, nodes: map[string]member{}, token: &atomic.Pointer[string]{}}
 	config, _, err := kubeconfig.ClientConfig(data)
 	if err == nil {
 		err = c.connect(config)
@@ -337,7 +336,7 @@ func (c *cluster) list(ctx context.Context) string {
 		options.Continue = string(page.Metadata.Continue)
 	}
 	c.report(ctx, nil)
-	c.replace(nodes)
+	c.replace(nodes, options.Continue != "")
 	return string(page.Metadata.ResourceVersion)
 }
 
@@ -474,9 +473,9 @@ func (c *cluster) remove(name string) {
 	})
 }
 
-// replace replaces all nodes by those of a list.
-func (c *cluster) replace(nodes map[string]member) {
-	full := len(nodes) > maxNodes
+// replace replaces all nodes by those of a list, which may have more.
+func (c *cluster) replace(nodes map[string]member, more bool) {
+	full := more || len(nodes) > maxNodes
 	c.update(func() bool {
 		changed := !c.listed || c.full != full || !maps.Equal(c.nodes, nodes)
 		c.nodes, c.listed, c.full = nodes, true, full

@@ -394,7 +394,7 @@ func TestOnlyATokenIsRenewed(t *testing.T) {
 		"no token":       func(_ *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) { u.Token = "" },
 		"no certificate": func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.InsecureSkipTLSVerify = true },
 	} {
-		c := newCluster(demo, server.kubeconfig(), func(time.Duration) {})
+		c := newCluster(server.kubeconfig(), func(time.Duration) {})
 		require.NotNil(t, c.client)
 		assert.False(t, c.renew(server.kubeconfig(withToken("other"), change)), name)
 		assert.Equal(t, canary, *c.token.Load(), name)

@@ -147,6 +147,9 @@ func (r *Reader) wait(ctx context.Context, since time.Time) error {
 	if errors.As(r.result, &unknown) && unknown.Reason == NoAccess && before == nil {
 		ctrl.Log.Info("Previews do not show what changes", "reason", unknown.Message)
 	}
+	if ctx.Err() != nil {
+		r.began = time.Time{} // The next caller reads at once.
+	}
 	return ctx.Err()
 }
 
@@ -289,7 +292,7 @@ func (r *Reader) scan(ctx context.Context, k key, p *position, from time.Time) (
 		return planlog.Scanned{}, err
 	}
 	defer func() { _ = log.Close() }()
-	return r.index.Scan(io.LimitReader(log, r.limit), string(k.pod)+"/"+k.container, from)
+	return r.index.Scan(io.LimitReader(log, r.limit), string(k.pod)+"/"+k.container)
 }
 
 // explain returns why there is no entry: the log may not reach back so far.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capt-provider/capt/api/terraform/planlog"
 	"github.com/capt-provider/capt/test/provider/executor"
@@ -76,9 +77,9 @@ func executors(t *testing.T) map[string]executor.Factory {
 }
 
 // plan plans a module, and returns what is logged.
-func plan(t *testing.T, factory executor.Factory, module string, args []string, before func(e executor.Executor, o executor.RunOptions)) (string, error) {
+func plan(t *testing.T, factory executor.Factory, of types.NamespacedName, module string, args []string, before func(e executor.Executor, o executor.RunOptions)) (string, error) {
 	t.Helper()
-	e, err := factory.Open(t.Context(), executor.Module{UID: "uid", Key: key, Files: map[string][]byte{"main.tf": []byte(module)}})
+	e, err := factory.Open(t.Context(), executor.Module{UID: "uid", Key: of, Files: map[string][]byte{"main.tf": []byte(module)}})
 	require.NoError(t, err)
 	require.NoError(t, e.Init(t.Context(), nil))
 	require.NoError(t, e.SelectWorkspace(t.Context(), "ours"))
@@ -100,7 +101,7 @@ func plan(t *testing.T, factory executor.Factory, module string, args []string, 
 func TestTheLogOfAPlanIsThatOfOpenTofuAndHasNoValues(t *testing.T) {
 	results := map[string]*planlog.Changes{}
 	for name, factory := range executors(t) {
-		_, err := plan(t, factory, beforeChange, nil, func(e executor.Executor, o executor.RunOptions) {
+		_, err := plan(t, factory, key, beforeChange, nil, func(e executor.Executor, o executor.RunOptions) {
 			o.Args = nil
 			require.NoError(t, e.Apply(t.Context(), o))
 		})
@@ -109,7 +110,7 @@ func TestTheLogOfAPlanIsThatOfOpenTofuAndHasNoValues(t *testing.T) {
 		if name == "opentofu" {
 			module += check
 		}
-		log, err := plan(t, factory, module, []string{"-json"}, func(executor.Executor, executor.RunOptions) {})
+		log, err := plan(t, factory, key, module, []string{"-json"}, func(executor.Executor, executor.RunOptions) {})
 		require.NoError(t, err)
 		changes, err := planlog.Read(strings.NewReader(log), "w", time.Time{})
 		require.NoError(t, err, log)
@@ -137,7 +138,7 @@ func TestTheLogOfAPlanIsThatOfOpenTofuAndHasNoValues(t *testing.T) {
 func TestWhatIsLoggedOfOtherPlans(t *testing.T) {
 	none := func(executor.Executor, executor.RunOptions) {}
 	for name, factory := range executors(t) {
-		log, err := plan(t, factory, beforeChange, []string{"-json"}, func(e executor.Executor, o executor.RunOptions) {
+		log, err := plan(t, factory, key, beforeChange, []string{"-json"}, func(e executor.Executor, o executor.RunOptions) {
 			o.Args = nil
 			require.NoError(t, e.Apply(t.Context(), o))
 		})
@@ -145,14 +146,14 @@ func TestWhatIsLoggedOfOtherPlans(t *testing.T) {
 		require.Empty(t, log, "%s: no changes", name)
 
 		broken := afterChange + `output "broken" { value = terraform_data.missing.id }`
-		log, err = plan(t, factory, broken, []string{"-json"}, none)
+		log, err = plan(t, factory, key, broken, []string{"-json"}, none)
 		require.ErrorContains(t, err, "Summary: . To see", name)
 		require.Contains(t, log, `"msg":"","request"`, name)
-		log, err = plan(t, factory, broken, nil, none)
+		log, err = plan(t, factory, key, broken, nil, none)
 		require.ErrorContains(t, err, "Summary: Reference to undeclared resource", name)
 		require.Contains(t, log, `Error: Reference to undeclared resource`, name)
 
-		log, err = plan(t, factory, afterChange, nil, none)
+		log, err = plan(t, factory, key, afterChange, nil, none)
 		require.NoError(t, err)
 		require.Contains(t, log, "Plan: 2 to add, 1 to change, 2 to destroy.", name)
 		_, err = planlog.Read(strings.NewReader(log), "w", time.Time{})
@@ -164,19 +165,23 @@ func TestWhatAChangeThatCannotBeEvaluatedLogs(t *testing.T) {
 	dir := t.TempDir()
 	ours, err := scripted.New(dir)
 	require.NoError(t, err)
-	changesOf := func(module string) *planlog.Changes {
-		log, err := plan(t, ours, module, []string{"-json"}, func(executor.Executor, executor.RunOptions) {})
+	changesOf := func(of types.NamespacedName, module string) *planlog.Changes {
+		log, err := plan(t, ours, of, module, []string{"-json"}, func(executor.Executor, executor.RunOptions) {})
 		require.NoError(t, err)
 		changes, err := planlog.Read(strings.NewReader(log), "w", time.Time{})
 		require.NoError(t, err, log)
 		return changes
 	}
+	preview := types.NamespacedName{Namespace: key.Namespace, Name: "preview"}
 	const variables = "variable \"secret\" {}\nvariable \"plain\" {}\n"
-	_, err = plan(t, ours, variables+`module "vpc" { source = "x" }`, nil, func(e executor.Executor, o executor.RunOptions) { require.NoError(t, e.Apply(t.Context(), o)) })
+	_, err = plan(t, ours, key, variables+`module "vpc" { source = "x" }`, nil, func(e executor.Executor, o executor.RunOptions) { require.NoError(t, e.Apply(t.Context(), o)) })
 	require.NoError(t, err)
 	vpc := planlog.Resource{Address: "module.vpc.terraform_data.this", Type: "terraform_data", Action: planlog.Update}
-	require.Equal(t, []planlog.Resource{vpc}, changesOf(variables+`module "vpc" { source = "y" }`).Resources)
-	require.NoError(t, scripted.At(dir).SetDefaultScript(scripted.Script{Drift: "changed by hand"}))
-	drifted := changesOf(variables + `module "vpc" { source = "x" }`)
-	require.Equal(t, [][]planlog.Resource{{vpc}, {vpc}}, [][]planlog.Resource{drifted.Resources, drifted.Drift})
+	require.Equal(t, []planlog.Resource{vpc}, changesOf(preview, variables+`module "vpc" { source = "y" }`).Resources)
+	for _, drifting := range []types.NamespacedName{key, preview} {
+		require.NoError(t, scripted.At(dir).SetScript(drifting, scripted.Script{Drift: "changed by hand"}))
+		drifted := changesOf(preview, variables+`module "vpc" { source = "x" }`)
+		require.Equal(t, [][]planlog.Resource{{vpc}, {vpc}}, [][]planlog.Resource{drifted.Resources, drifted.Drift})
+		require.NoError(t, scripted.At(dir).SetScript(key, scripted.Script{}))
+	}
 }

@@ -201,13 +201,14 @@ func (p *simulation) Plan(ctx context.Context, o executor.RunOptions) (differs b
 	return differs, err
 }
 
-// drift is what the script of the Workspace that made the resources says: a preview sees them, too.
+// drift is what the script of the Workspace says, or that of the Workspace that made the resources: a preview sees them, too.
 func (p *simulation) drift(state State) (string, error) {
-	key := p.workspace.Key
-	if len(state.Resources) > 0 {
-		key = types.NamespacedName{Namespace: state.Resources[0].Namespace, Name: state.Resources[0].Name}
+	script, _, err := p.store.script(p.workspace.Key)
+	if err != nil || script.Drift != "" || len(state.Resources) == 0 {
+		return script.Drift, err
 	}
-	script, _, err := p.store.script(key)
+	made := state.Resources[0]
+	script, _, err = p.store.script(types.NamespacedName{Namespace: made.Namespace, Name: made.Name})
 	return script.Drift, err
 }
 
