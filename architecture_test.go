@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 63_900
+	maxProductLines = 64_200
 	maxSupportLines = 14_000
 )
 
