@@ -173,8 +173,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Clock:       clock.RealClock{},
 		RateLimiter: serialize.NewRateLimiter(),
 		Unclaimed:   metrics.NewUnclaimed(ctrlmetrics.Registry),
-		Plans:       options.PlanLogs,
-		Namespace:   options.Namespace, StatePrefix: options.StatePrefix, DefaultRollout: options.DefaultRollout,
+		Namespace:   options.Namespace, StatePrefix: options.StatePrefix, DefaultRollout: options.DefaultRollout, Plans: options.PlanLogs,
 	}
 	metrics.NewPreviews(ctrlmetrics.Registry, applies.CountPreviews)
 	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {

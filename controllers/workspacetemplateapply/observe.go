@@ -220,14 +220,11 @@ func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.Workspac
 	if wanted == nil || p.Assumed != "" {
 		return nil
 	}
-	if p.Live != nil && p.Live.ErrorHash() != "" {
-		p.Failure = r.Workspaces.ExplainPreview(ctx, p.Live, f.Live)
-	}
 	p.Ready = p.Ready || f.canBePreviewed()
 	if p.Wanted, err = wanted.Preview(f.Live.Unstructured, apply); err != nil {
 		return err
 	}
-	return r.previews().Observe(ctx, apply, p)
+	return r.previews().Observe(ctx, apply, f.Live, p)
 }
 
 // recordedOfChange is the last result of the change that is pending, without a result if it is about another change.

@@ -16,6 +16,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/api/terraform/planlog"
+	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspace/planlogs"
 )
 
@@ -38,11 +39,13 @@ type PlanReader interface {
 	Plan(ctx context.Context, workspace string, since time.Time) (*planlog.Changes, error)
 }
 
-// Observe adds what the process knows of a preview, and what Terraform would change if only that is missing for a result.
-func (r Runner) Observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-	if f.Wanted != nil {
-		f.Exchanged = r.Slots.Exchanged(client.ObjectKeyFromObject(apply), f.Wanted.Revision)
+// Observe adds the error of a preview of a Workspace that is wanted, how often it was exchanged, and what Terraform would change if only that is
+// missing for a result.
+func (r Runner) Observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, of *workspace.Live, f *Facts) error {
+	if f.Live != nil && f.Live.ErrorHash() != "" {
+		f.Failure = r.Workspaces.ExplainPreview(ctx, f.Live, of)
 	}
+	f.Exchanged = r.Slots.Exchanged(client.ObjectKeyFromObject(apply), f.Wanted.Revision)
 	if !Decide(f).AwaitsPlan {
 		return nil
 	}
