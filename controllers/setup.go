@@ -42,9 +42,9 @@ import (
 	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/workspace"
-	"github.com/capt-provider/capt/controllers/workspace/planlogs"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/serialize"
 )
 
@@ -104,7 +104,7 @@ type Options struct {
 	// Tokens creates the tokens in kubeconfigs; nil when this manager creates none.
 	Tokens kubeconfig.Tokens
 	// PlanLogs reads what Terraform would change; nil when this manager does not read it.
-	PlanLogs *planlogs.Reader
+	PlanLogs previews.PlanReader
 	// HealthProbes makes CAPT probe the API servers of control planes.
 	HealthProbes bool
 	// Recovery makes CAPT recover from failures of Terraform.
@@ -173,7 +173,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Clock:       clock.RealClock{},
 		RateLimiter: serialize.NewRateLimiter(),
 		Unclaimed:   metrics.NewUnclaimed(ctrlmetrics.Registry),
-		Namespace:   options.Namespace, StatePrefix: options.StatePrefix, DefaultRollout: options.DefaultRollout,
+		Namespace:   options.Namespace, StatePrefix: options.StatePrefix, DefaultRollout: options.DefaultRollout, Plans: options.PlanLogs,
 	}
 	metrics.NewPreviews(ctrlmetrics.Registry, applies.CountPreviews)
 	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {

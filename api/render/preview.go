@@ -20,9 +20,13 @@ import (
 // observe is the management policy with which the provider only plans.
 const observe = "Observe"
 
+// jsonArg makes terraform plan print JSON.
+const jsonArg = "-json"
+
 // Preview returns the Workspace that previews the update of a live Workspace to the rendered one, and the hash of its spec. It has the state of
 // the live one and the content that it would have after the update, fields of other clients included. It may only observe, and it writes no
-// Secret. It does not have the claim, so that it cannot be taken for the Workspace of the WorkspaceTemplateApply.
+// Secret. It does not have the claim, so that it cannot be taken for the Workspace of the WorkspaceTemplateApply. It plans without -json, as
+// the provider does not keep errors in JSON.
 func (r *Rendered) Preview(live *unstructured.Unstructured, apply *infrav1.WorkspaceTemplateApply) (*Rendered, error) {
 	key := naming.KeyOf(apply)
 	applied := ssa.Applied(live, r.For(live), naming.WorkspaceTemplateApplyFieldManager)
@@ -48,6 +52,9 @@ func (r *Rendered) Preview(live *unstructured.Unstructured, apply *infrav1.Works
 	if err != nil {
 		return nil, err
 	}
+	if err := setPlanArgs(preview, slices.DeleteFunc(planArgs(preview), func(arg string) bool { return arg == jsonArg })); err != nil {
+		return nil, err
+	}
 	preview.SetLabels(map[string]string{naming.PreviewLabel: "true"})
 	preview.SetAnnotations(map[string]string{
 		ExternalNameAnnotation:           cmp.Or(live.GetAnnotations()[ExternalNameAnnotation], live.GetName()),
@@ -57,9 +64,40 @@ func (r *Rendered) Preview(live *unstructured.Unstructured, apply *infrav1.Works
 	return &Rendered{Object: preview, Revision: revision}, nil
 }
 
-// IsUnchanged reports whether a live preview is as it was created, except for defaults, and may only observe. The generation also shows changes
-// that were reverted: the status may be about them.
+func planArgs(workspace *unstructured.Unstructured) []string {
+	args, _, _ := unstructured.NestedStringSlice(workspace.Object, "spec", "forProvider", "planArgs") // Others than strings are rejected.
+	return args
+}
+
+func setPlanArgs(workspace *unstructured.Unstructured, args []string) error {
+	if len(args) == 0 {
+		unstructured.RemoveNestedField(workspace.Object, "spec", "forProvider", "planArgs")
+		return nil
+	}
+	return unstructured.SetNestedStringSlice(workspace.Object, args, "spec", "forProvider", "planArgs")
+}
+
+// LogsPlan reports whether the provider logs what a preview would change.
+func LogsPlan(preview *unstructured.Unstructured) bool {
+	return slices.Contains(planArgs(preview), jsonArg)
+}
+
+// WithLog returns the form of a preview whose plan the provider logs, without values. It has the same hash: the content is the same.
+func (r *Rendered) WithLog() *Rendered {
+	logged := &Rendered{Object: r.Object.DeepCopy(), Revision: r.Revision}
+	if setPlanArgs(logged.Object, append(planArgs(r.Object), jsonArg)) != nil ||
+		unstructured.SetNestedField(logged.Object.Object, true, "spec", "forProvider", "enableTerraformCLILogging") != nil {
+		return r // It has no valid forProvider, and the API server rejects it.
+	}
+	return logged
+}
+
+// IsUnchanged reports whether a live preview is as it was created, in either form, except for defaults, and may only observe. The generation
+// also shows changes that were reverted: the status may be about them.
 func (r *Rendered) IsUnchanged(live *unstructured.Unstructured) bool {
+	if LogsPlan(live) && !LogsPlan(r.Object) {
+		r = r.WithLog()
+	}
 	_, writes, _ := unstructured.NestedMap(live.Object, "spec", "writeConnectionSecretToRef")
 	return live.GetGeneration() <= 1 && OnlyObserves(live) && !writes &&
 		!ssa.Differs(live, r.Object, "") // Annotations that CAPT adds later do not count.

@@ -76,3 +76,36 @@ func TestAPreviewOnlyObservesTheStateOfItsWorkspace(t *testing.T) {
 		}
 	}
 }
+
+// With -json, the provider does not keep errors, and without it, its log would have values.
+func TestAPreviewHasTwoForms(t *testing.T) {
+	apply := builder.WorkspaceTemplateApply("demo-vpc")
+	for name, row := range map[string]struct{ args, without, with []any }{
+		"none":     {nil, nil, []any{"-json"}},
+		"others":   {[]any{"-parallelism=5"}, []any{"-parallelism=5"}, []any{"-parallelism=5", "-json"}},
+		"with one": {[]any{"-json", "-parallelism=5"}, []any{"-parallelism=5"}, []any{"-parallelism=5", "-json"}},
+		"only one": {[]any{"-json"}, nil, []any{"-json"}},
+	} {
+		rendered, errs := Workspace(Input{Apply: apply, Template: builder.WorkspaceTemplate("vpc"), Name: "demo-vpc"})
+		require.Empty(t, errs)
+		if row.args != nil {
+			require.NoError(t, unstructured.SetNestedSlice(rendered.Object.Object, row.args, "spec", "forProvider", "planArgs"))
+		}
+		preview, err := rendered.Preview(rendered.Object, apply)
+		require.NoError(t, err)
+		logged := preview.WithLog()
+		for form, want := range map[*Rendered][]any{preview: row.without, logged: row.with} {
+			args, _, err := unstructured.NestedSlice(form.Object.Object, "spec", "forProvider", "planArgs")
+			require.NoError(t, err)
+			assert.Equal(t, want, args, name)
+			logs, _, _ := unstructured.NestedBool(form.Object.Object, "spec", "forProvider", "enableTerraformCLILogging")
+			assert.Equal(t, form == logged, logs, name)
+			assert.Equal(t, form == logged, LogsPlan(form.Object), name)
+			assert.True(t, preview.IsUnchanged(form.Object) && logged.IsUnchanged(form.Object) == (form == logged), name)
+			pruned := form.Object.DeepCopy()
+			unstructured.RemoveNestedField(pruned.Object, "spec", "forProvider", "enableTerraformCLILogging")
+			assert.Equal(t, form != logged, preview.IsUnchanged(pruned), name)
+		}
+		assert.Equal(t, preview.Revision, logged.Revision, "a result of one is about the other")
+	}
+}

@@ -186,6 +186,8 @@ type PreviewObservation struct {
 	Message string
 	// Replan is true when the provider must plan again.
 	Replan bool
+	// NoText is true when the plan failed, and the provider has not kept the error, as with -json.
+	NoText bool
 	// RequeueAfter is when the observation changes without an event; zero if it does not.
 	RequeueAfter time.Duration
 }
@@ -200,6 +202,8 @@ func ObservePreview(preview *Live, now time.Time, report failure.Report) Preview
 		return PreviewObservation{} // The provider has not reached it.
 	case synced.Reason == reasonPaused:
 		return PreviewObservation{Result: infrav1.PreviewUnavailable, Message: "preview " + preview.GetName() + " is paused by another client"}
+	case preview.failed() && preview.LogsPlan() && failure.HasNoText(synced.Message):
+		return PreviewObservation{NoText: true}
 	case preview.failed():
 		return observeFailedPreview(now.Sub(synced.LastTransitionTime.Time).Abs(), synced.Message, report)
 	case isTrue(ready) && isTrue(synced) && preview.typed.Status.AtProvider.Checksum != "":
@@ -240,6 +244,18 @@ func observeFailedPreview(since time.Duration, message string, report failure.Re
 		return PreviewObservation{RequeueAfter: connectTime - since}
 	}
 	return PreviewObservation{Result: infrav1.PreviewFailed, Message: report.Message}
+}
+
+// LogsPlan reports whether the provider logs what a live preview would change.
+func (l *Live) LogsPlan() bool { return render.LogsPlan(l.Unstructured) }
+
+// AskedAt returns when the plan of a live preview with changes was requested last, or has shown that the state has no resources.
+func (l *Live) AskedAt() time.Time {
+	if synced := l.condition(conditionSynced); l.failed() && synced != nil {
+		return synced.LastTransitionTime.Time
+	}
+	at, _ := l.lookedAt()
+	return at
 }
 
 // lookedAt returns when a plan was last requested, and the checksum that the preview had then; zero if none was requested.

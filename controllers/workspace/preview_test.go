@@ -43,6 +43,10 @@ func looked(ago time.Duration, had string) builder.Option {
 	return builder.WithAnnotation(naming.PreviewLookAnnotation, previewNow.Add(-ago).Format(time.RFC3339)+"/"+had)
 }
 
+// withoutText is the error of a plan that wrote nothing to standard error.
+var withoutText = builder.WithError(`observe failed: cannot diff (i.e. plan) Terraform configuration: Terraform encountered an error. Summary: . To see the full error run: ` +
+	`echo "H4sIAGYQDGsC/wMAAAAAAAAAAAA=" | base64 -d | gunzip`)
+
 // The rows are those of docs/provider-terraform.md.
 func TestObservePreview(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -68,12 +72,17 @@ func TestObservePreview(t *testing.T) {
 			PreviewObservation{Result: infrav1.PreviewChanges, Message: "the Terraform state has no resources"}},
 		"a transient error": {builder.Queued, []builder.Option{builder.WithError("observe failed: cannot diff (i.e. plan) Terraform configuration: Terraform encountered an error. Summary: ThrottlingException: Rate exceeded")},
 			PreviewObservation{}},
+		"an error that the provider has not kept": {builder.Queued, []builder.Option{withoutText, builder.With(func(object *unstructured.Unstructured) {
+			must(unstructured.SetNestedStringSlice(object.Object, []string{"-json"}, "spec", "forProvider", "planArgs"))
+		})}, PreviewObservation{NoText: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			live := mustLive(t, builder.Workspace("demo-vpc", row.row, row.options...))
 			assert.Equal(t, row.want, ObservePreview(live, previewNow, report(live)))
 		})
 	}
+	killed := mustLive(t, builder.Workspace("demo-vpc", builder.Queued, withoutText))
+	assert.Equal(t, infrav1.PreviewFailed, ObservePreview(killed, previewNow, report(killed)).Result, "without -json, Terraform was killed")
 	failed := mustLive(t, builder.Workspace("demo-vpc", builder.PlanFailed, checksum()))
 	seen := ObservePreview(failed, previewNow, report(failed))
 	assert.Equal(t, infrav1.PreviewFailed, seen.Result, "although Ready is True")

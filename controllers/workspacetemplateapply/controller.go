@@ -61,6 +61,8 @@ type Reconciler struct {
 	DefaultRollout infrav1.WorkspaceTemplateRollout
 	// StatePrefix is part of the names of the Terraform states of new Workspaces.
 	StatePrefix string
+	// Plans reads what Terraform would change; nil if this manager does not read it.
+	Plans previews.PlanReader
 
 	serializer serialize.Serializer
 	inputs     failedInputs

@@ -220,12 +220,11 @@ func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.Workspac
 	if wanted == nil || p.Assumed != "" {
 		return nil
 	}
-	if p.Live != nil && p.Live.ErrorHash() != "" {
-		p.Failure = r.Workspaces.ExplainPreview(ctx, p.Live, f.Live)
-	}
 	p.Ready = p.Ready || f.canBePreviewed()
-	p.Wanted, err = wanted.Preview(f.Live.Unstructured, apply)
-	return err
+	if p.Wanted, err = wanted.Preview(f.Live.Unstructured, apply); err != nil {
+		return err
+	}
+	return r.previews().Observe(ctx, apply, f.Live, p)
 }
 
 // recordedOfChange is the last result of the change that is pending, without a result if it is about another change.
@@ -249,7 +248,7 @@ func (r *Reconciler) observeCurrent(apply *infrav1.WorkspaceTemplateApply, f *Fa
 }
 
 func (r *Reconciler) previews() previews.Runner {
-	return previews.Runner{Workspaces: r.Workspaces, Slots: &r.slots}
+	return previews.Runner{Workspaces: r.Workspaces, Slots: &r.slots, Plans: r.Plans}
 }
 
 // observeInputs reads what a failed run of Terraform used. An error does not fail the reconcile: then the last result is kept.

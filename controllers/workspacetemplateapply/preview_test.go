@@ -4,7 +4,9 @@
 package workspacetemplateapply
 
 import (
+	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,15 +15,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/terraform/planlog"
+	"github.com/capt-provider/capt/controllers/workspace/planlogs"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -63,6 +70,9 @@ func (p *previewing) shows(row builder.Row, checksum string, options ...builder.
 	p.Helper()
 	object, shown := p.preview(), builder.Workspace(previewName, row, options...)
 	require.NotNil(p, object)
+	if object.GetUID() == "" {
+		object.SetUID(uuid.NewUUID())
+	}
 	object.Object["status"] = shown.Object["status"]
 	if checksum != "" {
 		require.NoError(p, unstructured.SetNestedField(object.Object, checksum, "status", "atProvider", "checksum"))
@@ -126,6 +136,159 @@ func TestAPreviewWithChanges(t *testing.T) {
 	p.look()
 	assert.Equal(t, infrav1.PreviewChanges, p.result())
 	assert.Equal(t, "# 1", p.module())
+}
+
+// planLog is the log of the provider.
+type planLog struct {
+	changes *planlog.Changes
+	err     error
+	reads   []string
+}
+
+func (l *planLog) Plan(_ context.Context, workspace string, since time.Time) (*planlog.Changes, error) {
+	l.reads = append(l.reads, workspace+" "+since.UTC().Format(time.TimeOnly))
+	return l.changes, l.err
+}
+
+// newLogged is newPreviewing with a manager that reads the log.
+func newLogged(t *testing.T) (*previewing, *planLog) {
+	t.Helper()
+	p, log := newPreviewing(t), &planLog{}
+	p.remove(p.preview())
+	p.reconciler.slots, p.reconciler.Plans = previews.Slots{}, log
+	p.look()
+	p.look()
+	return p, log
+}
+
+// at sets the time to some seconds after the start.
+func (p *previewing) at(seconds int) {
+	p.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(time.Duration(seconds) * time.Second))
+}
+
+// showsChanges makes the second look of the provider find changes, at 11 seconds.
+func (p *previewing) showsChanges() {
+	p.Helper()
+	p.shows(builder.ResourcesExist, "abc")
+	p.look()
+	p.at(11)
+}
+
+func (p *previewing) planArgs() []string {
+	p.Helper()
+	preview := p.preview()
+	require.NotNil(p, preview)
+	args, _, err := unstructured.NestedStringSlice(preview.Object, "spec", "forProvider", "planArgs")
+	require.NoError(p, err)
+	logs, _, err := unstructured.NestedBool(preview.Object, "spec", "forProvider", "enableTerraformCLILogging")
+	require.NoError(p, err)
+	assert.Equal(p, slices.Contains(args, "-json"), logs, "a text has values")
+	return args
+}
+
+func TestAPreviewRecordsWhatTerraformWouldChange(t *testing.T) {
+	p, log := newLogged(t)
+	require.Equal(t, []string{"-json"}, p.planArgs())
+	log.err = planlog.Unknown(planlog.NoEntry, "no entry")
+	p.showsChanges()
+	assert.Equal(t, 5*time.Second, p.look().RequeueAfter.Round(time.Second), "it may not be flushed yet")
+	assert.Empty(t, p.Writes)
+	log.err, log.changes = nil, &planlog.Changes{Counts: planlog.Counts{Replace: 1}, Total: 1, Destroys: []string{"aws_vpc"}}
+	assert.Equal(t, []string{"status"}, p.mustWrite(), "once, with the result")
+	preview := p.get("demo-vpc").Status.Preview
+	assert.Equal(t, infrav1.PreviewChanges, preview.Result)
+	assert.Equal(t, &infrav1.PlannedChanges{Counts: []infrav1.PlannedCount{{Action: infrav1.PlanReplace, Count: 1}}, Destroys: []string{"aws_vpc"}}, preview.Changes)
+	assert.Equal(t, []string{"delete Workspace"}, p.mustWrite())
+	assert.Empty(t, p.mustWrite(), "at rest nothing is written")
+	assert.Len(t, log.reads, 2, "and nothing is read")
+	assert.Equal(t, previewName, strings.Fields(log.reads[0])[0])
+}
+
+func TestChangesThatAreNotKnown(t *testing.T) {
+	for want, row := range map[string]struct {
+		err     *planlog.UnknownError
+		seconds int
+	}{
+		"no entry":  {planlog.Unknown(planlog.NoEntry, "no entry"), 41},
+		"no access": {planlog.Unknown(planlogs.NoAccess, "no access"), 11},
+	} {
+		p, log := newLogged(t)
+		log.err = row.err
+		p.showsChanges()
+		p.at(row.seconds)
+		assert.Equal(t, []string{"status"}, p.mustWrite())
+		assert.Equal(t, want, p.get("demo-vpc").Status.Preview.Changes.Unknown)
+	}
+	p, log := newLogged(t)
+	log.err = context.Canceled
+	p.showsChanges()
+	_, err := p.reconcile("demo-vpc")
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// noText is the error of a plan with -json.
+const noText = `observe failed: cannot diff (i.e. plan) Terraform configuration: Terraform encountered an error. Summary: . To see the full error run: echo "H4sIAGYQDGsC/wMAAAAAAAAAAAA=" | base64 -d | gunzip`
+
+func TestAPlanThatFailsWithoutATextIsPlannedOnceMore(t *testing.T) {
+	p, log := newLogged(t)
+	p.shows(builder.PlanFailed, "", builder.WithError(noText))
+	assert.Equal(t, []string{"delete Workspace"}, p.mustWrite())
+	p.look()
+	require.Empty(t, p.planArgs())
+	p.shows(builder.PlanFailed, "", builder.WithError("observe failed: cannot diff (i.e. plan) Terraform configuration: Terraform encountered an error. Summary: Unsupported argument."))
+	p.look()
+	assert.Equal(t, infrav1.PreviewFailed, p.result())
+	assert.Contains(t, p.get("demo-vpc").Status.Preview.Message, "Unsupported argument")
+	assert.Empty(t, log.reads)
+}
+
+// The cause of the error was transient. The third form is the last one, and after a restart, the one that exists is.
+func TestTheFormsOfAPreviewDoNotAlternate(t *testing.T) {
+	p, _ := newLogged(t)
+	fail := func() {
+		p.shows(builder.PlanFailed, "", builder.WithError(noText))
+		p.look()
+		p.look()
+		require.Empty(t, p.planArgs())
+	}
+	fail()
+	p.showsChanges()
+	p.look()
+	p.look()
+	require.Equal(t, []string{"-json"}, p.planArgs())
+	fail()
+	p.showsChanges()
+	p.at(60)
+	p.look()
+	assert.Equal(t, infrav1.PreviewChanges, p.result())
+	assert.Contains(t, p.get("demo-vpc").Status.Preview.Changes.Unknown, "planned without -json")
+
+	p, _ = newLogged(t)
+	fail()
+	p.reconciler.slots = previews.Slots{} // A restart.
+	p.showsChanges()
+	p.look()
+	assert.Equal(t, infrav1.PreviewChanges, p.result())
+}
+
+// A provider without the option must not make previews unavailable.
+func TestAPreviewWithoutALog(t *testing.T) {
+	p := newPreviewing(t)
+	p.remove(p.preview())
+	p.reconciler.slots, p.reconciler.Plans = previews.Slots{}, &planLog{}
+	p.reconciler.Workspaces.Client = interceptor.NewClient(p.reconciler.Workspaces.Client.(client.WithWatch), interceptor.Funcs{
+		Create: func(ctx context.Context, w client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			unstructured.RemoveNestedField(object.(*unstructured.Unstructured).Object, "spec", "forProvider", "enableTerraformCLILogging")
+			return w.Create(ctx, object, options...)
+		},
+	})
+	p.look()
+	p.look()
+	require.Empty(t, p.planArgs())
+	p.showsChanges()
+	p.look()
+	assert.Equal(t, infrav1.PreviewChanges, p.result())
+	assert.Contains(t, p.get("demo-vpc").Status.Preview.Changes.Unknown, "enableTerraformCLILogging")
 }
 
 func TestAPlanThatFailsIsRepeatedLater(t *testing.T) {

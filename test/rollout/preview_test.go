@@ -4,11 +4,13 @@
 package rollout_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -139,6 +141,80 @@ func TestAnEditThatDestroysWaitsForApproval(t *testing.T) {
 	})
 }
 
+const (
+	canaries = `
+variable "vpc_name" { type = string }
+variable "secret" {
+  type      = string
+  sensitive = true
+}
+output "vpc_id" { value = "vpc-0" }
+resource "terraform_data" "same" { input = var.secret }
+`
+	beforeChange = canaries + `
+resource "terraform_data" "updated" { input = var.vpc_name }
+resource "terraform_data" "replaced" {
+  input            = var.secret
+  triggers_replace = ["canary-one"]
+}
+resource "terraform_data" "gone" { input = "canary-gone" }
+`
+	afterChange = canaries + `
+resource "terraform_data" "updated" { input = "${var.vpc_name}-canary-changed" }
+resource "terraform_data" "replaced" {
+  input            = var.secret
+  triggers_replace = ["canary-two"]
+}
+resource "terraform_data" "new" { input = "canary-new" }
+output "added" { value = "canary-added" }
+`
+)
+
+func TestAPreviewShowsWhatTerraformWouldChange(t *testing.T) {
+	t.Parallel()
+	inScopes(t, func(t *testing.T, scope terraform.Scope) {
+		env := &environment{shared.NewEnvironment(t, scope)}
+		of := func(module string) string {
+			document := env.Template(fixture.VPCTemplate, module, "vpc_name", "secret")
+			return strings.Replace(document, "\nspec:\n", "\nspec:\n  rollout: {strategy: Staged, "+previewed+"}\n", 1)
+		}
+		env.User(of(beforeChange), fixture.WorkspaceTemplateApply(fixture.VPCTemplate, "a", "variables: {vpc_name: canary-name, secret: canary-secret}"))
+		env.awaitReady("a")
+		env.awaitStage(infrav1.RolloutComplete)
+
+		env.User(of(afterChange))
+		env.awaitStage(infrav1.RolloutWaitingForApproval)
+		env.awaitNoPreviews("a")
+		a := &infrav1.WorkspaceTemplateApply{}
+		require.True(t, env.Exists(a, "a"))
+		resource := func(name string, action infrav1.PlanAction, reason string) infrav1.PlannedResource {
+			return infrav1.PlannedResource{Address: "terraform_data." + name, Type: "terraform_data", Action: action, Reason: reason}
+		}
+		assert.Equal(t, &infrav1.PlannedChanges{
+			Counts: []infrav1.PlannedCount{
+				{Action: infrav1.PlanReplace, Count: 1}, {Action: infrav1.PlanDelete, Count: 1}, {Action: infrav1.PlanUpdate, Count: 1}, {Action: infrav1.PlanCreate, Count: 1},
+			},
+			Destroys: []string{"terraform_data"},
+			Resources: []infrav1.PlannedResource{
+				resource("replaced", infrav1.PlanReplace, "cannot_update"), resource("gone", infrav1.PlanDelete, "delete_because_no_resource_config"),
+				resource("updated", infrav1.PlanUpdate, ""), resource("new", infrav1.PlanCreate, ""),
+			},
+			Outputs: 1,
+		}, a.Status.Preview.Changes)
+		version := a.ResourceVersion
+		env.never(aWhile, func() bool {
+			require.True(t, env.Exists(a, "a"))
+			return a.ResourceVersion != version
+		})
+		events := &eventsv1.EventList{}
+		require.NoError(t, env.List(t.Context(), events, client.InNamespace(env.Namespace)))
+		text, err := json.Marshal([]any{a.Status, env.template().Status, events})
+		require.NoError(t, err)
+		assert.NotContains(t, string(text), "canary-")
+	})
+}
+
+// With -json, provider-terraform does not keep the error of a plan.
 func TestAPlanThatFailsStopsTheRollout(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t, "preview: Always")

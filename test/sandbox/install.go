@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
@@ -344,7 +345,17 @@ func (s *Sandbox) installProviderPod(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	binding := manifests.ClusterRoleBinding("capt-plan-reader", "capt-plan-reader", user)
+	objects, err := s.captObjects()
+	if err != nil {
+		return err
+	}
+	role := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { // Installations rename it.
+		return o.GetKind() == "ClusterRole" && strings.HasSuffix(o.GetName(), "plan-reader")
+	})
+	if role < 0 {
+		return errors.New("the installation has no ClusterRole for the log of the provider")
+	}
+	binding := manifests.ClusterRoleBinding("capt-plan-reader", objects[role].GetName(), user)
 	binding.SetKind("RoleBinding")
 	binding.SetNamespace(ProviderNamespace)
 	return manifests.Apply(ctx, s.client, binding)

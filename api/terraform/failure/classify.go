@@ -83,7 +83,7 @@ const (
 func diagnose(message string) *rule {
 	readable := withoutTail(message)
 	destroys := strings.HasPrefix(readable, destroyPrefix)
-	output, whole := unpack(message)
+	output, _ := unpack(message)
 	if !destroys && unsaved.matches(newFlatText(readable+" "+output)) {
 		return unsaved
 	}
@@ -97,10 +97,17 @@ func diagnose(message string) *rule {
 		}
 	}
 	// Terraform always prints an error, unless it was killed by a signal, which the provider does not report.
-	if best == unclassified && whole && output == "" && strings.Contains(readable, noSummary) {
+	if best == unclassified && HasNoText(message) {
 		return killed
 	}
 	return best
+}
+
+// HasNoText reports whether a message of the provider has no error of Terraform: Terraform was killed, or has written the error to standard
+// output, as with -json.
+func HasNoText(message string) bool {
+	output, whole := unpack(message)
+	return whole && output == "" && strings.Contains(withoutTail(message), noSummary)
 }
 
 // unpack returns the output that is packed at the end of a message, and whether it is complete.

@@ -82,6 +82,8 @@ type Changes struct {
 	// then by address.
 	Total     int
 	Resources []Resource
+	// Destroys are the types of all resources that would be replaced or deleted, sorted. A longer one than maxAddress is cut.
+	Destroys []string
 	// DriftTotal and Drift are resources that were changed outside of Terraform: how they differ from the state.
 	DriftTotal int
 	Drift      []Resource
@@ -124,6 +126,8 @@ type plan struct {
 	changes Changes
 	// summary is Terraform's own count; nil before it is read.
 	summary map[string]int
+	// destroys are the types of the resources that would be replaced or deleted.
+	destroys map[string]bool
 	// noops are changes to which OpenTofu gives no action: it forgets the resource, and creates another one.
 	noops int
 	// problem is the first reason not to know the changes.
@@ -139,7 +143,7 @@ type plan struct {
 }
 
 func newPlan(at time.Time) *plan {
-	return &plan{changes: Changes{Time: at}, ids: map[uint64]uint64{}, sum: fnv.New64a()}
+	return &plan{changes: Changes{Time: at}, ids: map[uint64]uint64{}, destroys: map[string]bool{}, sum: fnv.New64a()}
 }
 
 func hashOf(text string) uint64 {
@@ -271,6 +275,9 @@ func (p *plan) change(c change) {
 	if len(c.Importing) > 0 { // Also with another action than Import.
 		counts.Import++
 	}
+	if r := c.as(action); action == Replace || action == Delete {
+		p.destroys[r.Type] = true
+	}
 	p.changes.Total++
 	p.changes.Resources = list(p.changes.Resources, c.as(action))
 }
@@ -376,7 +383,7 @@ func (p *plan) result() (*Changes, *UnknownError) {
 	}
 	c := p.changes
 	c.Create += p.noops
-	c.Resources, c.Drift = first(c.Resources), first(c.Drift)
+	c.Resources, c.Drift, c.Destroys = first(c.Resources), first(c.Drift), slices.Sorted(maps.Keys(p.destroys))
 	slices.SortFunc(c.Outputs, func(a, b Output) int { return strings.Compare(a.Name, b.Name) })
 	c.Outputs = c.Outputs[:min(len(c.Outputs), MaxListed)]
 	return &c, nil

@@ -102,6 +102,7 @@ func TestTheChangesOfAPlan(t *testing.T) {
 				vpc("d", Replace, "cannot_update"), vpc("c", Delete, "delete_because_no_resource_config"), vpc("h", Forget, ""), vpc("i", Forget, ""),
 				vpc("a", Update, ""), vpc("f", Update, ""), vpc("b[\"x\\ty\"]", Create, ""), vpc("e", Import, ""), vpc("g", Move, ""),
 			},
+			Destroys:   []string{"aws_vpc"},
 			DriftTotal: 1, Drift: []Resource{vpc("a", Update, "")},
 			OutputTotal: 2, Outputs: []Output{{"a", Create}, {"o", Update}},
 			Warnings: 1,
@@ -337,7 +338,7 @@ func TestTheLogsOfTheRealProvider(t *testing.T) {
 				data("b", Replace, "cannot_update"), data("gone", Delete, "delete_because_no_resource_config"),
 				data("a", Update, ""), data("new", Create, ""),
 			},
-			OutputTotal: 1, Outputs: []Output{{"o", Update}},
+			Destroys: []string{"terraform_data"}, OutputTotal: 1, Outputs: []Output{{"o", Update}},
 		}, changes, file)
 		if file == "plan-json.log" {
 			_, err = Read(bytes.NewReader(log), "w1-preview", since.Add(-time.Minute))

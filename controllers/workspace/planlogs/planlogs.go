@@ -32,7 +32,7 @@ import (
 
 // Reasons besides those of the log.
 const (
-	// NoAccess: the manager may not read the logs, or is not to read them.
+	// NoAccess: the manager may not read the logs.
 	NoAccess planlog.Reason = "NoAccess"
 	// NoPods: no Pod of provider-terraform runs.
 	NoPods planlog.Reason = "NoPods"
@@ -101,9 +101,6 @@ func New(clients kubernetes.Interface, namespace string, clock clock.Clock) *Rea
 // Plan returns what Terraform would change, from the newest plan of a Workspace that the provider has logged since a time. If the changes are not
 // known, the error is a planlog.UnknownError. It waits while others read, and at most timeout for the logs.
 func (r *Reader) Plan(ctx context.Context, workspace string, since time.Time) (*planlog.Changes, error) {
-	if r == nil {
-		return nil, planlog.Unknown(NoAccess, "this manager does not read the log of provider-terraform (flag --provider-namespace)")
-	}
 	asked := r.clock.Now()
 	select {
 	case r.turn <- struct{}{}:

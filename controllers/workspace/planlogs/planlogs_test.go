@@ -271,9 +271,6 @@ func TestWhyNothingCanBeRead(t *testing.T) {
 	c.requireUnknown("w", 5, LogGone, "a part of its log is gone")
 	c.status["pods"] = http.StatusInternalServerError
 	c.requireUnknown("w", 5, Unreadable, "cannot list the Pods")
-
-	_, err := (*Reader)(nil).Plan(t.Context(), "w", at(0))
-	require.ErrorContains(t, err, "--provider-namespace")
 }
 
 func TestMissingRightsAreNamedAndNotAskedForAgain(t *testing.T) {

@@ -48,6 +48,8 @@ const (
 	Replan Step = "Replan"
 	// Delete the preview. If the provider may do more than observe it, that is reverted first.
 	Delete Step = "Delete"
+	// Exchange: delete the preview, to create it in its other form. With a log, the provider does not keep the error of a plan that fails.
+	Exchange Step = "Exchange"
 )
 
 // Facts of a WorkspaceTemplateApply about its preview, and the results of its writes.
@@ -70,6 +72,10 @@ type Facts struct {
 	// Live is the preview that exists; nil when there is none. Failure is its error.
 	Live    *workspace.Live
 	Failure failure.Report
+	// Exchanged is how often the preview was replaced by its other form.
+	Exchanged int
+	// Changes are what Terraform would change, or why that is not known; nil while the log is still to be read.
+	Changes *infrav1.PlannedChanges
 	// Recorded is the last result.
 	Recorded *infrav1.RevisionPreview
 	// Rejected is why the API server rejected the preview.
@@ -84,6 +90,8 @@ type Decision struct {
 	Step Step
 	// Result is the one to record; nil for none.
 	Result *infrav1.RevisionPreview
+	// AwaitsPlan is true when only Changes are missing for a result.
+	AwaitsPlan bool
 	// After is when to decide again; zero if an event reports it.
 	After time.Duration
 }
@@ -131,16 +139,32 @@ func (f *Facts) decide(d *Decision) {
 			d.Step = Delete
 		}
 	default:
-		seen := workspace.ObservePreview(f.Live, f.Now, f.Failure)
-		if d.After = seen.RequeueAfter; seen.Replan {
-			d.Step = Replan
-		}
-		if seen.Result != "" {
-			d.Result = f.result(seen.Result, seen.Message)
-			return
-		}
-		f.limit(d, f.Live.GetCreationTimestamp().Time, cmp.Or(f.Failure.Message, "provider-terraform did not plan it. Check that it runs, and what it is busy with (flag --max-reconcile-rate)"))
+		f.decideAsObserved(d)
 	}
+}
+
+// decideAsObserved decides about a preview with the wanted content. The form is exchanged twice at most after the plan with a log failed: for the
+// error, and back if the cause was transient. After a restart of the manager, the form that exists counts as the last one.
+func (f *Facts) decideAsObserved(d *Decision) {
+	seen := workspace.ObservePreview(f.Live, f.Now, f.Failure)
+	d.After = seen.RequeueAfter
+	isChanges := seen.Result == infrav1.PreviewChanges
+	switch {
+	case seen.NoText, isChanges && !f.Live.LogsPlan() && f.Exchanged == 1:
+		d.Step = Exchange
+		return
+	case isChanges && f.Changes == nil:
+		d.AwaitsPlan, d.After = true, planInterval
+		return
+	case seen.Result != "":
+		if d.Result = f.result(seen.Result, seen.Message); isChanges {
+			d.Result.Changes = f.Changes
+		}
+		return
+	case seen.Replan:
+		d.Step = Replan
+	}
+	f.limit(d, f.Live.GetCreationTimestamp().Time, cmp.Or(f.Failure.Message, "provider-terraform did not plan it. Check that it runs, and what it is busy with (flag --max-reconcile-rate)"))
 }
 
 // limit ends the wait for a result previewTimeout after it began. The wait for a proof ends with captctl, which withdraws the request.
@@ -227,6 +251,8 @@ func (d Decision) Wait(f *Facts, err error) error {
 type Runner struct {
 	Workspaces *workspace.Client
 	Slots      *Slots
+	// Plans reads what Terraform would change; nil if this manager does not read it.
+	Plans PlanReader
 }
 
 // Live returns the preview of a WorkspaceTemplateApply, nil when there is none. It has the scope of the recorded Workspace. After a rollback, which
@@ -264,6 +290,11 @@ func (r Runner) Act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, 
 		return r.Workspaces.Replan(ctx, f.Live, f.Now)
 	case Delete:
 		return r.Workspaces.DeletePreview(ctx, f.Live)
+	case Exchange:
+		if err := r.Workspaces.DeletePreview(ctx, f.Live); err != nil {
+			return err
+		}
+		r.Slots.Exchange(client.ObjectKeyFromObject(apply), f.Wanted.Revision, f.Live.GetUID())
 	case None:
 	}
 	return nil
@@ -282,8 +313,15 @@ func (r Runner) create(ctx context.Context, apply *infrav1.WorkspaceTemplateAppl
 		return nil
 	}
 	ctrl.LoggerFrom(ctx).Info("Creating preview", "Workspace", klog.KObj(f.Wanted.Object), "templateRevision", f.Revision)
-	err = r.Workspaces.CreatePreview(ctx, apply, f.Wanted)
+	form := f.Wanted
+	if r.Plans != nil && f.Exchanged%2 == 0 {
+		form = f.Wanted.WithLog()
+	}
+	err = r.Workspaces.CreatePreview(ctx, apply, form)
 	var rejected *workspace.RejectedError
+	if errors.As(err, &rejected) && form != f.Wanted { // The CRD may not have the field.
+		err = r.Workspaces.CreatePreview(ctx, apply, f.Wanted)
+	}
 	if errors.As(err, &rejected) {
 		f.Rejected = rejected.Error()
 		r.Slots.Release(key, f.Now)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -50,6 +51,10 @@ type share struct{ namespace, template string }
 type slot struct {
 	template string
 	until    time.Time
+	// exchanged is how often the preview of a revision was replaced by its other form, and last the UID of the last one.
+	exchanged int
+	revision  string
+	last      types.UID
 }
 
 type waiter struct {
@@ -203,12 +208,38 @@ func (s *Slots) hold(key client.ObjectKey, template string, since time.Time) {
 		s.taken, s.served = map[client.ObjectKey]slot{}, map[share]int{}
 	}
 	s.number++
-	s.taken[key] = slot{template, since.Add(slotTimeout)}
+	s.taken[key] = slot{template: template, until: since.Add(slotTimeout)}
 	s.served[share{namespace: key.Namespace}], s.served[share{template: template}] = s.number, s.number
 	delete(s.waiting, key)
 	if len(s.waiting) == 0 && len(s.served) > 2*MaxPreviews {
 		clear(s.served) // Their number is not limited.
 	}
+}
+
+// Exchange is called after a preview of a revision was deleted, to be created in its other form.
+func (s *Slots) Exchange(key client.ObjectKey, revision string, preview types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken, has := s.taken[key]
+	switch {
+	case !has, taken.last == preview: // The cache was stale.
+		return
+	case taken.revision != revision:
+		taken.exchanged, taken.revision = 0, revision
+	}
+	taken.exchanged++
+	taken.last = preview
+	s.taken[key] = taken
+}
+
+// Exchanged returns how often the preview of a revision was replaced by its other form.
+func (s *Slots) Exchanged(key client.ObjectKey, revision string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if taken := s.taken[key]; taken.revision == revision {
+		return taken.exchanged
+	}
+	return 0
 }
 
 // Count returns how many objects have a preview, and how many wait for a slot.
