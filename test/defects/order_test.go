@@ -181,7 +181,7 @@ func TestEventsReportTransitionsInOrder(t *testing.T) {
 			"Normal Initialized Initialized",
 			"Normal Ready Ready",
 			"Warning Ready ApplyFailed",
-			"Warning Degraded Degraded",
+			"Warning Degraded ApplyFailed",
 			"Normal Ready Ready",
 			"Normal Degraded NotDegraded",
 			"Normal Ready Deleting",
