@@ -143,8 +143,8 @@ func (f *Facts) decide(d *Decision) {
 	}
 }
 
-// decideAsObserved decides about a preview with the wanted content. The form is exchanged twice at most after the plan with a log failed: for the
-// error, and back if the cause was transient. After a restart of the manager, the form that exists counts as the last one.
+// decideAsObserved decides about a preview with the wanted content. When the plan with a log fails, the form is exchanged for the error, back once if
+// the cause was transient, and then only for another error. After a restart of the manager, a form without a log counts as the last one.
 func (f *Facts) decideAsObserved(d *Decision) {
 	seen := workspace.ObservePreview(f.Live, f.Now, f.Failure)
 	d.After = seen.RequeueAfter
