@@ -136,6 +136,9 @@ func TestAnEditThatDestroysWaitsForApproval(t *testing.T) {
 		env.never(aWhile, func() bool { return env.template().ResourceVersion != versions || env.preview("a") != nil })
 
 		env.annotate(naming.ApproveAnnotation, revision)
+		env.awaitReason(infrav1.RolloutWaitingReason, naming.ApproveDestroyAnnotation)
+		env.never(aWhile, func() bool { return env.revision("a") != first.Revision || len(env.Cloud()) != 2 })
+		env.annotate(naming.ApproveDestroyAnnotation, revision)
 		env.awaitStage(infrav1.RolloutComplete)
 		assert.Empty(t, env.Cloud(), "it is approved")
 	})
