@@ -135,7 +135,7 @@ SAMPLED := defects|deletion|fargate|faults
 SLOW_TESTS := \
   TestAClusterMovesWhileARolloutWaits \
   TestAClusterOfAClusterClassWaitsForApprovalsAndStaysProtected \
-  TestAFargateProfileMovesWithItsCluster \
+  TestAFargateProfileAndAMachinePoolMoveWithTheirCluster \
   TestAMoveDuringAPreviewFailsAndIsStartedAgain \
   TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain \
   TestAMoveWaitsForTerraformAndGoesOn \

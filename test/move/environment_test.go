@@ -64,6 +64,11 @@ func (s *side) apply(ctx context.Context, namespace, document string) error {
 		return err
 	}
 	object.SetNamespace(namespace)
+	if object.GetKind() == "CAPTControlPlane" { // All Clusters have the same name and ProviderConfig, and AWS has only one EKS cluster of a name.
+		if err := unstructured.SetNestedField(object.Object, namespace, "spec", "eksClusterName"); err != nil {
+			return err
+		}
+	}
 	config := client.ApplyConfigurationFromUnstructured(object)
 	return s.Apply(ctx, config, client.FieldOwner("user"), client.ForceOwnership)
 }
