@@ -71,9 +71,10 @@ func newCached(tb testing.TB, objects ...client.Object) *cached {
 	tb.Cleanup(stop)
 	go func() { _ = objectCache.Start(ctx) }()
 	for _, object := range kinds() {
-		_, err := objectCache.GetInformer(ctx, object) // Returns when it is synchronized.
+		_, err := objectCache.GetInformer(ctx, object) // Does not wait if the cache has not started.
 		require.NoError(tb, err)
 	}
+	require.True(tb, objectCache.WaitForCacheSync(ctx))
 	metrics.NewObjects(c.registry, metrics.ObjectsOptions{
 		Cache: objectCache, Elected: c.elected, Watches: func(object client.Object) bool { return object.GetNamespace() != "of-another-shard" },
 	})
