@@ -127,6 +127,7 @@ func TestTheLogOfAPlanIsThatOfOpenTofuAndHasNoValues(t *testing.T) {
 			data("replaced", planlog.Replace, "cannot_update"), data("gone", planlog.Delete, "delete_because_no_resource_config"),
 			data("updated", planlog.Update, ""), data("new", planlog.Create, ""),
 		},
+		Destroys:    []string{"terraform_data"},
 		OutputTotal: 3, Outputs: []planlog.Output{{Name: "added", Action: planlog.Create}, {Name: "dropped", Action: planlog.Delete}, {Name: "plain", Action: planlog.Update}},
 	}
 	require.Equal(t, want, results["scripted"])
