@@ -96,15 +96,18 @@ func (r *rollout) onlyWithheld() bool {
 	})
 }
 
-// whyWithheld returns why the first of the users that are withheld is, and what to do; empty without one.
+// whyWithheld returns why the first of the users that are withheld is, and what to do, with the others that need the same; empty without one.
 func (r *rollout) whyWithheld() string {
 	users := r.withheld()
 	if len(users) == 0 {
 		return ""
 	}
-	names := make([]string, len(users))
-	for i, u := range users {
-		names[i] = u.Key.String()
+	types := func(u *User) []string { return forbidden(r.Policy, r.planOf(u)) }
+	var names []string
+	for _, u := range users {
+		if slices.Equal(types(u), types(users[0])) { // An approval helps none of the others, or only them.
+			names = append(names, u.Key.String())
+		}
 	}
 	return whyNotDestroyed(r.Policy, r.planOf(users[0]), " for "+Names(names), r.Target)
 }

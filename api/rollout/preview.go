@@ -177,7 +177,7 @@ func (c Change) NeedsPreview(preview infrav1.RevisionPreview) bool {
 	return c.IsPending() && c.Policy.IsPreviewed() && (!c.isApproved() || !c.mayDestroy(preview))
 }
 
-// HeldBy returns the reason why the change is held; empty if it passes. The preview is that of exactly this change; the zero value without one. An
+// HeldBy returns the reason why the change is held; empty if it passes. The preview is about exactly this change; the zero value without one. An
 // approval passes whatever the result is, except for what the plan destroys.
 func (c Change) HeldBy(preview infrav1.RevisionPreview) string {
 	result := preview.Result

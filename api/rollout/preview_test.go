@@ -122,7 +122,7 @@ func TestWhatAPlanDestroys(t *testing.T) {
 		"OnChanges: without one no user follows": {infrav1.RolloutApprovalOnChanges, infrav1.RolloutCanaries{}, []User{on("a", before, update), on("b", before, replace)}, "", "", "", "", infrav1.RolloutWaitingForApproval, "The revision is not approved"},
 		"who waits is not a canary":              {infrav1.RolloutApprovalOnDestroy, canary, []User{on("a", before, replace), on("b", before, update), on("c", before, update)}, "", "", "", "b", infrav1.RolloutCanary, ""},
 		"a canary that is updated is awaited":    {infrav1.RolloutApprovalOnDestroy, canary, []User{on("a", before, replace), on("b", before, update, assigned)}, "", "", "", "", infrav1.RolloutCanary, ""},
-		"without others there is no canary":      {infrav1.RolloutApprovalOnDestroy, canary, []User{on("a", before, replace)}, "", "", "", "", infrav1.RolloutWaitingForApproval, "To approve that"},
+		"without others no user is a canary":     {infrav1.RolloutApprovalOnDestroy, canary, []User{on("a", before, replace)}, "", "", "", "", infrav1.RolloutWaitingForApproval, "To approve that"},
 		"a plan that fails is not known":         {infrav1.RolloutApprovalOnDestroy, infrav1.RolloutCanaries{}, []User{on("a", before, fails)}, "", "", target, "", infrav1.RolloutWaitingForApproval, "and it is not known which"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -55,7 +55,7 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) {
 	f.ReportRecovery(p)
 	replaced := owner.VPCReplaced(captCluster)
 	unmet := unmet(vpc, replaced)
-	engine.Set(captCluster, vpc, ready(unmet, f, p.Recovery.Summary()))
+	engine.Set(captCluster, vpc, f.Ready(p, unmet))
 	engine.SetNegativePolarity(captCluster, f.Apply.Decision(), replaced)
 	owner.ReportTemplates(captCluster, &f.Template)
 	f.ReportLife(p, f.Life(p, unmet, wasProvisioned(captCluster), f.timeout(captCluster)), step(vpc, p))
@@ -174,15 +174,6 @@ func unmet(vpc, replaced engine.Condition) engine.Condition {
 		return replaced
 	}
 	return engine.Condition{}
-}
-
-// ready returns the condition Ready. recovery is what follows its message.
-func ready(unmet engine.Condition, f *Facts, recovery string) engine.Condition {
-	condition := engine.True(infrav1.ReadyCondition, infrav1.ReadyReason, "")
-	if unmet.Reason != "" {
-		condition = engine.False(infrav1.ReadyCondition, unmet.Reason, unmet.Message+recovery)
-	}
-	return engine.WithPause(condition, f.Paused)
 }
 
 func deletingCondition(f *Facts) engine.Condition {

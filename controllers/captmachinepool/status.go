@@ -51,7 +51,7 @@ func status(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) {
 	f.ReportRecovery(p)
 	nodes := reportNodes(pool, f, p)
 	unmet := unmet(pool, nodeGroup, outOfBounds, nodes, f)
-	engine.Set(pool, nodeGroup, ready(unmet, f, p.Recovery.Summary()))
+	engine.Set(pool, nodeGroup, f.Ready(p, unmet))
 	engine.SetNegativePolarity(pool, f.Apply.Decision(), outOfBounds)
 	if f.Paused == "" {
 		engine.SetNegativePolarity(pool, kubeletVersionsDiffer(f, nodeGroup.Status == metav1.ConditionTrue))
@@ -296,13 +296,4 @@ func unmet(pool *infrav1.CAPTMachinePool, nodeGroup, outOfBounds, nodes engine.C
 		return nodes
 	}
 	return engine.Condition{}
-}
-
-// ready returns the condition Ready. recovery is what follows its message.
-func ready(unmet engine.Condition, f *Facts, recovery string) engine.Condition {
-	condition := engine.True(infrav1.ReadyCondition, infrav1.ReadyReason, "")
-	if unmet.Reason != "" {
-		condition = engine.False(infrav1.ReadyCondition, unmet.Reason, unmet.Message+recovery)
-	}
-	return engine.WithPause(condition, f.Paused)
 }

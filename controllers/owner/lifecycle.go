@@ -51,6 +51,15 @@ func (o *Observed) Life(p *Plan, unmet engine.Condition, initialized bool, timeo
 	}
 }
 
+// Ready returns the condition Ready of an owner that has nothing but its WorkspaceTemplateApply. unmet is as for Life.
+func (o *Observed) Ready(p *Plan, unmet engine.Condition) engine.Condition {
+	condition := engine.True(infrav1.ReadyCondition, infrav1.ReadyReason, "")
+	if unmet.Reason != "" {
+		condition = engine.False(infrav1.ReadyCondition, unmet.Reason, unmet.Message+p.Recovery.Summary())
+	}
+	return engine.WithPause(condition, o.Paused)
+}
+
 // State returns the state that follows another one.
 func (l *Life) State(from infrav1.State) infrav1.State { return NextState(from, l.state()) }
 
