@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package local plans the Workspaces of a Cluster with Terraform on this machine. Unlike the log of provider-terraform, Terraform's own text has
+// values. The package builds the directory in which Terraform runs as provider-terraform does, and has no code that applies.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/api/validation/modules"
+	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/output"
+)
+
+// Help is what users must know before they run it.
+const Help = `With --local, runs terraform plan on this machine for each Workspace of a Cluster, as it is in the
+management cluster, and prints Terraform's own text, which has values. Values that the module marks
+as sensitive are hidden.
+
+It needs tofu or terraform, access to the state, and the right to read the Workspaces, their
+ProviderConfig, and the ConfigMaps and Secrets from which they take variables. The plan may differ
+from that of provider-terraform, which has Terraform ` + modules.BundledTerraform + `, if the version of Terraform or of its
+providers does.
+
+Terraform uses the credentials of your environment, for example AWS_PROFILE, and finds the files with
+the credentials of the ProviderConfig empty. With --provider-credentials, captctl reads them from
+their Secrets. A state that is in a Secret of the management cluster (backend kubernetes with
+in_cluster_config) is read with your kubeconfig.
+
+Nothing is applied, and the state is neither locked nor changed: captctl runs init, workspace select
+and plan -lock=false, and creates no Terraform workspace. The directory with the module, values and
+credentials is removed at the end, also after an interruption. Planning runs code of the module and
+of its providers on this machine, with your credentials: plan only templates that you trust.
+
+Exit codes: 0 planned; 1 an error; 2 Terraform would change something (with --detailed-exitcode
+only).`
+
+// Options of a local plan.
+type Options struct {
+	role, apply         string
+	providerCredentials bool
+	program             string
+}
+
+// AddFlags adds their flags.
+func (o *Options) AddFlags(command *cobra.Command) {
+	var roles []cobra.Completion
+	for _, role := range overview.Roles() {
+		roles = append(roles, string(role))
+	}
+	flags := command.Flags()
+	flags.StringVar(&o.role, "role", "", "With --local: plan only what has this role in the Cluster: vpc, controlplane, fargate, machinepool or addon.")
+	flags.StringVar(&o.apply, "workspacetemplateapply", "", "With --local: plan only the Workspace of the WorkspaceTemplateApply of this name.")
+	flags.BoolVar(&o.providerCredentials, "provider-credentials", false, "With --local: use the credentials of the ProviderConfig, from its Secrets.")
+	flags.StringVar(&o.program, "terraform", "", "With --local: path of tofu or terraform. The default is the first of them on PATH.")
+	cli.CompleteFlag(command, "role", cobra.FixedCompletions(roles, cobra.ShellCompDirectiveNoFileComp))
+	cli.CompleteFlag(command, "workspacetemplateapply", cobra.NoFileCompletions)
+}
+
+// Validate checks the flags.
+func (o *Options) Validate() error {
+	if o.role != "" && !slices.Contains(overview.Roles(), overview.Role(o.role)) {
+		return fmt.Errorf("--role must be one of %v, not %q", overview.Roles(), o.role)
+	}
+	return nil
+}
+
+// Run plans the Workspaces of a Cluster, and returns in how many of them Terraform would change something. An error of one does not keep it from
+// planning the others.
+func (o *Options) Run(ctx context.Context, environment *cli.Environment, reader client.Reader, objects *overview.Objects) (changed int, err error) {
+	// Further signals must not end the process before the directory is removed.
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	program, err := cli.FindTerraform(ctx, o.program)
+	switch {
+	case err != nil:
+		return 0, err
+	case program == nil:
+		return 0, errors.New("neither tofu nor terraform is on PATH: install one of them, or set --terraform")
+	}
+	selected := o.selected(objects)
+	if len(selected) == 0 {
+		return 0, fmt.Errorf("the Cluster %s has no such WorkspaceTemplateApply; captctl describe lists them", objects.Cluster.Name)
+	}
+	var failed []string
+	for _, apply := range selected {
+		p := &plan{Options: o, Environment: environment, reader: reader, program: program}
+		p.colored = !environment.NoColor && printers.AllowsColorOutput(environment.Out)
+		title := fmt.Sprintf("WorkspaceTemplateApply %s (%s)", apply.Name, objects.RoleOf(apply))
+		output.NewPrinter(environment.Out, output.Table, environment.NoColor).Text("", output.Strong, "# "+title)
+		differs, err := p.run(ctx, apply)
+		switch {
+		case ctx.Err() != nil:
+			return changed, errors.Join(ctx.Err(), err)
+		case err != nil && len(selected) == 1:
+			return 0, fmt.Errorf("%s: %w", title, err)
+		case err != nil:
+			failed = append(failed, fmt.Sprintf("%s: %v", title, err))
+		case differs:
+			changed++
+		}
+	}
+	if len(failed) > 0 {
+		return changed, &cli.ListError{Title: fmt.Sprintf("%d of %d Workspaces cannot be planned", len(failed), len(selected)), Items: failed}
+	}
+	return changed, nil
+}
+
+func (o *Options) selected(objects *overview.Objects) (found []*infrav1.WorkspaceTemplateApply) {
+	for _, apply := range objects.Applies {
+		if (o.role == "" || string(objects.RoleOf(apply)) == o.role) && (o.apply == "" || apply.Name == o.apply) {
+			found = append(found, apply)
+		}
+	}
+	return found
+}
