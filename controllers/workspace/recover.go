@@ -184,7 +184,7 @@ func notRemote(config *unstructured.Unstructured) string {
 	if len(modules.ValidateComplexity(params, field.NewPath("spec", "configuration"))) > 0 {
 		return missing
 	}
-	if backend := modules.BackendOf("configuration.tf", []byte(text)); backend != nil && backend.Type != modules.LocalBackend {
+	if backend, err := modules.BackendOf("configuration.tf", []byte(text)); err == nil && backend != nil && backend.Type != modules.LocalBackend {
 		return ""
 	}
 	return missing

@@ -28,28 +28,30 @@ type Backend struct {
 
 var backendSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "backend", LabelNames: []string{"type"}}, {Type: cloudBackend}}}
 
-// BackendOf returns the backend that a file of a module sets; nil if it sets none, or is not valid.
-func BackendOf(name string, text []byte) (found *Backend) {
-	for _, block := range blocksOf(parseFile(name, text), &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "terraform"}}}) {
+// BackendOf returns the backend that a file of a module sets; nil if it sets none.
+func BackendOf(name string, text []byte) (found *Backend, err error) {
+	body, err := parseFile(name, text)
+	for _, block := range blocksOf(body, &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "terraform"}}}) {
 		for _, inner := range blocksOf(block.Body, backendSchema) {
 			if found = (&Backend{inner.Type, inner.Body}); len(inner.Labels) > 0 {
 				found.Type = inner.Labels[0]
 			}
 		}
 	}
-	return found
+	return found, err
 }
 
-func parseFile(name string, text []byte) hcl.Body {
+// parseFile returns an empty body for a file that is not valid.
+func parseFile(name string, text []byte) (hcl.Body, error) {
 	parse := func() (*hcl.File, hcl.Diagnostics) { return hclsyntax.ParseConfig(text, name, hcl.InitialPos) }
 	if strings.HasSuffix(name, ".json") {
 		parse = func() (*hcl.File, hcl.Diagnostics) { return json.Parse(text, name) }
 	}
 	file, diagnostics := parse()
 	if diagnostics.HasErrors() {
-		return hcl.EmptyBody()
+		return hcl.EmptyBody(), diagnostics
 	}
-	return file.Body
+	return file.Body, nil
 }
 
 // blocksOf returns the blocks of a schema. What is not valid, Terraform reports.
@@ -61,7 +63,8 @@ func blocksOf(body hcl.Body, schema *hcl.BodySchema) hcl.Blocks {
 // Arguments are the arguments of the backend that are constant, as text. file has further ones, which take precedence.
 func (b *Backend) Arguments(file string) map[string]string {
 	found := map[string]string{}
-	for _, body := range []hcl.Body{b.body, parseFile("backend", []byte(file))} {
+	further, _ := parseFile("backend", []byte(file)) // Terraform reports what is not valid.
+	for _, body := range []hcl.Body{b.body, further} {
 		attributes, _ := body.JustAttributes() // Others are nested blocks.
 		for name, attribute := range attributes {
 			value, _ := attribute.Expr.Value(nil)

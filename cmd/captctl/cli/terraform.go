@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -15,7 +16,7 @@ import (
 )
 
 // stopTimeout is how long an interrupted command may take: a plan holds no lock and has nothing to save.
-const stopTimeout = 5 * time.Second
+const stopTimeout = 2 * time.Second
 
 // Terraform is tofu or terraform.
 type Terraform struct {
@@ -44,7 +45,9 @@ func FindTerraform(ctx context.Context, path string) (*Terraform, error) {
 		var reported struct {
 			Version string `json:"terraform_version"`
 		}
-		data, err := exec.CommandContext(ctx, found, "version", "-json").Output() //nolint:gosec // Users choose it.
+		command := exec.CommandContext(ctx, found, "version", "-json") //nolint:gosec // Users choose it.
+		command.Env = append(os.Environ(), "TF_CLI_ARGS=")             // They may be for other commands.
+		data, err := command.Output()
 		if err != nil {
 			return nil, fmt.Errorf("running %s version: %w", found, err)
 		}

@@ -69,7 +69,7 @@ func (p *plan) read(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) 
 	parameters := &workspace.Spec.ForProvider
 	in := &inputs{
 		state: cmp.Or(live.GetAnnotations()[render.ExternalNameAnnotation], live.GetName()), entrypoint: parameters.Entrypoint,
-		module: map[string]string{}, files: map[string]string{}, initArgs: parameters.InitArgs, backendFile: spec.BackendFile,
+		module: map[string]string{}, files: map[string]string{}, backendFile: spec.BackendFile,
 	}
 	if err := in.setModule(parameters); err != nil {
 		return nil, err
@@ -230,10 +230,10 @@ func (v values) addVariables(ctx context.Context, in *inputs, parameters *terraf
 	if parameters.VarMap != nil && len(parameters.VarMap.Raw) > 0 {
 		add(string(parameters.VarMap.Raw), terraform.FormatJSON)
 	}
-	var left []string
-	in.planArgs, left = without(append(in.planArgs, parameters.PlanArgs...), "out", "json")
-	in.initArgs, _ = without(in.initArgs, "force-copy", "migrate-state")
-	if len(left) > 0 {
+	planArgs, left := without(parameters.PlanArgs, "out", "json")
+	initArgs, more := without(parameters.InitArgs, "force-copy", "migrate-state")
+	in.planArgs, in.initArgs = append(in.planArgs, planArgs...), initArgs
+	if left = append(left, more...); len(left) > 0 {
 		in.notes = append(in.notes, fmt.Sprintf("The arguments %v of the Workspace are not used", left))
 	}
 	return nil

@@ -31,13 +31,12 @@ management cluster, and prints Terraform's own text, which has values. Values th
 as sensitive are hidden.
 
 It needs tofu or terraform, access to the state, and the right to read the Workspaces, their
-ProviderConfig, and the ConfigMaps and Secrets from which they take variables. The plan may differ
-from that of provider-terraform, which has Terraform ` + modules.BundledTerraform + `, if the version of Terraform or of its
-providers does.
+ProviderConfig, and the ConfigMaps and Secrets from which they take variables. With another version
+of Terraform or of a provider than provider-terraform has (Terraform ` + modules.BundledTerraform + `), the plan may differ.
 
-Terraform uses the credentials of your environment, for example AWS_PROFILE, and finds the files with
-the credentials of the ProviderConfig empty. With --provider-credentials, captctl reads them from
-their Secrets. A state that is in a Secret of the management cluster (backend kubernetes with
+Terraform uses the credentials of your environment, for example AWS_PROFILE; the files that the
+ProviderConfig has for credentials are empty. With --provider-credentials, captctl reads these files
+from their Secrets. A state that is in a Secret of the management cluster (backend kubernetes with
 in_cluster_config) is read with your kubeconfig.
 
 Nothing is applied, and the state is neither locked nor changed: captctl runs init, workspace select
@@ -103,8 +102,8 @@ func (o *Options) Run(ctx context.Context, environment *cli.Environment, reader 
 		output.NewPrinter(environment.Out, output.Table, environment.NoColor).Text("", output.Strong, "# "+title)
 		differs, err := p.run(ctx, apply)
 		switch {
-		case ctx.Err() != nil:
-			return changed, errors.Join(ctx.Err(), err)
+		case err != nil && ctx.Err() != nil:
+			return changed, err
 		case err != nil && len(selected) == 1:
 			return 0, fmt.Errorf("%s: %w", title, err)
 		case err != nil:

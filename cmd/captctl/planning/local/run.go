@@ -168,9 +168,11 @@ func (p *plan) backend() (found *modules.Backend, err error) {
 			if err != nil {
 				return nil, err
 			}
-			if backend := modules.BackendOf(name, text); backend != nil {
-				found = backend
+			backend, err := modules.BackendOf(name, text)
+			if err != nil {
+				return nil, fmt.Errorf("the module is not valid: %w", err)
 			}
+			found = cmp.Or(backend, found)
 		}
 	}
 	if found == nil && err == nil {
