@@ -80,21 +80,21 @@ func (o *Options) Validate() error {
 // Run plans the Workspaces of a Cluster, and returns in how many of them Terraform would change something. An error of one does not keep it from
 // planning the others.
 func (o *Options) Run(ctx context.Context, environment *cli.Environment, reader client.Reader, objects *overview.Objects) (changed int, err error) {
-	// Further signals must not end the process before the directory is removed.
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// Further signals, or an output that is closed, must not end the process before the directory is removed.
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
 	program, err := cli.FindTerraform(ctx, o.program)
-	switch {
-	case err != nil:
-		return 0, err
-	case program == nil:
-		return 0, errors.New("neither tofu nor terraform is on PATH: install one of them, or set --terraform")
+	if err == nil && program == nil {
+		err = errors.New("neither tofu nor terraform is on PATH: install one of them, or set --terraform")
 	}
 	selected := o.selected(objects)
-	if len(selected) == 0 {
-		return 0, fmt.Errorf("the Cluster %s has no such WorkspaceTemplateApply; captctl describe lists them", objects.Cluster.Name)
+	if err == nil && len(selected) == 0 {
+		err = fmt.Errorf("the Cluster %s has no such WorkspaceTemplateApply; captctl describe lists them", objects.Cluster.Name)
 	}
-	var failed []string
+	if err != nil {
+		return 0, err
+	}
+	var failed []error
 	for _, apply := range selected {
 		p := &plan{Options: o, Environment: environment, reader: reader, program: program}
 		p.colored = !environment.NoColor && printers.AllowsColorOutput(environment.Out)
@@ -104,18 +104,13 @@ func (o *Options) Run(ctx context.Context, environment *cli.Environment, reader 
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return changed, err
-		case err != nil && len(selected) == 1:
-			return 0, fmt.Errorf("%s: %w", title, err)
 		case err != nil:
-			failed = append(failed, fmt.Sprintf("%s: %v", title, err))
+			failed = append(failed, fmt.Errorf("%s: %w", title, err))
 		case differs:
 			changed++
 		}
 	}
-	if len(failed) > 0 {
-		return changed, &cli.ListError{Title: fmt.Sprintf("%d of %d Workspaces cannot be planned", len(failed), len(selected)), Items: failed}
-	}
-	return changed, nil
+	return changed, errors.Join(failed...)
 }
 
 func (o *Options) selected(objects *overview.Objects) (found []*infrav1.WorkspaceTemplateApply) {

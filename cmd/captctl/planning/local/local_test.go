@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	if file := os.Getenv(asProcess); file != "" {
 		ctx, stop := context.WithCancel(context.Background())
 		defer stop()
-		text, err := os.ReadFile(file) //nolint:gosec // A test names it.
+		text, err := os.ReadFile(file)
 		w := &world{spec: string(text)}
 		if err == nil {
 			_, err = w.run(ctx, os.Stdout, os.Stderr, Options{program: os.Getenv("CAPT_TEST_TOFU")})
@@ -175,7 +175,7 @@ func TestAPlanShowsValuesAndChangesNothing(t *testing.T) {
 	module := backendIn(state) + resources
 	applied(t, module, executor.Var{Key: "name", Value: "demo"}, executor.Var{Key: "zones", Value: `["a"]`}, executor.Var{Key: "password", Value: "hidden-canary"})
 	file := filepath.Join(state, "team-a-demo-vpc", "terraform.tfstate")
-	before, err := os.ReadFile(file) //nolint:gosec // A directory of the test.
+	before, err := os.ReadFile(file)
 	require.NoError(t, err)
 
 	elsewhere := filepath.Join(t.TempDir(), "plan")
@@ -212,7 +212,7 @@ func TestAPlanShowsValuesAndChangesNothing(t *testing.T) {
 	assert.Equal(t, 1, changed)
 	assert.Regexp(t, `~ +name += "demo" -> "renamed"`, out)
 	assert.NotContains(t, out, "hidden-canary")
-	after, err := os.ReadFile(file) //nolint:gosec // A directory of the test.
+	after, err := os.ReadFile(file)
 	require.NoError(t, err)
 	assert.Equal(t, sha256.Sum256(before), sha256.Sum256(after))
 	assert.NoFileExists(t, elsewhere)
@@ -250,7 +250,7 @@ func TestAModuleIsDownloaded(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(module, "a"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(module, "a", "main.tf"), []byte(`output "x" { value = "of a" }`), 0o600))
 	applied(t, backendIn(state))
-	w := &world{spec: "spec: {forProvider: {source: Remote, module: '" + module + "', entrypoint: ../vpc}}"}
+	w := &world{spec: "spec: {forProvider: {source: Remote, module: '" + module + "', entrypoint: /../vpc}}"}
 	out, errOut, changed, err := w.plan(t, Options{program: tofuBinary(t)})
 	require.NoError(t, err, errOut)
 	assert.Equal(t, 1, changed)
@@ -330,7 +330,7 @@ test "$1" = version && exit
   fi
 } >> "$0.log"
 `
-	require.NoError(t, os.WriteFile(path, []byte(script), 0o700)) //nolint:gosec // A program.
+	require.NoError(t, os.WriteFile(path, []byte(script), 0o700))
 	return path, func() string {
 		text, err := os.ReadFile(path + ".log")
 		require.NoError(t, err)
@@ -441,7 +441,7 @@ func TestAStateInTheManagementClusterIsReadWithTheKubeconfig(t *testing.T) {
 
 // A plan that waits for an answer is interrupted.
 func TestNothingIsLeftOfAnInterruptedPlan(t *testing.T) {
-	for name, signals := range map[string][]syscall.Signal{"SIGINT": {syscall.SIGINT}, "SIGTERM": {syscall.SIGTERM}, "SIGHUP": {syscall.SIGHUP}, "twice": {syscall.SIGINT, syscall.SIGINT}} {
+	for name, signals := range map[string][]syscall.Signal{"SIGTERM": {syscall.SIGTERM}, "SIGHUP": {syscall.SIGHUP}, "SIGPIPE": {syscall.SIGPIPE}, "SIGINT twice": {syscall.SIGINT, syscall.SIGINT}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -455,7 +455,7 @@ func TestNothingIsLeftOfAnInterruptedPlan(t *testing.T) {
 
 			self, err := os.Executable()
 			require.NoError(t, err)
-			command := exec.CommandContext(t.Context(), self) //nolint:gosec // The test itself.
+			command := exec.CommandContext(t.Context(), self)
 			command.Env = append(os.Environ(), asProcess+"="+spec, "CAPT_TEST_TOFU="+tofuBinary(t), "TMPDIR="+temporary)
 			stderr, err := command.StderrPipe()
 			require.NoError(t, err)

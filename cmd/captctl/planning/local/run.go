@@ -110,8 +110,9 @@ func (p *plan) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer root.Close()                                                         //nolint:errcheck // Nothing is written to the directory itself.
-	entrypoint := filepath.Clean(strings.ReplaceAll(in.entrypoint, "../", "")) // As provider-terraform does it.
+	defer root.Close() //nolint:errcheck // Nothing is written to the directory itself.
+	// As provider-terraform does it.
+	entrypoint := filepath.Join(".", strings.ReplaceAll(in.entrypoint, "../", ""))
 	data := filepath.Join(entrypoint, dataDirectory)
 	if err := errors.Join(root.RemoveAll(data), root.MkdirAll(data, 0o700)); err != nil {
 		return fmt.Errorf("entrypoint %s: %w", in.entrypoint, err)
@@ -164,7 +165,7 @@ func (p *plan) backend() (found *modules.Backend, err error) {
 	entries, err := os.ReadDir(p.dir)
 	for _, entry := range entries {
 		if name := entry.Name(); slices.ContainsFunc([]string{".tf", ".tf.json", ".tofu", ".tofu.json"}, func(end string) bool { return strings.HasSuffix(name, end) }) {
-			text, err := os.ReadFile(filepath.Join(p.dir, name))
+			text, err := os.ReadFile(filepath.Join(p.dir, name)) //nolint:gosec // The directory is that of captctl.
 			if err != nil {
 				return nil, err
 			}
