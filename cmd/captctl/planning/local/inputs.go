@@ -51,9 +51,12 @@ type inputs struct {
 
 // read reads the inputs of the Workspace of a WorkspaceTemplateApply.
 func (p *plan) read(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*inputs, error) {
+	if apply.Status.WorkspaceRef == nil {
+		return nil, errors.New("it has no Workspace yet; captctl describe shows what it waits for")
+	}
 	live, workspace, err := fleet.WorkspaceOf(ctx, p.reader, apply)
 	if err != nil {
-		return nil, fmt.Errorf("%w. A Workspace can be planned once the manager has created it", err)
+		return nil, err
 	}
 	if !render.IsRecorded(live, apply) {
 		return nil, fmt.Errorf("the Workspace %s was recreated by another client, so it may be that of another object. captctl describe shows what to do", live.GetName())

@@ -6,6 +6,7 @@ package local
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -75,6 +76,8 @@ type world struct {
 	objects      []client.Object
 	forbidden    string // name of the Secret that must not be read.
 	recreated    bool
+	scope        terraform.Scope
+	configKind   string // configKind of the ProviderConfig; one of the kind ProviderConfig of the scope Namespaced is in team-a.
 	access       func(*cli.Access)
 }
 
@@ -84,12 +87,18 @@ func (w *world) run(ctx context.Context, out, errOut io.Writer, o Options) (chan
 		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
 			panic(err)
 		}
-		object.SetGroupVersionKind(terraform.ScopeNamespaced.GroupVersionKind().GroupVersion().WithKind(kind))
+		object.SetGroupVersionKind(w.scope.GroupVersionKind().GroupVersion().WithKind(kind))
 		object.SetName(name)
 		return object
 	}
 	workspace := object("Workspace", "demo-vpc", w.spec)
-	workspace.SetNamespace("team-a")
+	config := object(cmp.Or(w.configKind, "ClusterProviderConfig"), "default", w.config)
+	if w.scope.OrDefault() == terraform.ScopeNamespaced {
+		workspace.SetNamespace("team-a")
+		if w.configKind == "ProviderConfig" {
+			config.SetNamespace("team-a")
+		}
+	}
 	workspace.SetUID("uid")
 	workspace.SetAnnotations(map[string]string{render.ExternalNameAnnotation: "team-a-demo-vpc"})
 	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "demo-vpc"}}
@@ -97,7 +106,7 @@ func (w *world) run(ctx context.Context, out, errOut io.Writer, o Options) (chan
 	if w.recreated {
 		workspace.SetUID("another")
 	}
-	reader := fake.NewClientBuilder().WithScheme(cli.Scheme()).WithObjects(workspace, object("ClusterProviderConfig", "default", w.config)).WithObjects(w.objects...).
+	reader := fake.NewClientBuilder().WithScheme(cli.Scheme()).WithObjects(workspace, config).WithObjects(w.objects...).
 		WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
 			if key.Name == w.forbidden {
 				return apierrors.NewForbidden(corev1.Resource("secrets"), key.Name, errors.New("no"))
@@ -386,6 +395,26 @@ A=b
 	}
 }
 
+// A Workspace or a ProviderConfig in a namespace refers to objects of that namespace only.
+func TestFromWhichNamespacesValuesAreRead(t *testing.T) {
+	const spec = "spec:\n  providerConfigRef: {name: default, kind: ProviderConfig}\n  forProvider: {source: Inline, inlineFormat: JSON, module: '{\"terraform\": {\"backend\": {\"s3\": {}}}}', " +
+		"env: [{name: A, secretKeyRef: {namespace: system, name: s, key: k}}]}"
+	secret := func(namespace string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"}, Data: map[string][]byte{"k": []byte("of " + namespace)}}
+	}
+	for scope, want := range map[terraform.Scope]string{terraform.ScopeNamespaced: "team-a", terraform.ScopeCluster: "system"} {
+		program, read := recorder(t)
+		w := &world{
+			scope: scope, configKind: "ProviderConfig", spec: spec, objects: []client.Object{secret("team-a"), secret("system")},
+			config: "spec: {credentials: [{filename: aws, source: Secret, secretRef: {namespace: system, name: s, key: k}}]}",
+		}
+		_, _, _, err := w.plan(t, Options{program: program, providerCredentials: true})
+		require.NoError(t, err)
+		assert.Contains(t, read(), "aws 600: of "+want+"\n")
+		assert.Contains(t, read(), "A=of "+want+"\n")
+	}
+}
+
 // stateServer is an API server that has the state of a Workspace in a Secret.
 func stateServer(t *testing.T, secret *corev1.Secret) (address string, requests func() string) {
 	t.Helper()
@@ -397,6 +426,10 @@ func stateServer(t *testing.T, secret *corev1.Secret) (address string, requests 
 	secret.Data = map[string][]byte{"tfstate": packed.Bytes()}
 	var mutex sync.Mutex
 	var seen strings.Builder
+	discovered := map[string]any{
+		"/api": metav1.APIVersions{Versions: []string{"v1"}}, "/apis": metav1.APIGroupList{},
+		"/api/v1": metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "secrets", Kind: "Secret", Namespaced: true, Verbs: []string{"get"}}}},
+	}
 	secrets := "/api/v1/namespaces/" + secret.Namespace + "/secrets"
 	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
 		mutex.Lock()
@@ -408,8 +441,11 @@ func stateServer(t *testing.T, secret *corev1.Secret) (address string, requests 
 			err = json.NewEncoder(answer).Encode(corev1.SecretList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "SecretList"}, Items: []corev1.Secret{*secret}})
 		case "GET" + secrets + "/" + secret.Name:
 			err = json.NewEncoder(answer).Encode(secret)
+		case "GET/api", "GET/apis", "GET/api/v1": // Discovery of captctl.
+			err = json.NewEncoder(answer).Encode(discovered[request.URL.Path])
 		default:
-			answer.WriteHeader(http.StatusForbidden)
+			answer.WriteHeader(http.StatusNotFound)
+			err = json.NewEncoder(answer).Encode(apierrors.NewNotFound(corev1.Resource("secrets"), request.URL.Path).Status())
 		}
 		assert.NoError(t, err)
 	}))
@@ -436,7 +472,23 @@ func TestAStateInTheManagementClusterIsReadWithTheKubeconfig(t *testing.T) {
 	require.NoError(t, err, errOut)
 	assert.Equal(t, 1, changed)
 	assert.Contains(t, out, `~ x = "before" -> "after"`)
-	assert.Equal(t, len(strings.Split(requests(), "\n"))-1, strings.Count(requests(), "GET "), "something is written: %s", requests())
+	onlyRead := func() {
+		assert.Equal(t, strings.Count(requests(), "\n"), strings.Count(requests(), "GET "), "something is written: %s", requests())
+	}
+	onlyRead()
+
+	// With a kubeconfig of the ProviderConfig, and with the state of another Workspace only.
+	w.spec = strings.Replace(w.spec, "in_cluster_config = true", fmt.Sprintf("config_path = %q\n          config_context = \"b\"", file), 1)
+	out, errOut, _, err = w.plan(t, Options{program: tofuBinary(t)})
+	require.NoError(t, err, errOut)
+	assert.Contains(t, out, `~ x = "before" -> "after"`)
+	w.spec = strings.Replace(w.spec, `"s"`, `"other"`, 1)
+	_, _, _, err = w.plan(t, Options{program: tofuBinary(t)})
+	require.ErrorContains(t, err, "there is no state, which would be in Secret system/tfstate-team-a-demo-vpc-other")
+	onlyRead()
+	w.spec = strings.Replace(w.spec, file, "nothing", 1)
+	_, _, _, err = w.plan(t, Options{program: tofuBinary(t)})
+	assert.ErrorContains(t, err, "(config_path of the backend) cannot be used: ")
 }
 
 // A plan that waits for an answer is interrupted.

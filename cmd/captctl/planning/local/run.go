@@ -141,7 +141,7 @@ func (p *plan) initialize(ctx context.Context) error {
 		arguments = append(arguments, "-backend-config="+backendFile)
 	}
 	arguments = append(arguments, in.initArgs...)
-	own, err := p.stateInCluster(ctx, backend)
+	own, err := p.stateInSecret(ctx, backend)
 	if err != nil {
 		return err
 	}
@@ -183,36 +183,59 @@ func (p *plan) backend() (found *modules.Backend, err error) {
 	return found, err
 }
 
-// stateInCluster returns the arguments of init for a state in a Secret of the cluster in which Terraform runs, which works in the Pod of
-// provider-terraform only: they replace it by the cluster of the kubeconfig.
-func (p *plan) stateInCluster(ctx context.Context, backend *modules.Backend) ([]string, error) {
-	arguments := backend.Arguments(ptr.Deref(p.inputs.backendFile, ""))
-	if backend.Type != modules.KubernetesBackend || arguments["in_cluster_config"] != "true" {
+// stateInSecret checks that a state in a Secret exists, because init creates that of "default" if no state does. It returns the arguments of init for
+// the cluster in which Terraform runs, which exists in the Pod of provider-terraform only: they replace it by the cluster of the kubeconfig.
+func (p *plan) stateInSecret(ctx context.Context, backend *modules.Backend) (found []string, err error) {
+	arguments, reader := backend.Arguments(ptr.Deref(p.inputs.backendFile, "")), p.reader
+	file := cmp.Or(arguments["config_path"], os.Getenv("KUBE_CONFIG_PATH"))
+	switch {
+	case backend.Type != modules.KubernetesBackend:
 		return nil, nil
+	case arguments["in_cluster_config"] == "true":
+		found, err = p.ownKubeconfig()
+	case file == "", strings.HasPrefix(file, "~"):
+		return nil, nil // Only Terraform knows the cluster.
+	default:
+		reader, err = p.readerOf(file, arguments["config_context"])
 	}
-	// With this backend, init creates the state of "default" if no state exists.
+	if err != nil {
+		return nil, err
+	}
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	key := client.ObjectKey{Namespace: cmp.Or(arguments["namespace"], "default"), Name: "tfstate-" + p.inputs.state + "-" + arguments["secret_suffix"]}
-	switch err := p.reader.Get(ctx, key, secret); {
+	switch err := reader.Get(ctx, key, secret); {
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("there is no state, which would be in Secret %s: provider-terraform has not initialized the Workspace yet", key)
 	case err != nil:
 		return nil, fmt.Errorf("the state is in Secret %s, and Terraform needs the rights to get and list the Secrets of this namespace: %w", key, err)
 	}
+	return found, nil
+}
+
+// ownKubeconfig writes a kubeconfig with the context of captctl only. Without one, captctl itself runs in the cluster.
+func (p *plan) ownKubeconfig() ([]string, error) {
 	config, err := p.Access.ToRawKubeConfigLoader().RawConfig()
-	if err != nil {
+	if err != nil || len(config.Contexts) == 0 {
 		return nil, err
 	}
 	config.CurrentContext = cmp.Or(ptr.Deref(p.Access.Context, ""), config.CurrentContext)
-	if len(config.Contexts) == 0 {
-		return nil, nil // captctl runs in the cluster.
-	}
-	if err := errors.Join(clientcmdapi.MinifyConfig(&config), clientcmdapi.FlattenConfig(&config)); err != nil {
-		return nil, err
-	}
 	file := filepath.Join(p.root, "kubeconfig")
-	return []string{"-backend-config=in_cluster_config=false", "-backend-config=config_path=" + file}, clientcmd.WriteToFile(config, file)
+	return []string{"-backend-config=in_cluster_config=false", "-backend-config=config_path=" + file},
+		errors.Join(clientcmdapi.MinifyConfig(&config), clientcmdapi.FlattenConfig(&config), clientcmd.WriteToFile(config, file))
+}
+
+// readerOf returns a reader of the cluster of a kubeconfig, whose path is relative to the directory in which Terraform runs.
+func (p *plan) readerOf(file, context string) (client.Reader, error) {
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(p.dir, file)
+	}
+	rules, overrides := &clientcmd.ClientConfigLoadingRules{ExplicitPath: file}, &clientcmd.ConfigOverrides{CurrentContext: context}
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("the state is in a Secret of a cluster whose kubeconfig (config_path of the backend) cannot be used: %w", err)
+	}
+	return client.New(config, client.Options{})
 }
 
 // errNoState means that the selected Terraform workspace does not exist.
