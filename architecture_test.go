@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 66_500
+	maxProductLines = 68_000
 	maxSupportLines = 14_000
 )
 

@@ -670,3 +670,35 @@ func unpause(o *Objects) (commands []string) {
 	}
 	return commands
 }
+
+// Role is what a WorkspaceTemplateApply is for in its Cluster.
+type Role string
+
+// Roles.
+const (
+	RoleVPC          Role = "vpc"
+	RoleControlPlane Role = "controlplane"
+	RoleFargate      Role = "fargate"
+	RoleMachinePool  Role = "machinepool"
+	RoleAddOn        Role = "addon" // RoleAddOn is that of others with the label of the Cluster.
+)
+
+// Roles lists all of them, in the order in which Terraform applies them.
+func Roles() []Role {
+	return []Role{RoleVPC, RoleControlPlane, RoleFargate, RoleMachinePool, RoleAddOn}
+}
+
+// RoleOf returns the role of a WorkspaceTemplateApply of the Cluster.
+func (o *Objects) RoleOf(apply *infrav1.WorkspaceTemplateApply) Role {
+	switch {
+	case o.CAPTCluster != nil && o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name == apply.Name:
+		return RoleVPC
+	case o.ControlPlane != nil && o.ControlPlane.Spec.WorkspaceTemplateApplyRef.Name == apply.Name:
+		return RoleControlPlane
+	case slices.Contains(o.OwnApplies(), apply.Name):
+		return RoleFargate
+	case o.poolOf(apply) != nil:
+		return RoleMachinePool
+	}
+	return RoleAddOn
+}

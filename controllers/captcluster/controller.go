@@ -134,7 +134,7 @@ func plan(captCluster *infrav1.CAPTCluster, f *Facts) (*owner.Plan, error) {
 func ownerOf(captCluster *infrav1.CAPTCluster) owner.Owner {
 	return owner.Owner{
 		Object: captCluster, Kind: infrav1.GroupVersion.WithKind("CAPTCluster"), Ref: &captCluster.Spec.WorkspaceTemplateApplyRef,
-		Finalizer: infrav1.CAPTClusterFinalizer, FieldManager: naming.CAPTClusterFieldManager, Creates: "the VPC", Strategy: captCluster.Spec.Recovery, Timeouts: captCluster.Spec.Timeouts,
+		Finalizer: infrav1.CAPTClusterFinalizer, FieldManager: naming.CAPTClusterFieldManager, Creates: "the VPC", Strategy: captCluster.Spec.Recovery, Timeouts: captCluster.Spec.Timeouts.WaitTimeouts,
 	}
 }
 

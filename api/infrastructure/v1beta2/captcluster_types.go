@@ -48,13 +48,18 @@ type CAPTClusterTemplateResourceSpec struct {
 
 	// timeouts of waits and of the deletion; that of Terraform is vpc.template.timeoutSeconds.
 	// +optional
-	// +kubebuilder:validation:MinProperties=1
-	Timeouts WaitTimeouts `json:"timeouts,omitempty,omitzero"`
+	Timeouts CAPTClusterTimeouts `json:"timeouts,omitempty,omitzero"`
 
 	// deletionProtection is Enabled or Disabled (the default). Enabled rejects the deletion of the CAPTCluster and of its Cluster, and
 	// keeps the VPC. To delete them, first set it to Disabled.
 	// +optional
 	DeletionProtection DeletionProtection `json:"deletionProtection,omitempty"`
+}
+
+// CAPTClusterTimeouts are the timeouts of a VPC that do not depend on Terraform.
+// +kubebuilder:validation:MinProperties=1
+type CAPTClusterTimeouts struct {
+	WaitTimeouts `json:",inline"`
 }
 
 // VPC is an existing VPC, or one created from a WorkspaceTemplate.

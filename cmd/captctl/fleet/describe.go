@@ -70,7 +70,7 @@ func (o *describeOptions) Run(ctx context.Context, reader client.WithWatch) erro
 }
 
 func (o *describeOptions) read(ctx context.Context, reader client.Reader) (*described, error) {
-	objects, err := objectsOf(ctx, &o.Options, reader)
+	objects, err := ObjectsOf(ctx, &o.Options, reader)
 	if err != nil {
 		return nil, err
 	}

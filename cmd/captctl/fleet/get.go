@@ -284,8 +284,8 @@ func isCAPT(c *clusterv1.Cluster) bool {
 		c.Spec.ControlPlaneRef.APIGroup == controlplanev1.GroupVersion.Group && c.Spec.ControlPlaneRef.Kind == "CAPTControlPlane"
 }
 
-// objectsOf returns the Cluster that the argument names, with its objects.
-func objectsOf(ctx context.Context, o *cli.Options, reader client.Reader) (*overview.Objects, error) {
+// ObjectsOf returns the Cluster that the argument names, with its objects.
+func ObjectsOf(ctx context.Context, o *cli.Options, reader client.Reader) (*overview.Objects, error) {
 	found, err := find(ctx, o, reader)
 	if err == nil && found == nil {
 		err = fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; %s", o.Name, o.Namespace, elsewhere(ctx, reader, o.Name))
