@@ -91,7 +91,7 @@ var rows = []Row{
 		"check the provider, then the annotations of the Workspace"},
 	{User, FailsAtOnce, []string{infrav1.VPCReadyTimeoutReason, controlplanev1.ControlPlaneTimeoutReason, controlplanev1.SecretTimeoutReason, infrav1.NodeGroupTimeoutReason, infrav1.WaitTimeoutReason},
 		"a step, or what the object waits for, takes longer than its [timeout](status.md#timeouts)",
-		"resolve the cause in the message, or raise the timeout that it names; then `captctl retry`"},
+		"resolve the cause in the message, or raise the timeout that it names. CAPT continues by itself; `captctl retry` restarts the timer"},
 	{User, Degrades, []string{infrav1.RecoveryExhaustedReason, infrav1.RecoveryBlockedReason},
 		"Terraform fails, and [recovery](recovery.md) has used its attempts, or cannot help",
 		"fix the cause; an edit or `captctl retry` restarts the attempts"},
