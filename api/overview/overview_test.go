@@ -148,14 +148,16 @@ func TestWhatHelpsANewClusterThatCannotWork(t *testing.T) {
 		step     string
 		commands []string
 	}{
-		infrav1.InvalidEKSClusterNameReason:  {true, "Set `spec.eksClusterName`", []string{"kubectl edit captcontrolplane -n default demo"}},
-		infrav1.EKSClusterNameConflictReason: {true, "Set `spec.eksClusterName`", []string{"kubectl edit captcontrolplane -n default demo"}},
-		infrav1.TemplateDeletingReason:       {true, "Correct the template", []string{"kubectl edit captcluster -n default demo"}},
-		infrav1.FieldNotConsumedReason:       {false, "Declare the variable", []string{"kubectl edit workspacetemplate -n default eks", "kubectl edit captcontrolplane -n default demo"}},
-		controlplanev1.RegionConflictReason:  {false, "Change the field", []string{"kubectl edit captcontrolplane -n default demo"}},
-		controlplanev1.SecretTimeoutReason:   {false, "Create what the message names", []string{"kubectl edit workspacetemplate -n default eks", "kubectl edit captcontrolplane -n default demo"}},
-		infrav1.WorkspaceRejectedReason:      {false, "what rejects the Workspace", []string{"kubectl edit workspacetemplate -n default eks", "kubectl edit captcontrolplane -n default demo", "captctl reconcile default/demo"}},
-		infrav1.WaitTimeoutReason:            {false, "CAPT continues by itself", nil},
+		infrav1.InvalidEKSClusterNameReason:       {true, "Set `spec.eksClusterName`", []string{"kubectl edit captcontrolplane -n default demo"}},
+		infrav1.EKSClusterNameConflictReason:      {true, "Set `spec.eksClusterName`", []string{"kubectl edit captcontrolplane -n default demo"}},
+		infrav1.TemplateDeletingReason:            {true, "Correct the template", []string{"kubectl edit captcluster -n default demo"}},
+		infrav1.FieldNotConsumedReason:            {false, "Declare the variable", []string{"kubectl edit workspacetemplate -n default eks", "kubectl edit captcontrolplane -n default demo"}},
+		controlplanev1.RegionConflictReason:       {false, "Change the field", []string{"kubectl edit captcontrolplane -n default demo"}},
+		controlplanev1.SecretTimeoutReason:        {false, "Create what the message names", []string{"kubectl edit workspacetemplate -n default eks", "kubectl edit captcontrolplane -n default demo"}},
+		infrav1.WorkspaceRejectedReason:           {false, "what rejects the Workspace", []string{"kubectl edit workspacetemplate -n default eks", "kubectl edit captcontrolplane -n default demo", "captctl reconcile default/demo"}},
+		infrav1.WriteRefusedReason:                {false, "a policy, webhook, quota or role", []string{"captctl reconcile default/demo"}},
+		controlplanev1.FargateProfileFailedReason: {false, "Correct what the message names", []string{"captctl logs default/demo", "kubectl edit workspacetemplate -n default eks", "kubectl edit captcontrolplane -n default demo"}},
+		infrav1.WaitTimeoutReason:                 {false, "CAPT continues by itself", nil},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			o := ready()

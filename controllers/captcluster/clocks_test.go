@@ -20,6 +20,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -122,6 +123,7 @@ func TestAVPCDoesNotWaitForEver(t *testing.T) {
 	env.clock.Pass(time.Minute)
 	env.reconcile()
 	assert.Equal(t, "True WaitTimeout", env.conditionSummary()["Failed"])
+	assert.NotEmpty(t, owner.IndexAwaitsName(env.get()), "so that the creation of the control plane is noticed")
 	for _, part := range []string{"timed out after 60s (spec.timeouts.waitSeconds): waiting for CAPTControlPlane demo", naming.RetryAnnotation} {
 		assert.Contains(t, conditions.GetMessage(env.get(), "Failed"), part)
 	}
