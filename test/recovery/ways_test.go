@@ -42,10 +42,11 @@ type way struct {
 	prepare func(env *fixture.Environment)
 	replace []string
 	without string
-	pool    bool
-	more    []string
-	scripts map[string]scripted.Script
-	then    func(env *fixture.Environment) // then follows the creation.
+	// pool and profile add a machine pool and a Fargate profile; more are further documents.
+	pool, profile bool
+	more          []string
+	scripts       map[string]scripted.Script
+	then          func(env *fixture.Environment) // then follows the creation.
 
 	// object is the kind and the name of the cause in captctl describe, with the reason and a part of the message; next are parts of the next step.
 	object, reason, message string
@@ -62,9 +63,7 @@ type way struct {
 const (
 	workers   = "workers"
 	vpcTimes  = "spec:\n  timeouts: {waitSeconds: 10}\n  region"
-	typed     = "  passVariables: None\n"
 	needsSize = "\n          variable \"size\" {\n            type = number\n            validation {\n              condition = var.size > 2\n              error_message = \"size must be above 2\"\n            }\n          }"
-	output    = "output \"vpc_id\""
 )
 
 // create creates documents; edits changes an object with a merge patch.
@@ -156,7 +155,7 @@ const (
 	otherPool = "twin"
 )
 
-func ways() map[string]way {
+func ways(t *testing.T) map[string]way {
 	return map[string]way{
 		"template of the VPC missing": {without: "metadata: {name: vpc}", reason: infrav1.TemplateNotFoundReason, failed: "vpc cp pool", pool: true, message: "WorkspaceTemplate",
 			next: []string{"Create the WorkspaceTemplate"}, correct: func(env *fixture.Environment) { env.User(env.VPCTemplate(fixture.FargateVPCModule)) }},
@@ -164,17 +163,14 @@ func ways() map[string]way {
 			next: []string{"Create the WorkspaceTemplate"}, correct: func(env *fixture.Environment) { env.User(env.ControlPlaneTemplate(fixture.ControlPlaneModule)) }},
 		"template of the pool missing": {without: "metadata: {name: nodegroup}", reason: infrav1.TemplateNotFoundReason, failed: "pool", pool: true, state: infrav1.StateDegraded,
 			next: []string{"Create the WorkspaceTemplate"}, correct: func(env *fixture.Environment) { env.User(env.NodeGroupTemplate(fixture.NodeGroupModule)) }},
-		"template of the profile missing": {more: []string{"fargate"}, without: "metadata: {name: fargate}", reason: infrav1.TemplateNotFoundReason, state: infrav1.StateDegraded,
+		"template of the profile missing": {profile: true, without: "metadata: {name: fargate}", reason: infrav1.TemplateNotFoundReason, state: infrav1.StateDegraded,
 			correct: func(env *fixture.Environment) { env.User(env.FargateProfileTemplate(fixture.FargateProfileModule)) }},
 		"template not allowed": {prepare: func(env *fixture.Environment) {
-			other := env.Server.NewEnvironment(env.T, env.Scope)
-			other.User(other.VPCTemplate(fixture.VPCModule))
-			require.NoError(env, env.Create(env.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "other"}, Data: map[string]string{"other": other.Namespace}}))
-		}, replace: []string{"ref: {name: vpc}", "ref: {name: vpc, namespace: OTHER}"}, reason: infrav1.TemplateNotFoundReason, failed: "vpc cp", next: []string{"spec.allowedNamespaces"},
+			require.NoError(env, env.Create(env.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace + "-templates"}}))
+			ofTemplates(env).User(env.VPCTemplate(fixture.VPCModule))
+		}, replace: []string{"ref: {name: vpc}", "ref: {name: vpc, namespace: NAMESPACE-templates}"}, reason: infrav1.TemplateNotFoundReason, failed: "vpc cp", next: []string{"spec.allowedNamespaces"},
 			correct: func(env *fixture.Environment) {
-				other := *env
-				other.Namespace = otherNamespace(env)
-				other.Edit(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate, `{"spec":{"allowedNamespaces":{"names":["`+env.Namespace+`"]}}}`)
+				ofTemplates(env).Edit(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate, `{"spec":{"allowedNamespaces":{"names":["`+env.Namespace+`"]}}}`)
 			}},
 		"template with an error of HCL": {replace: []string{"resource \"terraform_data\" \"vpc\" {", "resource \"terraform_data\" {"}, reason: infrav1.PlanFailedReason, failed: "vpc cp", message: "Missing name for resource",
 			next: []string{"kubectl edit workspacetemplate"}, correct: inTemplate("vpc", "resource \"terraform_data\" {", "resource \"terraform_data\" \"vpc\" {")},
@@ -263,6 +259,11 @@ func ways() map[string]way {
 			env.User(env.VPCTemplate("\nvariable \"vpc_name\" { type = string }\n"))
 		}, reason: infrav1.NothingCreatedReason, failed: "vpc cp",
 			message: "no output", next: []string{"kubectl edit workspacetemplate"}, correct: func(env *fixture.Environment) { env.User(env.VPCTemplate(fixture.FargateVPCModule)) }},
+		"state that cannot be saved": {scripts: script(fixture.ControlPlane, find(t, "errored.tfstate", "apply").script("")), reason: infrav1.StateNotSavedReason, failed: "cp", message: "could not save its state",
+			next: []string{"crossplane.io/paused-"}, correct: func(env *fixture.Environment) {
+				env.SetScript(fixture.ControlPlane, scripted.Script{})
+				env.Kubectl("annotate", "workspaces.tf.m.upbound.io", env.WorkspaceKey(fixture.ControlPlane).Name, terraform.PausedAnnotation+"-", naming.StateNotSavedAnnotation+"-")
+			}},
 		"objects that wait for each other": {without: "metadata: {name: vpc}", then: func(env *fixture.Environment) {
 			env.Eventually(func() string {
 				return fixture.Unless(env.Exists(&infrav1.WorkspaceTemplateApply{}, fixture.VPC), "no WorkspaceTemplateApply")
@@ -277,7 +278,7 @@ func ways() map[string]way {
 			next: []string{"CAPT continues"}, correct: create(fixture.CAPTControlPlane(fixture.Demo))},
 		"CAPTCluster missing": {without: "kind: CAPTCluster\n", replace: []string{"version: v1.35.0", "version: v1.35.0\n  timeouts: {waitSeconds: 10}"}, reason: infrav1.WaitTimeoutReason, failed: "cp", message: "CAPTCluster demo",
 			next: []string{"CAPT continues"}, correct: create(fixture.CAPTCluster(fixture.Demo))},
-		"profile that takes too long": {more: []string{"fargate"}, replace: []string{"version: v1.35.0", "version: v1.35.0\n  timeouts: {fargateProfileSeconds: 10}"}, reason: controlplanev1.FargateProfileFailedReason, state: infrav1.StateDegraded,
+		"profile that takes too long": {profile: true, replace: []string{"version: v1.35.0", "version: v1.35.0\n  timeouts: {fargateProfileSeconds: 10}"}, reason: controlplanev1.FargateProfileFailedReason, state: infrav1.StateDegraded,
 			scripts: script(naming.FargateWorkspaceTemplateApply(fixture.Demo, "jobs"), scripted.Script{Apply: scripted.Step{Hang: true}}), message: "fargateProfileSeconds", correct: succeeds(naming.FargateWorkspaceTemplateApply(fixture.Demo, "jobs"))},
 		"control plane that takes too long": {replace: []string{"version: v1.35.0", "version: v1.35.0\n  recovery: {maxRetries: 0}\n  timeouts: {controlPlaneSeconds: 10}"}, reason: controlplanev1.ControlPlaneTimeoutReason, failed: "cp",
 			scripts: script(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Hang: true}}), message: "controlPlaneSeconds", next: []string{"captctl logs"}, correct: succeeds(fixture.ControlPlane)},
@@ -293,45 +294,41 @@ func ways() map[string]way {
 	}
 }
 
-func otherNamespace(env *fixture.Environment) string {
-	found := &corev1.ConfigMap{}
-	require.True(env, env.Exists(found, "other"))
-	return found.Data["other"]
+// ofTemplates is the namespace of a platform team.
+func ofTemplates(env *fixture.Environment) *fixture.Environment {
+	other := *env
+	other.Namespace += "-templates"
+	return &other
 }
 
 // documents of the cluster, the templates after what refers to them, as with GitOps: admission cannot compare them.
 func (w *way) documents(env *fixture.Environment) (documents []string) {
-	line, more := "endpointProbe: Disabled", w.more
 	templates := []string{env.VPCTemplate(fixture.FargateVPCModule), env.ControlPlaneTemplate(fixture.FargateControlPlaneModule)}
-	lines := []string{line}
-	if len(more) > 0 && more[0] == "fargate" {
-		lines, more, templates = append(lines, fixture.FargateProfiles("jobs")), nil, append(templates, env.FargateProfileTemplate(fixture.FargateProfileModule))
+	lines := []string{"endpointProbe: Disabled"}
+	if w.profile {
+		lines, templates = append(lines, fixture.FargateProfiles("jobs")), append(templates, env.FargateProfileTemplate(fixture.FargateProfileModule))
 	}
 	documents = []string{fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, lines...)}
 	if w.pool {
 		documents = append(documents, fixture.MachinePool(fixture.Demo, workers, 3, ""), fixture.CAPTMachinePool(workers, fixture.NodeGroupTemplate))
 		templates = append(templates, env.NodeGroupTemplate(fixture.NodeGroupModule))
 	}
-	documents = slices.Concat(documents, templates, more, []string{fixture.Cluster()})
-	replace := w.replace
-	if slices.ContainsFunc(replace, func(s string) bool { return strings.Contains(s, "OTHER") }) {
-		replace = []string{replace[0], strings.ReplaceAll(replace[1], "OTHER", otherNamespace(env))}
+	documents = slices.DeleteFunc(slices.Concat(documents, templates, w.more, []string{fixture.Cluster()}), func(document string) bool {
+		return w.without != "" && strings.Contains(document, w.without)
+	})
+	for i := range documents {
+		documents[i] = strings.ReplaceAll(strings.NewReplacer(w.replace...).Replace(documents[i]), "NAMESPACE", env.Namespace)
 	}
-	var result []string
-	for _, document := range documents {
-		if w.without == "" || !strings.Contains(document, w.without) {
-			result = append(result, strings.NewReplacer(replace...).Replace(document))
-		}
-	}
-	return result
+	return documents
 }
 
 // sighting is what an object reported at a time.
 type sighting struct {
-	at             time.Time
-	failed         bool
-	reason, ready  string
-	failedAt, seen metav1.Time
+	at time.Time
+	// failed is true if it is Failed, since failedAt; ready is the reason of Ready.
+	failed   bool
+	failedAt metav1.Time
+	ready    string
 }
 
 // recorder watches all objects of CAPT.
@@ -367,7 +364,6 @@ func (r *recorder) see(object engine.Object) {
 	s := sighting{at: time.Now()}
 	if failed := meta.FindStatusCondition(object.GetConditions(), infrav1.FailedCondition); failed != nil {
 		s.failed, s.failedAt = failed.Status == metav1.ConditionTrue, failed.LastTransitionTime
-		s.reason = failed.Reason
 	}
 	if ready := meta.FindStatusCondition(object.GetConditions(), infrav1.ReadyCondition); ready != nil {
 		s.ready = ready.Reason
@@ -386,8 +382,9 @@ func (r *recorder) sightings(key string) []sighting {
 // started is the cluster of a way.
 type started struct {
 	way
-	name string
-	env  *fixture.Environment
+	name      string
+	env       *fixture.Environment
+	corrected time.Time
 }
 
 // object is an empty object of the kind, and nameOf its name.
@@ -498,15 +495,20 @@ func (s *started) requireDescribed(t *testing.T, clusters []overview.Cluster) {
 	}
 }
 
-// awaitRecovered waits until the cluster is Ready.
-func (s *started) awaitRecovered(t *testing.T, r *recorder, since time.Time) {
+// promptly is within what an object leaves Failed, with a reserve for a slow machine: seconds are enough.
+const promptly = 2 * time.Minute
+
+// awaitRecovered waits until the cluster is Ready, and requires that each object was Failed once.
+func (s *started) awaitRecovered(t *testing.T, r *recorder) {
 	env := s.env.In(t)
 	defer func() {
 		for _, short := range strings.Fields(s.failed) {
 			all := r.sightings(keyOf(s.object(short), env.Namespace, s.nameOf(env, short)))
 			for _, seen := range all {
-				if seen.at.After(since) && !seen.failed {
-					t.Logf("%s: %s left Failed after %s", s.name, short, seen.at.Sub(since).Round(100*time.Millisecond))
+				if seen.at.After(s.corrected) && !seen.failed {
+					took := seen.at.Sub(s.corrected).Round(100 * time.Millisecond)
+					t.Logf("%s: %s left Failed after %s", s.name, short, took)
+					assert.Less(t, took, promptly)
 					break
 				}
 			}
@@ -532,7 +534,7 @@ func TestANewClusterThatCannotWorkIsFailedUntilItIsCorrected(t *testing.T) {
 	server := shared.Exclusive(t)
 	r := record(t, server)
 	var clusters []*started
-	for name, w := range ways() {
+	for name, w := range ways(t) {
 		clusters = append(clusters, &started{way: w, name: name, env: server.NewEnvironment(t, terraform.ScopeNamespaced)})
 	}
 	slices.SortFunc(clusters, func(a, b *started) int { return cmp.Compare(a.name, b.name) })
@@ -569,14 +571,14 @@ func TestANewClusterThatCannotWorkIsFailedUntilItIsCorrected(t *testing.T) {
 		t.Run("Described/"+s.name, func(t *testing.T) { s.requireDescribed(t, fleet.Clusters) })
 	}
 	t.Run("Rest", func(t *testing.T) { requireRest(t, clusters[0].env.In(t), r) })
-	corrected := time.Now()
 	for _, s := range clusters {
 		t.Run("Corrected/"+s.name, func(t *testing.T) {
+			s.corrected = time.Now()
 			s.correct(s.env.In(t))
 		})
 	}
 	for _, s := range clusters {
-		t.Run("Ready/"+s.name, func(t *testing.T) { s.awaitRecovered(t, r, corrected) })
+		t.Run("Ready/"+s.name, func(t *testing.T) { s.awaitRecovered(t, r) })
 	}
 }
 
