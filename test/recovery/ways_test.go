@@ -322,8 +322,8 @@ func (w *way) documents(env *fixture.Environment) (documents []string) {
 	return documents
 }
 
-// sighting is what an object reported at a time.
-type sighting struct {
+// observation is what an object reported at a time.
+type observation struct {
 	at time.Time
 	// failed is true if it is Failed, since failedAt; ready is the reason of Ready.
 	failed   bool
@@ -334,11 +334,11 @@ type sighting struct {
 // recorder watches all objects of CAPT.
 type recorder struct {
 	sync.Mutex
-	of map[string][]sighting
+	of map[string][]observation
 }
 
 func record(t *testing.T, server *fixture.Server) *recorder {
-	r := &recorder{of: map[string][]sighting{}}
+	r := &recorder{of: map[string][]observation{}}
 	for _, list := range []client.ObjectList{&infrav1.CAPTClusterList{}, &controlplanev1.CAPTControlPlaneList{}, &infrav1.CAPTMachinePoolList{}, &infrav1.WorkspaceTemplateApplyList{}} {
 		watch, err := server.API.Watch(t.Context(), list)
 		require.NoError(t, err)
@@ -361,7 +361,7 @@ func keyOf(object client.Object, namespace, name string) string {
 func (r *recorder) see(object engine.Object) {
 	r.Lock()
 	defer r.Unlock()
-	s := sighting{at: time.Now()}
+	s := observation{at: time.Now()}
 	if failed := meta.FindStatusCondition(object.GetConditions(), infrav1.FailedCondition); failed != nil {
 		s.failed, s.failedAt = failed.Status == metav1.ConditionTrue, failed.LastTransitionTime
 	}
@@ -372,8 +372,8 @@ func (r *recorder) see(object engine.Object) {
 	r.of[key] = append(r.of[key], s)
 }
 
-// sightings of an object.
-func (r *recorder) sightings(key string) []sighting {
+// observations of an object.
+func (r *recorder) observations(key string) []observation {
 	r.Lock()
 	defer r.Unlock()
 	return slices.Clone(r.of[key])
@@ -422,10 +422,10 @@ func (s *started) awaitFailed(t *testing.T, r *recorder, deadline time.Time) {
 	for _, short := range strings.Fields(s.failed) {
 		object, name := s.object(short), s.nameOf(env, short)
 		key := keyOf(object, env.Namespace, name)
-		var all []sighting
+		var all []observation
 		fails := func() int {
-			all = r.sightings(key)
-			return slices.IndexFunc(all, func(seen sighting) bool { return seen.failed })
+			all = r.observations(key)
+			return slices.IndexFunc(all, func(seen observation) bool { return seen.failed })
 		}
 		for fails() < 0 && time.Now().Before(deadline) {
 			time.Sleep(time.Second)
@@ -503,7 +503,7 @@ func (s *started) awaitRecovered(t *testing.T, r *recorder) {
 	env := s.env.In(t)
 	defer func() {
 		for _, short := range strings.Fields(s.failed) {
-			all := r.sightings(keyOf(s.object(short), env.Namespace, s.nameOf(env, short)))
+			all := r.observations(keyOf(s.object(short), env.Namespace, s.nameOf(env, short)))
 			for _, seen := range all {
 				if seen.at.After(s.corrected) && !seen.failed {
 					took := seen.at.Sub(s.corrected).Round(100 * time.Millisecond)
