@@ -509,6 +509,16 @@ type Next struct {
 	Commands []string `json:"commands,omitempty"`
 }
 
+// approveChange is the next step for a change that waits for an approval.
+func (o *Objects) approveChange(c *Cluster) *Next {
+	next := &Next{Step: "See why the change waits, and approve it, or revert it.", Commands: []string{fmt.Sprintf("captctl template approve-change %s/%s", c.Namespace, c.Cause.Name)}}
+	if slices.ContainsFunc(o.Plans(), func(plan Plan) bool { return plan.Name == c.Cause.Name && plan.Change != "" && plan.Destroys }) {
+		next.Step = "Its plan replaces or deletes resources, or may do so. See which, and approve that as well, or revert the change."
+		next.Commands[0] += " --allow-destroy"
+	}
+	return next
+}
+
 // NextStep returns what to do about the cause; nil if its message alone says it.
 func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 	name := c.Namespace + "/" + c.Name
@@ -521,8 +531,7 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 	case c.Cause == nil:
 		return nil
 	case c.Cause.Reason == infrav1.WaitingForApprovalReason:
-		return &Next{Step: "See why the change waits, and approve it, or revert it.",
-			Commands: []string{fmt.Sprintf("captctl template approve-change %s/%s", c.Namespace, c.Cause.Name)}}
+		return o.approveChange(c)
 	case c.Cause.IsWaiting():
 		return nil
 	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:

@@ -144,7 +144,10 @@ func setPreviews(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, p Plan) {
 		return
 	}
 	if !f.written() {
-		s.Change = infrav1.HeldChange{Revision: f.Change.Revision, Preview: result}
+		s.Change = infrav1.HeldChange{Revision: f.Change.Revision, Preview: p.ChangePreview}
+		if f.Preview.Rejected != "" {
+			s.Change.Preview = result
+		}
 	}
 	if f.Revision != f.CurrentRevision { // It is about the content without the change.
 		s.Preview = infrav1.RevisionPreview{}
@@ -283,7 +286,7 @@ func firstProblem(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o wor
 	}
 	if p.HeldBy != "" {
 		return engine.False(infrav1.ReadyCondition, p.HeldBy, f.Change.Message("WorkspaceTemplate "+f.TemplateKey.String(),
-			ptr.Deref(p.Preview.Result, infrav1.RevisionPreview{}), desired.AnnotateCommand(apply, naming.ApproveAnnotation, f.Change.Revision)))
+			p.ChangePreview, desired.AnnotateCommand(apply, naming.ApproveAnnotation, f.Change.Revision), apply.Namespace+"/"+apply.Name))
 	}
 	if f.Queued != "" {
 		return engine.False(infrav1.ReadyCondition, infrav1.QueuedReason, f.Queued)
