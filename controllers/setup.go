@@ -174,6 +174,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		RateLimiter: serialize.NewRateLimiter(),
 		Unclaimed:   metrics.NewUnclaimed(ctrlmetrics.Registry),
 		Namespace:   options.Namespace, StatePrefix: options.StatePrefix, DefaultRollout: options.DefaultRollout, Plans: options.PlanLogs,
+		PlanMetrics: metrics.NewPlans(ctrlmetrics.Registry),
 	}
 	metrics.NewPreviews(ctrlmetrics.Registry, applies.CountPreviews)
 	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {

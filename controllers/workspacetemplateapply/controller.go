@@ -63,6 +63,8 @@ type Reconciler struct {
 	StatePrefix string
 	// Plans reads what Terraform would change; nil if this manager does not read it.
 	Plans previews.PlanReader
+	// PlanMetrics may be nil.
+	PlanMetrics *metrics.Plans
 
 	serializer serialize.Serializer
 	inputs     failedInputs

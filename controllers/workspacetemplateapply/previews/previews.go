@@ -26,6 +26,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/workspace"
 )
 
@@ -253,6 +254,8 @@ type Runner struct {
 	Slots      *Slots
 	// Plans reads what Terraform would change; nil if this manager does not read it.
 	Plans PlanReader
+	// Metrics may be nil.
+	Metrics *metrics.Plans
 }
 
 // Live returns the preview of a WorkspaceTemplateApply, nil when there is none. It has the scope of the recorded Workspace. After a rollback, which
