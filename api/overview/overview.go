@@ -390,7 +390,8 @@ func (o *Objects) Conditions() (list []Condition) {
 }
 
 // Warnings returns the conditions that need attention although the objects are Ready: fields without effect, a kubeconfig that Cluster API cannot use, and
-// an endpoint that the Cluster does not have. Nodes that are not known, or whose versions Cluster API does not accept, do not affect Ready, either.
+// an endpoint that the Cluster does not have. Nodes that are not known, or whose versions Cluster API does not accept, do not affect Ready, either,
+// and neither does a plan that is never empty.
 func (o *Objects) Warnings() (list []*Cause) {
 	for _, object := range o.all() {
 		for _, condition := range object.GetConditions() {
@@ -405,14 +406,14 @@ func (o *Objects) Warnings() (list []*Cause) {
 // warns reports whether a condition with a warning is True.
 func warns(condition *metav1.Condition) bool {
 	return condition.Status == metav1.ConditionTrue && condition.Message != "" &&
-		slices.Contains([]string{controlplanev1.KubeconfigReadyCondition, controlplanev1.EndpointAvailableCondition, infrav1.KubeletVersionsDifferCondition}, condition.Type)
+		slices.Contains([]string{controlplanev1.KubeconfigReadyCondition, controlplanev1.EndpointAvailableCondition, infrav1.KubeletVersionsDifferCondition, infrav1.PlanNeverEmptyCondition}, condition.Type)
 }
 
 // isNegative reports whether the normal status of a condition is False.
 func isNegative(condition string) bool {
 	return slices.Contains([]string{
 		clusterv1.PausedCondition, infrav1.AdoptionRequiredCondition, infrav1.DeletingCondition, infrav1.CreateRecoverableCondition,
-		infrav1.WorkspaceConflictCondition, infrav1.VPCReplacedCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.KubeletVersionsDifferCondition, controlplanev1.CreatingCondition, infrav1.FailedCondition, infrav1.DegradedCondition,
+		infrav1.WorkspaceConflictCondition, infrav1.VPCReplacedCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.KubeletVersionsDifferCondition, infrav1.PlanNeverEmptyCondition, controlplanev1.CreatingCondition, infrav1.FailedCondition, infrav1.DegradedCondition,
 		infrav1.RecoveringCondition, controlplanev1.DependencyCycleCondition, controlplanev1.FargateProfileCreatingCondition,
 		controlplanev1.FargateProfileFailedCondition,
 	}, condition)

@@ -133,6 +133,20 @@ func (r *rollout) whyNoPlan() string {
 	return ""
 }
 
+// neverEmpty is the part of the message about users that may wait for an approval only because of what Terraform changes at each run.
+func (r *rollout) neverEmpty() string {
+	var names []string
+	for _, u := range r.usersWith(infrav1.PreviewChanges) {
+		if u.NeverEmpty {
+			names = append(names, u.Key.String())
+		}
+	}
+	if r.Policy.Approval != infrav1.RolloutApprovalOnChanges || len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(". Terraform changes something of %s at each run, whatever the revision (condition %s, which names it), so that they wait for every revision", Names(names), infrav1.PlanNeverEmptyCondition)
+}
+
 // Change is a change of one user of a template that the policy of the template holds: of its variables, its connection Secret or its template.
 type Change struct {
 	Policy infrav1.WorkspaceTemplateRollout

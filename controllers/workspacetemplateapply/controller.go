@@ -65,6 +65,8 @@ type Reconciler struct {
 	Plans previews.PlanReader
 	// PlanMetrics may be nil.
 	PlanMetrics *metrics.Plans
+	// PlanCheckDelay is how long the last run of the provider must have been an apply until the same content is planned once more; zero means never.
+	PlanCheckDelay time.Duration
 
 	serializer serialize.Serializer
 	inputs     failedInputs
@@ -94,6 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Observe: r.observe, Plan: plan, Act: r.act, Status: status, Situation: situation, OnDeleted: r.onDeleted,
 		EventConditions: []string{
 			infrav1.ReadyCondition, infrav1.DeletingCondition, engine.DecisionCondition, infrav1.WorkspaceConflictCondition,
+			infrav1.PlanNeverEmptyCondition,
 		},
 		IsWarning: func(condition metav1.Condition) bool { return infrav1.RequiresUserAction(condition.Reason) },
 	})

@@ -213,6 +213,9 @@ func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 	if previewErr != nil {
 		action = Observe
 	}
+	if result := p.Preview.Recorded(&f.Preview); f.Preview.IsCheck && result != nil && result.Result != infrav1.PreviewChanges {
+		r.lastObserved(apply).applied.planned = true
+	}
 	err := r.serialized(ctx, apply, f, action, func() error {
 		if previewErr != nil {
 			return previewErr
@@ -279,6 +282,9 @@ func waitForUnwatched(f *Facts) error {
 	}
 	if after := f.Observation().RequeueAfter; after > 0 {
 		return engine.Wait("provider-terraform to reconcile the Workspace", after)
+	}
+	if f.PlanCheckAfter > 0 {
+		return engine.Wait("provider-terraform to plan the Workspace", f.PlanCheckAfter)
 	}
 	return nil
 }

@@ -67,6 +67,9 @@ const (
 	CreateRecoverableCondition = "CreateRecoverable"
 	// WorkspaceConflictCondition is True when the Workspace of spec.workspaceName belongs to another object.
 	WorkspaceConflictCondition = "WorkspaceConflict"
+	// PlanNeverEmptyCondition is True when Terraform would change something although it has just applied the same content. Absent until that is so for the
+	// first time.
+	PlanNeverEmptyCondition = "PlanNeverEmpty"
 )
 
 // Conditions of WorkspaceTemplate.
@@ -173,6 +176,10 @@ const (
 	WorkspaceOwnedReason = "WorkspaceOwned"
 	// WorkspaceRejectedReason: the API server rejected the rendered Workspace.
 	WorkspaceRejectedReason = "WorkspaceRejected"
+	// PlanHasChangesReason: Terraform would change something although it has just applied the same content.
+	PlanHasChangesReason = "PlanHasChanges"
+	// PlanEmptyReason: Terraform would change nothing, or has applied another content since.
+	PlanEmptyReason = "PlanEmpty"
 	// LookupFailedReason: a required object could not be read. CAPT retries.
 	LookupFailedReason = "LookupFailed"
 	// WorkspaceNotWrittenReason: the Workspace could not be written. CAPT retries.
@@ -305,7 +312,7 @@ const (
 // RequiresUserAction reports whether a reason means that the user must act, or at least check. Owners report such reasons as their own.
 func RequiresUserAction(reason string) bool {
 	switch reason {
-	case LookupFailedReason, WorkspaceNotReconciledReason, WorkspacePausedReason, StateNotSavedReason, NothingCreatedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, VariableMissingReason, VariableInvalidReason, TemplateDeletingReason, WaitingForRolloutReason, RevisionMissingReason,
+	case LookupFailedReason, WorkspaceNotReconciledReason, WorkspacePausedReason, StateNotSavedReason, NothingCreatedReason, PlanHasChangesReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, VariableMissingReason, VariableInvalidReason, TemplateDeletingReason, WaitingForRolloutReason, RevisionMissingReason,
 		FieldNotConsumedReason, InvalidEKSClusterNameReason, EKSClusterNameConflictReason, InvalidNodeGroupNameReason, InvalidVersionReason, InvalidScalingReason,
 		NodeGroupTimeoutReason, ReplicasOutOfBoundsReason, KubeletVersionsDifferReason, NodesNotReadyReason, UsedByMachinePoolReason,
 		WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,

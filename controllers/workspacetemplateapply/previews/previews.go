@@ -61,6 +61,8 @@ type Facts struct {
 	Revision string
 	// Proof is the request for a proof that the preview answers; empty without one.
 	Proof string
+	// IsCheck is true when the content that Terraform has applied is planned once more. The result is not recorded.
+	IsCheck bool
 	// Assigned is true when the object already has the revision, and nothing else changes.
 	Assigned bool
 	// Ready is true while the Workspace is at rest. Otherwise the plan would be about a state that changes.
