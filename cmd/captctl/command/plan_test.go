@@ -10,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -273,6 +275,15 @@ func TestTheNextStepOfAChangeThatDestroys(t *testing.T) {
 	out, _, err := (&environment{objects: fleets.Objects([]*fleets.Cluster{c})}).run(t, "describe", "team-a/demo")
 	require.NoError(t, err)
 	assert.Contains(t, out, "\n  captctl template approve-change team-a/demo-vpc --allow-destroy\n")
+}
+
+func TestDescribeWarnsOfAPlanThatIsNeverEmpty(t *testing.T) {
+	c := fleets.Ready("demo", fleetNow)
+	conditions.Set(c.VPC, metav1.Condition{Type: infrav1.PlanNeverEmptyCondition, Status: metav1.ConditionTrue, Reason: infrav1.PlanHasChangesReason, Message: "Terraform would update aws_vpc.this"})
+	out, _, err := (&environment{objects: fleets.Objects([]*fleets.Cluster{c})}).run(t, "describe", "team-a/demo")
+	require.NoError(t, err)
+	assert.Contains(t, out, "Terraform would update aws_vpc.this")
+	assert.Regexp(t, `State: +Ready`, out)
 }
 
 func TestDescribeAndReportShowPlansOfWhatWaits(t *testing.T) {
