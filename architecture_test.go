@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 65_000
+	maxProductLines = 65_120
 	maxSupportLines = 14_000
 )
 
