@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 65_120
+	maxProductLines = 66_500
 	maxSupportLines = 14_000
 )
 

@@ -24,6 +24,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
@@ -151,7 +152,7 @@ func stateStyle(state string) output.Style {
 }
 
 func reasonStyle(reason string) output.Style {
-	if infrav1.RequiresUserAction(reason) {
+	if reasons.IsProblem(reason) {
 		return output.Bad
 	}
 	return stateStyle(reason)
