@@ -107,7 +107,7 @@ func (r *Reconciler) lastObserved(apply *infrav1.WorkspaceTemplateApply) *lastSe
 // onDeleted is called for an object that no longer exists.
 func (r *Reconciler) onDeleted(ctx context.Context, key client.ObjectKey) error {
 	r.forget(key)
-	return r.Workspaces.DeleteOrphanedPreview(ctx, key)
+	return r.Workspaces.DeleteOrphanedPreviews(ctx, key)
 }
 
 // forget removes an object that no longer exists from its queues.

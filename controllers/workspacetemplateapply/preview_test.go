@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -33,7 +32,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-var previewName = naming.PreviewWorkspace(types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"})
+var previewName = naming.PreviewWorkspace(terraform.ScopeNamespaced, builder.WorkspaceTemplateApply("demo-vpc"))
 
 // previewing is an object at rest with module "# 1", whose template has module "# 2".
 type previewing struct {
@@ -383,6 +382,37 @@ func TestAWorkspaceWithTheNameOfAPreviewIsKept(t *testing.T) {
 	require.NotNil(t, p.preview(), "it is not a preview")
 }
 
+// Users of other namespaces could compute the names of earlier versions, so that a result of such a preview is not read.
+func TestAPreviewWithTheNameOfAnEarlierVersionIsDeleted(t *testing.T) {
+	for name, wanted := range map[string]bool{"it is wanted": true, "it is not wanted": false} {
+		t.Run(name, func(t *testing.T) {
+			p := newPreviewing(t)
+			p.look()
+			p.showsChanges()
+			former := p.preview()
+			p.remove(p.preview())
+			former.SetName(naming.FormerPreviewWorkspace(request("demo-vpc").NamespacedName))
+			former.SetResourceVersion("")
+			p.create(former)
+			if !wanted {
+				p.template(builder.WithModule("# 1"))
+			}
+			p.look()
+			assert.Contains(t, p.Writes, "delete Workspace")
+			assert.Nil(t, p.workspace(former.GetName()))
+			assert.Empty(t, p.result())
+			p.look()
+			assert.Equal(t, wanted, p.preview() != nil)
+		})
+	}
+	p := newPreviewing(t)
+	other := naming.FormerPreviewWorkspace(request("demo-vpc").NamespacedName)
+	p.create(builder.Workspace(other, builder.AtRest, builder.WithResourceVersion("")))
+	p.look()
+	require.NotNil(t, p.preview())
+	require.NotNil(t, p.workspace(other), "it is no preview")
+}
+
 // The event of a preview reconciles its object, and no other one.
 func TestThePreviewWakesItsObject(t *testing.T) {
 	p := newPreviewing(t)
@@ -435,7 +465,7 @@ func TestAPreviewThatMayDoMoreThanObserveIsRevertedAndThenDeleted(t *testing.T) 
 // A cluster-wide preview has no owner. A manager that no longer leads may have created it.
 func TestAPreviewOfAnObjectThatNoLongerExistsIsDeleted(t *testing.T) {
 	env := newEnvironment(t)
-	orphan := builder.Workspace(naming.PreviewWorkspace(request("gone").NamespacedName), builder.ResourcesExist, builder.InClusterScope(), builder.WithResourceVersion(""),
+	orphan := builder.Workspace("gone-preview-abc", builder.ResourcesExist, builder.InClusterScope(), builder.WithResourceVersion(""),
 		builder.WithLabel(naming.PreviewLabel, "true"), builder.WithAnnotation(naming.PreviewOfAnnotation, builder.Namespace+"/gone"))
 	env.create(orphan)
 	requests := env.reconciler.ofWorkspace(t.Context(), orphan)

@@ -140,7 +140,7 @@ func (env *rollingOut) rolledOut(ctx context.Context) error {
 	case apply.Spec.TemplateRevision != revision || apply.Status.WrittenTemplateRevision != revision:
 		return fmt.Errorf("the user has revision %s, and its Workspace %s, not %s", apply.Spec.TemplateRevision, apply.Status.WrittenTemplateRevision, revision)
 	}
-	key := types.NamespacedName{Namespace: fixture.ScopeNamespace(env.scope, env.namespace), Name: naming.PreviewWorkspace(client.ObjectKeyFromObject(apply))}
+	key := types.NamespacedName{Namespace: fixture.ScopeNamespace(env.scope, env.namespace), Name: naming.PreviewWorkspace(env.scope, apply)}
 	if fixture.Workspace(env, env.Client, env.scope, key) != nil {
 		return fmt.Errorf("preview %s exists", key)
 	}

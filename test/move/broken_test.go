@@ -176,7 +176,7 @@ func TestAMoveDuringAPreviewFailsAndIsStartedAgain(t *testing.T) {
 	env.apply(source, stagedTemplate(policy, fixture.VPCModule))
 	env.awaitStage(source, infrav1.RolloutComplete)
 	began := time.Now()
-	preview := naming.PreviewWorkspace(env.key(vpc))
+	preview := fixture.PreviewKey(t, source, terraform.ScopeNamespaced, env.key(vpc)).Name
 	env.setScript(preview, scripted.Script{Plan: scripted.Step{Hang: true}})
 	env.apply(source, stagedTemplate(policy, fixture.VPCModule+"# changed\n"))
 	fixture.EventuallyTrue(t, tick, func() bool { return slices.Contains(env.names(source, workspaceKind), preview) }, "there is no preview")

@@ -28,10 +28,8 @@ const previewed = "preview: Always, approval: OnChanges"
 
 // previewKey is the key of the preview of a user.
 func (env *environment) previewKey(name string) types.NamespacedName {
-	return types.NamespacedName{
-		Namespace: fixture.ScopeNamespace(env.Scope, env.Namespace),
-		Name:      naming.PreviewWorkspace(types.NamespacedName{Namespace: env.Namespace, Name: name}),
-	}
+	env.Helper()
+	return fixture.PreviewKey(env, env, env.Scope, types.NamespacedName{Namespace: env.Namespace, Name: name})
 }
 
 func (env *environment) preview(name string) *unstructured.Unstructured {

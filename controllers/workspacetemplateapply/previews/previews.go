@@ -124,7 +124,7 @@ func (f *Facts) decide(d *Decision) {
 		d.Step = Create
 		return
 	}
-	name := f.Wanted.Object.GetName()
+	name := f.Live.GetName()
 	same, unchanged := f.Live.Previews(f.Wanted)
 	switch {
 	case !f.isOurs():
@@ -268,7 +268,13 @@ func (r Runner) Live(ctx context.Context, apply *infrav1.WorkspaceTemplateApply,
 	default:
 		return nil, nil
 	}
-	live, err := r.Workspaces.Get(ctx, scope, apply.Namespace, naming.PreviewWorkspace(client.ObjectKeyFromObject(apply)))
+	live, err := r.Workspaces.Get(ctx, scope, apply.Namespace, naming.PreviewWorkspace(scope, apply))
+	if live == nil && err == nil {
+		live, err = r.Workspaces.Get(ctx, scope, apply.Namespace, naming.FormerPreviewWorkspace(client.ObjectKeyFromObject(apply)))
+		if live != nil && !naming.IsPreview(live) {
+			live = nil
+		}
+	}
 	if errors.Is(err, workspace.ErrKindMissing) {
 		return nil, nil
 	}
