@@ -44,7 +44,7 @@ func TestNamesFollowTheScheme(t *testing.T) {
 		"Terraform workspace of a dotted name":            {naming.ExternalName("", key("team", "demo.vpc")), "team-demo-vpc-2j4i6"},
 		"namespaced Workspace of an apply named apply":    {naming.Workspace(terraform.ScopeNamespaced, key("team", "apply")), "apply"},
 		"preview of an earlier version":                   {naming.FormerPreviewWorkspace(key("team", "demo-vpc")), "demo-vpc-preview-6x5mz7qzwd"},
-		"claim":   {naming.Claim(key("team", "demo-vpc")), "team/demo-vpc"},
+		"claim":                                           {naming.Claim(key("team", "demo-vpc")), "team/demo-vpc"},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, row.got) })
 	}
@@ -180,7 +180,7 @@ func TestNamesOfPreviewsAreUniqueAndCannotBeComputed(t *testing.T) {
 	}
 	of := naming.PreviewWorkspace(terraform.ScopeNamespaced, apply("team", "demo-vpc", "a"))
 	assert.Regexp(t, "^demo-vpc-preview-[a-z2-7]{16}$", of)
-	assert.Equal(t, of, naming.PreviewWorkspace("", apply("other", "demo-vpc", "a")), "namespace and name are no part of the hash")
+	assert.Equal(t, of, naming.PreviewWorkspace("", apply("other", "demo-vpc", "a")), "the hash does not depend on namespace and name")
 	assert.NotEqual(t, of, naming.PreviewWorkspace(terraform.ScopeNamespaced, apply("team", "demo-vpc", "b")))
 	assert.NotEqual(t, of, naming.PreviewWorkspace(terraform.ScopeCluster, apply("team", "demo-vpc", "a")))
 }

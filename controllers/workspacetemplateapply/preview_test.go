@@ -410,7 +410,7 @@ func TestAPreviewWithTheNameOfAnEarlierVersionIsDeleted(t *testing.T) {
 	p.create(builder.Workspace(other, builder.AtRest, builder.WithResourceVersion("")))
 	p.look()
 	require.NotNil(t, p.preview())
-	require.NotNil(t, p.workspace(other), "it is no preview")
+	require.NotNil(t, p.workspace(other), "it is not a preview")
 }
 
 // The event of a preview reconciles its object, and no other one.

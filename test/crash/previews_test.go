@@ -73,7 +73,7 @@ func (env *rollingOut) killedAtEachWrite(e edit) {
 	}
 	env.Logf("writes: %v", writes)
 	if e.fails {
-		require.Equal(env, 3, writes["DELETE workspaces"], "the preview is replaced twice")
+		require.GreaterOrEqual(env, writes["POST workspaces"], 3*2, "the preview is replaced twice; a first request of each has no effect")
 	}
 	for _, kind := range []string{"POST workspaces", "PATCH workspaces", "DELETE workspaces", "PATCH workspacetemplateapplies/status", "PATCH workspacetemplates/status", "POST controllerrevisions"} {
 		require.Positive(env, writes[kind], kind)

@@ -166,7 +166,7 @@ func TestABrokenMoveIsRevertedAtOnce(t *testing.T) {
 	require.NotContains(t, workspace.GetAnnotations(), "clusterctl.cluster.x-k8s.io/delete-for-move")
 }
 
-// clusterctl lists a preview, and CAPT deletes it when the Cluster is paused: the move cannot continue, and nothing is deleted. It would give up after 160
+// clusterctl lists a preview, and CAPT deletes it when the Cluster is paused: the move cannot continue, and nothing is deleted. It would time out after 160
 // seconds, and is stopped before. The manual asks to wait for previews before a move.
 func TestAMoveDuringAPreviewFailsAndIsStartedAgain(t *testing.T) {
 	env := readyCluster(t)
