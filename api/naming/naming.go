@@ -189,11 +189,6 @@ func PreviewWorkspace(scope terraform.Scope, apply metav1.Object) string {
 	return join(maxName, LegacyWorkspace(apply.GetName()), "-preview-"+hash(secretHashLength, string(scope.OrDefault())+"/"+string(apply.GetUID())))
 }
 
-// FormerPreviewWorkspace returns the name that earlier versions gave to a preview, in either scope. Any user can compute it.
-func FormerPreviewWorkspace(apply types.NamespacedName) string {
-	return join(maxName, LegacyWorkspace(apply.Name), "-preview-"+hash(longHashLength, "preview/"+apply.String()))
-}
-
 // ExternalName returns the name of the Terraform workspace (the state) of a new Workspace of either scope. It is unique across
 // namespaces, and across installations with different prefixes, because Workspaces with the same backend and the same name share their
 // state. Backends derive names of Secrets and files from it, hence the limit of 63 characters.

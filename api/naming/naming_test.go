@@ -43,8 +43,7 @@ func TestNamesFollowTheScheme(t *testing.T) {
 		"Terraform workspace":                             {naming.ExternalName("", key("team", "demo-eks-controlplane-apply")), "team-demo-eks-controlplane-5csm7"},
 		"Terraform workspace of a dotted name":            {naming.ExternalName("", key("team", "demo.vpc")), "team-demo-vpc-2j4i6"},
 		"namespaced Workspace of an apply named apply":    {naming.Workspace(terraform.ScopeNamespaced, key("team", "apply")), "apply"},
-		"preview of an earlier version":                   {naming.FormerPreviewWorkspace(key("team", "demo-vpc")), "demo-vpc-preview-6x5mz7qzwd"},
-		"claim":                                           {naming.Claim(key("team", "demo-vpc")), "team/demo-vpc"},
+		"claim": {naming.Claim(key("team", "demo-vpc")), "team/demo-vpc"},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, row.got) })
 	}

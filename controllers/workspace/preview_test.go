@@ -201,7 +201,6 @@ func TestOnlyThePreviewOfAnAbsentObjectIsAnOrphan(t *testing.T) {
 		deleted int
 	}{
 		"an orphan":                     {gone, orphan(gone), terraform.Scopes(), 1},
-		"an orphan with the old name":   {gone, orphan(gone, builder.With(func(o *unstructured.Unstructured) { o.SetName(naming.FormerPreviewWorkspace(gone)) })), terraform.Scopes(), 1},
 		"no preview":                    {gone, nil, terraform.Scopes(), 0},
 		"the object exists":             {exists, orphan(exists), terraform.Scopes(), 0},
 		"the preview of another object": {gone, orphan(gone, builder.WithAnnotation(naming.PreviewOfAnnotation, "other/gone")), terraform.Scopes(), 0},

@@ -67,6 +67,7 @@ type Reconciler struct {
 	serializer serialize.Serializer
 	inputs     failedInputs
 	slots      previews.Slots
+	strays     sync.Map
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch;patch
@@ -116,6 +117,7 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	r.serializer.Forget(key)
 	r.inputs.Set(key, nil)
 	r.slots.Release(key, r.Clock.Now())
+	r.strays.Delete(key)
 	r.RateLimiter.Cancel(key, r.Clock.Now())
 }
 
@@ -213,6 +215,10 @@ func (r *Reconciler) ofWorkspace(ctx context.Context, object client.Object) []ct
 	if key, isPreview := workspace.ParsePreviewOf(object); isPreview {
 		if r.Namespace != "" && key.Namespace != r.Namespace { // The cache cannot read it.
 			return nil
+		}
+		apply := &infrav1.WorkspaceTemplateApply{}
+		if err := r.Client.Get(ctx, key, apply); err == nil {
+			r.previews().Report(object, apply)
 		}
 		return []ctrl.Request{{NamespacedName: key}}
 	}

@@ -248,7 +248,7 @@ func (r *Reconciler) observeCurrent(apply *infrav1.WorkspaceTemplateApply, f *Fa
 }
 
 func (r *Reconciler) previews() previews.Runner {
-	return previews.Runner{Workspaces: r.Workspaces, Slots: &r.slots, Plans: r.Plans}
+	return previews.Runner{Workspaces: r.Workspaces, Slots: &r.slots, Strays: &r.strays, Plans: r.Plans}
 }
 
 // observeInputs reads what a failed run of Terraform used. An error does not fail the reconcile: then the last result is kept.

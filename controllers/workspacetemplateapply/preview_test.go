@@ -382,7 +382,7 @@ func TestAWorkspaceWithTheNameOfAPreviewIsKept(t *testing.T) {
 	require.NotNil(t, p.preview(), "it is not a preview")
 }
 
-// Users of other namespaces could compute the names of earlier versions, so that a result of such a preview is not read.
+// Users of other namespaces could compute the names of earlier versions, so that the result of such a preview is not used.
 func TestAPreviewWithTheNameOfAnEarlierVersionIsDeleted(t *testing.T) {
 	for name, wanted := range map[string]bool{"it is wanted": true, "it is not wanted": false} {
 		t.Run(name, func(t *testing.T) {
@@ -391,9 +391,10 @@ func TestAPreviewWithTheNameOfAnEarlierVersionIsDeleted(t *testing.T) {
 			p.showsChanges()
 			former := p.preview()
 			p.remove(p.preview())
-			former.SetName(naming.FormerPreviewWorkspace(request("demo-vpc").NamespacedName))
+			former.SetName("demo-vpc-preview-6x5mz7qzwd")
 			former.SetResourceVersion("")
 			p.create(former)
+			require.Equal(t, []ctrl.Request{request("demo-vpc")}, p.reconciler.ofWorkspace(t.Context(), former))
 			if !wanted {
 				p.template(builder.WithModule("# 1"))
 			}
@@ -405,12 +406,18 @@ func TestAPreviewWithTheNameOfAnEarlierVersionIsDeleted(t *testing.T) {
 			assert.Equal(t, wanted, p.preview() != nil)
 		})
 	}
+	// A preview of an object with the same name that was deleted without its finalizers has the name of another UID.
 	p := newPreviewing(t)
-	other := naming.FormerPreviewWorkspace(request("demo-vpc").NamespacedName)
-	p.create(builder.Workspace(other, builder.AtRest, builder.WithResourceVersion("")))
+	p.look()
+	stray := p.preview()
+	stray.SetName("demo-vpc-preview-another")
+	stray.SetResourceVersion("")
+	p.create(stray)
+	p.reconciler.ofWorkspace(t.Context(), stray)
+	p.reconciler.ofWorkspace(t.Context(), p.preview())
 	p.look()
 	require.NotNil(t, p.preview())
-	require.NotNil(t, p.workspace(other), "it is not a preview")
+	require.Nil(t, p.workspace(stray.GetName()))
 }
 
 // The event of a preview reconciles its object, and no other one.
