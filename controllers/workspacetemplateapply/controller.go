@@ -72,6 +72,7 @@ type Reconciler struct {
 	serializer serialize.Serializer
 	inputs     failedInputs
 	slots      previews.Slots
+	strays     sync.Map
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch;patch
@@ -113,7 +114,7 @@ func (r *Reconciler) lastObserved(apply *infrav1.WorkspaceTemplateApply) *lastSe
 // onDeleted is called for an object that no longer exists.
 func (r *Reconciler) onDeleted(ctx context.Context, key client.ObjectKey) error {
 	r.forget(key)
-	return r.Workspaces.DeleteOrphanedPreview(ctx, key)
+	return r.Workspaces.DeleteOrphanedPreviews(ctx, key)
 }
 
 // forget removes an object that no longer exists from its queues.
@@ -122,6 +123,7 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	r.serializer.Forget(key)
 	r.inputs.Set(key, nil)
 	r.slots.Release(key, r.Clock.Now())
+	r.strays.Delete(key)
 	r.RateLimiter.Cancel(key, r.Clock.Now())
 }
 
@@ -219,6 +221,10 @@ func (r *Reconciler) ofWorkspace(ctx context.Context, object client.Object) []ct
 	if key, isPreview := workspace.ParsePreviewOf(object); isPreview {
 		if r.Namespace != "" && key.Namespace != r.Namespace { // The cache cannot read it.
 			return nil
+		}
+		apply := &infrav1.WorkspaceTemplateApply{}
+		if err := r.Client.Get(ctx, key, apply); err == nil {
+			r.previews().Report(object, apply)
 		}
 		return []ctrl.Request{{NamespacedName: key}}
 	}

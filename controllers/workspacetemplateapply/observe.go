@@ -274,7 +274,7 @@ func (r *Reconciler) observePlanCheck(apply *infrav1.WorkspaceTemplateApply, f *
 }
 
 func (r *Reconciler) previews() previews.Runner {
-	return previews.Runner{Workspaces: r.Workspaces, Slots: &r.slots, Plans: r.Plans, Metrics: r.PlanMetrics}
+	return previews.Runner{Workspaces: r.Workspaces, Slots: &r.slots, Strays: &r.strays, Plans: r.Plans, Metrics: r.PlanMetrics}
 }
 
 // observeInputs reads what a failed run of Terraform used. An error does not fail the reconcile: then the last result is kept.
