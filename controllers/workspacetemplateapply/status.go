@@ -49,6 +49,7 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 	s.StartedTime = startedTime(s, f, observation)
 	setRevisions(s, f, p, observation)
 	setPreviews(s, f, p)
+	recordRequested(apply, f, p)
 
 	engine.Set(apply, rendered(f), dependenciesReady(f), synced(f, observation), ready(apply, f, p, observation))
 	reportInputs(apply, f)
