@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 65_000
+	maxProductLines = 66_300
 	maxSupportLines = 14_000
 )
 
