@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -131,7 +132,7 @@ func (o *Options) Run(ctx context.Context, options *cli.Options, connected clien
 	}
 	waiting, stop := context.WithTimeout(ctx, o.Timeout)
 	defer stop()
-	pending, err := r.await(waiting)
+	err = r.await(waiting)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -145,14 +146,17 @@ func (o *Options) Run(ctx context.Context, options *cli.Options, connected clien
 	if err := r.Printer().Document(document, func(p *output.Printer) { document.show(p, r.title()) }); err != nil {
 		return err
 	}
-	return o.outcome(document, pending)
+	return o.outcome(document, slices.ContainsFunc(r.requests, func(request *infrav1.PlanRequest) bool { return !request.IsComplete() }))
 }
 
 // outcome is the exit code.
-func (o *Options) outcome(d *Document, pending int) error {
+func (o *Options) outcome(d *Document, timedOut bool) error {
 	switch {
-	case pending > 0:
-		return fmt.Errorf("%s had no plan within %s; provider-terraform plans a few at a time: use a longer --timeout", output.Count(pending, "Workspace"), o.Timeout)
+	case timedOut && d.Total == 0:
+		return fmt.Errorf("CAPT has not begun to plan within %s. Check that its manager runs, in this version", o.Timeout)
+	case timedOut:
+		return fmt.Errorf("%d of %s had no result within %s, because only a few are planned at a time. Use a longer --timeout",
+			d.Total-len(d.Plans), output.Count(d.Total, "Workspace"), o.Timeout)
 	case d.Failed > 0:
 		return fmt.Errorf("the plan of %s fails, see above", output.Count(d.Failed, "Workspace"))
 	case d.Changed > 0 && o.DetailedExitCode:
@@ -190,9 +194,9 @@ func (r *run) ofClusters(ctx context.Context, clusters []client.ObjectKey) error
 			names[cluster.Namespace] = append(names[cluster.Namespace], applies.Items[i].Name)
 		}
 	}
-	for namespace, all := range names {
-		slices.Sort(all)
-		for part := range slices.Chunk(slices.Compact(all), maxNames) {
+	for _, namespace := range slices.Sorted(maps.Keys(names)) {
+		slices.Sort(names[namespace])
+		for part := range slices.Chunk(slices.Compact(names[namespace]), maxNames) {
 			r.add(namespace, infrav1.PlanRequestSpec{WorkspaceTemplateApplies: part})
 		}
 	}
@@ -265,14 +269,14 @@ func (r *run) delete(ctx context.Context) {
 	}
 }
 
-// await waits until the PlanRequests are complete, and returns how many Workspaces have no result.
-func (r *run) await(ctx context.Context) (pending int, err error) {
+// await waits until the PlanRequests are complete, or the context ends.
+func (r *run) await(ctx context.Context) error {
 	progress := r.Progress()
 	defer progress.Stop()
 	phase, done := 0, 0
 	watched := cli.Watched{Namespace: r.namespace(), Kinds: []schema.GroupVersionKind{infrav1.GroupVersion.WithKind("PlanRequest")}}
 	var gone error
-	err = r.Follow(ctx, r.client, watched, func(ctx context.Context) (bool, error) {
+	err := r.Follow(ctx, r.client, watched, func(ctx context.Context) (bool, error) {
 		total, found, complete := 0, 0, true
 		for _, request := range r.requests {
 			if err := r.client.Get(ctx, client.ObjectKeyFromObject(request), request); err != nil {
@@ -289,10 +293,10 @@ func (r *run) await(ctx context.Context) (pending int, err error) {
 			phase, done = total, 0
 		}
 		progress.Add(found - done)
-		done, pending = found, total-found
+		done = found
 		return complete, nil
 	})
-	return pending, errors.Join(err, gone)
+	return errors.Join(err, gone)
 }
 
 // namespace of the PlanRequests; empty if they are in several.
@@ -379,7 +383,11 @@ func (d *Document) show(p *output.Printer, templates string) {
 		all.Markdown(p, title, strings.Join(append([]string{total}, d.Unplanned...), "\n\n"))
 		return
 	}
-	p.Fields([][2]string{{"Templates:", p.Paint(output.Strong, templates)}, {"Plans:", total}})
+	fields := [][2]string{{"Plans:", total}}
+	if templates != "" {
+		fields = append([][2]string{{"Templates:", p.Paint(output.Strong, templates)}}, fields...)
+	}
+	p.Fields(fields)
 	all.Show(p)
 	for _, text := range d.Unplanned {
 		p.Blank()
