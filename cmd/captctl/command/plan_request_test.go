@@ -114,7 +114,7 @@ func TestPlanOfClusters(t *testing.T) {
 	out, _, err := m.plan(t, "team-a/demo", "team-b/shop", "--detailed-exitcode")
 	assert.Equal(t, migrate.Pending, migrate.OutcomeOf(err))
 	assert.Equal(t, strings.TrimLeft(`
-Plans:  ~1 -/+1 for 2 Workspaces, no changes for 1 Workspace
+Plans:     ~1 -/+1 for 2 Workspaces, no changes for 1 Workspace
 
 NAMESPACE   NAME       CLUSTER   CONTENT                 PLAN
 team-b      shop-eks   shop      revision bbbbbbbbbbbb   -/+1

@@ -383,11 +383,7 @@ func (d *Document) show(p *output.Printer, templates string) {
 		all.Markdown(p, title, strings.Join(append([]string{total}, d.Unplanned...), "\n\n"))
 		return
 	}
-	fields := [][2]string{{"Plans:", total}}
-	if templates != "" {
-		fields = append([][2]string{{"Templates:", p.Paint(output.Strong, templates)}}, fields...)
-	}
-	p.Fields(fields)
+	p.Fields([][2]string{{"Templates:", p.Paint(output.Strong, templates)}, {"Plans:", total}})
 	all.Show(p)
 	for _, text := range d.Unplanned {
 		p.Blank()
