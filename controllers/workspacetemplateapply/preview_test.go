@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -36,7 +35,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-var previewName = naming.PreviewWorkspace(types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"})
+var previewName = naming.PreviewWorkspace(terraform.ScopeNamespaced, builder.WorkspaceTemplateApply("demo-vpc"))
 
 // previewing is an object at rest with module "# 1", whose template has module "# 2".
 type previewing struct {
@@ -403,6 +402,44 @@ func TestAWorkspaceWithTheNameOfAPreviewIsKept(t *testing.T) {
 	require.NotNil(t, p.preview(), "it is not a preview")
 }
 
+// Users of other namespaces could compute the names of earlier versions, so that the result of such a preview is not used.
+func TestAPreviewWithTheNameOfAnEarlierVersionIsDeleted(t *testing.T) {
+	for name, wanted := range map[string]bool{"it is wanted": true, "it is not wanted": false} {
+		t.Run(name, func(t *testing.T) {
+			p := newPreviewing(t)
+			p.look()
+			p.showsChanges()
+			former := p.preview()
+			p.remove(p.preview())
+			former.SetName("demo-vpc-preview-6x5mz7qzwd")
+			former.SetResourceVersion("")
+			p.create(former)
+			require.Equal(t, []ctrl.Request{request("demo-vpc")}, p.reconciler.ofWorkspace(t.Context(), former))
+			if !wanted {
+				p.template(builder.WithModule("# 1"))
+			}
+			p.look()
+			assert.Contains(t, p.Writes, "delete Workspace")
+			assert.Nil(t, p.workspace(former.GetName()))
+			assert.Empty(t, p.result())
+			p.look()
+			assert.Equal(t, wanted, p.preview() != nil)
+		})
+	}
+	// A preview of an object with the same name that was deleted without its finalizers has the name of another UID.
+	p := newPreviewing(t)
+	p.look()
+	stray := p.preview()
+	stray.SetName("demo-vpc-preview-another")
+	stray.SetResourceVersion("")
+	p.create(stray)
+	p.reconciler.ofWorkspace(t.Context(), stray)
+	p.reconciler.ofWorkspace(t.Context(), p.preview())
+	p.look()
+	require.NotNil(t, p.preview())
+	require.Nil(t, p.workspace(stray.GetName()))
+}
+
 // The event of a preview reconciles its object, and no other one.
 func TestThePreviewWakesItsObject(t *testing.T) {
 	p := newPreviewing(t)
@@ -455,7 +492,7 @@ func TestAPreviewThatMayDoMoreThanObserveIsRevertedAndThenDeleted(t *testing.T) 
 // A cluster-wide preview has no owner. A manager that no longer leads may have created it.
 func TestAPreviewOfAnObjectThatNoLongerExistsIsDeleted(t *testing.T) {
 	env := newEnvironment(t)
-	orphan := builder.Workspace(naming.PreviewWorkspace(request("gone").NamespacedName), builder.ResourcesExist, builder.InClusterScope(), builder.WithResourceVersion(""),
+	orphan := builder.Workspace("gone-preview-abc", builder.ResourcesExist, builder.InClusterScope(), builder.WithResourceVersion(""),
 		builder.WithLabel(naming.PreviewLabel, "true"), builder.WithAnnotation(naming.PreviewOfAnnotation, builder.Namespace+"/gone"))
 	env.create(orphan)
 	requests := env.reconciler.ofWorkspace(t.Context(), orphan)

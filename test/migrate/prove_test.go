@@ -16,6 +16,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -82,11 +83,12 @@ func TestAUnitIsAdoptedOnlyOnAnEmptyPlan(t *testing.T) {
 // script says what Terraform does in the preview of a WorkspaceTemplateApply.
 func (env *proved) script(apply string, script scripted.Script) {
 	env.Helper()
-	require.NoError(env, env.scripts.SetScript(types.NamespacedName{Name: previewOf(apply)}, script))
+	require.NoError(env, env.scripts.SetScript(env.previewOf(apply), script))
 }
 
-func previewOf(apply string) string {
-	return naming.PreviewWorkspace(types.NamespacedName{Namespace: "prove", Name: apply})
+func (env *proved) previewOf(apply string) types.NamespacedName {
+	env.Helper()
+	return fixture.PreviewKey(env, env.Admin, terraform.ScopeCluster, types.NamespacedName{Namespace: "prove", Name: apply})
 }
 
 // requireUntouched requires that no Workspace was changed, that there is no preview, and that no proof is requested.
@@ -139,7 +141,7 @@ func (env *proved) adoptsTheProven(t *testing.T, p *plan.Plan) {
 	for _, unit := range p.Units {
 		for _, member := range unit.Members {
 			if ref := member.WorkspaceTemplateApply; unit.Name() == provenUnit && ref != nil && member.Workspace != nil {
-				assert.Positive(t, planned[previewOf(ref.Name)], ref.Name)
+				assert.Positive(t, planned[env.previewOf(ref.Name).Name], ref.Name)
 			}
 		}
 	}
@@ -167,11 +169,11 @@ func (env *proved) operations(operation scripted.Operation) map[string]int {
 // killed begins the adoption of a cluster, and kills captctl while Terraform plans.
 func (env *proved) killed(t *testing.T) {
 	t.Helper()
-	before := env.operations(scripted.Plan)[previewOf(provenVPC)]
+	before := env.operations(scripted.Plan)[env.previewOf(provenVPC).Name]
 	env.script(provenVPC, scripted.Script{Plan: scripted.Step{Hang: true}})
 	run := env.host.In(t).Start("apply", "plan.json", "--cluster="+provenUnit, "--prove", "--yes", "--lease-duration=1s")
 	env.await(func() string {
-		return fixture.Unless(env.operations(scripted.Plan)[previewOf(provenVPC)] > before, "Terraform does not plan")
+		return fixture.Unless(env.operations(scripted.Plan)[env.previewOf(provenVPC).Name] > before, "Terraform does not plan")
 	})
 	run.Kill()
 	require.Equal(t, host.Killed, run.Outcome(), "%s", run)
