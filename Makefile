@@ -93,7 +93,7 @@ test: sandbox-binaries verify-generated lint test-unit test-servers ## Run every
 .PHONY: verify-generated
 verify-generated: ## Check that generated files are up to date.
 	@echo "== generated files"
-	@files() { find api -name 'zz_generated.*.go'; find config/crd/bases config/rbac config/webhook -name '*.yaml'; ls docs/api.md docs/captctl.md docs/captctl-output.md; }; \
+	@files() { find api -name 'zz_generated.*.go'; find config/crd/bases config/rbac config/webhook -name '*.yaml'; ls docs/api.md docs/captctl.md docs/captctl-output.md docs/reasons.md; }; \
 	sums() { files | sort | xargs cksum; }; \
 	before=$$(sums); \
 	$(MAKE) --no-print-directory generate; \

@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 65_000
+	maxProductLines = 68_000
 	maxSupportLines = 14_000
 )
 

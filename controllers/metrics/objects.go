@@ -25,6 +25,7 @@ import (
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/api/reasons"
 )
 
 // collectTimeout is how long a scrape waits for a cache that is not synchronized.
@@ -35,7 +36,7 @@ const collectTimeout = 5 * time.Second
 //
 //   - capt_resource_info{kind,namespace,name,cluster_name,version,workspace}: 1.
 //   - capt_resource_state{kind,namespace,name,cluster_name,state}: 1 for the current state.
-//   - capt_resource_condition{kind,namespace,name,cluster_name,condition,status,reason}: 1 for each condition.
+//   - capt_resource_condition{kind,namespace,name,cluster_name,condition,status,reason,actor}: 1 for each condition.
 //   - capt_workspace_error{namespace,name,cluster_name,class}: 1 while the Workspace of a WorkspaceTemplateApply fails.
 //   - capt_machine_pool_nodes{namespace,name,cluster_name,state}: the number of nodes of a CAPTMachinePool by state.
 //   - capt_rollout_stage{namespace,name,stage}: 1 for the stage of a staged rollout of a WorkspaceTemplate.
@@ -66,7 +67,7 @@ func NewObjects(registry prometheus.Registerer, options ObjectsOptions) {
 		ObjectsOptions: options,
 		info:           object("capt_resource_info", "Information about an object; the value is 1.", "version", "workspace"),
 		state:          object("capt_resource_state", "The current state of an object; the value is 1.", "state"),
-		condition:      object("capt_resource_condition", "A condition of an object; the value is 1.", "condition", "status", "reason"),
+		condition:      object("capt_resource_condition", "A condition of an object; the value is 1.", "condition", "status", "reason", "actor"),
 		failing:        describe("capt_workspace_error", "1 while the Workspace of a WorkspaceTemplateApply fails, by class of the error.", "namespace", "name", "cluster_name", "class"),
 		nodes:          describe("capt_machine_pool_nodes", "Number of nodes of a CAPTMachinePool by state (Wanted, Existing, Ready); absent if unknown.", "namespace", "name", "cluster_name", "state"),
 		stage:          describe("capt_rollout_stage", "The stage of the staged rollout of a WorkspaceTemplate; the value is 1.", "namespace", "name", "stage"),
@@ -145,7 +146,7 @@ func (m *objects) collect(s *scrape, kind string, object graphObject) {
 	s.gauge(m.info, 1, append(labels, version, workspace)...)
 	s.gauge(m.state, 1, append(labels, string(overview.StateOf(object)))...)
 	for _, condition := range object.GetConditions() {
-		s.gauge(m.condition, 1, append(labels, condition.Type, string(condition.Status), condition.Reason)...)
+		s.gauge(m.condition, 1, append(labels, condition.Type, string(condition.Status), condition.Reason, string(reasons.Of(condition.Reason).Actor))...)
 		if condition.Type == infrav1.DependenciesReadyCondition && condition.Status != metav1.ConditionTrue {
 			s.blocked[[2]string{kind, condition.Reason}]++
 		}

@@ -179,7 +179,7 @@ func TestSeriesEndWithTheObject(t *testing.T) {
 	before := c.series("")
 	for _, expected := range []string{
 		`capt_resource_info{` + object + `,version="",workspace="demo-vpc-1"} 1`,
-		`capt_resource_condition{cluster_name="demo",condition="Ready",kind="WorkspaceTemplateApply",name="demo-vpc",namespace="default",reason="ApplyFailed",status="False"} 1`,
+		`capt_resource_condition{actor="User",cluster_name="demo",condition="Ready",kind="WorkspaceTemplateApply",name="demo-vpc",namespace="default",reason="ApplyFailed",status="False"} 1`,
 		`capt_workspace_error{class="Lock",cluster_name="demo",name="demo-vpc",namespace="default"} 1`,
 		`capt_dependency_blocked{kind="WorkspaceTemplateApply",reason="WaitingForDependencies"} 1`,
 	} {

@@ -34,6 +34,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -94,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		EventConditions: []string{
 			infrav1.ReadyCondition, infrav1.DeletingCondition, engine.DecisionCondition, infrav1.WorkspaceConflictCondition,
 		},
-		IsWarning: func(condition metav1.Condition) bool { return infrav1.RequiresUserAction(condition.Reason) },
+		IsWarning: func(condition metav1.Condition) bool { return reasons.IsProblem(condition.Reason) },
 	})
 }
 
