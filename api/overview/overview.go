@@ -379,7 +379,8 @@ func (o *Objects) Conditions() (list []Condition) {
 }
 
 // Warnings returns the conditions that need attention although the objects are Ready: fields without effect, a kubeconfig that Cluster API cannot use, and
-// an endpoint that the Cluster does not have. Nodes that are not known, or whose versions Cluster API does not accept, do not affect Ready, either.
+// an endpoint that the Cluster does not have. Nodes that are not known, or whose versions Cluster API does not accept, do not affect Ready, either,
+// and neither does a plan that is never empty.
 func (o *Objects) Warnings() (list []*Cause) {
 	for _, object := range o.all() {
 		for _, condition := range object.GetConditions() {
@@ -394,14 +395,14 @@ func (o *Objects) Warnings() (list []*Cause) {
 // warns reports whether a condition with a warning is True.
 func warns(condition *metav1.Condition) bool {
 	return condition.Status == metav1.ConditionTrue && condition.Message != "" &&
-		slices.Contains([]string{controlplanev1.KubeconfigReadyCondition, controlplanev1.EndpointAvailableCondition, infrav1.KubeletVersionsDifferCondition}, condition.Type)
+		slices.Contains([]string{controlplanev1.KubeconfigReadyCondition, controlplanev1.EndpointAvailableCondition, infrav1.KubeletVersionsDifferCondition, infrav1.PlanNeverEmptyCondition}, condition.Type)
 }
 
 // isNegative reports whether the normal status of a condition is False.
 func isNegative(condition string) bool {
 	return slices.Contains([]string{
 		clusterv1.PausedCondition, infrav1.AdoptionRequiredCondition, infrav1.DeletingCondition, infrav1.CreateRecoverableCondition,
-		infrav1.WorkspaceConflictCondition, infrav1.VPCReplacedCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.KubeletVersionsDifferCondition, controlplanev1.CreatingCondition, infrav1.FailedCondition, infrav1.DegradedCondition,
+		infrav1.WorkspaceConflictCondition, infrav1.VPCReplacedCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.KubeletVersionsDifferCondition, infrav1.PlanNeverEmptyCondition, controlplanev1.CreatingCondition, infrav1.FailedCondition, infrav1.DegradedCondition,
 		infrav1.RecoveringCondition, controlplanev1.DependencyCycleCondition, controlplanev1.FargateProfileCreatingCondition,
 		controlplanev1.FargateProfileFailedCondition,
 	}, condition)
@@ -498,6 +499,16 @@ type Next struct {
 	Commands []string `json:"commands,omitempty"`
 }
 
+// approveChange is the next step for a change that waits for an approval.
+func (o *Objects) approveChange(c *Cluster) *Next {
+	next := &Next{Step: "See why the change waits, and approve it, or revert it.", Commands: []string{fmt.Sprintf("captctl template approve-change %s/%s", c.Namespace, c.Cause.Name)}}
+	if slices.ContainsFunc(o.Plans(), func(plan Plan) bool { return plan.Name == c.Cause.Name && plan.Change != "" && plan.Destroys }) {
+		next.Step = "Its plan replaces or deletes resources, or may do so. See which, and approve that as well, or revert the change."
+		next.Commands[0] += " --allow-destroy"
+	}
+	return next
+}
+
 // NextStep returns what to do about the cause; nil if its message alone says it.
 func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 	name := c.Namespace + "/" + c.Name
@@ -510,8 +521,7 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 	case c.Cause == nil:
 		return nil
 	case c.Cause.Reason == infrav1.WaitingForApprovalReason:
-		return &Next{Step: "See why the change waits, and approve it, or revert it.",
-			Commands: []string{fmt.Sprintf("captctl template approve-change %s/%s", c.Namespace, c.Cause.Name)}}
+		return o.approveChange(c)
 	case c.Cause.IsWaiting():
 		return nil
 	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:

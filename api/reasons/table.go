@@ -74,6 +74,9 @@ var rows = []Row{
 	{User, FailsAfterGrace, []string{infrav1.NothingCreatedReason},
 		"the module has created no resource and returned no output",
 		"add an output that is not null to the module"},
+	{User, Degrades, []string{infrav1.PlanHasChangesReason},
+		"only in `PlanNeverEmpty`: Terraform changes something at each run, although nothing else does",
+		"[correct the module](status.md#a-plan-that-is-never-empty); the message names the resources"},
 	{User, FailsAfterGrace, []string{infrav1.VPCIDMissingReason, controlplanev1.EndpointMissingReason, controlplanev1.EndpointInvalidReason, controlplanev1.KubeconfigInvalidReason},
 		"an output of the module is missing or unusable",
 		"add or correct the [output](templates.md#outputs-that-capt-uses)"},
@@ -234,7 +237,7 @@ var rows = []Row{
 	}, "everything is as it should be", ""},
 	{"", Waits, []string{
 		controlplanev1.NotInitializedReason, controlplanev1.NotCreatingReason, infrav1.NotFailedReason, infrav1.NotDegradedReason, infrav1.NotDeletingReason, infrav1.NotRecoveringReason,
-		controlplanev1.NoDependencyCycleReason, infrav1.NoClusterConflictReason, infrav1.AdoptionNotRequiredReason, infrav1.CreateNotInterruptedReason, infrav1.VPCNotReplacedReason,
+		controlplanev1.NoDependencyCycleReason, infrav1.NoClusterConflictReason, infrav1.AdoptionNotRequiredReason, infrav1.CreateNotInterruptedReason, infrav1.PlanEmptyReason, infrav1.VPCNotReplacedReason,
 		infrav1.DeletionInTimeReason, controlplanev1.FargateProfileNotCreatingReason, controlplanev1.FargateProfileNotFailedReason,
 	}, "the opposite of a condition that reports a problem or an operation", ""},
 }

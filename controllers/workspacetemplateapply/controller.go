@@ -64,6 +64,10 @@ type Reconciler struct {
 	StatePrefix string
 	// Plans reads what Terraform would change; nil if this manager does not read it.
 	Plans previews.PlanReader
+	// PlanMetrics may be nil.
+	PlanMetrics *metrics.Plans
+	// PlanCheckDelay is how long the last run of the provider must have been an apply until the same content is planned once more; zero means never.
+	PlanCheckDelay time.Duration
 
 	serializer serialize.Serializer
 	inputs     failedInputs
@@ -94,6 +98,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Observe: r.observe, Plan: plan, Act: r.act, Status: status, Situation: situation, OnDeleted: r.onDeleted,
 		EventConditions: []string{
 			infrav1.ReadyCondition, infrav1.DeletingCondition, engine.DecisionCondition, infrav1.WorkspaceConflictCondition,
+			infrav1.PlanNeverEmptyCondition,
 		},
 		IsWarning: func(condition metav1.Condition) bool { return reasons.IsProblem(condition.Reason) },
 	})

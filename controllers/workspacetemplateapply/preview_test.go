@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +29,7 @@ import (
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/planlog"
+	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/workspace/planlogs"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 	"github.com/capt-provider/capt/test/builder"
@@ -201,6 +204,23 @@ func TestAPreviewRecordsWhatTerraformWouldChange(t *testing.T) {
 	assert.Empty(t, p.mustWrite(), "at rest nothing is written")
 	assert.Len(t, log.reads, 2, "and nothing is read")
 	assert.Equal(t, previewName, strings.Fields(log.reads[0])[0])
+}
+
+func TestReadsOfPlansAreCounted(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := metrics.NewPlans(registry)
+	for _, log := range []planLog{{err: planlog.Unknown(planlogs.NoAccess, "no access")}, {changes: &planlog.Changes{Time: now, Total: 1, Counts: planlog.Counts{Update: 1}}}} {
+		p, read := newLogged(t)
+		*read, p.reconciler.PlanMetrics = log, m
+		p.showsChanges()
+		p.look()
+	}
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP capt_plan_reads_total Previews whose plan was read from the log of provider-terraform (Read), or is not known, by reason.
+# TYPE capt_plan_reads_total counter
+capt_plan_reads_total{result="NoAccess"} 1
+capt_plan_reads_total{result="Read"} 1
+`), "capt_plan_reads_total"))
 }
 
 func TestChangesThatAreNotKnown(t *testing.T) {

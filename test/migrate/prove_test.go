@@ -46,7 +46,7 @@ type proved struct {
 func TestAUnitIsAdoptedOnlyOnAnEmptyPlan(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	options := sandbox.Options{Provider: true, ProviderArgs: []string{"--executor=scripted", "--script-dir=" + dir}}
+	options := sandbox.Options{Provider: true, ProviderPod: true, ProviderArgs: []string{"--executor=scripted", "--script-dir=" + dir}}
 	env := &proved{environment: newEnvironment(t, options), scripts: scripted.At(dir)}
 	fleet := live(legacy.PlainRecipe(), "same", "drifted", "failing")
 	_, err := env.Create(t.Context(), legacy.Fixture{Clusters: func(names legacy.Names) []legacy.Cluster {
@@ -124,7 +124,7 @@ func (env *proved) adoptsTheProven(t *testing.T, p *plan.Plan) {
 		outcomes[unit.Unit], messages[unit.Unit] = unit.Outcome, unit.Message
 	}
 	require.Equal(t, map[string]apply.UnitOutcome{provenUnit: apply.Applied, driftedUnit: apply.NotProven, failingUnit: apply.NotProven}, outcomes, "%v", messages)
-	assert.Contains(t, messages[driftedUnit], driftedVPC+": Terraform would change something")
+	assert.Regexp(t, driftedVPC+": Terraform would update terraform_data.vpc", messages[driftedUnit])
 	assert.Contains(t, messages[failingUnit], failingEKS+": its plan fails: ")
 	assert.Contains(t, messages[failingUnit], "Unsupported argument")
 	env.requireFields(t, p, plan.Applied, driftedUnit, failingUnit)
@@ -132,6 +132,7 @@ func (env *proved) adoptsTheProven(t *testing.T, p *plan.Plan) {
 	states := map[string]plan.UnitState{}
 	for name, unit := range h.Status() {
 		states[name] = unit.State
+		assert.Equal(t, messages[name], unit.Message, "migrate status has the resources, too")
 	}
 	assert.Equal(t, map[string]plan.UnitState{provenUnit: plan.Adopted, driftedUnit: plan.Adoptable, failingUnit: plan.Adoptable}, states)
 

@@ -69,6 +69,9 @@ const (
 	CreateRecoverableCondition = "CreateRecoverable"
 	// WorkspaceConflictCondition is True when the Workspace of spec.workspaceName belongs to another object.
 	WorkspaceConflictCondition = "WorkspaceConflict"
+	// PlanNeverEmptyCondition is True when Terraform would change something although it has just applied the same content. Absent until that is so for the
+	// first time.
+	PlanNeverEmptyCondition = "PlanNeverEmpty"
 )
 
 // Conditions of WorkspaceTemplate.
@@ -175,6 +178,10 @@ const (
 	WorkspaceOwnedReason = "WorkspaceOwned"
 	// WorkspaceRejectedReason: the API server rejected the rendered Workspace.
 	WorkspaceRejectedReason = "WorkspaceRejected"
+	// PlanHasChangesReason: Terraform would change something although it has just applied the same content.
+	PlanHasChangesReason = "PlanHasChanges"
+	// PlanEmptyReason: Terraform would change nothing, or has applied another content since.
+	PlanEmptyReason = "PlanEmpty"
 	// LookupFailedReason: a required object could not be read. CAPT retries.
 	LookupFailedReason = "LookupFailed"
 	// WorkspaceNotWrittenReason: the Workspace could not be written. CAPT retries.

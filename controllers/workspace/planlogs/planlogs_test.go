@@ -290,7 +290,7 @@ func TestWhyNothingCanBeRead(t *testing.T) {
 
 func TestMissingRightsAreNamedAndNotAskedForAgain(t *testing.T) {
 	for denied, text := range map[string]string{
-		"pods": "the manager may not list pods in namespace crossplane-system: bind ClusterRole capt-plan-reader there",
+		"pods": "the manager may not list pods in namespace crossplane-system: bind the ClusterRole whose name ends in plan-reader to it there",
 		"a":    "the manager may not get pods/log in namespace crossplane-system",
 	} {
 		c := newCluster(t)

@@ -27,6 +27,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/workspace"
 )
 
@@ -61,6 +62,8 @@ type Facts struct {
 	Revision string
 	// Proof is the request for a proof that the preview answers; empty without one.
 	Proof string
+	// IsCheck is true when the content that Terraform has applied is planned once more. The result is not recorded.
+	IsCheck bool
 	// Assigned is true when the object already has the revision, and nothing else changes.
 	Assigned bool
 	// Ready is true while the Workspace is at rest. Otherwise the plan would be about a state that changes.
@@ -256,6 +259,8 @@ type Runner struct {
 	Strays *sync.Map
 	// Plans reads what Terraform would change; nil if this manager does not read it.
 	Plans PlanReader
+	// Metrics may be nil.
+	Metrics *metrics.Plans
 }
 
 // Report is called for an event of a preview of a WorkspaceTemplateApply.
