@@ -17,7 +17,8 @@ import (
 // UnknownPlan is the short form of changes that are not known.
 const UnknownPlan = "?"
 
-// Plan is what Terraform would change for a WorkspaceTemplateApply that has not got a revision of its template, or a change of its own, yet.
+// Plan is what Terraform would change for a WorkspaceTemplateApply: for a revision of its template, or a change of its own, that it has not got yet, or
+// for the content that a PlanRequest is about.
 type Plan struct {
 	Namespace string `json:"namespace"` // Namespace and Name of the WorkspaceTemplateApply.
 	Name      string `json:"name"`
@@ -42,11 +43,21 @@ func PlanOf(apply *infrav1.WorkspaceTemplateApply) *Plan {
 			return nil
 		}
 	}
-	if plan.Preview.Result == "" {
+	return plan.summarized()
+}
+
+// RequestedPlan is the plan of a WorkspaceTemplateApply that a PlanRequest requested.
+func RequestedPlan(apply *infrav1.WorkspaceTemplateApply, requested *infrav1.RevisionPreview) *Plan {
+	plan := &Plan{Namespace: apply.Namespace, Name: apply.Name, Cluster: apply.Labels[clusterv1.ClusterNameLabel], Preview: *requested}
+	return plan.summarized()
+}
+
+func (p *Plan) summarized() *Plan {
+	if p.Preview.Result == "" {
 		return nil
 	}
-	plan.Summary, plan.Destroys = planSummary(&plan.Preview), plan.Preview.IsDestructive()
-	return plan
+	p.Summary, p.Destroys = planSummary(&p.Preview), p.Preview.IsDestructive()
+	return p
 }
 
 // Plans returns the plans of what waits for the objects of a Cluster.

@@ -66,6 +66,10 @@ type Facts struct {
 	Preview previews.Facts
 	// PlanCheckAfter is when to plan that content; zero if an event shows whether that is needed.
 	PlanCheckAfter time.Duration
+	// Requests are the PlanRequests about the object, and Request is the one that is planned for now; nil without one. Requested has the facts about its preview.
+	Requests  []infrav1.PlanRequest
+	Request   *infrav1.PlanRequest
+	Requested previews.Facts
 	// RevisionMissing is true when Revision is not stored. MovedAsWritten is also true when the object was created by clusterctl move or from a backup,
 	// and its spec has not changed since: then the Workspace counts as written with Revision.
 	RevisionMissing, MovedAsWritten bool
@@ -272,11 +276,11 @@ func (f *Facts) canBePreviewed() bool {
 }
 
 // refusedRevision returns the result for a revision that the Workspace cannot be written with, and why; empty if it can.
-func (f *Facts) refusedRevision(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered, errs field.ErrorList) (infrav1.PreviewResult, string) {
+func (f *Facts) refusedRevision(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, rendered *render.Rendered, errs field.ErrorList) (infrav1.PreviewResult, string) {
 	if len(errs) > 0 {
 		return infrav1.PreviewFailed, fmt.Sprintf("WorkspaceTemplate %s: %s", f.TemplateKey, errs.ToAggregate())
 	}
-	if scope := f.Current.Spec.WorkspaceScope.OrDefault(); scope != f.Live.Scope() {
+	if scope := template.Spec.WorkspaceScope.OrDefault(); scope != f.Live.Scope() {
 		return infrav1.PreviewFailed, fmt.Sprintf("Workspace %s has scope %s, and the revision has scope %s", f.Name, f.Live.Scope(), scope)
 	}
 	if want := rendered.ProviderConfig(); want != f.Live.ProviderConfig() && want != apply.Annotations[naming.AllowProviderConfigAnnotation] {

@@ -53,7 +53,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	}
 	r.observeTemplate(ctx, apply, f)
 	for _, observe := range []func(context.Context, *infrav1.WorkspaceTemplateApply, *Facts) error{
-		r.observeDeletion, r.observeWorkspace, r.observeOwners, r.observeMove, r.observePreview,
+		r.observeDeletion, r.observeWorkspace, r.observeOwners, r.observeMove, r.observePreview, r.observeRequest,
 	} {
 		if err := observe(ctx, apply, f); err != nil {
 			return nil, err
@@ -245,7 +245,7 @@ func (r *Reconciler) observeCurrent(apply *infrav1.WorkspaceTemplateApply, f *Fa
 		return nil
 	}
 	rendered, errs := r.render(apply, f, f.Current)
-	if f.Preview.Assumed, f.Preview.Message = f.refusedRevision(apply, rendered, errs); f.Preview.Assumed == "" {
+	if f.Preview.Assumed, f.Preview.Message = f.refusedRevision(apply, f.Current, rendered, errs); f.Preview.Assumed == "" {
 		f.Preview.Assumed, f.Preview.Message = f.assumedPlan()
 	}
 	return rendered

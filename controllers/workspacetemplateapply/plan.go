@@ -69,6 +69,8 @@ type Plan struct {
 	Paused string
 	// Preview is what happens with the preview of another revision, or of a change of spec.
 	Preview previews.Decision
+	// Requested is what happens with the preview that a PlanRequest requested.
+	Requested previews.Decision
 	// HeldBy is the reason why a change of spec is not written to the Workspace; empty if it is, or if there is none.
 	HeldBy string
 	// ChangePreview is the preview of that change; the zero value without one.
@@ -81,6 +83,9 @@ func plan(apply *infrav1.WorkspaceTemplateApply, f *Facts) (Plan, error) {
 	p.ChangePreview = *f.recordedOfChange(apply) // It is kept when the change passes, until that is written.
 	if f.Preview.Proof != "" || f.Change.NeedsPreview(p.ChangePreview) {
 		p.ChangePreview = ptr.Deref(p.Preview.Result, infrav1.RevisionPreview{})
+	}
+	if f.Request != nil {
+		p.Preview.Step, p.Requested = previews.None, f.decideRequest()
 	}
 	p.HeldBy = f.Change.HeldBy(p.ChangePreview)
 	switch {
@@ -209,7 +214,11 @@ func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 		r.RateLimiter.Cancel(client.ObjectKeyFromObject(apply), f.Now)
 	}
 	// A preview that cannot be written must not keep the object out of its group: all other members would queue.
-	previewErr, action := r.previews().Act(ctx, apply, &f.Preview, p.Preview), p.Action
+	preview, decision := &f.Preview, p.Preview
+	if f.Request != nil {
+		preview, decision = &f.Requested, p.Requested
+	}
+	previewErr, action := r.previews().Act(ctx, apply, preview, decision), p.Action
 	if previewErr != nil {
 		action = Observe
 	}
@@ -226,7 +235,7 @@ func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 		}
 		return err
 	})
-	return p.Preview.Wait(&f.Preview, err)
+	return p.Preview.Wait(&f.Preview, p.Requested.Wait(&f.Requested, err))
 }
 
 func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, action Action) error {

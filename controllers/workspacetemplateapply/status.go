@@ -53,6 +53,7 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 	setRevisions(s, f, p, observation)
 	setPlanNeverEmpty(apply, f, p, before)
 	setPreviews(s, f, p)
+	recordRequested(apply, f, p)
 
 	engine.Set(apply, rendered(f), dependenciesReady(f), synced(f, observation), ready(apply, f, p, observation))
 	reportInputs(apply, f)

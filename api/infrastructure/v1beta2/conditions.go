@@ -56,6 +56,12 @@ const (
 	KubeletVersionsDifferCondition = "KubeletVersionsDiffer"
 )
 
+// Conditions of PlanRequest.
+const (
+	// CompleteCondition is True when each WorkspaceTemplateApply has a result, or the time for it is over.
+	CompleteCondition = "Complete"
+)
+
 // Conditions of WorkspaceTemplateApply.
 const (
 	// SyncedCondition mirrors the Workspace: the last plan or apply succeeded.
@@ -130,6 +136,14 @@ const (
 	NodesNotReadyReason = "NodesNotReady"
 	// UsedByMachinePoolReason: a MachinePool that is not being deleted refers to the object, so nothing is deleted or destroyed.
 	UsedByMachinePoolReason = "UsedByMachinePool"
+	// PlanningReason: WorkspaceTemplateApplies have no result yet.
+	PlanningReason = "Planning"
+	// NothingChangesReason: Terraform would change nothing.
+	NothingChangesReason = "NothingChanges"
+	// ChangesFoundReason: Terraform would change something.
+	ChangesFoundReason = "ChangesFound"
+	// PlansMissingReason: WorkspaceTemplateApplies have no plan: it fails, or is not possible.
+	PlansMissingReason = "PlansMissing"
 	// ProvisioningReason: Terraform is running or about to run.
 	ProvisioningReason = "Provisioning"
 	// VPCReadyTimeoutReason: Terraform did not create or update the VPC within spec.vpc.template.timeoutSeconds.

@@ -183,6 +183,13 @@ type WorkspaceTemplateApplyStatus struct {
 	// +optional
 	Preview RevisionPreview `json:"preview,omitempty,omitzero"`
 
+	// plans are the last plans that PlanRequests requested. Nothing depends on them.
+	// +optional
+	// +listType=map
+	// +listMapKey=requestUID
+	// +kubebuilder:validation:MaxItems=4
+	Plans []RequestedPlan `json:"plans,omitempty"`
+
 	// writtenSpec is a hash of the fields of spec that the Workspace was last rendered from and written with, apart from templateRevision; absent
 	// unless spec.rollout of the template holds changes.
 	// +optional

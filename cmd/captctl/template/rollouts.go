@@ -338,18 +338,18 @@ func (r *released) approve(o *changeOptions, c *change, title string) (err error
 
 // showDestroyed lists what would be replaced or deleted, or may be, and which users keep their revision nevertheless.
 func (r *released) showDestroyed(p *output.Printer) {
-	showPlans(p, r.plans, func(plan *overview.Plan) []string {
+	output.ShowPlans(p, r.plans, func(plan *overview.Plan) []string {
 		if !plan.Destroys && r.isHeld(plan, "") {
-			return plan.Lines(allResources) // There is no plan: the lines say why.
+			return plan.Lines(output.AllResources) // There is no plan: the lines say why.
 		}
-		return plan.Destroyed(allResources)
+		return plan.Destroyed(output.AllResources)
 	})
 	if r.hidden > 0 {
 		p.Text("", output.Attention, "Terraform would replace or delete resources of "+output.Count(r.hidden, "user")+" that you may not read")
 	}
 	var names []string
 	for _, plan := range r.heldAfter(r.hash) {
-		names = append(names, nameOf(&plan))
+		names = append(names, output.NameOfPlan(&plan))
 	}
 	if len(names) > 0 {
 		p.Text("", output.Attention, "Not released by any approval, because of spec.rollout.neverDestroy: "+rollout.Names(names))

@@ -57,6 +57,8 @@ const (
 // Facts of a WorkspaceTemplateApply about its preview, and the results of its writes.
 type Facts struct {
 	Now time.Time
+	// Requested is when a user requested the plan: an older preview does not show it. It is zero for all other previews, which get slots first.
+	Requested time.Time
 	// Revision is the revision of the template to preview; empty when no preview is wanted. The preview of a change of spec has the revision that the
 	// object has.
 	Revision string
@@ -112,7 +114,7 @@ func Decide(f *Facts) Decision {
 		}
 	case fresh:
 		d.After = left
-	case f.Ready && f.Wanted != nil:
+	case f.IsWanted():
 		f.decide(&d)
 		return d
 	}
@@ -120,6 +122,12 @@ func Decide(f *Facts) Decision {
 		d.Step = Delete
 	}
 	return d
+}
+
+// IsWanted reports whether the object needs its preview now.
+func (f *Facts) IsWanted() bool {
+	fresh, _ := f.isFresh(f.recorded())
+	return f.Revision != "" && !f.Assigned && f.Assumed == "" && !fresh && f.Ready && f.Wanted != nil
 }
 
 // decide decides about a preview that is wanted.
@@ -135,7 +143,7 @@ func (f *Facts) decide(d *Decision) {
 		d.Result = f.result(infrav1.PreviewUnavailable, fmt.Sprintf("Workspace %s exists, and CAPT did not create it as a preview. Delete it if it is not used", name))
 	case f.Live.Deleting() && f.Live.OnlyObserves():
 		f.limit(d, f.Live.DeletedAt(), fmt.Sprintf("preview %s of an earlier content is being deleted, and still has finalizers", name))
-	case !same:
+	case !same, f.Live.GetCreationTimestamp().Time.Before(f.Requested):
 		d.Step = Delete
 	case !unchanged:
 		d.Result = f.result(infrav1.PreviewUnavailable, fmt.Sprintf("preview %s was changed by another client", name))
@@ -328,7 +336,11 @@ func (r Runner) Act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, 
 
 func (r Runner) create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	key := client.ObjectKeyFromObject(apply)
-	wait, err := r.Slots.Take(key, apply.TemplateKey().String(), f.Now, func() ([]client.ObjectKey, error) {
+	take := r.Slots.Take
+	if !f.Requested.IsZero() {
+		take = r.Slots.TakeRequested
+	}
+	wait, err := take(key, apply.TemplateKey().String(), f.Now, func() ([]client.ObjectKey, error) {
 		scope, _ := apply.Status.WorkspaceRef.Scope() // Those of the other scope have slots, if this process reconciles their objects.
 		return r.Workspaces.Previews(ctx, scope, f.Now.Add(-slotTimeout))
 	})
