@@ -47,7 +47,7 @@ func TestDriftIsFoundOnRequest(t *testing.T) {
 		env.awaitReady("a", "b", "paused")
 		env.SetScript("a", scripted.Script{Drift: "changed by hand"})
 		env.Edit(&infrav1.WorkspaceTemplateApply{}, "paused", `{"metadata":{"annotations":{"`+clusterv1.PausedAnnotation+`":"true"}}}`)
-		applied := env.operationsOf(env.WorkspaceKey("a"), scripted.Apply)
+		applied := env.Operations("a", scripted.Apply)
 
 		var document request.Document
 		require.NoError(t, json.Unmarshal([]byte(env.Captctl("plan", "--all", "--namespace="+env.Namespace, "-o", "json")), &document))
@@ -63,8 +63,8 @@ func TestDriftIsFoundOnRequest(t *testing.T) {
 		assert.Contains(t, results["paused"].Message, "paused")
 
 		env.awaitRest("a", "b", "paused")
-		assert.Equal(t, applied, env.operationsOf(env.WorkspaceKey("a"), scripted.Apply), "nothing is applied")
-		assert.Zero(t, env.operationsOf(env.previewKey("a"), scripted.Apply))
-		assert.Zero(t, env.operationsOf(env.previewKey("paused"), scripted.Plan))
+		assert.Equal(t, applied, env.Operations("a", scripted.Apply), "nothing is applied")
+		assert.Zero(t, env.operationsOf("a", scripted.Apply))
+		assert.Zero(t, env.operationsOf("paused", scripted.Plan))
 	})
 }
