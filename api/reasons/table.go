@@ -170,6 +170,14 @@ var rows = []Row{
 		"a staged rollout waits for an approval, for the end of a pause, for canaries, or because a user cannot be [previewed](rollouts.md#previews)",
 		"what the condition `RollingOut` of the WorkspaceTemplate names"},
 
+	// PlanRequests.
+	{User, Waits, []string{infrav1.ChangesFoundReason},
+		"Terraform would change something that a PlanRequest has planned",
+		"see the plan with `captctl plan`: revert what was changed outside of Terraform, or let Terraform do it"},
+	{User, Waits, []string{infrav1.PlansMissingReason},
+		"what a PlanRequest has planned has no plan: it fails, or is not possible",
+		"see the message, and `captctl plan`"},
+
 	// Warnings, and what a user has asked for.
 	{User, Waits, []string{infrav1.FieldsWithoutEffectReason},
 		"the template does not pass a field to its module",
@@ -225,7 +233,7 @@ var rows = []Row{
 		"wait, or fix the cause; an edit or `captctl retry` starts it now"},
 	{CAPT, Waits, []string{
 		infrav1.ProvisioningReason, controlplanev1.CreatingReason, controlplanev1.FargateProfileCreatingReason, infrav1.RecoveringReason, infrav1.RollingOutReason, infrav1.RevisionHeldReason,
-		infrav1.PreviewingChangeReason,
+		infrav1.PreviewingChangeReason, infrav1.PlanningReason,
 	}, "work is in progress", ""},
 
 	// Nobody.
@@ -233,7 +241,7 @@ var rows = []Row{
 		infrav1.ReadyReason, controlplanev1.AvailableReason, controlplanev1.InitializedReason, infrav1.DependenciesReadyReason, controlplanev1.WorkspaceReadyReason, controlplanev1.EndpointKnownReason,
 		controlplanev1.KubeconfigReadyReason, controlplanev1.FargateProfileReadyReason, infrav1.RenderedReason, infrav1.UpToDateReason, infrav1.WorkspaceOwnedReason, infrav1.ValidReason,
 		infrav1.UsedReason, infrav1.NotUsedReason, infrav1.VPCReadyReason, infrav1.NodeGroupReadyReason, infrav1.NodesKnownReason, infrav1.NodesReadyReason, infrav1.ReplicasWithinBoundsReason,
-		infrav1.KubeletVersionsMatchReason, infrav1.ExistingVPCReason, infrav1.NotManagedReason, infrav1.RecoveredReason, infrav1.RemoteStateReason, infrav1.ProvenReason, infrav1.RolledOutReason,
+		infrav1.KubeletVersionsMatchReason, infrav1.ExistingVPCReason, infrav1.NotManagedReason, infrav1.RecoveredReason, infrav1.RemoteStateReason, infrav1.ProvenReason, infrav1.RolledOutReason, infrav1.NothingChangesReason,
 	}, "everything is as it should be", ""},
 	{"", Waits, []string{
 		controlplanev1.NotInitializedReason, controlplanev1.NotCreatingReason, infrav1.NotFailedReason, infrav1.NotDegradedReason, infrav1.NotDeletingReason, infrav1.NotRecoveringReason,

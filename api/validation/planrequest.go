@@ -5,6 +5,7 @@ package validation
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,8 +28,7 @@ func PlannedTemplate(request *infrav1.PlanRequest, stored *infrav1.WorkspaceTemp
 	return planned
 }
 
-// ValidatePlanRequest checks the content of a PlanRequest as if it was written to the template. Its users, and the policy of rollouts, do not matter: nothing
-// is applied.
+// ValidatePlanRequest checks the content of a PlanRequest as if it was written to the template. The policy of rollouts does not matter: nothing is applied.
 func ValidatePlanRequest(ctx context.Context, reader Reader, request *infrav1.PlanRequest) (findings Findings, err error) {
 	key := request.TemplateKey()
 	if key.Name == "" {
@@ -41,6 +41,15 @@ func ValidatePlanRequest(ctx context.Context, reader Reader, request *infrav1.Pl
 	path := field.NewPath("spec", "template")
 	planned := PlannedTemplate(request, stored)
 	found := ValidateWorkspaceTemplate(planned)
+	if stored != nil {
+		permitting := *planned
+		permitting.Spec.AllowedNamespaces = stored.Spec.AllowedNamespaces // The content must not disclose who else refers to the template.
+		lost, err := lostRestrictions(ctx, reader, stored, &permitting)
+		if err != nil {
+			return findings, err
+		}
+		found.Warnings = slices.Concat(found.Warnings, lost, lostOutputs(stored, planned))
+	}
 	for _, e := range found.Errors {
 		e.Field = path.String() + "." + e.Field
 	}

@@ -47,7 +47,7 @@ of its providers on this machine, with your credentials: plan only templates tha
 // Example has commands for the help.
 const Example = `  # With values, and your own credentials
   captctl plan team-a/demo --local
-  captctl plan team-a/demo --local --role controlplane --provider-credentials --terraform ~/bin/terraform`
+  captctl plan team-a/demo --local --role controlplane --provider-credentials`
 
 // Options of a local plan.
 type Options struct {
