@@ -31,12 +31,13 @@ import (
 )
 
 // Help is the description of the command.
-const Help = `Shows what Terraform would change now in the Workspaces of Clusters, or in all of the namespaces: with
-the content that they have, everything that was changed outside of Terraform. Nothing is applied.
+const Help = `Shows what Terraform would change now in the Workspaces of Clusters, or in all of the namespaces:
+with the content that they have, everything that was changed outside of Terraform. Nothing is
+applied.
 
 With --filename, the contents of the WorkspaceTemplates in the files are planned for each of their
-users, without storing them. Other objects are not planned; captctl diff shows what the manager would
-change because of them.
+users, without storing them. Other objects are not planned; captctl diff shows what the manager
+would change because of them.
 
 CAPT plans in the management cluster, as it previews rollouts: a few Workspaces at a time, and only
 those that are at rest and not paused. Plans have no values of attributes, variables or outputs. The
