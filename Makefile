@@ -93,7 +93,7 @@ test: sandbox-binaries verify-generated lint test-unit test-servers ## Run every
 .PHONY: verify-generated
 verify-generated: ## Check that generated files are up to date.
 	@echo "== generated files"
-	@files() { find api -name 'zz_generated.*.go'; find config/crd/bases config/rbac config/webhook -name '*.yaml'; ls docs/api.md docs/captctl.md docs/captctl-output.md; }; \
+	@files() { find api -name 'zz_generated.*.go'; find config/crd/bases config/rbac config/webhook -name '*.yaml'; ls docs/api.md docs/captctl.md docs/captctl-output.md docs/reasons.md; }; \
 	sums() { files | sort | xargs cksum; }; \
 	before=$$(sums); \
 	$(MAKE) --no-print-directory generate; \
@@ -130,7 +130,7 @@ test-unit: ## Run the tests that start no servers.
 
 # "make test" leaves out SLOW packages and SLOW_TESTS, and runs a part of the combinations of SAMPLED packages (fixture.Sample). "make test-slow"
 # runs all of them. A slow test covers combinations or long chains of what other tests cover one by one, or a tool of the tests.
-SLOW := captctl|crash|gitops|installers|migrate/(crash|reapply)|provider/(cmd|conformance|executor/tofu)|roles|rollout/fleet|sandbox/cmd/sandbox|stress|upgrade
+SLOW := captctl|crash|gitops|installers|migrate/(crash|reapply)|provider/(cmd|conformance|executor/tofu)|roles|rollout/(fleet|neverempty)|sandbox/cmd/sandbox|stress|upgrade
 SAMPLED := defects|deletion|fargate|faults
 SLOW_TESTS := \
   TestAClusterMovesWhileARolloutWaits \

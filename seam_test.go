@@ -60,6 +60,7 @@ var outsideSeam = map[string]int{
 	"api/infrastructure/v1beta2": 25,
 	"api/naming":                 14,
 	"api/overview":               4,
+	"api/reasons":                2,
 	"api/render":                 8,
 	"api/rollout":                2,
 	"api/validation":             29,

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -106,6 +107,8 @@ type Options struct {
 	Tokens kubeconfig.Tokens
 	// PlanLogs reads what Terraform would change; nil when this manager does not read it.
 	PlanLogs previews.PlanReader
+	// PlanCheckDelay is until when Workspaces whose last run was an apply are planned once more; zero means never.
+	PlanCheckDelay time.Duration
 	// HealthProbes makes CAPT probe the API servers of control planes.
 	HealthProbes bool
 	// Recovery makes CAPT recover from failures of Terraform.
@@ -176,6 +179,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		RateLimiter: serialize.NewRateLimiter(),
 		Unclaimed:   metrics.NewUnclaimed(ctrlmetrics.Registry),
 		Namespace:   options.Namespace, StatePrefix: options.StatePrefix, DefaultRollout: options.DefaultRollout, Plans: options.PlanLogs,
+		PlanMetrics: metrics.NewPlans(ctrlmetrics.Registry), PlanCheckDelay: options.PlanCheckDelay,
 	}
 	metrics.NewPreviews(ctrlmetrics.Registry, applies.CountPreviews)
 	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {

@@ -9,11 +9,11 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -40,25 +40,59 @@ func reasonsOfAPI(t *testing.T) map[string]bool {
 	return reasons
 }
 
-// The section "By reason" of docs/troubleshooting.md has each reason once: in a row with cause and action, or among those that need none.
-func TestTroubleshootingHasEveryReasonOnce(t *testing.T) {
-	text, err := os.ReadFile("troubleshooting.md")
-	require.NoError(t, err)
-	_, section, found := strings.Cut(string(text), "\n## By reason\n")
-	require.True(t, found)
-	section, _, _ = strings.Cut(section, "\n## ")
-	reasons, entries := reasonsOfAPI(t), map[string]int{}
-	for line := range strings.SplitSeq(section, "\n") {
-		cells := strings.Split(strings.Trim(line, "|"), " | ")
-		if strings.HasPrefix(line, "| `") {
-			require.Len(t, cells, 3, "not a row of reasons, cause and action: %s", line)
+// A reason without a row would fail no new object, and docs/reasons.md would not have it.
+func TestTheTableHasEveryReasonOnce(t *testing.T) {
+	entries := map[string]int{}
+	for _, row := range reasons.Rows() {
+		for _, reason := range row.Reasons {
+			entries[reason]++
 		}
-		for _, name := range regexp.MustCompile("`([A-Z][A-Za-z]+)`").FindAllStringSubmatch(cells[0], -1) {
-			entries[name[1]]++
-			assert.True(t, reasons[name[1]], "%s is not a reason", name[1])
+		if row.Actor == reasons.User || row.Actor == reasons.Waiting {
+			assert.NotEmpty(t, row.Action, "what to do about %s", row.Reasons)
 		}
+		assert.True(t, row.Actor == reasons.User || row.Effect == reasons.Waits, "only a reason about which a user must act is a problem: %s", row.Reasons)
 	}
-	for reason := range reasons {
-		assert.Equal(t, 1, entries[reason], "docs/troubleshooting.md has %d entries for the reason %s: add it to a row, or to those that need no action", entries[reason], reason)
+	for reason := range reasonsOfAPI(t) {
+		assert.Equal(t, 1, entries[reason], "api/reasons has %d entries for the reason %s", entries[reason], reason)
 	}
+}
+
+// A condition whose reason is a text in the code would not be in the table.
+func TestConditionsHaveReasonsOfTheTable(t *testing.T) {
+	calls := 0
+	for _, folder := range []string{"controllers", "api", "migrate"} {
+		require.NoError(t, filepath.WalkDir(filepath.Join("..", folder), func(path string, entry os.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			require.NoError(t, err)
+			ast.Inspect(file, func(node ast.Node) bool {
+				call, ok := node.(*ast.CallExpr)
+				if !ok || len(call.Args) < 2 {
+					return true
+				}
+				name, ok := call.Fun.(*ast.SelectorExpr)
+				if from, isPackage := nameOf(name), ok; isPackage && (from == "engine.True" || from == "engine.False" || from == "engine.Unknown") {
+					calls++
+					_, literal := call.Args[1].(*ast.BasicLit)
+					assert.False(t, literal, "%s: the reason of a condition is a constant of the API", path)
+				}
+				return true
+			})
+			return nil
+		}))
+	}
+	assert.Greater(t, calls, 50)
+}
+
+func nameOf(selector *ast.SelectorExpr) string {
+	if selector == nil {
+		return ""
+	}
+	from, ok := selector.X.(*ast.Ident)
+	if !ok {
+		return ""
+	}
+	return from.Name + "." + selector.Sel.Name
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
@@ -57,7 +58,7 @@ func FailureCause(providers []infrav1.WorkspaceTemplateApply, waiting *infrav1.W
 	for i := range providers {
 		provider := &providers[i]
 		ready := meta.FindStatusCondition(provider.Status.Conditions, infrav1.ReadyCondition)
-		if provider.Name == waiting.Name || ready == nil || ready.Status == metav1.ConditionTrue || !infrav1.RequiresUserAction(ready.Reason) {
+		if provider.Name == waiting.Name || ready == nil || ready.Status == metav1.ConditionTrue || !reasons.IsProblem(ready.Reason) {
 			continue
 		}
 		return fmt.Sprintf(": WorkspaceTemplateApply %s is not ready: %s", provider.Name, failure.Truncate(ready.Message, maxCause))

@@ -13,6 +13,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 )
@@ -82,18 +83,18 @@ func TestPodsThatEndedAreNamed(t *testing.T) {
 func TestTheNextStepIsAboutTheObjectOfTheError(t *testing.T) {
 	for _, row := range []struct {
 		report failure.Report
-		actor  overview.Actor
+		actor  reasons.Actor
 		want   string
 		edits  bool
 	}{
-		{failure.Report{Class: failure.ClassConfig, Object: failure.ObjectTemplate}, overview.ActorUser, "Correct what Terraform reports", true},
-		{failure.Report{Class: failure.ClassUnknown, Object: failure.ObjectTemplate}, overview.ActorUser, "Correct what Terraform reports", true},
-		{failure.Report{Class: failure.ClassConfig, Object: failure.ObjectBackend}, overview.ActorUser, "Look at the backend of the Terraform state, as the message says", false},
-		{failure.Report{Class: failure.ClassAuth, Object: failure.ObjectCredentials}, overview.ActorUser, "Look at the credentials for AWS", false},
-		{failure.Report{Class: failure.ClassAuth, Object: failure.ObjectModuleSource}, overview.ActorUser, "Look at the address and the version of the module", true},
-		{failure.Report{Class: failure.ClassConfig, Object: failure.ObjectVersion}, overview.ActorUser, "Look at spec.version of the CAPTControlPlane", true},
-		{failure.Report{Class: failure.ClassConfig, Object: failure.ObjectProviderPod}, overview.ActorUser, "an image of provider-terraform that has the program", true},
-		{failure.Report{Class: failure.ClassThrottle, Object: failure.ObjectAWS}, overview.ActorWaiting, "No action is needed yet: provider-terraform retries", false},
+		{failure.Report{Class: failure.ClassConfig, Object: failure.ObjectTemplate}, reasons.User, "Correct what Terraform reports", true},
+		{failure.Report{Class: failure.ClassUnknown, Object: failure.ObjectTemplate}, reasons.User, "Correct what Terraform reports", true},
+		{failure.Report{Class: failure.ClassConfig, Object: failure.ObjectBackend}, reasons.User, "Look at the backend of the Terraform state, as the message says", false},
+		{failure.Report{Class: failure.ClassAuth, Object: failure.ObjectCredentials}, reasons.User, "Look at the credentials for AWS", false},
+		{failure.Report{Class: failure.ClassAuth, Object: failure.ObjectModuleSource}, reasons.User, "Look at the address and the version of the module", true},
+		{failure.Report{Class: failure.ClassConfig, Object: failure.ObjectVersion}, reasons.User, "Look at spec.version of the CAPTControlPlane", true},
+		{failure.Report{Class: failure.ClassConfig, Object: failure.ObjectProviderPod}, reasons.User, "an image of provider-terraform that has the program", true},
+		{failure.Report{Class: failure.ClassThrottle, Object: failure.ObjectAWS}, reasons.Waiting, "No action is needed yet: provider-terraform retries", false},
 	} {
 		next, cause := failing(&overview.Failure{Report: row.report})
 		assert.Contains(t, next.Step, row.want)

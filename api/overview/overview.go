@@ -22,6 +22,7 @@ import (
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 )
@@ -75,20 +76,12 @@ type Cause struct {
 	Condition string `json:"condition,omitempty"` // Condition is the type of the condition; absent if the object does not exist or has none.
 	Reason    string `json:"reason"`
 	Message   string `json:"message,omitempty"`
-	// LookAt is what to look at first, and Actor who must act: User, or Waiting if the error is expected to end by itself; absent if that was not read.
+	// LookAt is what to look at first about an error of Terraform; absent if that was not read.
 	LookAt failure.Object `json:"lookAt,omitempty"`
-	Actor  Actor          `json:"actor,omitempty"`
-	Since  metav1.Time    `json:"since"` // Since is the last transition of the condition.
+	// Actor is who must act: User, Waiting if something is expected to happen, or the error to end by itself, or CAPT.
+	Actor reasons.Actor `json:"actor"`
+	Since metav1.Time   `json:"since"` // Since is the last transition of the condition.
 }
-
-// Actor is who must act.
-type Actor string
-
-// Actors.
-const (
-	ActorUser    Actor = "User"
-	ActorWaiting Actor = "Waiting"
-)
 
 // IsWaiting reports whether work is in progress, or the object waits for another one: no more is to be done than to wait.
 func (c *Cause) IsWaiting() bool { return isWaiting(c.Condition, c.Reason) }
@@ -104,6 +97,9 @@ func Of(o *Objects, now metav1.Time) Cluster {
 	}
 	c.Nodes, c.LastApplied = o.nodes(), o.lastApplied()
 	c.Cause = o.cause()
+	if c.Cause != nil && c.Cause.Actor == "" {
+		c.Cause.Actor = reasons.Of(c.Cause.Reason).Actor
+	}
 	o.addFailure(c.Cause)
 	if c.Cause != nil && !c.Cause.IsWaiting() {
 		if c.Progress != nil && !o.isAdded(c.Cause) {
@@ -128,9 +124,8 @@ func (o *Objects) addFailure(cause *Cause) {
 	if o.Failure == nil || cause == nil || o.Failing(cause) == nil {
 		return
 	}
-	cause.LookAt, cause.Actor = o.Failure.Object, ActorUser
-	if o.Failure.Class.IsTransient() {
-		cause.Actor = ActorWaiting
+	if cause.LookAt = o.Failure.Object; o.Failure.Class.IsTransient() {
+		cause.Actor = reasons.Waiting
 	}
 }
 
@@ -259,16 +254,10 @@ func (c *Cause) isProblem() bool {
 	return slices.Contains([]string{infrav1.ReadyCondition, infrav1.DegradedCondition, infrav1.DeletingCondition}, c.Condition) || c.Kind == machinePoolKind
 }
 
-// isWaiting reports whether a reason of Ready means that work is in progress, or that the object waits for another one.
+// isWaiting reports whether a reason of Ready means that work is in progress, or that the object waits for another one. Nodes need some time to start;
+// after a timeout, the pool is Degraded.
 func isWaiting(condition, reason string) bool {
-	switch reason {
-	case infrav1.NodesNotReadyReason: // Nodes need some time to start; after a timeout, the pool is Degraded.
-		return condition == infrav1.ReadyCondition
-	case infrav1.ProvisioningReason, infrav1.QueuedReason, infrav1.WorkspaceNotFoundReason, infrav1.DeletingReason,
-		controlplanev1.FargateProfileCreatingReason, controlplanev1.FargateProfileDeletingReason:
-		return true
-	}
-	return strings.HasPrefix(reason, "WaitingFor")
+	return reasons.IsWaiting(reason) || reason == infrav1.NodesNotReadyReason && condition == infrav1.ReadyCondition
 }
 
 // missing is the cause of a Cluster whose objects do not exist, or were never reconciled. In a deletion, they are deleted one after the other.
@@ -323,7 +312,7 @@ func (o *Objects) deletionCause() *Cause {
 func causeOf(object graph.Object, condition *metav1.Condition) *Cause {
 	return &Cause{
 		Kind: graph.NodeOf(object).Kind, Name: object.GetName(), Condition: condition.Type, Reason: condition.Reason, Message: condition.Message,
-		Since: condition.LastTransitionTime,
+		Since: condition.LastTransitionTime, Actor: reasons.Of(condition.Reason).Actor,
 	}
 }
 
@@ -390,7 +379,8 @@ func (o *Objects) Conditions() (list []Condition) {
 }
 
 // Warnings returns the conditions that need attention although the objects are Ready: fields without effect, a kubeconfig that Cluster API cannot use, and
-// an endpoint that the Cluster does not have. Nodes that are not known, or whose versions Cluster API does not accept, do not affect Ready, either.
+// an endpoint that the Cluster does not have. Nodes that are not known, or whose versions Cluster API does not accept, do not affect Ready, either,
+// and neither does a plan that is never empty.
 func (o *Objects) Warnings() (list []*Cause) {
 	for _, object := range o.all() {
 		for _, condition := range object.GetConditions() {
@@ -405,14 +395,14 @@ func (o *Objects) Warnings() (list []*Cause) {
 // warns reports whether a condition with a warning is True.
 func warns(condition *metav1.Condition) bool {
 	return condition.Status == metav1.ConditionTrue && condition.Message != "" &&
-		slices.Contains([]string{controlplanev1.KubeconfigReadyCondition, controlplanev1.EndpointAvailableCondition, infrav1.KubeletVersionsDifferCondition}, condition.Type)
+		slices.Contains([]string{controlplanev1.KubeconfigReadyCondition, controlplanev1.EndpointAvailableCondition, infrav1.KubeletVersionsDifferCondition, infrav1.PlanNeverEmptyCondition}, condition.Type)
 }
 
 // isNegative reports whether the normal status of a condition is False.
 func isNegative(condition string) bool {
 	return slices.Contains([]string{
 		clusterv1.PausedCondition, infrav1.AdoptionRequiredCondition, infrav1.DeletingCondition, infrav1.CreateRecoverableCondition,
-		infrav1.WorkspaceConflictCondition, infrav1.VPCReplacedCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.KubeletVersionsDifferCondition, controlplanev1.CreatingCondition, infrav1.FailedCondition, infrav1.DegradedCondition,
+		infrav1.WorkspaceConflictCondition, infrav1.VPCReplacedCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.KubeletVersionsDifferCondition, infrav1.PlanNeverEmptyCondition, controlplanev1.CreatingCondition, infrav1.FailedCondition, infrav1.DegradedCondition,
 		infrav1.RecoveringCondition, controlplanev1.DependencyCycleCondition, controlplanev1.FargateProfileCreatingCondition,
 		controlplanev1.FargateProfileFailedCondition,
 	}, condition)
@@ -496,7 +486,7 @@ func StateOf(object graph.Object) infrav1.State {
 		return infrav1.StateReady
 	case node.Reason == "":
 		return infrav1.StatePending
-	case infrav1.RequiresUserAction(node.Reason):
+	case reasons.IsProblem(node.Reason):
 		return infrav1.StateFailed
 	}
 	return infrav1.StateProvisioning
@@ -507,6 +497,16 @@ type Next struct {
 	// Step says what to do, and Commands how: exact shell commands, in order.
 	Step     string   `json:"step"`
 	Commands []string `json:"commands,omitempty"`
+}
+
+// approveChange is the next step for a change that waits for an approval.
+func (o *Objects) approveChange(c *Cluster) *Next {
+	next := &Next{Step: "See why the change waits, and approve it, or revert it.", Commands: []string{fmt.Sprintf("captctl template approve-change %s/%s", c.Namespace, c.Cause.Name)}}
+	if slices.ContainsFunc(o.Plans(), func(plan Plan) bool { return plan.Name == c.Cause.Name && plan.Change != "" && plan.Destroys }) {
+		next.Step = "Its plan replaces or deletes resources, or may do so. See which, and approve that as well, or revert the change."
+		next.Commands[0] += " --allow-destroy"
+	}
+	return next
 }
 
 // NextStep returns what to do about the cause; nil if its message alone says it.
@@ -521,20 +521,22 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 	case c.Cause == nil:
 		return nil
 	case c.Cause.Reason == infrav1.WaitingForApprovalReason:
-		return &Next{Step: "See why the change waits, and approve it, or revert it.",
-			Commands: []string{fmt.Sprintf("captctl template approve-change %s/%s", c.Namespace, c.Cause.Name)}}
+		return o.approveChange(c)
 	case c.Cause.IsWaiting():
 		return nil
 	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
 		return &Next{Step: "CAPT v0.3 created it, and it has not been adopted. See what its adoption needs.", Commands: []string{"captctl migrate check --cluster " + name}}
 	}
-	if o.Failure != nil && c.Cause.Actor != "" {
+	if o.Failure != nil && c.Cause.LookAt != "" {
 		if next := o.Failure.nextStep("captctl logs "+name, editTemplate(o, c.Cause), now); next != nil {
 			return next
 		}
 	}
 	if next := nextStepFor(o, c, name); next != nil {
 		return next
+	}
+	if advice := reasons.Advice(c.Cause.Reason); advice != "" {
+		return &Next{Step: strings.ToUpper(advice[:1]) + advice[1:] + "."}
 	}
 	if c.State == infrav1.StateFailed {
 		return &Next{Commands: []string{"captctl retry " + name}, Step: "Fix the cause. CAPT continues when the spec, the template, the ProviderConfig or a Secret " +
@@ -677,4 +679,36 @@ func unpause(o *Objects) (commands []string) {
 		commands = append(commands, fmt.Sprintf("kubectl annotate -n %s %s %s-", o.Cluster.Namespace, strings.ToLower(object), clusterv1.PausedAnnotation))
 	}
 	return commands
+}
+
+// Role is what a WorkspaceTemplateApply is for in its Cluster.
+type Role string
+
+// Roles.
+const (
+	RoleVPC          Role = "vpc"
+	RoleControlPlane Role = "controlplane"
+	RoleFargate      Role = "fargate"
+	RoleMachinePool  Role = "machinepool"
+	RoleAddOn        Role = "addon" // RoleAddOn is that of others with the label of the Cluster.
+)
+
+// Roles lists all of them, in the order in which Terraform applies them.
+func Roles() []Role {
+	return []Role{RoleVPC, RoleControlPlane, RoleFargate, RoleMachinePool, RoleAddOn}
+}
+
+// RoleOf returns the role of a WorkspaceTemplateApply of the Cluster.
+func (o *Objects) RoleOf(apply *infrav1.WorkspaceTemplateApply) Role {
+	switch {
+	case o.CAPTCluster != nil && o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name == apply.Name:
+		return RoleVPC
+	case o.ControlPlane != nil && o.ControlPlane.Spec.WorkspaceTemplateApplyRef.Name == apply.Name:
+		return RoleControlPlane
+	case slices.Contains(o.OwnApplies(), apply.Name):
+		return RoleFargate
+	case o.poolOf(apply) != nil:
+		return RoleMachinePool
+	}
+	return RoleAddOn
 }

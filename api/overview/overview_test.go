@@ -16,6 +16,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/api/reasons"
 )
 
 // at is a time in minutes.
@@ -110,7 +111,7 @@ func TestTheCauseIsTheFirstObjectThatDoesNotWaitForAnother(t *testing.T) {
 			o := ready()
 			row.spoil(o)
 			got := overview.Of(o, at(10))
-			row.want.Message, row.want.Since = "about "+row.want.Reason, at(1)
+			row.want.Message, row.want.Since, row.want.Actor = "about "+row.want.Reason, at(1), reasons.Of(row.want.Reason).Actor
 			assert.Equal(t, &row.want, got.Cause)
 			assert.Equal(t, row.state, got.State)
 		})

@@ -177,3 +177,11 @@ func TestTheStateOfAMachinePool(t *testing.T) {
 		assert.Equal(t, "workers", list[0].Name)
 	}
 }
+
+func TestEachWorkspaceTemplateApplyHasARole(t *testing.T) {
+	o, roles := withPool(), map[string]overview.Role{}
+	for _, apply := range o.Applies {
+		roles[apply.Name] = o.RoleOf(apply)
+	}
+	assert.Equal(t, map[string]overview.Role{"vpc": "vpc", "eks": "controlplane", "profile": "fargate", "nodegroup": "machinepool", "karpenter": "addon"}, roles)
+}

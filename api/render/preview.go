@@ -49,14 +49,16 @@ func previewOf(live, content *unstructured.Unstructured, apply *infrav1.Workspac
 	preview := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	preview.SetGroupVersionKind(live.GroupVersionKind())
 	preview.SetNamespace(live.GetNamespace())
-	preview.SetName(naming.PreviewWorkspace(key))
+	scope := terraform.ScopeNamespaced
 	if live.GroupVersionKind() == terraform.ScopeCluster.GroupVersionKind() {
+		scope = terraform.ScopeCluster
 		spec["deletionPolicy"] = string(terraform.DeletionOrphan)
 	} else { // A cluster-wide object cannot have an owner with a namespace.
 		preview.SetOwnerReferences([]metav1.OwnerReference{{
 			APIVersion: infrav1.GroupVersion.String(), Kind: "WorkspaceTemplateApply", Name: apply.Name, UID: apply.UID,
 		}})
 	}
+	preview.SetName(naming.PreviewWorkspace(scope, apply))
 	revision, err := terraform.Revision(spec)
 	if err != nil {
 		return nil, err

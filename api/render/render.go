@@ -273,6 +273,21 @@ func ProviderConfigName(scope terraform.Scope, kind, name string) string {
 	return cmp.Or(kind, DefaultProviderConfigKind) + "/" + name
 }
 
+// ProviderConfigObject returns the ProviderConfig of a Workspace, with its kind and name only.
+func ProviderConfigObject(workspace *unstructured.Unstructured) *unstructured.Unstructured {
+	config := &unstructured.Unstructured{}
+	kind, name, namespaced := strings.Cut(ProviderConfigOf(workspace), "/")
+	if !namespaced {
+		kind, name = "ProviderConfig", kind
+	}
+	if namespaced && kind == "ProviderConfig" {
+		config.SetNamespace(workspace.GetNamespace())
+	}
+	config.SetGroupVersionKind(workspace.GroupVersionKind().GroupVersion().WithKind(kind))
+	config.SetName(name)
+	return config
+}
+
 // toNamespacedScope changes a spec to the spec of a namespaced Workspace. References must be in its namespace, and their field namespace is
 // removed. Fields of the cluster scope are converted or removed.
 func toNamespacedScope(spec *terraform.WorkspaceSpec, namespace string, path *field.Path) field.ErrorList {

@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"reflect"
@@ -24,6 +25,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -371,4 +373,42 @@ func IsProviderPod(pod *corev1.Pod) bool {
 	return strings.Contains(pod.Labels[ProviderPodLabel], "terraform") || slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
 		return strings.Contains(c.Image, "provider-terraform")
 	})
+}
+
+// ProviderConfigSpec is what a run of Terraform uses of a ProviderConfig of any kind.
+// +kubebuilder:object:generate=false
+type ProviderConfigSpec struct {
+	// Credentials are files in the directory in which Terraform runs.
+	Credentials []Credentials `json:"credentials,omitempty"`
+	// Configuration is Terraform code that is added to each module.
+	Configuration *string `json:"configuration,omitempty"`
+	// BackendFile has arguments of the backend.
+	BackendFile *string `json:"backendFile,omitempty"`
+}
+
+// Credentials are a file with credentials.
+// +kubebuilder:object:generate=false
+type Credentials struct {
+	// Filename within the directory in which Terraform runs.
+	Filename string `json:"filename"`
+	// Source is None, Secret, Environment or Filesystem; the last two are those of the provider's Pod.
+	Source string `json:"source"`
+	// SecretRef names the key of the source Secret.
+	SecretRef *KeyReference `json:"secretRef,omitempty"`
+}
+
+// ProviderConfigSpecOf decodes a ProviderConfig. One in a namespace refers to Secrets of its namespace only.
+func ProviderConfigSpecOf(config *unstructured.Unstructured) (*ProviderConfigSpec, error) {
+	var typed struct {
+		Spec ProviderConfigSpec `json:"spec"`
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(config.Object, &typed); err != nil {
+		return nil, fmt.Errorf("decoding %s %s: %w", config.GetKind(), config.GetName(), err)
+	}
+	for i := range typed.Spec.Credentials {
+		if ref := typed.Spec.Credentials[i].SecretRef; ref != nil && config.GetNamespace() != "" {
+			ref.Namespace = config.GetNamespace()
+		}
+	}
+	return &typed.Spec, nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/recovery"
@@ -48,10 +49,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Situation: situation,
 		Details:   details,
 		EventConditions: []string{
-			infrav1.ReadyCondition, infrav1.DegradedCondition, infrav1.RecoveringCondition, infrav1.VPCReplacedCondition, infrav1.DeletingCondition, engine.DecisionCondition,
+			infrav1.ReadyCondition, infrav1.DegradedCondition, infrav1.RecoveringCondition, infrav1.VPCReplacedCondition, infrav1.DeletingCondition, infrav1.DeletionTimedOutCondition, engine.DecisionCondition,
 			infrav1.FieldsConsumedCondition, infrav1.ClusterConflictCondition,
 		},
-		IsWarning: func(condition metav1.Condition) bool { return infrav1.RequiresUserAction(condition.Reason) },
+		IsWarning: func(condition metav1.Condition) bool { return reasons.IsProblem(condition.Reason) },
 		Events:    vpcEvents,
 		OnDeleted: func(_ context.Context, key client.ObjectKey) error {
 			r.Recovery.Forget("CAPTCluster", key)
@@ -133,7 +134,7 @@ func plan(captCluster *infrav1.CAPTCluster, f *Facts) (*owner.Plan, error) {
 func ownerOf(captCluster *infrav1.CAPTCluster) owner.Owner {
 	return owner.Owner{
 		Object: captCluster, Kind: infrav1.GroupVersion.WithKind("CAPTCluster"), Ref: &captCluster.Spec.WorkspaceTemplateApplyRef,
-		Finalizer: infrav1.CAPTClusterFinalizer, FieldManager: naming.CAPTClusterFieldManager, Creates: "the VPC", Strategy: captCluster.Spec.Recovery,
+		Finalizer: infrav1.CAPTClusterFinalizer, FieldManager: naming.CAPTClusterFieldManager, Creates: "the VPC", Strategy: captCluster.Spec.Recovery, Timeouts: captCluster.Spec.Timeouts.WaitTimeouts,
 	}
 }
 
@@ -148,8 +149,9 @@ func (r *Reconciler) reconcileRecovery(ctx context.Context, _ *infrav1.CAPTClust
 
 // await repeats the reconcile while a template blocks that is not watched, and when something takes too long.
 func (r *Reconciler) await(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) error {
-	if vpc := vpcReady(captCluster, f, p); vpc.Status != metav1.ConditionTrue && f.Paused == "" && captCluster.DeletionTimestamp.IsZero() {
-		f.AwaitTimeout(f.timeout(captCluster), &vpc, wasProvisioned(captCluster))
+	if f.Paused == "" && captCluster.DeletionTimestamp.IsZero() {
+		vpc := vpcReady(captCluster, f, p)
+		r.AwaitTimeout(p, &f.Observed, f.timeoutOf(captCluster, p, &vpc), &vpc, wasProvisioned(captCluster))
 	}
 	return f.Await(ctx, p)
 }

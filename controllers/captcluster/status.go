@@ -39,6 +39,7 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) {
 	if !captCluster.DeletionTimestamp.IsZero() {
 		deleting := deletingCondition(f)
 		engine.Set(captCluster, deleting, engine.False(infrav1.ReadyCondition, infrav1.DeletingReason, deleting.Message))
+		engine.SetNegativePolarity(captCluster, f.DeletionTimedOut(p, deleting))
 		return
 	}
 	if summary := p.Summary(); summary != nil {
@@ -58,7 +59,7 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) {
 	engine.Set(captCluster, vpc, f.Ready(p, unmet))
 	engine.SetNegativePolarity(captCluster, f.Apply.Decision(), replaced)
 	owner.ReportTemplates(captCluster, &f.Template)
-	f.ReportLife(p, f.Life(p, unmet, wasProvisioned(captCluster), f.timeout(captCluster)), step(vpc, p))
+	f.ReportLife(p, f.Life(p, unmet, wasProvisioned(captCluster)), step(vpc, p))
 	if !equality.Semantic.DeepEqual(before, s) {
 		s.Progress = progress.AsOf(s.Progress, f.Now)
 	}
@@ -93,14 +94,13 @@ func details(before, after *infrav1.CAPTCluster, _ *Facts) time.Duration {
 func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) engine.Condition {
 	switch {
 	case f.Cluster == nil:
-		return engine.False(infrav1.VPCReadyCondition, infrav1.WaitingForOwnerReason, desired.WaitingForCluster)
+		waiting := engine.False(infrav1.VPCReadyCondition, infrav1.WaitingForOwnerReason, desired.WaitingForCluster)
+		return f.WaitTimeout(p, &waiting, false).Condition(waiting)
 	case !captCluster.Spec.VPC.Template.IsDefined():
 		return engine.True(infrav1.VPCReadyCondition, infrav1.ExistingVPCReason, "")
 	}
 	condition := p.Report(infrav1.VPCReadyCondition, infrav1.VPCReadyReason, f.Paused)
-	if p.Blocked == nil && f.Paused == "" {
-		condition = f.timeout(captCluster).Condition(condition)
-	}
+	condition = f.timeoutOf(captCluster, p, &condition).Condition(condition)
 	if id := vpcID(captCluster, f); condition.Status == metav1.ConditionTrue && terraform.HasNoValue(id) {
 		_, returned := f.Apply.Live.Status.Outputs[terraform.OutputVPCID]
 		return engine.False(infrav1.VPCReadyCondition, infrav1.VPCIDMissingReason, f.Template.MissingOutput(terraform.OutputVPCID, id, returned))
@@ -114,6 +114,14 @@ const defaultTimeoutSeconds = 900
 // timeout of Terraform; nil while it does not run.
 func (f *Facts) timeout(captCluster *infrav1.CAPTCluster) *owner.Timeout {
 	return owner.NewTimeout("spec.vpc.template.timeoutSeconds", infrav1.VPCReadyTimeoutReason, captCluster.Spec.VPC.Template.TimeoutSeconds, defaultTimeoutSeconds, f.Running.Terraform)
+}
+
+// timeoutOf is the timeout of the condition VPCReady; nil if it has none.
+func (f *Facts) timeoutOf(captCluster *infrav1.CAPTCluster, p *owner.Plan, condition *engine.Condition) *owner.Timeout {
+	if timeout := f.WaitTimeout(p, condition, false); timeout != nil || p.Blocked != nil || f.Paused != "" {
+		return timeout
+	}
+	return f.timeout(captCluster)
 }
 
 func vpcID(captCluster *infrav1.CAPTCluster, f *Facts) string {

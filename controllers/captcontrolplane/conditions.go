@@ -17,6 +17,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -41,6 +42,8 @@ type conditionSet struct {
 	working bool
 	// failed is true when a timeout has passed, or something is wrong that the user must repair.
 	failed bool
+	// cause is why the VPC is Failed that the control plane waits for; the zero value if it is not.
+	cause engine.Condition
 	// recovering is true while a recovery action runs.
 	recovering bool
 	// notStarted is true while nothing was created because the object is paused.
@@ -67,8 +70,12 @@ func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Pl
 		c.workspace = engine.False(controlplanev1.WorkspaceReadyCondition, clusterv1.PausedReason, engine.PausedMessage("created", f.Paused))
 	}
 	c.recovering = p.Apply.Recovery.Kind == recovery.Running || f.Recovered
-	c.failed = f.Fails(&p.Apply, c.firstUnmet(), wasInitialized(controlPlane)) || c.unmet().Reason == controlplanev1.DependencyCycleReason
-	c.applyTimeout(controlPlane, f)
+	c.applyTimeout(controlPlane, f, p)
+	first := c.firstUnmet()
+	if f.Infrastructure != nil && !wasInitialized(controlPlane) && first != nil && first.Reason == controlplanev1.WaitingForInfrastructureReason {
+		c.cause = owner.Owner{Object: f.Infrastructure, Kind: infrav1.GroupVersion.WithKind("CAPTCluster")}.Failure()
+	}
+	c.failed = f.Fails(&p.Apply, first, wasInitialized(controlPlane)) || c.cause.Reason != ""
 	c.working = !c.failed && c.inProgress(f)
 	c.addHealth(controlPlane, f)
 	return c
@@ -156,7 +163,7 @@ func (c *conditionSet) asCheck(condition *engine.Condition, detail string) healt
 		return health.Healthy()
 	}
 	message := fmt.Sprintf("condition %s has the reason %s%s", condition.Type, condition.Reason, detail)
-	if condition == c.firstUnmet() && !c.working && (c.initialized || c.failed || infrav1.RequiresUserAction(condition.Reason)) {
+	if condition == c.firstUnmet() && !c.working && (c.initialized || c.failed || reasons.IsProblem(condition.Reason)) {
 		return health.Unhealthy(message)
 	}
 	return health.Unknown(message)
@@ -276,17 +283,7 @@ func isWarning(condition metav1.Condition) bool {
 	if condition.Type == infrav1.DegradedCondition {
 		return condition.Status == metav1.ConditionTrue
 	}
-	switch condition.Reason {
-	case controlplanev1.RegionConflictReason, controlplanev1.InvalidVersionReason, controlplanev1.DependencyCycleReason,
-		controlplanev1.EndpointMissingReason, controlplanev1.EndpointInvalidReason, controlplanev1.EndpointChangedReason,
-		controlplanev1.KubeconfigMissingReason, controlplanev1.KubeconfigInvalidReason, controlplanev1.KubeconfigConflictReason,
-		controlplanev1.VPCReadyTimeoutReason, controlplanev1.ControlPlaneTimeoutReason, controlplanev1.SecretTimeoutReason,
-		controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileDependencyReason,
-		controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason, infrav1.RecoveryExhaustedReason,
-		infrav1.RecoveryBlockedReason:
-		return true
-	}
-	return infrav1.RequiresUserAction(condition.Reason)
+	return reasons.IsProblem(condition.Reason)
 }
 
 // Defaults of spec.timeouts, for objects that were stored without them.
@@ -335,16 +332,15 @@ func (f *Facts) secretMissingSince(controlPlane *controlplanev1.CAPTControlPlane
 }
 
 // timeoutOf is the timeout of a condition that is not True; nil when it has none.
-func (f *Facts) timeoutOf(controlPlane *controlplanev1.CAPTControlPlane, condition *engine.Condition) *owner.Timeout {
+func (f *Facts) timeoutOf(controlPlane *controlplanev1.CAPTControlPlane, p *Plan, condition *engine.Condition) *owner.Timeout {
 	spec := controlPlane.Spec.Timeouts
 	switch {
-	case condition == nil, condition.Type == controlplanev1.FargateProfileReadyCondition:
+	case condition == nil, condition.Type == controlplanev1.FargateProfileReadyCondition, f.Paused != "":
 		return nil
-	case condition.Type == controlplanev1.DependenciesReadyCondition:
-		if condition.Reason != controlplanev1.WaitingForInfrastructureReason {
-			return nil
-		}
+	case condition.Reason == controlplanev1.WaitingForInfrastructureReason && f.RunningVPC != nil:
 		return owner.NewTimeout("spec.timeouts.vpcReadySeconds", controlplanev1.VPCReadyTimeoutReason, spec.VPCReadySeconds, defaultVPCReadySeconds, f.RunningVPC)
+	case condition.Type == controlplanev1.DependenciesReadyCondition, condition.Reason == infrav1.WaitingForDependenciesReason && f.RunningSecret == nil:
+		return f.WaitTimeout(&p.Apply, condition, condition.Reason == controlplanev1.WaitingForInfrastructureReason && f.Infrastructure != nil)
 	case condition.Type == controlplanev1.WorkspaceReadyCondition && condition.Reason != infrav1.WaitingForDependenciesReason:
 		return owner.NewTimeout("spec.timeouts.controlPlaneSeconds", controlplanev1.ControlPlaneTimeoutReason, spec.ControlPlaneSeconds, defaultControlPlaneSeconds, f.Running.Terraform)
 	}
@@ -352,11 +348,9 @@ func (f *Facts) timeoutOf(controlPlane *controlplanev1.CAPTControlPlane, conditi
 }
 
 // applyTimeout replaces the reason of the condition that is waited for when its timeout has passed. Timeouts are not reported while paused.
-func (c *conditionSet) applyTimeout(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
-	first := c.firstUnmet()
-	if timeout := f.timeoutOf(controlPlane, first); timeout.Passed() && f.Paused == "" {
-		c.failed = true
-		*first = timeout.Condition(*first)
+func (c *conditionSet) applyTimeout(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
+	if first := c.firstUnmet(); first != nil {
+		*first = f.timeoutOf(controlPlane, p, first).Condition(*first)
 	}
 }
 

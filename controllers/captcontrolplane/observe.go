@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -141,7 +142,15 @@ func (r *Reconciler) observeProfiles(ctx context.Context, controlPlane *controlp
 		return nil
 	}
 	cluster := fargate.Cluster{EKSCluster: f.desired(controlPlane).EKSCluster(), UpToDate: f.Apply.UpToDate(), Connection: f.Connection}
-	return r.fargate().ObserveSpec(ctx, controlPlane, cluster, &f.Fargate)
+	if err := r.fargate().ObserveSpec(ctx, controlPlane, cluster, &f.Fargate); err != nil {
+		return err
+	}
+	for i := range f.Fargate.Profiles {
+		if profile := &f.Fargate.Profiles[i]; profile.Apply.Live != nil {
+			profile.Running = r.Elapsed(ownerOf(controlPlane), f.Now, "fargate/"+profile.Name, controlplanev1.FargateProfileFailedReason, profile.Apply.Live.Status.StartedTime)
+		}
+	}
+	return nil
 }
 
 // observeInfrastructure reads the CAPTCluster of the Cluster; it stays nil if the Cluster has another kind of infrastructure.
@@ -266,7 +275,7 @@ func (f *Facts) infrastructureUnreported() bool {
 	if f.Infrastructure == nil {
 		return unreported && !desired.HasCAPTCluster(f.Cluster)
 	}
-	return unreported && !infrav1.RequiresUserAction(conditions.GetReason(f.Infrastructure, infrav1.ReadyCondition))
+	return unreported && !reasons.IsProblem(conditions.GetReason(f.Infrastructure, infrav1.ReadyCondition))
 }
 
 // outputs of Terraform.

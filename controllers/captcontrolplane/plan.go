@@ -63,7 +63,7 @@ func ownerOf(controlPlane *controlplanev1.CAPTControlPlane) owner.Owner {
 	return owner.Owner{
 		Object: controlPlane, Kind: controlplanev1.GroupVersion.WithKind("CAPTControlPlane"), Ref: &controlPlane.Spec.WorkspaceTemplateApplyRef,
 		Finalizer: controlplanev1.CAPTControlPlaneFinalizer, FieldManager: fieldManager, Creates: "the control plane",
-		Strategy: controlPlane.Spec.Recovery,
+		Strategy: controlPlane.Spec.Recovery, Timeouts: controlPlane.Spec.Timeouts.WaitTimeouts,
 	}
 }
 
@@ -176,7 +176,12 @@ func (r *Reconciler) mustProbe(ctx context.Context, key client.ObjectKey) bool {
 func (r *Reconciler) await(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
 	if f.Paused == "" && controlPlane.DeletionTimestamp.IsZero() {
 		c := conditionsOf(controlPlane, f, p)
-		f.AwaitTimeout(f.timeoutOf(controlPlane, c.firstUnmet()), c.firstUnmet(), wasInitialized(controlPlane))
+		r.AwaitTimeout(&p.Apply, &f.Observed, f.timeoutOf(controlPlane, p, c.firstUnmet()), c.firstUnmet(), wasInitialized(controlPlane))
+		for i := range p.Fargate.Profiles {
+			if profile := &p.Fargate.Profiles[i]; !profile.Apply.Ready() {
+				f.AwaitEnd(profile.Timeout)
+			}
+		}
 	}
 	return f.Await(ctx, &p.Apply)
 }

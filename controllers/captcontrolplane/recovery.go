@@ -58,7 +58,7 @@ func (r *Reconciler) completeHistory(ctx context.Context, h *recovery.History) (
 // failing returns what is recovered: the control plane, or the first Fargate profile that fails.
 func (f *Facts) failing(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) recovery.Failure {
 	condition := p.Apply.Condition(controlplanev1.WorkspaceReadyCondition, controlplanev1.WorkspaceReadyReason)
-	timeout := f.timeoutOf(controlPlane, &condition)
+	timeout := f.timeoutOf(controlPlane, p, &condition)
 	if timeout != nil && timeout.Reason != controlplanev1.ControlPlaneTimeoutReason {
 		timeout = nil // A Secret is missing.
 	}

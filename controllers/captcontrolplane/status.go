@@ -111,6 +111,7 @@ func deletionStatus(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *
 		engine.False(controlplanev1.AvailableCondition, controlplanev1.DeletingReason, deleting.Message),
 		engine.False(controlplanev1.ReadyCondition, controlplanev1.DeletingReason, deleting.Message),
 	)
+	engine.SetNegativePolarity(controlPlane, f.DeletionTimedOut(&p.Apply, deleting))
 }
 
 func summary(p *Plan) *controlplanev1.WorkspaceTemplateApplyStatus {
@@ -131,7 +132,7 @@ func (c *conditionSet) life(s *controlplanev1.CAPTControlPlaneStatus, f *Facts) 
 		Unmet: c.unmet(), Initialized: ptr.Deref(s.Initialization.ControlPlaneInitialized, false),
 		Pending: c.dependencies.Reason == controlplanev1.WaitingForOwnerReason || c.notStarted,
 		Blocked: c.dependencies.Status != metav1.ConditionTrue, Applied: c.workspace.Status == metav1.ConditionTrue, Absent: f.Apply.ResourcesAbsent(),
-		Working: c.working, Failed: c.failed, Down: c.down, Recovering: c.recovering,
+		Working: c.working, Failed: c.failed, Down: c.down, Recovering: c.recovering, Cause: c.cause,
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
@@ -85,7 +86,8 @@ func TestAProfileHasNoTimeoutOfTheConnectionSecret(t *testing.T) {
 	of(profile("a", working))(o)
 	o.RunningSecret = ptr.To(24 * time.Hour)
 	assert.Equal(t, infrav1.StateConfiguring, o.status().State)
-	assert.NoError(t, (*Reconciler)(nil).await(t.Context(), o.controlPlane, o.Facts, o.plan()), "nothing is awaited")
+	r := &Reconciler{Reconciler: owner.Reconciler{Engine: engine.Engine{State: &engine.StateCache{}}}}
+	assert.NoError(t, r.await(t.Context(), o.controlPlane, o.Facts, o.plan()), "nothing is awaited")
 }
 
 // An adopted one keeps its name, and another EKS cluster may have the name of the Cluster.

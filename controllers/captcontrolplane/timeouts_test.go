@@ -82,6 +82,16 @@ func lates() map[string]late {
 			limit: 30 * time.Minute, reason: "ControlPlaneTimeout", shown: "WorkspaceReady", then: infrav1.StateReady,
 			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.ControlPlaneSeconds = 7200 },
 		},
+		"a CAPTCluster that does not exist": {
+			begin: func(env *environment) { require.NoError(env, env.Delete(env.T.Context(), vpc())) },
+			end: func(env *environment) {
+				created := vpc()
+				created.ResourceVersion = ""
+				require.NoError(env, env.Create(env.T.Context(), created))
+			},
+			limit: 15 * time.Minute, reason: "WaitTimeout", shown: "DependenciesReady", then: infrav1.StateProvisioning,
+			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.WaitSeconds = 7200 },
+		},
 		"a Secret that it waits for": {
 			begin: func(env *environment) {
 				env.reconcile()
@@ -227,6 +237,7 @@ func TestDescriptionsOfTimeoutsGiveTheDefaults(t *testing.T) {
 		}
 		timeouts := version.Schema.OpenAPIV3Schema.Properties["spec"].Properties["timeouts"].Properties
 		for field, want := range map[string]int{
+			"waitSeconds": 900, "deletionSeconds": 3600, "fargateProfileSeconds": 1800,
 			"vpcReadySeconds": defaultVPCReadySeconds, "controlPlaneSeconds": defaultControlPlaneSeconds, "secretSeconds": defaultSecretSeconds,
 		} {
 			assert.Contains(t, timeouts[field].Description, "the default is "+strconv.Itoa(want)+".", field)
@@ -299,4 +310,42 @@ func TestNoFalseTimeoutWhenClocksJump(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A control plane whose VPC is Failed is Failed with that cause, as long as the VPC is.
+func TestAFailedVPCFailsItsControlPlane(t *testing.T) {
+	env := newEnvironment(t, prepared()...)
+	set := func(status metav1.ConditionStatus) {
+		change(env, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) {
+			c.Status.VPC.ID = ""
+			meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{Type: "Failed", Status: status, Reason: "TemplateNotFound", Message: "WorkspaceTemplate vpc does not exist"})
+			meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "TemplateNotFound", Message: "WorkspaceTemplate vpc does not exist"})
+		})
+		env.reconcile()
+	}
+	set(metav1.ConditionFalse)
+	assert.Equal(t, infrav1.StateValidating, env.get().Status.State)
+	assert.Zero(t, env.again, "the VPC has timeouts of its own")
+	set(metav1.ConditionTrue)
+	assert.Equal(t, infrav1.StateFailed, env.get().Status.State)
+	assert.Equal(t, "True TemplateNotFound", env.summary()["Failed"])
+	assert.Equal(t, "CAPTCluster demo has failed: WorkspaceTemplate vpc does not exist", meta.FindStatusCondition(env.get().Status.Conditions, "Failed").Message)
+	assert.Equal(t, "False WaitingForInfrastructure", env.summary()["Ready"])
+	assert.Empty(t, env.reconcile())
+	set(metav1.ConditionFalse)
+	assert.Equal(t, infrav1.StateValidating, env.get().Status.State)
+}
+
+func TestAProfileThatTakesTooLong(t *testing.T) {
+	o := configured(t)
+	of(profile("a", working))(o)
+	o.Fargate.Profiles[0].Running = ptr.To(30*time.Minute - time.Second)
+	assert.Equal(t, controlplanev1.FargateProfileStateCreating, o.status().FargateProfiles[0].State)
+	o.Fargate.Profiles[0].Running = ptr.To(30 * time.Minute)
+	got := o.status()
+	assert.Equal(t, controlplanev1.FargateProfileStateFailed, got.FargateProfiles[0].State)
+	assert.Contains(t, got.FargateProfiles[0].FailureMessage, "timed out after 30m (spec.timeouts.fargateProfileSeconds): waiting for Terraform to create Fargate profile a")
+	assert.Equal(t, "True FargateProfileFailed", builder.ConditionSummary(got.Conditions)["FargateProfileFailed"])
+	o.controlPlane.Spec.Timeouts.FargateProfileSeconds = 7200
+	assert.Equal(t, controlplanev1.FargateProfileStateCreating, o.status().FargateProfiles[0].State)
 }

@@ -25,6 +25,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/controllers/captmachinepool/nodes"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -54,7 +55,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Situation: situation,
 		Details:   details,
 		EventConditions: []string{
-			infrav1.ReadyCondition, infrav1.DegradedCondition, infrav1.RecoveringCondition, infrav1.NodesKnownCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.DeletingCondition, infrav1.KubeletVersionsDifferCondition,
+			infrav1.ReadyCondition, infrav1.DegradedCondition, infrav1.RecoveringCondition, infrav1.NodesKnownCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.DeletingCondition, infrav1.DeletionTimedOutCondition, infrav1.KubeletVersionsDifferCondition,
 			engine.DecisionCondition, infrav1.FieldsConsumedCondition,
 		},
 		IsWarning: isWarning,
@@ -71,7 +72,7 @@ func isWarning(condition metav1.Condition) bool {
 	case infrav1.NodesKnownCondition:
 		return condition.Reason == infrav1.NodesUnreachableReason
 	}
-	return infrav1.RequiresUserAction(condition.Reason)
+	return reasons.IsProblem(condition.Reason)
 }
 
 // RegisterIndexes adds the indexes of this controller to a cache.
@@ -163,7 +164,8 @@ func controlPlaneChanged() predicate.Funcs {
 	changed := owner.Updated(func(before, after client.Object) bool {
 		was, is := before.(*controlplanev1.CAPTControlPlane), after.(*controlplanev1.CAPTControlPlane)
 		return was.Spec.Version != is.Spec.Version || was.Spec.EndpointProbe != is.Spec.EndpointProbe || was.Status.Version != is.Status.Version || was.Spec.WorkspaceTemplateApplyRef != is.Spec.WorkspaceTemplateApplyRef ||
-			(was.Status.Initialization.ControlPlaneInitialized == nil) != (is.Status.Initialization.ControlPlaneInitialized == nil)
+			(was.Status.Initialization.ControlPlaneInitialized == nil) != (is.Status.Initialization.ControlPlaneInitialized == nil) ||
+			(was.Status.State == infrav1.StateFailed) != (is.Status.State == infrav1.StateFailed)
 	})
 	changed.CreateFunc = nil
 	return changed

@@ -42,7 +42,7 @@ type Facts struct {
 
 func (r *Reconciler) observe(ctx context.Context, pool *infrav1.CAPTMachinePool, v engine.GateDecision) (*Facts, error) {
 	f := &Facts{
-		Observed: r.Observed(v),
+		Observed: r.Observed(pool, v),
 		Nodes:    nodes.Nodes{Problem: "the nodes have not been read", Pending: true}, // An empty list would be that of a pool without nodes.
 	}
 	if err := r.observeOwners(ctx, pool, f); err != nil {

@@ -35,6 +35,7 @@ func ownerOf(pool *infrav1.CAPTMachinePool) owner.Owner {
 	return owner.Owner{
 		Object: pool, Kind: infrav1.GroupVersion.WithKind("CAPTMachinePool"), Ref: &pool.Spec.WorkspaceTemplateApplyRef,
 		Finalizer: infrav1.CAPTMachinePoolFinalizer, FieldManager: naming.CAPTMachinePoolFieldManager, Creates: "the node group", Strategy: pool.Spec.Recovery,
+		Timeouts: pool.Spec.Timeouts.WaitTimeouts,
 	}
 }
 
@@ -146,12 +147,14 @@ func (f *Facts) notReadyFor(pool *infrav1.CAPTMachinePool) time.Duration {
 
 // await repeats the reconcile while a template blocks that is not watched, and when something takes too long.
 func (r *Reconciler) await(ctx context.Context, pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) error {
-	if f.Paused != "" || !pool.DeletionTimestamp.IsZero() {
+	switch {
+	case f.Paused != "":
 		return nil
+	case !pool.DeletionTimestamp.IsZero():
+		return f.Await(ctx, p)
 	}
-	if nodeGroup := nodeGroupReady(pool, f, p); nodeGroup.Status != metav1.ConditionTrue {
-		f.AwaitTimeout(f.timeout(pool), &nodeGroup, wasProvisioned(pool))
-	}
+	nodeGroup := nodeGroupReady(pool, f, p)
+	r.AwaitTimeout(p, &f.Observed, f.timeoutOf(pool, p, &nodeGroup), &nodeGroup, wasProvisioned(pool))
 	if nodesReady(f, p).Status == metav1.ConditionFalse {
 		f.RequeueWithin(nodesReadyTimeout(pool) - f.notReadyFor(pool) + time.Second) // Times in status have whole seconds.
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -34,6 +35,7 @@ func status(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) {
 	if !pool.DeletionTimestamp.IsZero() {
 		deleting := f.Apply.DeletingCondition(infrav1.DeletingCondition, f.Paused)
 		engine.Set(pool, deleting, engine.False(infrav1.ReadyCondition, infrav1.DeletingReason, deleting.Message))
+		engine.SetNegativePolarity(pool, f.DeletionTimedOut(p, deleting))
 		return
 	}
 	if summary := p.Summary(); summary != nil {
@@ -65,7 +67,10 @@ func status(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) {
 
 // reportLife writes state and progress.
 func reportLife(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan, unmet engine.Condition) {
-	life := f.Life(p, unmet, wasProvisioned(pool), f.timeout(pool))
+	life := f.Life(p, unmet, wasProvisioned(pool))
+	if cause := f.controlPlaneFailed(); unmet.Reason == infrav1.WaitingForControlPlaneReason && cause.Reason != "" {
+		life.Failed, life.Working, life.Cause = true, false, cause
+	}
 	nodes := unmet.Type == infrav1.NodesReadyCondition
 	life.Down = nodes && f.notReadyFor(pool) >= nodesReadyTimeout(pool)
 	life.Working = life.Working || nodes && !life.Down
@@ -134,10 +139,24 @@ func (f *Facts) templates(pool *infrav1.CAPTMachinePool) []*desired.TemplateFact
 
 func nodeGroupReady(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) engine.Condition {
 	condition := p.Report(infrav1.NodeGroupReadyCondition, infrav1.NodeGroupReadyReason, f.Paused)
-	if p.Blocked == nil && f.Paused == "" {
-		condition = f.timeout(pool).Condition(condition)
+	return f.timeoutOf(pool, p, &condition).Condition(condition)
+}
+
+// timeoutOf is the timeout of the condition NodeGroupReady; nil if it has none.
+func (f *Facts) timeoutOf(pool *infrav1.CAPTMachinePool, p *owner.Plan, condition *engine.Condition) *owner.Timeout {
+	follows := condition.Reason == infrav1.WaitingForControlPlaneReason && f.ControlPlane != nil && f.ControlPlane.ControlPlane != nil
+	if timeout := f.WaitTimeout(p, condition, follows); timeout != nil || p.Blocked != nil || f.Paused != "" {
+		return timeout
 	}
-	return condition
+	return f.timeout(pool)
+}
+
+// controlPlaneFailed is why the control plane is Failed that the pool waits for; the zero value if it is not.
+func (f *Facts) controlPlaneFailed() engine.Condition {
+	if f.ControlPlane == nil || f.ControlPlane.ControlPlane == nil {
+		return engine.Condition{}
+	}
+	return owner.Owner{Object: f.ControlPlane.ControlPlane, Kind: controlplanev1.GroupVersion.WithKind("CAPTControlPlane")}.Failure()
 }
 
 // timeout of Terraform; nil while it does not run.

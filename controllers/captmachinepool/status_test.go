@@ -15,16 +15,20 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/controllers/captmachinepool/nodes"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -382,4 +386,33 @@ func TestWhichConditionsAreWarnings(t *testing.T) {
 	} {
 		assert.Equal(t, want, isWarning(condition), condition)
 	}
+}
+
+// A reason about which a user must act fails a new pool, and so does a control plane that is Failed.
+func TestANewPoolThatCannotWorkIsFailed(t *testing.T) {
+	env := newEnvironment(t, poolOf(), three(builder.WithAnnotation(clusterv1.ReplicasManagedByAnnotation, "karpenter")), builder.WorkspaceTemplate("nodegroup"))
+	_, after := env.reconcileAfter()
+	assert.Equal(t, "False InvalidScaling", env.summary()["Ready"])
+	assert.Equal(t, reasons.Grace, after)
+	env.clock.Pass(after)
+	env.reconcile()
+	assert.Equal(t, "True InvalidScaling", env.summary()["Failed"])
+	assert.Equal(t, infrav1.StateFailed, env.get().Status.State)
+
+	controlPlane, err := engine.Get(t.Context(), env.API, client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}, &controlplanev1.CAPTControlPlane{})
+	require.NoError(t, err)
+	controlPlane.Status.Initialization.ControlPlaneInitialized = nil
+	require.NoError(t, env.Update(t.Context(), controlPlane))
+	_, after = env.reconcileAfter()
+	assert.Equal(t, infrav1.StateValidating, env.get().Status.State)
+	assert.Zero(t, after, "the control plane has timeouts of its own")
+
+	was := controlPlane.DeepCopy()
+	meta.SetStatusCondition(&controlPlane.Status.Conditions, metav1.Condition{Type: "Failed", Status: metav1.ConditionTrue, Reason: "InvalidVersion", Message: "2.0 does not exist"})
+	controlPlane.Status.State = infrav1.StateFailed
+	assert.True(t, controlPlaneChanged().Update(event.UpdateEvent{ObjectOld: was, ObjectNew: controlPlane}), "pools are reconciled")
+	require.NoError(t, env.Update(t.Context(), controlPlane))
+	env.reconcile()
+	assert.Equal(t, "True InvalidVersion", env.summary()["Failed"])
+	assert.Equal(t, "CAPTControlPlane demo has failed: 2.0 does not exist", env.message("Failed"))
 }

@@ -300,3 +300,27 @@ func TestElapsedRestarts(t *testing.T) {
 	watch.Forget(measured)
 	assert.Zero(t, watch.Elapsed(measured, "vpc", began, 0), "another object of the same name")
 }
+
+func TestMeasure(t *testing.T) {
+	clock, key := builder.NewClock(), client.ObjectKey{Name: "demo"}
+	state, never, retry := &StateCache{Clock: clock}, time.Time{}, clock.Now()
+	expect := func(retried time.Time, wantReason string, want time.Duration, wantKnown bool) {
+		t.Helper()
+		reason, persists, known := state.Persists(key, retried)
+		assert.Equal(t, wantReason, reason)
+		assert.Equal(t, want, persists)
+		assert.Equal(t, wantKnown, known)
+	}
+	expect(never, "", 0, false)
+	state.Measure(key, never, "Missing", time.Hour)
+	expect(never, "Missing", time.Hour, true)
+	clock.Pass(time.Minute)
+	state.Measure(key, never, "Missing", time.Hour)
+	expect(never, "Missing", time.Hour+time.Minute, true)
+	expect(retry, "", 0, true)
+	state.Measure(key, never, "Invalid", time.Hour)
+	expect(never, "Invalid", 0, true)
+	state.Measure(key, retry, "Invalid", time.Hour)
+	clock.Pass(time.Minute)
+	expect(retry, "Invalid", time.Minute, true)
+}

@@ -42,6 +42,10 @@ type objectState struct {
 	refused      string
 	refusedSince time.Time
 	timers       map[string]timer
+	// reason is why the object is not as wanted, since a time, and after the last retry; see Measure.
+	reason               string
+	reasonSince, retried time.Time
+	reasonBefore         time.Duration
 	// delayedSince is since when status has details that are not written; zero when there are none.
 	delayedSince time.Time
 	// kindState is what the controller of the kind adds, see StateOf.
@@ -159,4 +163,30 @@ func (c *StateCache) Elapsed(object client.ObjectKey, operation string, started 
 		state.timers[operation] = found
 	}
 	return found.elapsedBefore + c.clock().Since(found.seen)
+}
+
+// Measure measures for how long an object has a reason; it starts again with another reason or a later retry. before is for how long it is known to have
+// had that already, if nothing was measured before.
+func (c *StateCache) Measure(key client.ObjectKey, retried time.Time, reason string, before time.Duration) {
+	state := c.lockedState(key)
+	defer state.Unlock()
+	known := !state.reasonSince.IsZero()
+	if known && state.reason == reason && state.retried.Equal(retried) {
+		return
+	}
+	if known {
+		before = 0
+	}
+	state.reason, state.retried, state.reasonSince, state.reasonBefore = reason, retried, c.clock().Now(), before
+}
+
+// Persists returns the reason that Measure was last called with, and for how long that is so; empty if that was before the last retry. known is false if it
+// was never called.
+func (c *StateCache) Persists(key client.ObjectKey, retried time.Time) (reason string, persists time.Duration, known bool) {
+	state := c.lockedState(key)
+	defer state.Unlock()
+	if known = !state.reasonSince.IsZero(); !known || !state.retried.Equal(retried) {
+		return "", 0, known
+	}
+	return state.reason, state.reasonBefore + c.clock().Since(state.reasonSince), true
 }

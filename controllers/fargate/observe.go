@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,6 +48,8 @@ type Profile struct {
 	// Existing is a WorkspaceTemplateApply that the control plane controls and that is for a profile of this name; it may differ from
 	// the one that spec refers to.
 	Existing *infrav1.WorkspaceTemplateApply
+	// Running is the time since Terraform started to create or update the profile, also while it fails; nil before.
+	Running *time.Duration
 }
 
 // Facts are what was observed of the Fargate profiles of a control plane.

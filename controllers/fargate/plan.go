@@ -48,7 +48,12 @@ type Plan struct {
 type PlannedProfile struct {
 	Name  string
 	Apply owner.Plan
+	// Timeout of Terraform; nil before it starts.
+	Timeout *owner.Timeout
 }
+
+// defaultSeconds is the default of spec.timeouts.fargateProfileSeconds.
+const defaultSeconds = 1800
 
 // Plan decides what to do. It is pure.
 func (f *Facts) Plan(controlPlane *controlplanev1.CAPTControlPlane, in PlanInput) (Plan, error) {
@@ -91,7 +96,8 @@ func (f *Facts) planProfile(controlPlane *controlplanev1.CAPTControlPlane, i int
 		}
 	}
 	plan, err := facts.Plan(of)
-	return PlannedProfile{Name: profile.Name, Apply: plan}, err
+	timeout := owner.NewTimeout("spec.timeouts.fargateProfileSeconds", controlplanev1.FargateProfileFailedReason, controlPlane.Spec.Timeouts.FargateProfileSeconds, defaultSeconds, profile.Running)
+	return PlannedProfile{Name: profile.Name, Apply: plan, Timeout: timeout}, err
 }
 
 // ownerOf is the owner of a profile's WorkspaceTemplateApply.

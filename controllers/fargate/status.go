@@ -19,6 +19,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/metrics"
@@ -231,8 +232,10 @@ func (p *Plan) stateOf(profile *PlannedProfile) state {
 		return p.deletionState(apply.Facts)
 	case (apply.Live == nil || apply.Differs) && p.blocked() != nil:
 		return *p.blocked()
-	case apply.Working():
+	case apply.Working() && !profile.Timeout.Passed():
 		return state{stage: creating}
+	case apply.Working():
+		return state{failed, profile.Timeout.Condition(apply.Condition("", "")).Message}
 	}
 	return failureState(apply)
 }
@@ -274,7 +277,7 @@ func (p *Plan) deletionState(facts *owner.Facts) state {
 		return state{stage: deleting}
 	}
 	message := fmt.Sprintf("WorkspaceTemplateApply %s: %s", apply.Name, cause.Message)
-	if infrav1.RequiresUserAction(cause.Reason) {
+	if reasons.IsProblem(cause.Reason) {
 		return state{failed, message}
 	}
 	return state{deleting, message}

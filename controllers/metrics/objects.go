@@ -25,6 +25,7 @@ import (
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/api/reasons"
 )
 
 // collectTimeout is how long a scrape waits for a cache that is not synchronized.
@@ -35,16 +36,18 @@ const collectTimeout = 5 * time.Second
 //
 //   - capt_resource_info{kind,namespace,name,cluster_name,version,workspace}: 1.
 //   - capt_resource_state{kind,namespace,name,cluster_name,state}: 1 for the current state.
-//   - capt_resource_condition{kind,namespace,name,cluster_name,condition,status,reason}: 1 for each condition.
+//   - capt_resource_condition{kind,namespace,name,cluster_name,condition,status,reason,actor}: 1 for each condition.
 //   - capt_workspace_error{namespace,name,cluster_name,class}: 1 while the Workspace of a WorkspaceTemplateApply fails.
 //   - capt_machine_pool_nodes{namespace,name,cluster_name,state}: the number of nodes of a CAPTMachinePool by state.
 //   - capt_rollout_stage{namespace,name,stage}: 1 for the stage of a staged rollout of a WorkspaceTemplate.
 //   - capt_rollout_users{namespace,name,state}: the number of users of the template by state.
+//   - capt_rollout_destroys{namespace,name}: the number of users for which Terraform would replace or delete a resource, or may do so.
+//   - capt_pending_plan{namespace,name,cluster_name,result}: 1 for the plan of what waits for a WorkspaceTemplateApply.
 //   - capt_dependency_blocked{kind,reason}: the number of objects whose condition DependenciesReady is not True.
 //   - capt_cache_objects{kind}: the number of objects in the cache, including those that another manager reconciles.
 type objects struct {
 	ObjectsOptions
-	info, state, condition, failing, nodes, stage, users, blocked, cached description
+	info, state, condition, failing, nodes, stage, users, destroys, plan, blocked, cached description
 }
 
 // ObjectsOptions are what NewObjects needs.
@@ -66,11 +69,13 @@ func NewObjects(registry prometheus.Registerer, options ObjectsOptions) {
 		ObjectsOptions: options,
 		info:           object("capt_resource_info", "Information about an object; the value is 1.", "version", "workspace"),
 		state:          object("capt_resource_state", "The current state of an object; the value is 1.", "state"),
-		condition:      object("capt_resource_condition", "A condition of an object; the value is 1.", "condition", "status", "reason"),
+		condition:      object("capt_resource_condition", "A condition of an object; the value is 1.", "condition", "status", "reason", "actor"),
 		failing:        describe("capt_workspace_error", "1 while the Workspace of a WorkspaceTemplateApply fails, by class of the error.", "namespace", "name", "cluster_name", "class"),
 		nodes:          describe("capt_machine_pool_nodes", "Number of nodes of a CAPTMachinePool by state (Wanted, Existing, Ready); absent if unknown.", "namespace", "name", "cluster_name", "state"),
 		stage:          describe("capt_rollout_stage", "The stage of the staged rollout of a WorkspaceTemplate; the value is 1.", "namespace", "name", "stage"),
 		users:          describe("capt_rollout_users", "Number of users of a WorkspaceTemplate in a staged rollout, by state.", "namespace", "name", "state"),
+		destroys:       describe("capt_rollout_destroys", "Number of users of a WorkspaceTemplate in a staged rollout for which Terraform would replace or delete a resource, or may do so.", "namespace", "name"),
+		plan:           describe("capt_pending_plan", "The plan of a revision or change that a WorkspaceTemplateApply has not got yet, by result; the value is 1.", "namespace", "name", "cluster_name", "result"),
 		blocked:        describe("capt_dependency_blocked", "Number of objects whose dependencies are not ready, by reason.", "kind", "reason"),
 		cached:         describe("capt_cache_objects", "Number of objects in the cache of the manager.", "kind"),
 	})
@@ -78,7 +83,7 @@ func NewObjects(registry prometheus.Registerer, options ObjectsOptions) {
 
 // Describe implements prometheus.Collector.
 func (m *objects) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, d := range []description{m.info, m.state, m.condition, m.failing, m.nodes, m.stage, m.users, m.blocked, m.cached} {
+	for _, d := range []description{m.info, m.state, m.condition, m.failing, m.nodes, m.stage, m.users, m.destroys, m.plan, m.blocked, m.cached} {
 		descriptions <- d.Desc
 	}
 }
@@ -141,11 +146,14 @@ func (m *objects) collect(s *scrape, kind string, object graphObject) {
 		if class := object.Status.LastFailureClass; class != "" {
 			s.gauge(m.failing, 1, append(labels, class)[1:]...)
 		}
+		if plan := overview.PlanOf(object); plan != nil {
+			s.gauge(m.plan, 1, append(labels, plan.Preview.Outcome())[1:]...)
+		}
 	}
 	s.gauge(m.info, 1, append(labels, version, workspace)...)
 	s.gauge(m.state, 1, append(labels, string(overview.StateOf(object)))...)
 	for _, condition := range object.GetConditions() {
-		s.gauge(m.condition, 1, append(labels, condition.Type, string(condition.Status), condition.Reason)...)
+		s.gauge(m.condition, 1, append(labels, condition.Type, string(condition.Status), condition.Reason, string(reasons.Of(condition.Reason).Actor))...)
 		if condition.Type == infrav1.DependenciesReadyCondition && condition.Status != metav1.ConditionTrue {
 			s.blocked[[2]string{kind, condition.Reason}]++
 		}
@@ -156,6 +164,9 @@ func (m *objects) collectRollout(s *scrape, template *infrav1.WorkspaceTemplate)
 	rollout := &template.Status.Rollout
 	if rollout.Stage == "" {
 		return
+	}
+	if destroys := rollout.PreviewedDestroy; destroys != nil {
+		s.gauge(m.destroys, float64(*destroys), template.Namespace, template.Name)
 	}
 	s.gauge(m.stage, 1, template.Namespace, template.Name, string(rollout.Stage))
 	for state, count := range map[string]*int32{

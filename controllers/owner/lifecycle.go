@@ -15,8 +15,10 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/progress"
@@ -36,17 +38,19 @@ type Life struct {
 	Working, Failed, Down bool
 	// Recovering: a recovery action runs.
 	Recovering bool
+	// Cause is why an object is Failed that only waits for another one; the zero value if Unmet says it.
+	Cause engine.Condition
 }
 
 // Life returns what the state of an owner is derived from that has nothing but its WorkspaceTemplateApply. unmet is what is not as spec wants it; the
 // zero value if all is.
-func (o *Observed) Life(p *Plan, unmet engine.Condition, initialized bool, timeout *Timeout) *Life {
-	waits := p.Blocked != nil && !infrav1.RequiresUserAction(p.Blocked.Reason)
-	failed := unmet.Reason != "" && (o.Fails(p, &unmet, initialized) || unmet.Reason == timeout.reason())
+func (o *Observed) Life(p *Plan, unmet engine.Condition, initialized bool) *Life {
+	waiting := p.Blocked != nil && !reasons.IsProblem(p.Blocked.Reason)
+	failed := unmet.Reason != "" && o.Fails(p, &unmet, initialized)
 	return &Life{
 		Unmet: unmet, Initialized: initialized, Pending: o.Cluster == nil || unmet.Reason == infrav1.WaitingForOwnerReason || o.Paused != "" && o.Apply.Live == nil,
 		Blocked: p.Blocked != nil, Applied: p.Ready(), Absent: o.Apply.ResourcesAbsent(),
-		Working: !failed && (waits || p.Blocked == nil && !p.Ready() && o.Apply.Working()), Failed: failed,
+		Working: !failed && (waiting || p.Blocked == nil && !p.Ready() && o.Apply.Working()), Failed: failed,
 		Recovering: p.Recovery.Kind == recovery.Running || o.Recovered,
 	}
 }
@@ -58,6 +62,15 @@ func (o *Observed) Ready(p *Plan, unmet engine.Condition) engine.Condition {
 		condition = engine.False(infrav1.ReadyCondition, unmet.Reason, unmet.Message+p.Recovery.Summary())
 	}
 	return engine.WithPause(condition, o.Paused)
+}
+
+// Failure is why an owner is Failed, for one that waits for it; the zero value if it is not.
+func (o Owner) Failure() engine.Condition {
+	failed := meta.FindStatusCondition(o.GetConditions(), infrav1.FailedCondition)
+	if failed == nil || failed.Status != metav1.ConditionTrue {
+		return engine.Condition{}
+	}
+	return engine.Condition{Reason: failed.Reason, Message: fmt.Sprintf("%s %s has failed: %s", o.Kind.Kind, o.GetName(), failed.Message)}
 }
 
 // State returns the state that follows another one.
@@ -82,7 +95,7 @@ func (l *Life) state() infrav1.State {
 		return infrav1.StateRecovering
 	case l.Initialized:
 		return l.servingState()
-	case l.Pending:
+	case l.Pending && l.Unmet.Reason != infrav1.WaitTimeoutReason:
 		return infrav1.StatePending
 	case l.Failed:
 		return infrav1.StateFailed
@@ -109,7 +122,11 @@ func (l *Life) servingState() infrav1.State {
 // True while a recovery action runs for an object that was initialized.
 func (l *Life) Conditions(state infrav1.State, now time.Time) (failed, degraded engine.Condition) {
 	is := func(conditionType string, is bool, not string) engine.Condition {
-		condition := engine.True(conditionType, l.Unmet.Reason, l.Unmet.Message).If(is, not)
+		cause := l.Unmet
+		if l.Cause.Reason != "" && !l.Initialized {
+			cause = l.Cause
+		}
+		condition := engine.True(conditionType, cause.Reason, cause.Message).If(is, not)
 		condition.Since = now
 		return condition
 	}
@@ -172,6 +189,11 @@ type Running struct {
 	Terraform *time.Duration
 	// Failing is the time since the current error of Terraform was first observed.
 	Failing *time.Duration
+	// Deletion is the time since the deletion was requested.
+	Deletion *time.Duration
+	// Reason is that with which the object was not Ready in the last reconcile, and Persists the time since it is.
+	Reason   string
+	Persists time.Duration
 }
 
 // longestTimeout is the maximum of the fields of spec.timeouts.
@@ -183,12 +205,8 @@ func (r *Reconciler) Elapsed(o Owner, now time.Time, operation, reason string, s
 	if started == nil {
 		return nil
 	}
-	retried := ptr.Deref(o.GetLifecycle().Recovery.RetryTime, metav1.Time{})
-	if NewRetry(o) != "" {
-		retried = metav1.NewTime(now)
-	}
-	if retried.After(started.Time) {
-		started = &retried
+	if retried := o.retried(now); retried.After(started.Time) {
+		started = ptr.To(metav1.NewTime(retried))
 	}
 	return ptr.To(r.State.Elapsed(client.ObjectKeyFromObject(o), operation, started.Time, o.reportedDuration(reason, started.Time)))
 }
@@ -243,13 +261,6 @@ func NewTimeout(field, reason string, seconds, defaultSeconds int32, running *ti
 // Passed reports whether the operation has taken too long.
 func (t *Timeout) Passed() bool { return t != nil && t.Running >= t.Limit }
 
-func (t *Timeout) reason() string {
-	if t == nil {
-		return ""
-	}
-	return t.Reason
-}
-
 // Condition returns the condition that is waited for or, if the operation has taken too long, with the reason of the timeout, and its message.
 func (t *Timeout) Condition(waiting engine.Condition) engine.Condition {
 	if !t.Passed() || waiting.Status == metav1.ConditionTrue {
@@ -271,34 +282,121 @@ func FailureGracePeriods() map[failure.Class]time.Duration {
 	}
 }
 
-// UntilFailed returns the duration until an object that was never initialized is Failed because of the error of Terraform that a condition reports;
-// false if that error does not make it Failed.
+// UntilFailed returns the duration until an object that was never initialized is Failed because of a condition; zero or less if it is, and false if that
+// condition does not make it Failed. A reason that fails at once fails an object that is paused, too.
 func (o *Observed) UntilFailed(condition *engine.Condition, initialized bool) (time.Duration, bool) {
-	if condition == nil || o.Apply.Live == nil || o.Paused != "" || o.Running.Failing == nil || initialized {
+	if condition == nil {
 		return 0, false
 	}
-	switch condition.Reason {
-	case infrav1.ApplyFailedReason, infrav1.PlanFailedReason, infrav1.ProviderConfigFailedReason:
+	switch effect := reasons.Of(condition.Reason).Effect; {
+	case effect == reasons.FailsAtOnce:
+		return 0, true
+	case o.Paused != "" || initialized:
+		return 0, false
+	case effect == reasons.FailsAfterGrace:
+		return reasons.Grace - o.persists(condition.Reason), true
+	case effect == reasons.FailsByClass && o.Apply.Live != nil && o.Running.Failing != nil:
 		after, ok := FailureGracePeriods()[failure.Class(o.Apply.Live.Status.LastFailureClass)]
 		return after - *o.Running.Failing, ok
 	}
 	return 0, false
 }
 
-// Fails reports whether the user must act about a condition: recovery has ended, the reason is permanent, or the error has persisted for too long.
-func (o *Observed) Fails(p *Plan, condition *engine.Condition, initialized bool) bool {
-	left, fails := o.UntilFailed(condition, initialized)
-	return p.Recovery.Kind == recovery.Exhausted || condition != nil && infrav1.IsPermanent(condition.Reason) || fails && left <= 0
+// persists is for how long a reason has been why the object is not Ready. After a restart, the report of a timeout stands for what was waited for.
+func (o *Observed) persists(reason string) time.Duration {
+	if o.Running.Reason == reason || o.Running.Reason == infrav1.WaitTimeoutReason && waits(reason) {
+		return o.Running.Persists
+	}
+	return 0
 }
 
-// AwaitTimeout requests the reconcile for the timeout of a condition that is not True, or for when its error makes the object Failed.
-func (o *Observed) AwaitTimeout(timeout *Timeout, condition *engine.Condition, initialized bool) {
+// Fails reports whether the user must act about a condition: recovery has ended, or the reason fails a new object, and has persisted for long enough.
+func (o *Observed) Fails(p *Plan, condition *engine.Condition, initialized bool) bool {
+	left, fails := o.UntilFailed(condition, initialized)
+	return p.Recovery.Kind == recovery.Exhausted || fails && left <= 0
+}
+
+// defaultWaitSeconds is the default of spec.timeouts.waitSeconds, defaultDeletionSeconds that of deletionSeconds.
+const (
+	defaultWaitSeconds     = 900
+	defaultDeletionSeconds = 3600
+)
+
+// waits reports whether a reason is a wait for another object before Terraform starts.
+func waits(reason string) bool {
+	switch reason {
+	case infrav1.WaitingForOwnerReason, infrav1.WaitingForControlPlaneReason, controlplanev1.WaitingForInfrastructureReason, infrav1.WaitingForDependenciesReason, infrav1.WaitingForRolloutReason,
+		infrav1.WorkspaceNotReconciledReason:
+		return true
+	}
+	return false
+}
+
+// WaitTimeout is the timeout of a wait for another object; nil if the condition is not such a wait. follows is true if that is an object of CAPT, which
+// has timeouts of its own.
+func (o *Observed) WaitTimeout(p *Plan, condition *engine.Condition, follows bool) *Timeout {
+	if condition == nil || follows || o.Paused != "" || !waits(condition.Reason) {
+		return nil
+	}
+	return NewTimeout("spec.timeouts.waitSeconds", infrav1.WaitTimeoutReason, p.Owner.Timeouts.WaitSeconds, defaultWaitSeconds, ptr.To(o.persists(condition.Reason)))
+}
+
+// observeClocks measures the deletion, and for how long the last reconcile reported its reason.
+func (r *Reconciler) observeClocks(owner Owner, o *Observed) {
+	o.Running.Deletion = r.Elapsed(owner, o.Now, "deletion", infrav1.DeletionTimeoutReason, owner.GetDeletionTimestamp())
+	reason, persists, known := r.State.Persists(client.ObjectKeyFromObject(owner), owner.retried(o.Now))
+	o.Running.Reason, o.Running.Persists = reason, persists
+	if known {
+		return
+	}
+	ready, failed := meta.FindStatusCondition(owner.GetConditions(), infrav1.ReadyCondition), meta.FindStatusCondition(owner.GetConditions(), infrav1.FailedCondition)
+	if ready != nil && failed != nil && failed.Status == metav1.ConditionTrue && ready.ObservedGeneration == owner.GetGeneration() && failed.LastTransitionTime.After(owner.retried(o.Now)) {
+		o.Running.Reason, o.Running.Persists = ready.Reason, longestTimeout // The manager was restarted.
+	}
+}
+
+// retried is when the user last requested a retry, which starts again what is measured; zero without one.
+func (o Owner) retried(now time.Time) time.Time {
+	if NewRetry(o) != "" {
+		return now
+	}
+	return ptr.Deref(o.GetLifecycle().Recovery.RetryTime, metav1.Time{}).Time
+}
+
+// AwaitTimeout requests the reconcile for the timeout of a condition that is not True, or for when it makes the object Failed, and measures for how long it
+// has its reason. condition is nil if all are True.
+func (r *Reconciler) AwaitTimeout(p *Plan, o *Observed, timeout *Timeout, condition *engine.Condition, initialized bool) {
+	reason := ""
+	if condition != nil {
+		reason = condition.Reason
+	}
+	if reason != infrav1.WaitTimeoutReason { // The wait goes on.
+		r.State.Measure(client.ObjectKeyFromObject(p.Owner), p.Owner.retried(o.Now), reason, o.persists(reason))
+	}
 	if left, fails := o.UntilFailed(condition, initialized); fails {
 		o.RequeueWithin(left)
 	}
-	if timeout != nil && !timeout.Passed() {
+	o.AwaitEnd(timeout)
+}
+
+// AwaitEnd requests the reconcile for the end of a timeout; nil if there is none.
+func (o *Observed) AwaitEnd(timeout *Timeout) {
+	if timeout != nil && o.Paused == "" {
 		o.RequeueWithin(timeout.Limit - timeout.Running)
 	}
+}
+
+func (o *Observed) deletionTimeout(p *Plan) *Timeout {
+	return NewTimeout("spec.timeouts.deletionSeconds", infrav1.DeletionTimeoutReason, p.Owner.Timeouts.DeletionSeconds, defaultDeletionSeconds, o.Running.Deletion)
+}
+
+// DeletionTimedOut is the condition of that name. deleting is what the deletion waits for.
+func (o *Observed) DeletionTimedOut(p *Plan, deleting engine.Condition) engine.Condition {
+	t := o.deletionTimeout(p)
+	if !t.Passed() || o.Paused != "" {
+		return engine.False(infrav1.DeletionTimedOutCondition, infrav1.DeletionInTimeReason, "")
+	}
+	return engine.True(infrav1.DeletionTimedOutCondition, t.Reason, fmt.Sprintf("the deletion takes longer than %s (%s), and continues: %s", duration.HumanDuration(t.Limit), t.Field, deleting.Message))
 }
 
 // RequeueWithin requests a reconcile after a duration at the latest; zero or less requests none.
@@ -313,6 +411,7 @@ func (o *Observed) Await(_ context.Context, p *Plan) error {
 	if p.AwaitTemplate {
 		o.RequeueWithin(TemplateInterval)
 	}
+	o.AwaitEnd(o.deletionTimeout(p))
 	if o.requeueAfter == 0 {
 		return nil
 	}

@@ -60,14 +60,16 @@ type Observed struct {
 	requeueAfter time.Duration
 }
 
-// Observed returns the facts before anything is read.
-func (r *Reconciler) Observed(v engine.GateDecision) Observed {
-	return Observed{GateDecision: v, Now: r.State.Now(), Recovers: r.Recovery != nil}
+// Observed returns the facts about an object before anything is read.
+func (r *Reconciler) Observed(object Object, v engine.GateDecision) (o Observed) {
+	o = Observed{GateDecision: v, Now: r.State.Now(), Recovers: r.Recovery != nil}
+	r.observeClocks(Owner{Object: object}, &o)
+	return o
 }
 
 // ObserveClusters reads the Clusters of an owner.
-func (r *Reconciler) ObserveClusters(ctx context.Context, object client.Object, v engine.GateDecision) (o Observed, err error) {
-	o = r.Observed(v)
+func (r *Reconciler) ObserveClusters(ctx context.Context, object Object, v engine.GateDecision) (o Observed, err error) {
+	o = r.Observed(object, v)
 	if o.Cluster, err = engine.OwnerCluster(ctx, r.Client, r.Uncached, object); err != nil {
 		return o, err
 	}

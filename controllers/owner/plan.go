@@ -64,6 +64,8 @@ type Owner struct {
 	Creates string
 	// Strategy is spec.recovery.
 	Strategy *infrav1.RecoveryStrategy
+	// Timeouts are those of spec.timeouts that all owners have.
+	Timeouts infrav1.WaitTimeouts
 }
 
 func (o Owner) deleting() bool { return !o.GetDeletionTimestamp().IsZero() }

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,6 +20,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation/modules"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -127,7 +126,7 @@ func InputKey(object client.Object) string {
 // Inputs reads the ProviderConfig of a Workspace, and the versions of the Secrets that both refer to. It reads from the API server, and is meant
 // for failed Workspaces only.
 func (c *Client) Inputs(ctx context.Context, live *Live) (in RunInputs, err error) {
-	config := providerConfigOf(live)
+	config := render.ProviderConfigObject(live.Unstructured)
 	var versions []string
 	add := func(object client.Object, version func() string) error {
 		in.Objects = append(in.Objects, InputKey(object))
@@ -162,31 +161,15 @@ func (c *Client) Inputs(ctx context.Context, live *Live) (in RunInputs, err erro
 	return in, nil
 }
 
-// providerConfigOf returns the key and the kind of the ProviderConfig of a Workspace.
-func providerConfigOf(live *Live) *unstructured.Unstructured {
-	config := &unstructured.Unstructured{}
-	gvk := live.Scope().GroupVersionKind()
-	kind, name, namespaced := strings.Cut(live.ProviderConfig(), "/")
-	if !namespaced {
-		kind, name = "ProviderConfig", kind
-	}
-	if namespaced && kind == "ProviderConfig" {
-		config.SetNamespace(live.GetNamespace())
-	}
-	config.SetGroupVersionKind(gvk.GroupVersion().WithKind(kind))
-	config.SetName(name)
-	return config
-}
-
 func credentialsOf(config *unstructured.Unstructured) []terraform.KeyReference {
 	var refs []terraform.KeyReference
-	list, _, _ := unstructured.NestedSlice(config.Object, "spec", "credentials")
-	for _, entry := range list {
-		credentials, _ := entry.(map[string]any)
-		name, _, _ := unstructured.NestedString(credentials, "secretRef", "name")
-		namespace, _, _ := unstructured.NestedString(credentials, "secretRef", "namespace")
-		if name != "" {
-			refs = append(refs, terraform.KeyReference{Namespace: cmp.Or(namespace, config.GetNamespace()), Name: name})
+	spec, err := terraform.ProviderConfigSpecOf(config)
+	if err != nil {
+		return nil // The provider cannot use it, either.
+	}
+	for _, credentials := range spec.Credentials {
+		if credentials.SecretRef != nil {
+			refs = append(refs, *credentials.SecretRef)
 		}
 	}
 	return refs
@@ -201,20 +184,8 @@ func notRemote(config *unstructured.Unstructured) string {
 	if len(modules.ValidateComplexity(params, field.NewPath("spec", "configuration"))) > 0 {
 		return missing
 	}
-	file, diagnostics := hclsyntax.ParseConfig([]byte(text), "configuration", hcl.InitialPos)
-	if diagnostics.HasErrors() {
-		return missing
-	}
-	body, _ := file.Body.(*hclsyntax.Body)
-	for _, block := range body.Blocks {
-		if block.Type != "terraform" {
-			continue
-		}
-		for _, inner := range block.Body.Blocks {
-			if inner.Type == "cloud" || inner.Type == "backend" && len(inner.Labels) == 1 && inner.Labels[0] != "local" {
-				return ""
-			}
-		}
+	if backend, err := modules.BackendOf("configuration.tf", []byte(text)); err == nil && backend != nil && backend.Type != modules.LocalBackend {
+		return ""
 	}
 	return missing
 }

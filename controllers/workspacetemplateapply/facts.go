@@ -62,8 +62,10 @@ type Facts struct {
 	// Change is the change of spec that the policy of the template holds. SpecHash identifies the spec.
 	Change   rollout.Change
 	SpecHash string
-	// Preview has the facts about the preview of a proof, of Change, or else of CurrentRevision.
+	// Preview has the facts about the preview of a proof, of Change, of CurrentRevision, or else of the content that Terraform has applied.
 	Preview previews.Facts
+	// PlanCheckAfter is when to plan that content; zero if an event shows whether that is needed.
+	PlanCheckAfter time.Duration
 	// Requests are the PlanRequests about the object, and Request is the one that is planned for now; nil without one. Requested has the facts about its preview.
 	Requests  []infrav1.PlanRequest
 	Request   *infrav1.PlanRequest
@@ -336,6 +338,29 @@ type lastSeen struct {
 	unreconciled firstSeen
 	rejected     *rejection
 	failure      explained
+	applied      applied
+}
+
+// applied is a Workspace for which the last run of the provider was an apply.
+type applied struct {
+	// workspace has its UID and generation.
+	workspace string
+	since     time.Time
+	// planned is true when the content was planned since, and would change nothing, or could not be planned.
+	planned bool
+}
+
+// AppliedFor returns for how long the last run of the provider for a Workspace has been an apply, and whether its content was planned since; nil means that the
+// last run was a plan.
+func (s *lastSeen) AppliedFor(live *workspace.Live, now time.Time) (since time.Duration, planned bool) {
+	key := ""
+	if live != nil {
+		key = fmt.Sprintf("%s/%d", live.GetUID(), live.GetGeneration())
+	}
+	if s.applied.workspace != key {
+		s.applied = applied{workspace: key, since: now}
+	}
+	return now.Sub(s.applied.since), s.applied.planned
 }
 
 type firstSeen struct {

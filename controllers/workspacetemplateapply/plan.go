@@ -73,15 +73,21 @@ type Plan struct {
 	Requested previews.Decision
 	// HeldBy is the reason why a change of spec is not written to the Workspace; empty if it is, or if there is none.
 	HeldBy string
+	// ChangePreview is the preview of that change; the zero value without one.
+	ChangePreview infrav1.RevisionPreview
 }
 
 // plan is pure.
 func plan(apply *infrav1.WorkspaceTemplateApply, f *Facts) (Plan, error) {
 	p := Plan{Preview: previews.Decide(&f.Preview)}
+	p.ChangePreview = *f.recordedOfChange(apply) // It is kept when the change passes, until that is written.
+	if f.Preview.Proof != "" || f.Change.NeedsPreview(p.ChangePreview) {
+		p.ChangePreview = ptr.Deref(p.Preview.Result, infrav1.RevisionPreview{})
+	}
 	if f.Request != nil {
 		p.Preview.Step, p.Requested = previews.None, f.decideRequest()
 	}
-	p.HeldBy = f.Change.HeldBy(ptr.Deref(p.Preview.Result, infrav1.RevisionPreview{}))
+	p.HeldBy = f.Change.HeldBy(p.ChangePreview)
 	switch {
 	case f.Paused != "":
 		p.Action, p.Paused = planPaused(apply, f)
@@ -216,6 +222,9 @@ func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 	if previewErr != nil {
 		action = Observe
 	}
+	if result := p.Preview.Recorded(&f.Preview); f.Preview.IsCheck && result != nil && result.Result != infrav1.PreviewChanges {
+		r.lastObserved(apply).applied.planned = true
+	}
 	err := r.serialized(ctx, apply, f, action, func() error {
 		if previewErr != nil {
 			return previewErr
@@ -282,6 +291,9 @@ func waitForUnwatched(f *Facts) error {
 	}
 	if after := f.Observation().RequeueAfter; after > 0 {
 		return engine.Wait("provider-terraform to reconcile the Workspace", after)
+	}
+	if f.PlanCheckAfter > 0 {
+		return engine.Wait("provider-terraform to plan the Workspace", f.PlanCheckAfter)
 	}
 	return nil
 }

@@ -46,6 +46,7 @@ func TestQuickstart(t *testing.T) {
 	env.awaitTrue(&clusterv1.Cluster{}, "demo", clusterv1.AvailableCondition, clusterv1.ClusterRemoteConnectionProbeCondition,
 		clusterv1.InfrastructureReadyCondition, clusterv1.ClusterControlPlaneAvailableCondition)
 	env.requireFewWrites(2)
+	env.requireEmptyLocalPlan()
 	require.Regexp(t, `default/demo-workers`, output)
 	require.Regexp(t, `(?s)eu-central-1.* Ready .*eu-central-1.* Ready `, g.until("get kubeconfig"))
 	require.Contains(t, env.workload("demo", "get", "--raw", "/version"), `"emulationMinor": "34"`)
@@ -86,6 +87,19 @@ func TestQuickstart(t *testing.T) {
 	env.requireNothingForbidden()
 	require.Contains(t, g.until("make quickstart-down"), "Removed the sandbox in .sandbox.")
 	require.Empty(t, g.blocks, "the last block removes the sandbox")
+}
+
+// requireEmptyLocalPlan plans the Cluster on this machine: nothing would change, and the states do not.
+func (env *environment) requireEmptyLocalPlan() {
+	env.Helper()
+	states := func() string {
+		return env.kubectl("get", "secrets", "-A", "-l", "tfstate=true", "-o", "jsonpath={range .items[*]}{.metadata.name} {.metadata.resourceVersion}{\"\\n\"}{end}")
+	}
+	before := states()
+	output := env.run(sandbox.Captctl, "plan", "default/demo", "--local", "--detailed-exitcode", "--terraform", env.Binary(sandbox.Tofu), "--kubeconfig", env.Kubeconfig())
+	require.Regexp(env, `(?s)\(vpc\).*No changes\..*\(controlplane\).*No changes\..*\(machinepool\).*No changes\.`, output)
+	require.Contains(env, before, "tfstate-")
+	require.Equal(env, before, states())
 }
 
 // workload runs kubectl against the new cluster, with the kubeconfig that users get.

@@ -21,7 +21,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
@@ -85,7 +85,7 @@ type failing struct {
 	module string // module is that of the control plane, if it is not errorModule.
 	reason string
 	lookAt failure.Object
-	actor  overview.Actor
+	actor  reasons.Actor
 	// message and next are parts of the message, and of the next step with its commands.
 	message, next []string
 	// action is what the user does; nil if nothing is to be done.
@@ -123,13 +123,13 @@ const (
 
 var errorsOfTheWorld = map[string]failing{
 	"a version of the module that does not exist": {
-		error: "pathspec 'v9.9.9' did not match", while: "v9.9.9", reason: infrav1.PlanFailedReason, lookAt: failure.ObjectModuleSource, actor: overview.ActorUser,
+		error: "pathspec 'v9.9.9' did not match", while: "v9.9.9", reason: infrav1.PlanFailedReason, lookAt: failure.ObjectModuleSource, actor: reasons.User,
 		module: "\ngit::https://github.com/demo/eks.git?ref=v9.9.9", change: strings.NewReplacer("source: Inline", "source: Remote", "module: |", "module: >-"),
 		message: []string{"https://github.com/demo/vpc.git?ref=v9.9.9", "Correct the address, the path or the version of the module in the WorkspaceTemplate"},
 		next:    []string{"Look at the address and the version of the module", editsTemplate}, action: replaceModule("v9.9.9", "v1.0.0"),
 	},
 	"a module that is private": {
-		error: "cannot get remote Terraform module: error downloading 'ssh://", reason: infrav1.PlanFailedReason, lookAt: failure.ObjectModuleSource, actor: overview.ActorUser,
+		error: "cannot get remote Terraform module: error downloading 'ssh://", reason: infrav1.PlanFailedReason, lookAt: failure.ObjectModuleSource, actor: reasons.User,
 		message: []string{"Permission denied (publickey)", "Add them to the credentials of the ProviderConfig", ".git-credentials"},
 		next:    []string{"and the credentials for it"},
 		action: func(env *fixture.Environment) {
@@ -139,16 +139,16 @@ var errorsOfTheWorld = map[string]failing{
 		},
 	},
 	"a Flux source that is not ready": {
-		error: "GitRepository is not ready", reason: infrav1.PlanFailedReason, lookAt: failure.ObjectFluxSource, actor: overview.ActorWaiting,
+		error: "GitRepository is not ready", reason: infrav1.PlanFailedReason, lookAt: failure.ObjectFluxSource, actor: reasons.Waiting,
 		message: []string{"flux-system/modules", "Flux has not fetched the source"}, next: []string{"No action is needed yet", "the Flux source of the module"},
 	},
 	"a Flux source that does not exist": {
-		error: `GitRepository.source.toolkit.fluxcd.io "modules" not found`, reason: infrav1.PlanFailedReason, lookAt: failure.ObjectFluxSource, actor: overview.ActorUser,
+		error: `GitRepository.source.toolkit.fluxcd.io "modules" not found`, reason: infrav1.PlanFailedReason, lookAt: failure.ObjectFluxSource, actor: reasons.User,
 		message: []string{"Create the Flux source, or correct spec.template.spec.forProvider.module"}, next: []string{"Look at the Flux source of the module", editsTemplate},
 		action: func(*fixture.Environment) {},
 	},
 	"a Secret of env that does not exist": {
-		reason: infrav1.PlanFailedReason, lookAt: failure.ObjectSecret, actor: overview.ActorUser,
+		reason: infrav1.PlanFailedReason, lookAt: failure.ObjectSecret, actor: reasons.User,
 		change:  strings.NewReplacer("source: Inline", "source: Inline\n        env: [{name: DATADOG_API_KEY, secretKeyRef: {name: demo-env, key: key}}]"),
 		message: []string{`"demo-env" not found`, "in env of the Workspace", "Create it, or correct the WorkspaceTemplate"},
 		next:    []string{"Look at the Secret or ConfigMap that the Workspace reads", editsTemplate},
@@ -157,29 +157,29 @@ var errorsOfTheWorld = map[string]failing{
 		},
 	},
 	"an error without the word Error": {
-		error: `already exists`, stage: "workspace", reason: infrav1.PlanFailedReason, lookAt: failure.ObjectBackend, actor: overview.ActorWaiting,
+		error: `already exists`, stage: "workspace", reason: infrav1.PlanFailedReason, lookAt: failure.ObjectBackend, actor: reasons.Waiting,
 		message: []string{`Workspace "demo-vpc" already exists`, "The backend could not be read a moment before"}, next: []string{"No action is needed yet"},
 	},
 	"a full disk": {
-		error: "no space left on device", stage: "init", reason: infrav1.PlanFailedReason, lookAt: failure.ObjectProviderPod, actor: overview.ActorWaiting,
+		error: "no space left on device", stage: "init", reason: infrav1.PlanFailedReason, lookAt: failure.ObjectProviderPod, actor: reasons.Waiting,
 		message: []string{"no space left on device", "Use a larger volume for /tf"}, next: []string{"Look at the Pod of provider-terraform", "kubectl get pods -A -l"},
 		action: func(*fixture.Environment) {},
 	},
 	"a plugin cache that two runs write": {
-		error: "text file busy", reason: infrav1.PlanFailedReason, lookAt: failure.ObjectProviderPod, actor: overview.ActorWaiting,
+		error: "text file busy", reason: infrav1.PlanFailedReason, lookAt: failure.ObjectProviderPod, actor: reasons.Waiting,
 		message: []string{"text file busy", "The module is not the cause"}, next: []string{"Look at the Pod of provider-terraform"},
 	},
 	"a working directory without plugins": {
-		error: "does not match any of the checksums", reason: infrav1.PlanFailedReason, lookAt: failure.ObjectProviderPod, actor: overview.ActorWaiting,
+		error: "does not match any of the checksums", reason: infrav1.PlanFailedReason, lookAt: failure.ObjectProviderPod, actor: reasons.Waiting,
 		message: []string{"Required plugins are not installed", "The module is not the cause"}, next: []string{"Look at the Pod of provider-terraform"},
 	},
 	"a program that the image does not have": {
-		error: "kubectl: command not found", while: `"role"`, reason: infrav1.ApplyFailedReason, lookAt: failure.ObjectProviderPod, actor: overview.ActorUser,
+		error: "kubectl: command not found", while: `"role"`, reason: infrav1.ApplyFailedReason, lookAt: failure.ObjectProviderPod, actor: reasons.User,
 		message: []string{"terraform, bash, git and curl", "Use a data source or a resource instead"}, next: []string{"an image of provider-terraform that has the program", editsTemplate},
 		action: replaceModule(`"role"`, `"data"`),
 	},
 	"a version that AWS has left": {
-		error: "Unsupported Kubernetes minor version update", while: "1.34", ready: true, reason: infrav1.ApplyFailedReason, lookAt: failure.ObjectVersion, actor: overview.ActorUser,
+		error: "Unsupported Kubernetes minor version update", while: "1.34", ready: true, reason: infrav1.ApplyFailedReason, lookAt: failure.ObjectVersion, actor: reasons.User,
 		change:  strings.NewReplacer("v1.35.0", "v1.34.0"),
 		message: []string{"If AWS has upgraded the cluster, set spec.version of the CAPTControlPlane to the version that runs"},
 		next:    []string{"Look at spec.version of the CAPTControlPlane", editsControlPlane},
@@ -188,7 +188,7 @@ var errorsOfTheWorld = map[string]failing{
 		},
 	},
 	"a lock that a run has left": {
-		error: "ConditionalCheckFailedException", reason: infrav1.ApplyFailedReason, lookAt: failure.ObjectLock, actor: overview.ActorWaiting,
+		error: "ConditionalCheckFailedException", reason: infrav1.ApplyFailedReason, lookAt: failure.ObjectLock, actor: reasons.Waiting,
 		message: []string{"f9763602-b03f-e35c-da30-4083cdbb99ae", "It was taken at 2021-09-27T00:10:27Z by demo@demo"},
 		next:    []string{"a Pod that does not exist any more, so the run has ended", "terraform force-unlock -force f9763602-b03f-e35c-da30-4083cdbb99ae"},
 		action:  func(*fixture.Environment) {},
@@ -214,34 +214,34 @@ var errorsOfTheWorld = map[string]failing{
 		},
 	},
 	"prevent_destroy": {
-		error: "has prevent_destroy set", stage: "destroy", while: "prevent_destroy", ready: true, reason: infrav1.DestroyFailedReason, lookAt: failure.ObjectTemplate, actor: overview.ActorUser,
+		error: "has prevent_destroy set", stage: "destroy", while: "prevent_destroy", ready: true, reason: infrav1.DestroyFailedReason, lookAt: failure.ObjectTemplate, actor: reasons.User,
 		change:  strings.NewReplacer("{ input = var.kubernetes_version }", "{\n            lifecycle { prevent_destroy = true }\n          }"),
 		message: []string{"Resource instance aws_kms_key.this has prevent_destroy set", "Remove the protection in the WorkspaceTemplate"},
 		next:    []string{"correct what Terraform reports", editsTemplate}, action: replaceModule("lifecycle { prevent_destroy = true }", ""),
 	},
 	"a module that init cannot load any more": { // Cases 16 and 17 of public reports: the correction reaches what is being deleted.
-		error: "pathspec 'master' did not match", while: "v1.0.7", ready: true, reason: infrav1.PlanFailedReason, lookAt: failure.ObjectModuleSource, actor: overview.ActorUser,
+		error: "pathspec 'master' did not match", while: "v1.0.7", ready: true, reason: infrav1.PlanFailedReason, lookAt: failure.ObjectModuleSource, actor: reasons.User,
 		breaks:  replaceModule(`resource "terraform_data" "role"`, "# v1.0.7\nresource \"terraform_data\" \"role\""),
 		message: []string{"Terraform init failed", "Failed to download module", "Correct the address, the path or the version of the module in the WorkspaceTemplate"},
 		next:    []string{"Look at the address and the version of the module", editsTemplate}, action: replaceModule("v1.0.7", ""),
 	},
 	"a role that an instance profile uses": {
-		error: "must remove roles from instance profile first", stage: "destroy", ready: true, reason: infrav1.DestroyFailedReason, lookAt: failure.ObjectLeftover, actor: overview.ActorUser,
+		error: "must remove roles from instance profile first", stage: "destroy", ready: true, reason: infrav1.DestroyFailedReason, lookAt: failure.ObjectLeftover, actor: reasons.User,
 		message: []string{"deleting IAM Role (demo-node)", "for example those of Karpenter", "docs/deletion.md (Other leftovers)"}, next: []string{"Look at what is left in AWS"},
 		action: func(*fixture.Environment) {},
 	},
 	"a subnet that something uses": {
-		error: "error deleting EC2 Subnet", stage: "destroy", ready: true, reason: infrav1.DestroyFailedReason, lookAt: failure.ObjectLeftover, actor: overview.ActorUser,
+		error: "error deleting EC2 Subnet", stage: "destroy", ready: true, reason: infrav1.DestroyFailedReason, lookAt: failure.ObjectLeftover, actor: reasons.User,
 		message: []string{"still use subnet-0cc3d27fc54396aea", "docs/deletion.md (Leftovers in the VPC)"}, next: []string{"Look at what is left in AWS"},
 		action: func(*fixture.Environment) {},
 	},
 	"node groups that are not in the state": {
-		error: "Cluster has nodegroups attached", stage: "destroy", ready: true, reason: infrav1.DestroyFailedReason, lookAt: failure.ObjectLeftover, actor: overview.ActorUser,
+		error: "Cluster has nodegroups attached", stage: "destroy", ready: true, reason: infrav1.DestroyFailedReason, lookAt: failure.ObjectLeftover, actor: reasons.User,
 		message: []string{"Node groups or Fargate profiles that are not in the Terraform state"}, next: []string{"Look at what is left in AWS"},
 		action: func(*fixture.Environment) {},
 	},
 	"a provider of the module that has no cluster any more": {
-		error: "http://localhost/api", stage: "destroy", ready: true, reason: infrav1.DestroyFailedReason, lookAt: failure.ObjectTemplate, actor: overview.ActorUser,
+		error: "http://localhost/api", stage: "destroy", ready: true, reason: infrav1.DestroyFailedReason, lookAt: failure.ObjectTemplate, actor: reasons.User,
 		message: []string{"module.eks.kubernetes_config_map.aws_auth[0]", "has no cluster", "terraform state rm", "docs/deletion.md"}, next: []string{"correct what Terraform reports", editsTemplate},
 		action: func(*fixture.Environment) {},
 	},
@@ -256,7 +256,7 @@ func TestErrorsOfTheWorldSayWhatHelps(t *testing.T) {
 			env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
 			f.inject(env)
 			f.requireDescribed(env)
-			if f.actor != overview.ActorWaiting {
+			if f.actor != reasons.Waiting {
 				assert.Empty(env, request(env), "no automatic attempt")
 			}
 			if f.action != nil {

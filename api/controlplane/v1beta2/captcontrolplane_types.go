@@ -190,6 +190,8 @@ type Addon struct {
 // Timeouts of the phases of a control plane, counted from when the work starts.
 // +kubebuilder:validation:MinProperties=1
 type Timeouts struct {
+	infrav1.WaitTimeouts `json:",inline"`
+
 	// controlPlaneSeconds is the timeout of the control plane; the default is 1800.
 	// +optional
 	// +kubebuilder:validation:Minimum=10
@@ -207,6 +209,12 @@ type Timeouts struct {
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=86400
 	SecretSeconds int32 `json:"secretSeconds,omitempty"`
+
+	// fargateProfileSeconds is the timeout of Terraform for each Fargate profile; the default is 1800.
+	// +optional
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=86400
+	FargateProfileSeconds int32 `json:"fargateProfileSeconds,omitempty"`
 }
 
 // FargateProfile is a Fargate profile of the cluster.

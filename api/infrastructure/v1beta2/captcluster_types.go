@@ -46,10 +46,20 @@ type CAPTClusterTemplateResourceSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.actions) || self.actions.all(a, a.type in ['Requeue', 'Reapply', 'ClearInterruptedCreate'])",message="RecreateFargateProfile and RecreateWorkspace are for control planes only. Use Requeue, Reapply or ClearInterruptedCreate",fieldPath=".actions"
 	Recovery *RecoveryStrategy `json:"recovery,omitempty"`
 
+	// timeouts of waits and of the deletion; that of Terraform is vpc.template.timeoutSeconds.
+	// +optional
+	Timeouts CAPTClusterTimeouts `json:"timeouts,omitempty,omitzero"`
+
 	// deletionProtection is Enabled or Disabled (the default). Enabled rejects the deletion of the CAPTCluster and of its Cluster, and
 	// keeps the VPC. To delete them, first set it to Disabled.
 	// +optional
 	DeletionProtection DeletionProtection `json:"deletionProtection,omitempty"`
+}
+
+// CAPTClusterTimeouts are the timeouts of a VPC that do not depend on Terraform.
+// +kubebuilder:validation:MinProperties=1
+type CAPTClusterTimeouts struct {
+	WaitTimeouts `json:",inline"`
 }
 
 // VPC is an existing VPC, or one created from a WorkspaceTemplate.

@@ -96,6 +96,8 @@ type MachinePoolScaling struct {
 // MachinePoolTimeouts are the timeouts of the phases of a node group.
 // +kubebuilder:validation:MinProperties=1
 type MachinePoolTimeouts struct {
+	WaitTimeouts `json:",inline"`
+
 	// nodeGroupSeconds is the time that Terraform may take to create or update the node group before Ready has the reason NodeGroupTimeout;
 	// the default is 1800. It starts when Terraform starts. CAPT keeps waiting.
 	// +optional

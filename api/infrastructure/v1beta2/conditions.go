@@ -30,6 +30,8 @@ const (
 	DegradedCondition = "Degraded"
 	// FailedCondition is True while the state is Failed; its reason and message give the cause.
 	FailedCondition = "Failed"
+	// DeletionTimedOutCondition is True while the deletion takes longer than spec.timeouts.deletionSeconds. It is absent until then, and the deletion continues.
+	DeletionTimedOutCondition = "DeletionTimedOut"
 	// RecoveringCondition is True while a recovery action runs. While Terraform fails and none runs, its reason is why.
 	RecoveringCondition = "Recovering"
 )
@@ -73,6 +75,9 @@ const (
 	CreateRecoverableCondition = "CreateRecoverable"
 	// WorkspaceConflictCondition is True when the Workspace of spec.workspaceName belongs to another object.
 	WorkspaceConflictCondition = "WorkspaceConflict"
+	// PlanNeverEmptyCondition is True when Terraform would change something although it has just applied the same content. Absent until that is so for the
+	// first time.
+	PlanNeverEmptyCondition = "PlanNeverEmpty"
 )
 
 // Conditions of WorkspaceTemplate.
@@ -187,6 +192,10 @@ const (
 	WorkspaceOwnedReason = "WorkspaceOwned"
 	// WorkspaceRejectedReason: the API server rejected the rendered Workspace.
 	WorkspaceRejectedReason = "WorkspaceRejected"
+	// PlanHasChangesReason: Terraform would change something although it has just applied the same content.
+	PlanHasChangesReason = "PlanHasChanges"
+	// PlanEmptyReason: Terraform would change nothing, or has applied another content since.
+	PlanEmptyReason = "PlanEmpty"
 	// LookupFailedReason: a required object could not be read. CAPT retries.
 	LookupFailedReason = "LookupFailed"
 	// WorkspaceNotWrittenReason: the Workspace could not be written. CAPT retries.
@@ -314,35 +323,15 @@ const (
 	DeletingReason = "Deleting"
 	// NotDeletingReason: the object is not being deleted.
 	NotDeletingReason = "NotDeleting"
+	// DeletionTimeoutReason: the deletion takes longer than spec.timeouts.deletionSeconds. It continues.
+	DeletionTimeoutReason = "DeletionTimeout"
+	// DeletionInTimeReason: the deletion has not taken that long yet, or the timeout was raised.
+	DeletionInTimeReason = "DeletionInTime"
+	// WaitTimeoutReason: before Terraform starts, the object has waited for something else for longer than spec.timeouts.waitSeconds.
+	WaitTimeoutReason = "WaitTimeout"
 )
-
-// RequiresUserAction reports whether a reason means that the user must act, or at least check. Owners report such reasons as their own.
-func RequiresUserAction(reason string) bool {
-	switch reason {
-	case LookupFailedReason, WorkspaceNotReconciledReason, WorkspacePausedReason, StateNotSavedReason, NothingCreatedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, VariableMissingReason, VariableInvalidReason, TemplateDeletingReason, WaitingForRolloutReason, RevisionMissingReason,
-		FieldNotConsumedReason, InvalidEKSClusterNameReason, EKSClusterNameConflictReason, InvalidNodeGroupNameReason, InvalidVersionReason, InvalidScalingReason,
-		NodeGroupTimeoutReason, ReplicasOutOfBoundsReason, KubeletVersionsDifferReason, NodesNotReadyReason, UsedByMachinePoolReason,
-		WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
-		WorkspaceScopeConflictReason, ProviderConfigConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
-		DestroyFailedReason, ProviderConfigFailedReason, CreateInterruptedReason, NamespaceTerminatingReason,
-		AdoptionRequiredReason, NotProvenReason, ReferenceConflictReason, ApplyRefusedReason, WriteRefusedReason, VPCIDMissingReason, VPCReplacedReason, VPCReadyTimeoutReason,
-		DefinitionDeletingReason, DeletionProtectedReason, DeletionPolicyConflictReason, UsedByClusterReason, ClusterConflictReason:
-		return true
-	}
-	return false
-}
 
 // IsHeld reports whether a reason means that a change of a WorkspaceTemplateApply is held by the rollout policy of its template.
 func IsHeld(reason string) bool {
 	return reason == PreviewingChangeReason || reason == WaitingForApprovalReason
-}
-
-// IsPermanent reports whether a reason is permanent: neither the provider nor CAPT retries before the user changes the Workspace or the
-// object that refers to it.
-func IsPermanent(reason string) bool {
-	switch reason {
-	case CreateInterruptedReason, WorkspaceConflictReason, WorkspaceReplacedReason, WorkspaceScopeConflictReason, ProviderConfigConflictReason, ReferenceConflictReason:
-		return true
-	}
-	return false
 }

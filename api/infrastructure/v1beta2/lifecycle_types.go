@@ -22,6 +22,22 @@ type Lifecycle struct {
 	Recovery RecoveryStatus `json:"recovery,omitempty,omitzero"`
 }
 
+// WaitTimeouts are the timeouts of what does not depend on Terraform.
+type WaitTimeouts struct {
+	// waitSeconds is how long the object may wait, before Terraform starts, for its Cluster or for objects that it needs, before a new one is Failed
+	// with the reason WaitTimeout; the default is 900. CAPT keeps waiting.
+	// +optional
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=86400
+	WaitSeconds int32 `json:"waitSeconds,omitempty"`
+
+	// deletionSeconds is how long the deletion may take before the condition DeletionTimedOut is True; the default is 3600. It continues.
+	// +optional
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=86400
+	DeletionSeconds int32 `json:"deletionSeconds,omitempty"`
+}
+
 // State is the state of an object in its life cycle.
 // +kubebuilder:validation:Enum=Pending;Validating;Provisioning;Configuring;Ready;Degraded;Recovering;Failed
 type State string

@@ -109,7 +109,7 @@ type WorkspaceDependency struct {
 // WorkspaceTemplateApplyStatus is the observed state of the Workspace.
 // +kubebuilder:validation:MinProperties=1
 type WorkspaceTemplateApplyStatus struct {
-	// conditions are Ready, Synced, DependenciesReady, Rendered, Paused, Deleting, WorkspaceConflict, CreateRecoverable and
+	// conditions are Ready, Synced, DependenciesReady, Rendered, Paused, Deleting, WorkspaceConflict, PlanNeverEmpty, CreateRecoverable and
 	// AdoptionRequired.
 	// +optional
 	// +listType=map

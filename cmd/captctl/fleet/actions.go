@@ -171,7 +171,7 @@ func newAction(environment *cli.Environment, command *cobra.Command,
 }
 
 func (o *actionOptions) Run(ctx context.Context, connected client.WithWatch) error {
-	objects, err := objectsOf(ctx, &o.Options, connected)
+	objects, err := ObjectsOf(ctx, &o.Options, connected)
 	if err != nil {
 		return err
 	}
@@ -313,24 +313,33 @@ func (e TerraformError) repeats(earlier TerraformError) bool {
 	return e.Name == earlier.Name && e.Class == earlier.Class && e.Message == earlier.Message
 }
 
-// failureOf reads the error of the Workspace of a WorkspaceTemplateApply, and the secrets that it may quote; the error says why there is none.
-func failureOf(ctx context.Context, reader client.Reader, apply *infrav1.WorkspaceTemplateApply) (*metav1.Condition, failure.Secrets, error) {
+// WorkspaceOf reads the Workspace that status of a WorkspaceTemplateApply names.
+func WorkspaceOf(ctx context.Context, reader client.Reader, apply *infrav1.WorkspaceTemplateApply) (*unstructured.Unstructured, *terraform.Workspace, error) {
 	ref := apply.Status.WorkspaceRef
 	scope, ok := ref.Scope()
 	if !ok {
-		return nil, failure.Secrets{}, errors.New("status.workspaceRef names no Workspace")
+		return nil, nil, errors.New("status.workspaceRef names no Workspace")
 	}
 	live, workspace := &unstructured.Unstructured{}, &terraform.Workspace{}
 	live.SetGroupVersionKind(scope.GroupVersionKind())
 	if err := reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, live); err != nil {
-		return nil, failure.Secrets{}, fmt.Errorf("reading Workspace %s: %w", ref.Name, err)
+		return nil, nil, fmt.Errorf("reading Workspace %s: %w", ref.Name, err)
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, workspace); err != nil {
-		return nil, failure.Secrets{}, fmt.Errorf("decoding Workspace %s: %w", ref.Name, err)
+		return nil, nil, fmt.Errorf("decoding Workspace %s: %w", ref.Name, err)
+	}
+	return live, workspace, nil
+}
+
+// failureOf reads the error of the Workspace of a WorkspaceTemplateApply, and the secrets that it may quote; the error says why there is none.
+func failureOf(ctx context.Context, reader client.Reader, apply *infrav1.WorkspaceTemplateApply) (*metav1.Condition, failure.Secrets, error) {
+	live, workspace, err := WorkspaceOf(ctx, reader, apply)
+	if err != nil {
+		return nil, failure.Secrets{}, err
 	}
 	failed := workspace.Failure()
 	if failed == nil || !render.IsRecorded(live, apply) {
-		return nil, failure.Secrets{}, fmt.Errorf("the Workspace %s does not have this error now", ref.Name)
+		return nil, failure.Secrets{}, fmt.Errorf("the Workspace %s does not have this error now", live.GetName())
 	}
 	return failed, failure.SecretsOf(workspace, func(key types.NamespacedName) (*corev1.Secret, error) {
 		secret := &corev1.Secret{}

@@ -22,6 +22,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
@@ -69,7 +70,7 @@ func (o *describeOptions) Run(ctx context.Context, reader client.WithWatch) erro
 }
 
 func (o *describeOptions) read(ctx context.Context, reader client.Reader) (*described, error) {
-	objects, err := objectsOf(ctx, &o.Options, reader)
+	objects, err := ObjectsOf(ctx, &o.Options, reader)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +211,7 @@ func showDescription(p *output.Printer, d *Description, now time.Time) {
 		p.Text("  ", output.Plain, cause.Message)
 		if cause.LookAt != "" {
 			acts := "you must act"
-			if cause.Actor == overview.ActorWaiting {
+			if cause.Actor == reasons.Waiting {
 				acts = "provider-terraform retries"
 			}
 			p.Title("Look at:", output.Plain, fmt.Sprintf("%s (%s)", cause.LookAt.Description(), acts))

@@ -24,6 +24,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
@@ -151,7 +152,7 @@ func stateStyle(state string) output.Style {
 }
 
 func reasonStyle(reason string) output.Style {
-	if infrav1.RequiresUserAction(reason) {
+	if reasons.IsProblem(reason) {
 		return output.Bad
 	}
 	return stateStyle(reason)
@@ -283,8 +284,8 @@ func isCAPT(c *clusterv1.Cluster) bool {
 		c.Spec.ControlPlaneRef.APIGroup == controlplanev1.GroupVersion.Group && c.Spec.ControlPlaneRef.Kind == "CAPTControlPlane"
 }
 
-// objectsOf returns the Cluster that the argument names, with its objects.
-func objectsOf(ctx context.Context, o *cli.Options, reader client.Reader) (*overview.Objects, error) {
+// ObjectsOf returns the Cluster that the argument names, with its objects.
+func ObjectsOf(ctx context.Context, o *cli.Options, reader client.Reader) (*overview.Objects, error) {
 	found, err := find(ctx, o, reader)
 	if err == nil && found == nil {
 		err = fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; %s", o.Name, o.Namespace, elsewhere(ctx, reader, o.Name))

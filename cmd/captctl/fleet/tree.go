@@ -118,7 +118,7 @@ func (o *treeOptions) Run(ctx context.Context, reader client.WithWatch) error {
 		}, showImpact)
 	}
 	return cli.Show(ctx, &o.Options, reader, watched(o.Namespace, templates), func(ctx context.Context) (*Tree, error) {
-		found, err := objectsOf(ctx, &o.Options, reader)
+		found, err := ObjectsOf(ctx, &o.Options, reader)
 		if err != nil {
 			return nil, err
 		}

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Reference writes the documents that are made from the help and types of captctl, docs/captctl.md and docs/captctl-output.md, and
-// from what captctl prints, docs/captctl.svg.
+// Reference writes the documents that are made from the help and types of captctl, docs/captctl.md and docs/captctl-output.md, from what captctl
+// prints, docs/captctl.svg, and from the table of reasons, docs/reasons.md.
 package main
 
 import (
@@ -44,7 +44,7 @@ func documents(repository string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{"docs/captctl.svg": screen, "docs/captctl.md": commandsDocument(), "docs/captctl-output.md": schema}, nil
+	return map[string]string{"docs/captctl.svg": screen, "docs/captctl.md": commandsDocument(), "docs/captctl-output.md": schema, "docs/reasons.md": reasonsDocument()}, nil
 }
 
 //go:embed captctl.md.tmpl

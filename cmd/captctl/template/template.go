@@ -425,7 +425,7 @@ func (o *testOptions) Run(ctx context.Context) error {
 		}
 		configuration = string(data)
 	}
-	tool, err := findTool(ctx)
+	tool, err := cli.FindTerraform(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -461,48 +461,24 @@ func (t *Test) show(p *output.Printer) {
 // initTimeout is how long init may take: it may download providers.
 const initTimeout = 5 * time.Minute
 
-// tool is tofu or terraform; nil if neither is on PATH.
-type tool struct{ path, title string }
-
-// findTool finds tofu or terraform on PATH.
-func findTool(ctx context.Context) (*tool, error) {
-	for _, name := range []string{"tofu", "terraform"} {
-		path, err := exec.LookPath(name)
-		if err != nil {
-			continue
-		}
-		var reported struct {
-			Version string `json:"terraform_version"`
-		}
-		data, err := exec.CommandContext(ctx, path, "version", "-json").Output() //nolint:gosec // Users choose it with PATH.
-		if err != nil {
-			return nil, fmt.Errorf("running %s version: %w", path, err)
-		}
-		if from := bytes.IndexByte(data, '{'); from >= 0 { // Warnings may come first. Without a version, the name is enough.
-			_ = json.Unmarshal(data[from:], &reported)
-		}
-		return &tool{path, strings.TrimSpace(name + " " + reported.Version)}, nil
-	}
-	return nil, nil
-}
-
 // run runs a command in a directory, and returns its standard output. An error has its standard error.
-func (t *tool) run(ctx context.Context, directory string, arguments ...string) ([]byte, error) {
+func run(ctx context.Context, t *cli.Terraform, directory string, arguments ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, initTimeout)
 	defer cancel()
-	command := exec.CommandContext(ctx, t.path, arguments...) //nolint:gosec // Users choose it with PATH.
+	var stdout bytes.Buffer
 	var stderr strings.Builder
-	command.Dir, command.Stderr = directory, &stderr
-	command.Env = append(os.Environ(), "TF_IN_AUTOMATION=1", "TF_DATA_DIR="+filepath.Join(directory, ".terraform"))
-	data, err := command.Output()
+	err := t.Run(ctx, func(command *exec.Cmd) {
+		command.Dir, command.Stdout, command.Stderr = directory, &stdout, &stderr
+		command.Env = append(os.Environ(), "TF_IN_AUTOMATION=1", "TF_DATA_DIR="+filepath.Join(directory, ".terraform"))
+	}, arguments...)
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, redact.Text(output.OneLine(stderr.String()), nil))
 	}
-	return data, err
+	return stdout.Bytes(), err
 }
 
 // validate runs init and validate for the module of a template, and adds what was done.
-func (t *Test) validate(ctx context.Context, tool *tool, template source[*infrav1.WorkspaceTemplate], configuration string) error {
+func (t *Test) validate(ctx context.Context, tool *cli.Terraform, template source[*infrav1.WorkspaceTemplate], configuration string) error {
 	v := Validation{Template: template.String(), Result: ResultNotRun}
 	params := template.typed.Spec.Template.Spec.ForProvider
 	module := modules.ParseTemplate(&template.typed.Spec)
@@ -514,8 +490,8 @@ func (t *Test) validate(ctx context.Context, tool *tool, template source[*infrav
 	case !module.IsValid():
 		v.Message = "the module has syntax errors"
 	default:
-		v.Tool = tool.title
-		diagnostics, message, err := tool.diagnose(ctx, params, module.Text(), configuration)
+		v.Tool = tool.Title
+		diagnostics, message, err := diagnose(ctx, tool, params, module.Text(), configuration)
 		if err != nil {
 			return err
 		}
@@ -531,7 +507,7 @@ func (t *Test) validate(ctx context.Context, tool *tool, template source[*infrav
 }
 
 // diagnose returns the diagnostics of a module. message is why validate was not run; empty if it was.
-func (t *tool) diagnose(ctx context.Context, params terraform.WorkspaceParameters, text, configuration string) (found []manifests.Diagnostic, message string, err error) {
+func diagnose(ctx context.Context, t *cli.Terraform, params terraform.WorkspaceParameters, text, configuration string) (found []manifests.Diagnostic, message string, err error) {
 	directory, err := os.MkdirTemp("", "captctl-template-")
 	if err != nil {
 		return nil, "", err
@@ -546,15 +522,15 @@ func (t *tool) diagnose(ctx context.Context, params terraform.WorkspaceParameter
 			return nil, "", err
 		}
 	}
-	if _, err := t.run(ctx, directory, "init", "-backend=false", "-input=false", "-no-color"); err != nil {
-		return nil, fmt.Sprintf("%s init failed: %v", t.title, err), ctx.Err() // The user may have interrupted it.
+	if _, err := run(ctx, t, directory, "init", "-backend=false", "-input=false", "-no-color"); err != nil {
+		return nil, fmt.Sprintf("%s init failed: %v", t.Title, err), ctx.Err() // The user may have interrupted it.
 	}
-	data, err := t.run(ctx, directory, "validate", "-json", "-no-color")
+	data, err := run(ctx, t, directory, "validate", "-json", "-no-color")
 	var result struct {
 		Diagnostics []manifests.Diagnostic `json:"diagnostics"`
 	}
 	if broken := json.Unmarshal(data[max(0, bytes.IndexByte(data, '{')):], &result); broken != nil {
-		return nil, "", fmt.Errorf("running %s validate: %w", t.title, errors.Join(err, broken))
+		return nil, "", fmt.Errorf("running %s validate: %w", t.Title, errors.Join(err, broken))
 	}
 	return result.Diagnostics, "", nil
 }

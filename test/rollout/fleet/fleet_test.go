@@ -247,7 +247,7 @@ func TestPreviewsContinueWhenTheLeaderIsKilled(t *testing.T) {
 			names := env.create(users)
 			untouched, cloud := env.applies(""), env.Cloud()
 			for _, name := range names {
-				key := types.NamespacedName{Namespace: fixture.ScopeNamespace(scope, env.Namespace), Name: naming.PreviewWorkspace(types.NamespacedName{Namespace: env.Namespace, Name: name})}
+				key := fixture.PreviewKey(t, env, scope, types.NamespacedName{Namespace: env.Namespace, Name: name})
 				require.NoError(t, env.Scripts.SetScript(key, scripted.Script{Plan: scripted.Step{Delay: time.Second}}))
 			}
 			count := env.countPreviews()

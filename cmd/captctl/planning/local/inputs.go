@@ -1,0 +1,243 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/cmd/captctl/fleet"
+)
+
+// Names of files of provider-terraform.
+const (
+	configurationFile  = "crossplane-provider-config.tf"
+	backendFile        = "crossplane.remote.tfbackend"
+	variablesFile      = "crossplane-provider-terraform-%d.tfvars"
+	gitCredentialsFile = ".git-credentials"
+	cliConfigFile      = ".terraformrc"
+)
+
+// inputs are what provider-terraform uses for a Workspace.
+type inputs struct {
+	// state is the name of the Terraform workspace.
+	state string
+	// remote is the address of the module; empty if it is in files.
+	remote string
+	// module has the files of the module, and files those of the directory in which Terraform runs, which is entrypoint within the module.
+	module, files map[string]string
+	entrypoint    string
+	// gitCredentials are the credentials for Git, and cliConfig is true if files has a configuration of Terraform itself.
+	gitCredentials string
+	cliConfig      bool
+	backendFile    *string
+	// env are environment variables, and initArgs and planArgs arguments, each as NAME=VALUE or as Terraform takes it.
+	env, initArgs, planArgs []string
+	// notes are what users should know about the plan.
+	notes []string
+}
+
+// read reads the inputs of the Workspace of a WorkspaceTemplateApply.
+func (p *plan) read(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*inputs, error) {
+	if apply.Status.WorkspaceRef == nil {
+		return nil, errors.New("it has no Workspace yet; captctl describe shows what it waits for")
+	}
+	live, workspace, err := fleet.WorkspaceOf(ctx, p.reader, apply)
+	if err != nil {
+		return nil, err
+	}
+	if !render.IsRecorded(live, apply) {
+		return nil, fmt.Errorf("the Workspace %s was recreated by another client, so it may be that of another object. captctl describe shows what to do", live.GetName())
+	}
+	config := render.ProviderConfigObject(live)
+	if err := p.reader.Get(ctx, client.ObjectKeyFromObject(config), config); err != nil {
+		return nil, fmt.Errorf("reading %s %s: %w", config.GetKind(), config.GetName(), err)
+	}
+	spec, err := terraform.ProviderConfigSpecOf(config)
+	if err != nil {
+		return nil, err
+	}
+	parameters := &workspace.Spec.ForProvider
+	in := &inputs{
+		state: cmp.Or(live.GetAnnotations()[render.ExternalNameAnnotation], live.GetName()), entrypoint: parameters.Entrypoint,
+		module: map[string]string{}, files: map[string]string{}, backendFile: spec.BackendFile,
+	}
+	if err := in.setModule(parameters); err != nil {
+		return nil, err
+	}
+	if err := p.addCredentials(ctx, in, config, spec); err != nil {
+		return nil, err
+	}
+	for name, text := range map[string]*string{configurationFile: spec.Configuration, backendFile: spec.BackendFile} {
+		if text != nil {
+			in.files[name] = *text
+		}
+	}
+	values := values{p.reader, live.GetNamespace()}
+	if err := values.addEnvironment(ctx, in, parameters.Env); err != nil {
+		return nil, err
+	}
+	return in, values.addVariables(ctx, in, parameters)
+}
+
+func (in *inputs) setModule(parameters *terraform.WorkspaceParameters) error {
+	switch parameters.Source {
+	case terraform.SourceRemote:
+		in.remote = parameters.Module
+	case terraform.SourceInline:
+		name := "main.tf"
+		if parameters.InlineFormat == terraform.FormatJSON {
+			name = "main.tf.json"
+		}
+		in.module[name] = parameters.Module
+	default:
+		return fmt.Errorf("the module comes from %s (source %s), which only provider-terraform can reach: plan it without --local", parameters.Module, parameters.Source)
+	}
+	return nil
+}
+
+// addCredentials adds the files with credentials. Without --provider-credentials they are empty: a provider that is configured with such a file
+// then uses its environment, and the function file does not fail.
+func (p *plan) addCredentials(ctx context.Context, in *inputs, config *unstructured.Unstructured, spec *terraform.ProviderConfigSpec) error {
+	var names []string
+	for _, credentials := range spec.Credentials {
+		name, text := filepath.Base(credentials.Filename), ""
+		if p.providerCredentials {
+			var err error
+			if text, err = p.credentials(ctx, config, credentials); err != nil {
+				return err
+			}
+			if name == gitCredentialsFile {
+				in.gitCredentials = text
+			}
+			in.cliConfig = in.cliConfig || name == cliConfigFile
+		} else if names = append(names, name); name == gitCredentialsFile || name == cliConfigFile {
+			continue // Git and Terraform have their own in the home directory.
+		}
+		in.files[name] = text
+	}
+	if len(names) > 0 {
+		in.notes = append(in.notes, fmt.Sprintf("Terraform uses the credentials of your environment, not those of %s %s (%s): --provider-credentials changes that",
+			config.GetKind(), config.GetName(), strings.Join(names, ", ")))
+	}
+	return nil
+}
+
+func (p *plan) credentials(ctx context.Context, config *unstructured.Unstructured, c terraform.Credentials) (string, error) {
+	title := fmt.Sprintf("the file %s of %s %s", c.Filename, config.GetKind(), config.GetName())
+	switch {
+	case c.Source == "None":
+		return "", nil
+	case c.Source != "Secret" || c.SecretRef == nil:
+		return "", fmt.Errorf("%s has source %s, which is in the Pod of provider-terraform: leave out --provider-credentials, and set credentials in your environment", title, c.Source)
+	}
+	text, found, err := values{p.reader, ""}.key(ctx, nil, c.SecretRef)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("--provider-credentials: %s cannot be read; without this flag, Terraform uses the credentials of your environment: %w", title, err)
+	case !found:
+		return "", fmt.Errorf("--provider-credentials: %s: the Secret %s/%s has no key %s", title, c.SecretRef.Namespace, c.SecretRef.Name, c.SecretRef.Key)
+	}
+	return text, nil
+}
+
+// values reads ConfigMaps and Secrets, of its namespace only if it has one.
+type values struct {
+	client.Reader
+	namespace string
+}
+
+// key reads the key of a ConfigMap, or else of a Secret.
+func (v values) key(ctx context.Context, configMap, secret *terraform.KeyReference) (text string, found bool, err error) {
+	ref, kind, object := secret, "Secret", client.Object(&corev1.Secret{})
+	if configMap != nil {
+		ref, kind, object = configMap, "ConfigMap", &corev1.ConfigMap{}
+	}
+	key := client.ObjectKey{Namespace: cmp.Or(v.namespace, ref.Namespace), Name: ref.Name}
+	if err := v.Get(ctx, key, object); err != nil {
+		return "", false, fmt.Errorf("reading %s %s: %w", kind, key, err)
+	}
+	switch object := object.(type) {
+	case *corev1.ConfigMap:
+		text, found = object.Data[ref.Key]
+	case *corev1.Secret:
+		var data []byte
+		data, found = object.Data[ref.Key]
+		text = string(data)
+	}
+	return text, found, nil
+}
+
+// addEnvironment adds environment variables: a value, or else a key of a ConfigMap, or else of a Secret.
+func (v values) addEnvironment(ctx context.Context, in *inputs, variables []terraform.EnvVar) error {
+	for _, variable := range variables {
+		text := variable.Value
+		if text == "" && (variable.ConfigMapKeyRef != nil || variable.SecretKeyRef != nil) {
+			value, found, err := v.key(ctx, variable.ConfigMapKeyRef, variable.SecretKeyRef)
+			if err == nil && !found {
+				err = errors.New("the key does not exist")
+			}
+			if err != nil {
+				return fmt.Errorf("environment variable %s: %w", variable.Name, err)
+			}
+			text = value
+		}
+		if isReserved(variable.Name) {
+			in.notes = append(in.notes, "The environment variable "+variable.Name+" of the Workspace is not used: it could change more than the plan")
+			continue
+		}
+		in.env = append(in.env, variable.Name+"="+text)
+	}
+	return nil
+}
+
+// addVariables adds the arguments of plan, in the order of provider-terraform: of a variable that is set twice, Terraform takes the last value.
+func (v values) addVariables(ctx context.Context, in *inputs, parameters *terraform.WorkspaceParameters) error {
+	for _, variable := range parameters.Vars {
+		in.planArgs = append(in.planArgs, "-var="+variable.Key+"="+variable.Value)
+	}
+	count := 0
+	add := func(text string, format terraform.FileFormat) {
+		name := fmt.Sprintf(variablesFile, count)
+		if count++; format == terraform.FormatJSON {
+			name += ".json"
+		}
+		in.files[name], in.planArgs = text, append(in.planArgs, "-var-file="+name)
+	}
+	for _, file := range parameters.VarFiles {
+		configMap, secret := file.ConfigMapKeyRef, file.SecretKeyRef
+		if file.Source == "SecretKey" {
+			configMap = nil
+		}
+		if configMap == nil && secret == nil {
+			return fmt.Errorf("a file of variables has source %s without its reference", file.Source)
+		}
+		text, _, err := v.key(ctx, configMap, secret) // Without the key, provider-terraform writes an empty file.
+		if err != nil {
+			return fmt.Errorf("variables: %w", err)
+		}
+		add(text, file.Format)
+	}
+	if parameters.VarMap != nil && len(parameters.VarMap.Raw) > 0 {
+		add(string(parameters.VarMap.Raw), terraform.FormatJSON)
+	}
+	planArgs, left := without(parameters.PlanArgs, "out", "json")
+	initArgs, more := without(parameters.InitArgs, "force-copy", "migrate-state")
+	in.planArgs, in.initArgs = append(in.planArgs, planArgs...), initArgs
+	if left = append(left, more...); len(left) > 0 {
+		in.notes = append(in.notes, fmt.Sprintf("The arguments %v of the Workspace are not used", left))
+	}
+	return nil
+}

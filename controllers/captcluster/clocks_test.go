@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package captcluster
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/reasons"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// controlPlaneMissing is an environment with a VPC that waits for a control plane that does not exist.
+func controlPlaneMissing(t *testing.T) *recovering {
+	env := newRecovering(t)
+	require.NoError(t, env.Delete(t.Context(), env.apply("demo-vpc")))
+	require.NoError(t, env.Delete(t.Context(), builder.CAPTControlPlane("demo")))
+	update(env.environment, env.get(), func(c *infrav1.CAPTCluster) {
+		c.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
+	})
+	env.reconcile()
+	require.Equal(t, "False WaitingForControlPlane", env.conditionSummary()["Ready"])
+	return env
+}
+
+// A reason about which a user must act fails a new VPC after two minutes, and no longer when it has ended.
+func TestANewVPCThatCannotWorkIsFailed(t *testing.T) {
+	env := newRecovering(t)
+	env.terraform(builder.NotUpToDate(infrav1.TemplateInvalidReason, "line 3"))
+	for range 2 {
+		assert.Equal(t, infrav1.StateProvisioning, env.get().Status.State)
+		assert.Equal(t, reasons.Grace, env.again, "no watch reports it")
+		env.clock.Pass(reasons.Grace)
+		env.reconcile()
+		assert.Equal(t, "True TemplateInvalid", env.conditionSummary()["Failed"])
+		assert.Contains(t, conditions.GetMessage(env.get(), "Failed"), "WorkspaceTemplateApply demo-vpc: line")
+		assert.Equal(t, infrav1.StateFailed, env.get().Status.State)
+		assert.Empty(t, env.reconcile(), "it is reported once")
+
+		env.State = &engine.StateCache{Clock: env.clock}
+		assert.Empty(t, env.reconcile(), "a manager that is restarted does not revert it")
+		assert.Empty(t, env.reconcile())
+
+		env.terraform(builder.NotUpToDate(infrav1.ProvisioningReason, "running"))
+		assert.Equal(t, "False NotFailed", env.conditionSummary()["Failed"])
+		env.terraform(builder.NotUpToDate(infrav1.TemplateInvalidReason, "line 4"))
+	}
+	env.terraform(builder.UpToDate(map[string]string{"vpc_id": "vpc-1"}))
+	env.terraform(builder.NotUpToDate(infrav1.TemplateInvalidReason, "line 5"))
+	assert.Equal(t, infrav1.StateDegraded, env.get().Status.State, "one that was Ready is Degraded at once")
+}
+
+// A retry is an attempt. An edit that does not end the reason is none.
+func TestARetryStartsTheGracePeriodAgain(t *testing.T) {
+	env := newRecovering(t)
+	env.terraform(builder.NotUpToDate(infrav1.TemplateInvalidReason, "line 3"))
+	env.clock.Pass(reasons.Grace)
+	env.reconcile()
+	update(env.environment, env.get(), func(c *infrav1.CAPTCluster) { c.Generation++ })
+	env.reconcile()
+	assert.Equal(t, infrav1.StateFailed, env.get().Status.State)
+	update(env.environment, env.get(), func(c *infrav1.CAPTCluster) { c.Annotations = map[string]string{naming.RetryAnnotation: "1"} })
+	env.reconcile()
+	assert.Equal(t, infrav1.StateProvisioning, env.get().Status.State)
+	env.reconcile()
+	assert.Equal(t, reasons.Grace, env.again)
+	env.clock.Pass(reasons.Grace)
+	env.reconcile()
+	assert.Equal(t, infrav1.StateFailed, env.get().Status.State)
+}
+
+// What a VPC waits for may never exist.
+func TestAVPCDoesNotWaitForEver(t *testing.T) {
+	env := controlPlaneMissing(t)
+	assert.Equal(t, 15*time.Minute, env.again)
+	update(env.environment, env.get(), func(c *infrav1.CAPTCluster) { c.Spec.Timeouts.WaitSeconds = 60 })
+	env.reconcile()
+	assert.Equal(t, time.Minute, env.again)
+	env.clock.Pass(time.Minute)
+	env.reconcile()
+	assert.Equal(t, "True WaitTimeout", env.conditionSummary()["Failed"])
+	for _, part := range []string{"timed out after 60s (spec.timeouts.waitSeconds): waiting for CAPTControlPlane demo", naming.RetryAnnotation} {
+		assert.Contains(t, conditions.GetMessage(env.get(), "Failed"), part)
+	}
+	assert.Empty(t, env.reconcile(), "it is reported once")
+	env.State = &engine.StateCache{Clock: env.clock}
+	assert.Empty(t, env.reconcile(), "a manager that is restarted does not revert it")
+
+	require.NoError(t, env.Create(t.Context(), builder.CAPTControlPlane("demo")))
+	env.reconcile()
+	assert.Equal(t, "False NotFailed", env.conditionSummary()["Failed"])
+	assert.Equal(t, infrav1.StateProvisioning, env.get().Status.State)
+}
+
+// A deletion is reported, and continues.
+func TestADeletionThatTakesTooLong(t *testing.T) {
+	env := newRecovering(t)
+	env.terraform(builder.UpToDate(map[string]string{"vpc_id": "vpc-1"}))
+	require.NoError(t, env.Delete(t.Context(), env.get()))
+	env.reconcile()
+	assert.NotContains(t, env.conditionSummary(), "DeletionTimedOut")
+	left := env.again
+	assert.Greater(t, left, 50*time.Minute, "the default is an hour")
+	env.clock.Pass(left)
+	env.reconcile()
+	assert.Equal(t, "True DeletionTimeout", env.conditionSummary()["DeletionTimedOut"])
+	assert.Contains(t, conditions.GetMessage(env.get(), "DeletionTimedOut"), "longer than 60m (spec.timeouts.deletionSeconds), and continues: Cluster demo refers to this object")
+	assert.Equal(t, "True UsedByCluster", env.conditionSummary()["Deleting"])
+	assert.NotEqual(t, infrav1.StateFailed, env.get().Status.State)
+	assert.Empty(t, env.reconcile())
+
+	update(env.environment, env.get(), func(c *infrav1.CAPTCluster) { c.Spec.Timeouts.DeletionSeconds = 7200 })
+	env.reconcile()
+	assert.Equal(t, "False DeletionInTime", env.conditionSummary()["DeletionTimedOut"])
+}
