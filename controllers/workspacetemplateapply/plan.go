@@ -214,11 +214,7 @@ func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 		r.RateLimiter.Cancel(client.ObjectKeyFromObject(apply), f.Now)
 	}
 	// A preview that cannot be written must not keep the object out of its group: all other members would queue.
-	preview, decision := &f.Preview, p.Preview
-	if f.Request != nil {
-		preview, decision = &f.Requested, p.Requested
-	}
-	previewErr, action := r.previews().Act(ctx, apply, preview, decision), p.Action
+	previewErr, action := r.actOnPreview(ctx, apply, f, p), p.Action
 	if previewErr != nil {
 		action = Observe
 	}
@@ -236,6 +232,14 @@ func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 		return err
 	})
 	return p.Preview.Wait(&f.Preview, p.Requested.Wait(&f.Requested, err))
+}
+
+// actOnPreview carries out the decision about the preview that a PlanRequest requested, or else about the other one.
+func (r *Reconciler) actOnPreview(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) error {
+	if f.Request != nil {
+		return r.previews().Act(ctx, apply, &f.Requested, p.Requested)
+	}
+	return r.previews().Act(ctx, apply, &f.Preview, p.Preview)
 }
 
 func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, action Action) error {
