@@ -41,7 +41,7 @@ func (r *Reconciler) ofRequest(ctx context.Context, object client.Object) []ctrl
 	switch template := request.TemplateKey(); {
 	case template.Name != "":
 		return r.requests(ctx, client.MatchingFields{workspacetemplate.UserIndex: template.String()})
-	case request.Spec.All:
+	case request.Spec.Scope == infrav1.PlanScopeNamespace:
 		return r.requests(ctx, client.InNamespace(request.Namespace))
 	}
 	var keys []client.ObjectKey

@@ -256,8 +256,8 @@ func TestAPlanRequestReconcilesWhatItIsAbout(t *testing.T) {
 		want    []ctrl.Request
 	}{
 		"a name":             {builder.PlanRequest("a", []string{"demo-vpc"}), mine},
-		"all":                {builder.PlanRequest("a", nil, builder.With(func(r *infrav1.PlanRequest) { r.Spec.All = true })), mine},
-		"all of another":     {builder.PlanRequest("a", nil, builder.WithNamespace("other"), builder.With(func(r *infrav1.PlanRequest) { r.Spec.All = true })), nil},
+		"all":                {builder.PlanRequest("a", nil, builder.With(func(r *infrav1.PlanRequest) { r.Spec.Scope = infrav1.PlanScopeNamespace })), mine},
+		"all of another":     {builder.PlanRequest("a", nil, builder.WithNamespace("other"), builder.With(func(r *infrav1.PlanRequest) { r.Spec.Scope = infrav1.PlanScopeNamespace })), nil},
 		"its template":       {builder.PlanRequestFor("a", builder.WorkspaceTemplate("vpc")), mine},
 		"a template of else": {builder.PlanRequestFor("a", builder.WorkspaceTemplate("vpc"), builder.WithNamespace("other")), nil},
 	} {

@@ -45,7 +45,7 @@ resource "terraform_data" "new" { input = "canary-new" }
 `
 )
 
-// A pipeline that may only request plans plans an edited template for its users, and can neither store it nor change them.
+// A pipeline that may only request plans can neither store the edited template nor change its users.
 func TestAContentThatIsNotStoredIsPlannedForAPipeline(t *testing.T) {
 	t.Parallel()
 	pipeline := newUser(t, terraform.ScopeNamespaced, "capt-plan-requester", &infrav1.PlanRequestList{})

@@ -151,7 +151,7 @@ func TestPlanOfAllAsADocument(t *testing.T) {
 	assert.Equal(t, []string{"0 of 1 WorkspaceTemplateApplies have a plan; cannot be planned: team-b/shop-eks (is not adopted)"}, document.Unplanned)
 	assert.False(t, document.Destroys)
 	for _, r := range m.created {
-		assert.True(t, r.Spec.All)
+		assert.Equal(t, infrav1.PlanScopeNamespace, r.Spec.Scope)
 	}
 	m = newPlanningManager()
 	_, _, err = m.plan(t, "--all", "-n", "team-a")

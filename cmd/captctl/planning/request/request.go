@@ -219,7 +219,7 @@ func (r *run) ofNamespaces(ctx context.Context) error {
 		slices.Sort(namespaces)
 	}
 	for _, namespace := range slices.Compact(namespaces) {
-		r.add(namespace, infrav1.PlanRequestSpec{All: true})
+		r.add(namespace, infrav1.PlanRequestSpec{Scope: infrav1.PlanScopeNamespace})
 	}
 	return nil
 }
