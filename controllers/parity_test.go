@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
 // statesOf returns the states of an object that nothing else prevents from being created, by what its WorkspaceTemplateApply reports: of a new one, and of
