@@ -236,7 +236,7 @@ var rows = []Row{
 		infrav1.PreviewingChangeReason, infrav1.PlanningReason,
 	}, "work is in progress", ""},
 
-	// Nobody.
+	// Nothing is to be done.
 	{"", Waits, []string{
 		infrav1.ReadyReason, controlplanev1.AvailableReason, controlplanev1.InitializedReason, infrav1.DependenciesReadyReason, controlplanev1.WorkspaceReadyReason, controlplanev1.EndpointKnownReason,
 		controlplanev1.KubeconfigReadyReason, controlplanev1.FargateProfileReadyReason, infrav1.RenderedReason, infrav1.UpToDateReason, infrav1.WorkspaceOwnedReason, infrav1.ValidReason,

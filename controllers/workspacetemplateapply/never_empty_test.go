@@ -125,13 +125,18 @@ func TestAnAppliedContentIsNotPlannedWithoutNeed(t *testing.T) {
 	}
 }
 
-// A revision or a change that waits is planned first: its preview has the same name.
+// What waits for a plan is planned first: an object has one preview at a time.
 func TestAPreviewOfAChangePrecedesTheCheck(t *testing.T) {
 	p, _ := newApplied(t)
 	p.at(60)
 	p.size("2")
-	module, _, _ := unstructured.NestedString(p.preview().Object, "spec", "forProvider", "module")
-	assert.Equal(t, "# 2", module)
+	assert.Equal(t, "# 2", p.previewedModule())
+
+	p, _ = newApplied(t)
+	p.at(60)
+	p.create(builder.PlanRequestFor("edited", builder.WorkspaceTemplate("vpc", builder.WithModule("# edited")), atNow))
+	p.look()
+	assert.Equal(t, "# edited", p.previewedModule(), "of a request, too")
 }
 
 func TestAnAppliedContentIsPlannedOnce(t *testing.T) {

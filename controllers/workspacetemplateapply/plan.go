@@ -214,12 +214,9 @@ func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 		r.RateLimiter.Cancel(client.ObjectKeyFromObject(apply), f.Now)
 	}
 	// A preview that cannot be written must not keep the object out of its group: all other members would queue.
-	previewErr, action := r.actOnPreview(ctx, apply, f, p), p.Action
+	previewErr, action := r.actPreview(ctx, apply, f, p), p.Action
 	if previewErr != nil {
 		action = Observe
-	}
-	if result := p.Preview.Recorded(&f.Preview); f.Preview.IsCheck && result != nil && result.Result != infrav1.PreviewChanges {
-		r.lastObserved(apply).applied.planned = true
 	}
 	err := r.serialized(ctx, apply, f, action, func() error {
 		if previewErr != nil {
@@ -234,12 +231,17 @@ func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 	return p.Preview.Wait(&f.Preview, p.Requested.Wait(&f.Requested, err))
 }
 
-// actOnPreview carries out the decision about the preview that a PlanRequest requested, or else about the other one.
-func (r *Reconciler) actOnPreview(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) error {
+// actPreview carries out what happens with the preview. A check whose plan would change nothing, or that is not possible, is not repeated.
+func (r *Reconciler) actPreview(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) error {
+	preview, decision := &f.Preview, p.Preview
 	if f.Request != nil {
-		return r.previews().Act(ctx, apply, &f.Requested, p.Requested)
+		preview, decision = &f.Requested, p.Requested
 	}
-	return r.previews().Act(ctx, apply, &f.Preview, p.Preview)
+	err := r.previews().Act(ctx, apply, preview, decision)
+	if result := p.Preview.Recorded(&f.Preview); f.Preview.IsCheck && result != nil && result.Result != infrav1.PreviewChanges {
+		r.lastObserved(apply).applied.planned = true
+	}
+	return err
 }
 
 func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, action Action) error {

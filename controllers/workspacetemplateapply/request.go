@@ -53,7 +53,7 @@ func (r *Reconciler) ofRequest(ctx context.Context, object client.Object) []ctrl
 
 // observeRequest finds the PlanRequest that is planned for now, and renders what it is about.
 func (r *Reconciler) observeRequest(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-	if !apply.DeletionTimestamp.IsZero() || f.GateDecision.Proof != "" || f.Preview.IsWanted() {
+	if !apply.DeletionTimestamp.IsZero() || f.GateDecision.Proof != "" || f.Preview.IsWanted() && !f.Preview.IsCheck {
 		return nil
 	}
 	for _, key := range plans.KeysFor(apply) {

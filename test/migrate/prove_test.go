@@ -134,6 +134,7 @@ func (env *proved) adoptsTheProven(t *testing.T, p *plan.Plan) {
 		states[name] = unit.State
 		assert.Equal(t, messages[name], unit.Message, "migrate status has the resources, too")
 	}
+	assert.Contains(t, h.Run(migrate.Done, "check"), messages[driftedUnit])
 	assert.Equal(t, map[string]plan.UnitState{provenUnit: plan.Adopted, driftedUnit: plan.Adoptable, failingUnit: plan.Adoptable}, states)
 
 	planned := env.operations(scripted.Plan)

@@ -38,19 +38,6 @@ func (env *environment) awaitRest(names ...string) {
 	env.never(aWhile, func() bool { return !assert.ObjectsAreEqual(at, versions()) })
 }
 
-// appliesOf counts the applies of the Workspace of a user.
-func (env *environment) appliesOf(name string) (count int) {
-	env.Helper()
-	journal, err := env.Scripts.Journal()
-	require.NoError(env, err)
-	for _, entry := range journal {
-		if entry.Operation == scripted.Apply && entry.Of(env.WorkspaceKey(name)) {
-			count++
-		}
-	}
-	return count
-}
-
 func TestDriftIsFoundOnRequest(t *testing.T) {
 	t.Parallel()
 	inScopes(t, func(t *testing.T, scope terraform.Scope) {
@@ -60,7 +47,7 @@ func TestDriftIsFoundOnRequest(t *testing.T) {
 		env.awaitReady("a", "b", "paused")
 		env.SetScript("a", scripted.Script{Drift: "changed by hand"})
 		env.Edit(&infrav1.WorkspaceTemplateApply{}, "paused", `{"metadata":{"annotations":{"`+clusterv1.PausedAnnotation+`":"true"}}}`)
-		applied := env.appliesOf("a")
+		applied := len(env.Operations("a", scripted.Apply))
 
 		var document request.Document
 		require.NoError(t, json.Unmarshal([]byte(env.Captctl("plan", "--all", "--namespace="+env.Namespace, "-o", "json")), &document))
@@ -76,7 +63,7 @@ func TestDriftIsFoundOnRequest(t *testing.T) {
 		assert.Contains(t, results["paused"].Message, "paused")
 
 		env.awaitRest("a", "b", "paused")
-		assert.Equal(t, applied, env.appliesOf("a"), "nothing is applied")
+		assert.Equal(t, applied, len(env.Operations("a", scripted.Apply)), "nothing is applied")
 		assert.Zero(t, env.operationsOf("a", scripted.Apply))
 		assert.Zero(t, env.operationsOf("paused", scripted.Plan))
 	})

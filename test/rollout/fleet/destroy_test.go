@@ -18,8 +18,12 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/cmd/captctl/planning/request"
 	"github.com/capt-provider/capt/cmd/captctl/template"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 	"github.com/capt-provider/capt/test/fixture"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/sandbox/audit"
 )
 
 // replaced are the clusters that an edit replaces: it gives them another name.
@@ -133,4 +137,35 @@ func TestOnlyTheClustersThatAnEditReplacesWaitForAnApproval(t *testing.T) {
 	for _, name := range replaced {
 		assert.Equal(t, 1, env.arguments("name")[strings.ToUpper(name)], name)
 	}
+	env.findsDrift("vpc-001", "vpc-050", "vpc-077", "vpc-128", "vpc-199")
+}
+
+// findsDrift changes resources of some clusters outside of Terraform, and requires that captctl plan reports these and no others, and that nothing
+// is left of it.
+func (env *environment) findsDrift(drifted ...string) {
+	env.Helper()
+	for _, name := range drifted {
+		env.SetScript(name, scripted.Script{Drift: "changed by hand"})
+	}
+	count, began := env.countPreviews(), time.Now()
+	document := &request.Document{}
+	require.NoError(env, json.Unmarshal([]byte(env.Captctl("plan", "--all", "-n", env.Namespace, "-o", "json")), document))
+	env.Logf("%d plans took %v", clusters, time.Since(began).Round(time.Second))
+	assert.Equal(env, []int{clusters, len(drifted), 0, 0, 0}, []int{document.Total, document.Changed, document.Unknown, document.Failed, document.Unavailable})
+	var changed []string
+	for _, plan := range document.Plans {
+		if changes := plan.Preview.Changes; plan.Preview.Result != infrav1.PreviewEmpty {
+			changed = append(changed, plan.Name)
+			assert.Equal(env, infrav1.PlannedResource{Address: "aws_eks_cluster.this", Type: "aws_eks_cluster", Action: infrav1.PlanUpdate}, changes.Resources[0])
+			assert.Equal(env, int32(1), changes.Drifted, plan.Name)
+		}
+	}
+	assert.Equal(env, drifted, changed)
+
+	env.Eventually(func() string {
+		writes := fixture.AuditEvents(env, env.Sandbox, audit.Filter{Verbs: audit.Writes, Namespace: env.Namespace, Since: time.Now().Add(-aWhile)})
+		return fixture.Unless(len(writes) == 0, "%d writes a moment ago, the first one is %v", len(writes), writes)
+	})
+	assert.Zero(env, count.now(), "previews are left")
+	assert.LessOrEqual(env, count.most(), previews.MaxPreviews)
 }

@@ -45,6 +45,7 @@ var shared *fixture.Server
 func TestMain(m *testing.M) {
 	os.Exit(fixture.Main(m, &shared, func(o *sandbox.Options) {
 		o.ManagerArgs = append(o.ManagerArgs, "--leader-elect", "--leader-elect-namespace=nowhere")
+		o.ProviderArgs = append(o.ProviderArgs, "--poll=1h") // What was changed outside of Terraform stays.
 	}))
 }
 
