@@ -167,7 +167,7 @@ func TestPlanOfFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, m.created, 1)
 	assert.NotEmpty(t, m.created[0].Spec.Template.Spec.Template.Spec.ForProvider.Module)
-	assert.True(t, strings.HasPrefix(out, "### Terraform plan of "+m.created[0].Namespace+"/"+m.created[0].Spec.Template.Name+"\n\n~1 -/+1 for 2 Workspaces, no changes for 1 Workspace, no plan yet for 1 Workspace\n"), out)
+	assert.True(t, strings.HasPrefix(out, "### Terraform plan of "+m.created[0].Namespace+"/"+m.created[0].Spec.Template.Name+"\n\n~1 -/+1 for 2 Workspaces, no changes for 1 Workspace\n\n3 of 3 WorkspaceTemplateApplies have a plan; Terraform would change: "), out)
 	assert.Contains(t, out, "| team-b/shop-eks | shop | revision bbbbbbbbbbbb | `-/+1` |")
 	assert.Contains(t, errOut, "CAPTCluster demo is not planned: only the contents of WorkspaceTemplates are")
 

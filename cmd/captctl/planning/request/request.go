@@ -336,7 +336,7 @@ func (r *run) document(ctx context.Context) (*Document, error) {
 				d.Plans = append(d.Plans, *overview.RequestedPlan(&applies[i], plan))
 			}
 		}
-		if seen < count(s.Total) { // Some are paused, have no result yet, or may not be read.
+		if seen < count(s.Total) { // Some are being deleted, have no result yet, or may not be read.
 			d.Unplanned = append(d.Unplanned, conditions.GetMessage(request, infrav1.CompleteCondition))
 		}
 	}
@@ -371,10 +371,10 @@ func (r *run) title() string {
 }
 
 func (d *Document) show(p *output.Printer, templates string) {
-	all := output.Plans{All: d.Plans, Noun: "Workspace", Pending: d.Total - len(d.Plans)}
+	all := output.Plans{All: d.Plans, Noun: "Workspace"}
 	total := all.Total()
 	if total == "" {
-		total = "there is nothing to plan"
+		total = "none"
 	}
 	if p.Format == output.Markdown {
 		title := "### Terraform plan"
