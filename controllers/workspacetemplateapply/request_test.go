@@ -231,7 +231,7 @@ func TestARequestWaitsTenMinutesForAnObjectThatIsNotAtRest(t *testing.T) {
 	assert.Equal(t, "# 1", p.previewedModule())
 }
 
-// What cannot be read is no result.
+// A template that cannot be read gives no result.
 func TestARequestWaitsForATemplateThatCannotBeRead(t *testing.T) {
 	p, _ := newPlanned(t)
 	readable := p.reconciler.Client
