@@ -6,6 +6,7 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -183,6 +184,18 @@ func TestPlanWithoutAResult(t *testing.T) {
 	m.silent = true
 	_, _, err := m.plan(t, "--all", "--timeout", "1m")
 	assert.ErrorContains(t, err, "CAPT has not begun to plan within 1m0s")
+
+	m = newPlanningManager()
+	m.hidden = 2
+	create := m.funcs.Create
+	m.funcs.Create = func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+		err := create(ctx, c, object, options...)
+		object.(*infrav1.PlanRequest).Status.CompletionTime = nil
+		return errors.Join(err, c.Update(ctx, object))
+	}
+	out, _, err := m.plan(t, "--all", "-n", "team-a", "--timeout", "1m")
+	assert.ErrorContains(t, err, "2 of 4 Workspaces had no result within 1m0s")
+	assert.Contains(t, out, "~1 for 1 Workspace", "what is known is shown")
 }
 
 func TestPlanEndsItsRequestsWhenItIsInterrupted(t *testing.T) {
