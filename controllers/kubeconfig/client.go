@@ -28,9 +28,9 @@ func ClientConfig(data []byte) (*rest.Config, *url.URL, error) {
 	return clientConfig(data)
 }
 
-// AnonymousConfig is ClientConfig without credentials: for a kubeconfig with which only users can get some (ErrGetToken).
+// AnonymousConfig is ClientConfig without credentials, also for a kubeconfig with which only users can get some (ErrGetToken).
 func AnonymousConfig(data []byte) (*rest.Config, *url.URL, error) {
-	if err := Check(data); err != nil && !errors.Is(err, ErrGetToken) {
+	if err := Check(data); err != nil && !errors.Is(err, ErrGetToken) && !errors.Is(err, ErrShortLived) {
 		return nil, nil, err
 	}
 	config, address, err := clientConfig(data)
