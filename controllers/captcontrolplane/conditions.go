@@ -77,7 +77,7 @@ func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Pl
 	}
 	c.failed = f.Fails(&p.Apply, first, wasInitialized(controlPlane)) || c.cause.Reason != ""
 	c.working = !c.failed && c.inProgress(f)
-	c.addHealth(controlPlane, f)
+	c.addHealth(controlPlane, f, p)
 	return c
 }
 
@@ -120,10 +120,13 @@ func keepMessages(before, after *controlplanev1.CAPTControlPlane) {
 }
 
 // addHealth evaluates the health checks. Those that repeat a condition only report it; docs/status.md has the effect of the others.
-func (c *conditionSet) addHealth(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
+func (c *conditionSet) addHealth(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	c.initialized = wasInitialized(controlPlane) ||
 		c.endpoint.Status == metav1.ConditionTrue && c.kubeconfig.Status == metav1.ConditionTrue
 	dependencies := c.asCheck(&c.dependencies, "")
+	if wasInitialized(controlPlane) && p.Broken != "" && dependencies.Status == controlplanev1.HealthHealthy {
+		dependencies = health.Unhealthy("not ready: " + p.Broken) // It serves, so this affects no condition.
+	}
 	if replaced := f.vpcReplaced(); replaced.Status == metav1.ConditionTrue {
 		dependencies = health.Unhealthy("condition VPCReplaced is True")
 		c.unhealthy = engine.False(controlplanev1.ReadyCondition, replaced.Reason, replaced.Message)

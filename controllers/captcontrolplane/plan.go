@@ -28,6 +28,8 @@ import (
 type Plan struct {
 	// Cycle describes objects of the dependency graph that depend on each other; empty when there are none.
 	Cycle string
+	// Broken are the objects that the control plane depends on and that have a problem.
+	Broken string
 	// Apply is the plan for the WorkspaceTemplateApply of the control plane.
 	Apply owner.Plan
 	// Kubeconfig is the plan for the kubeconfig Secrets.
@@ -46,6 +48,9 @@ func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err
 		c.Cycle, c.CycleBlocks = f.Graph.Cycle()
 	}
 	p = &Plan{Cycle: c.Cycle}
+	if f.Graph != nil && f.Paused == "" {
+		p.Broken = f.Graph.Broken()
+	}
 	in := owner.PlanInput{Owner: ownerOf(controlPlane), BlockOwnDeletion: len(f.Fargate.Obsolete) > 0}
 	if p.Apply, err = f.Observed.Plan(in, c, controlplanev1.DependenciesReadyCondition); err != nil {
 		return p, err

@@ -15,10 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/health"
 	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -240,5 +242,68 @@ func TestTheControlPlaneIsNotRecreatedIfARetryHasJustSucceeded(t *testing.T) {
 			assert.Equal(t, "False RecoveryBlocked", env.recovering())
 			assert.Contains(t, env.message(infrav1.RecoveringCondition), row.message)
 		})
+	}
+}
+
+// brokenVPC makes the VPC fail.
+func (env *environment) brokenVPC(reason string) {
+	change(env, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) {
+		conditions.Set(c, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: reason})
+	})
+}
+
+// What a control plane depends on fails: it still serves, and Terraform runs once.
+func TestABrokenDependencyIsReportedAndReapplied(t *testing.T) {
+	for name, row := range map[string]struct {
+		reason   string
+		strategy *infrav1.RecoveryStrategy
+		status   controlplanev1.HealthState
+		requests bool
+	}{
+		"the VPC fails":             {infrav1.ApplyFailedReason, nil, "Unhealthy", true},
+		"the VPC is being updated":  {infrav1.ProvisioningReason, nil, "Healthy", false},
+		"recovery is off":           {infrav1.ApplyFailedReason, &infrav1.RecoveryStrategy{MaxRetries: ptr.To[int32](0)}, "Unhealthy", false},
+		"only for the API server":   {infrav1.ApplyFailedReason, &infrav1.RecoveryStrategy{OnUnhealthy: []infrav1.RecoveryCheck{"APIServer"}}, "Unhealthy", false},
+		"also for the dependencies": {infrav1.ApplyFailedReason, &infrav1.RecoveryStrategy{OnUnhealthy: []infrav1.RecoveryCheck{"APIServer", "Dependencies"}}, "Unhealthy", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := built(t)
+			env.Recovery = metrics.NewRecovery(prometheus.NewRegistry())
+			apply := read(env, applyName, &infrav1.WorkspaceTemplateApply{})
+			apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = apply.Name, &infrav1.WorkspaceReference{UID: "workspace"}
+			require.NoError(t, env.Client.Update(t.Context(), apply))
+			env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Recovery = row.strategy })
+			env.brokenVPC(row.reason)
+			env.reconcile()
+			env.clock.Pass(3 * time.Minute)
+			env.reconcile()
+			check := health.Find(env.get().Status.Health, health.Dependencies)
+			assert.Equal(t, row.status, check.Status)
+			assert.Equal(t, row.status == "Unhealthy", strings.Contains(check.Message, "not ready: CAPTCluster demo (ApplyFailed)"), check.Message)
+			assert.Equal(t, "True Ready", env.summary()["Ready"], "it serves")
+			assert.Equal(t, row.requests, strings.HasPrefix(env.requested(), "Reapply/workspace/"))
+			assert.Equal(t, row.requests, env.recovering() == "True Recovering")
+			assert.Empty(t, env.reconcile())
+		})
+	}
+}
+
+// The user must act about the Workspace, so that another run of Terraform cannot help.
+func TestWhatAUserMustRepairIsNotReapplied(t *testing.T) {
+	for reason, want := range map[string]bool{
+		infrav1.WorkspaceNotReconciledReason: true, infrav1.StateNotSavedReason: false, infrav1.WorkspacePausedReason: false, infrav1.WorkspaceConflictReason: false, infrav1.TemplateInvalidReason: false,
+	} {
+		env := built(t)
+		env.Recovery = metrics.NewRecovery(prometheus.NewRegistry())
+		apply := read(env, applyName, &infrav1.WorkspaceTemplateApply{})
+		builder.NotUpToDate(reason, "why")(apply)
+		apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = apply.Name, &infrav1.WorkspaceReference{UID: "workspace"}
+		require.NoError(t, env.Client.Update(t.Context(), apply))
+		require.Contains(t, env.reconcile(), "status")
+		require.Equal(t, infrav1.StateDegraded, env.get().Status.State)
+		assert.Equal(t, controlplanev1.HealthUnhealthy, health.Status(env.get().Status.Health, health.Workspace), reason)
+		env.clock.Pass(3 * time.Minute)
+		env.reconcile()
+		assert.Equal(t, want, env.requested() != "", reason)
 	}
 }

@@ -224,3 +224,32 @@ func TestRecreateWorkspaceIsImpossibleOnceInitialized(t *testing.T) {
 	}
 	assert.Positive(t, ran, "it runs for a control plane that was never initialized")
 }
+
+// Each failure of a health check is one attempt, whatever becomes of it, and all of them count with those for errors.
+func TestAFailingHealthCheckIsOneAttempt(t *testing.T) {
+	in := Input{Failure: Failure{Check: "Dependencies", Since: start, Workspace: "w"}, Ready: true}
+	actions, at, last := run(t, in, 24*time.Hour)
+	assert.Equal(t, []infrav1.RecoveryActionType{infrav1.RecoveryReapply}, actions)
+	assert.GreaterOrEqual(t, at[0], providerRetries)
+	assert.Equal(t, Nothing, last.Kind)
+	assert.Equal(t, OutcomeTimedOut, last.Next.LastOutcome, "the check still fails")
+
+	in.Status, in.Now = last.Next, start.Add(24*time.Hour)
+	in.Failure.Since = in.Now
+	d := Decide(in)
+	assert.Equal(t, Wait, d.Kind, "it fails again")
+	assert.Contains(t, d.Message, "recovery attempt 2 of 5 (Reapply because health check Dependencies fails) starts at ")
+	in.Status, in.Now = d.Next, d.At
+	d = Decide(in)
+	require.Equal(t, Run, d.Kind)
+	in.Status, in.Now = d.Next, in.Now.Add(time.Second)
+	assert.Equal(t, Running, Decide(in).Kind)
+	in.Failure.Check = ""
+	assert.Equal(t, OutcomeSucceeded, Decide(in).Ended)
+
+	in.Failure.Check, in.Failure.Since, in.Status.Attempts = "Dependencies", in.Now.Add(time.Hour), ptr.To[int32](5)
+	in.Now = in.Failure.Since
+	assert.Equal(t, Nothing, Decide(in).Kind, "a check that fails again and again must not run Terraform without end")
+	in.Failure.Class = failure.ClassConfig
+	assert.Equal(t, Blocked, Decide(in).Kind, "an error is recovered by its class alone")
+}
