@@ -71,14 +71,19 @@ func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Pl
 	}
 	c.recovering = p.Apply.Recovery.Kind == recovery.Running || f.Recovered
 	c.applyTimeout(controlPlane, f, p)
-	first := c.firstUnmet()
-	if f.Infrastructure != nil && !wasInitialized(controlPlane) && first != nil && first.Reason == controlplanev1.WaitingForInfrastructureReason {
-		c.cause = owner.Owner{Object: f.Infrastructure, Kind: infrav1.GroupVersion.WithKind("CAPTCluster")}.Failure()
-	}
-	c.failed = f.Fails(&p.Apply, first, wasInitialized(controlPlane)) || c.cause.Reason != ""
+	c.cause = f.vpcFailed(controlPlane, c.firstUnmet())
+	c.failed = f.Fails(&p.Apply, c.firstUnmet(), wasInitialized(controlPlane)) || c.cause.Reason != ""
 	c.working = !c.failed && c.inProgress(f)
 	c.addHealth(controlPlane, f, p)
 	return c
+}
+
+// vpcFailed is why the VPC is Failed that a new control plane waits for; the zero value if it is not.
+func (f *Facts) vpcFailed(controlPlane *controlplanev1.CAPTControlPlane, unmet *engine.Condition) engine.Condition {
+	if f.Infrastructure == nil || wasInitialized(controlPlane) || unmet == nil || unmet.Reason != controlplanev1.WaitingForInfrastructureReason {
+		return engine.Condition{}
+	}
+	return owner.Owner{Object: f.Infrastructure, Kind: infrav1.GroupVersion.WithKind("CAPTCluster")}.Failure()
 }
 
 // Delays of status writes that only change details. They are longer while Terraform creates or updates the control plane, because another

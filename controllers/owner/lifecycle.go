@@ -302,7 +302,7 @@ func (o *Observed) UntilFailed(condition *engine.Condition, initialized bool) (t
 	return 0, false
 }
 
-// persists is for how long a reason has been why the object is not Ready. After a restart, the report of a timeout stands for what was waited for.
+// persists is for how long a reason has been why the object is not Ready. After a restart, only the timeout of what was waited for is known.
 func (o *Observed) persists(reason string) time.Duration {
 	if o.Running.Reason == reason || o.Running.Reason == infrav1.WaitTimeoutReason && waits(reason) {
 		return o.Running.Persists
