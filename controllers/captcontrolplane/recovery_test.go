@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -120,6 +121,12 @@ func TestNothingIsRecovered(t *testing.T) {
 		},
 		"while it is deleted":      func(env *environment) { require.NoError(env, env.Client.Delete(env.Context(), env.get())) },
 		"of an error for the user": func(env *environment) { env.fail("Auth") },
+		"while the VPC is missing": func(env *environment) {
+			change(env, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "" })
+		},
+		"before the adoption": func(env *environment) {
+			change(env, applyName, &infrav1.WorkspaceTemplateApply{}, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.WorkspaceName = "" })
+		},
 		"for another shard":        func(env *environment) { env.WatchFilterValue = "other" },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -208,6 +215,7 @@ func TestRecreateWorkspace(t *testing.T) {
 			env.clock.Pass(time.Hour)
 			env.reconcile()
 			assert.Equal(t, row.deleted, !read(env, applyName, &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero())
+			assert.Equal(t, row.deleted, env.sent("Warning RecreatingControlPlane Terraform destroys and recreates the control plane"))
 		})
 	}
 }
@@ -223,6 +231,19 @@ func TestTheControlPlaneIsNotRecreatedIfARetryHasJustSucceeded(t *testing.T) {
 			env.Uncached = builder.NewAPI(builder.Clients(env.get(), read(env, applyName, &infrav1.WorkspaceTemplateApply{}), read(env, "demo", &clusterv1.Cluster{}),
 				builder.CAPTCluster("demo", builder.WithDeletionProtection(infrav1.DeletionProtectionEnabled))))
 		}, "spec.deletionProtection of CAPTCluster demo is Enabled. To allow the action, set it to Disabled"},
+		"the control plane is another one": {func(env *environment) {
+			another := env.get()
+			another.UID = "another"
+			env.Uncached = builder.NewAPI(builder.Clients(another, read(env, applyName, &infrav1.WorkspaceTemplateApply{}), read(env, "demo", &clusterv1.Cluster{}), vpc()))
+		}, "was deleted or recreated"},
+		"its WorkspaceTemplateApply is another one": {func(env *environment) {
+			another := read(env, applyName, &infrav1.WorkspaceTemplateApply{})
+			another.UID = "another"
+			env.Uncached = builder.NewAPI(builder.Clients(env.get(), another, read(env, "demo", &clusterv1.Cluster{}), vpc()))
+		}, "was deleted or recreated"},
+		"its Cluster was deleted": {func(env *environment) {
+			env.Uncached = builder.NewAPI(builder.Clients(env.get(), read(env, applyName, &infrav1.WorkspaceTemplateApply{}), vpc()))
+		}, "was deleted or recreated"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := failingEnvironment(t, "Network", recreates())
@@ -243,6 +264,54 @@ func TestTheControlPlaneIsNotRecreatedIfARetryHasJustSucceeded(t *testing.T) {
 			assert.Contains(t, env.message(infrav1.RecoveringCondition), row.message)
 		})
 	}
+}
+
+// sent reports whether an event begins with a text; it drains those that were sent.
+func (env *environment) sent(text string) (found bool) {
+	for recorder := env.Recorder.(*events.FakeRecorder); len(recorder.Events) > 0; {
+		found = strings.HasPrefix(<-recorder.Events, text) || found
+	}
+	return found
+}
+
+func TestTheMetricsOfRecovery(t *testing.T) {
+	once := builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.Recovery = &infrav1.RecoveryStrategy{MaxRetries: ptr.To[int32](1)}
+	})
+	env, registry := failingEnvironment(t, "Network", once), prometheus.NewRegistry()
+	env.Recovery = metrics.NewRecovery(registry)
+	value := func(name string) (found *float64) {
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		for _, family := range families {
+			if family.GetName() == name {
+				metric := family.GetMetric()[0]
+				found = ptr.To(metric.GetGauge().GetValue() + metric.GetCounter().GetValue())
+				if name == "capt_recovery_attempts_total" {
+					assert.Equal(t, `label:{name:"action" value:"Reapply"} label:{name:"class" value:"Network"} label:{name:"kind" value:"CAPTControlPlane"} label:{name:"result" value:"TimedOut"}`,
+						strings.TrimSpace(strings.ReplaceAll(strings.Split(metric.String(), " counter:")[0], "  ", " ")))
+				}
+			}
+		}
+		return found
+	}
+	env.reconcile()
+	assert.Equal(t, ptr.To(float64(env.get().Status.Recovery.NextAttemptTime.Unix())), value("capt_recovery_next_attempt_timestamp_seconds"))
+	env.clock.Pass(10 * time.Minute)
+	env.reconcile()
+	for _, name := range []string{"capt_recovery_next_attempt_timestamp_seconds", "capt_recovery_exhausted", "capt_recovery_attempts_total"} {
+		assert.Nil(t, value(name), "%s while the attempt runs", name)
+	}
+	env.clock.Pass(10 * time.Minute)
+	for range 3 {
+		env.reconcile()
+	}
+	assert.Equal(t, ptr.To(1.0), value("capt_recovery_exhausted"))
+	assert.Equal(t, ptr.To(1.0), value("capt_recovery_attempts_total"), "it is counted once")
+	assert.Nil(t, value("capt_recovery_next_attempt_timestamp_seconds"))
+	env.terraformMade()
+	env.reconcile()
+	assert.Nil(t, value("capt_recovery_exhausted"))
 }
 
 // brokenVPC makes the VPC fail.

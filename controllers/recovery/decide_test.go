@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -179,6 +180,33 @@ func TestOutcomesAndReset(t *testing.T) {
 	rest := Decide(in)
 	assert.Equal(t, in.Status, rest.Next, "no writes at rest")
 	assert.Zero(t, rest.At)
+}
+
+// An action that timed out has ended, and its outcome is reported, whether an error or a health check follows.
+func TestAnActionThatTimedOutIsReported(t *testing.T) {
+	for _, fails := range []Failure{{Class: failure.ClassNetwork}, {Check: "Workspace", Since: start.Add(time.Hour)}} {
+		d := Decide(Input{Failure: fails, Now: start.Add(2 * time.Hour), Seed: "uid", Status: infrav1.RecoveryStatus{
+			Attempts: ptr.To[int32](1), LastAction: infrav1.RecoveryReapply, LastActionTime: ptr.To(metav1.NewTime(start)), FailureClass: string(fails.Class),
+		}})
+		assert.Equal(t, Wait, d.Kind)
+		assert.Equal(t, OutcomeTimedOut, d.Ended)
+		assert.Equal(t, OutcomeTimedOut, d.Next.LastOutcome)
+		assert.Contains(t, d.Message, "; Reapply did not help")
+	}
+}
+
+// Equal control planes do not retry at the same time, and the wait of one attempt does not change.
+func TestWaitsAreVariedByATenth(t *testing.T) {
+	waits := map[time.Duration]bool{}
+	for range 100 {
+		uid := string(uuid.NewUUID())
+		wait := backoff(nil, uid, 2)
+		assert.InDelta(t, 120, wait.Seconds(), 12)
+		assert.Equal(t, wait, backoff(nil, uid, 2))
+		waits[wait.Truncate(time.Second)] = true
+	}
+	assert.Greater(t, len(waits), 15)
+	assert.NotEqual(t, 2*backoff(nil, "uid", 0), backoff(nil, "uid", 1), "each attempt has its own variation")
 }
 
 func TestATimeOfAWrongClockIsReplaced(t *testing.T) {
