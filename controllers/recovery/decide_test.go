@@ -281,3 +281,42 @@ func TestAFailingHealthCheckIsOneAttempt(t *testing.T) {
 	in.Failure.Class = failure.ClassConfig
 	assert.Equal(t, Blocked, Decide(in).Kind, "an error is recovered by its class alone")
 }
+
+// An action runs until its own timeout, and not after its outcome is known.
+func TestWhenAnActionRuns(t *testing.T) {
+	acted := infrav1.RecoveryStatus{Attempts: ptr.To[int32](1), LastAction: infrav1.RecoveryReapply, LastActionTime: ptr.To(metav1.NewTime(start)), FailureClass: "Network"}
+	in := Input{Status: acted, Failure: Failure{Class: failure.ClassNetwork}, Strategy: &infrav1.RecoveryStrategy{Actions: []infrav1.RecoveryAction{
+		{Type: infrav1.RecoveryRequeue, TimeoutSeconds: 10}, {Type: infrav1.RecoveryReapply, TimeoutSeconds: 60},
+	}}}
+	in.Now = start.Add(59 * time.Second)
+	d := Decide(in)
+	assert.Equal(t, Running, d.Kind)
+	assert.Equal(t, start.Add(time.Minute), d.At)
+	assert.Equal(t, "recovery attempt 1 of 5 (Reapply) runs until 2026-01-01T00:01:00Z at the latest", d.Message)
+	in.Now = start.Add(time.Minute)
+	assert.Equal(t, Wait, Decide(in).Kind)
+
+	in.Now, in.Retry = start.Add(30*time.Second), true
+	d = Decide(in)
+	assert.Equal(t, Wait, d.Kind)
+	assert.Equal(t, "Restarted", d.Ended)
+	assert.Equal(t, "Restarted", d.Next.LastOutcome)
+	in.Retry, in.Status.LastOutcome = false, OutcomeSucceeded
+	assert.Equal(t, Wait, Decide(in).Kind, "it has succeeded, and another failure followed")
+}
+
+// What is recorded about attempts ends with an hour of Ready, whichever part of it there is.
+func TestTheRecordEndsWhenReady(t *testing.T) {
+	for _, s := range []infrav1.RecoveryStatus{{Attempts: ptr.To[int32](1)}, {Inputs: "1"}, {Attempts: ptr.To[int32](1), Inputs: "1"}} {
+		in := Input{Status: s, Ready: true, ReadySince: start, Now: start.Add(readyPeriod - time.Second)}
+		early := Decide(in)
+		assert.Equal(t, s.Attempts, early.Next.Attempts)
+		assert.Equal(t, s.Attempts != nil, !early.At.IsZero())
+		in.Now = start.Add(readyPeriod)
+		assert.Zero(t, Decide(in).Next)
+		in.Ready = false
+		assert.Equal(t, s, Decide(in).Next)
+		in.Ready, in.ReadySince = true, time.Time{}
+		assert.Equal(t, s, Decide(in).Next, "since when is not known")
+	}
+}
