@@ -4,6 +4,7 @@
 package recovery
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -319,4 +320,33 @@ func TestTheRecordEndsWhenReady(t *testing.T) {
 		in.Ready, in.ReadySince = true, time.Time{}
 		assert.Equal(t, s, Decide(in).Next, "since when is not known")
 	}
+}
+
+// The time of the next attempt is in status while one is planned, and only then.
+func TestTheNextAttemptIsInStatusWhileOneIsPlanned(t *testing.T) {
+	planned := ptr.To(metav1.NewTime(start.Add(time.Minute)))
+	in := Input{Failure: Failure{Class: failure.ClassNetwork, Workspace: "w"}, Now: start, Seed: "uid", Status: infrav1.RecoveryStatus{FailureClass: "Network", NextAttemptTime: planned}}
+	d := Decide(in)
+	assert.Equal(t, Wait, d.Kind)
+	assert.Equal(t, planned.Time, d.At)
+	assert.Equal(t, planned, d.Next.NextAttemptTime)
+	assert.Equal(t, " (recovery attempt 1 of 5 (Reapply) starts at 2026-01-01T00:01:00Z)", d.Summary())
+
+	in.Now = planned.Time
+	d = Decide(in)
+	assert.Equal(t, Run, d.Kind)
+	assert.Equal(t, fmt.Sprintf("Reapply/w/%d", planned.Unix()), d.Request)
+	assert.Equal(t, in.Now.Add(5*time.Minute), d.At)
+	assert.Nil(t, d.Next.NextAttemptTime)
+	assert.Equal(t, in.Now, d.Next.LastActionTime.Time)
+
+	in.Status.Attempts = ptr.To[int32](5)
+	d = Decide(in)
+	assert.Equal(t, Exhausted, d.Kind)
+	assert.Nil(t, d.Next.NextAttemptTime)
+	in.Failure.CreateInterrupted, in.Status.Attempts = true, nil
+	d = Decide(in)
+	assert.Equal(t, Blocked, d.Kind)
+	assert.Nil(t, d.Next.NextAttemptTime)
+	assert.Empty(t, d.Summary())
 }
