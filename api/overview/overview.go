@@ -421,7 +421,7 @@ func explainsFailure(reason string) bool {
 	return false
 }
 
-// Progress of an operation, as of now. Status changes only when a step is complete; between steps, the percentage grows with time.
+// Progress of an operation, as of now; status has it as of the last full minute.
 type Progress struct {
 	Operation infrav1.Operation `json:"operation"`
 	// PercentComplete is from 0 to 99: a complete operation is not in progress.
@@ -444,7 +444,7 @@ func progressOf(p *infrav1.Progress, now metav1.Time) *Progress {
 	if len(p.History) > 0 {
 		progress.Started = p.History[len(p.History)-1].StartTime
 	}
-	progress.PercentComplete = min(mostPercent, max(progress.PercentComplete, progress.elapsed(now)))
+	progress.PercentComplete = PercentAt(p, now.Time)
 	progress.Overdue = p.EstimatedCompletionTime != nil && p.EstimatedCompletionTime.Before(&now)
 	return progress
 }
@@ -454,16 +454,16 @@ func (p *Progress) stalled(reported *infrav1.Progress) *Progress {
 	return &Progress{Operation: p.Operation, Started: p.Started, PercentComplete: ptr.Deref(reported.PercentComplete, 0)}
 }
 
-// elapsed is the part of the expected duration that has passed, in percent.
-func (p *Progress) elapsed(now metav1.Time) int32 {
-	if p.Started == nil || p.EstimatedCompletion == nil {
-		return 0
+// PercentAt is how much of the operation in progress is complete at a time: what status has, or the part of the expected duration that has passed.
+func PercentAt(p *infrav1.Progress, at time.Time) int32 {
+	elapsed := 0.0
+	if len(p.History) > 0 && p.History[len(p.History)-1].StartTime != nil && p.EstimatedCompletionTime != nil {
+		started := p.History[len(p.History)-1].StartTime.Time
+		if expected := p.EstimatedCompletionTime.Sub(started); expected > 0 {
+			elapsed = 100 * at.Sub(started).Seconds() / expected.Seconds()
+		}
 	}
-	passed, expected := now.Sub(p.Started.Time), p.EstimatedCompletion.Sub(p.Started.Time)
-	if passed <= 0 || expected <= 0 {
-		return 0
-	}
-	return int32(100 * min(1, passed.Seconds()/expected.Seconds()))
+	return min(mostPercent, max(ptr.Deref(p.PercentComplete, 0), int32(min(elapsed, mostPercent))))
 }
 
 // Remaining is the time until the operation is expected to complete; zero when that is unknown or has passed.

@@ -115,7 +115,7 @@ var rows = []Row{
 		"Terraform replaced the VPC in which the control plane was created, or lost its state",
 		"see [\"A replaced VPC\"](troubleshooting.md#a-replaced-vpc)"},
 	{User, Degrades, []string{controlplanev1.EndpointChangedReason},
-		"the EKS cluster was probably replaced outside CAPT",
+		"the EKS cluster was probably replaced outside CAPT, and its [endpoint is not followed](status.md#a-changed-endpoint)",
 		"find out by whom; then set `spec.controlPlaneEndpoint`"},
 	{User, Degrades, []string{controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason},
 		"the cluster does not answer, or a part of it fails",

@@ -163,7 +163,7 @@ func (o *Observed) ReportLife(p *Plan, l *Life, step progress.Step) {
 	failed, degraded := l.Conditions(s.State, o.Now)
 	engine.SetNegativePolarity(p.Owner.Object, failed, degraded)
 	in := o.Progress(p.Owner.Kind.Kind, step)
-	in.Message, in.Failed = l.Unmet.Message, s.State == infrav1.StateFailed || l.Initialized && !l.Working
+	in.Message, in.Failed, in.Working = l.Unmet.Message, s.State == infrav1.StateFailed || l.Initialized && !l.Working, l.Working
 	// Without progress, the status of a VPC or node group that exists was lost in a move or a restore.
 	lost := s.Progress == nil && o.Apply.Live != nil && (o.Apply.Live.Status.Applied == metav1.ConditionTrue || o.Apply.Live.Status.LastAppliedRevision != "")
 	in.Operation = l.operation(s.State, lost)
@@ -412,6 +412,9 @@ func (o *Observed) Await(_ context.Context, p *Plan) error {
 		o.RequeueWithin(TemplateInterval)
 	}
 	o.AwaitEnd(o.deletionTimeout(p))
+	if o.Paused == "" && !p.Owner.deleting() {
+		o.RequeueWithin(progress.UntilNext(p.Owner.GetLifecycle().Progress, o.Now))
+	}
 	if o.requeueAfter == 0 {
 		return nil
 	}

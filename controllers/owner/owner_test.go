@@ -340,3 +340,14 @@ func TestDeleteHasAUIDPrecondition(t *testing.T) {
 	assert.Equal(t, apply.UID, *given.Preconditions.UID)
 	require.NoError(t, Delete(ctx, c, f.Live), "one that is gone is deleted")
 }
+
+// Terraform runs with a change that is about to be written: what failed before says nothing about it.
+func TestAChangeThatIsAboutToBeWrittenIsNotRecovered(t *testing.T) {
+	fails := builder.WorkspaceTemplateApply("demo-vpc", builder.NotUpToDate(infrav1.ApplyFailedReason, ""))
+	fails.Status.WorkspaceRef = &infrav1.WorkspaceReference{UID: "w"}
+	p := planned(t, &Facts{Live: fails}, demoOwner(), nil)
+	late := &Timeout{Limit: time.Minute, Running: time.Hour}
+	require.NotZero(t, p.Failing(nil))
+	p.Differs = true
+	assert.Zero(t, p.Failing(late))
+}
