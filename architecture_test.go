@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 68_000
+	maxProductLines = 69_000
 	maxSupportLines = 14_000
 )
 

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,7 @@ import (
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/controllers/planrequest"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply"
@@ -105,6 +107,8 @@ type Options struct {
 	Tokens kubeconfig.Tokens
 	// PlanLogs reads what Terraform would change; nil when this manager does not read it.
 	PlanLogs previews.PlanReader
+	// PlanCheckDelay is until when Workspaces whose last run was an apply are planned once more; zero means never.
+	PlanCheckDelay time.Duration
 	// HealthProbes makes CAPT probe the API servers of control planes.
 	HealthProbes bool
 	// Recovery makes CAPT recover from failures of Terraform.
@@ -128,9 +132,10 @@ func ParsePhases(names []string) ([]crdmigrator.Phase, error) {
 	return phases, nil
 }
 
-// watchFilterOf is WatchFilterValue, except for templates: all managers share them, and compute the same status.
+// watchFilterOf is WatchFilterValue, except for templates and PlanRequests: all managers share them, and compute the same status.
 func (o Options) watchFilterOf(object client.Object) string {
-	if _, shared := object.(*infrav1.WorkspaceTemplate); shared {
+	switch object.(type) {
+	case *infrav1.WorkspaceTemplate, *infrav1.PlanRequest:
 		return ""
 	}
 	return o.WatchFilterValue
@@ -167,17 +172,11 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := setupTemplates(ctx, mgr, engineFor("workspacetemplate-controller"), options, control); err != nil {
 		return err
 	}
-	applies := &workspacetemplateapply.Reconciler{
-		Engine:      engineFor("workspacetemplateapply-controller"),
-		Workspaces:  workspaces,
-		Clock:       clock.RealClock{},
-		RateLimiter: serialize.NewRateLimiter(),
-		Unclaimed:   metrics.NewUnclaimed(ctrlmetrics.Registry),
-		Namespace:   options.Namespace, StatePrefix: options.StatePrefix, DefaultRollout: options.DefaultRollout, Plans: options.PlanLogs,
+	if err := setupApplies(ctx, mgr, engineFor("workspacetemplateapply-controller"), workspaces, options, control); err != nil {
+		return err
 	}
-	metrics.NewPreviews(ctrlmetrics.Registry, applies.CountPreviews)
-	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {
-		return fmt.Errorf("setting up WorkspaceTemplateApplies: %w", err)
+	if err := setupPlanRequests(mgr, engineFor("planrequest-controller"), options, control); err != nil {
+		return err
 	}
 	var recoveries *metrics.Recovery
 	if options.Recovery {
@@ -220,11 +219,37 @@ func setupMachinePools(ctx context.Context, mgr ctrl.Manager, r owner.Reconciler
 	return nil
 }
 
+func setupApplies(ctx context.Context, mgr ctrl.Manager, e engine.Engine, workspaces *workspace.Client, options Options, control controller.Options) error {
+	applies := &workspacetemplateapply.Reconciler{
+		Engine:      e,
+		Workspaces:  workspaces,
+		Clock:       clock.RealClock{},
+		RateLimiter: serialize.NewRateLimiter(),
+		Unclaimed:   metrics.NewUnclaimed(ctrlmetrics.Registry),
+		Namespace:   options.Namespace, StatePrefix: options.StatePrefix, DefaultRollout: options.DefaultRollout, Plans: options.PlanLogs,
+		PlanMetrics: metrics.NewPlans(ctrlmetrics.Registry), PlanCheckDelay: options.PlanCheckDelay,
+	}
+	metrics.NewPreviews(ctrlmetrics.Registry, applies.CountPreviews)
+	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {
+		return fmt.Errorf("setting up WorkspaceTemplateApplies: %w", err)
+	}
+	return nil
+}
+
 func setupTemplates(ctx context.Context, mgr ctrl.Manager, e engine.Engine, options Options, control controller.Options) error {
 	templates := &workspacetemplate.Reconciler{Engine: e, Clock: clock.RealClock{}, DefaultRollout: options.DefaultRollout}
 	templates.WatchFilterValue = options.watchFilterOf(&infrav1.WorkspaceTemplate{})
 	if err := templates.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up WorkspaceTemplates: %w", err)
+	}
+	return nil
+}
+
+func setupPlanRequests(mgr ctrl.Manager, e engine.Engine, options Options, control controller.Options) error {
+	requests := &planrequest.Reconciler{Engine: e, Clock: clock.RealClock{}}
+	requests.WatchFilterValue = options.watchFilterOf(&infrav1.PlanRequest{})
+	if err := requests.SetupWithManager(mgr, control); err != nil {
+		return fmt.Errorf("setting up PlanRequests: %w", err)
 	}
 	return nil
 }

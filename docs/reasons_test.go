@@ -13,9 +13,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/capt-provider/capt/api/reasons"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/capt-provider/capt/api/reasons"
 )
 
 // reasonsOfAPI returns the reasons of conditions: the constants whose names end with Reason.

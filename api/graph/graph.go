@@ -24,6 +24,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/reasons"
 )
 
 // Key identifies an object.
@@ -261,6 +262,23 @@ func (o *Objects) Dependencies() []controlplanev1.Dependency {
 	downstream = slices.DeleteFunc(downstream, func(node Node) bool { return slices.Contains(upstream, node) })
 	all := append(entries(upstream, namespace, controlplanev1.DependencyUpstream), entries(downstream, namespace, controlplanev1.DependencyDownstream)...)
 	return all[:min(len(all), MaxDependencies)]
+}
+
+// Broken lists what the control plane depends on and is missing or has a problem; empty if nothing is. Its own WorkspaceTemplateApply is left out, which
+// it reports itself, and so are templates: those that are rendered already do not need them.
+func (o *Objects) Broken() string {
+	own, _, _ := o.Owned()
+	broken := []string{}
+	for _, d := range o.Dependencies() {
+		absent := d.Reason == NotFoundReason || d.Reason == NotReadyReason
+		switch {
+		case d.Direction != controlplanev1.DependencyUpstream, d.Ready != metav1.ConditionFalse, !absent && !reasons.IsProblem(d.Reason):
+		case d.Kind == TemplateKind, d.Kind == workspaceKind && !absent, d.Kind == applyKind && (d.Name == own || absent): // Owners report those that are missing.
+		default:
+			broken = append(broken, fmt.Sprintf("%s %s (%s)", d.Kind, d.Name, d.Reason))
+		}
+	}
+	return strings.Join(broken, ", ")
 }
 
 // entries returns sorted nodes as they are shown in a namespace.

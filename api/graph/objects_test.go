@@ -387,3 +387,36 @@ func TestTheDependenciesOfAControlPlaneWithAMachinePool(t *testing.T) {
 	message, _ := o.Cycle()
 	assert.Empty(t, message)
 }
+
+// What the control plane controls reports itself, and a template does not affect what was rendered from it.
+func TestWhatIsBroken(t *testing.T) {
+	fails := func(o *graph.Objects, reason string) {
+		o.CAPTCluster.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: reason}}
+	}
+	for name, row := range map[string]struct {
+		change func(*graph.Objects)
+		want   string
+	}{
+		"nothing": {func(*graph.Objects) {}, ""},
+		"the VPC": {func(o *graph.Objects) {
+			fails(o, infrav1.ApplyFailedReason)
+			o.Put(vpc(builder.NotUpToDate(infrav1.ApplyFailedReason, "")))
+		}, "CAPTCluster demo (ApplyFailed), WorkspaceTemplateApply demo-vpc (ApplyFailed)"},
+		"the VPC is updated":    {func(o *graph.Objects) { fails(o, infrav1.ProvisioningReason) }, ""},
+		"the connection Secret": {func(o *graph.Objects) { o.Secrets.Delete("demo-eks-connection") }, "Secret demo-eks-connection (NotFound)"},
+		"its own apply":         {func(o *graph.Objects) { o.Put(control(builder.NotUpToDate(infrav1.ApplyFailedReason, ""))) }, ""},
+		"its template": {func(o *graph.Objects) {
+			o.Templates[types.NamespacedName{Namespace: builder.Namespace, Name: "eks"}] = nil
+		}, ""},
+		"what depends on it": {func(o *graph.Objects) { o.Secrets.Delete("demo-kubeconfig") }, ""},
+		"a Workspace of no apply": {func(o *graph.Objects) {
+			o.Put(control(builder.WaitingForWorkspace("peering", ""), builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+				a.Status.MissingDependencies = []infrav1.MissingDependency{{Kind: "Workspace", Name: "peering"}}
+			})))
+		}, "Workspace peering (NotReady)"},
+	} {
+		o := objects()
+		row.change(o)
+		assert.Equal(t, row.want, o.Broken(), name)
+	}
+}

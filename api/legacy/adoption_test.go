@@ -202,3 +202,21 @@ func TestIsPending(t *testing.T) {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, legacy.IsPending(row.object)) })
 	}
 }
+
+func TestWhyAnAdoptionIsNotProven(t *testing.T) {
+	changes := func(c infrav1.PlannedChanges) infrav1.RevisionPreview {
+		return infrav1.RevisionPreview{Result: infrav1.PreviewChanges, Changes: &c}
+	}
+	for want, found := range map[string]infrav1.RevisionPreview{
+		"Terraform would update aws_eks_cluster.this, and 1 more": changes(infrav1.PlannedChanges{
+			Counts:    []infrav1.PlannedCount{{Action: infrav1.PlanUpdate, Count: 2}},
+			Resources: []infrav1.PlannedResource{{Address: "aws_eks_cluster.this", Type: "aws_eks_cluster", Action: infrav1.PlanUpdate}},
+		}),
+		"Terraform would change something: the log is gone":                      changes(infrav1.PlannedChanges{Unknown: "the log is gone"}),
+		"Terraform would change something: the Terraform state has no resources": {Result: infrav1.PreviewChanges, Message: "the Terraform state has no resources."},
+		"Terraform would change something":                                       {Result: infrav1.PreviewChanges},
+		"its plan fails: no":                                                     {Result: infrav1.PreviewFailed, Message: "no"},
+	} {
+		assert.Equal(t, want, legacy.WhyNotProven(found))
+	}
+}

@@ -6,6 +6,7 @@
 package legacy
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -18,6 +19,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/terraform"
 )
 
@@ -297,13 +299,21 @@ func ProofResult(object metav1.Object, found infrav1.RevisionPreview) infrav1.Pr
 	return found.Result
 }
 
+// namedResources is how many resources a text about a proof names.
+const namedResources = 5
+
 // WhyNotProven describes the result of a proof that is not Empty.
 func WhyNotProven(found infrav1.RevisionPreview) string {
-	text := map[infrav1.PreviewResult]string{
+	text, why := map[infrav1.PreviewResult]string{
 		infrav1.PreviewChanges: "Terraform would change something", infrav1.PreviewFailed: "its plan fails", infrav1.PreviewUnavailable: "no plan is possible",
-	}[found.Result]
-	if found.Message != "" {
-		text += ": " + strings.TrimSuffix(found.Message, ".")
+	}[found.Result], found.Message
+	if what := overview.ChangesText(found.Changes, namedResources); what != "" {
+		text = "Terraform would " + what
+	} else if found.Changes != nil {
+		why = cmp.Or(why, found.Changes.Unknown)
+	}
+	if why != "" {
+		text += ": " + strings.TrimSuffix(why, ".")
 	}
 	return text
 }

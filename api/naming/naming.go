@@ -26,6 +26,8 @@ const (
 	// longHashLength is the length of the hash that replaces the truncated part of a name. It is longer, because truncated names may
 	// differ in nothing else.
 	longHashLength = 10
+	// secretHashLength is the length of a hash that must not be guessed.
+	secretHashLength = 16
 
 	applySuffix             = "-apply"
 	controlPlaneApplySuffix = "-eks-controlplane" + applySuffix
@@ -180,10 +182,11 @@ func Workspace(scope terraform.Scope, apply types.NamespacedName) string {
 	return join(maxName, apply.Namespace+"-"+base, "-"+hash(hashLength, apply.String()))
 }
 
-// PreviewWorkspace returns the name of the Workspace that previews changes of the Workspace of a WorkspaceTemplateApply. The hash keeps it from
-// being the name of another Workspace.
-func PreviewWorkspace(apply types.NamespacedName) string {
-	return join(maxName, LegacyWorkspace(apply.Name), "-preview-"+hash(longHashLength, "preview/"+apply.String()))
+// PreviewWorkspace returns the name of the Workspace that previews changes of the Workspace of a WorkspaceTemplateApply, in a scope. The log of
+// provider-terraform has only the name: the hash makes it unique over all namespaces and both scopes. It is of the UID, which users of other
+// namespaces cannot read, so that their modules cannot print text that looks like an entry of this preview.
+func PreviewWorkspace(scope terraform.Scope, apply metav1.Object) string {
+	return join(maxName, LegacyWorkspace(apply.GetName()), "-preview-"+hash(secretHashLength, string(scope.OrDefault())+"/"+string(apply.GetUID())))
 }
 
 // ExternalName returns the name of the Terraform workspace (the state) of a new Workspace of either scope. It is unique across

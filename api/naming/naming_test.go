@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/cluster-api/util/secret"
@@ -42,8 +43,7 @@ func TestNamesFollowTheScheme(t *testing.T) {
 		"Terraform workspace":                             {naming.ExternalName("", key("team", "demo-eks-controlplane-apply")), "team-demo-eks-controlplane-5csm7"},
 		"Terraform workspace of a dotted name":            {naming.ExternalName("", key("team", "demo.vpc")), "team-demo-vpc-2j4i6"},
 		"namespaced Workspace of an apply named apply":    {naming.Workspace(terraform.ScopeNamespaced, key("team", "apply")), "apply"},
-		"preview": {naming.PreviewWorkspace(key("team", "demo-vpc")), "demo-vpc-preview-6x5mz7qzwd"},
-		"claim":   {naming.Claim(key("team", "demo-vpc")), "team/demo-vpc"},
+		"claim": {naming.Claim(key("team", "demo-vpc")), "team/demo-vpc"},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, row.got) })
 	}
@@ -170,4 +170,16 @@ func TestNamesOfEKSClusters(t *testing.T) {
 	for _, name := range []string{"", "-a", "_a", "team1.blue", "ä", "a b", strings.Repeat("a", 101)} {
 		assert.False(t, naming.IsEKSClusterName(name), name)
 	}
+}
+
+// The log of provider-terraform names the Workspace of a plan without namespace and scope.
+func TestNamesOfPreviewsAreUniqueAndCannotBeComputed(t *testing.T) {
+	apply := func(namespace, name, uid string) metav1.Object {
+		return &metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(uid)}
+	}
+	of := naming.PreviewWorkspace(terraform.ScopeNamespaced, apply("team", "demo-vpc", "a"))
+	assert.Regexp(t, "^demo-vpc-preview-[a-z2-7]{16}$", of)
+	assert.Equal(t, of, naming.PreviewWorkspace("", apply("other", "demo-vpc", "a")), "the hash does not depend on namespace and name")
+	assert.NotEqual(t, of, naming.PreviewWorkspace(terraform.ScopeNamespaced, apply("team", "demo-vpc", "b")))
+	assert.NotEqual(t, of, naming.PreviewWorkspace(terraform.ScopeCluster, apply("team", "demo-vpc", "a")))
 }

@@ -100,10 +100,7 @@ func Of(o *Objects, now metav1.Time) Cluster {
 	}
 	c.Nodes, c.LastApplied = o.nodes(), o.lastApplied()
 	c.Cause = o.cause()
-	if c.Cause != nil && c.Cause.Actor == "" {
-		c.Cause.Actor = reasons.Of(c.Cause.Reason).Actor
-	}
-	o.addFailure(c.Cause)
+	o.addActor(c.Cause)
 	if c.Cause != nil && !c.Cause.IsWaiting() {
 		if c.Progress != nil && !o.isAdded(c.Cause) {
 			c.Progress = c.Progress.stalled(o.ControlPlane.Status.Progress)
@@ -117,14 +114,18 @@ func Of(o *Objects, now metav1.Time) Cluster {
 	}
 	if o.deleting() {
 		c.State, c.Progress, c.Cause = StateDeleting, nil, cmp.Or(o.deletionCause(), c.Cause)
-		o.addFailure(c.Cause)
+		o.addActor(c.Cause)
 	}
 	return c
 }
 
-// addFailure adds what is known of the error of Terraform.
-func (o *Objects) addFailure(cause *Cause) {
-	if o.Failure == nil || cause == nil || o.Failing(cause) == nil {
+// addActor adds who must act, and what is known of the error of Terraform.
+func (o *Objects) addActor(cause *Cause) {
+	if cause == nil {
+		return
+	}
+	cause.Actor = reasons.Of(cause.Reason).Actor
+	if o.Failure == nil || o.Failing(cause) == nil {
 		return
 	}
 	if cause.LookAt = o.Failure.Object; o.Failure.Class.IsTransient() {
@@ -315,7 +316,7 @@ func (o *Objects) deletionCause() *Cause {
 func causeOf(object graph.Object, condition *metav1.Condition) *Cause {
 	return &Cause{
 		Kind: graph.NodeOf(object).Kind, Name: object.GetName(), Condition: condition.Type, Reason: condition.Reason, Message: condition.Message,
-		Since: condition.LastTransitionTime, Actor: reasons.Of(condition.Reason).Actor,
+		Since: condition.LastTransitionTime,
 	}
 }
 
@@ -382,7 +383,8 @@ func (o *Objects) Conditions() (list []Condition) {
 }
 
 // Warnings returns the conditions that need attention although the objects are Ready: fields without effect, a kubeconfig that Cluster API cannot use, and
-// an endpoint that the Cluster does not have. Nodes that are not known, or whose versions Cluster API does not accept, do not affect Ready, either.
+// an endpoint that the Cluster does not have. Nodes that are not known, or whose versions Cluster API does not accept, do not affect Ready, either,
+// and neither does a plan that is never empty.
 func (o *Objects) Warnings() (list []*Cause) {
 	for _, object := range o.all() {
 		for _, condition := range object.GetConditions() {
@@ -397,14 +399,14 @@ func (o *Objects) Warnings() (list []*Cause) {
 // warns reports whether a condition with a warning is True.
 func warns(condition *metav1.Condition) bool {
 	return condition.Status == metav1.ConditionTrue && condition.Message != "" &&
-		slices.Contains([]string{controlplanev1.KubeconfigReadyCondition, controlplanev1.EndpointAvailableCondition, infrav1.KubeletVersionsDifferCondition}, condition.Type)
+		slices.Contains([]string{controlplanev1.KubeconfigReadyCondition, controlplanev1.EndpointAvailableCondition, infrav1.KubeletVersionsDifferCondition, infrav1.PlanNeverEmptyCondition}, condition.Type)
 }
 
 // isNegative reports whether the normal status of a condition is False.
 func isNegative(condition string) bool {
 	return slices.Contains([]string{
 		clusterv1.PausedCondition, infrav1.AdoptionRequiredCondition, infrav1.DeletingCondition, infrav1.CreateRecoverableCondition,
-		infrav1.DeletionTimedOutCondition, infrav1.WorkspaceConflictCondition, infrav1.VPCReplacedCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.KubeletVersionsDifferCondition, controlplanev1.CreatingCondition, infrav1.FailedCondition, infrav1.DegradedCondition,
+		infrav1.DeletionTimedOutCondition, infrav1.WorkspaceConflictCondition, infrav1.VPCReplacedCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.KubeletVersionsDifferCondition, infrav1.PlanNeverEmptyCondition, controlplanev1.CreatingCondition, infrav1.FailedCondition, infrav1.DegradedCondition,
 		infrav1.RecoveringCondition, controlplanev1.DependencyCycleCondition, controlplanev1.FargateProfileCreatingCondition,
 		controlplanev1.FargateProfileFailedCondition,
 	}, condition)
@@ -419,7 +421,7 @@ func explainsFailure(reason string) bool {
 	return false
 }
 
-// Progress of an operation, as of now. Status changes only when a step is complete; between steps, the percentage grows with time.
+// Progress of an operation, as of now; status has it as of the last full minute.
 type Progress struct {
 	Operation infrav1.Operation `json:"operation"`
 	// PercentComplete is from 0 to 99: a complete operation is not in progress.
@@ -442,7 +444,7 @@ func progressOf(p *infrav1.Progress, now metav1.Time) *Progress {
 	if len(p.History) > 0 {
 		progress.Started = p.History[len(p.History)-1].StartTime
 	}
-	progress.PercentComplete = min(mostPercent, max(progress.PercentComplete, progress.elapsed(now)))
+	progress.PercentComplete = PercentAt(p, now.Time)
 	progress.Overdue = p.EstimatedCompletionTime != nil && p.EstimatedCompletionTime.Before(&now)
 	return progress
 }
@@ -452,16 +454,16 @@ func (p *Progress) stalled(reported *infrav1.Progress) *Progress {
 	return &Progress{Operation: p.Operation, Started: p.Started, PercentComplete: ptr.Deref(reported.PercentComplete, 0)}
 }
 
-// elapsed is the part of the expected duration that has passed, in percent.
-func (p *Progress) elapsed(now metav1.Time) int32 {
-	if p.Started == nil || p.EstimatedCompletion == nil {
-		return 0
+// PercentAt is how much of the operation in progress is complete at a time: what status has, or the part of the expected duration that has passed.
+func PercentAt(p *infrav1.Progress, at time.Time) int32 {
+	elapsed := 0.0
+	if len(p.History) > 0 && p.History[len(p.History)-1].StartTime != nil && p.EstimatedCompletionTime != nil {
+		started := p.History[len(p.History)-1].StartTime.Time
+		if expected := p.EstimatedCompletionTime.Sub(started); expected > 0 {
+			elapsed = 100 * at.Sub(started).Seconds() / expected.Seconds()
+		}
 	}
-	passed, expected := now.Sub(p.Started.Time), p.EstimatedCompletion.Sub(p.Started.Time)
-	if passed <= 0 || expected <= 0 {
-		return 0
-	}
-	return int32(100 * min(1, passed.Seconds()/expected.Seconds()))
+	return min(mostPercent, max(ptr.Deref(p.PercentComplete, 0), int32(min(elapsed, mostPercent))))
 }
 
 // Remaining is the time until the operation is expected to complete; zero when that is unknown or has passed.
@@ -501,6 +503,16 @@ type Next struct {
 	Commands []string `json:"commands,omitempty"`
 }
 
+// approveChange is the next step for a change that waits for an approval.
+func (o *Objects) approveChange(c *Cluster) *Next {
+	next := &Next{Step: "See why the change waits, and approve it, or revert it.", Commands: []string{fmt.Sprintf("captctl template approve-change %s/%s", c.Namespace, c.Cause.Name)}}
+	if slices.ContainsFunc(o.Plans(), func(plan Plan) bool { return plan.Name == c.Cause.Name && plan.Change != "" && plan.Destroys }) {
+		next.Step = "Its plan replaces or deletes resources, or may do so. See which, and approve that as well, or revert the change."
+		next.Commands[0] += " --allow-destroy"
+	}
+	return next
+}
+
 // NextStep returns what to do about the cause; nil if its message alone says it.
 func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 	name := c.Namespace + "/" + c.Name
@@ -513,29 +525,39 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 	case c.Cause == nil:
 		return nil
 	case c.Cause.Reason == infrav1.WaitingForApprovalReason:
-		return &Next{Step: "See why the change waits, and approve it, or revert it.",
-			Commands: []string{fmt.Sprintf("captctl template approve-change %s/%s", c.Namespace, c.Cause.Name)}}
+		return o.approveChange(c)
 	case c.Cause.IsWaiting():
 		return nil
 	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
 		return &Next{Step: "CAPT v0.3 created it, and it has not been adopted. See what its adoption needs.", Commands: []string{"captctl migrate check --cluster " + name}}
 	}
-	if o.Failure != nil && c.Cause.LookAt != "" {
-		if next := o.Failure.nextStep("captctl logs "+name, editTemplate(o, c.Cause), now); next != nil {
-			return next
-		}
+	return cmp.Or(o.stepForError(c, name, now), nextStepFor(o, c, name), advice(o, c.Cause), retryStep(c, name))
+}
+
+// stepForError is what to do about the error of Terraform; nil if that is not known.
+func (o *Objects) stepForError(c *Cluster, name string, now time.Time) *Next {
+	if o.Failure == nil || c.Cause.LookAt == "" {
+		return nil
 	}
-	if next := nextStepFor(o, c, name); next != nil {
-		return next
+	return o.Failure.nextStep("captctl logs "+name, editTemplate(o, c.Cause), now)
+}
+
+// advice is what to do about a reason in general.
+func advice(o *Objects, c *Cause) *Next {
+	text := reasons.Advice(c.Reason)
+	if text == "" {
+		return nil
 	}
-	if advice := reasons.Advice(c.Cause.Reason); advice != "" {
-		return &Next{Step: strings.ToUpper(advice[:1]) + advice[1:] + ".", Commands: editSpec(o, c.Cause)}
+	return &Next{Step: strings.ToUpper(text[:1]) + text[1:] + ".", Commands: editSpec(o, c)}
+}
+
+// retryStep is what to do about any failure; nil without one.
+func retryStep(c *Cluster, name string) *Next {
+	if c.State != infrav1.StateFailed {
+		return nil
 	}
-	if c.State == infrav1.StateFailed {
-		return &Next{Commands: []string{"captctl retry " + name}, Step: "Fix the cause. CAPT continues when the spec, the template, the ProviderConfig or a Secret " +
-			"changes. If the cause was elsewhere, request a retry."}
-	}
-	return nil
+	return &Next{Commands: []string{"captctl retry " + name}, Step: "Fix the cause. CAPT continues when the spec, the template, the ProviderConfig or a Secret " +
+		"changes. If the cause was elsewhere, request a retry."}
 }
 
 // nextStepFor is what to do about the reason of the cause; nil if that depends on its message.

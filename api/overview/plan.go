@@ -17,7 +17,8 @@ import (
 // UnknownPlan is the short form of changes that are not known.
 const UnknownPlan = "?"
 
-// Plan is what Terraform would change for a WorkspaceTemplateApply that has not got a revision of its template, or a change of its own, yet.
+// Plan is what Terraform would change for a WorkspaceTemplateApply: for a revision of its template, or a change of its own, that it has not got yet, or
+// for the content that a PlanRequest is about.
 type Plan struct {
 	Namespace string `json:"namespace"` // Namespace and Name of the WorkspaceTemplateApply.
 	Name      string `json:"name"`
@@ -42,11 +43,21 @@ func PlanOf(apply *infrav1.WorkspaceTemplateApply) *Plan {
 			return nil
 		}
 	}
-	if plan.Preview.Result == "" {
+	return plan.summarized()
+}
+
+// RequestedPlan is the plan of a WorkspaceTemplateApply that a PlanRequest requested.
+func RequestedPlan(apply *infrav1.WorkspaceTemplateApply, requested *infrav1.RevisionPreview) *Plan {
+	plan := &Plan{Namespace: apply.Namespace, Name: apply.Name, Cluster: apply.Labels[clusterv1.ClusterNameLabel], Preview: *requested}
+	return plan.summarized()
+}
+
+func (p *Plan) summarized() *Plan {
+	if p.Preview.Result == "" {
 		return nil
 	}
-	plan.Summary, plan.Destroys = planSummary(&plan.Preview), plan.Preview.IsDestructive()
-	return plan
+	p.Summary, p.Destroys = planSummary(&p.Preview), p.Preview.IsDestructive()
+	return p
 }
 
 // Plans returns the plans of what waits for the objects of a Cluster.
@@ -91,7 +102,7 @@ func (p *Plan) lines(most int, destroyed bool) (lines []string) {
 		}
 		return []string{"what changes is not known: " + oneLine(cmp.Or(why, "the plan was not read"))}
 	default:
-		lines = planLines(c, most, destroyed)
+		lines = planLines(c, most, destroyed, plannedText)
 		if c.Outputs > 0 && !destroyed {
 			lines = append(lines, fmt.Sprintf("outputs: %d", c.Outputs))
 		}
@@ -102,7 +113,23 @@ func (p *Plan) lines(most int, destroyed bool) (lines []string) {
 	}
 }
 
-func planLines(c *infrav1.PlannedChanges, most int, destroyed bool) (lines []string) {
+// ChangesText lists in words what Terraform would change, at most so many resources, for example "replace aws_eks_cluster.this (cannot_update), update
+// aws_vpc.this, and 2 more"; empty if it is not known.
+func ChangesText(c *infrav1.PlannedChanges, most int) string {
+	if c == nil {
+		return ""
+	}
+	parts := planLines(c, most, false, func(r *infrav1.PlannedResource) string { return strings.ToLower(string(r.Action)) + plannedName(r) })
+	if c.Outputs > 0 {
+		parts = append(parts, fmt.Sprintf("change outputs (%d)", c.Outputs))
+	}
+	if c.Drifted > 0 && len(parts) == 0 {
+		parts = append(parts, fmt.Sprintf("record what was changed outside of Terraform (%d)", c.Drifted))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func planLines(c *infrav1.PlannedChanges, most int, destroyed bool, text func(*infrav1.PlannedResource) string) (lines []string) {
 	is := func(action infrav1.PlanAction) bool {
 		return !destroyed || action == infrav1.PlanReplace || action == infrav1.PlanDelete
 	}
@@ -121,7 +148,7 @@ func planLines(c *infrav1.PlannedChanges, most int, destroyed bool) (lines []str
 			more++
 		}
 		if len(lines) < most {
-			lines = append(lines, plannedText(r))
+			lines = append(lines, text(r))
 			more--
 		}
 	}
@@ -145,14 +172,18 @@ func plannedText(r *infrav1.PlannedResource) string {
 	text := ""
 	for _, s := range planSigns {
 		if s.action == r.Action {
-			text = strings.TrimSpace(s.sign) + " "
+			text = strings.TrimSpace(s.sign)
 		}
 	}
-	text += oneLine(r.Address)
-	if r.Reason != "" {
-		text += " (" + oneLine(r.Reason) + ")"
+	return strings.TrimPrefix(text+plannedName(r), " ")
+}
+
+// plannedName is the address of a resource and the reason of Terraform, after a space.
+func plannedName(r *infrav1.PlannedResource) string {
+	if r.Reason == "" {
+		return " " + oneLine(r.Address)
 	}
-	return text
+	return " " + oneLine(r.Address) + " (" + oneLine(r.Reason) + ")"
 }
 
 // planSummary is the short form of a plan; empty without one.

@@ -60,6 +60,10 @@ func TestLinesOfAPlan(t *testing.T) {
 	assert.Equal(t, []string{"-/+ aws_eks_cluster.this (cannot_update)", `- aws_subnet.this["a"]`, "and 59 more"}, plan.Destroyed(10))
 	assert.Equal(t, []string{"-/+ aws_eks_cluster.this (cannot_update)", "and 60 more"}, plan.Destroyed(1))
 
+	assert.Equal(t, `replace aws_eks_cluster.this (cannot_update), delete aws_subnet.this["a"], and 63 more, change outputs (1)`, ChangesText(c, 2))
+	assert.Equal(t, "record what was changed outside of Terraform (2)", ChangesText(&infrav1.PlannedChanges{Drifted: 2}, 2))
+	assert.Empty(t, ChangesText(&infrav1.PlannedChanges{Unknown: "the log is gone"}, 2)+ChangesText(nil, 2))
+
 	plan.Preview.Changes = &infrav1.PlannedChanges{Unknown: "the log of\nprovider-terraform is gone"}
 	assert.Equal(t, []string{"what changes is not known: the log of provider-terraform is gone"}, plan.Lines(10))
 	plan.Preview.Changes = nil

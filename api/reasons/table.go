@@ -74,6 +74,9 @@ var rows = []Row{
 	{User, FailsAfterGrace, []string{infrav1.NothingCreatedReason},
 		"the module has created no resource and returned no output",
 		"add an output that is not null to the module"},
+	{User, Degrades, []string{infrav1.PlanHasChangesReason},
+		"only in `PlanNeverEmpty`: Terraform changes something at each run, although nothing else does",
+		"[correct the module](status.md#a-plan-that-is-never-empty); the message names the resources"},
 	{User, FailsAfterGrace, []string{infrav1.VPCIDMissingReason, controlplanev1.EndpointMissingReason, controlplanev1.EndpointInvalidReason, controlplanev1.KubeconfigInvalidReason},
 		"an output of the module is missing or unusable",
 		"add or correct the [output](templates.md#outputs-that-capt-uses)"},
@@ -112,7 +115,7 @@ var rows = []Row{
 		"Terraform replaced the VPC in which the control plane was created, or lost its state",
 		"see [\"A replaced VPC\"](troubleshooting.md#a-replaced-vpc)"},
 	{User, Degrades, []string{controlplanev1.EndpointChangedReason},
-		"the EKS cluster was probably replaced outside CAPT",
+		"the EKS cluster was probably replaced outside CAPT, and its [endpoint is not followed](status.md#a-changed-endpoint)",
 		"find out by whom; then set `spec.controlPlaneEndpoint`"},
 	{User, Degrades, []string{controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason},
 		"the cluster does not answer, or a part of it fails",
@@ -166,6 +169,14 @@ var rows = []Row{
 	{User, Waits, []string{infrav1.RolloutWaitingReason},
 		"a staged rollout waits for an approval, for the end of a pause, for canaries, or because a user cannot be [previewed](rollouts.md#previews)",
 		"what the condition `RollingOut` of the WorkspaceTemplate names"},
+
+	// PlanRequests.
+	{User, Waits, []string{infrav1.ChangesFoundReason},
+		"Terraform would change something that a PlanRequest has planned",
+		"see the plan with `captctl plan`: revert what was changed outside of Terraform, or let Terraform do it"},
+	{User, Waits, []string{infrav1.PlansMissingReason},
+		"what a PlanRequest has planned has no plan: it fails, or is not possible",
+		"see the message, and `captctl plan`"},
 
 	// Warnings, and what a user has asked for.
 	{User, Waits, []string{infrav1.FieldsWithoutEffectReason},
@@ -222,19 +233,19 @@ var rows = []Row{
 		"wait, or fix the cause; an edit or `captctl retry` starts it now"},
 	{CAPT, Waits, []string{
 		infrav1.ProvisioningReason, controlplanev1.CreatingReason, controlplanev1.FargateProfileCreatingReason, infrav1.RecoveringReason, infrav1.RollingOutReason, infrav1.RevisionHeldReason,
-		infrav1.PreviewingChangeReason,
+		infrav1.PreviewingChangeReason, infrav1.PlanningReason,
 	}, "work is in progress", ""},
 
-	// Nobody.
+	// Nothing is to be done.
 	{"", Waits, []string{
 		infrav1.ReadyReason, controlplanev1.AvailableReason, controlplanev1.InitializedReason, infrav1.DependenciesReadyReason, controlplanev1.WorkspaceReadyReason, controlplanev1.EndpointKnownReason,
 		controlplanev1.KubeconfigReadyReason, controlplanev1.FargateProfileReadyReason, infrav1.RenderedReason, infrav1.UpToDateReason, infrav1.WorkspaceOwnedReason, infrav1.ValidReason,
 		infrav1.UsedReason, infrav1.NotUsedReason, infrav1.VPCReadyReason, infrav1.NodeGroupReadyReason, infrav1.NodesKnownReason, infrav1.NodesReadyReason, infrav1.ReplicasWithinBoundsReason,
-		infrav1.KubeletVersionsMatchReason, infrav1.ExistingVPCReason, infrav1.NotManagedReason, infrav1.RecoveredReason, infrav1.RemoteStateReason, infrav1.ProvenReason, infrav1.RolledOutReason,
+		infrav1.KubeletVersionsMatchReason, infrav1.ExistingVPCReason, infrav1.NotManagedReason, infrav1.RecoveredReason, infrav1.RemoteStateReason, infrav1.ProvenReason, infrav1.RolledOutReason, infrav1.NothingChangesReason,
 	}, "everything is as it should be", ""},
 	{"", Waits, []string{
 		controlplanev1.NotInitializedReason, controlplanev1.NotCreatingReason, infrav1.NotFailedReason, infrav1.NotDegradedReason, infrav1.NotDeletingReason, infrav1.NotRecoveringReason,
-		controlplanev1.NoDependencyCycleReason, infrav1.NoClusterConflictReason, infrav1.AdoptionNotRequiredReason, infrav1.CreateNotInterruptedReason, infrav1.VPCNotReplacedReason,
+		controlplanev1.NoDependencyCycleReason, infrav1.NoClusterConflictReason, infrav1.AdoptionNotRequiredReason, infrav1.CreateNotInterruptedReason, infrav1.PlanEmptyReason, infrav1.VPCNotReplacedReason,
 		infrav1.DeletionInTimeReason, controlplanev1.FargateProfileNotCreatingReason, controlplanev1.FargateProfileNotFailedReason,
 	}, "the opposite of a condition that reports a problem or an operation", ""},
 }

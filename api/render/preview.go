@@ -28,9 +28,18 @@ const jsonArg = "-json"
 // Secret. It does not have the claim, so that it cannot be taken for the Workspace of the WorkspaceTemplateApply. It plans without -json, as
 // the provider does not keep errors in JSON.
 func (r *Rendered) Preview(live *unstructured.Unstructured, apply *infrav1.WorkspaceTemplateApply) (*Rendered, error) {
+	return previewOf(live, ssa.Applied(live, r.For(live), naming.WorkspaceTemplateApplyFieldManager), apply)
+}
+
+// PreviewOf is Preview for the content that the live Workspace has.
+func PreviewOf(live *unstructured.Unstructured, apply *infrav1.WorkspaceTemplateApply) (*Rendered, error) {
+	return previewOf(live, live, apply)
+}
+
+// previewOf returns the Workspace that previews a content of a live Workspace.
+func previewOf(live, content *unstructured.Unstructured, apply *infrav1.WorkspaceTemplateApply) (*Rendered, error) {
 	key := naming.KeyOf(apply)
-	applied := ssa.Applied(live, r.For(live), naming.WorkspaceTemplateApplyFieldManager)
-	spec, _, err := unstructured.NestedMap(applied.Object, "spec")
+	spec, _, err := unstructured.NestedMap(content.Object, "spec")
 	if err != nil || spec == nil {
 		return nil, fmt.Errorf("the Workspace has no valid spec: %w", err)
 	}
@@ -40,14 +49,16 @@ func (r *Rendered) Preview(live *unstructured.Unstructured, apply *infrav1.Works
 	preview := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	preview.SetGroupVersionKind(live.GroupVersionKind())
 	preview.SetNamespace(live.GetNamespace())
-	preview.SetName(naming.PreviewWorkspace(key))
+	scope := terraform.ScopeNamespaced
 	if live.GroupVersionKind() == terraform.ScopeCluster.GroupVersionKind() {
+		scope = terraform.ScopeCluster
 		spec["deletionPolicy"] = string(terraform.DeletionOrphan)
 	} else { // A cluster-wide object cannot have an owner with a namespace.
 		preview.SetOwnerReferences([]metav1.OwnerReference{{
 			APIVersion: infrav1.GroupVersion.String(), Kind: "WorkspaceTemplateApply", Name: apply.Name, UID: apply.UID,
 		}})
 	}
+	preview.SetName(naming.PreviewWorkspace(scope, apply))
 	revision, err := terraform.Revision(spec)
 	if err != nil {
 		return nil, err

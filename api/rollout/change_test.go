@@ -4,7 +4,6 @@
 package rollout
 
 import (
-	"cmp"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -42,7 +41,12 @@ func TestAChangeIsHeldAsThePolicyRequires(t *testing.T) {
 			assert.Equal(t, want, change.HeldBy(previewed), "an approval of another content")
 			assert.Equal(t, row.preview == always, change.NeedsPreview(previewed))
 			change.Approve = "b"
-			assert.Empty(t, change.HeldBy(previewed), "an approval passes")
+			awaited := row.preview == always && result == ""
+			unknown := row.approval == infrav1.RolloutApprovalOnDestroy && (result == infrav1.PreviewFailed || result == infrav1.PreviewUnavailable)
+			assert.Equal(t, awaited || unknown, change.HeldBy(previewed) != "", "%s %s %s: an approval passes, apart from what may be destroyed", row.preview, row.approval, result)
+			assert.Equal(t, awaited || unknown, change.NeedsPreview(previewed))
+			change.ApproveDestroy = "b"
+			assert.Empty(t, change.HeldBy(previewed), "also without a plan")
 			assert.False(t, change.NeedsPreview(previewed))
 			assert.Empty(t, Change{Policy: change.Policy}.HeldBy(previewed), "no change")
 		}
@@ -91,25 +95,44 @@ func TestAChangeThatDestroysSomething(t *testing.T) {
 }
 
 func TestTheMessageOfAChangeNamesTheCommand(t *testing.T) {
-	policy := infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges}
+	const (
+		command, approve = ". To approve this content, run: command", "capt.cluster.x-k8s.io/approve"
+		allow            = "captctl template approve-change ns/a --allow-destroy"
+		both             = "To approve that, set the annotations " + approve + " and " + approve + "-destroy to b. captctl lists what is destroyed, and asks: " + allow
+	)
+	onChanges := infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges}
+	onDestroy := onChanges
+	onDestroy.Approval = infrav1.RolloutApprovalOnDestroy
+	changes := func(destroys ...string) infrav1.RevisionPreview {
+		c := &infrav1.PlannedChanges{Destroys: destroys, Counts: []infrav1.PlannedCount{{Action: infrav1.PlanUpdate, Count: 1}}}
+		if len(destroys) > 0 {
+			c.Counts[0].Action = infrav1.PlanReplace
+		}
+		return infrav1.RevisionPreview{Result: infrav1.PreviewChanges, Changes: c}
+	}
+	fails := infrav1.RevisionPreview{Result: infrav1.PreviewFailed, Message: "no"}
 	for want, row := range map[string]struct {
 		change  Change
 		preview infrav1.RevisionPreview
 	}{
-		"Terraform plans it first, when the Workspace is up to date, as the rollout policy of T requires": {Change{Policy: policy}, infrav1.RevisionPreview{}},
-		"Terraform would change resources, and the rollout policy of T requires an approval":              {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewChanges}},
-		"Terraform would change nothing, and the rollout policy of T requires an approval":                {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewEmpty}},
-		"its plan fails: no. CAPT retries every 10 minutes":                                               {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewFailed, Message: "no"}},
-		"it cannot be previewed: no. CAPT retries every 10 minutes":                                       {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewUnavailable, Message: "no"}},
-		"the rollout policy of T requires an approval":                                                    {Change{Approve: "a"}, infrav1.RevisionPreview{}},
+		"Terraform plans it first, when the Workspace is up to date, as the rollout policy of T requires" + command: {Change{Policy: onChanges}, infrav1.RevisionPreview{}},
+		"Terraform plans it first, when the Workspace is up to date, as the rollout policy of T requires. The approval takes effect then. To apply it without a plan, whatever it destroys, run: " + allow: {
+			Change{Policy: onChanges, Approve: "b"}, infrav1.RevisionPreview{}},
+		"Terraform would change resources, and the rollout policy of T requires an approval" + command:                                           {Change{Policy: onChanges}, changes()},
+		"Terraform would change nothing, and the rollout policy of T requires an approval" + command:                                             {Change{Policy: onChanges}, infrav1.RevisionPreview{Result: infrav1.PreviewEmpty}},
+		"Terraform would replace or delete resources. " + both:                                                                                   {Change{Policy: onChanges}, changes("aws_subnet")},
+		"Terraform would change resources, and it is not known which. " + both:                                                                   {Change{Policy: onDestroy}, infrav1.RevisionPreview{Result: infrav1.PreviewChanges}},
+		"Terraform would destroy aws_vpc, which spec.rollout.neverDestroy does not allow. Change the template so that it does not, or that list": {Change{Policy: onChanges}, changes("aws_vpc")},
+		"its plan fails: no. CAPT retries every 10 minutes" + command:                                                                            {Change{Policy: onChanges}, fails},
+		"its plan fails: no. CAPT retries every 10 minutes. Terraform would change resources, and it is not known which. " + both: {
+			Change{Policy: onDestroy}, fails},
+		"it cannot be previewed: no. CAPT retries every 10 minutes" + command: {Change{Policy: onChanges}, infrav1.RevisionPreview{Result: infrav1.PreviewUnavailable, Message: "no"}},
+		"the rollout policy of T requires an approval. The annotation " + approve + " is a, which is not the hash of this content, and has no effect" + command: {
+			Change{Approve: "a"}, infrav1.RevisionPreview{}},
 	} {
 		change := row.change
 		change.Revision = "b"
-		stale := ""
-		if change.Approve = cmp.Or(change.Approve, "b"); !change.isApproved() {
-			stale = ". The annotation capt.cluster.x-k8s.io/approve is a, which is not the hash of this content, and has no effect"
-		}
-		assert.Equal(t, "the changed spec (content b) is not applied yet: "+want+stale+". To approve this content, run: command", change.Message("T", row.preview, "command"))
+		assert.Equal(t, "the changed spec (content b) is not applied yet: "+want, change.Message("T", row.preview, "command", "ns/a"))
 	}
 }
 

@@ -436,7 +436,7 @@ func (r *rollout) why(d *Decision) string {
 	case d.Stage == infrav1.RolloutWaitingForApproval && r.approved():
 		return r.whyWithheld()
 	case d.Stage == infrav1.RolloutWaitingForApproval:
-		return fmt.Sprintf("The revision is not approved: to approve it, set the annotation %s to %s", naming.ApproveAnnotation, r.Target)
+		return fmt.Sprintf("The revision is not approved: to approve it, set the annotation %s to %s", naming.ApproveAnnotation, r.Target) + r.neverEmpty()
 	case d.Reason != infrav1.RolloutWaitingReason:
 	case r.Policy.State == infrav1.RolloutPaused:
 		return "The rollout is paused: to continue, set spec.rollout.state to Running"

@@ -133,6 +133,20 @@ func (r *rollout) whyNoPlan() string {
 	return ""
 }
 
+// neverEmpty is the part of the message about users that may wait for an approval only because of what Terraform changes at each run.
+func (r *rollout) neverEmpty() string {
+	var names []string
+	for _, u := range r.usersWith(infrav1.PreviewChanges) {
+		if u.NeverEmpty {
+			names = append(names, u.Key.String())
+		}
+	}
+	if r.Policy.Approval != infrav1.RolloutApprovalOnChanges || len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(". Terraform changes something of %s at each run, whatever the revision (condition %s, which names it), so that they wait for every revision", Names(names), infrav1.PlanNeverEmptyCondition)
+}
+
 // Change is a change of one user of a template that the policy of the template holds: of its variables, its connection Secret or its template.
 type Change struct {
 	Policy infrav1.WorkspaceTemplateRollout
@@ -166,15 +180,25 @@ func (c Change) IsPending() bool { return c.Revision != "" }
 // isApproved reports whether a user approved exactly this change.
 func (c Change) isApproved() bool { return c.IsPending() && c.Approve == c.Revision }
 
-// mayDestroy reports whether the change passes as far as its plan destroys something.
+// mayDestroy reports whether the change passes as far as its plan destroys something. What a plan that fails, or is not possible, would show counts as not known.
 func (c Change) mayDestroy(preview infrav1.RevisionPreview) bool {
+	if preview.Result == infrav1.PreviewFailed || preview.Result == infrav1.PreviewUnavailable {
+		preview = infrav1.RevisionPreview{Result: infrav1.PreviewChanges}
+	}
 	return mayDestroy(c.Policy, preview, approval{c.isApproved(), c.ApproveDestroy == c.Revision})
 }
 
+// isReleased reports whether a user released the change. An approval waits for the plan, which may destroy something. With an approval of that, it does not:
+// a Workspace that is not at rest cannot be planned.
+func (c Change) isReleased(preview infrav1.RevisionPreview) bool {
+	awaitsPlan := c.Policy.IsPreviewed() && preview.Result == "" && c.ApproveDestroy != c.Revision
+	return c.isApproved() && !awaitsPlan && c.mayDestroy(preview)
+}
+
 // NeedsPreview reports whether Terraform must plan the change before it can pass. The preview is the last one of exactly this change; the zero value
-// without one. An approval before there is a result replaces the plan, because a Workspace that fails cannot be planned.
+// without one.
 func (c Change) NeedsPreview(preview infrav1.RevisionPreview) bool {
-	return c.IsPending() && c.Policy.IsPreviewed() && (!c.isApproved() || !c.mayDestroy(preview))
+	return c.IsPending() && c.Policy.IsPreviewed() && !c.isReleased(preview)
 }
 
 // HeldBy returns the reason why the change is held; empty if it passes. The preview is about exactly this change; the zero value without one. An
@@ -183,7 +207,7 @@ func (c Change) HeldBy(preview infrav1.RevisionPreview) string {
 	result := preview.Result
 	required := c.Policy.Approval == infrav1.RolloutApprovalAlways || c.Policy.Approval == infrav1.RolloutApprovalOnChanges && result != infrav1.PreviewEmpty
 	switch {
-	case !c.IsPending(), c.isApproved() && c.mayDestroy(preview):
+	case !c.IsPending(), c.isReleased(preview):
 		return ""
 	case c.Policy.IsPreviewed() && result == "":
 		return infrav1.PreviewingChangeReason
@@ -195,8 +219,8 @@ func (c Change) HeldBy(preview infrav1.RevisionPreview) string {
 	return ""
 }
 
-// Message is why the change is held, and what to do. approve is the command that approves it.
-func (c Change) Message(template string, preview infrav1.RevisionPreview, approve string) string {
+// Message is why the change is held, and what to do. approve is the command that approves it, and object the argument of captctl for the user.
+func (c Change) Message(template string, preview infrav1.RevisionPreview, approve, object string) string {
 	required := "the rollout policy of " + template + " requires an approval"
 	reason := map[infrav1.PreviewResult]string{
 		"":                         required,
@@ -205,17 +229,34 @@ func (c Change) Message(template string, preview infrav1.RevisionPreview, approv
 		infrav1.PreviewFailed:      "its plan fails: " + preview.Message + ". CAPT retries every 10 minutes",
 		infrav1.PreviewUnavailable: "it cannot be previewed: " + preview.Message + ". CAPT retries every 10 minutes",
 	}[preview.Result]
-	switch {
-	case preview.Result == "" && c.Policy.IsPreviewed():
+	allowDestroy := "captctl template approve-change " + object + " --allow-destroy"
+	next := "To approve this content, run: " + approve
+	switch awaitsPlan := preview.Result == "" && c.Policy.IsPreviewed(); {
+	case awaitsPlan:
 		reason = "Terraform plans it first, when the Workspace is up to date, as the rollout policy of " + template + " requires"
+		if c.isApproved() {
+			next = "The approval takes effect then. To apply it without a plan, whatever it destroys, run: " + allowDestroy
+		}
+	case len(forbidden(c.Policy, preview)) > 0:
+		reason, next = whyNotDestroyed(c.Policy, preview, "", c.Revision), ""
+	case !c.mayDestroy(preview):
+		if preview.Result == infrav1.PreviewChanges {
+			reason = ""
+		}
+		reason, next = join(reason, whyNotDestroyed(c.Policy, preview, "", c.Revision)), "captctl lists what is destroyed, and asks: "+allowDestroy
 	case preview.Result == infrav1.PreviewChanges && preview.Message != "":
 		reason += " (" + preview.Message + ")"
-	}
-	if !c.mayDestroy(preview) {
-		reason = whyNotDestroyed(c.Policy, preview, "", c.Revision)
 	}
 	if c.Approve != "" && !c.isApproved() {
 		reason += fmt.Sprintf(". The annotation %s is %s, which is not the hash of this content, and has no effect", naming.ApproveAnnotation, c.Approve)
 	}
-	return fmt.Sprintf("the changed spec (content %s) is not applied yet: %s. To approve this content, run: %s", terraform.ShortRevision(c.Revision), reason, approve)
+	return join(fmt.Sprintf("the changed spec (content %s) is not applied yet: %s", terraform.ShortRevision(c.Revision), reason), next)
+}
+
+// join returns two sentences as one text; either may be empty.
+func join(first, second string) string {
+	if first == "" || second == "" {
+		return first + second
+	}
+	return first + ". " + second
 }

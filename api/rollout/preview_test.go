@@ -4,9 +4,12 @@
 package rollout
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
@@ -133,6 +136,19 @@ func TestWhatAPlanDestroys(t *testing.T) {
 			assert.Contains(t, d.Message, row.message)
 			assert.NotEqual(t, infrav1.RolloutComplete, d.Stage)
 		})
+	}
+}
+
+// A user whose plan is never empty waits for every revision.
+func TestTheMessageNamesUsersWhosePlanIsNeverEmpty(t *testing.T) {
+	never := func(u *User) { u.NeverEmpty = true }
+	users := []User{on("a", before, plansTo(), never), on("b", before, plansTo()), on("c", before, planned(infrav1.PreviewEmpty), never)}
+	const text = "Terraform changes something of ns/a at each run, whatever the revision (condition PlanNeverEmpty, which names it)"
+	for approval, named := range map[infrav1.RolloutApproval]bool{infrav1.RolloutApprovalOnChanges: true, infrav1.RolloutApprovalAlways: false} {
+		policy := infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways, Approval: approval}
+		d := Next(Facts{Now: now, Policy: policy, Target: target, History: history(before), Users: slices.Clone(users)})
+		require.Equal(t, infrav1.RolloutWaitingForApproval, d.Stage)
+		assert.Equal(t, named, strings.Contains(d.Message, text), d.Message)
 	}
 }
 

@@ -162,8 +162,21 @@ func (t *Template) StatusOf(now time.Time) *Status {
 		status.Counts[of.State]++
 		status.Users = append(status.Users, of)
 	}
-	status.NextStep = nextStep(status, observed)
+	if status.NextStep = nextStep(status, observed); status.Stage == infrav1.RolloutWaitingForApproval && t.Policy.IsPreviewed() && status.NextStep != nil {
+		status.NextStep.Commands = append([]string{"captctl template plan " + t.Argument()}, status.NextStep.Commands...)
+		if t.destroys() {
+			status.NextStep.Step = "See what the revision changes and destroys, and approve both, or roll back."
+			status.NextStep.Commands[1] += " --allow-destroy"
+		}
+	}
 	return status
+}
+
+// destroys reports whether the approval of the current revision must include what a plan destroys.
+func (t *Template) destroys() bool {
+	return slices.ContainsFunc(t.Users, func(u User) bool {
+		return u.Preview.TemplateRevision == t.Target().Hash && needsDestroyApproval(t.Policy, u.Preview) && len(forbidden(t.Policy, u.Preview)) == 0
+	})
 }
 
 func (t *Template) userStatus(u User, decision *Decision) UserStatus {

@@ -51,6 +51,8 @@ type User struct {
 	// Held is true while a change of its own waits for its preview or for an approval. It keeps its revision until that is decided: with another
 	// revision, the change would be another content.
 	Held bool
+	// NeverEmpty is true when Terraform changes something at each run, whatever the revision.
+	NeverEmpty bool
 	// Preview is the result of its last preview; the zero value without one.
 	Preview infrav1.RevisionPreview
 	// plan is the result for the target revision; empty without one. overdue is true when it has not finished its update in time, and late when it
@@ -67,6 +69,7 @@ func UserOf(apply *infrav1.WorkspaceTemplateApply, cluster labels.Set) User {
 		Assigned: apply.Spec.TemplateRevision, Written: s.WrittenTemplateRevision, Applied: s.TemplateRevision, Failed: s.FailedTemplateRevision,
 		Paused:          meta.IsStatusConditionTrue(s.Conditions, clusterv1.PausedCondition),
 		ResourceVersion: apply.ResourceVersion, CreatedAt: apply.CreationTimestamp.Time, Created: s.WorkspaceRef != nil, Preview: s.Preview,
+		NeverEmpty: meta.IsStatusConditionTrue(s.Conditions, infrav1.PlanNeverEmptyCondition),
 	}
 	if terraform.IsRecordedAs(u.Assigned, s.Assignment.TemplateRevision) && s.Assignment.Time != nil {
 		u.AssignedAt = s.Assignment.Time.Time

@@ -168,6 +168,8 @@ func Validate(ctx context.Context, reader Reader, object any) (Findings, error) 
 		return ValidateCAPTMachinePool(ctx, reader, object)
 	case *infrav1.CAPTMachinePoolTemplate:
 		return ValidateCAPTMachinePoolTemplate(ctx, reader, object)
+	case *infrav1.PlanRequest:
+		return ValidatePlanRequest(ctx, reader, object)
 	case *infrav1.WorkspaceTemplate:
 		return ValidateWorkspaceTemplate(object), nil
 	case *infrav1.WorkspaceTemplateApply:

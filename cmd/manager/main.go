@@ -259,6 +259,8 @@ func (o *options) command() *cobra.Command {
 		"for example {strategy: Staged, preview: Always, approval: OnChanges} (default: edits reach all users at once). All managers of a management cluster need the same value.")
 	fs.StringVar(&o.providerNamespace, "provider-namespace", "crossplane-system", "Namespace of the Pods of provider-terraform, whose logs have what Terraform would change. "+
 		"Empty: they are not read.")
+	fs.DurationVar(&o.controllers.PlanCheckDelay, "plan-check-delay", 30*time.Minute, "How long provider-terraform must have reported nothing but applies of a Workspace until its content is planned once more, "+
+		"to find modules whose plan is never empty. More than --poll of provider-terraform (10m by default); 0: never.")
 	fs.StringSliceVar(&o.skipPhases, "skip-crd-migration-phases", nil, "List of CRD migration phases to skip. Valid values are: StorageVersionMigration, CleanupManagedFields. "+
 		"No phase runs while objects of CAPT v0.3 await adoption, or while StorageVersionMigration is skipped.")
 	o.features.AddFlag(fs)

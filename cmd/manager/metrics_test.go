@@ -46,6 +46,7 @@ func registered(t *testing.T) map[string]bool {
 	metrics.NewRecovery(registry)
 	adoption.NewMetrics(registry)
 	metrics.NewPreviews(registry, nil)
+	metrics.NewPlans(registry)
 	conversion.NewCountingRegistry(webhookconversion.NewRegistry(), registry)
 	names := map[string]bool{}
 	for _, collector := range []prometheus.Collector{registry, ctrlmetrics.Registry.(prometheus.Collector)} {

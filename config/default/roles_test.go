@@ -62,9 +62,12 @@ func aggregations(role *rbacv1.ClusterRole) []string {
 func TestUserRolesDoNotAllowCodeExecution(t *testing.T) {
 	i := load(t)
 	view, edit, author := role(t, i, "capt-view"), role(t, i, "capt-edit"), role(t, i, "capt-template-author")
+	requester := role(t, i, "capt-plan-requester")
 	assert.Equal(t, []string{"rbac.authorization.k8s.io/aggregate-to-view"}, aggregations(view))
 	assert.Equal(t, []string{"rbac.authorization.k8s.io/aggregate-to-edit"}, aggregations(edit))
 	assert.Empty(t, aggregations(author), "an administrator must grant it explicitly")
+	assert.Empty(t, requester.Labels["capt.cluster.x-k8s.io/aggregate-to-tenant"])
+	assert.Empty(t, aggregations(requester), "what is planned runs code, too")
 
 	reading, writing := []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete", "deletecollection"}
 	for _, definition := range all[apiextensionsv1.CustomResourceDefinition](t, i, "CustomResourceDefinition") {
@@ -74,8 +77,9 @@ func TestUserRolesDoNotAllowCodeExecution(t *testing.T) {
 		}
 		for _, verb := range writing {
 			assert.False(t, allows(view.Rules, group, resource, verb), "%s %s", verb, resource)
-			code := resource == "workspacetemplates"
-			assert.Equal(t, !code, allows(edit.Rules, group, resource, verb), "%s %s", verb, resource)
+			code, plan := resource == "workspacetemplates", resource == "planrequests"
+			assert.Equal(t, !code && !plan, allows(edit.Rules, group, resource, verb), "%s %s", verb, resource)
+			assert.Equal(t, plan && (verb == "create" || verb == "delete"), allows(requester.Rules, group, resource, verb), "%s %s", verb, resource)
 			assert.Equal(t, code, allows(author.Rules, group, resource, verb), "%s %s", verb, resource)
 		}
 	}

@@ -132,6 +132,9 @@ func names(schema *apiextensionsv1.JSONSchemaProps, path string) (paths []string
 func fields(t *testing.T) (found []string) {
 	t.Helper()
 	for _, definition := range definitions(t) {
+		if definition.Spec.Names.Kind == "PlanRequest" { // No manifest keeps a request.
+			continue
+		}
 		for _, version := range definition.Spec.Versions {
 			spec := version.Schema.OpenAPIV3Schema.Properties["spec"]
 			for _, path := range names(&spec, "spec") {

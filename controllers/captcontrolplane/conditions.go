@@ -71,14 +71,19 @@ func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Pl
 	}
 	c.recovering = p.Apply.Recovery.Kind == recovery.Running || f.Recovered
 	c.applyTimeout(controlPlane, f, p)
-	first := c.firstUnmet()
-	if f.Infrastructure != nil && !wasInitialized(controlPlane) && first != nil && first.Reason == controlplanev1.WaitingForInfrastructureReason {
-		c.cause = owner.Owner{Object: f.Infrastructure, Kind: infrav1.GroupVersion.WithKind("CAPTCluster")}.Failure()
-	}
-	c.failed = f.Fails(&p.Apply, first, wasInitialized(controlPlane)) || c.cause.Reason != ""
+	c.cause = f.vpcFailed(controlPlane, c.firstUnmet())
+	c.failed = f.Fails(&p.Apply, c.firstUnmet(), wasInitialized(controlPlane)) || c.cause.Reason != ""
 	c.working = !c.failed && c.inProgress(f)
-	c.addHealth(controlPlane, f)
+	c.addHealth(controlPlane, f, p)
 	return c
+}
+
+// vpcFailed is why the VPC is Failed that a new control plane waits for; the zero value if it is not.
+func (f *Facts) vpcFailed(controlPlane *controlplanev1.CAPTControlPlane, unmet *engine.Condition) engine.Condition {
+	if f.Infrastructure == nil || wasInitialized(controlPlane) || unmet == nil || unmet.Reason != controlplanev1.WaitingForInfrastructureReason {
+		return engine.Condition{}
+	}
+	return owner.Owner{Object: f.Infrastructure, Kind: infrav1.GroupVersion.WithKind("CAPTCluster")}.Failure()
 }
 
 // Delays of status writes that only change details. They are longer while Terraform creates or updates the control plane, because another
@@ -120,10 +125,13 @@ func keepMessages(before, after *controlplanev1.CAPTControlPlane) {
 }
 
 // addHealth evaluates the health checks. Those that repeat a condition only report it; docs/status.md has the effect of the others.
-func (c *conditionSet) addHealth(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
+func (c *conditionSet) addHealth(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	c.initialized = wasInitialized(controlPlane) ||
 		c.endpoint.Status == metav1.ConditionTrue && c.kubeconfig.Status == metav1.ConditionTrue
 	dependencies := c.asCheck(&c.dependencies, "")
+	if wasInitialized(controlPlane) && p.Broken != "" && dependencies.Status == controlplanev1.HealthHealthy {
+		dependencies = health.Unhealthy("not ready: " + p.Broken) // It serves, so this affects no condition.
+	}
 	if replaced := f.vpcReplaced(); replaced.Status == metav1.ConditionTrue {
 		dependencies = health.Unhealthy("condition VPCReplaced is True")
 		c.unhealthy = engine.False(controlplanev1.ReadyCondition, replaced.Reason, replaced.Message)
@@ -236,7 +244,7 @@ func endpointAvailable(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, 
 		_, returned := f.outputs().Published[terraform.OutputClusterEndpoint]
 		return no(controlplanev1.EndpointMissingReason, "%s", f.Template.MissingOutput(terraform.OutputClusterEndpoint, "", returned))
 	case known && endpoint != written:
-		return no(controlplanev1.EndpointChangedReason, "output %q of WorkspaceTemplate %s is %s, but spec.controlPlaneEndpoint is %s. "+
+		return no(controlplanev1.EndpointChangedReason, "output %q of WorkspaceTemplate %s is %s, but spec.controlPlaneEndpoint is %s, which CAPT did not write or the kubeconfig does not confirm. "+
 			"If the cluster was replaced on purpose, set spec.controlPlaneEndpoint of the CAPTControlPlane, then that of the Cluster, to the new endpoint; otherwise find out what replaced it",
 			terraform.OutputClusterEndpoint, f.Template.Key, endpoint.String(), written.String())
 	case !known:
@@ -255,8 +263,8 @@ func (f *Facts) otherEndpoint(written clusterv1.APIEndpoint) string {
 		return fmt.Sprintf("spec.controlPlaneEndpoint.host of Cluster %s is the URL %s, which CAPT v0.3 wrote: clients cannot connect to a URL. Set spec.controlPlaneEndpoint of the Cluster to %s, or run captctl migrate apply with --fix-cluster-endpoints",
 			f.Cluster.Name, stored.Host, written.String())
 	}
-	return fmt.Sprintf("Cluster %s still has the endpoint %s of an earlier control plane. Set spec.controlPlaneEndpoint of the Cluster to %s",
-		f.Cluster.Name, f.Cluster.Spec.ControlPlaneEndpoint.String(), written.String())
+	return fmt.Sprintf(`Cluster %[1]s still has the endpoint %[2]s of an earlier control plane. Run: kubectl patch -n %[3]s cluster %[1]s --type merge -p '{"spec":{"controlPlaneEndpoint":{"host":%[4]q,"port":%[5]d}}}'`,
+		f.Cluster.Name, f.Cluster.Spec.ControlPlaneEndpoint.String(), f.Cluster.Namespace, written.Host, written.Port)
 }
 
 func kubeconfigReady(f *Facts, p *Plan) engine.Condition {

@@ -43,6 +43,8 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	}
 	if r.Probes == nil {
 		f.EndpointProbe = controlplanev1.EndpointProbeDisabled
+	} else if f.EndpointProbe != controlplanev1.EndpointProbeDisabled && f.Paused == "" {
+		f.Probed = r.Probes.Results(client.ObjectKeyFromObject(controlPlane))
 	}
 	if err := r.observeInfrastructure(ctx, f); err != nil {
 		return nil, err

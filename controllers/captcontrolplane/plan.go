@@ -6,11 +6,14 @@ package captcontrolplane
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
@@ -25,6 +28,8 @@ import (
 type Plan struct {
 	// Cycle describes objects of the dependency graph that depend on each other; empty when there are none.
 	Cycle string
+	// Broken are the objects that the control plane depends on and that have a problem.
+	Broken string
 	// Apply is the plan for the WorkspaceTemplateApply of the control plane.
 	Apply owner.Plan
 	// Kubeconfig is the plan for the kubeconfig Secrets.
@@ -43,6 +48,9 @@ func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err
 		c.Cycle, c.CycleBlocks = f.Graph.Cycle()
 	}
 	p = &Plan{Cycle: c.Cycle}
+	if f.Graph != nil && f.Paused == "" {
+		p.Broken = f.Graph.Broken()
+	}
 	in := owner.PlanInput{Owner: ownerOf(controlPlane), BlockOwnDeletion: len(f.Fargate.Obsolete) > 0}
 	if p.Apply, err = f.Observed.Plan(in, c, controlplanev1.DependenciesReadyCondition); err != nil {
 		return p, err
@@ -110,19 +118,45 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, controlPlane *cont
 
 // publishEndpoint sets spec.controlPlaneEndpoint. It must run after the kubeconfigs are published: Cluster API connects as soon as it has the
 // endpoint, and waits 30 seconds if there is no kubeconfig then. An endpoint that is set is not changed, unless it has an invalid form,
-// or the cluster was recreated.
+// or the cluster was recreated, by Terraform or outside of CAPT.
 func (r *Reconciler) publishEndpoint(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
 	if !p.PublishEndpoint {
 		return nil
 	}
-	endpoint := validation.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint)
-	if !endpoint.IsValid() || recreated(&controlPlane.Status) {
+	written := validation.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint)
+	endpoint, unknown := written, !written.IsValid() || recreated(&controlPlane.Status)
+	follow := !unknown && f.endpointMoved(&controlPlane.Status, written)
+	if unknown || follow {
 		var err error
 		if endpoint, err = f.outputs().Endpoint(); err != nil || endpoint.IsZero() {
 			return nil //nolint:nilerr // The condition EndpointAvailable reports it; a retry would read the same output.
 		}
 	}
-	return engine.Patch(ctx, r.Client, controlPlane, func() { controlPlane.Spec.ControlPlaneEndpoint = endpoint })
+	if err := engine.Patch(ctx, r.Client, controlPlane, func() { controlPlane.Spec.ControlPlaneEndpoint = endpoint }); err != nil || !follow {
+		return err
+	}
+	r.Recorder.Eventf(controlPlane, nil, corev1.EventTypeWarning, controlplanev1.EndpointChangedReason, controlplanev1.EndpointAvailableCondition,
+		"Output %q changed from %s to %s: the EKS cluster was replaced outside of CAPT. spec.controlPlaneEndpoint follows it", terraform.OutputClusterEndpoint, written.String(), endpoint.String())
+	return nil
+}
+
+// endpointMoved reports whether Terraform reported the endpoint of spec before, and now reports another one, for which the kubeconfig is. An endpoint
+// that a user, a manifest or another version wrote is not replaced.
+func (f *Facts) endpointMoved(last *controlplanev1.CAPTControlPlaneStatus, written clusterv1.APIEndpoint) bool {
+	if last.ObservedGeneration == 0 || last.WorkspaceTemplateApply == nil {
+		return false
+	}
+	before, err := kubeconfigsecret.Outputs{Published: last.WorkspaceTemplateApply.Outputs}.Endpoint()
+	now, errNow := f.outputs().Endpoint()
+	if err != nil || errNow != nil || before != written || now == written {
+		return false
+	}
+	_, address, err := kubeconfig.AnonymousConfig(f.Kubeconfig.Data)
+	if err != nil {
+		return false
+	}
+	host, port, err := terraform.ParseEndpoint(address.Host)
+	return err == nil && now == clusterv1.APIEndpoint{Host: host, Port: port}
 }
 
 func (r *Reconciler) reconcileFargateProfiles(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {

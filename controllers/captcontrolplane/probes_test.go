@@ -4,12 +4,16 @@
 package captcontrolplane
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +23,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/health"
 	"github.com/capt-provider/capt/controllers/health/probe"
+	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -228,7 +233,7 @@ func TestObjectsOfOthersAreNotProbed(t *testing.T) {
 	assert.False(t, newEnvironment(t).mustProbe(t.Context(), key), "it is gone")
 }
 
-// Terraform destroyed the cluster and created it again: it has another endpoint.
+// The cluster was recreated, by Terraform or outside of CAPT: it has another endpoint.
 func TestTheEndpointOfARecreatedClusterIsFollowed(t *testing.T) {
 	const other = "OTHER.gr7.ap-northeast-1.eks.amazonaws.com"
 	show := func(env *environment, option builder.Option) {
@@ -238,28 +243,56 @@ func TestTheEndpointOfARecreatedClusterIsFollowed(t *testing.T) {
 	}
 	changed := builder.UpToDate(map[string]string{"cluster_endpoint": "https://" + other, "cluster_name": "demo"})
 	for name, row := range map[string]struct {
-		seen     []string
-		followed bool
+		seen   []string
+		absent bool
+		// change is made before the endpoint changes; refused is true if spec keeps the first one then.
+		change  func(*environment)
+		refused bool
 	}{
-		"destroyed and recreated":              {[]string{infrav1.WorkspaceDeletingReason, infrav1.WorkspaceNotFoundReason}, true},
-		"with a provider that does not answer": {[]string{infrav1.WorkspaceDeletingReason, infrav1.WorkspaceNotReconciledReason}, true},
-		"updated":                              {[]string{infrav1.ApplyFailedReason}, false},
-		"never reported":                       {nil, false},
+		"destroyed and recreated":              {seen: []string{infrav1.WorkspaceDeletingReason, infrav1.WorkspaceNotFoundReason}, absent: true},
+		"with a provider that does not answer": {seen: []string{infrav1.WorkspaceDeletingReason, infrav1.WorkspaceNotReconciledReason}, absent: true},
+		"updated":                              {seen: []string{infrav1.ApplyFailedReason}},
+		"outside of CAPT":                      {},
+		"the kubeconfig is for another cluster": {change: func(env *environment) {
+			data, err := kubeconfig.ForToken("demo", "https://third.example.com", builder.CA(), "t")
+			require.NoError(env, err)
+			change(env, "demo-eks-connection", &corev1.Secret{}, func(s *corev1.Secret) { s.Data["kubeconfig"] = data })
+		}, refused: true},
+		"a user wrote the endpoint": {change: func(env *environment) {
+			env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.ControlPlaneEndpoint.Host = "proxy.example.com" })
+		}, refused: true},
+		"the status is that of another version": {change: func(env *environment) {
+			controlPlane := env.get()
+			controlPlane.Status.ObservedGeneration = 0
+			require.NoError(env, env.Client.Status().Update(env.Context(), controlPlane))
+		}, refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := built(t)
+			recorder := events.NewFakeRecorder(100)
+			env.Recorder = recorder
 			for _, reason := range row.seen {
 				show(env, builder.NotUpToDate(reason, "why"))
-				assert.Equal(t, row.followed, env.summary()["Available"] == "False NotAvailable", reason)
+				assert.Equal(t, row.absent, env.summary()["Available"] == "False NotAvailable", reason)
+			}
+			want := other
+			if row.change != nil {
+				row.change(env)
+			}
+			if row.refused {
+				want = env.get().Spec.ControlPlaneEndpoint.Host
 			}
 			show(env, changed)
-			if !row.followed {
-				assert.Equal(t, host, env.get().Spec.ControlPlaneEndpoint.Host)
-				assert.Equal(t, "False EndpointChanged", env.summary()["EndpointAvailable"])
-				return
+			close(recorder.Events)
+			sent := []string{}
+			for event := range recorder.Events {
+				sent = append(sent, event)
 			}
-			assert.Equal(t, other, env.get().Spec.ControlPlaneEndpoint.Host)
+			assert.Equal(t, want, env.get().Spec.ControlPlaneEndpoint.Host)
+			assert.Equal(t, row.refused, env.summary()["EndpointAvailable"] == "False EndpointChanged")
 			assert.Equal(t, "True Available", env.summary()["Available"])
+			assert.Equal(t, !row.absent && !row.refused, strings.Contains(fmt.Sprint(sent), "Warning EndpointChanged Output \"cluster_endpoint\" changed from "+host+":443 to "+other+":443"), sent)
+			env.Recorder = events.NewFakeRecorder(100)
 			assert.Empty(t, env.reconcile())
 		})
 	}

@@ -18,7 +18,9 @@ import (
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/health"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/recovery"
 )
@@ -67,7 +69,32 @@ func (f *Facts) failing(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) 
 		found = owner.FailureOf(p.Fargate.Profiles[i].Apply.Live, controlPlane.Generation)
 		found.Profile = p.Fargate.Profiles[i].Name
 	}
+	if found.Class == "" {
+		return f.unhealthy(controlPlane, p)
+	}
 	return found
+}
+
+// unhealthy returns the first failing health check of a control plane that was initialized for which Terraform may run once; the zero value if there is none. It
+// does not help while a user must act about the Workspace.
+func (f *Facts) unhealthy(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) recovery.Failure {
+	live, checks := p.Apply.Live, []infrav1.RecoveryCheck{health.Workspace, health.Dependencies}
+	if strategy := controlPlane.Spec.Recovery; strategy != nil && len(strategy.OnUnhealthy) > 0 {
+		checks = strategy.OnUnhealthy
+	}
+	switch effect := reasons.Of(p.Apply.ReadyReason()).Effect; {
+	case !wasInitialized(controlPlane), p.Apply.Differs, live == nil, effect == reasons.FailsAtOnce, effect == reasons.FailsAfterGrace:
+		return recovery.Failure{}
+	case !live.DeletionTimestamp.IsZero(), live.Status.WorkspaceRef == nil:
+		return recovery.Failure{}
+	}
+	known := conditionsOf(controlPlane, f, p).health
+	for _, name := range checks {
+		if check := health.Find(known, string(name)); check != nil && check.Status == controlplanev1.HealthUnhealthy {
+			return recovery.Failure{Check: check.Name, Since: check.LastTransitionTime.Time, Workspace: live.Status.WorkspaceRef.UID}
+		}
+	}
+	return recovery.Failure{}
 }
 
 func (f *Facts) recoveryPlan(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) recovery.Decision {

@@ -13,12 +13,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/health"
 	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -118,6 +121,12 @@ func TestNothingIsRecovered(t *testing.T) {
 		},
 		"while it is deleted":      func(env *environment) { require.NoError(env, env.Client.Delete(env.Context(), env.get())) },
 		"of an error for the user": func(env *environment) { env.fail("Auth") },
+		"while the VPC is missing": func(env *environment) {
+			change(env, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "" })
+		},
+		"before the adoption": func(env *environment) {
+			change(env, applyName, &infrav1.WorkspaceTemplateApply{}, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.WorkspaceName = "" })
+		},
 		"for another shard":        func(env *environment) { env.WatchFilterValue = "other" },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -206,6 +215,7 @@ func TestRecreateWorkspace(t *testing.T) {
 			env.clock.Pass(time.Hour)
 			env.reconcile()
 			assert.Equal(t, row.deleted, !read(env, applyName, &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero())
+			assert.Equal(t, row.deleted, env.sent("Warning RecreatingControlPlane Terraform destroys and recreates the control plane"))
 		})
 	}
 }
@@ -221,6 +231,19 @@ func TestTheControlPlaneIsNotRecreatedIfARetryHasJustSucceeded(t *testing.T) {
 			env.Uncached = builder.NewAPI(builder.Clients(env.get(), read(env, applyName, &infrav1.WorkspaceTemplateApply{}), read(env, "demo", &clusterv1.Cluster{}),
 				builder.CAPTCluster("demo", builder.WithDeletionProtection(infrav1.DeletionProtectionEnabled))))
 		}, "spec.deletionProtection of CAPTCluster demo is Enabled. To allow the action, set it to Disabled"},
+		"the control plane is another one": {func(env *environment) {
+			another := env.get()
+			another.UID = "another"
+			env.Uncached = builder.NewAPI(builder.Clients(another, read(env, applyName, &infrav1.WorkspaceTemplateApply{}), read(env, "demo", &clusterv1.Cluster{}), vpc()))
+		}, "was deleted or recreated"},
+		"its WorkspaceTemplateApply is another one": {func(env *environment) {
+			another := read(env, applyName, &infrav1.WorkspaceTemplateApply{})
+			another.UID = "another"
+			env.Uncached = builder.NewAPI(builder.Clients(env.get(), another, read(env, "demo", &clusterv1.Cluster{}), vpc()))
+		}, "was deleted or recreated"},
+		"its Cluster was deleted": {func(env *environment) {
+			env.Uncached = builder.NewAPI(builder.Clients(env.get(), read(env, applyName, &infrav1.WorkspaceTemplateApply{}), vpc()))
+		}, "was deleted or recreated"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := failingEnvironment(t, "Network", recreates())
@@ -240,5 +263,116 @@ func TestTheControlPlaneIsNotRecreatedIfARetryHasJustSucceeded(t *testing.T) {
 			assert.Equal(t, "False RecoveryBlocked", env.recovering())
 			assert.Contains(t, env.message(infrav1.RecoveringCondition), row.message)
 		})
+	}
+}
+
+// sent reports whether an event begins with a text; it drains those that were sent.
+func (env *environment) sent(text string) (found bool) {
+	for recorder := env.Recorder.(*events.FakeRecorder); len(recorder.Events) > 0; {
+		found = strings.HasPrefix(<-recorder.Events, text) || found
+	}
+	return found
+}
+
+func TestTheMetricsOfRecovery(t *testing.T) {
+	once := builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.Recovery = &infrav1.RecoveryStrategy{MaxRetries: ptr.To[int32](1)}
+	})
+	env, registry := failingEnvironment(t, "Network", once), prometheus.NewRegistry()
+	env.Recovery = metrics.NewRecovery(registry)
+	value := func(name string) (found *float64) {
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		for _, family := range families {
+			if family.GetName() == name {
+				metric := family.GetMetric()[0]
+				found = ptr.To(metric.GetGauge().GetValue() + metric.GetCounter().GetValue())
+				if name == "capt_recovery_attempts_total" {
+					assert.Equal(t, `label:{name:"action" value:"Reapply"} label:{name:"class" value:"Network"} label:{name:"kind" value:"CAPTControlPlane"} label:{name:"result" value:"TimedOut"}`,
+						strings.TrimSpace(strings.ReplaceAll(strings.Split(metric.String(), " counter:")[0], "  ", " ")))
+				}
+			}
+		}
+		return found
+	}
+	env.reconcile()
+	assert.Equal(t, ptr.To(float64(env.get().Status.Recovery.NextAttemptTime.Unix())), value("capt_recovery_next_attempt_timestamp_seconds"))
+	env.clock.Pass(10 * time.Minute)
+	env.reconcile()
+	for _, name := range []string{"capt_recovery_next_attempt_timestamp_seconds", "capt_recovery_exhausted", "capt_recovery_attempts_total"} {
+		assert.Nil(t, value(name), "%s while the attempt runs", name)
+	}
+	env.clock.Pass(10 * time.Minute)
+	for range 3 {
+		env.reconcile()
+	}
+	assert.Equal(t, ptr.To(1.0), value("capt_recovery_exhausted"))
+	assert.Equal(t, ptr.To(1.0), value("capt_recovery_attempts_total"), "it is counted once")
+	assert.Nil(t, value("capt_recovery_next_attempt_timestamp_seconds"))
+	env.terraformMade()
+	env.reconcile()
+	assert.Nil(t, value("capt_recovery_exhausted"))
+}
+
+// brokenVPC makes the VPC fail.
+func (env *environment) brokenVPC(reason string) {
+	change(env, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) {
+		conditions.Set(c, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: reason})
+	})
+}
+
+// What a control plane depends on fails: it still serves, and Terraform runs once.
+func TestABrokenDependencyIsReportedAndReapplied(t *testing.T) {
+	for name, row := range map[string]struct {
+		reason   string
+		strategy *infrav1.RecoveryStrategy
+		status   controlplanev1.HealthState
+		requests bool
+	}{
+		"the VPC fails":             {infrav1.ApplyFailedReason, nil, "Unhealthy", true},
+		"the VPC is being updated":  {infrav1.ProvisioningReason, nil, "Healthy", false},
+		"recovery is off":           {infrav1.ApplyFailedReason, &infrav1.RecoveryStrategy{MaxRetries: ptr.To[int32](0)}, "Unhealthy", false},
+		"only for the API server":   {infrav1.ApplyFailedReason, &infrav1.RecoveryStrategy{OnUnhealthy: []infrav1.RecoveryCheck{"APIServer"}}, "Unhealthy", false},
+		"also for the dependencies": {infrav1.ApplyFailedReason, &infrav1.RecoveryStrategy{OnUnhealthy: []infrav1.RecoveryCheck{"APIServer", "Dependencies"}}, "Unhealthy", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := built(t)
+			env.Recovery = metrics.NewRecovery(prometheus.NewRegistry())
+			apply := read(env, applyName, &infrav1.WorkspaceTemplateApply{})
+			apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = apply.Name, &infrav1.WorkspaceReference{UID: "workspace"}
+			require.NoError(t, env.Client.Update(t.Context(), apply))
+			env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Recovery = row.strategy })
+			env.brokenVPC(row.reason)
+			env.reconcile()
+			env.clock.Pass(3 * time.Minute)
+			env.reconcile()
+			check := health.Find(env.get().Status.Health, health.Dependencies)
+			assert.Equal(t, row.status, check.Status)
+			assert.Equal(t, row.status == "Unhealthy", strings.Contains(check.Message, "not ready: CAPTCluster demo (ApplyFailed)"), check.Message)
+			assert.Equal(t, "True Ready", env.summary()["Ready"], "it serves")
+			assert.Equal(t, row.requests, strings.HasPrefix(env.requested(), "Reapply/workspace/"))
+			assert.Equal(t, row.requests, env.recovering() == "True Recovering")
+			assert.Empty(t, env.reconcile())
+		})
+	}
+}
+
+// The user must act about the Workspace, so that another run of Terraform cannot help.
+func TestWhatAUserMustRepairIsNotReapplied(t *testing.T) {
+	for reason, want := range map[string]bool{
+		infrav1.WorkspaceNotReconciledReason: true, infrav1.StateNotSavedReason: false, infrav1.WorkspacePausedReason: false, infrav1.WorkspaceConflictReason: false, infrav1.TemplateInvalidReason: false,
+	} {
+		env := built(t)
+		env.Recovery = metrics.NewRecovery(prometheus.NewRegistry())
+		apply := read(env, applyName, &infrav1.WorkspaceTemplateApply{})
+		builder.NotUpToDate(reason, "why")(apply)
+		apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = apply.Name, &infrav1.WorkspaceReference{UID: "workspace"}
+		require.NoError(t, env.Client.Update(t.Context(), apply))
+		require.Contains(t, env.reconcile(), "status")
+		require.Equal(t, infrav1.StateDegraded, env.get().Status.State)
+		assert.Equal(t, controlplanev1.HealthUnhealthy, health.Status(env.get().Status.Health, health.Workspace), reason)
+		env.clock.Pass(3 * time.Minute)
+		env.reconcile()
+		assert.Equal(t, want, env.requested() != "", reason)
 	}
 }

@@ -191,6 +191,7 @@ func observedProgress(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, c
 	s, first := &controlPlane.Status, c.firstUnmet()
 	initialized := ptr.Deref(s.Initialization.ControlPlaneInitialized, false)
 	in := f.Progress("CAPTControlPlane", stepOf(first))
+	in.Working = c.working
 	if first != nil {
 		in.Message = first.Message
 	}

@@ -158,7 +158,7 @@ func TestAnOutdatedEndpointOfTheClusterIsReported(t *testing.T) {
 	o.Cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: host, Port: 443}
 	assert.Empty(t, message())
 	o.Cluster.Spec.ControlPlaneEndpoint.Host = "earlier.example.com"
-	assert.Contains(t, message(), "Cluster demo still has the endpoint earlier.example.com:443 of an earlier control plane. Set spec.controlPlaneEndpoint of the Cluster to "+host+":443")
+	assert.Contains(t, message(), "Cluster demo still has the endpoint earlier.example.com:443 of an earlier control plane. Run: kubectl patch -n default cluster demo --type merge -p '{\"spec\":{\"controlPlaneEndpoint\":{\"host\":\""+host+"\",\"port\":443}}}'")
 	assert.Equal(t, infrav1.StateReady, o.controlPlane.Status.State)
 	o.Cluster.Spec.ControlPlaneEndpoint.Host = "https://" + host
 	assert.Equal(t, "spec.controlPlaneEndpoint.host of Cluster demo is the URL https://"+host+", which CAPT v0.3 wrote: clients cannot connect to a URL. Set spec.controlPlaneEndpoint of the Cluster to "+host+

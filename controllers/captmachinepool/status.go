@@ -68,27 +68,31 @@ func status(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) {
 // reportLife writes state and progress.
 func reportLife(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan, unmet engine.Condition) {
 	life := f.Life(p, unmet, wasProvisioned(pool))
-	if cause := f.controlPlaneFailed(); unmet.Reason == infrav1.WaitingForControlPlaneReason && cause.Reason != "" {
-		life.Failed, life.Working, life.Cause = true, false, cause
+	if life.Cause = f.controlPlaneFailed(unmet); life.Cause.Reason != "" {
+		life.Failed, life.Working = true, false
 	}
 	nodes := unmet.Type == infrav1.NodesReadyCondition
 	life.Down = nodes && f.notReadyFor(pool) >= nodesReadyTimeout(pool)
 	life.Working = life.Working || nodes && !life.Down
-	step := progress.Workspace
-	switch {
-	case life.Applied && nodes:
-		step = progress.Nodes
-	case life.Applied:
-		step = progress.Done
-	case p.Blocked != nil && p.Blocked.Reason == infrav1.WaitingForControlPlaneReason:
-		step = progress.Infrastructure
-	case p.Blocked != nil:
-		step = progress.Validation
-	}
 	if f.Paused != "" && conditions.Has(pool, infrav1.NodesReadyCondition) {
 		return // The nodes are not read.
 	}
-	f.ReportLife(p, life, step)
+	f.ReportLife(p, life, stepOf(p, life.Applied, nodes))
+}
+
+// stepOf is the first step of the creation or change of the node group that is not complete. nodes is true if only nodes are not ready.
+func stepOf(p *owner.Plan, applied, nodes bool) progress.Step {
+	switch {
+	case applied && nodes:
+		return progress.Nodes
+	case applied:
+		return progress.Done
+	case p.Blocked != nil && p.Blocked.Reason == infrav1.WaitingForControlPlaneReason:
+		return progress.Infrastructure
+	case p.Blocked != nil:
+		return progress.Validation
+	}
+	return progress.Workspace
 }
 
 func wasProvisioned(pool *infrav1.CAPTMachinePool) bool {
@@ -152,8 +156,8 @@ func (f *Facts) timeoutOf(pool *infrav1.CAPTMachinePool, p *owner.Plan, conditio
 }
 
 // controlPlaneFailed is why the control plane is Failed that the pool waits for; the zero value if it is not.
-func (f *Facts) controlPlaneFailed() engine.Condition {
-	if f.ControlPlane == nil || f.ControlPlane.ControlPlane == nil {
+func (f *Facts) controlPlaneFailed(unmet engine.Condition) engine.Condition {
+	if unmet.Reason != infrav1.WaitingForControlPlaneReason || f.ControlPlane == nil || f.ControlPlane.ControlPlane == nil {
 		return engine.Condition{}
 	}
 	return owner.Owner{Object: f.ControlPlane.ControlPlane, Kind: controlplanev1.GroupVersion.WithKind("CAPTControlPlane")}.Failure()

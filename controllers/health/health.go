@@ -105,6 +105,9 @@ func Evaluate(f *Facts, last *controlplanev1.Health, now time.Time) *controlplan
 		}
 		is := check.status(result, Find(last, check.Name), now)
 		health.Checks = append(health.Checks, is)
+		if check.Probes && is.Status == controlplanev1.HealthUnknown && Status(health, APIServer) == controlplanev1.HealthHealthy {
+			continue // An API server that answers is healthy, also if CAPT has no credentials to find out more.
+		}
 		health.Overall = worse(health.Overall, is.Status)
 	}
 	return health

@@ -39,6 +39,7 @@ func TestFactsToStatus(t *testing.T) {
 		"a dependency is missing":           {func(f *health.Facts) { f.Dependencies = health.Unhealthy("no VPC") }, "Unhealthy", map[string]controlplanev1.HealthState{"Dependencies": "Unhealthy"}},
 		"not probed yet":                    {func(f *health.Facts) { f.Probed = health.Probed{} }, "Unknown", map[string]controlplanev1.HealthState{"APIServer": "Unknown", "Version": "Unknown", "Credentials": "Unknown"}},
 		"probes are disabled":               {func(f *health.Facts) { f.Disabled = true; f.Probed = health.Probed{} }, "Healthy", map[string]controlplanev1.HealthState{"APIServer": "", "Version": "", "Credentials": "", "Workspace": "Healthy"}},
+		"it answers, without credentials":   {func(f *health.Facts) { f.Version, f.Credentials = health.Unknown("x"), health.Unknown("x") }, "Healthy", map[string]controlplanev1.HealthState{"Version": "Unknown"}},
 		"the kubeconfig cannot be used yet": {func(f *health.Facts) { f.Probed = health.NotProbed("no kubeconfig") }, "Unknown", map[string]controlplanev1.HealthState{"Credentials": "Unknown"}},
 	} {
 		t.Run(name, func(t *testing.T) {

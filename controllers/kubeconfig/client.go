@@ -25,6 +25,22 @@ func ClientConfig(data []byte) (*rest.Config, *url.URL, error) {
 	default:
 		return nil, nil, err
 	}
+	return clientConfig(data)
+}
+
+// AnonymousConfig is ClientConfig without credentials, also for a kubeconfig with which only users can get some (ErrGetToken).
+func AnonymousConfig(data []byte) (*rest.Config, *url.URL, error) {
+	if err := Check(data); err != nil && !errors.Is(err, ErrGetToken) && !errors.Is(err, ErrShortLived) {
+		return nil, nil, err
+	}
+	config, address, err := clientConfig(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	return rest.AnonymousClientConfig(config), address, nil
+}
+
+func clientConfig(data []byte) (*rest.Config, *url.URL, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(data)
 	if err != nil {
 		return nil, nil, errors.New("the value is not a kubeconfig") // The error can quote the value.

@@ -74,6 +74,44 @@ func NewPreviews(registry prometheus.Registerer, count func() (running, waiting 
 	}
 }
 
+// Plans has metrics of the plans in the log of provider-terraform. A nil Plans records nothing.
+//
+//   - capt_plan_reads_total{result}: previews whose plan was read (Read), or why it is not known, as reasons of planlog.UnknownError.
+//   - capt_plan_log_age_seconds: how old the entry of a plan was when it was read.
+type Plans struct {
+	reads *prometheus.CounterVec
+	age   prometheus.Histogram
+}
+
+// NewPlans registers the metrics. It panics when they are already registered.
+func NewPlans(registry prometheus.Registerer) *Plans {
+	m := &Plans{
+		reads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "capt_plan_reads_total", Help: "Previews whose plan was read from the log of provider-terraform (Read), or is not known, by reason.",
+		}, []string{"result"}),
+		age: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "capt_plan_log_age_seconds", Help: "How old the log entry of a plan was when it was read.", Buckets: prometheus.ExponentialBuckets(0.5, 2, 12),
+		}),
+	}
+	registry.MustRegister(m.reads, m.age)
+	return m
+}
+
+// Read records a plan that was read, and the age of its log entry.
+func (m *Plans) Read(age time.Duration) {
+	if m != nil {
+		m.reads.WithLabelValues("Read").Inc()
+		m.age.Observe(max(0, age.Seconds())) // The clock of the provider may be ahead.
+	}
+}
+
+// Unknown records a plan that is not known.
+func (m *Plans) Unknown(reason string) {
+	if m != nil {
+		m.reads.WithLabelValues(reason).Inc()
+	}
+}
+
 // Unclaimed is capt_workspace_unclaimed_seconds{namespace,name}, a gauge: how long the manager has observed the Workspace of a
 // WorkspaceTemplateApply that provider-terraform has not reconciled yet; absent otherwise. A nil Unclaimed records nothing.
 type Unclaimed struct {

@@ -41,11 +41,13 @@ const collectTimeout = 5 * time.Second
 //   - capt_machine_pool_nodes{namespace,name,cluster_name,state}: the number of nodes of a CAPTMachinePool by state.
 //   - capt_rollout_stage{namespace,name,stage}: 1 for the stage of a staged rollout of a WorkspaceTemplate.
 //   - capt_rollout_users{namespace,name,state}: the number of users of the template by state.
+//   - capt_rollout_destroys{namespace,name}: the number of users for which Terraform would replace or delete a resource, or may do so.
+//   - capt_pending_plan{namespace,name,cluster_name,result}: 1 for the plan of what waits for a WorkspaceTemplateApply.
 //   - capt_dependency_blocked{kind,reason}: the number of objects whose condition DependenciesReady is not True.
 //   - capt_cache_objects{kind}: the number of objects in the cache, including those that another manager reconciles.
 type objects struct {
 	ObjectsOptions
-	info, state, condition, failing, nodes, stage, users, blocked, cached description
+	info, state, condition, failing, nodes, stage, users, destroys, plan, blocked, cached description
 }
 
 // ObjectsOptions are what NewObjects needs.
@@ -72,6 +74,8 @@ func NewObjects(registry prometheus.Registerer, options ObjectsOptions) {
 		nodes:          describe("capt_machine_pool_nodes", "Number of nodes of a CAPTMachinePool by state (Wanted, Existing, Ready); absent if unknown.", "namespace", "name", "cluster_name", "state"),
 		stage:          describe("capt_rollout_stage", "The stage of the staged rollout of a WorkspaceTemplate; the value is 1.", "namespace", "name", "stage"),
 		users:          describe("capt_rollout_users", "Number of users of a WorkspaceTemplate in a staged rollout, by state.", "namespace", "name", "state"),
+		destroys:       describe("capt_rollout_destroys", "Number of users of a WorkspaceTemplate in a staged rollout for which Terraform would replace or delete a resource, or may do so.", "namespace", "name"),
+		plan:           describe("capt_pending_plan", "The plan of a revision or change that a WorkspaceTemplateApply has not got yet, by result; the value is 1.", "namespace", "name", "cluster_name", "result"),
 		blocked:        describe("capt_dependency_blocked", "Number of objects whose dependencies are not ready, by reason.", "kind", "reason"),
 		cached:         describe("capt_cache_objects", "Number of objects in the cache of the manager.", "kind"),
 	})
@@ -79,7 +83,7 @@ func NewObjects(registry prometheus.Registerer, options ObjectsOptions) {
 
 // Describe implements prometheus.Collector.
 func (m *objects) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, d := range []description{m.info, m.state, m.condition, m.failing, m.nodes, m.stage, m.users, m.blocked, m.cached} {
+	for _, d := range []description{m.info, m.state, m.condition, m.failing, m.nodes, m.stage, m.users, m.destroys, m.plan, m.blocked, m.cached} {
 		descriptions <- d.Desc
 	}
 }
@@ -142,6 +146,9 @@ func (m *objects) collect(s *scrape, kind string, object graphObject) {
 		if class := object.Status.LastFailureClass; class != "" {
 			s.gauge(m.failing, 1, append(labels, class)[1:]...)
 		}
+		if plan := overview.PlanOf(object); plan != nil {
+			s.gauge(m.plan, 1, append(labels, plan.Preview.Outcome())[1:]...)
+		}
 	}
 	s.gauge(m.info, 1, append(labels, version, workspace)...)
 	s.gauge(m.state, 1, append(labels, string(overview.StateOf(object)))...)
@@ -157,6 +164,9 @@ func (m *objects) collectRollout(s *scrape, template *infrav1.WorkspaceTemplate)
 	rollout := &template.Status.Rollout
 	if rollout.Stage == "" {
 		return
+	}
+	if destroys := rollout.PreviewedDestroy; destroys != nil {
+		s.gauge(m.destroys, float64(*destroys), template.Namespace, template.Name)
 	}
 	s.gauge(m.stage, 1, template.Namespace, template.Name, string(rollout.Stage))
 	for state, count := range map[string]*int32{

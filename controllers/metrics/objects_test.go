@@ -264,17 +264,31 @@ func TestRolloutsAreReportedUntilTheTemplateIsDeleted(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.With(func(template *infrav1.WorkspaceTemplate) {
 		template.Status.Rollout = infrav1.WorkspaceTemplateRolloutStatus{
 			Stage: infrav1.RolloutCanary, Current: ptr.To[int32](1), Updating: ptr.To[int32](2), Waiting: ptr.To[int32](3), Failed: ptr.To[int32](4),
-			Stalled: ptr.To[int32](5), LeftBehind: ptr.To[int32](6),
+			Stalled: ptr.To[int32](5), LeftBehind: ptr.To[int32](6), PreviewedDestroy: ptr.To[int32](2),
 		}
 	}))
 	c := newCached(t, template, builder.WorkspaceTemplate("immediate"))
 	close(c.elected)
 	assert.ElementsMatch(t, []string{
-		`capt_rollout_stage{name="vpc",namespace="default",stage="Canary"} 1`,
+		`capt_rollout_stage{name="vpc",namespace="default",stage="Canary"} 1`, `capt_rollout_destroys{name="vpc",namespace="default"} 2`,
 		`capt_rollout_users{name="vpc",namespace="default",state="Current"} 1`, `capt_rollout_users{name="vpc",namespace="default",state="Updating"} 2`,
 		`capt_rollout_users{name="vpc",namespace="default",state="Waiting"} 3`, `capt_rollout_users{name="vpc",namespace="default",state="Failed"} 4`,
 		`capt_rollout_users{name="vpc",namespace="default",state="Stalled"} 5`, `capt_rollout_users{name="vpc",namespace="default",state="LeftBehind"} 6`,
 	}, c.series("capt_rollout_"))
 	c.source(template).Delete(template)
 	require.Eventually(t, func() bool { return len(c.series("capt_rollout_")) == 0 }, time.Minute, 10*time.Millisecond)
+}
+
+// The plan is reported while what was planned waits.
+func TestPlansOfWhatWaitsAreReported(t *testing.T) {
+	waiting := builder.WorkspaceTemplateApply("demo-vpc", ofDemo, builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Status.Change = infrav1.HeldChange{Revision: "b", Preview: infrav1.RevisionPreview{Result: infrav1.PreviewChanges}}
+	}))
+	c := newCached(t, waiting, builder.WorkspaceTemplateApply("at-rest"))
+	close(c.elected)
+	assert.Equal(t, []string{`capt_pending_plan{cluster_name="demo",name="demo-vpc",namespace="default",result="Unknown"} 1`}, c.series("capt_pending_plan"))
+	applied := waiting.DeepCopy()
+	applied.Status.Change = infrav1.HeldChange{}
+	c.source(applied).Modify(applied)
+	require.Eventually(t, func() bool { return len(c.series("capt_pending_plan")) == 0 }, time.Minute, 10*time.Millisecond)
 }

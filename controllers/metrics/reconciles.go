@@ -26,7 +26,7 @@ import (
 //   - capt_deletion_duration_seconds{kind}: from the deletion request for an object until it no longer existed.
 //   - capt_status_writes_total{kind,changed}: reconciles that computed a status; changed is true if it was written.
 //   - capt_rollout_duration_seconds: how long staged rollouts of WorkspaceTemplates took, observed when they were complete.
-//   - capt_previews_total{result}: results of previews.
+//   - capt_previews_total{result}: results of previews (RevisionPreview.Outcome).
 //   - capt_workspace_errors_total{class}: how often a Workspace began to fail, or failed with another class of errors than before.
 type Reconciles struct {
 	transitions, writes, errors, previews *prometheus.CounterVec
@@ -130,14 +130,14 @@ func (m *Reconciles) compare(kind string, was lastSeen, is *lastSeen, now time.T
 }
 
 // observeRollout sets what is observed of rollouts and previews, and returns the result of the last preview.
-func (l *lastSeen) observeRollout(object graph.Object) (result infrav1.PreviewResult) {
+func (l *lastSeen) observeRollout(object graph.Object) (result string) {
 	switch object := object.(type) {
 	case *infrav1.WorkspaceTemplate:
 		l.stage = object.Status.Rollout.Stage
 	case *infrav1.WorkspaceTemplateApply:
 		for _, preview := range []*infrav1.RevisionPreview{&object.Status.Preview, &object.Status.Change.Preview} {
 			if at := preview.CompletionTime; at != nil && at.After(l.previewed.Time) {
-				l.previewed, result = *at, preview.Result
+				l.previewed, result = *at, preview.Outcome()
 			}
 		}
 	}
@@ -146,13 +146,13 @@ func (l *lastSeen) observeRollout(object graph.Object) (result infrav1.PreviewRe
 
 // compareRollout records a rollout that was completed, and the result of another preview. status has the time at which a rollout started, so that it
 // may have started before this process.
-func (m *Reconciles) compareRollout(object graph.Object, was, is lastSeen, preview infrav1.PreviewResult, now time.Time) {
+func (m *Reconciles) compareRollout(object graph.Object, was, is lastSeen, preview string, now time.Time) {
 	completed := was.stage != "" && was.stage != is.stage && is.stage == infrav1.RolloutComplete
 	if template, ok := object.(*infrav1.WorkspaceTemplate); ok && completed && template.Status.Rollout.StartTime != nil {
 		m.rollouts.Observe(seconds(template.Status.Rollout.StartTime.Time, now))
 	}
 	if is.previewed.After(was.previewed.Time) {
-		m.previews.WithLabelValues(string(preview)).Inc()
+		m.previews.WithLabelValues(preview).Inc()
 	}
 }
 

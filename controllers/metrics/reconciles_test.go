@@ -142,12 +142,17 @@ func TestRolloutsAndPreviewsAreMeasured(t *testing.T) {
 	assert.InDelta(t, 240, sum, 0)
 
 	apply := builder.WorkspaceTemplateApply("demo-vpc")
-	for minute, result := range []infrav1.PreviewResult{"", infrav1.PreviewChanges, infrav1.PreviewChanges, infrav1.PreviewEmpty, ""} {
-		apply.Status.Preview = infrav1.RevisionPreview{}
-		if result != "" {
-			completed := metav1.NewTime(at(minute))
-			apply.Status.Preview = infrav1.RevisionPreview{Result: result, CompletionTime: &completed}
+	counted := func(action infrav1.PlanAction) *infrav1.PlannedChanges {
+		return &infrav1.PlannedChanges{Counts: []infrav1.PlannedCount{{Action: action, Count: 1}}}
+	}
+	for minute, preview := range []infrav1.RevisionPreview{
+		{}, {Result: infrav1.PreviewChanges, Changes: counted(infrav1.PlanUpdate)}, {Result: infrav1.PreviewChanges, Changes: counted(infrav1.PlanReplace)},
+		{Result: infrav1.PreviewChanges, Changes: &infrav1.PlannedChanges{Unknown: "the log is gone"}}, {Result: infrav1.PreviewEmpty}, {},
+	} {
+		if preview.Result != "" {
+			preview.CompletionTime = &metav1.Time{Time: at(minute)}
 		}
+		apply.Status.Preview = preview
 		m.StatusComputed(apply, true, at(minute))
 		m.StatusComputed(apply, false, at(minute))
 	}
@@ -157,10 +162,31 @@ func TestRolloutsAndPreviewsAreMeasured(t *testing.T) {
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
 # HELP capt_previews_total Results of previews, by result.
 # TYPE capt_previews_total counter
-capt_previews_total{result="Changes"} 2
+capt_previews_total{result="Changes"} 1
+capt_previews_total{result="Destroys"} 1
 capt_previews_total{result="Empty"} 1
 capt_previews_total{result="Failed"} 1
+capt_previews_total{result="Unknown"} 1
 `), "capt_previews_total"))
+}
+
+func TestPlansThatWereReadAreMeasured(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := metrics.NewPlans(registry)
+	m.Read(3 * time.Second)
+	m.Read(-time.Second)
+	m.Unknown("NoAccess")
+	(*metrics.Plans)(nil).Read(0)
+	(*metrics.Plans)(nil).Unknown("")
+	count, sum := histogram(t, registry, "capt_plan_log_age_seconds")
+	assert.Equal(t, uint64(2), count)
+	assert.InDelta(t, 3, sum, 0, "the clock of the provider is ahead")
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP capt_plan_reads_total Previews whose plan was read from the log of provider-terraform (Read), or is not known, by reason.
+# TYPE capt_plan_reads_total counter
+capt_plan_reads_total{result="NoAccess"} 1
+capt_plan_reads_total{result="Read"} 2
+`), "capt_plan_reads_total"))
 }
 
 func TestRunningPreviewsAreReported(t *testing.T) {

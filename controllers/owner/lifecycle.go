@@ -163,7 +163,7 @@ func (o *Observed) ReportLife(p *Plan, l *Life, step progress.Step) {
 	failed, degraded := l.Conditions(s.State, o.Now)
 	engine.SetNegativePolarity(p.Owner.Object, failed, degraded)
 	in := o.Progress(p.Owner.Kind.Kind, step)
-	in.Message, in.Failed = l.Unmet.Message, s.State == infrav1.StateFailed || l.Initialized && !l.Working
+	in.Message, in.Failed, in.Working = l.Unmet.Message, s.State == infrav1.StateFailed || l.Initialized && !l.Working, l.Working
 	// Without progress, the status of a VPC or node group that exists was lost in a move or a restore.
 	lost := s.Progress == nil && o.Apply.Live != nil && (o.Apply.Live.Status.Applied == metav1.ConditionTrue || o.Apply.Live.Status.LastAppliedRevision != "")
 	in.Operation = l.operation(s.State, lost)
@@ -304,7 +304,7 @@ func (o *Observed) UntilFailed(condition *engine.Condition, initialized bool) (t
 	return 0, false
 }
 
-// persists is for how long a reason has been why the object is not Ready. After a restart, the report of a timeout stands for what was waited for.
+// persists is for how long a reason has been why the object is not Ready. After a restart, only the timeout of what was waited for is known.
 func (o *Observed) persists(reason string) time.Duration {
 	if o.Running.Reason == reason || o.Running.Reason == infrav1.WaitTimeoutReason && waits(reason) {
 		return o.Running.Persists
@@ -414,6 +414,9 @@ func (o *Observed) Await(_ context.Context, p *Plan) error {
 		o.RequeueWithin(TemplateInterval)
 	}
 	o.AwaitEnd(o.deletionTimeout(p))
+	if o.Paused == "" && !p.Owner.deleting() {
+		o.RequeueWithin(progress.UntilNext(p.Owner.GetLifecycle().Progress, o.Now))
+	}
 	if o.requeueAfter == 0 {
 		return nil
 	}

@@ -358,3 +358,14 @@ func TestAReportedTimeoutIsNotReverted(t *testing.T) {
 	assert.Zero(t, report("SecretTimeout", began.Add(-time.Minute), 2), "an earlier operation")
 	assert.Zero(t, report("SecretTimeout", later, 1), "an earlier generation, whose timeout may have been shorter")
 }
+
+// Terraform runs with a change that is about to be written: what failed before says nothing about it.
+func TestAChangeThatIsAboutToBeWrittenIsNotRecovered(t *testing.T) {
+	fails := builder.WorkspaceTemplateApply("demo-vpc", builder.NotUpToDate(infrav1.ApplyFailedReason, ""))
+	fails.Status.WorkspaceRef = &infrav1.WorkspaceReference{UID: "w"}
+	p := planned(t, &Facts{Live: fails}, demoOwner(), nil)
+	late := &Timeout{Limit: time.Minute, Running: time.Hour}
+	require.NotZero(t, p.Failing(nil))
+	p.Differs = true
+	assert.Zero(t, p.Failing(late))
+}

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package progress computes status.progress of an owner of a WorkspaceTemplateApply: the operation in progress, how much of it is complete, when it is expected to
-// complete, and the history. It is pure, and depends on transitions only, so that time alone never causes a status write.
+// complete, and the history. It is pure, and depends on transitions and, while Terraform runs, on full minutes: at rest, time never causes a status write.
 package progress
 
 import (
@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
@@ -39,6 +40,8 @@ type Observed struct {
 	// Failed is true if the operation does not continue until something changes; Message is the cause, without secrets.
 	Failed  bool
 	Message string
+	// Working is true while something is in progress and nothing is wrong: then the percentage also grows with time.
+	Working bool
 	// Paused is true while no operation may start.
 	Paused bool
 	// Revision is the generation of the WorkspaceTemplateApply; zero while it does not exist.
@@ -137,6 +140,30 @@ func (p *state) advance(in *Observed) {
 		p.Revision = cmp.Or(in.Revision, p.Revision)
 		p.estimate(in)
 	}
+	if minute, ok := p.minute(in.Now); ok && in.Working && !in.Paused {
+		p.PercentComplete = ptr.To(overview.PercentAt(&p.Progress, minute))
+	}
+}
+
+// interval is how often the percentage grows between two steps: each time is a status write. So an operation that is shorter has none.
+const interval = time.Minute
+
+// minute is the last full interval since the operation in progress started; false without an estimate.
+func (p *state) minute(now time.Time) (time.Time, bool) {
+	if !p.inProgress() || p.last().StartTime == nil || p.EstimatedCompletionTime == nil {
+		return time.Time{}, false
+	}
+	started := p.last().StartTime.Time
+	return started.Add(now.Sub(started).Truncate(interval)), true
+}
+
+// UntilNext returns the duration until the percentage grows with time; zero if it does not.
+func UntilNext(before *infrav1.Progress, now time.Time) time.Duration {
+	p := &state{ptr.Deref(before, infrav1.Progress{})}
+	if minute, ok := p.minute(now); ok && minute.Before(p.EstimatedCompletionTime.Time) {
+		return minute.Add(interval).Sub(now)
+	}
+	return 0
 }
 
 // superseded reports whether the operation in progress is replaced by another one.

@@ -251,3 +251,41 @@ func TestWeights(t *testing.T) {
 	assert.EqualValues(t, 85, percentAt(creation, Nodes, Steps()["CAPTMachinePool"]))
 	assert.EqualValues(t, 7, percentAt(creation, Workspace, Steps()["CAPTCluster"]))
 }
+
+// A write each minute at most: of an operation that takes as long as expected, and of one that takes longer; none if it is short, fails or has no estimate.
+func TestThePercentageGrowsOncePerMinute(t *testing.T) {
+	looks := func(change func(*Observed), seconds int) (changes int, last *infrav1.Progress) {
+		in := Observed{Operation: update, Steps: Steps()["CAPTControlPlane"], Step: Workspace, Working: true, Now: at(0), Earlier: Durations{update: {10 * time.Minute}}}
+		change(&in)
+		last = Next(nil, &in)
+		for range seconds {
+			in.Now = in.Now.Add(time.Second)
+			next := Next(last, &in)
+			if *next.PercentComplete != *last.PercentComplete {
+				changes++
+				assert.Zero(t, in.Now.Sub(at(0))%time.Minute)
+			}
+			until := UntilNext(next, in.Now)
+			assert.Equal(t, in.Earlier != nil && at(0).Add(in.Now.Sub(at(0)).Truncate(time.Minute)).Before(next.EstimatedCompletionTime.Time), until > 0 && until <= time.Minute, in.Now)
+			last = next
+		}
+		return changes, last
+	}
+	none := func(*Observed) {}
+	changes, last := looks(none, 5*60)
+	assert.Equal(t, 5, changes)
+	assert.EqualValues(t, 52, *last.PercentComplete)
+	assert.Equal(t, last.EstimatedCompletionTime, Next(last, &Observed{Operation: update, Step: Workspace, Now: at(6), Working: true}).EstimatedCompletionTime, "time alone does not change when it is expected to end")
+	changes, last = looks(none, 60*60)
+	assert.Equal(t, 10, changes, "nothing more is written once it is late")
+	assert.EqualValues(t, 99, *last.PercentComplete)
+	for name, change := range map[string]func(*Observed){
+		"it waits for the user": func(in *Observed) { in.Working = false }, "there is no estimate": func(in *Observed) { in.Earlier = nil },
+	} {
+		changes, _ = looks(change, 5*60)
+		assert.Zero(t, changes, name)
+	}
+	changes, _ = looks(none, 59)
+	assert.Zero(t, changes, "it is short")
+	assert.Zero(t, UntilNext(nil, at(0)))
+}

@@ -40,6 +40,9 @@ type Failure struct {
 	// CreateInterrupted is true if the provider ended during the first apply. CreateNotRecoverable is why it must not continue; empty if it may.
 	CreateInterrupted    bool
 	CreateNotRecoverable string
+	// Check is a health check that fails since Since although Class is empty, and that spec.recovery.onUnhealthy names; empty if none does.
+	Check string
+	Since time.Time
 }
 
 // Input is what a decision depends on.
@@ -90,8 +93,8 @@ type Decision struct {
 	Action infrav1.RecoveryAction
 	// Attempt is the number of Action, counted from 1, of Limit.
 	Attempt, Limit int32
-	// Profile is the Fargate profile that Action is for; empty for the control plane.
-	Profile string
+	// Profile is the Fargate profile that Action is for; empty for the control plane. Check is the health check that it is for; empty for an error.
+	Profile, Check string
 	// Request identifies this attempt. It is the same until the attempt is recorded in status.
 	Request string
 	// At is when the decision changes without an event; zero if it does not.
@@ -107,14 +110,18 @@ type Decision struct {
 // Decide is pure. Each attempt takes two reconciles: the first one records when it starts, and the second one starts it. So a repeated decision
 // has the same result, whichever write of the first one was lost.
 func Decide(in Input) Decision {
-	d := Decision{Next: *in.Status.DeepCopy(), Limit: maxRetries(in.Strategy), Profile: in.Failure.Profile}
+	d := Decision{Next: *in.Status.DeepCopy(), Limit: maxRetries(in.Strategy), Profile: in.Failure.Profile, Check: in.Failure.Check}
 	restarted := d.restart(in)
 	switch {
 	case d.Limit == 0:
 		d.Next = infrav1.RecoveryStatus{Retry: in.Status.Retry, RetryTime: in.Status.RetryTime}
-	case in.Failure.Class == "":
+	case in.Failure.Class == "" && !d.mayHeal(in):
 		d.settle(in)
 	case d.isRunning(in):
+	case in.Failure.Class == "":
+		d.endAction(OutcomeTimedOut)
+		d.Next.FailureClass, d.Action = "", infrav1.RecoveryAction{Type: infrav1.RecoveryReapply}
+		d.schedule(in, false)
 	default:
 		d.endAction(OutcomeTimedOut)
 		d.plan(in, restarted)
@@ -150,11 +157,17 @@ func revisionOf(inputs string) string {
 	return revision
 }
 
+// mayHeal reports whether an action is left for a failing health check: one per failure, and not more than for errors.
+func (d *Decision) mayHeal(in Input) bool {
+	last := d.Next.LastActionTime
+	return in.Failure.Check != "" && ptr.Deref(d.Next.Attempts, 0) < d.Limit && (last == nil || last.Time.Before(in.Failure.Since))
+}
+
 // settle handles a control plane without a failure.
 func (d *Decision) settle(in Input) {
 	d.Next.NextAttemptTime, d.Next.FailureClass = nil, ""
 	switch {
-	case in.Ready:
+	case in.Ready && in.Failure.Check == "":
 		d.endAction(OutcomeSucceeded)
 	case d.isRunning(in):
 		return
@@ -227,7 +240,14 @@ func (d *Decision) plan(in Input, restarted bool) {
 		d.Message = fmt.Sprintf("all %d recovery attempts failed, the last one with %s. Correct the cause, or change the annotation %s to start again", done, s.LastAction, naming.RetryAnnotation)
 		return
 	}
-	d.Attempt, d.Action = done+1, usable[int(done)%len(usable)]
+	d.Action = usable[int(done)%len(usable)]
+	d.schedule(in, restarted)
+}
+
+// schedule waits for the time of the next attempt with Action, and then starts it.
+func (d *Decision) schedule(in Input, restarted bool) {
+	s := &d.Next
+	d.Attempt = ptr.Deref(s.Attempts, 0) + 1
 	if s.NextAttemptTime == nil || s.NextAttemptTime.Sub(in.Now) > maxWait(in.Strategy, in.Seed) {
 		s.NextAttemptTime = ptr.To(metav1.NewTime(in.Now.Add(d.wait(in, restarted)).Truncate(time.Second)))
 		d.waitUntil(s.NextAttemptTime.Time, in.Now)
@@ -280,8 +300,11 @@ func (d *Decision) Summary() string {
 // attempt describes the attempt, for messages.
 func (d *Decision) attempt() string {
 	text := fmt.Sprintf("recovery attempt %d of %d (%s", d.Attempt, d.Limit, d.Action.Type)
-	if d.Profile != "" {
+	switch {
+	case d.Profile != "":
 		text += " of Fargate profile " + d.Profile
+	case d.Check != "":
+		text += " because health check " + d.Check + " fails"
 	}
 	return text + ")"
 }

@@ -4,6 +4,7 @@
 package recovery
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -181,6 +183,33 @@ func TestOutcomesAndReset(t *testing.T) {
 	assert.Zero(t, rest.At)
 }
 
+// An action that timed out has ended, and its outcome is reported, whether an error or a health check follows.
+func TestAnActionThatTimedOutIsReported(t *testing.T) {
+	for _, fails := range []Failure{{Class: failure.ClassNetwork}, {Check: "Workspace", Since: start.Add(time.Hour)}} {
+		d := Decide(Input{Failure: fails, Now: start.Add(2 * time.Hour), Seed: "uid", Status: infrav1.RecoveryStatus{
+			Attempts: ptr.To[int32](1), LastAction: infrav1.RecoveryReapply, LastActionTime: ptr.To(metav1.NewTime(start)), FailureClass: string(fails.Class),
+		}})
+		assert.Equal(t, Wait, d.Kind)
+		assert.Equal(t, OutcomeTimedOut, d.Ended)
+		assert.Equal(t, OutcomeTimedOut, d.Next.LastOutcome)
+		assert.Contains(t, d.Message, "; Reapply did not help")
+	}
+}
+
+// Equal control planes do not retry at the same time, and the wait of one attempt does not change.
+func TestWaitsAreVariedByATenth(t *testing.T) {
+	waits := map[time.Duration]bool{}
+	for range 100 {
+		uid := string(uuid.NewUUID())
+		wait := backoff(nil, uid, 2)
+		assert.InDelta(t, 120, wait.Seconds(), 12)
+		assert.Equal(t, wait, backoff(nil, uid, 2))
+		waits[wait.Truncate(time.Second)] = true
+	}
+	assert.Greater(t, len(waits), 15)
+	assert.NotEqual(t, 2*backoff(nil, "uid", 0), backoff(nil, "uid", 1), "each attempt has its own variation")
+}
+
 func TestATimeOfAWrongClockIsReplaced(t *testing.T) {
 	in := Input{Failure: Failure{Class: failure.ClassLock}, Now: start, Seed: "uid"}
 	in.Status = infrav1.RecoveryStatus{FailureClass: "Lock", NextAttemptTime: ptr.To(metav1.NewTime(start.AddDate(1, 0, 0)))}
@@ -223,4 +252,101 @@ func TestRecreateWorkspaceIsImpossibleOnceInitialized(t *testing.T) {
 		}
 	}
 	assert.Positive(t, ran, "it runs for a control plane that was never initialized")
+}
+
+// Each failure of a health check is one attempt, whatever becomes of it, and all of them count with those for errors.
+func TestAFailingHealthCheckIsOneAttempt(t *testing.T) {
+	in := Input{Failure: Failure{Check: "Dependencies", Since: start, Workspace: "w"}, Ready: true}
+	actions, at, last := run(t, in, 24*time.Hour)
+	assert.Equal(t, []infrav1.RecoveryActionType{infrav1.RecoveryReapply}, actions)
+	assert.GreaterOrEqual(t, at[0], providerRetries)
+	assert.Equal(t, Nothing, last.Kind)
+	assert.Equal(t, OutcomeTimedOut, last.Next.LastOutcome, "the check still fails")
+
+	in.Status, in.Now = last.Next, start.Add(24*time.Hour)
+	in.Failure.Since = in.Now
+	d := Decide(in)
+	assert.Equal(t, Wait, d.Kind, "it fails again")
+	assert.Contains(t, d.Message, "recovery attempt 2 of 5 (Reapply because health check Dependencies fails) starts at ")
+	in.Status, in.Now = d.Next, d.At
+	d = Decide(in)
+	require.Equal(t, Run, d.Kind)
+	in.Status, in.Now = d.Next, in.Now.Add(time.Second)
+	assert.Equal(t, Running, Decide(in).Kind)
+	in.Failure.Check = ""
+	assert.Equal(t, OutcomeSucceeded, Decide(in).Ended)
+
+	in.Failure.Check, in.Failure.Since, in.Status.Attempts = "Dependencies", in.Now.Add(time.Hour), ptr.To[int32](5)
+	in.Now = in.Failure.Since
+	assert.Equal(t, Nothing, Decide(in).Kind, "a check that fails again and again must not run Terraform without end")
+	in.Failure.Class = failure.ClassConfig
+	assert.Equal(t, Blocked, Decide(in).Kind, "an error is recovered by its class alone")
+}
+
+// An action runs until its own timeout, and not after its outcome is known.
+func TestWhenAnActionRuns(t *testing.T) {
+	acted := infrav1.RecoveryStatus{Attempts: ptr.To[int32](1), LastAction: infrav1.RecoveryReapply, LastActionTime: ptr.To(metav1.NewTime(start)), FailureClass: "Network"}
+	in := Input{Status: acted, Failure: Failure{Class: failure.ClassNetwork}, Strategy: &infrav1.RecoveryStrategy{Actions: []infrav1.RecoveryAction{
+		{Type: infrav1.RecoveryRequeue, TimeoutSeconds: 10}, {Type: infrav1.RecoveryReapply, TimeoutSeconds: 60},
+	}}}
+	in.Now = start.Add(59 * time.Second)
+	d := Decide(in)
+	assert.Equal(t, Running, d.Kind)
+	assert.Equal(t, start.Add(time.Minute), d.At)
+	assert.Equal(t, "recovery attempt 1 of 5 (Reapply) runs until 2026-01-01T00:01:00Z at the latest", d.Message)
+	in.Now = start.Add(time.Minute)
+	assert.Equal(t, Wait, Decide(in).Kind)
+
+	in.Now, in.Retry = start.Add(30*time.Second), true
+	d = Decide(in)
+	assert.Equal(t, Wait, d.Kind)
+	assert.Equal(t, "Restarted", d.Ended)
+	assert.Equal(t, "Restarted", d.Next.LastOutcome)
+	in.Retry, in.Status.LastOutcome = false, OutcomeSucceeded
+	assert.Equal(t, Wait, Decide(in).Kind, "it has succeeded, and another failure followed")
+}
+
+// What is recorded about attempts ends with an hour of Ready, whichever part of it there is.
+func TestTheRecordEndsWhenReady(t *testing.T) {
+	for _, s := range []infrav1.RecoveryStatus{{Attempts: ptr.To[int32](1)}, {Inputs: "1"}, {Attempts: ptr.To[int32](1), Inputs: "1"}} {
+		in := Input{Status: s, Ready: true, ReadySince: start, Now: start.Add(readyPeriod - time.Second)}
+		early := Decide(in)
+		assert.Equal(t, s.Attempts, early.Next.Attempts)
+		assert.Equal(t, s.Attempts != nil, !early.At.IsZero())
+		in.Now = start.Add(readyPeriod)
+		assert.Zero(t, Decide(in).Next)
+		in.Ready = false
+		assert.Equal(t, s, Decide(in).Next)
+		in.Ready, in.ReadySince = true, time.Time{}
+		assert.Equal(t, s, Decide(in).Next, "since when is not known")
+	}
+}
+
+// The time of the next attempt is in status while one is planned, and only then.
+func TestTheNextAttemptIsInStatusWhileOneIsPlanned(t *testing.T) {
+	planned := ptr.To(metav1.NewTime(start.Add(time.Minute)))
+	in := Input{Failure: Failure{Class: failure.ClassNetwork, Workspace: "w"}, Now: start, Seed: "uid", Status: infrav1.RecoveryStatus{FailureClass: "Network", NextAttemptTime: planned}}
+	d := Decide(in)
+	assert.Equal(t, Wait, d.Kind)
+	assert.Equal(t, planned.Time, d.At)
+	assert.Equal(t, planned, d.Next.NextAttemptTime)
+	assert.Equal(t, " (recovery attempt 1 of 5 (Reapply) starts at 2026-01-01T00:01:00Z)", d.Summary())
+
+	in.Now = planned.Time
+	d = Decide(in)
+	assert.Equal(t, Run, d.Kind)
+	assert.Equal(t, fmt.Sprintf("Reapply/w/%d", planned.Unix()), d.Request)
+	assert.Equal(t, in.Now.Add(5*time.Minute), d.At)
+	assert.Nil(t, d.Next.NextAttemptTime)
+	assert.Equal(t, in.Now, d.Next.LastActionTime.Time)
+
+	in.Status.Attempts = ptr.To[int32](5)
+	d = Decide(in)
+	assert.Equal(t, Exhausted, d.Kind)
+	assert.Nil(t, d.Next.NextAttemptTime)
+	in.Failure.CreateInterrupted, in.Status.Attempts = true, nil
+	d = Decide(in)
+	assert.Equal(t, Blocked, d.Kind)
+	assert.Nil(t, d.Next.NextAttemptTime)
+	assert.Empty(t, d.Summary())
 }

@@ -101,6 +101,9 @@ func Observe(live *Live, in ObserveInput) Observation {
 
 func (l *Live) isPaused() bool { return l.GetAnnotations()[terraform.PausedAnnotation] == "true" }
 
+// AppliedLast reports whether the last run of the provider was an apply: a plan without changes leaves a checksum, and an apply removes it.
+func (l *Live) AppliedLast() bool { return l.typed.Status.AtProvider.Checksum == "" }
+
 // RunsWithoutState reports whether the next run of the provider would create again what the last one has created, and could not save.
 func (l *Live) RunsWithoutState(report failure.Report) bool {
 	return report.Unsaved && !l.Deleting() && !l.isPaused()

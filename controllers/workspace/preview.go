@@ -12,6 +12,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -44,17 +45,25 @@ const (
 
 // Previews lists the WorkspaceTemplateApplies of all previews in the cache, of a scope, that were not created before a time.
 func (c *Client) Previews(ctx context.Context, scope terraform.Scope, since time.Time) (keys []types.NamespacedName, err error) {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(scope.GroupVersionKind())
-	if err := c.Client.List(ctx, list, client.HasLabels{naming.PreviewLabel}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing previews: %w", err)
-	}
-	for i := range list.Items {
-		if key, ok := ParsePreviewOf(&list.Items[i]); ok && !list.Items[i].GetCreationTimestamp().Time.Before(since) {
+	previews, err := listPreviews(ctx, c.Client, scope, client.UnsafeDisableDeepCopy)
+	for i := range previews {
+		if key, ok := ParsePreviewOf(&previews[i]); ok && !previews[i].GetCreationTimestamp().Time.Before(since) {
 			keys = append(keys, key)
 		}
 	}
-	return keys, nil
+	return keys, err
+}
+
+func listPreviews(ctx context.Context, reader client.Reader, scope terraform.Scope, options ...client.ListOption) ([]unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(scope.GroupVersionKind())
+	switch err := reader.List(ctx, list, append(options, client.HasLabels{naming.PreviewLabel})...); {
+	case meta.IsNoMatchError(err), isNotServed(err):
+		return nil, fmt.Errorf("%w: %s", ErrKindNotServed, scope.GroupVersionKind())
+	case err != nil:
+		return nil, fmt.Errorf("listing previews: %w", err)
+	}
+	return list.Items, nil
 }
 
 // ParsePreviewOf returns the WorkspaceTemplateApply of a Workspace that is a preview.
@@ -140,25 +149,34 @@ func previewChanged(verb string, preview client.Object, err error) error {
 	return fmt.Errorf("%s preview %s: %w", verb, preview.GetName(), err)
 }
 
-// DeleteOrphanedPreview deletes the cluster-wide preview of a WorkspaceTemplateApply that no longer exists: a manager that was no longer the leader
-// created it, or a user removed the finalizer. Others have an owner, and are garbage-collected.
-func (c *Client) DeleteOrphanedPreview(ctx context.Context, apply types.NamespacedName) error {
+// DeleteOrphanedPreviews deletes the cluster-wide previews of a WorkspaceTemplateApply that no longer exists: a manager that was no longer the leader
+// created them, or a user removed the finalizer. Others have an owner, and are garbage-collected. Their names depend on its UID.
+func (c *Client) DeleteOrphanedPreviews(ctx context.Context, apply types.NamespacedName) error {
 	if _, err := c.definition(ctx, terraform.ScopeCluster); err != nil {
 		return ignoreKindMissing(err)
 	}
 	// Reading from the cache would start a watch, which an installation without cluster-wide Workspaces does not need.
-	preview, err := get(ctx, c.Uncached, terraform.ScopeCluster, "", naming.PreviewWorkspace(apply))
-	if err != nil || preview == nil {
+	previews, err := listPreviews(ctx, c.Uncached, terraform.ScopeCluster)
+	if err != nil {
 		return ignoreKindMissing(err)
 	}
-	if of, _ := ParsePreviewOf(preview.Unstructured); of != apply || !naming.IsPreview(preview) || preview.Claimed() {
-		return nil
+	for i := range previews {
+		preview, err := newLive(&previews[i])
+		if err != nil {
+			return err
+		}
+		if of, _ := ParsePreviewOf(preview); of != apply || preview.Claimed() {
+			continue
+		}
+		owner, err := engine.Get(ctx, c.Uncached, apply, &infrav1.WorkspaceTemplateApply{})
+		if err != nil || owner != nil { // The cache did not have it.
+			return err
+		}
+		if err := c.DeletePreview(ctx, preview); err != nil {
+			return err
+		}
 	}
-	owner, err := engine.Get(ctx, c.Uncached, apply, &infrav1.WorkspaceTemplateApply{})
-	if err != nil || owner != nil { // The cache did not have it.
-		return err
-	}
-	return c.DeletePreview(ctx, preview)
+	return nil
 }
 
 func ignoreKindMissing(err error) error {
@@ -168,9 +186,9 @@ func ignoreKindMissing(err error) error {
 	return err
 }
 
-// Previews reports whether a live preview has a content, and whether no client changed it since.
+// Previews reports whether a live preview has a content, and the name of previews of this version, and whether no client changed it since.
 func (l *Live) Previews(preview *render.Rendered) (same, unchanged bool) {
-	return l.GetAnnotations()[naming.PreviewRevisionAnnotation] == preview.Revision, preview.IsUnchanged(l.Unstructured)
+	return l.GetName() == preview.Object.GetName() && l.GetAnnotations()[naming.PreviewRevisionAnnotation] == preview.Revision, preview.IsUnchanged(l.Unstructured)
 }
 
 // SupportsPreviews reports whether the provider of a Workspace is v1 or later: it reports the generation.

@@ -186,7 +186,7 @@ func TestTheErrorOfAPreviewHasNoSecretsOfItsWorkspace(t *testing.T) {
 
 // orphan is a cluster-wide preview of a WorkspaceTemplateApply.
 func orphan(of types.NamespacedName, options ...builder.Option) *unstructured.Unstructured {
-	return builder.Workspace(naming.PreviewWorkspace(of), builder.ResourcesExist, append([]builder.Option{
+	return builder.Workspace(of.Name+"-preview-abc", builder.ResourcesExist, append([]builder.Option{
 		builder.InClusterScope(), builder.WithLabel(naming.PreviewLabel, "true"), builder.WithAnnotation(naming.PreviewOfAnnotation, of.String()),
 		builder.With(func(object *unstructured.Unstructured) { must(render.OnlyObserve(object)) }),
 	}, options...)...)
@@ -213,7 +213,7 @@ func TestOnlyThePreviewOfAnAbsentObjectIsAnOrphan(t *testing.T) {
 				objects = append(objects, row.object)
 			}
 			env := newEnvironment(t, row.scopes, objects...)
-			require.NoError(t, env.DeleteOrphanedPreview(t.Context(), row.of))
+			require.NoError(t, env.DeleteOrphanedPreviews(t.Context(), row.of))
 			require.Len(t, env.deleted, row.deleted)
 			assert.Empty(t, env.watched)
 		})
@@ -225,7 +225,7 @@ func TestOnlyTheVersionOfAPreviewThatWasCheckedIsDeleted(t *testing.T) {
 	of := types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"}
 	env := newEnvironment(t, terraform.Scopes(), orphan(of))
 	read := func() *Live {
-		live, err := get(t.Context(), env.api, terraform.ScopeCluster, "", naming.PreviewWorkspace(of))
+		live, err := get(t.Context(), env.api, terraform.ScopeCluster, "", of.Name+"-preview-abc")
 		require.NoError(t, err)
 		return live
 	}

@@ -9,9 +9,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
@@ -85,4 +87,20 @@ func TestAWorkspaceThatMayHaveBeenAppliedIsNotFailing(t *testing.T) {
 	assert.Equal(t, "Workspace demo does not exist, or was recreated", found)
 	_, err = (&Client{Uncached: builder.FailingGet[*unstructured.Unstructured](builder.Clients(failing).Build(), assert.AnError)}).NotFailing(t.Context(), apply)
 	require.ErrorIs(t, err, assert.AnError)
+}
+
+// The provider may have started another create since, which the removal of the annotation would hide: then nothing is written. Another run does no harm.
+func TestAnInterruptedCreateIsNotContinuedIfTheWorkspaceChanged(t *testing.T) {
+	for action, refused := range map[infrav1.RecoveryActionType]bool{infrav1.RecoveryClearInterruptedCreate: true, infrav1.RecoveryReapply: false} {
+		api := builder.Clients(builder.Workspace("demo", builder.Interrupted)).Build()
+		stored := builder.Workspace("demo", builder.Interrupted)
+		require.NoError(t, api.Get(t.Context(), client.ObjectKeyFromObject(stored), stored))
+		live, err := newLive(stored.DeepCopy())
+		require.NoError(t, err)
+		stored.SetLabels(map[string]string{"changed": "meanwhile"})
+		require.NoError(t, api.Update(t.Context(), stored))
+		_, err = (&Client{Client: api}).Recover(t.Context(), live, string(action)+"/"+string(live.GetUID())+"/1")
+		assert.Equal(t, refused, apierrors.IsConflict(err), action)
+		assert.Equal(t, refused, err != nil, action)
+	}
 }

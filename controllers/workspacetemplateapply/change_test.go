@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -101,6 +102,55 @@ func TestAChangeWaitsForItsPreviewAndItsApproval(t *testing.T) {
 	assert.Empty(t, p.change())
 	assert.Equal(t, "True UpToDate: ", p.ready("demo-vpc"))
 	require.Nil(t, p.preview())
+}
+
+// An approval is of what the plan shows; until then, only one that includes what is destroyed has an effect.
+func TestAnApprovalWaitsForThePlan(t *testing.T) {
+	p := newChanging(t, infrav1.WorkspaceTemplateRollout{Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges})
+	p.size("2")
+	p.approve(p.change().Revision)
+	assert.Equal(t, "# 1", p.module())
+	assert.Contains(t, p.ready("demo-vpc"), "The approval takes effect then. To apply it without a plan, whatever it destroys, run: captctl template approve-change default/demo-vpc --allow-destroy")
+	require.NotNil(t, p.preview())
+	assert.Empty(t, p.mustWrite())
+	p.shows(builder.ResourcesExist, "abc")
+	p.look()
+	p.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(11 * time.Second))
+	p.look()
+	assert.Equal(t, "# 2", p.module(), "it is planned")
+	assert.Empty(t, p.change())
+
+	p.provide("demo-vpc", builder.AtRest)
+	p.look()
+	p.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(2 * time.Minute)) // Updates are rate-limited.
+	p.size("3")
+	revision := p.change().Revision
+	p.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
+		metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.ApproveDestroyAnnotation, revision)
+	})
+	p.approve(revision)
+	assert.Equal(t, "# 3", p.module(), "without a plan")
+}
+
+// The result is kept while the update waits for the rate limit. Otherwise, it would be planned again.
+func TestAnApprovedChangeKeepsItsPlanUntilItIsWritten(t *testing.T) {
+	p := newChanging(t, infrav1.WorkspaceTemplateRollout{Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges})
+	p.size("2")
+	p.shows(builder.ResourcesExist, "abc")
+	p.look()
+	p.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(11 * time.Second))
+	p.look()
+	require.Equal(t, infrav1.PreviewChanges, p.change().Preview.Result)
+	p.look()
+	require.Nil(t, p.preview())
+	p.reconciler.RateLimiter.Reserve(client.ObjectKey{Namespace: "default", Name: "other"}, p.reconciler.Clock.Now())
+	p.approve(p.change().Revision)
+	require.Equal(t, "# 1", p.module(), "the rate limit is reached")
+	assert.Equal(t, infrav1.PreviewChanges, p.change().Preview.Result)
+	assert.Nil(t, p.preview())
+	p.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(2 * time.Minute))
+	p.look()
+	assert.Equal(t, "# 2", p.module())
 }
 
 func TestAChangeWithAnEmptyPlanPasses(t *testing.T) {

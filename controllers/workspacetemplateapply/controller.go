@@ -64,15 +64,21 @@ type Reconciler struct {
 	StatePrefix string
 	// Plans reads what Terraform would change; nil if this manager does not read it.
 	Plans previews.PlanReader
+	// PlanMetrics may be nil.
+	PlanMetrics *metrics.Plans
+	// PlanCheckDelay is how long the last run of the provider must have been an apply until the same content is planned once more; zero means never.
+	PlanCheckDelay time.Duration
 
 	serializer serialize.Serializer
 	inputs     failedInputs
 	slots      previews.Slots
+	strays     sync.Map
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=planrequests,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=tf.upbound.io;tf.m.upbound.io,resources=workspaces,verbs=get;list;watch;create;patch;delete
@@ -93,6 +99,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Observe: r.observe, Plan: plan, Act: r.act, Status: status, Situation: situation, OnDeleted: r.onDeleted,
 		EventConditions: []string{
 			infrav1.ReadyCondition, infrav1.DeletingCondition, engine.DecisionCondition, infrav1.WorkspaceConflictCondition,
+			infrav1.PlanNeverEmptyCondition,
 		},
 		IsWarning: func(condition metav1.Condition) bool { return reasons.IsProblem(condition.Reason) },
 	})
@@ -108,7 +115,7 @@ func (r *Reconciler) lastObserved(apply *infrav1.WorkspaceTemplateApply) *lastSe
 // onDeleted is called for an object that no longer exists.
 func (r *Reconciler) onDeleted(ctx context.Context, key client.ObjectKey) error {
 	r.forget(key)
-	return r.Workspaces.DeleteOrphanedPreview(ctx, key)
+	return r.Workspaces.DeleteOrphanedPreviews(ctx, key)
 }
 
 // forget removes an object that no longer exists from its queues.
@@ -117,6 +124,7 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	r.serializer.Forget(key)
 	r.inputs.Set(key, nil)
 	r.slots.Release(key, r.Clock.Now())
+	r.strays.Delete(key)
 	r.RateLimiter.Cancel(key, r.Clock.Now())
 }
 
@@ -134,6 +142,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&appsv1.ControllerRevision{}, handler.EnqueueRequestsFromMapFunc(r.ofRevision),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})).
 		Watches(&appsv1.ControllerRevision{}, handler.Funcs{UpdateFunc: r.revisionChanged}).
+		Watches(&infrav1.PlanRequest{}, handler.EnqueueRequestsFromMapFunc(r.ofRequest), builder.WithPredicates(opensOrEnds())).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.relatedApplies)).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.ofGroup), builder.WithPredicates(membershipChanged())).
 		WatchesRawSource(source.Func(r.enqueueQueued)).
@@ -214,6 +223,10 @@ func (r *Reconciler) ofWorkspace(ctx context.Context, object client.Object) []ct
 	if key, isPreview := workspace.ParsePreviewOf(object); isPreview {
 		if r.Namespace != "" && key.Namespace != r.Namespace { // The cache cannot read it.
 			return nil
+		}
+		apply := &infrav1.WorkspaceTemplateApply{}
+		if err := r.Client.Get(ctx, key, apply); err == nil {
+			r.previews().Report(object, apply)
 		}
 		return []ctrl.Request{{NamespacedName: key}}
 	}

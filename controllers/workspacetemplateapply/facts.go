@@ -62,8 +62,14 @@ type Facts struct {
 	// Change is the change of spec that the policy of the template holds. SpecHash identifies the spec.
 	Change   rollout.Change
 	SpecHash string
-	// Preview has the facts about the preview of a proof, of Change, or else of CurrentRevision.
+	// Preview has the facts about the preview of a proof, of Change, of CurrentRevision, or else of the content that Terraform has applied.
 	Preview previews.Facts
+	// PlanCheckAfter is when to plan that content; zero if an event shows whether that is needed.
+	PlanCheckAfter time.Duration
+	// Requests are the PlanRequests about the object, and Request is the one that is planned for now; nil without one. Requested has the facts about its preview.
+	Requests  []infrav1.PlanRequest
+	Request   *infrav1.PlanRequest
+	Requested previews.Facts
 	// RevisionMissing is true when Revision is not stored. MovedAsWritten is also true when the object was created by clusterctl move or from a backup,
 	// and its spec has not changed since: then the Workspace counts as written with Revision.
 	RevisionMissing, MovedAsWritten bool
@@ -270,11 +276,11 @@ func (f *Facts) canBePreviewed() bool {
 }
 
 // refusedRevision returns the result for a revision that the Workspace cannot be written with, and why; empty if it can.
-func (f *Facts) refusedRevision(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered, errs field.ErrorList) (infrav1.PreviewResult, string) {
+func (f *Facts) refusedRevision(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, rendered *render.Rendered, errs field.ErrorList) (infrav1.PreviewResult, string) {
 	if len(errs) > 0 {
 		return infrav1.PreviewFailed, fmt.Sprintf("WorkspaceTemplate %s: %s", f.TemplateKey, errs.ToAggregate())
 	}
-	if scope := f.Current.Spec.WorkspaceScope.OrDefault(); scope != f.Live.Scope() {
+	if scope := template.Spec.WorkspaceScope.OrDefault(); scope != f.Live.Scope() {
 		return infrav1.PreviewFailed, fmt.Sprintf("Workspace %s has scope %s, and the revision has scope %s", f.Name, f.Live.Scope(), scope)
 	}
 	if want := rendered.ProviderConfig(); want != f.Live.ProviderConfig() && want != apply.Annotations[naming.AllowProviderConfigAnnotation] {
@@ -332,6 +338,29 @@ type lastSeen struct {
 	unreconciled firstSeen
 	rejected     *rejection
 	failure      explained
+	applied      applied
+}
+
+// applied is a Workspace for which the last run of the provider was an apply.
+type applied struct {
+	// workspace has its UID and generation.
+	workspace string
+	since     time.Time
+	// planned is true when the content was planned since, and would change nothing, or could not be planned.
+	planned bool
+}
+
+// AppliedFor returns for how long the last run of the provider for a Workspace has been an apply, and whether its content was planned since; nil means that the
+// last run was a plan.
+func (s *lastSeen) AppliedFor(live *workspace.Live, now time.Time) (since time.Duration, planned bool) {
+	key := ""
+	if live != nil {
+		key = fmt.Sprintf("%s/%d", live.GetUID(), live.GetGeneration())
+	}
+	if s.applied.workspace != key {
+		s.applied = applied{workspace: key, since: now}
+	}
+	return now.Sub(s.applied.since), s.applied.planned
 }
 
 type firstSeen struct {

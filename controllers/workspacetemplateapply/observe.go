@@ -53,7 +53,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	}
 	r.observeTemplate(ctx, apply, f)
 	for _, observe := range []func(context.Context, *infrav1.WorkspaceTemplateApply, *Facts) error{
-		r.observeDeletion, r.observeWorkspace, r.observeOwners, r.observeMove, r.observePreview,
+		r.observeDeletion, r.observeWorkspace, r.observeOwners, r.observeMove, r.observePreview, r.observeRequest,
 	} {
 		if err := observe(ctx, apply, f); err != nil {
 			return nil, err
@@ -219,6 +219,9 @@ func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.Workspac
 		p.Revision, p.Assigned = f.CurrentRevision, f.Revision == f.CurrentRevision
 		wanted = r.observeCurrent(apply, f)
 	}
+	if content := r.observePlanCheck(apply, f); content != nil {
+		recorded, wanted, p.Revision, p.Assigned, p.IsCheck = &infrav1.RevisionPreview{}, content, f.Revision, false, true
+	}
 	if recorded.Result != "" {
 		p.Recorded = recorded
 	}
@@ -246,14 +249,36 @@ func (r *Reconciler) observeCurrent(apply *infrav1.WorkspaceTemplateApply, f *Fa
 		return nil
 	}
 	rendered, errs := r.render(apply, f, f.Current)
-	if f.Preview.Assumed, f.Preview.Message = f.refusedRevision(apply, rendered, errs); f.Preview.Assumed == "" {
+	if f.Preview.Assumed, f.Preview.Message = f.refusedRevision(apply, f.Current, rendered, errs); f.Preview.Assumed == "" {
 		f.Preview.Assumed, f.Preview.Message = f.assumedPlan()
 	}
 	return rendered
 }
 
+// observePlanCheck returns the content that Terraform has applied, if it is to be planned once more: the provider, which plans at each poll, has done nothing
+// but apply it since. A plan without changes, which is an event, shows that this is not needed.
+func (r *Reconciler) observePlanCheck(apply *infrav1.WorkspaceTemplateApply, f *Facts) *render.Rendered {
+	if r.PlanCheckDelay == 0 || f.GateDecision.Proof != "" {
+		return nil
+	}
+	atRest := f.owned() && f.Rendered != nil && f.written() && f.canBePreviewed() && f.Live.SupportsPreviews()
+	if !atRest || !f.Live.AppliedLast() {
+		r.lastObserved(apply).AppliedFor(nil, f.Now)
+		return nil
+	}
+	since, planned := r.lastObserved(apply).AppliedFor(f.Live, f.Now)
+	switch isRolledOut := f.Preview.Revision == "" || f.Preview.Assigned; {
+	case planned, !isRolledOut, conditions.IsTrue(apply, infrav1.PlanNeverEmptyCondition):
+		return nil
+	case since < r.PlanCheckDelay:
+		f.PlanCheckAfter = r.PlanCheckDelay - since
+		return nil
+	}
+	return f.Rendered
+}
+
 func (r *Reconciler) previews() previews.Runner {
-	return previews.Runner{Workspaces: r.Workspaces, Slots: &r.slots, Plans: r.Plans}
+	return previews.Runner{Workspaces: r.Workspaces, Slots: &r.slots, Strays: &r.strays, Plans: r.Plans, Metrics: r.PlanMetrics}
 }
 
 // observeInputs reads what a failed run of Terraform used. An error does not fail the reconcile: then the last result is kept.

@@ -69,14 +69,25 @@ type Plan struct {
 	Paused string
 	// Preview is what happens with the preview of another revision, or of a change of spec.
 	Preview previews.Decision
+	// Requested is what happens with the preview that a PlanRequest requested.
+	Requested previews.Decision
 	// HeldBy is the reason why a change of spec is not written to the Workspace; empty if it is, or if there is none.
 	HeldBy string
+	// ChangePreview is the preview of that change; the zero value without one.
+	ChangePreview infrav1.RevisionPreview
 }
 
 // plan is pure.
 func plan(apply *infrav1.WorkspaceTemplateApply, f *Facts) (Plan, error) {
 	p := Plan{Preview: previews.Decide(&f.Preview)}
-	p.HeldBy = f.Change.HeldBy(ptr.Deref(p.Preview.Result, infrav1.RevisionPreview{}))
+	p.ChangePreview = *f.recordedOfChange(apply) // It is kept when the change passes, until that is written.
+	if f.Preview.Proof != "" || f.Change.NeedsPreview(p.ChangePreview) {
+		p.ChangePreview = ptr.Deref(p.Preview.Result, infrav1.RevisionPreview{})
+	}
+	if f.Request != nil {
+		p.Preview.Step, p.Requested = previews.None, f.decideRequest()
+	}
+	p.HeldBy = f.Change.HeldBy(p.ChangePreview)
 	switch {
 	case f.Paused != "":
 		p.Action, p.Paused = planPaused(apply, f)
@@ -203,7 +214,7 @@ func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 		r.RateLimiter.Cancel(client.ObjectKeyFromObject(apply), f.Now)
 	}
 	// A preview that cannot be written must not keep the object out of its group: all other members would queue.
-	previewErr, action := r.previews().Act(ctx, apply, &f.Preview, p.Preview), p.Action
+	previewErr, action := r.actPreview(ctx, apply, f, p), p.Action
 	if previewErr != nil {
 		action = Observe
 	}
@@ -217,7 +228,20 @@ func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 		}
 		return err
 	})
-	return p.Preview.Wait(&f.Preview, err)
+	return p.Preview.Wait(&f.Preview, p.Requested.Wait(&f.Requested, err))
+}
+
+// actPreview carries out what happens with the preview. A check whose plan would change nothing, or that is not possible, is not repeated.
+func (r *Reconciler) actPreview(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) error {
+	preview, decision := &f.Preview, p.Preview
+	if f.Request != nil {
+		preview, decision = &f.Requested, p.Requested
+	}
+	err := r.previews().Act(ctx, apply, preview, decision)
+	if result := p.Preview.Recorded(&f.Preview); f.Preview.IsCheck && result != nil && result.Result != infrav1.PreviewChanges {
+		r.lastObserved(apply).applied.planned = true
+	}
+	return err
 }
 
 func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, action Action) error {
@@ -273,6 +297,9 @@ func waitForUnwatched(f *Facts) error {
 	}
 	if after := f.Observation().RequeueAfter; after > 0 {
 		return engine.Wait("provider-terraform to reconcile the Workspace", after)
+	}
+	if f.PlanCheckAfter > 0 {
+		return engine.Wait("provider-terraform to plan the Workspace", f.PlanCheckAfter)
 	}
 	return nil
 }

@@ -10,11 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -28,12 +29,13 @@ import (
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/planlog"
+	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/workspace/planlogs"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 	"github.com/capt-provider/capt/test/builder"
 )
 
-var previewName = naming.PreviewWorkspace(types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"})
+var previewName = naming.PreviewWorkspace(terraform.ScopeNamespaced, builder.WorkspaceTemplateApply("demo-vpc"))
 
 // previewing is an object at rest with module "# 1", whose template has module "# 2".
 type previewing struct {
@@ -202,6 +204,23 @@ func TestAPreviewRecordsWhatTerraformWouldChange(t *testing.T) {
 	assert.Empty(t, p.mustWrite(), "at rest nothing is written")
 	assert.Len(t, log.reads, 2, "and nothing is read")
 	assert.Equal(t, previewName, strings.Fields(log.reads[0])[0])
+}
+
+func TestReadsOfPlansAreCounted(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := metrics.NewPlans(registry)
+	for _, log := range []planLog{{err: planlog.Unknown(planlogs.NoAccess, "no access")}, {changes: &planlog.Changes{Time: now, Total: 1, Counts: planlog.Counts{Update: 1}}}} {
+		p, read := newLogged(t)
+		*read, p.reconciler.PlanMetrics = log, m
+		p.showsChanges()
+		p.look()
+	}
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP capt_plan_reads_total Previews whose plan was read from the log of provider-terraform (Read), or is not known, by reason.
+# TYPE capt_plan_reads_total counter
+capt_plan_reads_total{result="NoAccess"} 1
+capt_plan_reads_total{result="Read"} 1
+`), "capt_plan_reads_total"))
 }
 
 func TestChangesThatAreNotKnown(t *testing.T) {
@@ -383,6 +402,44 @@ func TestAWorkspaceWithTheNameOfAPreviewIsKept(t *testing.T) {
 	require.NotNil(t, p.preview(), "it is not a preview")
 }
 
+// Users of other namespaces could compute the names of earlier versions, so that the result of such a preview is not used.
+func TestAPreviewWithTheNameOfAnEarlierVersionIsDeleted(t *testing.T) {
+	for name, wanted := range map[string]bool{"it is wanted": true, "it is not wanted": false} {
+		t.Run(name, func(t *testing.T) {
+			p := newPreviewing(t)
+			p.look()
+			p.showsChanges()
+			former := p.preview()
+			p.remove(p.preview())
+			former.SetName("demo-vpc-preview-6x5mz7qzwd")
+			former.SetResourceVersion("")
+			p.create(former)
+			require.Equal(t, []ctrl.Request{request("demo-vpc")}, p.reconciler.ofWorkspace(t.Context(), former))
+			if !wanted {
+				p.template(builder.WithModule("# 1"))
+			}
+			p.look()
+			assert.Contains(t, p.Writes, "delete Workspace")
+			assert.Nil(t, p.workspace(former.GetName()))
+			assert.Empty(t, p.result())
+			p.look()
+			assert.Equal(t, wanted, p.preview() != nil)
+		})
+	}
+	// A preview of an object with the same name that was deleted without its finalizers has the name of another UID.
+	p := newPreviewing(t)
+	p.look()
+	stray := p.preview()
+	stray.SetName("demo-vpc-preview-another")
+	stray.SetResourceVersion("")
+	p.create(stray)
+	p.reconciler.ofWorkspace(t.Context(), stray)
+	p.reconciler.ofWorkspace(t.Context(), p.preview())
+	p.look()
+	require.NotNil(t, p.preview())
+	require.Nil(t, p.workspace(stray.GetName()))
+}
+
 // The event of a preview reconciles its object, and no other one.
 func TestThePreviewWakesItsObject(t *testing.T) {
 	p := newPreviewing(t)
@@ -435,7 +492,7 @@ func TestAPreviewThatMayDoMoreThanObserveIsRevertedAndThenDeleted(t *testing.T) 
 // A cluster-wide preview has no owner. A manager that no longer leads may have created it.
 func TestAPreviewOfAnObjectThatNoLongerExistsIsDeleted(t *testing.T) {
 	env := newEnvironment(t)
-	orphan := builder.Workspace(naming.PreviewWorkspace(request("gone").NamespacedName), builder.ResourcesExist, builder.InClusterScope(), builder.WithResourceVersion(""),
+	orphan := builder.Workspace("gone-preview-abc", builder.ResourcesExist, builder.InClusterScope(), builder.WithResourceVersion(""),
 		builder.WithLabel(naming.PreviewLabel, "true"), builder.WithAnnotation(naming.PreviewOfAnnotation, builder.Namespace+"/gone"))
 	env.create(orphan)
 	requests := env.reconciler.ofWorkspace(t.Context(), orphan)

@@ -61,7 +61,7 @@ func (p *proving) in(name string) *unstructured.Unstructured {
 
 func (p *proving) preview() *unstructured.Unstructured {
 	p.Helper()
-	return p.in(naming.PreviewWorkspace(types.NamespacedName{Namespace: builder.Namespace, Name: "demo-apply"}))
+	return p.in(naming.PreviewWorkspace(p.scope, builder.WorkspaceTemplateApply("demo-apply")))
 }
 
 // shows makes the provider report on the preview, and reconciles.

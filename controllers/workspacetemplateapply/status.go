@@ -12,10 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
@@ -49,8 +51,11 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 		s.LastUpdate = f.Live.RefreshRecord(f.LastUpdate)
 	}
 	s.StartedTime = startedTime(s, f, observation)
+	before := s.LastAppliedRevision
 	setRevisions(s, f, p, observation)
+	setPlanNeverEmpty(apply, f, p, before)
 	setPreviews(s, f, p)
+	recordRequested(apply, f, p)
 
 	engine.Set(apply, rendered(f), dependenciesReady(f), synced(f, observation), ready(apply, f, p, observation))
 	reportInputs(apply, f)
@@ -141,15 +146,41 @@ func setWritten(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 func setPreviews(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, p Plan) {
 	result := ptr.Deref(p.Preview.Recorded(&f.Preview), infrav1.RevisionPreview{})
 	s.Change = infrav1.HeldChange{}
+	if f.Preview.IsCheck {
+		return
+	}
 	if !f.Change.IsPending() {
 		s.Preview = result
 		return
 	}
 	if !f.written() {
-		s.Change = infrav1.HeldChange{Revision: f.Change.Revision, Preview: result}
+		s.Change = infrav1.HeldChange{Revision: f.Change.Revision, Preview: p.ChangePreview}
+		if f.Preview.Rejected != "" {
+			s.Change.Preview = result
+		}
 	}
 	if f.Revision != f.CurrentRevision { // It is about the content without the change.
 		s.Preview = infrav1.RevisionPreview{}
+	}
+}
+
+// namedResources is how many resources a message names.
+const namedResources = 10
+
+// setPlanNeverEmpty reports a content that Terraform changes at each run. before is the content that was applied last before this reconcile.
+func setPlanNeverEmpty(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, before string) {
+	result := p.Preview.Recorded(&f.Preview)
+	switch {
+	case f.Preview.IsCheck && result != nil && result.Result == infrav1.PreviewChanges:
+		what := overview.ChangesText(result.Changes, namedResources)
+		if what == "" {
+			what = "change something (" + strings.Join((&overview.Plan{Preview: *result}).Lines(1), "") + ")"
+		}
+		engine.Set(apply, engine.True(infrav1.PlanNeverEmptyCondition, infrav1.PlanHasChangesReason, fmt.Sprintf(
+			"Terraform would %s, although it has just applied this content: it does so at each poll of provider-terraform. Correct the module of WorkspaceTemplate %s so that its plan is empty after an apply, for example with lifecycle.ignore_changes",
+			what, f.TemplateKey)))
+	case apply.Status.LastAppliedRevision != before, f.observationAsWritten().UpToDate && !f.Live.AppliedLast():
+		engine.SetNegativePolarity(apply, engine.False(infrav1.PlanNeverEmptyCondition, infrav1.PlanEmptyReason, ""))
 	}
 }
 
@@ -285,8 +316,12 @@ func firstProblem(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o wor
 		return engine.False(infrav1.ReadyCondition, c.Reason, c.Message)
 	}
 	if p.HeldBy != "" {
-		return engine.False(infrav1.ReadyCondition, p.HeldBy, f.Change.Message("WorkspaceTemplate "+f.TemplateKey.String(),
-			ptr.Deref(p.Preview.Result, infrav1.RevisionPreview{}), desired.AnnotateCommand(apply, naming.ApproveAnnotation, f.Change.Revision)))
+		message := f.Change.Message("WorkspaceTemplate "+f.TemplateKey.String(),
+			p.ChangePreview, desired.AnnotateCommand(apply, naming.ApproveAnnotation, f.Change.Revision), apply.Namespace+"/"+apply.Name)
+		if conditions.IsTrue(apply, infrav1.PlanNeverEmptyCondition) {
+			message += ". Condition " + infrav1.PlanNeverEmptyCondition + " names what Terraform changes at each run, whatever the content"
+		}
+		return engine.False(infrav1.ReadyCondition, p.HeldBy, message)
 	}
 	if f.Queued != "" {
 		return engine.False(infrav1.ReadyCondition, infrav1.QueuedReason, f.Queued)

@@ -260,6 +260,18 @@ func WorkspaceTemplateApply(name string, options ...Option) *infrav1.WorkspaceTe
 	return apply(wta, options)
 }
 
+// PlanRequest requests the plans of the current content of WorkspaceTemplateApplies.
+func PlanRequest(name string, applies []string, options ...Option) *infrav1.PlanRequest {
+	return apply(&infrav1.PlanRequest{ObjectMeta: metadata("PlanRequest", name), Spec: infrav1.PlanRequestSpec{WorkspaceTemplateApplies: applies}}, options)
+}
+
+// PlanRequestFor requests the plans of a content of a template for its users.
+func PlanRequestFor(name string, template *infrav1.WorkspaceTemplate, options ...Option) *infrav1.PlanRequest {
+	request := PlanRequest(name, nil, append([]Option{WithNamespace(template.Namespace)}, options...)...)
+	request.Spec.Template = infrav1.PlannedTemplate{Name: template.Name, Spec: template.Spec}
+	return request
+}
+
 // WithWorkspaceName says which Workspace a WorkspaceTemplateApply owns.
 func WithWorkspaceName(name string) Option {
 	return With(func(wta *infrav1.WorkspaceTemplateApply) { wta.Spec.WorkspaceName = name })

@@ -163,7 +163,7 @@ func startServer(t *testing.T) *server {
 		Apply: scripted.Step{Delay: operation}, Destroy: scripted.Step{Delay: operation},
 	}))
 	s.Sandbox = fixture.Start(t, sandbox.Options{
-		Log: t.Output(), ClusterAPI: true, Provider: true, Manager: true,
+		Log: t.Output(), ClusterAPI: true, Provider: true, ProviderPod: true, Manager: true,
 		ProviderArgs: []string{"--executor=scripted", "--script-dir=" + dir},
 	})
 	s.lead(t)

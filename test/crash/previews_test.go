@@ -34,16 +34,25 @@ type rollingOut struct {
 	arguments, module int
 }
 
-// The manager is killed at each write of a rollout with a preview. Each time, the rollout ends with the revision assigned, no preview and no Secret of
-// one, and Terraform has applied only what the real Workspace changed.
+// edit is an edit of the template.
+type edit struct {
+	// changes is true if Terraform changes something.
+	changes bool
+	// fails is true if the first plan of the preview fails, so that the manager replaces it twice: by one without -json, and back.
+	fails bool
+}
+
+// The manager is killed at each write of a rollout with a preview. Each time, the rollout ends with the revision assigned, what Terraform changed
+// recorded, no preview and no Secret of one, and Terraform has applied only what the real Workspace changed.
 func TestKillingTheManagerDuringAPreviewLeavesNothingOfIt(t *testing.T) {
 	for _, scope := range terraform.Scopes() {
 		t.Run(string(scope), func(t *testing.T) {
 			t.Parallel()
 			env := &rollingOut{environment: newEnvironment(t, startServer(t), scope)}
-			env.follow("creation", false, 1, proxy.Target{})
-			env.killedAtEachWrite(false)
-			env.killedAtEachWrite(true)
+			env.follow("creation", edit{}, 1, proxy.Target{})
+			env.killedAtEachWrite(edit{})
+			env.killedAtEachWrite(edit{changes: true})
+			env.killedAtEachWrite(edit{changes: true, fails: true})
 			deletion.begin(env.environment)
 			env.await("everything goes", func(ctx context.Context) error { return env.gone(ctx) })
 			env.requireOneWorkspace("in the end")
@@ -52,17 +61,20 @@ func TestKillingTheManagerDuringAPreviewLeavesNothingOfIt(t *testing.T) {
 }
 
 // killedAtEachWrite edits the template without a kill, and then once for each write of that, which ends the manager.
-func (env *rollingOut) killedAtEachWrite(changes bool) {
+func (env *rollingOut) killedAtEachWrite(e edit) {
 	env.Helper()
 	applies := 0
-	if changes {
+	if e.changes {
 		applies = 1
 	}
 	writes := map[string]int{}
-	for _, write := range env.follow("an edit", changes, applies, proxy.Target{}) {
+	for _, write := range env.follow("an edit", e, applies, proxy.Target{}) {
 		writes[kinds(write)[0]]++
 	}
 	env.Logf("writes: %v", writes)
+	if e.fails {
+		require.GreaterOrEqual(env, writes["POST workspaces"], 3*2, "the preview is replaced twice; a first request of each has no effect")
+	}
 	for _, kind := range []string{"POST workspaces", "PATCH workspaces", "DELETE workspaces", "PATCH workspacetemplateapplies/status", "PATCH workspacetemplates/status", "POST controllerrevisions"} {
 		require.Positive(env, writes[kind], kind)
 	}
@@ -73,7 +85,7 @@ func (env *rollingOut) killedAtEachWrite(changes bool) {
 	for _, moment := range moments {
 		for _, kind := range slices.Sorted(maps.Keys(writes)) {
 			for n := 1; n <= writes[kind]; n++ {
-				env.follow(fmt.Sprintf("killed %s %s %d", moment, kind, n), changes, applies, proxy.Target{
+				env.follow(fmt.Sprintf("killed %s %s %d", moment, kind, n), e, applies, proxy.Target{
 					Number: n, Moment: moment, Matches: func(r *http.Request) bool { return kinds(proxy.Write{Method: r.Method, Path: r.URL.Path})[0] == kind },
 				})
 				if n == 1 { // Later ones may be saved by the restart.
@@ -85,13 +97,18 @@ func (env *rollingOut) killedAtEachWrite(changes bool) {
 }
 
 // follow edits the template and waits until its user has followed. It returns what the manager wrote.
-func (env *rollingOut) follow(what string, changes bool, applies int, target proxy.Target) []proxy.Write {
+func (env *rollingOut) follow(what string, e edit, applies int, target proxy.Target) []proxy.Write {
 	env.Helper()
 	before := env.operations()
 	env.killed, env.killedAt = env.server.proxy.Arm(target), nil
-	if env.arguments++; changes {
+	if env.arguments++; e.changes {
 		env.module++
 		env.arguments--
+	}
+	user := types.NamespacedName{Namespace: env.namespace, Name: applyName}
+	if e.fails {
+		script := scripted.Script{Plan: scripted.Step{Stderr: "\nError: no connection\n", Times: 1}}
+		require.NoError(env, env.server.terraform.SetScript(fixture.PreviewKey(env, env, env.scope, user), script))
 	}
 	env.apply(env.template())
 	if what == "creation" {
@@ -104,11 +121,30 @@ func (env *rollingOut) follow(what string, changes bool, applies int, target pro
 	require.Equal(env, applies, after[scripted.Apply]-before[scripted.Apply], "applies, %s", what)
 	require.Zero(env, after[scripted.Destroy], what)
 	require.Empty(env, env.observed.previews.mayDoMore(), what)
+	if e.changes {
+		env.requirePlanned(user, e.fails && env.killedAt != nil, what)
+	}
 	if what != "creation" {
 		require.NotEmpty(env, env.observed.previews.take(), "nothing was previewed, %s", what)
 	}
 	require.Equal(env, []string{connectionSecret}, env.secrets(), what)
 	return env.server.proxy.Writes()
+}
+
+// requirePlanned requires that the preview recorded what Terraform changes. After a restart, it may be a reason instead: a manager does not know that its
+// predecessor replaced a preview, and does not do it again.
+func (env *rollingOut) requirePlanned(user types.NamespacedName, mayBeUnknown bool, what string) {
+	env.Helper()
+	apply := &infrav1.WorkspaceTemplateApply{}
+	require.NoError(env, env.Get(env.Context(), user, apply))
+	changes := apply.Status.Preview.Changes
+	require.NotNil(env, changes, what)
+	if mayBeUnknown && changes.Unknown != "" {
+		require.Empty(env, changes.Resources, what)
+		return
+	}
+	require.Empty(env, changes.Unknown, what)
+	require.Equal(env, []infrav1.PlannedResource{{Address: "terraform_data.vpc", Type: "terraform_data", Action: infrav1.PlanUpdate}}, changes.Resources, what)
 }
 
 // template is the template as the edits so far left it.
@@ -140,7 +176,7 @@ func (env *rollingOut) rolledOut(ctx context.Context) error {
 	case apply.Spec.TemplateRevision != revision || apply.Status.WrittenTemplateRevision != revision:
 		return fmt.Errorf("the user has revision %s, and its Workspace %s, not %s", apply.Spec.TemplateRevision, apply.Status.WrittenTemplateRevision, revision)
 	}
-	key := types.NamespacedName{Namespace: fixture.ScopeNamespace(env.scope, env.namespace), Name: naming.PreviewWorkspace(client.ObjectKeyFromObject(apply))}
+	key := types.NamespacedName{Namespace: fixture.ScopeNamespace(env.scope, env.namespace), Name: naming.PreviewWorkspace(env.scope, apply)}
 	if fixture.Workspace(env, env.Client, env.scope, key) != nil {
 		return fmt.Errorf("preview %s exists", key)
 	}

@@ -16,6 +16,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -45,7 +46,7 @@ type proved struct {
 func TestAUnitIsAdoptedOnlyOnAnEmptyPlan(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	options := sandbox.Options{Provider: true, ProviderArgs: []string{"--executor=scripted", "--script-dir=" + dir}}
+	options := sandbox.Options{Provider: true, ProviderPod: true, ProviderArgs: []string{"--executor=scripted", "--script-dir=" + dir}}
 	env := &proved{environment: newEnvironment(t, options), scripts: scripted.At(dir)}
 	fleet := live(legacy.PlainRecipe(), "same", "drifted", "failing")
 	_, err := env.Create(t.Context(), legacy.Fixture{Clusters: func(names legacy.Names) []legacy.Cluster {
@@ -82,11 +83,12 @@ func TestAUnitIsAdoptedOnlyOnAnEmptyPlan(t *testing.T) {
 // script says what Terraform does in the preview of a WorkspaceTemplateApply.
 func (env *proved) script(apply string, script scripted.Script) {
 	env.Helper()
-	require.NoError(env, env.scripts.SetScript(types.NamespacedName{Name: previewOf(apply)}, script))
+	require.NoError(env, env.scripts.SetScript(env.previewOf(apply), script))
 }
 
-func previewOf(apply string) string {
-	return naming.PreviewWorkspace(types.NamespacedName{Namespace: "prove", Name: apply})
+func (env *proved) previewOf(apply string) types.NamespacedName {
+	env.Helper()
+	return fixture.PreviewKey(env, env.Admin, terraform.ScopeCluster, types.NamespacedName{Namespace: "prove", Name: apply})
 }
 
 // requireUntouched requires that no Workspace was changed, that there is no preview, and that no proof is requested.
@@ -122,7 +124,7 @@ func (env *proved) adoptsTheProven(t *testing.T, p *plan.Plan) {
 		outcomes[unit.Unit], messages[unit.Unit] = unit.Outcome, unit.Message
 	}
 	require.Equal(t, map[string]apply.UnitOutcome{provenUnit: apply.Applied, driftedUnit: apply.NotProven, failingUnit: apply.NotProven}, outcomes, "%v", messages)
-	assert.Contains(t, messages[driftedUnit], driftedVPC+": Terraform would change something")
+	assert.Regexp(t, driftedVPC+": Terraform would update terraform_data.vpc", messages[driftedUnit])
 	assert.Contains(t, messages[failingUnit], failingEKS+": its plan fails: ")
 	assert.Contains(t, messages[failingUnit], "Unsupported argument")
 	env.requireFields(t, p, plan.Applied, driftedUnit, failingUnit)
@@ -130,14 +132,16 @@ func (env *proved) adoptsTheProven(t *testing.T, p *plan.Plan) {
 	states := map[string]plan.UnitState{}
 	for name, unit := range h.Status() {
 		states[name] = unit.State
+		assert.Equal(t, messages[name], unit.Message, "migrate status has the resources, too")
 	}
+	assert.Contains(t, h.Run(migrate.Done, "check"), messages[driftedUnit])
 	assert.Equal(t, map[string]plan.UnitState{provenUnit: plan.Adopted, driftedUnit: plan.Adoptable, failingUnit: plan.Adoptable}, states)
 
 	planned := env.operations(scripted.Plan)
 	for _, unit := range p.Units {
 		for _, member := range unit.Members {
 			if ref := member.WorkspaceTemplateApply; unit.Name() == provenUnit && ref != nil && member.Workspace != nil {
-				assert.Positive(t, planned[previewOf(ref.Name)], ref.Name)
+				assert.Positive(t, planned[env.previewOf(ref.Name).Name], ref.Name)
 			}
 		}
 	}
@@ -165,11 +169,11 @@ func (env *proved) operations(operation scripted.Operation) map[string]int {
 // killed begins the adoption of a cluster, and kills captctl while Terraform plans.
 func (env *proved) killed(t *testing.T) {
 	t.Helper()
-	before := env.operations(scripted.Plan)[previewOf(provenVPC)]
+	before := env.operations(scripted.Plan)[env.previewOf(provenVPC).Name]
 	env.script(provenVPC, scripted.Script{Plan: scripted.Step{Hang: true}})
 	run := env.host.In(t).Start("apply", "plan.json", "--cluster="+provenUnit, "--prove", "--yes", "--lease-duration=1s")
 	env.await(func() string {
-		return fixture.Unless(env.operations(scripted.Plan)[previewOf(provenVPC)] > before, "Terraform does not plan")
+		return fixture.Unless(env.operations(scripted.Plan)[env.previewOf(provenVPC).Name] > before, "Terraform does not plan")
 	})
 	run.Kill()
 	require.Equal(t, host.Killed, run.Outcome(), "%s", run)

@@ -30,7 +30,7 @@ import (
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
 
-// tenant is a user whose only right is the ClusterRole capt-tenant, in one namespace.
+// tenant is a user whose only right is a ClusterRole in one namespace, capt-tenant for most.
 type tenant struct {
 	*fixture.Environment
 	user string
@@ -39,11 +39,17 @@ type tenant struct {
 
 func newTenant(t *testing.T, scope terraform.Scope) *tenant {
 	t.Helper()
+	return newUser(t, scope, "capt-tenant", &clusterv1.ClusterList{})
+}
+
+// newUser is newTenant for another role, which permits to list some objects.
+func newUser(t *testing.T, scope terraform.Scope, role string, list client.ObjectList) *tenant {
+	t.Helper()
 	env := shared.NewEnvironment(t, scope)
 	user := "tenant-of-" + env.Namespace
 	require.NoError(t, shared.API.Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "tenant"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "capt-tenant"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 	}))
 	config := shared.Config()
@@ -51,7 +57,7 @@ func newTenant(t *testing.T, scope terraform.Scope) *tenant {
 	api, err := client.New(config, client.Options{Scheme: controllers.Scheme()})
 	require.NoError(t, err)
 	env.Eventually(func() string {
-		err := api.List(t.Context(), &clusterv1.ClusterList{}, client.InNamespace(env.Namespace))
+		err := api.List(t.Context(), list, client.InNamespace(env.Namespace))
 		return fixture.Unless(err == nil, "the RoleBinding is not known yet: %v", err)
 	})
 	return &tenant{env, user, api}

@@ -69,6 +69,39 @@ func TestAChangeOfOneUserWaitsForItsPreviewAndItsApproval(t *testing.T) {
 	})
 }
 
+// An approval is of what the plan shows. Only one that includes what is destroyed does not wait for it.
+func TestAnApprovalOfAChangeWaitsForItsPlan(t *testing.T) {
+	t.Parallel()
+	env := &environment{shared.NewEnvironment(t, terraform.ScopeNamespaced)}
+	env.User(strings.Replace(env.Template(fixture.VPCTemplate, fixture.SizedVPCModule(), "vpc_name", "size"), "\nspec:\n", "\nspec:\n  rollout: {strategy: Staged, "+previewed+"}\n", 1))
+	apply, approved := &infrav1.WorkspaceTemplateApply{}, map[string]string{}
+	for _, name := range []string{"a", "b"} {
+		env.User(fixture.WorkspaceTemplateApply(fixture.VPCTemplate, name, "variables: {vpc_name: "+name+", size: small}"))
+		env.awaitReady(name)
+		require.NoError(t, env.Scripts.SetScript(env.previewKey(name), scripted.Script{Plan: scripted.Step{Hang: true}}))
+		env.Edit(apply, name, `{"spec":{"variables":{"size":"large"}}}`)
+		env.Await(apply, name, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.PreviewingChangeReason, "Terraform plans it first")
+		approved[name] = apply.Status.Change.Revision
+		out := env.Captctl("template", "approve-change", env.Namespace+"/"+name, "--revision="+approved[name], "--yes")
+		assert.Contains(t, out, "the approval takes effect when it has")
+		env.Await(apply, name, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.PreviewingChangeReason, "The approval takes effect then")
+	}
+	env.never(aWhile, func() bool {
+		return len(env.Operations("a", scripted.Apply))+len(env.Operations("b", scripted.Apply)) != 2
+	})
+
+	env.Captctl("template", "approve-change", env.Namespace+"/b", "--revision="+approved["b"], "--yes", "--allow-destroy")
+	env.Eventually(func() string {
+		return fixture.Unless(len(env.Operations("b", scripted.Apply)) == 2, "it is not applied without a plan")
+	})
+	assert.Len(t, env.Operations("a", scripted.Apply), 1)
+	require.NoError(t, env.Scripts.SetScript(env.previewKey("a"), scripted.Script{}))
+	env.Eventually(func() string {
+		return fixture.Unless(len(env.Operations("a", scripted.Apply)) == 2, "it is not applied with its plan")
+	})
+	env.awaitReady("a", "b")
+}
+
 // secretOf returns the connection Secret of the Workspace of a user.
 func secretOf(env *environment, name string) (string, bool) {
 	env.Helper()

@@ -33,7 +33,7 @@ func (env *environment) previewing(plan scripted.Step, users ...string) {
 	env.edit(changed)
 	env.Eventually(func() string {
 		for _, name := range users {
-			if env.operationsOf(env.previewKey(name), scripted.Plan) == 0 {
+			if env.operationsOf(name, scripted.Plan) == 0 {
 				return "no plan of the preview of " + name + " runs"
 			}
 		}
@@ -46,7 +46,7 @@ func (env *environment) requireOnlyPlanned(users ...string) {
 	env.Helper()
 	for _, name := range users {
 		for _, operation := range []scripted.Operation{scripted.Apply, scripted.Destroy} {
-			require.Zero(env, env.operationsOf(env.previewKey(name), operation), "%s by the preview of %s", operation, name)
+			require.Zero(env, env.operationsOf(name, operation), "%s by the preview of %s", operation, name)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestAClusterWidePreviewWithoutItsObjectIsDeleted(t *testing.T) {
 	// The preview is created for an object that is gone a moment later, as by a manager that no longer leads.
 	orphan := &unstructured.Unstructured{Object: map[string]any{"spec": env.Workspace("a").Object["spec"]}}
 	orphan.SetGroupVersionKind(env.Scope.GroupVersionKind())
-	orphan.SetName(env.previewKey("gone").Name)
+	orphan.SetName("gone-preview-" + env.Namespace)
 	orphan.SetLabels(map[string]string{naming.PreviewLabel: "true"})
 	orphan.SetAnnotations(map[string]string{
 		naming.PreviewOfAnnotation: env.Namespace + "/gone", "crossplane.io/external-name": env.Workspace("a").GetAnnotations()["crossplane.io/external-name"],

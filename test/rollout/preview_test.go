@@ -26,17 +26,21 @@ import (
 
 const previewed = "preview: Always, approval: OnChanges"
 
-// previewKey is the key of the preview of a user.
+// previewKey is the key of the preview of a user, which must exist.
 func (env *environment) previewKey(name string) types.NamespacedName {
-	return types.NamespacedName{
-		Namespace: fixture.ScopeNamespace(env.Scope, env.Namespace),
-		Name:      naming.PreviewWorkspace(types.NamespacedName{Namespace: env.Namespace, Name: name}),
-	}
+	env.Helper()
+	return fixture.PreviewKey(env, env, env.Scope, types.NamespacedName{Namespace: env.Namespace, Name: name})
 }
 
 func (env *environment) preview(name string) *unstructured.Unstructured {
 	env.Helper()
-	return fixture.Workspace(env, env.Client, env.Scope, env.previewKey(name))
+	options := []client.ListOption{client.InNamespace(fixture.ScopeNamespace(env.Scope, env.Namespace)), client.HasLabels{naming.PreviewLabel}}
+	for _, preview := range fixture.List(env, env.Client, env.Scope.GroupVersionKind(), options...) {
+		if preview.GetAnnotations()[naming.PreviewOfAnnotation] == env.Namespace+"/"+name {
+			return &preview
+		}
+	}
+	return nil
 }
 
 func (env *environment) awaitNoPreviews(names ...string) {
@@ -51,13 +55,13 @@ func (env *environment) awaitNoPreviews(names ...string) {
 	})
 }
 
-// operationsOf counts operations of the previews of users.
-func (env *environment) operationsOf(key types.NamespacedName, operation scripted.Operation) (count int) {
+// operationsOf counts operations of the previews of a user, which may be gone.
+func (env *environment) operationsOf(name string, operation scripted.Operation) (count int) {
 	env.Helper()
 	journal, err := env.Scripts.Journal()
 	require.NoError(env, err)
 	for _, entry := range journal {
-		if entry.Operation == operation && entry.Of(key) {
+		if entry.Operation == operation && strings.HasPrefix(entry.Name, name+"-preview-") && strings.Contains(entry.ExternalName, env.Namespace) {
 			count++
 		}
 	}
@@ -107,9 +111,9 @@ func TestAnEditWithAnEmptyPlanPassesWithoutApproval(t *testing.T) {
 			assert.Equal(t, completed.Revision, env.revision(name))
 			assert.Len(t, env.Operations(name, scripted.Apply), before[name], "nothing was applied for %s", name)
 			for _, operation := range []scripted.Operation{scripted.Apply, scripted.Destroy} {
-				assert.Zero(t, env.operationsOf(env.previewKey(name), operation), "a preview must only observe")
+				assert.Zero(t, env.operationsOf(name, operation), "a preview must only observe")
 			}
-			assert.Positive(t, env.operationsOf(env.previewKey(name), scripted.Plan))
+			assert.Positive(t, env.operationsOf(name, scripted.Plan))
 		}
 		env.awaitNoPreviews(users...)
 		assert.Len(t, env.Cloud(), len(users))
@@ -254,7 +258,7 @@ func TestAPreviewIsDeletedWithItsObject(t *testing.T) {
 		assert.NotContains(t, preview.GetAnnotations(), naming.ClaimAnnotation)
 
 		env.Remove(&infrav1.WorkspaceTemplateApply{}, "a")
-		require.NoError(t, env.Scripts.SetScript(env.previewKey("a"), scripted.Script{}))
+		require.NoError(t, env.Scripts.SetScript(client.ObjectKeyFromObject(preview), scripted.Script{}))
 		env.AwaitGone(&infrav1.WorkspaceTemplateApply{}, "a")
 		env.awaitNoPreviews("a")
 		require.Len(t, env.Cloud(), 1, "only the resources of a are destroyed")

@@ -74,7 +74,7 @@ func TestTheManagerReadsPlansFromTheLogOfThePod(t *testing.T) {
 	require.NotContains(t, string(text), "canary")
 
 	_, err = readerOf(t, sandbox.Reader).Plan(t.Context(), "logged-preview", time.Now().Add(-time.Hour))
-	require.EqualError(t, err, "what changes is not known: the manager may not list pods in namespace crossplane-system: bind ClusterRole capt-plan-reader there")
+	require.EqualError(t, err, "what changes is not known: the manager may not list pods in namespace crossplane-system: bind the ClusterRole whose name ends in plan-reader to it there")
 
 	kubectl := exec.CommandContext(t.Context(), shared.Binary(sandbox.Kubectl), "--kubeconfig="+shared.Kubeconfig(),
 		"-n", sandbox.ProviderNamespace, "logs", sandbox.ProviderPodName, "--since=1h", "--timestamps")

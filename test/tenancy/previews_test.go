@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/test/fixture"
@@ -36,7 +35,8 @@ func (env *environment) stagedDatabase(text string) string {
 }
 
 func (env *environment) previewKey(name string) types.NamespacedName {
-	return types.NamespacedName{Namespace: fixture.ScopeNamespace(env.Scope, env.a), Name: naming.PreviewWorkspace(types.NamespacedName{Namespace: env.a, Name: name})}
+	env.Helper()
+	return fixture.PreviewKey(env, env, env.Scope, types.NamespacedName{Namespace: env.a, Name: name})
 }
 
 // awaitPreviewed waits until status has a result about a revision.

@@ -184,7 +184,7 @@ const (
 
 // Health of a control plane.
 type Health struct {
-	// overall is the worst of the checks.
+	// overall is the worst of the checks; what is not known without credentials does not count while the API server answers.
 	// +optional
 	Overall HealthState `json:"overall,omitempty"`
 

@@ -44,6 +44,7 @@ type CAPTClusterTemplateResourceSpec struct {
 	// recovery is the automatic recovery of a VPC that Terraform creates; absent means the defaults.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.actions) || self.actions.all(a, a.type in ['Requeue', 'Reapply', 'ClearInterruptedCreate'])",message="RecreateFargateProfile and RecreateWorkspace are for control planes only. Use Requeue, Reapply or ClearInterruptedCreate",fieldPath=".actions"
+	// +kubebuilder:validation:XValidation:rule="!has(self.onUnhealthy)",message="only control planes have health checks. Remove onUnhealthy",fieldPath=".onUnhealthy",reason=FieldValueForbidden
 	Recovery *RecoveryStrategy `json:"recovery,omitempty"`
 
 	// timeouts of waits and of the deletion; that of Terraform is vpc.template.timeoutSeconds.

@@ -68,6 +68,7 @@ type CAPTMachinePoolTemplateResourceSpec struct {
 	// recovery is the automatic recovery from failures of Terraform; absent means the defaults.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.actions) || self.actions.all(a, a.type in ['Requeue', 'Reapply', 'ClearInterruptedCreate'])",message="RecreateFargateProfile and RecreateWorkspace are for control planes only. Use Requeue, Reapply or ClearInterruptedCreate",fieldPath=".actions"
+	// +kubebuilder:validation:XValidation:rule="!has(self.onUnhealthy)",message="only control planes have health checks. Remove onUnhealthy",fieldPath=".onUnhealthy",reason=FieldValueForbidden
 	Recovery *RecoveryStrategy `json:"recovery,omitempty"`
 
 	// deletionProtection is Enabled or Disabled (the default). Enabled rejects the deletion of the CAPTMachinePool, of its MachinePool and of

@@ -56,6 +56,12 @@ const (
 	KubeletVersionsDifferCondition = "KubeletVersionsDiffer"
 )
 
+// Conditions of PlanRequest.
+const (
+	// CompleteCondition is True when each WorkspaceTemplateApply has a result, or the time for it is over.
+	CompleteCondition = "Complete"
+)
+
 // Conditions of WorkspaceTemplateApply.
 const (
 	// SyncedCondition mirrors the Workspace: the last plan or apply succeeded.
@@ -69,6 +75,9 @@ const (
 	CreateRecoverableCondition = "CreateRecoverable"
 	// WorkspaceConflictCondition is True when the Workspace of spec.workspaceName belongs to another object.
 	WorkspaceConflictCondition = "WorkspaceConflict"
+	// PlanNeverEmptyCondition is True when Terraform would change something although it has just applied the same content. Absent until that is so for the
+	// first time.
+	PlanNeverEmptyCondition = "PlanNeverEmpty"
 )
 
 // Conditions of WorkspaceTemplate.
@@ -127,6 +136,14 @@ const (
 	NodesNotReadyReason = "NodesNotReady"
 	// UsedByMachinePoolReason: a MachinePool that is not being deleted refers to the object, so nothing is deleted or destroyed.
 	UsedByMachinePoolReason = "UsedByMachinePool"
+	// PlanningReason: WorkspaceTemplateApplies have no result yet.
+	PlanningReason = "Planning"
+	// NothingChangesReason: Terraform would change nothing.
+	NothingChangesReason = "NothingChanges"
+	// ChangesFoundReason: Terraform would change something.
+	ChangesFoundReason = "ChangesFound"
+	// PlansMissingReason: WorkspaceTemplateApplies have no plan: it fails, or is not possible.
+	PlansMissingReason = "PlansMissing"
 	// ProvisioningReason: Terraform is running or about to run.
 	ProvisioningReason = "Provisioning"
 	// VPCReadyTimeoutReason: Terraform did not create or update the VPC within spec.vpc.template.timeoutSeconds.
@@ -175,6 +192,10 @@ const (
 	WorkspaceOwnedReason = "WorkspaceOwned"
 	// WorkspaceRejectedReason: the API server rejected the rendered Workspace.
 	WorkspaceRejectedReason = "WorkspaceRejected"
+	// PlanHasChangesReason: Terraform would change something although it has just applied the same content.
+	PlanHasChangesReason = "PlanHasChanges"
+	// PlanEmptyReason: Terraform would change nothing, or has applied another content since.
+	PlanEmptyReason = "PlanEmpty"
 	// LookupFailedReason: a required object could not be read. CAPT retries.
 	LookupFailedReason = "LookupFailed"
 	// WorkspaceNotWrittenReason: the Workspace could not be written. CAPT retries.

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1beta2 has the API types CAPTCluster, CAPTMachinePool, their templates, WorkspaceTemplate and WorkspaceTemplateApply. The version is
-// the hub and the storage version, and implements Cluster API's v1beta2 contract.
+// Package v1beta2 has the API types CAPTCluster, CAPTMachinePool, their templates, WorkspaceTemplate, WorkspaceTemplateApply and PlanRequest. The
+// version is the hub and the storage version, and implements Cluster API's v1beta2 contract.
 //
 // +kubebuilder:object:generate=true
 // +groupName=infrastructure.cluster.x-k8s.io
@@ -24,6 +24,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&CAPTClusterTemplate{}, &CAPTClusterTemplateList{},
 		&CAPTMachinePool{}, &CAPTMachinePoolList{},
 		&CAPTMachinePoolTemplate{}, &CAPTMachinePoolTemplateList{},
+		&PlanRequest{}, &PlanRequestList{},
 		&WorkspaceTemplate{}, &WorkspaceTemplateList{},
 		&WorkspaceTemplateApply{}, &WorkspaceTemplateApplyList{},
 	)

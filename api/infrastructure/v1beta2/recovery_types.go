@@ -27,7 +27,19 @@ type RecoveryStrategy struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Actions []RecoveryAction `json:"actions,omitempty"`
+
+	// onUnhealthy are the health checks of a control plane that was ready for use whose failure makes the provider run Terraform once, like the action
+	// Reapply, although Terraform reports no error; absent means Workspace and Dependencies. A failed check never destroys anything.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=3
+	OnUnhealthy []RecoveryCheck `json:"onUnhealthy,omitempty"`
 }
+
+// RecoveryCheck is a health check whose failure starts a recovery.
+// +kubebuilder:validation:Enum=APIServer;Workspace;Dependencies
+type RecoveryCheck string
 
 // Backoff between attempts; it grows by factor from initialSeconds to maxSeconds. Each wait is varied by up to a tenth.
 // +kubebuilder:validation:MinProperties=1

@@ -451,6 +451,17 @@ func (p *RevisionPreview) IsDestructive() bool {
 	return p.Changes.Count(PlanReplace)+p.Changes.Count(PlanDelete) > 0
 }
 
+// Outcome is the result of a preview with what it would do: Empty, Changes, Destroys, Unknown, Failed or Unavailable; empty without a result.
+func (p *RevisionPreview) Outcome() string {
+	switch {
+	case !p.IsDestructive():
+		return string(p.Result)
+	case p.Changes == nil, p.Changes.Unknown != "":
+		return "Unknown"
+	}
+	return "Destroys"
+}
+
 // RevisionAssignment is since when a WorkspaceTemplateApply has the revision that a staged rollout assigned to it.
 // +kubebuilder:validation:MinProperties=1
 type RevisionAssignment struct {

@@ -109,7 +109,7 @@ type WorkspaceDependency struct {
 // WorkspaceTemplateApplyStatus is the observed state of the Workspace.
 // +kubebuilder:validation:MinProperties=1
 type WorkspaceTemplateApplyStatus struct {
-	// conditions are Ready, Synced, DependenciesReady, Rendered, Paused, Deleting, WorkspaceConflict, CreateRecoverable and
+	// conditions are Ready, Synced, DependenciesReady, Rendered, Paused, Deleting, WorkspaceConflict, PlanNeverEmpty, CreateRecoverable and
 	// AdoptionRequired.
 	// +optional
 	// +listType=map
@@ -182,6 +182,13 @@ type WorkspaceTemplateApplyStatus struct {
 	// with which captctl migrate apply --prove adopts the Workspace; absent before there is a result, and when no preview is requested.
 	// +optional
 	Preview RevisionPreview `json:"preview,omitempty,omitzero"`
+
+	// plans are the last plans that PlanRequests requested. Nothing depends on them.
+	// +optional
+	// +listType=map
+	// +listMapKey=requestUID
+	// +kubebuilder:validation:MaxItems=4
+	Plans []RequestedPlan `json:"plans,omitempty"`
 
 	// writtenSpec is a hash of the fields of spec that the Workspace was last rendered from and written with, apart from templateRevision; absent
 	// unless spec.rollout of the template holds changes.

@@ -240,6 +240,15 @@ func TestBothFormatsInOneLog(t *testing.T) {
 	requireUnknown(t, Incomplete, err)
 }
 
+// The output of another module may look like an entry. Only in the format with several lines it is one, if the author knows the name.
+func TestTextInAnEntryOnOneLineIsNoEntry(t *testing.T) {
+	forged := logged(start, "demo", "plan", planned("create", "aws_vpc.a", "")+summary(one), true)
+	_, err := Read(strings.NewReader(logged(start, "other", "apply", "Outputs:\n"+forged, false)), "demo", start)
+	requireUnknown(t, Incomplete, err) // It is not known which entry the lines of JSON are from.
+	_, err = Read(strings.NewReader(logged(start, "other", "apply", "Outputs:\n"+forged, true)), "demo", start)
+	require.NoError(t, err)
+}
+
 func TestTwoWorkspacesOfOneName(t *testing.T) {
 	eachFormat(t, func(t *testing.T, entry func(int, string, string) string) {
 		changes := planned("create", "a", "") + summary(one)

@@ -247,3 +247,11 @@ func TestEveryRuleOfTheSchemas(t *testing.T) {
 		require.Equal(t, specimen.Refused, slices.Compact(fields), "%s %s, before %s: %v", kind, specimen.Spec, specimen.Old, errs)
 	}
 }
+
+func TestOnUnhealthyIsForControlPlanes(t *testing.T) {
+	const recovery = "recovery: {onUnhealthy: [Workspace]}"
+	require.Empty(t, texts(of(t, controlPlane).Validate(t.Context(), object(t, controlPlane, plane(recovery)))))
+	vpc := "{region: eu-west-1, vpc: {template: {ref: {name: vpc}}}, " + recovery + "}"
+	require.Contains(t, strings.Join(texts(of(t, cluster).Validate(t.Context(), object(t, cluster, vpc))), "\n"), "only control planes have health checks. Remove onUnhealthy")
+	require.NotEmpty(t, of(t, controlPlane).Validate(t.Context(), object(t, controlPlane, plane("recovery: {onUnhealthy: [Fargate]}"))), "Terraform cannot repair it with the control plane")
+}

@@ -310,6 +310,8 @@ func explained(command *cobra.Command, err error) error {
 
 func adviceIfForbidden(command *cobra.Command, err error) string {
 	switch {
+	case strings.Contains(err.Error(), "planrequests"):
+		return "ask for CAPT's ClusterRole capt-plan-requester in the namespace"
 	case strings.Contains(command.CommandPath(), " migrate "):
 		return "captctl migrate check lists the missing permissions"
 	case isNamespaced(err) && strings.Contains(err.Error(), "at the cluster scope"):

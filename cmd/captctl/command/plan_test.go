@@ -10,12 +10,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/cmd/captctl/template"
+	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/builder/fleets"
 )
 
@@ -145,6 +148,7 @@ func TestTemplateStatusShowsPlans(t *testing.T) {
 	require.NoError(t, err)
 	assert.Regexp(t, `team-a +a +- +blue +Waiting +1 +yes +- `, out)
 	assert.Regexp(t, `team-b +c +- +- +Waiting +1 +- +~1 -/\+1 .* +-/\+ aws_eks_cluster.this \(cannot_update\), ~ module.vpc`, out)
+	assert.Contains(t, out, "\n  captctl template plan team-a/vpc\n  captctl template approve team-a/vpc --revision "+s.two+" --allow-destroy\n")
 	out, _, err = s.run(t, "template", "status", "team-a/vpc", "-o", "json")
 	require.NoError(t, err)
 	var status template.Status
@@ -244,7 +248,42 @@ func TestApproveAChangeWithoutAPlan(t *testing.T) {
 	s.b.Status.Change.Revision = contentB
 	out, _, err := s.run(t, "template", "approve-change", "team-a/b", "--revision", contentB, "--yes")
 	require.NoError(t, err)
-	assert.Contains(t, out, "Terraform has not planned it yet: an approval applies it without a plan")
+	assert.Contains(t, out, "Terraform has not planned it yet: the approval takes effect when it has.")
+	of := func(annotation string) string {
+		require.NoError(t, s.connected.Get(t.Context(), client.ObjectKeyFromObject(s.b), s.b))
+		return s.b.Annotations[annotation]
+	}
+	assert.Equal(t, []string{contentB, ""}, []string{of(naming.ApproveAnnotation), of(naming.ApproveDestroyAnnotation)})
+	_, _, err = s.run(t, "template", "approve-change", "team-a/b", "--revision", contentB, "--yes", "--allow-destroy")
+	require.NoError(t, err)
+	assert.Equal(t, contentB, of(naming.ApproveDestroyAnnotation), "it is applied without a plan")
+}
+
+func TestApproveAChangeWhosePlanFails(t *testing.T) {
+	env := waiting(contentB)                                  // The template cannot be read: what is not known counts as destructive.
+	apply := env.objects[0].(*infrav1.WorkspaceTemplateApply) //nolint:forcetypeassert // It is one.
+	apply.Status.Change.Preview = infrav1.RevisionPreview{Result: infrav1.PreviewFailed, Message: "Unsupported argument"}
+	out, _, err := env.run(t, "template", "approve-change", "team-a/demo", "--revision", contentB, "--yes")
+	require.ErrorContains(t, err, "To approve that as well, add --allow-destroy")
+	assert.Contains(t, out, "team-a/demo: failed\n  Unsupported argument\n")
+}
+
+func TestTheNextStepOfAChangeThatDestroys(t *testing.T) {
+	c := fleets.Ready("demo", fleetNow)
+	builder.NotUpToDate(infrav1.WaitingForApprovalReason, "Terraform would replace or delete resources")(c.VPC)
+	c.VPC.Status.Change = infrav1.HeldChange{Revision: contentB, Preview: planned("", replacedCluster)}
+	out, _, err := (&environment{objects: fleets.Objects([]*fleets.Cluster{c})}).run(t, "describe", "team-a/demo")
+	require.NoError(t, err)
+	assert.Contains(t, out, "\n  captctl template approve-change team-a/demo-vpc --allow-destroy\n")
+}
+
+func TestDescribeWarnsOfAPlanThatIsNeverEmpty(t *testing.T) {
+	c := fleets.Ready("demo", fleetNow)
+	conditions.Set(c.VPC, metav1.Condition{Type: infrav1.PlanNeverEmptyCondition, Status: metav1.ConditionTrue, Reason: infrav1.PlanHasChangesReason, Message: "Terraform would update aws_vpc.this"})
+	out, _, err := (&environment{objects: fleets.Objects([]*fleets.Cluster{c})}).run(t, "describe", "team-a/demo")
+	require.NoError(t, err)
+	assert.Contains(t, out, "Terraform would update aws_vpc.this")
+	assert.Regexp(t, `State: +Ready`, out)
 }
 
 func TestDescribeAndReportShowPlansOfWhatWaits(t *testing.T) {

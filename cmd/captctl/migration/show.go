@@ -1003,7 +1003,7 @@ func statusRow(unit status.UnitStatus) []string {
 	return []string{unit.Unit, string(unit.State), phase, unit.PlanID, change, paused, output.OneLine(cmp.Or(runMessage(unit), unit.PendingChange, unit.Message))}
 }
 
-// runMessage reports whether a run works on a unit or was interrupted, and what a decision skips; empty if neither applies.
+// runMessage reports whether a run works on a unit, was interrupted or reverted it, and what a decision skips; empty if none applies.
 func runMessage(unit status.UnitStatus) string {
 	switch unit.State {
 	case plan.InProgress:
@@ -1022,7 +1022,11 @@ func runMessage(unit status.UnitStatus) string {
 		return text
 	case plan.PartlyAdopted:
 		return names(unit.Skipped) + " skipped; awaits adoption"
-	case plan.Adopted, plan.Adoptable, plan.NeedsDecision, plan.Blocked, plan.Skipped, plan.NeverBuilt:
+	case plan.Adoptable:
+		if unit.Phase == apply.PhaseRolledBack {
+			return unit.Message // Of a proof that failed, or of a rollback.
+		}
+	case plan.Adopted, plan.NeedsDecision, plan.Blocked, plan.Skipped, plan.NeverBuilt:
 	}
 	return ""
 }

@@ -300,6 +300,14 @@ func TestCheck(t *testing.T) {
 	assert.NotContains(t, printed(t, output.Table, func(to *output.Printer) { showCheck(to, unread) }), "There are no objects of CAPT")
 }
 
+// migrate check shows why the last run did not adopt a unit.
+func TestAUnitThatWasRevertedHasTheMessageOfTheRun(t *testing.T) {
+	p := fleet()
+	unit := status.UnitStatus{Unit: p.Units[0].Name(), State: plan.Adoptable, Phase: apply.PhaseRolledBack, Message: "Terraform would update aws_vpc.this"}
+	rows := rowsOf(p, nil, &status.Fleet{Plan: p, Statuses: []status.UnitStatus{unit}}, nil)
+	assert.Equal(t, unit.Message, rows[0].message)
+}
+
 func TestResult(t *testing.T) {
 	partly := &apply.Result{PlanID: "0123456789ab", Backup: &apply.Backup{Host: "laptop", File: "/backups/b.tar.gz", Checksum: "abc"}, Units: []apply.UnitResult{
 		{Unit: "team-a/demo", Outcome: apply.Applied, Writes: 5},

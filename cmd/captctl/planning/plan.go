@@ -7,57 +7,90 @@ package planning
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
+	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/planning/local"
+	"github.com/capt-provider/capt/cmd/captctl/planning/request"
 	"github.com/capt-provider/capt/migrate"
 )
 
 type options struct {
 	cli.Options
-	here             local.Options
-	local            bool
-	detailedExitCode bool
+	request  request.Options
+	here     local.Options
+	local    bool
+	clusters []string
 }
 
 // New returns captctl plan.
 func New(environment *cli.Environment) *cobra.Command {
 	o := &options{Options: cli.Options{Environment: environment}}
 	command := &cobra.Command{
-		Use:   "plan [NAMESPACE/]CLUSTER --local",
-		Short: "Show what Terraform would change in a Cluster now",
-		Long:  local.Help,
-		Example: `  captctl plan team-a/demo --local
-  captctl plan team-a/demo --local --role controlplane --detailed-exitcode
-
-  # With the credentials of the ProviderConfig, and another program
-  captctl plan team-a/demo --local --provider-credentials --terraform ~/bin/terraform`,
+		Use:               "plan [[NAMESPACE/]CLUSTER...]",
+		Short:             "Show what Terraform would change now, or because of edited templates",
+		Long:              request.Help + "\n\n" + local.Help,
+		Example:           request.Example + "\n\n" + local.Example,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: environment.Access.CompleteClusters(),
 	}
-	o.Takes(command, "CLUSTER", environment.Access.CompleteClusters())
-	command.Flags().BoolVar(&o.local, "local", false, "Run Terraform on this machine.")
-	command.Flags().BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with code 2 if Terraform would change something.")
+	o.AddFiles(command, false)
+	o.AddAllNamespaces(command)
+	o.AddOutput(command, output.Markdown)
+	o.request.AddFlags(command)
+	command.Flags().BoolVar(&o.local, "local", false, "Run Terraform on this machine, and show values.")
 	o.here.AddFlags(command)
 	return cli.NewConnected(command, o)
 }
 
+func (o *options) Complete(args []string) error {
+	o.clusters = args
+	return nil
+}
+
 func (o *options) Validate() error {
-	if !o.local {
-		return errors.New("--local is required: Terraform runs on this machine")
+	if o.local {
+		if len(o.clusters) != 1 || o.request.All || len(o.Paths) > 0 || o.Format() != output.Table {
+			return errors.New("--local plans one Cluster, and prints the text of Terraform: it cannot be combined with --all, --filename and --output")
+		}
+		return errors.Join(o.here.Validate(), o.Options.Validate())
 	}
-	return errors.Join(o.here.Validate(), o.Options.Validate())
+	return errors.Join(o.here.Unused(), o.request.Validate(o.clusters, o.Paths), o.Options.Validate())
 }
 
 func (o *options) Run(ctx context.Context, connected client.WithWatch) error {
+	namespace, _, err := o.Access.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return err
+	}
+	var clusters []client.ObjectKey
+	for _, cluster := range o.clusters {
+		key := client.ObjectKey{Namespace: namespace, Name: cluster}
+		if of, name, qualified := strings.Cut(cluster, "/"); qualified {
+			key = client.ObjectKey{Namespace: of, Name: name}
+		}
+		clusters = append(clusters, key)
+	}
+	if o.local {
+		o.Namespace, o.Name = clusters[0].Namespace, clusters[0].Name
+		return o.runHere(ctx, connected)
+	}
+	return o.request.Run(ctx, &o.Options, connected, clusters)
+}
+
+// runHere plans on this machine.
+func (o *options) runHere(ctx context.Context, connected client.WithWatch) error {
 	objects, err := fleet.ObjectsOf(ctx, &o.Options, connected)
 	if err != nil {
 		return err
 	}
 	changed, err := o.here.Run(ctx, o.Environment, connected, objects)
-	if err == nil && changed > 0 && o.detailedExitCode {
+	if err == nil && changed > 0 && o.request.DetailedExitCode {
 		return migrate.Pending.Errorf("Terraform would change something in %d of the Workspaces", changed)
 	}
 	return err

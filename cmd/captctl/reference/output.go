@@ -28,6 +28,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/diff"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
 	"github.com/capt-provider/capt/cmd/captctl/migration"
+	"github.com/capt-provider/capt/cmd/captctl/planning/request"
 	"github.com/capt-provider/capt/cmd/captctl/template"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
@@ -50,6 +51,7 @@ var kinds = []struct {
 	{"Impact", reflect.TypeFor[graph.Impact](), "`captctl tree --impact` prints it; with `--watch`, one document after another."},
 	{"TerraformErrors", reflect.TypeFor[fleet.TerraformErrors](), "`captctl logs` prints it; with `--follow`, one document after another: the first one, and one for each further error."},
 	{"Diff", reflect.TypeFor[diff.Diff](), "`captctl diff` prints it."},
+	{"WorkspacePlans", reflect.TypeFor[request.Document](), "`captctl plan` prints it."},
 	{"ValidationReport", reflect.TypeFor[manifests.Report](), "`captctl validate` prints it."},
 	{"TemplateTest", reflect.TypeFor[template.Test](), "`captctl template test` prints it."},
 	{"TemplateStatus", reflect.TypeFor[template.Status](), "`captctl template status` prints it; with `--watch`, one document after another."},

@@ -244,7 +244,7 @@ func decideApproval(o *changeOptions, t *rollout.Template) (*change, error) {
 			t, name(revision), name(target), t.Argument(), revision.Number)
 	case !t.Policy.RequiresApproval():
 		return nil, fmt.Errorf("%s: spec.rollout.approval is None, so no revision needs an approval", t)
-	case r.isApproved(t):
+	case r.isApproved(o, t):
 		return &change{done: name(target) + " is approved already" + by(target.Approval)}, nil
 	case t.Reported().Stage == infrav1.RolloutComplete:
 		return &change{done: name(target) + " has been rolled out already"}, nil
@@ -276,6 +276,8 @@ type released struct {
 	plans  []overview.Plan
 	// hidden is how many plans that replace or delete resources the user of the command may not read.
 	hidden int
+	// unplanned is true while Terraform has not planned the change of one object. An approval waits for the plan, unless it includes what is destroyed.
+	unplanned bool
 }
 
 // hiddenDestroys returns for how many users that the user of the command may not read the manager reports that resources would be replaced or deleted.
@@ -291,17 +293,23 @@ func hiddenDestroys(t *rollout.Template) int {
 
 // heldAfter returns the plans that the manager holds although their content is approved, and with it, or not, what they destroy.
 func (r *released) heldAfter(approveDestroy string) (plans []overview.Plan) {
+	return slices.DeleteFunc(slices.Clone(r.plans), func(plan overview.Plan) bool { return !r.isHeld(&plan, approveDestroy) })
+}
+
+func (r *released) isHeld(plan *overview.Plan, approveDestroy string) bool {
 	change := rollout.Change{Policy: r.policy, Revision: r.hash, Approve: r.hash, ApproveDestroy: approveDestroy}
-	return slices.DeleteFunc(slices.Clone(r.plans), func(plan overview.Plan) bool { return change.HeldBy(plan.Preview) == "" })
+	isLeftBehind := plan.Change == "" && plan.Preview.Result == infrav1.PreviewUnavailable // By a rollout, until it can be planned.
+	return !isLeftBehind && change.HeldBy(plan.Preview) != ""
 }
 
 // needsDestroy is for how many users the approval must include what is replaced or deleted.
 func (r *released) needsDestroy() int { return r.hidden + len(r.heldAfter("")) }
 
 // isApproved reports whether the annotations of an object approve the content, and what its plans destroy.
-func (r *released) isApproved(object metav1.Object) bool {
+func (r *released) isApproved(o *changeOptions, object metav1.Object) bool {
 	annotations := object.GetAnnotations()
-	return annotations[naming.ApproveAnnotation] == r.hash && (annotations[naming.ApproveDestroyAnnotation] == r.hash || r.needsDestroy() == 0)
+	needsDestroy := r.needsDestroy() > 0 || r.unplanned && o.allowDestroy
+	return annotations[naming.ApproveAnnotation] == r.hash && (annotations[naming.ApproveDestroyAnnotation] == r.hash || !needsDestroy)
 }
 
 // approve completes the approval of the content: what its plans destroy is shown, and must be allowed.
@@ -310,11 +318,14 @@ func (r *released) approve(o *changeOptions, c *change, title string) (err error
 	c.summary = func(p *output.Printer) {
 		summary(p)
 		r.showDestroyed(p)
-		if users == 0 && o.allowDestroy {
+		if users == 0 && o.allowDestroy && approved[naming.ApproveDestroyAnnotation] == nil {
 			p.Text("", output.Plain, "No plan needs --allow-destroy: it has no effect")
 		}
 	}
 	switch {
+	case r.unplanned && o.allowDestroy:
+		approved[naming.ApproveDestroyAnnotation] = r.hash
+		c.question += " without a plan, which may replace or delete resources,"
 	case users > 0 && !o.allowDestroy:
 		c.refused = fmt.Errorf("%s: Terraform would replace or delete resources of %s, or may do so: see the list. To approve that as well, add --allow-destroy", title, output.Count(users, "user"))
 	case users > 0:
@@ -327,13 +338,18 @@ func (r *released) approve(o *changeOptions, c *change, title string) (err error
 
 // showDestroyed lists what would be replaced or deleted, or may be, and which users keep their revision nevertheless.
 func (r *released) showDestroyed(p *output.Printer) {
-	showPlans(p, r.plans, func(plan *overview.Plan) []string { return plan.Destroyed(allResources) })
+	output.ShowPlans(p, r.plans, func(plan *overview.Plan) []string {
+		if !plan.Destroys && r.isHeld(plan, "") {
+			return plan.Lines(output.AllResources) // There is no plan: the lines say why.
+		}
+		return plan.Destroyed(output.AllResources)
+	})
 	if r.hidden > 0 {
 		p.Text("", output.Attention, "Terraform would replace or delete resources of "+output.Count(r.hidden, "user")+" that you may not read")
 	}
 	var names []string
 	for _, plan := range r.heldAfter(r.hash) {
-		names = append(names, nameOf(&plan))
+		names = append(names, output.NameOfPlan(&plan))
 	}
 	if len(names) > 0 {
 		p.Text("", output.Attention, "Not released by any approval, because of spec.rollout.neverDestroy: "+rollout.Names(names))
@@ -428,12 +444,13 @@ rendered Workspace that waits (status.change.revision). If spec.rollout of its t
 previews or approvals, a change of the version or of variables is not applied before that.
 
 Shows why the change waits, and asks. The approval is for exactly this content: if the spec changes
-again, the content has another hash, and waits. An approval also passes if the plan fails.
+again, the content has another hash, and waits. Before the plan has a result, the approval takes
+effect when it has one; with --allow-destroy, the change is applied without a plan.
 
 Lists the resources that Terraform would replace or delete, and approves nothing without
 --allow-destroy if there are any. With it, also sets the annotation
 capt.cluster.x-k8s.io/approve-destroy. With spec.rollout.approval: OnDestroy, changes that are not
-known count as destructive.
+known count as destructive, also because the plan fails.
 
 captctl diff shows what changes in the Workspace. The webhooks record who approved it, and when.`,
 		Example: `  captctl template approve-change team-a/demo-controlplane
@@ -457,7 +474,7 @@ func decideChangeApproval(ctx context.Context, o *changeOptions, connected clien
 	}
 	title, waiting := fmt.Sprintf("WorkspaceTemplateApply %s/%s", o.Namespace, o.Name), apply.Status.Change.Revision
 	shown, r := terraform.ShortRevision(waiting), releasedBy(ctx, connected, apply)
-	if o.revision != "" && apply.Annotations[naming.ApproveAnnotation] == o.revision && (o.revision != waiting || r.isApproved(apply)) {
+	if o.revision != "" && apply.Annotations[naming.ApproveAnnotation] == o.revision && (o.revision != waiting || r.isApproved(o, apply)) {
 		return &change{object: apply, title: title, done: fmt.Sprintf("content %s is approved already%s", terraform.ShortRevision(o.revision), by(rollout.ApprovalOf(apply)))}, nil
 	}
 	if err := canApprove(apply, o.revision); err != nil {
@@ -470,8 +487,8 @@ func decideChangeApproval(ctx context.Context, o *changeOptions, connected clien
 		for i := range r.plans {
 			p.Text("", output.Plain, "Plan: "+r.plans[i].Summary)
 		}
-		if len(r.plans) == 0 && r.policy.IsPreviewed() {
-			p.Text("", output.Attention, "Terraform has not planned it yet: an approval applies it without a plan, whatever it replaces or deletes")
+		if r.unplanned {
+			p.Text("", output.Attention, "Terraform has not planned it yet: the approval takes effect when it has. With --allow-destroy, it is applied without a plan, whatever it replaces or deletes")
 		}
 		warnOfApproval(p, apply, "content")
 	}
@@ -500,6 +517,7 @@ func releasedBy(ctx context.Context, reader client.Reader, apply *infrav1.Worksp
 	if plan := overview.PlanOf(apply); plan != nil && plan.Change != "" {
 		r.plans = append(r.plans, *plan)
 	}
+	r.unplanned = len(r.plans) == 0 && (r.policy.IsPreviewed() || conditions.GetReason(apply, infrav1.ReadyCondition) == infrav1.PreviewingChangeReason)
 	return r
 }
 

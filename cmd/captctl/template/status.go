@@ -332,11 +332,11 @@ func showUsers(p *output.Printer, s *Status) {
 		}
 		rows = append(rows, []string{
 			u.Namespace, u.Name, u.Owner, u.Cluster, state, numberOf(&s.Status, u.Written), map[bool]string{true: "yes"}[u.Canary], plan.Summary, terraform.ShortRevision(u.Assigned), terraform.ShortRevision(u.Written), terraform.ShortRevision(u.Applied),
-			strings.Join(plan.Lines(mostResources), ", "), output.OneLine(strings.TrimSuffix(u.Reason+": "+u.Message, ": ")),
+			strings.Join(plan.Lines(output.MostResources), ", "), output.OneLine(strings.TrimSuffix(u.Reason+": "+u.Message, ": ")),
 		})
 	}
 	p.Section([]output.Column{
-		{Name: "Namespace"}, {Name: "Name"}, {Name: "Owner", Wide: true}, {Name: "Cluster"}, {Name: "State", Style: userStyle}, {Name: "Revision"}, {Name: "Canary"}, {Name: "Plan", Style: planStyle},
+		{Name: "Namespace"}, {Name: "Name"}, {Name: "Owner", Wide: true}, {Name: "Cluster"}, {Name: "State", Style: userStyle}, {Name: "Revision"}, {Name: "Canary"}, {Name: "Plan", Style: output.PlanStyle},
 		{Name: "Assigned", Wide: true}, {Name: "Written", Wide: true}, {Name: "Applied", Wide: true}, {Name: "Resources", Wide: true}, {Name: "Message", Prose: 4},
 	}, rows)
 }

@@ -172,11 +172,9 @@ func TestKubeconfigsThatAreNotUsed(t *testing.T) {
 		change func(*clientcmdapi.Cluster, *clientcmdapi.AuthInfo)
 		status controlplanev1.HealthState
 	}{
-		"aws eks get-token": {func(_ *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) {
-			u.Token, u.Exec = "", &clientcmdapi.ExecConfig{
-				APIVersion: "client.authentication.k8s.io/v1beta1", Command: "aws", InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
-				Args: []string{"eks", "get-token", "--cluster-name", "demo", "--region", "eu-central-1"},
-			}
+		"aws eks get-token without verification": {func(c *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) {
+			getToken(c, u)
+			c.CertificateAuthorityData, c.InsecureSkipTLSVerify = nil, true
 		}, "Unknown"},
 		"another command": {func(_ *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) {
 			u.Exec = &clientcmdapi.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: "/bin/sh", Args: []string{canary}, InteractiveMode: clientcmdapi.NeverExecInteractiveMode}
@@ -204,6 +202,35 @@ func TestKubeconfigsThatAreNotUsed(t *testing.T) {
 	}
 	_, unusable := newConnection([]byte(canary))
 	assert.Equal(t, health.Unhealthy("the value is not a kubeconfig"), unusable.Credentials)
+}
+
+// getToken makes a kubeconfig run aws, and adds credentials that must not be sent then.
+func getToken(_ *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) {
+	u.Exec = &clientcmdapi.ExecConfig{
+		APIVersion: "client.authentication.k8s.io/v1beta1", Command: "aws", InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+		Args: []string{"eks", "get-token", "--cluster-name", "demo", "--region", "eu-central-1"},
+	}
+}
+
+// EKS answers GET /readyz also without credentials. Everything else is not known, and nothing is sent that could be a secret.
+func TestAKubeconfigForUsersOnlyIsProbedWithoutCredentials(t *testing.T) {
+	for status, want := range map[int]controlplanev1.HealthState{200: "Healthy", 401: "Healthy", 403: "Healthy", 500: "Unhealthy", 302: "Unhealthy"} {
+		requests := []string{}
+		server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			requests = append(requests, r.URL.Path+r.Header.Get("Authorization"))
+			w.WriteHeader(status)
+		})
+		got := probeOnce(t, config(t, server, getToken), time.Minute)
+		assert.Equal(t, want, got.APIServer.Status, status)
+		assert.True(t, got.answered)
+		assert.Zero(t, got.Version)
+		assert.Zero(t, got.Credentials)
+		assert.Equal(t, []string{"/readyz"}, requests)
+	}
+	other := config(t, serve(t, nil), getToken, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
+		c.CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: foreignAuthority(t)})
+	})
+	assert.Equal(t, controlplanev1.HealthUnhealthy, probeOnce(t, other, time.Minute).APIServer.Status, "the certificate is verified")
 }
 
 // An expired token is not sent.

@@ -210,6 +210,8 @@ type connection struct {
 	authorize func(*http.Request)
 	// expires is when the token expires; zero when that is unknown.
 	expires time.Time
+	// anonymous are the results that need credentials, if the connection has none; nil if it has.
+	anonymous *health.Probed
 }
 
 // answer is what one probe found.
@@ -219,16 +221,22 @@ type answer struct {
 	answered, unreachable bool
 }
 
-// newConnection returns a connection with the credentials of a kubeconfig. For one that cannot be used, it returns the results instead.
+// newConnection returns a connection with the credentials of a kubeconfig, or without any if only users can get some: EKS answers GET /readyz without
+// credentials, too. For a kubeconfig that cannot be used, it returns the results instead.
 func newConnection(data []byte) (*connection, *health.Probed) {
 	unusable := func(credentials health.Result) (*connection, *health.Probed) {
 		probed := health.NotProbed("the API server cannot be probed without usable credentials; see check Credentials")
 		probed.Credentials = credentials
 		return nil, &probed
 	}
+	c := &connection{}
 	config, address, err := kubeconfig.ClientConfig(data)
+	if errors.Is(err, kubeconfig.ErrGetToken) {
+		c.anonymous = &health.Probed{Version: health.Unknown("not known without credentials; see check Credentials"), Credentials: health.Unknown(err.Error())}
+		config, address, err = kubeconfig.AnonymousConfig(data)
+	}
 	switch {
-	case errors.Is(err, kubeconfig.ErrGetToken), errors.Is(err, kubeconfig.ErrUnsafe), errors.Is(err, kubeconfig.ErrInsecure):
+	case errors.Is(err, kubeconfig.ErrUnsafe), errors.Is(err, kubeconfig.ErrInsecure):
 		return unusable(health.Unknown(err.Error()))
 	case err != nil:
 		return unusable(health.Unhealthy(err.Error()))
@@ -237,29 +245,27 @@ func newConnection(data []byte) (*connection, *health.Probed) {
 	if err != nil {
 		return unusable(health.Unhealthy("the certificates of the kubeconfig are invalid"))
 	}
-	c := connectionTo(config, address, secure)
+	c.connect(config, address, secure)
 	c.expires, _ = kubeconfig.Expiry(data)
 	return c, nil
 }
 
-func connectionTo(config *rest.Config, address *url.URL, secure *tls.Config) *connection {
+func (c *connection) connect(config *rest.Config, address *url.URL, secure *tls.Config) {
 	transport := &http.Transport{
 		TLSClientConfig: secure, Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{}).DialContext, MaxResponseHeaderBytes: maxResponse,
 	}
 	if config.Proxy != nil {
 		transport.Proxy = config.Proxy
 	}
-	return &connection{
-		http:    &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-		address: address,
-		authorize: func(request *http.Request) {
-			switch {
-			case config.BearerToken != "":
-				request.Header.Set("Authorization", "Bearer "+config.BearerToken)
-			case config.Username != "":
-				request.SetBasicAuth(config.Username, config.Password)
-			}
-		},
+	c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c.address = address
+	c.authorize = func(request *http.Request) {
+		switch {
+		case config.BearerToken != "":
+			request.Header.Set("Authorization", "Bearer "+config.BearerToken)
+		case config.Username != "":
+			request.SetBasicAuth(config.Username, config.Password)
+		}
 	}
 }
 
@@ -278,7 +284,10 @@ func (c *connection) probe(ctx context.Context, wanted string, now time.Time) an
 		return answer{Probed: health.Probed{APIServer: health.Unhealthy(problem)}, unreachable: unreachable}
 	}
 	found := answer{Probed: resultsFor(status), answered: true}
-	if status == http.StatusOK {
+	switch {
+	case c.anonymous != nil && (status == http.StatusOK || status == http.StatusUnauthorized || status == http.StatusForbidden):
+		found.Probed = health.Probed{APIServer: health.Healthy()} // It answers; who may read /readyz is its configuration.
+	case status == http.StatusOK:
 		found.Version = c.version(ctx, wanted)
 	}
 	return found
@@ -412,6 +421,9 @@ func (p *Pool) Track(key client.ObjectKey, target Target) {
 	} else {
 		e.history = newHistory(target.Last)
 	}
+	if e.unusable == nil && e.connection.anonymous != nil {
+		e.version, e.credentials = tracker{}, tracker{}
+	}
 	e.target.Last = nil
 	p.entries[key] = e
 	switch {
@@ -432,6 +444,8 @@ func (p *Pool) Results(key client.ObjectKey) health.Probed {
 		return health.Probed{}
 	case e.unusable != nil:
 		return *e.unusable
+	case e.connection.anonymous != nil:
+		return health.Probed{APIServer: e.apiServer.reported, Version: e.connection.anonymous.Version, Credentials: e.connection.anonymous.Credentials}
 	default:
 		return health.Probed{APIServer: e.apiServer.reported, Version: e.version.reported, Credentials: e.credentials.reported}
 	}

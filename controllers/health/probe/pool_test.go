@@ -20,7 +20,9 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/controllers/health"
+	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/metrics"
+	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/builder/tokens"
 )
 
@@ -256,6 +258,35 @@ func TestAKubeconfigThatCannotBeUsedIsNotProbed(t *testing.T) {
 		pool.track()
 		pool.becomes(ready, false, time.Second)
 		assert.Len(t, pool.probes, 1)
+	})
+}
+
+// The manager loses its AWS credentials, and gets some again.
+func TestWithoutCredentialsOnlyTheAPIServerIsChecked(t *testing.T) {
+	run(t, func(pool *testPool) {
+		exec := func(target *Target) {
+			data, err := kubeconfig.ForExec("demo", "eu-central-1", "https://127.0.0.1:1", builder.CA())
+			require.NoError(t, err)
+			target.Kubeconfig = data
+		}
+		rejects := answer{Probed: health.Probed{APIServer: health.Healthy(), Version: health.Unhealthy("1.30"), Credentials: health.Unhealthy("401")}, answered: true}
+		pool.track()
+		pool.becomes(rejects, false, time.Minute)
+		require.Equal(t, controlplanev1.HealthUnhealthy, pool.Results(demo).Credentials.Status)
+
+		pool.track(exec)
+		pool.becomes(answer{Probed: health.Probed{APIServer: health.Healthy()}, answered: true}, false, 10*time.Minute)
+		assert.InDelta(t, 22, len(pool.probes), 4, "as often as any other healthy API server")
+		got := pool.Results(demo)
+		assert.Equal(t, []controlplanev1.HealthState{"Healthy", "Unknown", "Unknown"}, []controlplanev1.HealthState{got.APIServer.Status, got.Version.Status, got.Credentials.Status})
+		assert.Contains(t, got.Credentials.Message, "aws eks get-token")
+		assert.Empty(t, pool.woken, "nothing is written")
+		pool.becomes(refuses, false, time.Minute)
+		assert.Equal(t, health.Unhealthy("refused"), pool.apiServer())
+
+		pool.track()
+		pool.becomes(ready, false, time.Minute)
+		assert.Equal(t, ready.Probed, pool.Results(demo))
 	})
 }
 

@@ -215,7 +215,7 @@ func (r *Reader) read(ctx context.Context, since time.Time) error {
 }
 
 func (r *Reader) denied(right string) error {
-	return planlog.Unknown(NoAccess, "the manager may not %s in namespace %s: bind ClusterRole capt-plan-reader there", right, r.namespace)
+	return planlog.Unknown(NoAccess, "the manager may not %s in namespace %s: bind the ClusterRole whose name ends in plan-reader to it there", right, r.namespace)
 }
 
 // containerOf returns the container of the provider, which Crossplane names package-runtime, or else the first one.

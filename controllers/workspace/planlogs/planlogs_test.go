@@ -199,6 +199,21 @@ func TestSeveralPods(t *testing.T) {
 	aws := c.pods["aws"]
 	aws.Labels[terraform.ProviderPodLabel] = "provider-aws-eks"
 	c.requirePlan("w", 5, "two")
+	c.status["a"] = http.StatusInternalServerError
+	c.requireUnknown("w", 5, Unreadable, "cannot read the log of Pod crossplane-system/a") // It may have a newer plan.
+}
+
+func TestAPlanOfManyResourcesIsOneLine(t *testing.T) {
+	c := newCluster(t)
+	long := entry(20, "w", strings.Repeat("x", 1<<20))
+	c.pod("a", 0, entry(10, "w", "one"), long, entry(30, "v", "two"))
+	changes, err := c.plan("w", 5)
+	require.NoError(t, err)
+	require.True(t, at(20).Equal(changes.Time))
+	c.limit = int64(len(long)) // What one request returns ends within the line.
+	c.requirePlan("v", 5, "two")
+	c.limit, c.logs["a"] = limitBytes, append(c.logs["a"], entry(40, "w", strings.Repeat("x", 5<<20)))
+	c.requireUnknown("w", 5, planlog.TooLarge, "larger than 8 MiB")
 }
 
 func TestALogThatIsReadInParts(t *testing.T) {
@@ -275,7 +290,7 @@ func TestWhyNothingCanBeRead(t *testing.T) {
 
 func TestMissingRightsAreNamedAndNotAskedForAgain(t *testing.T) {
 	for denied, text := range map[string]string{
-		"pods": "the manager may not list pods in namespace crossplane-system: bind ClusterRole capt-plan-reader there",
+		"pods": "the manager may not list pods in namespace crossplane-system: bind the ClusterRole whose name ends in plan-reader to it there",
 		"a":    "the manager may not get pods/log in namespace crossplane-system",
 	} {
 		c := newCluster(t)

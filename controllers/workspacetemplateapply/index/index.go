@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package index registers the cache indexes for WorkspaceTemplateApplies.
+// Package index registers the cache indexes for WorkspaceTemplateApplies and PlanRequests.
 package index
 
 import (
@@ -12,6 +12,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/plans"
 	"github.com/capt-provider/capt/api/terraform"
 )
 
@@ -77,5 +78,7 @@ func Register(ctx context.Context, indexer client.FieldIndexer) error {
 			return err
 		}
 	}
-	return nil
+	return indexer.IndexField(ctx, &infrav1.PlanRequest{}, plans.Index, func(object client.Object) []string {
+		return plans.KeysOf(object.(*infrav1.PlanRequest))
+	})
 }

@@ -54,6 +54,7 @@ func (r Runner) Observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApp
 		f.Changes = unknown("this manager does not read the log of provider-terraform (flag --provider-namespace)")
 		return nil
 	case !f.Live.LogsPlan():
+		r.Metrics.Unknown(string(planlog.NotJSON))
 		f.Changes = unknown("the preview was planned without -json: the plan with it failed, or the API server does not keep enableTerraformCLILogging")
 		return nil
 	}
@@ -61,10 +62,12 @@ func (r Runner) Observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApp
 	var reason *planlog.UnknownError
 	switch {
 	case err == nil:
+		r.Metrics.Read(f.Now.Sub(changes.Time))
 		f.Changes = planned(changes)
 	case !errors.As(err, &reason):
 		return fmt.Errorf("reading the plan of preview %s: %w", f.Live.GetName(), err)
 	case !mayBecomeKnown(reason.Reason) || f.Now.Sub(f.Live.AskedAt()).Abs() >= planTimeout:
+		r.Metrics.Unknown(string(reason.Reason))
 		f.Changes = unknown(reason.Message)
 	}
 	return nil

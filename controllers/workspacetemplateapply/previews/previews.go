@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/workspace"
 )
 
@@ -55,11 +57,15 @@ const (
 // Facts of a WorkspaceTemplateApply about its preview, and the results of its writes.
 type Facts struct {
 	Now time.Time
+	// Requested is when a user requested the plan: an older preview does not show it. It is zero for all other previews, which get slots first.
+	Requested time.Time
 	// Revision is the revision of the template to preview; empty when no preview is wanted. The preview of a change of spec has the revision that the
 	// object has.
 	Revision string
 	// Proof is the request for a proof that the preview answers; empty without one.
 	Proof string
+	// IsCheck is true when the content that Terraform has applied is planned once more. The result is not recorded.
+	IsCheck bool
 	// Assigned is true when the object already has the revision, and nothing else changes.
 	Assigned bool
 	// Ready is true while the Workspace is at rest. Otherwise the plan would be about a state that changes.
@@ -108,7 +114,7 @@ func Decide(f *Facts) Decision {
 		}
 	case fresh:
 		d.After = left
-	case f.Ready && f.Wanted != nil:
+	case f.IsWanted():
 		f.decide(&d)
 		return d
 	}
@@ -118,20 +124,26 @@ func Decide(f *Facts) Decision {
 	return d
 }
 
+// IsWanted reports whether the object needs its preview now.
+func (f *Facts) IsWanted() bool {
+	fresh, _ := f.isFresh(f.recorded())
+	return f.Revision != "" && !f.Assigned && f.Assumed == "" && !fresh && f.Ready && f.Wanted != nil
+}
+
 // decide decides about a preview that is wanted.
 func (f *Facts) decide(d *Decision) {
 	if f.Live == nil {
 		d.Step = Create
 		return
 	}
-	name := f.Wanted.Object.GetName()
+	name := f.Live.GetName()
 	same, unchanged := f.Live.Previews(f.Wanted)
 	switch {
 	case !f.isOurs():
 		d.Result = f.result(infrav1.PreviewUnavailable, fmt.Sprintf("Workspace %s exists, and CAPT did not create it as a preview. Delete it if it is not used", name))
 	case f.Live.Deleting() && f.Live.OnlyObserves():
 		f.limit(d, f.Live.DeletedAt(), fmt.Sprintf("preview %s of an earlier content is being deleted, and still has finalizers", name))
-	case !same:
+	case !same, f.Live.GetCreationTimestamp().Time.Before(f.Requested):
 		d.Step = Delete
 	case !unchanged:
 		d.Result = f.result(infrav1.PreviewUnavailable, fmt.Sprintf("preview %s was changed by another client", name))
@@ -251,11 +263,26 @@ func (d Decision) Wait(f *Facts, err error) error {
 type Runner struct {
 	Workspaces *workspace.Client
 	Slots      *Slots
+	// Strays are the names of previews that are not named as those of this version and for the UID of their object, by object.
+	Strays *sync.Map
 	// Plans reads what Terraform would change; nil if this manager does not read it.
 	Plans PlanReader
+	// Metrics may be nil.
+	Metrics *metrics.Plans
 }
 
-// Live returns the preview of a WorkspaceTemplateApply, nil when there is none. It has the scope of the recorded Workspace. After a rollback, which
+// Report is called for an event of a preview of a WorkspaceTemplateApply.
+func (r Runner) Report(preview client.Object, apply *infrav1.WorkspaceTemplateApply) {
+	scope := terraform.ScopeNamespaced
+	if preview.GetNamespace() == "" {
+		scope = terraform.ScopeCluster
+	}
+	if name := preview.GetName(); name != naming.PreviewWorkspace(scope, apply) && preview.GetAnnotations()[naming.ClaimAnnotation] == "" {
+		r.Strays.Store(client.ObjectKeyFromObject(apply), name)
+	}
+}
+
+// Live returns the preview of a WorkspaceTemplateApply, nil when there is none. One with another name is returned first, and deleted. It has the scope of the recorded Workspace. After a rollback, which
 // removes that record, it has the scope of the Workspace that exists.
 func (r Runner) Live(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, of *workspace.Live) (*workspace.Live, error) {
 	scope, ok := apply.Status.WorkspaceRef.Scope()
@@ -268,7 +295,14 @@ func (r Runner) Live(ctx context.Context, apply *infrav1.WorkspaceTemplateApply,
 	default:
 		return nil, nil
 	}
-	live, err := r.Workspaces.Get(ctx, scope, apply.Namespace, naming.PreviewWorkspace(client.ObjectKeyFromObject(apply)))
+	if stray, ok := r.Strays.Load(client.ObjectKeyFromObject(apply)); ok {
+		live, err := r.Workspaces.Get(ctx, scope, apply.Namespace, stray.(string)) //nolint:forcetypeassert // Only Report stores it.
+		if live != nil {
+			return live, err
+		}
+		r.Strays.Delete(client.ObjectKeyFromObject(apply))
+	}
+	live, err := r.Workspaces.Get(ctx, scope, apply.Namespace, naming.PreviewWorkspace(scope, apply))
 	if errors.Is(err, workspace.ErrKindMissing) {
 		return nil, nil
 	}
@@ -302,7 +336,11 @@ func (r Runner) Act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, 
 
 func (r Runner) create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	key := client.ObjectKeyFromObject(apply)
-	wait, err := r.Slots.Take(key, apply.TemplateKey().String(), f.Now, func() ([]client.ObjectKey, error) {
+	take := r.Slots.Take
+	if !f.Requested.IsZero() {
+		take = r.Slots.TakeRequested
+	}
+	wait, err := take(key, apply.TemplateKey().String(), f.Now, func() ([]client.ObjectKey, error) {
 		scope, _ := apply.Status.WorkspaceRef.Scope() // Those of the other scope have slots, if this process reconciles their objects.
 		return r.Workspaces.Previews(ctx, scope, f.Now.Add(-slotTimeout))
 	})

@@ -209,3 +209,22 @@ func BenchmarkServingASlot(b *testing.B) {
 		running = next
 	}
 }
+
+// Rollouts wait for their previews, and users can wait.
+func TestPreviewsThatCAPTNeedsGetSlotsFirst(t *testing.T) {
+	q := newQueue(t)
+	requested := func(key client.ObjectKey) time.Duration {
+		wait, err := q.TakeRequested(key, "a/vpc", q.now, func() ([]client.ObjectKey, error) { return nil, nil })
+		require.NoError(t, err)
+		return wait
+	}
+	for i := range MaxPreviews {
+		assert.Zero(t, requested(in("a", fmt.Sprint(i))), "a requested plan gets any slot that is free")
+	}
+	assert.NotZero(t, requested(in("a", "first")))
+	assert.NotZero(t, q.take(in("b", "rollout"), "a/vpc"))
+	q.release(in("a", "0"))
+	assert.Equal(t, []client.ObjectKey{in("b", "rollout")}, q.enqueued)
+	q.release(in("a", "1"))
+	assert.Equal(t, []client.ObjectKey{in("b", "rollout"), in("a", "first")}, q.enqueued)
+}

@@ -59,7 +59,9 @@ type slot struct {
 
 type waiter struct {
 	template string
-	arrival  int
+	// requested is true if a user requested the plan: it waits for all others.
+	requested bool
+	arrival   int
 	// keptUntil is until when a slot is kept for it; zero if it was not enqueued.
 	keptUntil time.Time
 }
@@ -75,13 +77,22 @@ func (s *Slots) EnqueueWith(enqueue func(client.ObjectKey)) {
 // slot. others lists the objects with a preview in the cache, also of other managers and of before a restart. It is called under the lock, so that none
 // is missed, and only if this manager has a free slot.
 func (s *Slots) Take(key client.ObjectKey, template string, now time.Time, others func() ([]client.ObjectKey, error)) (time.Duration, error) {
+	return s.take(key, waiter{template: template}, now, others)
+}
+
+// TakeRequested is Take for a plan that a user requested: previews that CAPT needs come first.
+func (s *Slots) TakeRequested(key client.ObjectKey, template string, now time.Time, others func() ([]client.ObjectKey, error)) (time.Duration, error) {
+	return s.take(key, waiter{template: template, requested: true}, now, others)
+}
+
+func (s *Slots) take(key client.ObjectKey, as waiter, now time.Time, others func() ([]client.ObjectKey, error)) (time.Duration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expire(now)
 	if _, has := s.taken[key]; has {
 		return 0, nil
 	}
-	s.wait(key, template)
+	s.wait(key, as)
 	if len(s.taken) >= MaxPreviews || now.Before(s.fullUntil) {
 		return s.interval(), nil
 	}
@@ -90,7 +101,7 @@ func (s *Slots) Take(key client.ObjectKey, template string, now time.Time, other
 	case err != nil:
 		return 0, err
 	case exists:
-		s.hold(key, template, now)
+		s.hold(key, as.template, now)
 		return 0, nil
 	case free <= 0:
 		s.fullUntil, s.waiting[key].keptUntil = now.Add(fullInterval), time.Time{}
@@ -102,7 +113,7 @@ func (s *Slots) Take(key client.ObjectKey, template string, now time.Time, other
 	if s.serve(free, now, key); s.waiting[key].keptUntil.IsZero() {
 		return s.interval(), nil
 	}
-	s.hold(key, template, now)
+	s.hold(key, as.template, now)
 	return 0, nil
 }
 
@@ -121,15 +132,16 @@ func (s *Slots) free(key client.ObjectKey, others func() ([]client.ObjectKey, er
 }
 
 // wait adds an object to those that wait.
-func (s *Slots) wait(key client.ObjectKey, template string) {
-	if w := s.waiting[key]; w != nil && w.template == template {
+func (s *Slots) wait(key client.ObjectKey, as waiter) {
+	if w := s.waiting[key]; w != nil && w.template == as.template && w.requested == as.requested {
 		return
 	}
 	if s.waiting == nil {
 		s.waiting = map[client.ObjectKey]*waiter{}
 	}
 	s.number++
-	s.waiting[key] = &waiter{template: template, arrival: s.number}
+	as.arrival = s.number
+	s.waiting[key] = &as
 }
 
 // interval returns when an object that waits tries again. It grows with their number, so that they try one after the other.
@@ -180,12 +192,16 @@ func (s *Slots) serve(free int, now time.Time, reconciled client.ObjectKey) {
 	}
 }
 
-// next returns the object that gets the next slot: of the namespace and the template with the fewest previews, and of those the ones that waited longest.
+// next returns the object that gets the next slot: one whose plan no user requested, of the namespace and the template with the fewest previews, and of those the ones that waited longest.
 func (s *Slots) next(load map[share]int) (best client.ObjectKey, w *waiter) {
-	var rank [4]int
+	var rank [5]int
 	for key, other := range s.waiting {
 		namespace, template := share{namespace: key.Namespace}, share{template: other.template}
-		of := [4]int{load[namespace] + load[template], s.served[namespace], s.served[template], other.arrival}
+		last := 0
+		if other.requested {
+			last = 1
+		}
+		of := [5]int{last, load[namespace] + load[template], s.served[namespace], s.served[template], other.arrival}
 		if other.keptUntil.IsZero() && (w == nil || slices.Compare(of[:], rank[:]) < 0) {
 			best, w, rank = key, other, of
 		}

@@ -45,6 +45,7 @@ var shared *fixture.Server
 func TestMain(m *testing.M) {
 	os.Exit(fixture.Main(m, &shared, func(o *sandbox.Options) {
 		o.ManagerArgs = append(o.ManagerArgs, "--leader-elect", "--leader-elect-namespace=nowhere")
+		o.ProviderArgs = append(o.ProviderArgs, "--poll=1h") // What was changed outside of Terraform stays.
 	}))
 }
 
@@ -247,7 +248,7 @@ func TestPreviewsContinueWhenTheLeaderIsKilled(t *testing.T) {
 			names := env.create(users)
 			untouched, cloud := env.applies(""), env.Cloud()
 			for _, name := range names {
-				key := types.NamespacedName{Namespace: fixture.ScopeNamespace(scope, env.Namespace), Name: naming.PreviewWorkspace(types.NamespacedName{Namespace: env.Namespace, Name: name})}
+				key := fixture.PreviewKey(t, env, scope, types.NamespacedName{Namespace: env.Namespace, Name: name})
 				require.NoError(t, env.Scripts.SetScript(key, scripted.Script{Plan: scripted.Step{Delay: time.Second}}))
 			}
 			count := env.countPreviews()

@@ -42,10 +42,12 @@ in_cluster_config) is read with your kubeconfig.
 Nothing is applied, and the state is neither locked nor changed: captctl runs init, workspace select
 and plan -lock=false, and creates no Terraform workspace. The directory with the module, values and
 credentials is removed at the end, also after an interruption. Planning runs code of the module and
-of its providers on this machine, with your credentials: plan only templates that you trust.
+of its providers on this machine, with your credentials: plan only templates that you trust.`
 
-Exit codes: 0 planned; 1 an error; 2 Terraform would change something (with --detailed-exitcode
-only).`
+// Example has commands for the help.
+const Example = `  # With values, and your own credentials
+  captctl plan team-a/demo --local
+  captctl plan team-a/demo --local --role controlplane --provider-credentials`
 
 // Options of a local plan.
 type Options struct {
@@ -67,6 +69,14 @@ func (o *Options) AddFlags(command *cobra.Command) {
 	flags.StringVar(&o.program, "terraform", "", "With --local: path of tofu or terraform. The default is the first of them on PATH.")
 	cli.CompleteFlag(command, "role", cobra.FixedCompletions(roles, cobra.ShellCompDirectiveNoFileComp))
 	cli.CompleteFlag(command, "workspacetemplateapply", cobra.NoFileCompletions)
+}
+
+// Unused is the error of a command without --local that has flags which need it.
+func (o *Options) Unused() error {
+	if *o != (Options{}) {
+		return errors.New("--role, --workspacetemplateapply, --provider-credentials and --terraform are for --local")
+	}
+	return nil
 }
 
 // Validate checks the flags.

@@ -204,11 +204,13 @@ func (p *simulation) Plan(ctx context.Context, o executor.RunOptions) (differs b
 // drift is what the script of the Workspace says, or that of the Workspace that made the resources: a preview sees them, too.
 func (p *simulation) drift(state State) (string, error) {
 	script, _, err := p.store.script(p.workspace.Key)
-	if err != nil || script.Drift != "" || len(state.Resources) == 0 {
-		return script.Drift, err
+	if err == nil && script.Drift == "" && len(state.Resources) > 0 {
+		made := state.Resources[0]
+		script, _, err = p.store.script(types.NamespacedName{Namespace: made.Namespace, Name: made.Name})
 	}
-	made := state.Resources[0]
-	script, _, err = p.store.script(types.NamespacedName{Namespace: made.Namespace, Name: made.Name})
+	if script.Drift == Perpetual {
+		script.Drift += time.Now().String()
+	}
 	return script.Drift, err
 }
 
@@ -368,12 +370,15 @@ type Script struct {
 	Apply   Step `json:"apply,omitzero"`
 	Destroy Step `json:"destroy,omitzero"`
 
-	// Drift is what the resources look like outside: whenever it is not what it was at the last apply, a plan differs.
+	// Drift is what the resources look like outside: whenever it is not what it was at the last apply, a plan differs. With Perpetual, each plan does.
 	Drift string `json:"drift,omitempty"`
 
 	// Version0 leaves observedGeneration out of the conditions of the Workspace, as provider-terraform v0.18 to v0.21 do.
 	Version0 bool `json:"version0,omitempty"`
 }
+
+// Perpetual is the Drift of a module whose plan is never empty, for example because a provider returns another value at each read.
+const Perpetual = "perpetual"
 
 // Step says how one operation goes.
 type Step struct {
