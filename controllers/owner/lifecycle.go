@@ -224,7 +224,7 @@ func (o Owner) reportedDuration(reason string, started time.Time) time.Duration 
 	}
 	for _, conditionType := range []string{infrav1.FailedCondition, infrav1.DegradedCondition} {
 		found := find(conditionType) // Ready has the reason WriteRefused instead if a write is refused.
-		if (ready.Reason == reason || found.Reason == reason) && found.Status == metav1.ConditionTrue && found.LastTransitionTime.After(started) {
+		if (ready.Reason == reason || ready.Reason == infrav1.WriteRefusedReason && found.Reason == reason) && found.Status == metav1.ConditionTrue && found.LastTransitionTime.After(started) {
 			return longestTimeout
 		}
 	}

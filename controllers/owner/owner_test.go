@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capt-provider/capt/api/claim"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -355,6 +356,7 @@ func TestAReportedTimeoutIsNotReverted(t *testing.T) {
 	later := began.Add(time.Minute)
 	assert.Positive(t, report("SecretTimeout", later, 2))
 	assert.Positive(t, report(infrav1.WriteRefusedReason, later, 2))
+	assert.Zero(t, report(controlplanev1.WaitingForInfrastructureReason, later, 2), "the timeout of another object")
 	assert.Zero(t, report("SecretTimeout", began.Add(-time.Minute), 2), "an earlier operation")
 	assert.Zero(t, report("SecretTimeout", later, 1), "an earlier generation, whose timeout may have been shorter")
 }

@@ -150,9 +150,8 @@ var (
 )
 
 const (
-	quota     = "\nError: creating EC2 VPC: operation error EC2: CreateVpc, https response error StatusCode: 400, api error VpcLimitExceeded: The maximum number of VPCs has been reached.\n"
-	unknown   = "\nError: Reference to undeclared local value\n\n  on main.tf line 4, in resource \"terraform_data\" \"x\":\n"
-	otherPool = "twin"
+	quota   = "\nError: creating EC2 VPC: operation error EC2: CreateVpc, https response error StatusCode: 400, api error VpcLimitExceeded: The maximum number of VPCs has been reached.\n"
+	unknown = "\nError: Reference to undeclared local value\n\n  on main.tf line 4, in resource \"terraform_data\" \"x\":\n"
 )
 
 func ways(t *testing.T) map[string]way {
@@ -203,14 +202,6 @@ func ways(t *testing.T) map[string]way {
 			env.User(append(env.Templates(), fixture.CAPTCluster("other"), fixture.CAPTControlPlane("other", "eksClusterName: demo"), fixture.ClusterNamed("other"))...)
 			env.Await(planeKind.DeepCopy(), "other", infrav1.ReadyCondition, metav1.ConditionTrue, "")
 		}, reason: infrav1.EKSClusterNameConflictReason, failed: "vpc cp", message: "other", next: []string{"spec.eksClusterName"}, correct: edit(planeKind, fixture.Demo, `{"spec":{"eksClusterName":"demo-2"}}`)},
-		"node group name taken": {pool: true, more: []string{fixture.MachinePool(fixture.Demo, otherPool, 3, ""), fixture.CAPTMachinePool(otherPool, fixture.NodeGroupTemplate, "nodeGroupName: "+workers)},
-			reason: infrav1.InvalidNodeGroupNameReason, failed: "pool", state: infrav1.StateDegraded, message: workers, next: []string{"MachinePool"}, correct: func(env *fixture.Environment) {
-				for _, pool := range []string{workers, otherPool} { // The one that came later.
-					if env.MissingCondition(poolKind.DeepCopy(), pool, infrav1.FailedCondition, metav1.ConditionTrue, "") == "" {
-						env.Remove(&clusterv1.MachinePool{}, pool)
-					}
-				}
-			}},
 		"scaling": {pool: true, replace: []string{"metadata: {name: workers, annotations: {}}", "metadata: {name: workers, annotations: {cluster.x-k8s.io/replicas-managed-by: external}}"},
 			reason: infrav1.InvalidScalingReason, failed: "pool", state: infrav1.StateDegraded, message: "maxSize", next: []string{"machinepool"},
 			correct: edit(poolKind, workers, `{"spec":{"scaling":{"maxSize":5}}}`)},
@@ -392,15 +383,11 @@ func (s *started) object(short string) engine.Object {
 	return map[string]engine.Object{"vpc": vpcKind, "cp": planeKind, "pool": poolKind}[short].DeepCopyObject().(engine.Object)
 }
 
-func (s *started) nameOf(env *fixture.Environment, short string) string {
-	twin := &infrav1.CAPTMachinePool{}
-	switch {
-	case short != "pool":
-		return fixture.Demo
-	case env.Exists(twin, otherPool) && meta.FindStatusCondition(twin.Status.Conditions, infrav1.NodeGroupReadyCondition).Reason == infrav1.InvalidNodeGroupNameReason:
-		return otherPool
+func nameOf(short string) string {
+	if short == "pool" {
+		return workers
 	}
-	return workers
+	return fixture.Demo
 }
 
 func (s *started) clusterName(env *fixture.Environment) string {
@@ -420,7 +407,7 @@ const graceLimit = 2*time.Minute + 30*time.Second
 func (s *started) awaitFailed(t *testing.T, r *recorder, deadline time.Time) {
 	env, first := s.env.In(t), time.Time{}
 	for _, short := range strings.Fields(s.failed) {
-		object, name := s.object(short), s.nameOf(env, short)
+		object, name := s.object(short), nameOf(short)
 		key := keyOf(object, env.Namespace, name)
 		var all []observation
 		fails := func() int {
@@ -503,7 +490,7 @@ func (s *started) awaitRecovered(t *testing.T, r *recorder) {
 	env := s.env.In(t)
 	defer func() {
 		for _, short := range strings.Fields(s.failed) {
-			all := r.observations(keyOf(s.object(short), env.Namespace, s.nameOf(env, short)))
+			all := r.observations(keyOf(s.object(short), env.Namespace, nameOf(short)))
 			for _, seen := range all {
 				if seen.at.After(s.corrected) && !seen.failed {
 					took := seen.at.Sub(s.corrected).Round(100 * time.Millisecond)
@@ -523,7 +510,7 @@ func (s *started) awaitRecovered(t *testing.T, r *recorder) {
 	}()
 	env.AwaitState(infrav1.StateReady, "")
 	env.AwaitVPC()
-	if s.pool && s.name != "node group name taken" {
+	if s.pool {
 		env.Await(poolKind.DeepCopy(), workers, infrav1.ReadyCondition, metav1.ConditionTrue, "")
 	}
 }
