@@ -48,9 +48,9 @@ type way struct {
 	scripts       map[string]scripted.Script
 	then          func(env *fixture.Environment) // then follows the creation.
 
-	// object is the kind and the name of the cause in captctl describe, with the reason and a part of the message; next are parts of the next step.
-	object, reason, message string
-	next                    []string
+	// reason and message (a part) are those of the cause in captctl; next are parts of the next step in captctl describe.
+	reason, message string
+	next            []string
 	// state is Failed, unless the control plane serves.
 	state infrav1.State
 	// failed are the objects that are Failed, of cp, vpc and pool.
@@ -146,7 +146,6 @@ func withoutPolicy(env *fixture.Environment) {
 
 var (
 	vpcKind, planeKind, poolKind = &infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}, &infrav1.CAPTMachinePool{}
-	templateKind                 = &infrav1.WorkspaceTemplate{}
 )
 
 const (
