@@ -319,6 +319,7 @@ type observation struct {
 	failed   bool
 	failedAt metav1.Time
 	ready    string
+	object   string
 }
 
 // recorder watches all objects of CAPT.
@@ -359,6 +360,8 @@ func (r *recorder) see(object engine.Object) {
 		s.ready = ready.Reason
 	}
 	key := keyOf(object, object.GetNamespace(), object.GetName())
+	data, _ := json.Marshal(object) //nolint:errchkjson // It is for the message of a failed test.
+	s.object = string(data)
 	r.of[key] = append(r.of[key], s)
 }
 
@@ -504,7 +507,7 @@ func (s *started) awaitRecovered(t *testing.T, r *recorder) {
 					times++
 				}
 			}
-			assert.Equal(t, 1, times, "%s was Failed more than once: %+v", short, all)
+			assert.Equal(t, 1, times, "%s was not Failed once", short)
 		}
 	}()
 	env.AwaitState(infrav1.StateReady, "")
@@ -570,6 +573,8 @@ func TestANewClusterThatCannotWorkIsFailedUntilItIsCorrected(t *testing.T) {
 
 // requireRest requires that nothing is written, also by a manager that is restarted.
 func requireRest(t *testing.T, env *fixture.Environment, r *recorder) {
+	env.AwaitRest() // Details are written later.
+	time.Sleep(10 * time.Second)
 	from := time.Now()
 	time.Sleep(15 * time.Second)
 	require.NoError(t, env.Kill(sandbox.Manager))
@@ -578,8 +583,8 @@ func requireRest(t *testing.T, env *fixture.Environment, r *recorder) {
 	r.Lock()
 	defer r.Unlock()
 	for key, all := range r.of {
-		for _, seen := range all {
-			assert.False(t, seen.at.After(from), "%s was written: %+v", key, seen)
+		for i, seen := range all {
+			assert.False(t, seen.at.After(from), "%s was written: %s\nbefore: %s", key, seen.object, all[max(0, i-1)].object)
 		}
 	}
 }
