@@ -205,6 +205,10 @@ func ways(t *testing.T) map[string]way {
 			reason: infrav1.InvalidScalingReason, failed: "pool", state: infrav1.StateDegraded, message: "maxSize", next: []string{"machinepool"},
 			correct: edit(poolKind, workers, `{"spec":{"scaling":{"maxSize":5}}}`)},
 		"reference to another object": {replace: []string{"  region: eu-central-1", "  workspaceTemplateApplyRef: {name: shared}\n  region: eu-central-1"}, more: []string{fixture.WorkspaceTemplateApply("eks", "shared", "variables: {cluster_name: a, tags: b}")},
+			without: "kind: Cluster\n", then: func(env *fixture.Environment) {
+				env.Await(&infrav1.WorkspaceTemplateApply{}, "shared", infrav1.ReadyCondition, metav1.ConditionTrue, "")
+				env.User(fixture.Cluster())
+			},
 			reason: infrav1.ReferenceConflictReason, failed: "vpc cp", message: "shared", correct: func(env *fixture.Environment) { env.Remove(&infrav1.WorkspaceTemplateApply{}, "shared") }},
 		"Workspace of another object": {prepare: create("{apiVersion: tf.m.upbound.io/v1beta1, kind: Workspace, metadata: {name: demo-vpc}, spec: {providerConfigRef: {kind: ClusterProviderConfig, name: NAMESPACE}, forProvider: {source: Inline, module: 'output \"mine\" { value = true }'}}}"),
 			reason: infrav1.WorkspaceConflictReason, failed: "vpc cp", message: "demo-vpc", next: []string{"owns the resource"}, correct: func(env *fixture.Environment) {
