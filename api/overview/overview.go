@@ -92,12 +92,7 @@ func Of(o *Objects, now metav1.Time) Cluster {
 		Namespace: o.Cluster.Namespace, Name: o.Cluster.Name, Created: o.Cluster.CreationTimestamp,
 		Paused: ptr.Deref(o.Cluster.Spec.Paused, false) || len(o.PausedByAnnotation()) > 0,
 	}
-	switch {
-	case o.ControlPlane != nil:
-		c.addControlPlane(o.ControlPlane, now)
-	case o.CAPTCluster != nil && o.CAPTCluster.Status.State == infrav1.StateFailed:
-		c.State = infrav1.StateFailed // It waits for a control plane that does not exist.
-	}
+	c.addControlPlane(o, now)
 	c.Nodes, c.LastApplied = o.nodes(), o.lastApplied()
 	c.Cause = o.cause()
 	o.addActor(c.Cause)
@@ -143,8 +138,15 @@ func (o *Objects) lastApplied() (last *metav1.Time) {
 	return last
 }
 
-// addControlPlane adds what the control plane reports.
-func (c *Cluster) addControlPlane(controlPlane *controlplanev1.CAPTControlPlane, now metav1.Time) {
+// addControlPlane adds what the control plane reports. Without one, a VPC that waits for it may be Failed.
+func (c *Cluster) addControlPlane(o *Objects, now metav1.Time) {
+	controlPlane := o.ControlPlane
+	if controlPlane == nil {
+		if o.CAPTCluster != nil && o.CAPTCluster.Status.State == infrav1.StateFailed {
+			c.State = infrav1.StateFailed
+		}
+		return
+	}
 	status := &controlPlane.Status
 	c.State, c.Version, c.Endpoint = status.State, status.Version, status.Endpoint
 	if controlPlane.Spec.Version != status.Version {
@@ -577,6 +579,8 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 		return &Next{Step: "Correct the WorkspaceTemplate or the variables of the Cluster.", Commands: edit}
 	case infrav1.WorkspaceNotWrittenReason, infrav1.WriteRefusedReason, infrav1.ApplyRefusedReason:
 		return &Next{Step: "Change what the message names: a policy, webhook, quota or role. CAPT retries within minutes, or now with this command.", Commands: []string{"captctl reconcile " + name}}
+	case controlplanev1.SecretTimeoutReason:
+		return &Next{Step: "Create what the message names. What Terraform creates needs an output in the module, or a run that ends. CAPT continues by itself.", Commands: edit}
 	case infrav1.WorkspacePausedReason:
 		return &Next{Step: "Resume the Workspace when the reason for its pause has ended.", Commands: annotate(o.Failing(c.Cause), terraform.PausedAnnotation+"-")}
 	case controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileDependencyReason:
@@ -624,8 +628,6 @@ func nextStepForTerraform(o *Objects, c *Cluster, name string, edit []string) *N
 		return &Next{Step: "Correct the output that the message names in the module of the WorkspaceTemplate.", Commands: edit}
 	case controlplanev1.EndpointChangedReason:
 		return &Next{Step: "Find out what replaced the cluster. If it was replaced on purpose, use the new endpoint.", Commands: useEndpoint(o)}
-	case controlplanev1.SecretTimeoutReason:
-		return &Next{Step: "Create what the message names. What Terraform creates needs an output in the module, or a run that ends. CAPT continues by itself.", Commands: edit}
 	case infrav1.VPCReadyTimeoutReason, controlplanev1.ControlPlaneTimeoutReason:
 		return &Next{Step: "See what Terraform reports, and whether provider-terraform runs. If it only takes longer, raise the timeout that the message names.",
 			Commands: append([]string{"captctl logs " + name, "kubectl -n crossplane-system get pods"}, edit[min(1, len(edit)):]...)}

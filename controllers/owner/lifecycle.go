@@ -218,11 +218,13 @@ func (o Owner) reportedDuration(reason string, started time.Time) time.Duration 
 	find := func(conditionType string) metav1.Condition {
 		return ptr.Deref(meta.FindStatusCondition(o.GetConditions(), conditionType), metav1.Condition{})
 	}
-	if ready := find(infrav1.ReadyCondition); ready.Reason != reason || ready.ObservedGeneration != o.GetGeneration() {
+	ready := find(infrav1.ReadyCondition)
+	if ready.ObservedGeneration != o.GetGeneration() {
 		return 0
 	}
 	for _, conditionType := range []string{infrav1.FailedCondition, infrav1.DegradedCondition} {
-		if found := find(conditionType); found.Status == metav1.ConditionTrue && found.LastTransitionTime.After(started) {
+		found := find(conditionType) // Ready has the reason WriteRefused instead if a write is refused.
+		if (ready.Reason == reason || ready.Reason == infrav1.WriteRefusedReason && found.Reason == reason) && found.Status == metav1.ConditionTrue && found.LastTransitionTime.After(started) {
 			return longestTimeout
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capt-provider/capt/api/claim"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -339,6 +340,25 @@ func TestDeleteHasAUIDPrecondition(t *testing.T) {
 	require.NotNil(t, given.Preconditions)
 	assert.Equal(t, apply.UID, *given.Preconditions.UID)
 	require.NoError(t, Delete(ctx, c, f.Live), "one that is gone is deleted")
+}
+
+// A restarted manager measures again. It must not revert what status reports, also if Ready has the reason of a refused write instead.
+func TestAReportedTimeoutIsNotReverted(t *testing.T) {
+	object := builder.CAPTControlPlane("demo", builder.WithGeneration(2))
+	began := metav1.NewTime(time.Unix(1000, 0))
+	report := func(ready string, failedSince time.Time, generation int64) time.Duration {
+		object.Status.Conditions = []metav1.Condition{
+			{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: ready, ObservedGeneration: generation},
+			{Type: infrav1.FailedCondition, Status: metav1.ConditionTrue, Reason: "SecretTimeout", LastTransitionTime: metav1.NewTime(failedSince)},
+		}
+		return Owner{Object: object}.reportedDuration("SecretTimeout", began.Time)
+	}
+	later := began.Add(time.Minute)
+	assert.Positive(t, report("SecretTimeout", later, 2))
+	assert.Positive(t, report(infrav1.WriteRefusedReason, later, 2))
+	assert.Zero(t, report(controlplanev1.WaitingForInfrastructureReason, later, 2), "the timeout of another object")
+	assert.Zero(t, report("SecretTimeout", began.Add(-time.Minute), 2), "an earlier operation")
+	assert.Zero(t, report("SecretTimeout", later, 1), "an earlier generation, whose timeout may have been shorter")
 }
 
 // Terraform runs with a change that is about to be written: what failed before says nothing about it.

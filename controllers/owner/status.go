@@ -87,10 +87,8 @@ func (p *Plan) Condition(conditionType, readyReason string) engine.Condition {
 		return engine.True(conditionType, readyReason, "")
 	case p.Conflict != "":
 		return no(infrav1.ReferenceConflictReason, "%s", p.Conflict)
-	case p.OwnRefused != nil:
-		return no(infrav1.WriteRefusedReason, "%s", engine.RefusalMessage(p.OwnRefused))
-	case p.Refused != nil:
-		return no(infrav1.ApplyRefusedReason, "the API server rejected the WorkspaceTemplateApply: %s. Correct what the error names; CAPT retries", strings.TrimSuffix(p.Refused.Error(), "."))
+	case p.refused():
+		return p.refusal(conditionType)
 	case p.Live == nil:
 		return no(infrav1.ProvisioningReason, "waiting for the WorkspaceTemplateApply of %s to be created", p.Owner.Creates)
 	case !p.Live.DeletionTimestamp.IsZero():
@@ -106,6 +104,17 @@ func (p *Plan) Condition(conditionType, readyReason string) engine.Condition {
 	return no(ready.Reason, "WorkspaceTemplateApply %s: %s", p.Live.Name, ready.Message)
 }
 
+func (f *Facts) refused() bool { return f.Refused != nil || f.OwnRefused != nil }
+
+// refusal reports what the API server refused.
+func (f *Facts) refusal(conditionType string) engine.Condition {
+	if f.OwnRefused != nil {
+		return engine.False(conditionType, infrav1.WriteRefusedReason, engine.RefusalMessage(f.OwnRefused))
+	}
+	return engine.False(conditionType, infrav1.ApplyRefusedReason, fmt.Sprintf(
+		"the API server rejected the WorkspaceTemplateApply: %s. Correct what the error names; CAPT retries", strings.TrimSuffix(f.Refused.Error(), ".")))
+}
+
 // createOrUpdate is what Terraform does next.
 func (f *Facts) createOrUpdate() string {
 	if f.Live.Status.LastAppliedRevision != "" || f.Live.Status.Applied == metav1.ConditionTrue {
@@ -117,7 +126,7 @@ func (f *Facts) createOrUpdate() string {
 // Working reports whether Terraform runs or is about to run, and no error is known.
 func (f *Facts) Working() bool {
 	switch {
-	case f.Conflict != "", f.Refused != nil, f.OwnRefused != nil:
+	case f.Conflict != "", f.refused():
 		return false
 	case f.Live == nil:
 		return true

@@ -34,8 +34,8 @@ const (
 	unreportedMessage   = "Terraform has found existing resources. provider-terraform reports their state at its next poll, 10 minutes later by default (flag --poll)"
 )
 
-// reconcileTimeout is how long a new Workspace may have neither conditions nor the finalizer of the provider before this is reported.
-const reconcileTimeout = 2 * time.Minute
+// ReconcileTimeout is how long a new Workspace may have neither conditions nor the finalizer of the provider before this is reported.
+const ReconcileTimeout = 2 * time.Minute
 
 // hashLength is how many hexadecimal digits a hash has.
 const hashLength = 12
@@ -210,7 +210,7 @@ func (l *Live) Unreconciled() bool { return !l.reconciled() && !l.Deleting() }
 
 // setUnreconciled reports a Workspace without a sign of the provider. During terraform init and plan that is normal.
 func (o *Observation) setUnreconciled(live *Live, unreconciledFor time.Duration) {
-	if left := reconcileTimeout - unreconciledFor; left > 0 {
+	if left := ReconcileTimeout - unreconciledFor; left > 0 {
 		o.Message, o.RequeueAfter = initializingMessage, left
 		return
 	}

@@ -406,11 +406,12 @@ func (s *lastSeen) Failure(errorHash string, explain func() (failure.Report, boo
 	return report
 }
 
-// UnreconciledFor returns for how long this process has seen a Workspace without a sign of the provider; an empty UID means that there is none.
-func (s *lastSeen) UnreconciledFor(workspace types.UID, now time.Time) time.Duration {
+// UnreconciledFor returns for how long this process has seen a Workspace without a sign of the provider; an empty UID means that there is none. reported is
+// for how long status says so.
+func (s *lastSeen) UnreconciledFor(workspace types.UID, now time.Time, reported time.Duration) time.Duration {
 	if workspace == "" || s.unreconciled.workspace != workspace {
-		s.unreconciled = firstSeen{workspace: workspace, at: now}
-		return 0
+		s.unreconciled = firstSeen{workspace: workspace, at: now.Add(-reported)}
+		return reported
 	}
 	return now.Sub(s.unreconciled.at)
 }

@@ -148,7 +148,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 	}
 	if f.Live == nil {
 		r.Unclaimed.Report(client.ObjectKeyFromObject(apply), 0)
-		r.lastObserved(apply).UnreconciledFor("", f.Now)
+		r.lastObserved(apply).UnreconciledFor("", f.Now, 0)
 		f.Findings = f.desired().Compare()
 		if err = r.dismissRevision(ctx, apply, f); err == nil && f.desired().ClusterWide() && f.GateDecision.BlockMissing != nil {
 			f.Block, err = f.GateDecision.BlockMissing(ctx)
@@ -176,7 +176,11 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 	if f.Live.Unreconciled() {
 		unreconciled = f.Live.GetUID()
 	}
-	f.UnreconciledFor = r.lastObserved(apply).UnreconciledFor(unreconciled, f.Now)
+	reported := time.Duration(0) // A manager that is restarted does not revert what was reported.
+	if ref := apply.Status.WorkspaceRef; ref != nil && ref.UID == unreconciled && conditions.GetReason(apply, infrav1.ReadyCondition) == infrav1.WorkspaceNotReconciledReason {
+		reported = workspace.ReconcileTimeout
+	}
+	f.UnreconciledFor = r.lastObserved(apply).UnreconciledFor(unreconciled, f.Now, reported)
 	r.Unclaimed.Report(client.ObjectKeyFromObject(apply), f.UnreconciledFor)
 	if f.owned() {
 		f.Failure = r.lastObserved(apply).Failure(f.Live.ErrorHash(), func() (failure.Report, bool) { return r.Workspaces.Explain(ctx, apply, f.Live) })

@@ -5,6 +5,7 @@ package workspacetemplateapply
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -163,8 +164,10 @@ func TestARejectedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
 	}
 	ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(_, args string) { logged.WriteString(args + "\n") }, funcr.Options{}))
 	for round := 1; round <= 4; round++ {
+		env.Writes = nil
 		got, err := env.reconciler.Reconcile(ctx, request("demo-vpc"))
 		require.NoError(t, err)
+		require.Equal(t, round == 1, slices.Contains(env.Writes, "status"), "the same rejection is not written again")
 		require.Equal(t, previews.RejectedInterval, got.RequeueAfter, "round %d", round)
 		require.Equal(t, round, sent)
 
@@ -228,9 +231,11 @@ func TestARetainedWorkspaceKeepsItsDependencies(t *testing.T) {
 // What is seen again is not taken for new, and a Secret that an error quotes may have changed since.
 func TestWhatWasSeenIsRemembered(t *testing.T) {
 	seen := lastSeen{}
-	assert.Zero(t, seen.UnreconciledFor("one", now))
-	assert.Equal(t, time.Minute, seen.UnreconciledFor("one", now.Add(time.Minute)))
-	assert.Zero(t, seen.UnreconciledFor("two", now.Add(time.Minute)), "another Workspace")
+	assert.Zero(t, seen.UnreconciledFor("one", now, 0))
+	assert.Equal(t, time.Minute, seen.UnreconciledFor("one", now.Add(time.Minute), 0))
+	assert.Zero(t, seen.UnreconciledFor("two", now.Add(time.Minute), 0), "another Workspace")
+	assert.Equal(t, time.Hour, seen.UnreconciledFor("three", now, time.Hour), "as status has it")
+	assert.Equal(t, time.Hour+time.Minute, seen.UnreconciledFor("three", now.Add(time.Minute), time.Hour))
 	for _, message := range []string{"first", "again"} {
 		report := seen.Failure("hash", func() (failure.Report, bool) { return failure.Report{Message: message}, true })
 		assert.Equal(t, "first", report.Message)

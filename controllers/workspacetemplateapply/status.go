@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 )
 
 // status computes the status from facts and plan. Fields that depend on neither are kept.
@@ -227,7 +229,8 @@ func rendered(f *Facts) engine.Condition {
 		return *engine.Blocking(infrav1.RenderedCondition, blocked)
 	case f.Rejected != "":
 		return engine.False(infrav1.RenderedCondition, infrav1.WorkspaceRejectedReason, fmt.Sprintf(
-			"%s. Correct the WorkspaceTemplate, or what rejects the Workspace. Next attempt at %s", strings.TrimRight(f.Rejected, "."), f.RetryAt.UTC().Format(time.RFC3339)))
+			"%s. Correct the WorkspaceTemplate, or what rejects the Workspace. CAPT retries every %s, or at once after captctl reconcile", // A time would be a write each time.
+			strings.TrimRight(f.Rejected, "."), duration.HumanDuration(previews.RejectedInterval)))
 	}
 	if f.Revision != f.CurrentRevision {
 		return engine.True(infrav1.RenderedCondition, infrav1.RevisionHeldReason, fmt.Sprintf(

@@ -115,7 +115,7 @@ func TestCaptctlReconcileSkipsTheWaitAfterARejection(t *testing.T) {
 		return fixture.Unless(apierrors.IsInvalid(env.Create(env.Context(), workspace, client.DryRunAll)), "the policy has no effect yet")
 	})
 	env.User(env.Everything()...)
-	env.Await(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WorkspaceRejectedReason, "Next attempt at")
+	env.Await(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WorkspaceRejectedReason, "CAPT retries every 10m")
 	accept()
 	env.Eventually(func() string {
 		env.Captctl("reconcile", env.Namespace+"/demo")
