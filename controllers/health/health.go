@@ -120,7 +120,7 @@ func (c Check) status(result Result, was *controlplanev1.HealthCheck, now time.T
 	case was != nil:
 		return *was
 	default:
-		result = Unknown("waiting for the first probe")
+		result = Unknown("waiting for the first answer: the network may not reach the API server")
 	}
 	if result.Status == controlplanev1.HealthUnhealthy {
 		result.Message += ". " + c.Hint
