@@ -127,7 +127,7 @@ func TestNothingIsRecovered(t *testing.T) {
 		"before the adoption": func(env *environment) {
 			change(env, applyName, &infrav1.WorkspaceTemplateApply{}, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.WorkspaceName = "" })
 		},
-		"for another shard":        func(env *environment) { env.WatchFilterValue = "other" },
+		"for another shard": func(env *environment) { env.WatchFilterValue = "other" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := failingEnvironment(t, "Network")
