@@ -172,18 +172,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := setupTemplates(ctx, mgr, engineFor("workspacetemplate-controller"), options, control); err != nil {
 		return err
 	}
-	applies := &workspacetemplateapply.Reconciler{
-		Engine:      engineFor("workspacetemplateapply-controller"),
-		Workspaces:  workspaces,
-		Clock:       clock.RealClock{},
-		RateLimiter: serialize.NewRateLimiter(),
-		Unclaimed:   metrics.NewUnclaimed(ctrlmetrics.Registry),
-		Namespace:   options.Namespace, StatePrefix: options.StatePrefix, DefaultRollout: options.DefaultRollout, Plans: options.PlanLogs,
-		PlanMetrics: metrics.NewPlans(ctrlmetrics.Registry), PlanCheckDelay: options.PlanCheckDelay,
-	}
-	metrics.NewPreviews(ctrlmetrics.Registry, applies.CountPreviews)
-	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {
-		return fmt.Errorf("setting up WorkspaceTemplateApplies: %w", err)
+	if err := setupApplies(ctx, mgr, engineFor("workspacetemplateapply-controller"), workspaces, options, control); err != nil {
+		return err
 	}
 	if err := setupPlanRequests(mgr, engineFor("planrequest-controller"), options, control); err != nil {
 		return err
@@ -225,6 +215,23 @@ func setupMachinePools(ctx context.Context, mgr ctrl.Manager, r owner.Reconciler
 	}
 	if err := pools.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up CAPTMachinePools: %w", err)
+	}
+	return nil
+}
+
+func setupApplies(ctx context.Context, mgr ctrl.Manager, e engine.Engine, workspaces *workspace.Client, options Options, control controller.Options) error {
+	applies := &workspacetemplateapply.Reconciler{
+		Engine:      e,
+		Workspaces:  workspaces,
+		Clock:       clock.RealClock{},
+		RateLimiter: serialize.NewRateLimiter(),
+		Unclaimed:   metrics.NewUnclaimed(ctrlmetrics.Registry),
+		Namespace:   options.Namespace, StatePrefix: options.StatePrefix, DefaultRollout: options.DefaultRollout, Plans: options.PlanLogs,
+		PlanMetrics: metrics.NewPlans(ctrlmetrics.Registry), PlanCheckDelay: options.PlanCheckDelay,
+	}
+	metrics.NewPreviews(ctrlmetrics.Registry, applies.CountPreviews)
+	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {
+		return fmt.Errorf("setting up WorkspaceTemplateApplies: %w", err)
 	}
 	return nil
 }

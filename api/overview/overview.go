@@ -92,8 +92,11 @@ func Of(o *Objects, now metav1.Time) Cluster {
 		Namespace: o.Cluster.Namespace, Name: o.Cluster.Name, Created: o.Cluster.CreationTimestamp,
 		Paused: ptr.Deref(o.Cluster.Spec.Paused, false) || len(o.PausedByAnnotation()) > 0,
 	}
-	if o.ControlPlane != nil {
+	switch {
+	case o.ControlPlane != nil:
 		c.addControlPlane(o.ControlPlane, now)
+	case o.CAPTCluster != nil && o.CAPTCluster.Status.State == infrav1.StateFailed:
+		c.State = infrav1.StateFailed // It waits for a control plane that does not exist.
 	}
 	c.Nodes, c.LastApplied = o.nodes(), o.lastApplied()
 	c.Cause = o.cause()
@@ -403,7 +406,7 @@ func warns(condition *metav1.Condition) bool {
 func isNegative(condition string) bool {
 	return slices.Contains([]string{
 		clusterv1.PausedCondition, infrav1.AdoptionRequiredCondition, infrav1.DeletingCondition, infrav1.CreateRecoverableCondition,
-		infrav1.WorkspaceConflictCondition, infrav1.VPCReplacedCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.KubeletVersionsDifferCondition, infrav1.PlanNeverEmptyCondition, controlplanev1.CreatingCondition, infrav1.FailedCondition, infrav1.DegradedCondition,
+		infrav1.DeletionTimedOutCondition, infrav1.WorkspaceConflictCondition, infrav1.VPCReplacedCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.KubeletVersionsDifferCondition, infrav1.PlanNeverEmptyCondition, controlplanev1.CreatingCondition, infrav1.FailedCondition, infrav1.DegradedCondition,
 		infrav1.RecoveringCondition, controlplanev1.DependencyCycleCondition, controlplanev1.FargateProfileCreatingCondition,
 		controlplanev1.FargateProfileFailedCondition,
 	}, condition)
@@ -528,7 +531,7 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
 		return &Next{Step: "CAPT v0.3 created it, and it has not been adopted. See what its adoption needs.", Commands: []string{"captctl migrate check --cluster " + name}}
 	}
-	return cmp.Or(o.stepForError(c, name, now), nextStepFor(o, c, name), advice(c.Cause.Reason), retryStep(c, name))
+	return cmp.Or(o.stepForError(c, name, now), nextStepFor(o, c, name), advice(o, c.Cause), retryStep(c, name))
 }
 
 // stepForError is what to do about the error of Terraform; nil if that is not known.
@@ -540,12 +543,12 @@ func (o *Objects) stepForError(c *Cluster, name string, now time.Time) *Next {
 }
 
 // advice is what to do about a reason in general.
-func advice(reason string) *Next {
-	text := reasons.Advice(reason)
+func advice(o *Objects, c *Cause) *Next {
+	text := reasons.Advice(c.Reason)
 	if text == "" {
 		return nil
 	}
-	return &Next{Step: strings.ToUpper(text[:1]) + text[1:] + "."}
+	return &Next{Step: strings.ToUpper(text[:1]) + text[1:] + ".", Commands: editSpec(o, c)}
 }
 
 // retryStep is what to do about any failure; nil without one.
@@ -567,8 +570,17 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 	case infrav1.TemplateNotFoundReason:
 		return &Next{Step: "Create the WorkspaceTemplate, or correct the reference to it. A template of another namespace must allow this one in spec.allowedNamespaces.",
 			Commands: []string{"kubectl get workspacetemplates -A"}}
-	case infrav1.TemplateInvalidReason, infrav1.VariableMissingReason, infrav1.VariableInvalidReason, infrav1.WorkspaceRejectedReason, infrav1.NothingCreatedReason:
+	case infrav1.WorkspaceRejectedReason:
+		return &Next{Step: "Correct the WorkspaceTemplate or the variables of the Cluster, or what rejects the Workspace. After a correction elsewhere, make CAPT try again.",
+			Commands: append(slices.Clip(edit), "captctl reconcile "+name)}
+	case infrav1.TemplateInvalidReason, infrav1.VariableMissingReason, infrav1.VariableInvalidReason, infrav1.NothingCreatedReason:
 		return &Next{Step: "Correct the WorkspaceTemplate or the variables of the Cluster.", Commands: edit}
+	case infrav1.WorkspaceNotWrittenReason, infrav1.WriteRefusedReason, infrav1.ApplyRefusedReason:
+		return &Next{Step: "Change what the message names: a policy, webhook, quota or role. CAPT retries within minutes, or now with this command.", Commands: []string{"captctl reconcile " + name}}
+	case infrav1.WorkspacePausedReason:
+		return &Next{Step: "Resume the Workspace when the reason for its pause has ended.", Commands: annotate(o.Failing(c.Cause), terraform.PausedAnnotation+"-")}
+	case controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileDependencyReason:
+		return &Next{Step: "Correct what the message names: the profile, its template, or what it needs (docs/fargate.md, When something is wrong).", Commands: append([]string{"captctl logs " + name}, edit...)}
 	case controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason:
 		return &Next{Step: "Check whether the API server answers you. If it does, the network or the kubeconfig of CAPT is the cause.", Commands: []string{
 			fmt.Sprintf("clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig", c.Name, c.Namespace),
@@ -612,7 +624,9 @@ func nextStepForTerraform(o *Objects, c *Cluster, name string, edit []string) *N
 		return &Next{Step: "Correct the output that the message names in the module of the WorkspaceTemplate.", Commands: edit}
 	case controlplanev1.EndpointChangedReason:
 		return &Next{Step: "Find out what replaced the cluster. If it was replaced on purpose, use the new endpoint.", Commands: useEndpoint(o)}
-	case infrav1.VPCReadyTimeoutReason, controlplanev1.ControlPlaneTimeoutReason, controlplanev1.SecretTimeoutReason:
+	case controlplanev1.SecretTimeoutReason:
+		return &Next{Step: "Create what the message names. What Terraform creates needs an output in the module, or a run that ends. CAPT continues by itself.", Commands: edit}
+	case infrav1.VPCReadyTimeoutReason, controlplanev1.ControlPlaneTimeoutReason:
 		return &Next{Step: "See what Terraform reports, and whether provider-terraform runs. If it only takes longer, raise the timeout that the message names.",
 			Commands: append([]string{"captctl logs " + name, "kubectl -n crossplane-system get pods"}, edit[min(1, len(edit)):]...)}
 	}
@@ -642,6 +656,27 @@ func (o *Objects) Failing(cause *Cause) *infrav1.WorkspaceTemplateApply {
 		}
 	}
 	return nil
+}
+
+// editSpec are the commands that edit the field that the message of the cause names; none for other reasons.
+func editSpec(o *Objects, cause *Cause) []string {
+	object := strings.ToLower(cause.Kind) + " -n " + o.Cluster.Namespace + " " + cause.Name
+	switch cause.Reason {
+	case infrav1.InvalidEKSClusterNameReason, infrav1.EKSClusterNameConflictReason:
+		if o.ControlPlane == nil {
+			return nil
+		}
+		object = "captcontrolplane -n " + o.Cluster.Namespace + " " + o.ControlPlane.Name
+	case infrav1.FieldNotConsumedReason:
+		return editTemplate(o, cause)
+	case controlplanev1.RegionConflictReason, infrav1.InvalidVersionReason:
+	case infrav1.TemplateDeletingReason:
+		commands := editTemplate(o, cause)
+		return commands[min(1, len(commands)):]
+	default:
+		return nil
+	}
+	return []string{"kubectl edit " + object}
 }
 
 // editTemplate are the commands that edit the template of the object that is the cause, and the object that has its variables.

@@ -134,6 +134,49 @@ func TestAClusterWithoutObjects(t *testing.T) {
 	assert.Equal(t, overview.NotReconciledReason, overview.Of(o, at(10)).Cause.Reason)
 }
 
+// The VPC waits for a control plane that does not exist.
+func TestAClusterWithoutControlPlaneHasTheFailureOfItsVPC(t *testing.T) {
+	o := ready()
+	o.ControlPlane, o.CAPTCluster.Status.State = nil, infrav1.StateFailed
+	assert.Equal(t, infrav1.StateFailed, overview.Of(o, at(10)).State)
+}
+
+// The next step is about what the reason is about, with the command for it.
+func TestWhatHelpsANewClusterThatCannotWork(t *testing.T) {
+	for reason, want := range map[string]struct {
+		vpc      bool
+		step     string
+		commands []string
+	}{
+		infrav1.InvalidEKSClusterNameReason:       {true, "Set `spec.eksClusterName`", []string{"kubectl edit captcontrolplane -n default demo"}},
+		infrav1.EKSClusterNameConflictReason:      {true, "Set `spec.eksClusterName`", []string{"kubectl edit captcontrolplane -n default demo"}},
+		infrav1.TemplateDeletingReason:            {true, "Correct the template", []string{"kubectl edit captcluster -n default demo"}},
+		infrav1.FieldNotConsumedReason:            {false, "Declare the variable", []string{"kubectl edit workspacetemplate -n default eks", "kubectl edit captcontrolplane -n default demo"}},
+		controlplanev1.RegionConflictReason:       {false, "Change the field", []string{"kubectl edit captcontrolplane -n default demo"}},
+		controlplanev1.SecretTimeoutReason:        {false, "Create what the message names", []string{"kubectl edit workspacetemplate -n default eks", "kubectl edit captcontrolplane -n default demo"}},
+		infrav1.WorkspaceRejectedReason:           {false, "what rejects the Workspace", []string{"kubectl edit workspacetemplate -n default eks", "kubectl edit captcontrolplane -n default demo", "captctl reconcile default/demo"}},
+		infrav1.WriteRefusedReason:                {false, "a policy, webhook, quota or role", []string{"captctl reconcile default/demo"}},
+		controlplanev1.FargateProfileFailedReason: {false, "Correct what the message names", []string{"captctl logs default/demo", "kubectl edit workspacetemplate -n default eks", "kubectl edit captcontrolplane -n default demo"}},
+		infrav1.WaitTimeoutReason:                 {false, "CAPT continues by itself", nil},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			o := ready()
+			o.CAPTCluster.Namespace, o.ControlPlane.Namespace = "default", "default"
+			o.CAPTCluster.Spec.VPC.Template.Ref.Name, o.ControlPlane.Spec.WorkspaceTemplateRef.Name = "vpc", "eks"
+			failed := []metav1.Condition{condition("Ready", metav1.ConditionFalse, reason)}
+			if o.ControlPlane.Status.Conditions = failed; want.vpc {
+				o.CAPTCluster.Status.Conditions = failed
+			}
+			o.ControlPlane.Status.State = infrav1.StateFailed
+			c := overview.Of(o, at(10))
+			next := overview.NextStep(o, &c, at(10).Time)
+			require.NotNil(t, next)
+			assert.Contains(t, next.Step, want.step)
+			assert.Equal(t, want.commands, next.Commands)
+		})
+	}
+}
+
 func TestPausedObjects(t *testing.T) {
 	for name, pause := range map[string]func(*overview.Objects){
 		"the Cluster": func(o *overview.Objects) { o.Cluster.Spec.Paused = ptr.To(true) },

@@ -26,7 +26,7 @@ func KeysOf(r *infrav1.PlanRequest) (keys []string) {
 	switch template := r.TemplateKey(); {
 	case template.Name != "":
 		keys = append(keys, templateKey(template))
-	case r.Spec.All:
+	case r.Spec.Scope == infrav1.PlanScopeNamespace:
 		keys = append(keys, namespaceKey(r.Namespace))
 	default:
 		for _, name := range r.Spec.WorkspaceTemplateApplies {

@@ -49,6 +49,7 @@ func TestFieldsThatHaveNoEffect(t *testing.T) {
 	addons := plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Addons = []controlplanev1.Addon{{Name: "coredns"}} })
 	params := builder.WithParameters
 	opens := []finding{{cidrs, field.ErrorTypeInvalid, "WorkspaceTemplate default/eks does not pass ${endpoint_public_access_cidrs} to its module"}}
+	unused := []finding{{cidrs, field.ErrorTypeInvalid, "the module of WorkspaceTemplate default/eks does not use the variable that gets ${endpoint_public_access_cidrs}. Use it in the module"}}
 	office := restricted("203.0.113.0/24")
 	for title, row := range map[string]struct {
 		template []builder.Option
@@ -64,11 +65,11 @@ func TestFieldsThatHaveNoEffect(t *testing.T) {
 		})}, office, nil, nil},
 		"in varmap, under a name that the module does not use": {[]builder.Option{params(func(p *terraform.WorkspaceParameters) {
 			p.VarMap = &apiextensionsv1.JSON{Raw: []byte(`{"access": "${endpoint_public_access_cidrs}"}`)}
-		})}, office, opens, nil},
+		})}, office, unused, nil},
 		"passed to an unused variable": {[]builder.Option{params(func(p *terraform.WorkspaceParameters) {
 			p.Module += "variable \"x\" {}\n# var.x\n"
 			p.Vars = append(p.Vars, terraform.Var{Key: "x", Value: "${endpoint_public_access_cidrs}"})
-		})}, office, opens, nil},
+		})}, office, unused, nil},
 		"in a comment": {[]builder.Option{params(func(p *terraform.WorkspaceParameters) {
 			p.Module += "// ${endpoint_public_access_cidrs}\n"
 		})}, office, opens, []string{"spec.endpointAccess.publicCIDRs: the value of variable \"endpoint_public_access_cidrs\" has characters that could change the module"}},

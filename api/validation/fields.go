@@ -174,7 +174,12 @@ func (f *TypedField) noEffectMessage(template *infrav1.WorkspaceTemplate) string
 // notPassedMessage says why a template does not pass a variable, and what to do.
 func (f *TypedField) notPassedMessage(template *infrav1.WorkspaceTemplate) string {
 	format := "WorkspaceTemplate %s/%s does not pass ${%s} to its module. Add the placeholder to forProvider.vars"
+	spec := template.Spec.DeepCopy()
+	spec.Template.Spec.ForProvider.Module = "" // There may be comments about it.
+	placeholders, _ := modules.Placeholders(spec)
 	switch {
+	case template.Spec.PassVariables != infrav1.PassDeclared && placeholders.Has(f.Placeholder):
+		format = "the module of WorkspaceTemplate %s/%s does not use the variable that gets ${%s}. Use it in the module"
 	case template.Spec.PassVariables != infrav1.PassDeclared:
 	case template.Spec.Template.Spec.ForProvider.Source == terraform.SourceInline:
 		format = "the module of WorkspaceTemplate %s/%s declares no variable %s, or does not use it. Declare and use it in the module"

@@ -4,17 +4,23 @@
 package captcluster
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -58,6 +64,36 @@ func TestANewVPCThatCannotWorkIsFailed(t *testing.T) {
 	assert.Equal(t, infrav1.StateDegraded, env.get().Status.State, "one that was Ready is Degraded at once")
 }
 
+// What the API server refuses fails a new VPC, too, although the reconcile ends with an error: the clock does not stop.
+func TestANewVPCWhoseWritesAreRefusedIsFailed(t *testing.T) {
+	for refused, reason := range map[string]string{"apply demo-vpc": infrav1.ApplyRefusedReason, "patch": infrav1.WriteRefusedReason} {
+		t.Run(refused, func(t *testing.T) {
+			clock := builder.NewClock()
+			env := &recovering{clock: clock, environment: newEnvironment(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))}
+			env.State.Clock = clock
+			env.FailOn(refused, apierrors.NewForbidden(schema.GroupResource{Resource: "any"}, "demo", errors.New("a policy")))
+			request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(env.get())}
+			_, err := env.Reconcile(t.Context(), request)
+			require.ErrorContains(t, err, "a policy")
+			assert.Equal(t, "False "+reason, env.conditionSummary()["Ready"])
+			for range 20 { // Each refusal is retried later than the one before, but not later than the object is Failed.
+				env.reconcile()
+				if env.get().Status.State == infrav1.StateFailed {
+					break
+				}
+				require.Positive(t, env.again)
+				clock.Pass(env.again)
+			}
+			assert.Equal(t, "True "+reason, env.conditionSummary()["Failed"])
+			assert.Contains(t, conditions.GetMessage(env.get(), "Failed"), "a policy")
+
+			env.Refuse = nil
+			env.reconcile()
+			assert.Equal(t, "False NotFailed", env.conditionSummary()["Failed"])
+		})
+	}
+}
+
 // A retry is an attempt. An edit that does not end the reason is none.
 func TestARetryStartsTheGracePeriodAgain(t *testing.T) {
 	env := newRecovering(t)
@@ -87,6 +123,7 @@ func TestAVPCDoesNotWaitForEver(t *testing.T) {
 	env.clock.Pass(time.Minute)
 	env.reconcile()
 	assert.Equal(t, "True WaitTimeout", env.conditionSummary()["Failed"])
+	assert.NotEmpty(t, owner.IndexAwaitsName(env.get()), "so that the creation of the control plane is noticed")
 	for _, part := range []string{"timed out after 60s (spec.timeouts.waitSeconds): waiting for CAPTControlPlane demo", naming.RetryAnnotation} {
 		assert.Contains(t, conditions.GetMessage(env.get(), "Failed"), part)
 	}

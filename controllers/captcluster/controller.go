@@ -44,7 +44,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return engine.Run(ctx, r.Engine, req, &infrav1.CAPTCluster{}, engine.Phases[*infrav1.CAPTCluster, Facts, *owner.Plan]{
 		Observe:   r.observe,
 		Plan:      plan,
-		Act:       engine.InOrder(engine.Independent(r.reconcileVPC, r.reconcileRecovery), r.await),
+		Act:       engine.Finally(engine.Independent(r.reconcileVPC, r.reconcileRecovery), r.await),
 		Status:    status,
 		Situation: situation,
 		Details:   details,

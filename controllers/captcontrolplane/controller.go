@@ -81,7 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Observe: r.observe,
 		Plan:    plan,
 		// Independent phases: an error of one must not prevent the renewal of a token or the reconciliation of profiles.
-		Act: engine.InOrder(
+		Act: engine.Finally(
 			engine.Independent(
 				r.reconcileControlPlane,
 				engine.InOrder(r.reconcileKubeconfig, r.publishEndpoint),

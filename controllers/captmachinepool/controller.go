@@ -48,7 +48,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return engine.Run(ctx, r.Engine, req, &infrav1.CAPTMachinePool{}, engine.Phases[*infrav1.CAPTMachinePool, Facts, *owner.Plan]{
 		Observe: r.observe,
 		Plan:    plan,
-		Act: engine.InOrder(engine.Independent(
+		Act: engine.Finally(engine.Independent(
 			r.reconcileNodeGroup, engine.InOrder(r.reconcileNodes, r.publishNodes, r.reportReplicas), r.reconcileRecovery,
 		), r.await),
 		Status:    status,

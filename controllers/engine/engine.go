@@ -97,6 +97,20 @@ func Independent[O Object, F, P any](phases ...Phase[O, F, P]) Phase[O, F, P] {
 	}
 }
 
+// Finally runs a phase, and then another one even if the first has failed, unless the object was deleted: clocks do not stop while writes fail.
+func Finally[O Object, F, P any](phase, last Phase[O, F, P]) Phase[O, F, P] {
+	return func(ctx context.Context, obj O, facts *F, plan P) error {
+		err := phase(ctx, obj, facts, plan)
+		switch {
+		case errors.Is(err, errDeleted):
+			return err
+		case err == nil:
+			return last(ctx, obj, facts, plan)
+		}
+		return errors.Join(err, last(ctx, obj, facts, plan))
+	}
+}
+
 // Event is an event that is sent after the status was written.
 type Event struct {
 	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.

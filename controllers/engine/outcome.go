@@ -104,9 +104,12 @@ func (e Engine) outcome(ctx context.Context, key client.ObjectKey, err error) (c
 		e.State.clearRefusal(key)
 		return resultOf(ctx, err)
 	}
-	after := e.State.recordRefusal(key, err.Error())
+	after := e.State.recordRefusal(key, errors.Join(retriableCauses(err)...).Error())
 	if after == 0 {
 		return resultOf(ctx, err)
+	}
+	if wait := (*waitError)(nil); errors.As(err, &wait) {
+		after = min(after, wait.after)
 	}
 	ctrl.LoggerFrom(ctx).V(4).Info("The API server rejected the request again, with the same error", "error", err.Error(), "after", after)
 	return ctrl.Result{RequeueAfter: after}, nil
@@ -152,6 +155,12 @@ func firstRefusal(err error) (apierrors.APIStatus, error) {
 	return nil, nil
 }
 
+// RefusalMessage is the message about an error by which the API server refused a request.
+func RefusalMessage(err error) string {
+	return "the API server rejected a request of CAPT: " + failure.OneLine(err.Error()) +
+		". Check admission policies, webhooks, quotas and the RBAC rules of CAPT's service account. CAPT retries"
+}
+
 // IsRefusal reports whether the API server refuses a request until something else changes. An object that would exceed the limit of etcd is an
 // internal error.
 func IsRefusal(err error) bool {
@@ -172,8 +181,7 @@ func (e Engine) reportRefusal(obj Object, summary string, actErr error) {
 	if err == nil {
 		return
 	}
-	message := "the API server rejected a request of CAPT: " + failure.OneLine(err.Error()) +
-		". Check admission policies, webhooks, quotas and the RBAC rules of CAPT's service account. CAPT retries"
+	message := RefusalMessage(err)
 	if !obj.GetDeletionTimestamp().IsZero() {
 		Set(obj, True(infrav1.DeletingCondition, infrav1.WriteRefusedReason, message))
 		if conditions.Has(obj, infrav1.ReadyCondition) {

@@ -230,6 +230,9 @@ func TestARefusalIsAnErrorOnce(t *testing.T) {
 	got, err = act(forbidden)
 	require.NoError(t, err)
 	assert.Equal(t, lastRefusedRetry, got.RequeueAfter)
+	got, err = act(errors.Join(forbidden, Wait("a timeout", 9*time.Second)))
+	require.NoError(t, err, "a wait is not another cause")
+	assert.Equal(t, 9*time.Second, got.RequeueAfter)
 
 	other := apierrors.NewForbidden(secrets, "demo", errors.New("a policy"))
 	_, err = act(other)

@@ -115,8 +115,9 @@ type Facts struct {
 	ProvisionedField string
 	// Conflict is why the referenced WorkspaceTemplateApply does not belong to the owner. It is neither written nor deleted.
 	Conflict string
-	// Refused is the error with which the API server refused the WorkspaceTemplateApply.
-	Refused error
+	// Refused is the error with which the API server refused the WorkspaceTemplateApply, and OwnRefused the one with which it refused the write of the
+	// owner before that.
+	Refused, OwnRefused error
 }
 
 // ReadSecret reads a Secret from the API server, because the cache has no values of Secrets; nil when it does not exist.

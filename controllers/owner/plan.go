@@ -224,6 +224,9 @@ func (p *Plan) provision(ctx context.Context, c client.Client, prepare func()) e
 			prepare()
 		}
 	})
+	if engine.IsRefusal(err) {
+		p.OwnRefused = err
+	}
 	if err != nil {
 		return err
 	}

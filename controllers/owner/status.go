@@ -87,6 +87,8 @@ func (p *Plan) Condition(conditionType, readyReason string) engine.Condition {
 		return engine.True(conditionType, readyReason, "")
 	case p.Conflict != "":
 		return no(infrav1.ReferenceConflictReason, "%s", p.Conflict)
+	case p.OwnRefused != nil:
+		return no(infrav1.WriteRefusedReason, "%s", engine.RefusalMessage(p.OwnRefused))
 	case p.Refused != nil:
 		return no(infrav1.ApplyRefusedReason, "the API server rejected the WorkspaceTemplateApply: %s. Correct what the error names; CAPT retries", strings.TrimSuffix(p.Refused.Error(), "."))
 	case p.Live == nil:
@@ -115,7 +117,7 @@ func (f *Facts) createOrUpdate() string {
 // Working reports whether Terraform runs or is about to run, and no error is known.
 func (f *Facts) Working() bool {
 	switch {
-	case f.Conflict != "", f.Refused != nil:
+	case f.Conflict != "", f.Refused != nil, f.OwnRefused != nil:
 		return false
 	case f.Live == nil:
 		return true

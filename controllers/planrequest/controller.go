@@ -151,7 +151,7 @@ func (r *Reconciler) applies(ctx context.Context, request *infrav1.PlanRequest) 
 
 func (r *Reconciler) isCounted(ctx context.Context, request *infrav1.PlanRequest, template *infrav1.WorkspaceTemplate, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
 	if template == nil {
-		return request.Spec.All || slices.Contains(request.Spec.WorkspaceTemplateApplies, apply.Name), nil
+		return request.Spec.Scope == infrav1.PlanScopeNamespace || slices.Contains(request.Spec.WorkspaceTemplateApplies, apply.Name), nil
 	}
 	permitted, err := validation.PermitsNamespace(template, apply.Namespace, func() (labels.Set, error) { return engine.NamespaceLabels(ctx, r.Client, apply.Namespace) })
 	if err != nil {

@@ -123,7 +123,7 @@ func user(namespace string) *infrav1.WorkspaceTemplateApply {
 func TestARequestWithoutObjectsIsComplete(t *testing.T) {
 	for name, request := range map[string]*infrav1.PlanRequest{
 		"no template": builder.PlanRequestFor("r", builder.WorkspaceTemplate("absent")),
-		"all of none": builder.PlanRequest("r", nil, builder.With(func(r *infrav1.PlanRequest) { r.Spec.All = true })),
+		"all of none": builder.PlanRequest("r", nil, builder.With(func(r *infrav1.PlanRequest) { r.Spec.Scope = infrav1.PlanScopeNamespace })),
 	} {
 		env := newEnvironment(t, request)
 		env.look()
@@ -134,7 +134,7 @@ func TestARequestWithoutObjectsIsComplete(t *testing.T) {
 // No manager may reconcile an object.
 func TestARequestEndsAfterADay(t *testing.T) {
 	env := newEnvironment(t, builder.PlanRequest("r", nil, builder.With(func(r *infrav1.PlanRequest) {
-		r.Spec.All, r.Spec.TTLSecondsAfterFinished = true, ptr.To[int32](0)
+		r.Spec.Scope, r.Spec.TTLSecondsAfterFinished = infrav1.PlanScopeNamespace, ptr.To[int32](0)
 	})), builder.WorkspaceTemplateApply("a"))
 	env.look()
 	assert.Equal(t, infrav1.PlanningReason, env.reason())

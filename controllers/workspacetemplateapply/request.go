@@ -41,7 +41,7 @@ func (r *Reconciler) ofRequest(ctx context.Context, object client.Object) []ctrl
 	switch template := request.TemplateKey(); {
 	case template.Name != "":
 		return r.requests(ctx, client.MatchingFields{workspacetemplate.UserIndex: template.String()})
-	case request.Spec.All:
+	case request.Spec.Scope == infrav1.PlanScopeNamespace:
 		return r.requests(ctx, client.InNamespace(request.Namespace))
 	}
 	var keys []client.ObjectKey
@@ -80,32 +80,28 @@ func (r *Reconciler) observeRequest(ctx context.Context, apply *infrav1.Workspac
 func (r *Reconciler) renderRequested(apply *infrav1.WorkspaceTemplateApply, f *Facts) (*render.Rendered, error) {
 	q, o := &f.Requested, f.observationForPreview()
 	q.Revision = cmp.Or(apply.Status.WrittenTemplateRevision, f.Revision, f.CurrentRevision, "unknown")
-	if q.Assumed, q.Message = f.unplannable(); q.Assumed != "" {
-		return nil, nil
-	}
-	rendered := (*render.Rendered)(nil)
-	if f.Request.Spec.Template.Name != "" {
+	var rendered *render.Rendered
+	q.Assumed, q.Message = f.unplannable()
+	if q.Assumed == "" && f.Request.Spec.Template.Name != "" && f.LookupError == nil {
 		template := validation.PlannedTemplate(f.Request, cmp.Or(f.Current, f.Template))
 		content, errs := r.render(apply, f, template)
-		q.Revision = rollout.HashOf(template)
-		if q.Assumed, q.Message = f.refusedRevision(apply, template, content, errs); q.Assumed != "" {
-			return nil, nil
-		}
-		rendered = content
+		q.Assumed, q.Message = f.refusedRevision(apply, template, content, errs)
+		q.Revision, rendered = rollout.HashOf(template), content
 	}
-	if q.Assumed, q.Message = f.assumedPlan(); q.Assumed != "" {
-		return nil, nil
+	if q.Assumed == "" {
+		q.Assumed, q.Message = f.assumedPlan()
 	}
-	if !o.UpToDate || f.LookupError != nil {
-		if f.Now.Sub(q.Requested) >= restTimeout {
-			q.Assumed, q.Message = infrav1.PreviewUnavailable, cmp.Or(o.Message, "the Workspace is not up to date")
-		}
-		return nil, nil
-	}
-	if rendered == nil {
+	ready := o.UpToDate && f.LookupError == nil
+	switch {
+	case q.Assumed != "":
+	case !ready && f.Now.Sub(q.Requested) >= restTimeout:
+		q.Assumed, q.Message = infrav1.PreviewUnavailable, cmp.Or(o.Message, "the Workspace is not up to date, or its template or dependencies cannot be read: see its conditions")
+	case ready && rendered == nil:
 		return render.PreviewOf(f.Live.Unstructured, apply)
+	case ready:
+		return rendered.Preview(f.Live.Unstructured, apply)
 	}
-	return rendered.Preview(f.Live.Unstructured, apply)
+	return nil, nil
 }
 
 // unplannable returns why nothing can be planned for the object; empty if it can.
@@ -120,7 +116,7 @@ func (f *Facts) unplannable() (infrav1.PreviewResult, string) {
 		why = conflict.Message
 	case !f.owned():
 		why = "Workspace " + f.Name + " does not exist, or does not belong to this object"
-	case f.Request.Spec.Template.Name != "" && f.Template == nil:
+	case f.Request.Spec.Template.Name != "" && f.Template == nil && f.LookupError == nil:
 		why = fmt.Sprintf("WorkspaceTemplate %s does not exist, or does not allow the namespace of this object", f.TemplateKey)
 	default:
 		if o := f.observationAsWritten(); o.Reason == infrav1.WorkspacePausedReason || o.Reason == infrav1.StateNotSavedReason {

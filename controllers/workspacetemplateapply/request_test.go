@@ -231,6 +231,22 @@ func TestARequestWaitsTenMinutesForAnObjectThatIsNotAtRest(t *testing.T) {
 	assert.Equal(t, "# 1", p.previewedModule())
 }
 
+// A template that cannot be read gives no result.
+func TestARequestWaitsForATemplateThatCannotBeRead(t *testing.T) {
+	p, _ := newPlanned(t)
+	readable := p.reconciler.Client
+	p.reconciler.Client = builder.FailingGet[*infrav1.WorkspaceTemplate](p.API, assert.AnError)
+	p.create(builder.PlanRequestFor("edited", builder.WorkspaceTemplate("vpc", builder.WithModule("# 2")), atNow))
+	_, err := p.reconcile("demo-vpc")
+	require.ErrorIs(t, err, assert.AnError)
+	assert.Nil(t, p.planFor("edited"))
+	assert.Nil(t, p.preview())
+	p.reconciler.Client = readable
+	p.look()
+	p.look()
+	assert.Equal(t, "# 2", p.previewedModule())
+}
+
 // A plan from before the request does not show what has changed since.
 func TestAPlanOfBeforeTheRequestDoesNotCount(t *testing.T) {
 	p, _ := newPlanned(t)
@@ -256,8 +272,8 @@ func TestAPlanRequestReconcilesWhatItIsAbout(t *testing.T) {
 		want    []ctrl.Request
 	}{
 		"a name":             {builder.PlanRequest("a", []string{"demo-vpc"}), mine},
-		"all":                {builder.PlanRequest("a", nil, builder.With(func(r *infrav1.PlanRequest) { r.Spec.All = true })), mine},
-		"all of another":     {builder.PlanRequest("a", nil, builder.WithNamespace("other"), builder.With(func(r *infrav1.PlanRequest) { r.Spec.All = true })), nil},
+		"all":                {builder.PlanRequest("a", nil, builder.With(func(r *infrav1.PlanRequest) { r.Spec.Scope = infrav1.PlanScopeNamespace })), mine},
+		"all of another":     {builder.PlanRequest("a", nil, builder.WithNamespace("other"), builder.With(func(r *infrav1.PlanRequest) { r.Spec.Scope = infrav1.PlanScopeNamespace })), nil},
 		"its template":       {builder.PlanRequestFor("a", builder.WorkspaceTemplate("vpc")), mine},
 		"a template of else": {builder.PlanRequestFor("a", builder.WorkspaceTemplate("vpc"), builder.WithNamespace("other")), nil},
 	} {

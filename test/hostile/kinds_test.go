@@ -78,7 +78,7 @@ func kinds(f *fleet) []*kind {
 	return append(permitted,
 		newKind(2, infrastructure, "WorkspaceTemplate", "workspacetemplates", both, []string{"vpc", "eks", "shared"}, f.in(f.a).Templates()),
 		newKind(2, infrastructure, "PlanRequest", "planrequests", hub, []string{"h0"}, []string{
-			"{apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: PlanRequest, spec: {all: true}}",
+			"{apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: PlanRequest, spec: {scope: Namespace}}",
 			"{apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: PlanRequest, spec: {template: {name: shared, spec: {template: {spec: {forProvider: {source: Inline, module: x}}}}}}}",
 		}),
 		newKind(2, "cluster.x-k8s.io", "Cluster", "clusters", hub, clusters, []string{fixture.ClusterNamed("demo"), fixture.ClusterNamed("h0")}),

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -45,13 +46,20 @@ resource "terraform_data" "new" { input = "canary-new" }
 `
 )
 
-// A pipeline that may only request plans plans an edited template for its users, and can neither store it nor change them.
+// A pipeline that may only request plans can neither store the edited template nor change its users.
 func TestAContentThatIsNotStoredIsPlannedForAPipeline(t *testing.T) {
 	t.Parallel()
 	pipeline := newUser(t, terraform.ScopeNamespaced, "capt-plan-requester", &infrav1.PlanRequestList{})
 	env := pipeline.Environment
-	of := func(module string) string { return env.Template(fixture.VPCTemplate, module, "vpc_name", "secret") }
+	other := shared.NewEnvironment(t, terraform.ScopeNamespaced)
+	of := func(module string) string {
+		document := env.Template(fixture.VPCTemplate, module, "vpc_name", "secret")
+		return strings.Replace(document, "\nspec:\n", "\nspec:\n  allowedNamespaces: {names: ["+other.Namespace+"]}\n", 1)
+	}
 	env.User(of(beforePlan), fixture.WorkspaceTemplateApply(fixture.VPCTemplate, "a", "variables: {vpc_name: canary-name, secret: canary-secret}"))
+	other.User(strings.Replace(fixture.WorkspaceTemplateApply(fixture.VPCTemplate, "b", "variables: {vpc_name: canary-other, secret: canary-secret}"),
+		"templateRef: {name: "+fixture.VPCTemplate, "templateRef: {namespace: "+env.Namespace+", name: "+fixture.VPCTemplate, 1))
+	other.Await(&infrav1.WorkspaceTemplateApply{}, "b", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
 	env.Await(&infrav1.WorkspaceTemplateApply{}, "a", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
 	template, a := &infrav1.WorkspaceTemplate{}, &infrav1.WorkspaceTemplateApply{}
 	require.True(t, env.Exists(template, fixture.VPCTemplate))
@@ -64,6 +72,11 @@ func TestAContentThatIsNotStoredIsPlannedForAPipeline(t *testing.T) {
 	for _, line := range []string{"for 1 Workspace\n", "-/+ terraform_data.replaced (cannot_update)", "~ terraform_data.updated", "+ terraform_data.new"} {
 		assert.Contains(t, printed, line)
 	}
+	assert.Contains(t, printed, "2 of 2 WorkspaceTemplateApplies have a plan; Terraform would change: ", "that of the other namespace may not be read")
+	b := &infrav1.WorkspaceTemplateApply{}
+	require.True(t, other.Exists(b, "b"))
+	require.Len(t, b.Status.Plans, 1)
+	assert.Equal(t, infrav1.PreviewChanges, b.Status.Plans[0].Plan.Result)
 	require.True(t, env.Exists(a, "a"))
 	require.Len(t, a.Status.Plans, 1)
 	status, err := json.Marshal(a.Status)

@@ -14,9 +14,17 @@ import (
 // defaultPlanTTL is the default of PlanRequestSpec.TTLSecondsAfterFinished.
 const defaultPlanTTL int32 = 3600
 
-// PlanRequestSpec is what Terraform is to plan. Exactly one of workspaceTemplateApplies, all and template is set.
+// PlanScope is whose current content is planned.
+// +kubebuilder:validation:Enum=Namespace
+type PlanScope string
+
+// PlanScopeNamespace plans all WorkspaceTemplateApplies of the namespace.
+const PlanScopeNamespace PlanScope = "Namespace"
+
+// PlanRequestSpec is what Terraform is to plan. Exactly one of workspaceTemplateApplies, scope and template is set.
+// +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a PlanRequest cannot be changed: it may have been planned already. Create another one",reason=FieldValueForbidden
-// +kubebuilder:validation:XValidation:rule="(has(self.workspaceTemplateApplies) ? 1 : 0) + (has(self.all) && self.all ? 1 : 0) + (has(self.template) ? 1 : 0) == 1",message="exactly one of workspaceTemplateApplies, all and template must be set",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="(has(self.workspaceTemplateApplies) ? 1 : 0) + (has(self.scope) ? 1 : 0) + (has(self.template) ? 1 : 0) == 1",message="exactly one of workspaceTemplateApplies, scope and template must be set",reason=FieldValueInvalid
 type PlanRequestSpec struct {
 	// workspaceTemplateApplies are names in the namespace of this object. Terraform plans the content that the Workspace of each has now: it shows what was
 	// changed outside of Terraform.
@@ -28,9 +36,9 @@ type PlanRequestSpec struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	WorkspaceTemplateApplies []string `json:"workspaceTemplateApplies,omitempty"`
 
-	// all is true if the content of each WorkspaceTemplateApply of the namespace is to be planned.
+	// scope is Namespace if all WorkspaceTemplateApplies of the namespace are to be planned.
 	// +optional
-	All bool `json:"all,omitempty"`
+	Scope PlanScope `json:"scope,omitempty"`
 
 	// template is another content of a WorkspaceTemplate, to be planned for each of its users. It is not stored in the template, and never applied.
 	// +optional

@@ -6,6 +6,7 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -151,7 +152,7 @@ func TestPlanOfAllAsADocument(t *testing.T) {
 	assert.Equal(t, []string{"0 of 1 WorkspaceTemplateApplies have a plan; cannot be planned: team-b/shop-eks (is not adopted)"}, document.Unplanned)
 	assert.False(t, document.Destroys)
 	for _, r := range m.created {
-		assert.True(t, r.Spec.All)
+		assert.Equal(t, infrav1.PlanScopeNamespace, r.Spec.Scope)
 	}
 	m = newPlanningManager()
 	_, _, err = m.plan(t, "--all", "-n", "team-a")
@@ -167,7 +168,7 @@ func TestPlanOfFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, m.created, 1)
 	assert.NotEmpty(t, m.created[0].Spec.Template.Spec.Template.Spec.ForProvider.Module)
-	assert.True(t, strings.HasPrefix(out, "### Terraform plan of "+m.created[0].Namespace+"/"+m.created[0].Spec.Template.Name+"\n\n~1 -/+1 for 2 Workspaces, no changes for 1 Workspace, no plan yet for 1 Workspace\n"), out)
+	assert.True(t, strings.HasPrefix(out, "### Terraform plan of "+m.created[0].Namespace+"/"+m.created[0].Spec.Template.Name+"\n\n~1 -/+1 for 2 Workspaces, no changes for 1 Workspace\n\n3 of 3 WorkspaceTemplateApplies have a plan; Terraform would change: "), out)
 	assert.Contains(t, out, "| team-b/shop-eks | shop | revision bbbbbbbbbbbb | `-/+1` |")
 	assert.Contains(t, errOut, "CAPTCluster demo is not planned: only the contents of WorkspaceTemplates are")
 
@@ -183,6 +184,18 @@ func TestPlanWithoutAResult(t *testing.T) {
 	m.silent = true
 	_, _, err := m.plan(t, "--all", "--timeout", "1m")
 	assert.ErrorContains(t, err, "CAPT has not begun to plan within 1m0s")
+
+	m = newPlanningManager()
+	m.hidden = 2
+	create := m.funcs.Create
+	m.funcs.Create = func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+		err := create(ctx, c, object, options...)
+		object.(*infrav1.PlanRequest).Status.CompletionTime = nil
+		return errors.Join(err, c.Update(ctx, object))
+	}
+	out, _, err := m.plan(t, "--all", "-n", "team-a", "--timeout", "1m")
+	assert.ErrorContains(t, err, "2 of 4 Workspaces had no result within 1m0s")
+	assert.Contains(t, out, "~1 for 1 Workspace", "what is known is shown")
 }
 
 func TestPlanEndsItsRequestsWhenItIsInterrupted(t *testing.T) {

@@ -111,6 +111,9 @@ type Document struct {
 	// Plans are those that you may read: first those with resources that would be replaced or deleted, then by namespace and name.
 	Plans     []overview.Plan `json:"plans"`
 	Unplanned []string        `json:"unplanned,omitempty"` // Unplanned describes what has no plan, and why, for each request.
+
+	timedOut bool
+	pending  int // pending is how many had no result in time.
 }
 
 // Run plans, and prints the result. clusters are NAMESPACE/NAME.
@@ -147,17 +150,17 @@ func (o *Options) Run(ctx context.Context, options *cli.Options, connected clien
 	if err := r.Printer().Document(document, func(p *output.Printer) { document.show(p, r.title()) }); err != nil {
 		return err
 	}
-	return o.outcome(document, slices.ContainsFunc(r.requests, func(request *infrav1.PlanRequest) bool { return !request.IsComplete() }))
+	return o.outcome(document)
 }
 
 // outcome is the exit code.
-func (o *Options) outcome(d *Document, timedOut bool) error {
+func (o *Options) outcome(d *Document) error {
 	switch {
-	case timedOut && d.Total == 0:
+	case d.timedOut && d.Total == 0:
 		return fmt.Errorf("CAPT has not begun to plan within %s. Check that its manager runs, in this version", o.Timeout)
-	case timedOut:
+	case d.timedOut:
 		return fmt.Errorf("%d of %s had no result within %s, because only a few are planned at a time. Use a longer --timeout",
-			d.Total-len(d.Plans), output.Count(d.Total, "Workspace"), o.Timeout)
+			d.pending, output.Count(d.Total, "Workspace"), o.Timeout)
 	case d.Failed > 0:
 		return fmt.Errorf("the plan of %s fails, see above", output.Count(d.Failed, "Workspace"))
 	case d.Changed > 0 && o.DetailedExitCode:
@@ -219,7 +222,7 @@ func (r *run) ofNamespaces(ctx context.Context) error {
 		slices.Sort(namespaces)
 	}
 	for _, namespace := range slices.Compact(namespaces) {
-		r.add(namespace, infrav1.PlanRequestSpec{All: true})
+		r.add(namespace, infrav1.PlanRequestSpec{Scope: infrav1.PlanScopeNamespace})
 	}
 	return nil
 }
@@ -324,6 +327,7 @@ func (r *run) document(ctx context.Context) (*Document, error) {
 	for _, request := range r.requests {
 		s := &request.Status
 		d.Total, d.Changed, d.Unknown = d.Total+count(s.Total), d.Changed+count(s.Changed), d.Unknown+count(s.Unknown)
+		d.timedOut, d.pending = d.timedOut || !request.IsComplete(), d.pending+count(s.Total)-results(request)
 		d.Failed, d.Unavailable = d.Failed+count(s.Failed), d.Unavailable+count(s.Unavailable)
 		applies, err := r.applies(ctx, request)
 		if err != nil {
@@ -336,7 +340,7 @@ func (r *run) document(ctx context.Context) (*Document, error) {
 				d.Plans = append(d.Plans, *overview.RequestedPlan(&applies[i], plan))
 			}
 		}
-		if seen < count(s.Total) { // Some are paused, have no result yet, or may not be read.
+		if seen < count(s.Total) { // Some are being deleted, have no result yet, or may not be read.
 			d.Unplanned = append(d.Unplanned, conditions.GetMessage(request, infrav1.CompleteCondition))
 		}
 	}
@@ -371,10 +375,10 @@ func (r *run) title() string {
 }
 
 func (d *Document) show(p *output.Printer, templates string) {
-	all := output.Plans{All: d.Plans, Noun: "Workspace", Pending: d.Total - len(d.Plans)}
+	all := output.Plans{All: d.Plans, Noun: "Workspace"}
 	total := all.Total()
 	if total == "" {
-		total = "there is nothing to plan"
+		total = "none"
 	}
 	if p.Format == output.Markdown {
 		title := "### Terraform plan"
