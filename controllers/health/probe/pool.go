@@ -445,7 +445,11 @@ func (p *Pool) Results(key client.ObjectKey) health.Probed {
 	case e.unusable != nil:
 		return *e.unusable
 	case e.connection.anonymous != nil:
-		return health.Probed{APIServer: e.apiServer.reported, Version: e.connection.anonymous.Version, Credentials: e.connection.anonymous.Credentials}
+		found := health.Probed{APIServer: e.apiServer.reported, Version: e.connection.anonymous.Version, Credentials: e.connection.anonymous.Credentials}
+		if !e.answered && found.APIServer.Status == "" { // What status has is from before there was a kubeconfig.
+			found.APIServer = health.Unknown(health.Unanswered)
+		}
+		return found
 	default:
 		return health.Probed{APIServer: e.apiServer.reported, Version: e.version.reported, Credentials: e.credentials.reported}
 	}
