@@ -315,3 +315,51 @@ func TestTheUsersAreNamedButNotAllOfThem(t *testing.T) {
 	assert.Equal(t, "a, b, c, d, e", Names([]string{"a", "b", "c", "d", "e"}))
 	assert.Equal(t, "a, b, c, d, e and 2 more", Names([]string{"a", "b", "c", "d", "e", "f", "g"}))
 }
+
+// Assignments that no stage decides about: users that have the revision, are new, or whose Workspace is not known yet.
+func TestUsersWithoutAStage(t *testing.T) {
+	abbreviated := func(u *User) { u.Abbreviated = true }
+	refuses := func(u *User) { u.Refused = []string{before} }
+	unrecorded := func(u *User) { u.Unrecorded, u.Assigned = true, "" }
+	for name, row := range map[string]struct {
+		user User
+		want string // The revision that is assigned; empty if none is.
+	}{
+		"an abbreviated revision":              {on("a", target, abbreviated), target},
+		"an abbreviated revision, refused":     {on("a", target, abbreviated, func(u *User) { u.Refused = []string{target} }), ""},
+		"an abbreviated revision, paused":      {on("a", target, abbreviated, paused), ""},
+		"new":                                  {on("a", "", isNew), before},
+		"new, with the revision":               {on("a", "", isNew, func(u *User) { u.Assigned = before }), ""},
+		"new, paused":                          {on("a", "", isNew, paused), ""},
+		"new, but the API server rejects it":   {on("a", "", isNew, refuses), ""},
+		"not known whether it has a Workspace": {on("a", "", isNew, unrecorded), ""},
+	} {
+		d := Next(Facts{Now: now, Target: target, History: history(before), Users: []User{row.user}, Policy: infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged}})
+		if row.want == "" {
+			assert.Empty(t, d.Assign, name)
+			continue
+		}
+		assert.Equal(t, []Assignment{{User: row.user.Key, Revision: row.want}}, d.Assign, name)
+	}
+}
+
+// The time when a rollout started is that of status only if status is about this revision.
+func TestTheStartOfARollout(t *testing.T) {
+	template, stored := stored(t, "one", "two")
+	revision, number := HashOf(template), stored.Find(HashOf(template)).Number
+	started := metav1.NewTime(now)
+	for name, row := range map[string]struct {
+		status infrav1.WorkspaceTemplateRolloutStatus
+		want   time.Time
+	}{
+		"this revision":    {infrav1.WorkspaceTemplateRolloutStatus{Revision: revision, Number: number, StartTime: &started}, now},
+		"another revision": {infrav1.WorkspaceTemplateRolloutStatus{Revision: "another", Number: number, StartTime: &started}, time.Time{}},
+		"it came back":     {infrav1.WorkspaceTemplateRolloutStatus{Revision: revision, Number: number - 1, StartTime: &started}, time.Time{}},
+		"no time":          {infrav1.WorkspaceTemplateRolloutStatus{Revision: revision, Number: number}, time.Time{}},
+	} {
+		template.Status.Rollout = row.status
+		assert.Equal(t, row.want, FactsOf(template, infrav1.WorkspaceTemplateRollout{}, stored, nil, now).Started, name)
+	}
+	template.Status.Rollout = infrav1.WorkspaceTemplateRolloutStatus{Revision: revision, Number: number, StartTime: &started}
+	assert.Zero(t, FactsOf(template, infrav1.WorkspaceTemplateRollout{}, nil, nil, now).Started, "the revision is not stored")
+}

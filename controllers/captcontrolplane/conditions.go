@@ -128,17 +128,9 @@ func keepMessages(before, after *controlplanev1.CAPTControlPlane) {
 func (c *conditionSet) addHealth(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	c.initialized = wasInitialized(controlPlane) ||
 		c.endpoint.Status == metav1.ConditionTrue && c.kubeconfig.Status == metav1.ConditionTrue
-	dependencies := c.asCheck(&c.dependencies, "")
-	if wasInitialized(controlPlane) && p.Broken != "" && dependencies.Status == controlplanev1.HealthHealthy {
-		dependencies = health.Unhealthy("not ready: " + p.Broken) // It serves, so this affects no condition.
-	}
-	if replaced := f.vpcReplaced(); replaced.Status == metav1.ConditionTrue {
-		dependencies = health.Unhealthy("condition VPCReplaced is True")
-		c.unhealthy = engine.False(controlplanev1.ReadyCondition, replaced.Reason, replaced.Message)
-	}
 	c.health = health.Evaluate(&health.Facts{
 		Probed: f.Probed, Disabled: f.EndpointProbe == controlplanev1.EndpointProbeDisabled,
-		Workspace: c.asCheck(&c.workspace, f.failureClass()), Dependencies: dependencies, Fargate: c.asCheck(&c.fargate, ""),
+		Workspace: c.asCheck(&c.workspace, f.failureClass()), Dependencies: c.checkDependencies(controlPlane, f, p), Fargate: c.asCheck(&c.fargate, ""),
 	}, controlPlane.Status.Health, f.Now)
 	apiServer := health.Find(c.health, health.APIServer)
 	if apiServer == nil {
@@ -163,6 +155,19 @@ func (c *conditionSet) addHealth(controlPlane *controlplanev1.CAPTControlPlane, 
 			}
 		}
 	}
+}
+
+// checkDependencies returns the result of the check Dependencies. Only a replaced VPC affects Ready: with other dependencies that fail, the control plane serves.
+func (c *conditionSet) checkDependencies(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) health.Result {
+	if replaced := f.vpcReplaced(); replaced.Status == metav1.ConditionTrue {
+		c.unhealthy = engine.False(controlplanev1.ReadyCondition, replaced.Reason, replaced.Message)
+		return health.Unhealthy("condition VPCReplaced is True")
+	}
+	result := c.asCheck(&c.dependencies, "")
+	if wasInitialized(controlPlane) && p.Broken != "" && result.Status == controlplanev1.HealthHealthy {
+		return health.Unhealthy("not ready: " + p.Broken)
+	}
+	return result
 }
 
 // asCheck returns a condition as the result of a health check. What is in progress, or waits for another condition, does not fail.

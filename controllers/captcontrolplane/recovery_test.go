@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -21,6 +22,8 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform/failure"
+	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/health"
 	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/test/builder"
@@ -127,7 +130,7 @@ func TestNothingIsRecovered(t *testing.T) {
 		"before the adoption": func(env *environment) {
 			change(env, applyName, &infrav1.WorkspaceTemplateApply{}, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.WorkspaceName = "" })
 		},
-		"for another shard":        func(env *environment) { env.WatchFilterValue = "other" },
+		"for another shard": func(env *environment) { env.WatchFilterValue = "other" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := failingEnvironment(t, "Network")
@@ -375,4 +378,34 @@ func TestWhatAUserMustRepairIsNotReapplied(t *testing.T) {
 		env.reconcile()
 		assert.Equal(t, want, env.requested() != "", reason)
 	}
+}
+
+// A Secret that is missing for long does not come with another run of Terraform.
+func TestOnlyATimeoutOfTerraformIsRecovered(t *testing.T) {
+	for reason, want := range map[string]failure.Class{infrav1.ProvisioningReason: failure.ClassTimeout, infrav1.WaitingForDependenciesReason: ""} {
+		o := newObservation(t).apply(builder.NotUpToDate(reason, ""))
+		o.Apply.Live.Status.WorkspaceRef = &infrav1.WorkspaceReference{UID: "workspace"}
+		o.Running.Terraform, o.RunningSecret = ptr.To(time.Hour), ptr.To(time.Hour)
+		p := o.plan()
+		o.Apply.Live = p.Apply.Live
+		assert.Equal(t, want, o.failing(o.controlPlane, p).Class, reason)
+	}
+}
+
+// A Fargate profile is recovered while nothing else fails, and the first one that fails first.
+func TestAFailingFargateProfileIsRecovered(t *testing.T) {
+	fails := func(name, uid string) fargate.Profile {
+		p := profile(name, failing)
+		p.Apply.Live.Status.WorkspaceRef = &infrav1.WorkspaceReference{UID: types.UID(uid)}
+		return p
+	}
+	o := onceReady(t)
+	of(profile("a", builder.UpToDate(nil)), fails("b", "b"), fails("c", "c"))(o)
+	got := o.failing(o.controlPlane, o.plan())
+	assert.Equal(t, "b", got.Profile)
+	assert.EqualValues(t, "b", got.Workspace)
+	assert.Equal(t, failure.ClassUnknown, got.Class)
+	o.apply(failing)
+	o.Apply.Live.Status.WorkspaceRef = &infrav1.WorkspaceReference{UID: "workspace"}
+	assert.Empty(t, o.failing(o.controlPlane, o.plan()).Profile, "the control plane fails, too")
 }

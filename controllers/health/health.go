@@ -28,6 +28,9 @@ const (
 	Fargate = "Fargate"
 )
 
+// Unanswered is why the result of APIServer is not known before the first answer.
+const Unanswered = "waiting for the first answer: the network may not reach the API server"
+
 // Result of a check. The zero value means that there is nothing new, and that the last result applies.
 type Result struct {
 	Status  controlplanev1.HealthState
@@ -120,7 +123,7 @@ func (c Check) status(result Result, was *controlplanev1.HealthCheck, now time.T
 	case was != nil:
 		return *was
 	default:
-		result = Unknown("waiting for the first probe")
+		result = Unknown(Unanswered)
 	}
 	if result.Status == controlplanev1.HealthUnhealthy {
 		result.Message += ". " + c.Hint

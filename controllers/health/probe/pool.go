@@ -143,7 +143,7 @@ func (p *Pool) record(key client.ObjectKey, probed *entry, found answer, began t
 		found.Version = health.Result{}
 	}
 	p.metrics.Probed(key, began, time.Since(began))
-	changed = e.observe(found, e.target.Required)
+	changed = e.observe(found, e.target.Required, e.connection.anonymous != nil)
 	p.queue.AddAfter(key, shortened(e.interval(e.target.Required)))
 	return changed
 }
@@ -445,7 +445,11 @@ func (p *Pool) Results(key client.ObjectKey) health.Probed {
 	case e.unusable != nil:
 		return *e.unusable
 	case e.connection.anonymous != nil:
-		return health.Probed{APIServer: e.apiServer.reported, Version: e.connection.anonymous.Version, Credentials: e.connection.anonymous.Credentials}
+		found := health.Probed{APIServer: e.apiServer.reported, Version: e.connection.anonymous.Version, Credentials: e.connection.anonymous.Credentials}
+		if !e.answered && found.APIServer.Status == "" { // What status has is from before there was a kubeconfig.
+			found.APIServer = health.Unknown(health.Unanswered)
+		}
+		return found
 	default:
 		return health.Probed{APIServer: e.apiServer.reported, Version: e.version.reported, Credentials: e.credentials.reported}
 	}
@@ -492,10 +496,14 @@ func newHistory(last *controlplanev1.Health) *history {
 }
 
 // observe adds an answer, and reports whether a result changed. A network that never reached the API server is not a failure, unless an
-// answer is required.
-func (h *history) observe(found answer, required bool) (changed bool) {
+// answer is required; nor is it worth a status write for a connection without credentials, of which nothing was known before.
+func (h *history) observe(found answer, required, anonymous bool) (changed bool) {
 	apiServer := found.APIServer
 	if found.unreachable && !h.answered && !required {
+		if anonymous && h.apiServer.status == "" {
+			h.apiServer.status = controlplanev1.HealthUnknown
+			return false
+		}
 		apiServer.Status = controlplanev1.HealthUnknown
 	}
 	h.answered = h.answered || found.answered

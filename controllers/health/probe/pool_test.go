@@ -290,6 +290,31 @@ func TestWithoutCredentialsOnlyTheAPIServerIsChecked(t *testing.T) {
 	})
 }
 
+// CAPT cannot reach a private endpoint: that is not worth a status write before anything else is known.
+func TestANetworkThatDoesNotReachAnAPIServerIsNotReportedWithoutCredentials(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(*Target)
+		want   controlplanev1.HealthState
+		probes int
+	}{
+		"best effort": {func(*Target) {}, "Unknown", 11}, "required": {required, "Unhealthy", 66}, "it answered before": {last("Healthy"), "Unhealthy", 66},
+	} {
+		run(t, func(pool *testPool) {
+			pool.track(func(target *Target) {
+				data, err := kubeconfig.ForExec("demo", "eu-central-1", "https://127.0.0.1:1", builder.CA())
+				require.NoError(t, err)
+				target.Kubeconfig = data
+			}, row.change)
+			pool.becomes(refuses, false, 10*time.Minute)
+			assert.Equal(t, row.want, pool.apiServer().Status, name)
+			assert.Equal(t, row.want != "Unknown", len(pool.woken) > 0, name)
+			assert.InDelta(t, row.probes, len(pool.probes), 6, name)
+			pool.becomes(ready, false, 2*time.Minute)
+			assert.Equal(t, health.Healthy(), pool.apiServer(), name)
+		})
+	}
+}
+
 func TestWhatIsStoppedIsNotProbed(t *testing.T) {
 	for name, stop := range map[string]func(*testPool){
 		"stopped":                         func(pool *testPool) { pool.Stop(demo) },
