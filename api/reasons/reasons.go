@@ -67,7 +67,7 @@ func IsProblem(reason string) bool {
 
 // IsWaiting reports whether work is in progress, or something is expected to happen.
 func IsWaiting(reason string) bool {
-	return byReason[reason] != nil && byReason[reason].Effect == Waits && reason != ""
+	return byReason[reason] != nil && byReason[reason].Effect == Waits
 }
 
 var links = regexp.MustCompile(`\[([^\]]*)\]\(([^)]*)\)`)

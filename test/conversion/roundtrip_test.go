@@ -88,6 +88,7 @@ var excluded = []string{
 	"v1beta1 CAPTCluster.spec.existingVpcId",
 	"v1beta2 CAPTCluster.spec.vpc.existingID",
 	"v1beta2 CAPTCluster.spec.vpc.connectionSecretRef",
+	"v1beta2 CAPTCluster.spec.recovery.onUnhealthy",
 	"v1beta2 CAPTControlPlaneTemplate.spec.template.spec.fargateProfiles[].workspaceTemplateApplyRef",
 	"v1beta2 CAPTControlPlaneTemplate.spec.template.spec.eksClusterName",
 }
