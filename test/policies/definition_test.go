@@ -48,7 +48,7 @@ func definitions(t *testing.T) (found []*apiextensionsv1.CustomResourceDefinitio
 		require.NoError(t, administrator(t).Get(t.Context(), client.ObjectKey{Name: object.GetName()}, definition))
 		found = append(found, definition)
 	}
-	require.Len(t, found, 10)
+	require.Len(t, found, 11)
 	return found
 }
 

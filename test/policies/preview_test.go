@@ -73,7 +73,15 @@ func TestAPreviewMayOnlyObserve(t *testing.T) {
 					require.True(t, apierrors.IsForbidden(err), "%s %s: %v", user, name, err)
 				}
 			}
-			require.NoError(t, shared.API.Create(t.Context(), preview))
+			exists := func(try func() error) (err error) { // The manager deletes a preview of an object that does not exist.
+				for range 20 {
+					if err = try(); !apierrors.IsNotFound(err) {
+						return err
+					}
+					require.NoError(t, client.IgnoreAlreadyExists(shared.API.Create(t.Context(), preview.DeepCopy())))
+				}
+				return err
+			}
 			for _, patch := range []string{
 				`{"spec":{"managementPolicies":["*"]}}`, `{"spec":{"managementPolicies":null}}`, `{"spec":{"managementPolicies":["Observe","Update"]}}`,
 				`{"spec":{"writeConnectionSecretToRef":{"name":"a","namespace":"` + env.Namespace + `"}}}`,
@@ -81,15 +89,20 @@ func TestAPreviewMayOnlyObserve(t *testing.T) {
 				`{"metadata":{"annotations":{"` + naming.PreviewOfAnnotation + `":null,"clusterctl.cluster.x-k8s.io/delete-for-move":""}},"spec":{"managementPolicies":["*"]}}`,
 			} {
 				for user, c := range clients {
-					err := patched(env, c, preview, patch)
+					err := exists(func() error { return patched(env, c, preview, patch) })
 					require.True(t, apierrors.IsForbidden(err), "%s %s: %v", user, patch, err)
 					require.ErrorContains(t, err, "is a preview, and must only observe", user)
 				}
 			}
-			require.NoError(t, patched(env, shared.API, preview, `{"metadata":{"annotations":{"look":"again"},"labels":{"team":"a"}}}`))
-			require.NoError(t, patched(env, as(t, sandbox.ProviderUser), preview, `{"metadata":{"finalizers":["finalizer.managedresource.crossplane.io"]}}`))
-			require.NoError(t, patched(env, as(t, sandbox.ProviderUser), preview, `{"metadata":{"finalizers":null}}`))
-			require.NoError(t, shared.API.Delete(t.Context(), preview), "deleting it destroys nothing")
+			provider := as(t, sandbox.ProviderUser)
+			require.NoError(t, exists(func() error {
+				return patched(env, shared.API, preview, `{"metadata":{"annotations":{"look":"again"},"labels":{"team":"a"}}}`)
+			}))
+			require.NoError(t, exists(func() error {
+				return patched(env, provider, preview, `{"metadata":{"finalizers":["finalizer.managedresource.crossplane.io"]}}`)
+			}))
+			require.NoError(t, exists(func() error { return patched(env, provider, preview, `{"metadata":{"finalizers":null}}`) }))
+			require.NoError(t, exists(func() error { return shared.API.Delete(t.Context(), preview) }), "deleting it destroys nothing")
 		})
 	}
 }

@@ -194,12 +194,12 @@ var errorsOfTheWorld = map[string]failing{
 		action:  func(*fixture.Environment) {},
 	},
 	"a module that creates nothing": {
-		module: nothing, reason: infrav1.NothingCreatedReason,
+		module: nothing, reason: infrav1.NothingCreatedReason, actor: reasons.User,
 		message: []string{"has created no resource and returned no output", "Add an output that is not null"}, next: []string{"Correct the WorkspaceTemplate", editsTemplate},
 		action: replaceModule(nothing[1:], errorModule),
 	},
 	"a state that is too large": {
-		error: "errored.tfstate", stage: "apply", reason: infrav1.StateNotSavedReason,
+		error: "errored.tfstate", stage: "apply", reason: infrav1.StateNotSavedReason, actor: reasons.User,
 		message: []string{"could not save its state", "each further run would create them again", "CAPT has paused Workspace demo-eks-controlplane", "needs the s3 backend"},
 		next:    []string{"Import or delete", "crossplane.io/paused- "},
 		action: func(env *fixture.Environment) { // The command that the message ends with.
