@@ -103,3 +103,19 @@ func TestChecksAreDocumented(t *testing.T) {
 		assert.Contains(t, string(manual), "\n| `"+check.Name+"` |")
 	}
 }
+
+// Without any answer, the reason why a result is not known is the last one.
+func TestWithoutAProbeTheReasonIsKept(t *testing.T) {
+	facts := allHealthy()
+	facts.Version = health.Unknown("no credentials")
+	last := health.Evaluate(facts, nil, now)
+	facts.Probed = health.Probed{}
+	assert.Equal(t, "no credentials", health.Find(health.Evaluate(facts, last, now), health.Version).Message)
+}
+
+func TestNoneFails(t *testing.T) {
+	assert.True(t, health.NoneFails(nil))
+	for state, want := range map[controlplanev1.HealthState]bool{controlplanev1.HealthHealthy: true, controlplanev1.HealthUnknown: true, controlplanev1.HealthUnhealthy: false} {
+		assert.Equal(t, want, health.NoneFails(&controlplanev1.Health{Overall: state}), state)
+	}
+}

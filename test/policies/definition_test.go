@@ -83,7 +83,7 @@ func TestDefinitionsAreNotDeleted(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, all, 0o600))
 	output, err := kubectl(t, "delete", "--wait=false", "-f", file)
 	require.Error(t, err, output)
-	require.Len(t, definitions(t), 10)
+	require.Len(t, definitions(t), 11)
 	for _, definition := range definitions(t) {
 		require.Nil(t, definition.DeletionTimestamp, definition.Name)
 	}
