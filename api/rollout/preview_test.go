@@ -174,3 +174,37 @@ func TestResultsOfPreviewsAreCounted(t *testing.T) {
 	assert.Equal(t, []string{"ns/c"}, d.PreviewFailed)
 	assert.Equal(t, []string{"ns/c"}, d.Failed)
 }
+
+// A preview of another revision says nothing about this one, and without previews there is nothing to say.
+func TestOnlyPreviewsOfTheTargetCount(t *testing.T) {
+	of := func(revision string) func(*User) {
+		return func(u *User) {
+			u.Preview = infrav1.RevisionPreview{TemplateRevision: revision, Result: infrav1.PreviewChanges, Message: "about " + revision}
+		}
+	}
+	for name, row := range map[string]struct {
+		preview infrav1.RolloutPreview
+		of      string
+		want    []string
+	}{
+		"of the target":       {infrav1.RolloutPreviewAlways, target, []string{"ns/a"}},
+		"of another revision": {infrav1.RolloutPreviewAlways, before, nil},
+		"not asked for":       {infrav1.RolloutPreviewNever, target, nil},
+	} {
+		policy := infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Preview: row.preview}
+		d := Next(Facts{Now: now, Policy: policy, Target: target, History: history(before), Users: []User{on("a", before, of(row.of))}})
+		assert.Equal(t, row.want, d.PreviewedChanges, name)
+		assert.Equal(t, row.want != nil, strings.Contains(d.Message, "Terraform would change: ns/a"), "%s: %s", name, d.Message)
+	}
+}
+
+// The message names what can be done about a preview that is not possible.
+func TestWhyThereIsNoPreview(t *testing.T) {
+	for want, u := range map[string]User{
+		"paused by a user": {ReadySince: now, Preview: infrav1.RevisionPreview{TemplateRevision: target, Message: "paused by a user"}},
+		"it has not been at rest since the rollout started": {Preview: infrav1.RevisionPreview{TemplateRevision: before, Message: "of another revision"}},
+		"no preview has run": {ReadySince: now},
+	} {
+		assert.Contains(t, (&rollout{Facts: &Facts{Target: target}}).whyUnavailable(&u), want)
+	}
+}
