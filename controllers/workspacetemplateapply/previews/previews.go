@@ -109,7 +109,7 @@ func Decide(f *Facts) Decision {
 	switch {
 	case f.Revision == "", f.Assigned:
 	case f.Assumed != "":
-		if d.Result == nil || d.Result.Result != f.Assumed || d.Result.Message != f.Message {
+		if d.Result == nil || d.Result.Result != f.Assumed || d.Result.Message != truncated(f.Message) {
 			d.Result = f.result(f.Assumed, f.Message)
 		}
 	case fresh:
@@ -203,12 +203,15 @@ func (f *Facts) mustDelete() bool {
 func (f *Facts) isOurs() bool { return naming.IsPreview(f.Live) && !f.Live.Claimed() }
 
 func (f *Facts) result(result infrav1.PreviewResult, message string) *infrav1.RevisionPreview {
-	r := &infrav1.RevisionPreview{TemplateRevision: f.Revision, Proof: f.Proof, Result: result, Message: message, CompletionTime: ptr.To(metav1.NewTime(f.Now))}
+	r := &infrav1.RevisionPreview{TemplateRevision: f.Revision, Proof: f.Proof, Result: result, Message: truncated(message), CompletionTime: ptr.To(metav1.NewTime(f.Now))}
 	if f.Wanted != nil {
 		r.RenderedRevision = f.Wanted.Revision
 	}
 	return r
 }
+
+// truncated limits a message: a content of a user can have any number of errors, and the API server rejects a status with a longer one.
+func truncated(message string) string { return failure.Truncate(message, maxMessage) }
 
 // recorded returns the last result if it is about the revision and, before that is assigned, about the content of the Workspace.
 func (f *Facts) recorded() *infrav1.RevisionPreview {
