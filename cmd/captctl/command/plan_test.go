@@ -256,7 +256,7 @@ func TestApproveAChangeWithoutAPlan(t *testing.T) {
 	assert.Equal(t, []string{contentB, ""}, []string{of(naming.ApproveAnnotation), of(naming.ApproveDestroyAnnotation)})
 	_, _, err = s.run(t, "template", "approve-change", "team-a/b", "--revision", contentB, "--yes", "--allow-destroy")
 	require.NoError(t, err)
-	assert.Equal(t, contentB, of(naming.ApproveDestroyAnnotation), "it is applied without a plan")
+	assert.Equal(t, contentB, of(naming.ApproveDestroyAnnotation), "it is applied without a plan if none is possible")
 }
 
 func TestApproveAChangeWhosePlanFails(t *testing.T) {
