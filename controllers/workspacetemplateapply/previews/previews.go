@@ -57,7 +57,7 @@ const (
 // Facts of a WorkspaceTemplateApply about its preview, and the results of its writes.
 type Facts struct {
 	Now time.Time
-	// Requested is when a user requested the plan: an older preview does not show it. It is zero for all other previews, which get slots first.
+	// Requested is when a user requested the plan: an older preview does not show it. It is zero for all other previews, which, except for checks, get slots first.
 	Requested time.Time
 	// Revision is the revision of the template to preview; empty when no preview is wanted. The preview of a change of spec has the revision that the
 	// object has.
@@ -340,7 +340,7 @@ func (r Runner) Act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, 
 func (r Runner) create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	key := client.ObjectKeyFromObject(apply)
 	take := r.Slots.Take
-	if !f.Requested.IsZero() {
+	if !f.Requested.IsZero() || f.IsCheck { // Neither a rollout nor a change waits for it.
 		take = r.Slots.TakeRequested
 	}
 	wait, err := take(key, apply.TemplateKey().String(), f.Now, func() ([]client.ObjectKey, error) {
