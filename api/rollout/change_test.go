@@ -48,6 +48,9 @@ func TestAChangeIsHeldAsThePolicyRequires(t *testing.T) {
 			change.ApproveDestroy = "b"
 			assert.Empty(t, change.HeldBy(previewed), "also without a plan")
 			assert.False(t, change.NeedsPreview(previewed))
+			change.IsPlannable = true
+			assert.Equal(t, awaited, change.HeldBy(previewed) != "", "not if a plan is possible")
+			assert.Equal(t, awaited, change.NeedsPreview(previewed))
 			assert.Empty(t, Change{Policy: change.Policy}.HeldBy(previewed), "no change")
 		}
 	}
@@ -118,6 +121,8 @@ func TestTheMessageOfAChangeNamesTheCommand(t *testing.T) {
 		"Terraform plans it first, when the Workspace is up to date, as the rollout policy of T requires" + command: {Change{Policy: onChanges}, infrav1.RevisionPreview{}},
 		"Terraform plans it first, when the Workspace is up to date, as the rollout policy of T requires. The approval takes effect then. To apply it without a plan, whatever it destroys, run: " + allow: {
 			Change{Policy: onChanges, Approve: "b"}, infrav1.RevisionPreview{}},
+		"Terraform plans it first, when the Workspace is up to date, as the rollout policy of T requires. The approval takes effect then": {
+			Change{Policy: onChanges, Approve: "b", ApproveDestroy: "b", IsPlannable: true}, infrav1.RevisionPreview{}},
 		"Terraform would change resources, and the rollout policy of T requires an approval" + command:                                           {Change{Policy: onChanges}, changes()},
 		"Terraform would change nothing, and the rollout policy of T requires an approval" + command:                                             {Change{Policy: onChanges}, infrav1.RevisionPreview{Result: infrav1.PreviewEmpty}},
 		"Terraform would replace or delete resources. " + both:                                                                                   {Change{Policy: onChanges}, changes("aws_subnet")},

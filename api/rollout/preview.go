@@ -154,6 +154,8 @@ type Change struct {
 	Revision string
 	// Approve and ApproveDestroy are the values of the annotations of the user.
 	Approve, ApproveDestroy string
+	// IsPlannable is true while Terraform can plan the change: the Workspace is at rest.
+	IsPlannable bool
 }
 
 // ChangeOf returns the change of a user to the revision of a rendered Workspace; an empty revision is none.
@@ -188,10 +190,10 @@ func (c Change) mayDestroy(preview infrav1.RevisionPreview) bool {
 	return mayDestroy(c.Policy, preview, approval{c.isApproved(), c.ApproveDestroy == c.Revision})
 }
 
-// isReleased reports whether a user released the change. An approval waits for the plan, which may destroy something. With an approval of that, it does not:
-// a Workspace that is not at rest cannot be planned.
+// isReleased reports whether a user released the change. An approval waits for the plan, which may destroy something, also what the policy never allows. With
+// an approval of that, it does not wait for a plan that is not possible.
 func (c Change) isReleased(preview infrav1.RevisionPreview) bool {
-	awaitsPlan := c.Policy.IsPreviewed() && preview.Result == "" && c.ApproveDestroy != c.Revision
+	awaitsPlan := c.Policy.IsPreviewed() && preview.Result == "" && (c.IsPlannable || c.ApproveDestroy != c.Revision)
 	return c.isApproved() && !awaitsPlan && c.mayDestroy(preview)
 }
 
@@ -235,7 +237,10 @@ func (c Change) Message(template string, preview infrav1.RevisionPreview, approv
 	case awaitsPlan:
 		reason = "Terraform plans it first, when the Workspace is up to date, as the rollout policy of " + template + " requires"
 		if c.isApproved() {
-			next = "The approval takes effect then. To apply it without a plan, whatever it destroys, run: " + allowDestroy
+			next = "The approval takes effect then"
+			if !c.IsPlannable {
+				next += ". To apply it without a plan, whatever it destroys, run: " + allowDestroy
+			}
 		}
 	case len(forbidden(c.Policy, preview)) > 0:
 		reason, next = whyNotDestroyed(c.Policy, preview, "", c.Revision), ""

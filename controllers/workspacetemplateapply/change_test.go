@@ -18,6 +18,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/terraform/planlog"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -104,13 +105,13 @@ func TestAChangeWaitsForItsPreviewAndItsApproval(t *testing.T) {
 	require.Nil(t, p.preview())
 }
 
-// An approval is of what the plan shows; until then, only one that includes what is destroyed has an effect.
+// An approval is of what the plan shows. Of a Workspace that cannot be planned, only one that includes what is destroyed has an effect.
 func TestAnApprovalWaitsForThePlan(t *testing.T) {
 	p := newChanging(t, infrav1.WorkspaceTemplateRollout{Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges})
 	p.size("2")
 	p.approve(p.change().Revision)
 	assert.Equal(t, "# 1", p.module())
-	assert.Contains(t, p.ready("demo-vpc"), "The approval takes effect then. To apply it without a plan, whatever it destroys, run: captctl template approve-change default/demo-vpc --allow-destroy")
+	assert.Contains(t, p.ready("demo-vpc"), "The approval takes effect then")
 	require.NotNil(t, p.preview())
 	assert.Empty(t, p.mustWrite())
 	p.shows(builder.ResourcesExist, "abc")
@@ -128,8 +129,31 @@ func TestAnApprovalWaitsForThePlan(t *testing.T) {
 	p.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
 		metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.ApproveDestroyAnnotation, revision)
 	})
+	p.provide("demo-vpc", builder.UpdateFailed) // It cannot be planned.
 	p.approve(revision)
 	assert.Equal(t, "# 3", p.module(), "without a plan")
+}
+
+// What is never destroyed is known only from the plan.
+func TestAnApprovalOfWhatIsDestroyedDoesNotReplaceAPlanThatIsPossible(t *testing.T) {
+	p := newChanging(t, infrav1.WorkspaceTemplateRollout{Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges})
+	p.reconciler.Plans = &planLog{changes: &planlog.Changes{Counts: planlog.Counts{Replace: 1}, Total: 1, Destroys: []string{"aws_eks_cluster"}}}
+	p.size("2")
+	revision := p.change().Revision
+	p.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
+		metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.ApproveDestroyAnnotation, revision)
+	})
+	p.approve(revision)
+	assert.Equal(t, "# 1", p.module())
+	assert.Contains(t, p.ready("demo-vpc"), "False PreviewingChange")
+	assert.Contains(t, p.ready("demo-vpc"), "The approval takes effect then")
+	assert.NotContains(t, p.ready("demo-vpc"), "--allow-destroy")
+	p.shows(builder.ResourcesExist, "abc")
+	p.look()
+	p.at(11)
+	p.look()
+	assert.Equal(t, "# 1", p.module())
+	assert.Contains(t, p.ready("demo-vpc"), "Terraform would destroy aws_eks_cluster, which spec.rollout.neverDestroy does not allow")
 }
 
 // The result is kept while the update waits for the rate limit. Otherwise, it would be planned again.

@@ -4,6 +4,7 @@
 package workspacetemplateapply
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,28 @@ func (p *previewing) check() {
 	p.shows(builder.ResourcesExist, "abc")
 	p.look()
 	p.at(71)
+}
+
+// Nothing waits for a check. After an update of the provider, there can be one for each object.
+func TestPreviewsOfRolloutsGetSlotsBeforeAPlanCheck(t *testing.T) {
+	p, _ := newApplied(t)
+	slots, none := &p.reconciler.slots, func() ([]client.ObjectKey, error) { return nil, nil }
+	other := func(name string) client.ObjectKey { return client.ObjectKey{Namespace: "other", Name: name} }
+	for i := range previews.MaxPreviews {
+		wait, err := slots.Take(other(strconv.Itoa(i)), "", now, none)
+		require.NoError(t, err)
+		require.Zero(t, wait)
+	}
+	var enqueued []client.ObjectKey
+	slots.EnqueueWith(func(key client.ObjectKey) { enqueued = append(enqueued, key) })
+	p.at(60)
+	p.look()
+	require.Nil(t, p.preview())
+	wait, err := slots.Take(other("later"), "", now, none)
+	require.NoError(t, err)
+	require.NotZero(t, wait)
+	slots.Release(other("0"), now.Add(time.Minute))
+	assert.Equal(t, []client.ObjectKey{other("later")}, enqueued)
 }
 
 const neverEmpty = "True PlanHasChanges: Terraform would update aws_vpc.this, although it has just applied this content: it does so at each poll of provider-terraform. " +

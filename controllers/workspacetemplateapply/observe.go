@@ -203,6 +203,7 @@ func (r *Reconciler) recognizeRevision(apply *infrav1.WorkspaceTemplateApply, f 
 func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
 	p := &f.Preview
 	p.Now, f.Change = f.Now, f.changeOf(apply)
+	f.Change.IsPlannable = f.Change.IsPending() && f.canBePreviewed()
 	if p.Live, err = r.previews().Live(ctx, apply, f.Live); err != nil || !apply.DeletionTimestamp.IsZero() {
 		return err
 	}

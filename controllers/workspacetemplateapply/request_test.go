@@ -4,6 +4,7 @@
 package workspacetemplateapply
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -210,6 +211,24 @@ func TestARequestThatCannotBePlanned(t *testing.T) {
 			assert.Nil(t, p.preview())
 		})
 	}
+}
+
+// The API server rejects a longer message, and with it the whole status of the object.
+func TestTheMessageOfAPlanIsLimited(t *testing.T) {
+	p, _ := newPlanned(t)
+	var arguments []string
+	for i := range 2000 {
+		arguments = append(arguments, fmt.Sprintf("-var=a=${absent%d}", i))
+	}
+	p.create(builder.PlanRequestFor("drift", builder.WorkspaceTemplate("vpc", builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Spec.Substitution, template.Spec.Template.Spec.ForProvider.PlanArgs = infrav1.SubstitutionFields, arguments
+	})), atNow))
+	p.look()
+	plan := p.planFor("drift")
+	require.NotNil(t, plan)
+	assert.Equal(t, infrav1.PreviewFailed, plan.Result)
+	assert.Contains(t, plan.Message, "absent0")
+	assert.LessOrEqual(t, len(plan.Message), 4096)
 }
 
 func TestARequestWaitsTenMinutesForAnObjectThatIsNotAtRest(t *testing.T) {

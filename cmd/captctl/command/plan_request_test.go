@@ -31,9 +31,10 @@ import (
 type planningManager struct {
 	environment
 	results map[string]infrav1.RevisionPreview // By NAMESPACE/NAME of the WorkspaceTemplateApply.
-	hidden  int32
-	silent  bool
-	created []infrav1.PlanRequest
+	// hidden is how many more there are, and hiddenChanged for how many of them Terraform would change something.
+	hidden, hiddenChanged int32
+	silent                bool
+	created               []infrav1.PlanRequest
 }
 
 func newPlanningManager() *planningManager {
@@ -82,7 +83,7 @@ func (m *planningManager) answer(ctx context.Context, c client.WithWatch, r *inf
 		}
 	}
 	r.Status = infrav1.PlanRequestStatus{
-		Total: ptr.To(int32(progress.Total) + m.hidden), Planned: ptr.To(int32(progress.Planned)), Changed: ptr.To(int32(len(progress.Changed))), Unknown: ptr.To(int32(len(progress.Unknown))),
+		Total: ptr.To(int32(progress.Total) + m.hidden), Planned: ptr.To(int32(progress.Planned)), Changed: ptr.To(int32(len(progress.Changed)) + m.hiddenChanged), Unknown: ptr.To(int32(len(progress.Unknown))),
 		Failed: ptr.To(int32(len(progress.Failed))), Unavailable: ptr.To(int32(len(progress.Unavailable))), CompletionTime: ptr.To(metav1.NewTime(fleetNow)),
 		Conditions: []metav1.Condition{{Type: infrav1.CompleteCondition, Status: metav1.ConditionTrue, Reason: progress.Reason(), Message: progress.Message()}},
 	}
@@ -177,6 +178,20 @@ func TestPlanOfFiles(t *testing.T) {
 	_, _, err = m.plan(t, "-f", file)
 	assert.ErrorContains(t, err, "the plan of 1 Workspace fails")
 	assert.Equal(t, migrate.Failed, migrate.OutcomeOf(err))
+}
+
+// What is not shown may destroy something.
+func TestPlansThatMayNotBeReadCountAsDestructive(t *testing.T) {
+	for _, changed := range []int32{0, 1} {
+		m := newPlanningManager()
+		m.results["team-b/shop-eks"] = infrav1.RevisionPreview{TemplateRevision: contentB, Result: infrav1.PreviewEmpty}
+		m.hidden, m.hiddenChanged = 1, changed
+		out, _, err := m.plan(t, "-f", written(t, eksTemplate), "-o", "json")
+		require.NoError(t, err)
+		var document request.Document
+		require.NoError(t, json.Unmarshal([]byte(out), &document))
+		assert.Equal(t, changed > 0, document.Destroys)
+	}
 }
 
 func TestPlanWithoutAResult(t *testing.T) {

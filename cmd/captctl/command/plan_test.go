@@ -87,6 +87,20 @@ team-a/b: ~1
 	assert.Equal(t, replacedCluster, plan.Users[0].Preview.Changes.Resources[0])
 }
 
+func TestTemplatePlanCountsDestroyedResourcesThatMayNotBeRead(t *testing.T) {
+	s := newPlans()
+	s.c.Status.Preview = infrav1.RevisionPreview{}
+	s.template.Status.Rollout.PreviewedDestroy = ptr.To[int32](2)
+	out, _, err := s.run(t, "template", "plan", "team-a/vpc", "-o", "json")
+	require.NoError(t, err)
+	var plan template.Plan
+	require.NoError(t, json.Unmarshal([]byte(out), &plan))
+	assert.True(t, plan.Destroys)
+	out, _, err = s.run(t, "template", "plan", "team-a/vpc")
+	require.NoError(t, err)
+	assert.Contains(t, out, ", replace or delete for 2 users that you may not read\n")
+}
+
 func TestTemplatePlanAsACommentOnAPullRequest(t *testing.T) {
 	s := newPlans()
 	s.a.Status.Preview = s.b.Status.Preview
@@ -256,7 +270,7 @@ func TestApproveAChangeWithoutAPlan(t *testing.T) {
 	assert.Equal(t, []string{contentB, ""}, []string{of(naming.ApproveAnnotation), of(naming.ApproveDestroyAnnotation)})
 	_, _, err = s.run(t, "template", "approve-change", "team-a/b", "--revision", contentB, "--yes", "--allow-destroy")
 	require.NoError(t, err)
-	assert.Equal(t, contentB, of(naming.ApproveDestroyAnnotation), "it is applied without a plan")
+	assert.Equal(t, contentB, of(naming.ApproveDestroyAnnotation), "it is applied without a plan if none is possible")
 }
 
 func TestApproveAChangeWhosePlanFails(t *testing.T) {

@@ -75,17 +75,19 @@ type Plan struct {
 	Name            string `json:"name"`
 	Revision        string `json:"revision"`         // Revision is the hash of the current content.
 	Number          int64  `json:"number,omitempty"` // Number of the revision; absent without a staged rollout.
-	// Destroys is true if a resource of any user would be replaced or deleted, or may be, because the changes are not known.
+	// Destroys is true if a resource of any user would be replaced or deleted, also of one that you may not read, or may be, because the changes are not known.
 	Destroys bool                   `json:"destroys"`
 	Counts   []infrav1.PlannedCount `json:"counts,omitempty"` // Counts are the resources of all users by action.
 	// Users are those with a plan: first those with resources that would be replaced or deleted, then by namespace and name.
 	Users     []overview.Plan `json:"users"`
 	Unplanned []string        `json:"unplanned,omitempty"` // Unplanned are NAMESPACE/NAME of users that wait, and have no plan yet.
+
+	hidden int // hidden is how many plans that replace or delete resources you may not read.
 }
 
 func newPlanOf(t *rollout.Template, plans []overview.Plan, now time.Time) *Plan {
 	status := t.StatusOf(now)
-	plan := &Plan{Namespace: t.Namespace, Name: t.Name, Revision: status.Revision, Number: status.Number, Users: plans}
+	plan := &Plan{Namespace: t.Namespace, Name: t.Name, Revision: status.Revision, Number: status.Number, Users: plans, hidden: hiddenDestroys(t)}
 	planned := map[string]bool{}
 	for i := range plan.Users {
 		planned[output.NameOfPlan(&plan.Users[i])] = true
@@ -96,7 +98,7 @@ func newPlanOf(t *rollout.Template, plans []overview.Plan, now time.Time) *Plan 
 			plan.Unplanned = append(plan.Unplanned, name)
 		}
 	}
-	plan.Counts, plan.Destroys = plan.plans().Counts(), plan.plans().Destroy()
+	plan.Counts, plan.Destroys = plan.plans().Counts(), plan.plans().Destroy() || plan.hidden > 0
 	return plan
 }
 
@@ -117,7 +119,13 @@ func (p *Plan) plans() output.Plans {
 	return output.Plans{All: p.Users, Noun: "user", Pending: len(p.Unplanned)}
 }
 
-func (p *Plan) total() string { return cmp.Or(p.plans().Total(), "nothing waits for a plan") }
+func (p *Plan) total() string {
+	total := cmp.Or(p.plans().Total(), "nothing waits for a plan")
+	if p.hidden > 0 {
+		total += ", replace or delete for " + output.Count(p.hidden, "user") + " that you may not read"
+	}
+	return total
+}
 
 func (p *Plan) title() string {
 	if p.Number == 0 {

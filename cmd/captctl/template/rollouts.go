@@ -445,7 +445,8 @@ previews or approvals, a change of the version or of variables is not applied be
 
 Shows why the change waits, and asks. The approval is for exactly this content: if the spec changes
 again, the content has another hash, and waits. Before the plan has a result, the approval takes
-effect when it has one; with --allow-destroy, the change is applied without a plan.
+effect when it has one; with --allow-destroy, the change of a Workspace that is not at rest is
+applied without a plan.
 
 Lists the resources that Terraform would replace or delete, and approves nothing without
 --allow-destroy if there are any. With it, also sets the annotation
@@ -488,7 +489,7 @@ func decideChangeApproval(ctx context.Context, o *changeOptions, connected clien
 			p.Text("", output.Plain, "Plan: "+r.plans[i].Summary)
 		}
 		if r.unplanned {
-			p.Text("", output.Attention, "Terraform has not planned it yet: the approval takes effect when it has. With --allow-destroy, it is applied without a plan, whatever it replaces or deletes")
+			p.Text("", output.Attention, "Terraform has not planned it yet: the approval takes effect when it has. With --allow-destroy, it is applied without a plan if the Workspace is not at rest, whatever it replaces or deletes")
 		}
 		warnOfApproval(p, apply, "content")
 	}

@@ -28,9 +28,9 @@ const (
 	planInterval = 5 * time.Second
 )
 
-// Limits of the API.
+// Limits of the API. It allows longer messages, but status has several of them.
 const (
-	maxTypes, maxTypeLength, maxUnknown = 64, 256, 1024
+	maxTypes, maxTypeLength, maxUnknown, maxMessage = 64, 256, 1024, 4096
 )
 
 // PlanReader reads what Terraform would change, from the newest plan of a Workspace since a time. If that is not known, the error is a

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -66,4 +67,15 @@ func TestExchangesOfAPreviewAreCounted(t *testing.T) {
 	assert.Equal(t, 1, q.Exchanged(key, "second"))
 	q.release(key)
 	assert.Zero(t, q.Exchanged(key, "second"))
+}
+
+// A result that is recorded with the limited message is not recorded again.
+func TestTheMessageOfAResultIsLimited(t *testing.T) {
+	f := &Facts{Now: time.Unix(100, 0), Revision: "a", Assumed: infrav1.PreviewFailed, Message: strings.Repeat("x", 2*maxMessage)}
+	f.Recorded = Decide(f).Result
+	assert.Len(t, f.Recorded.Message, maxMessage)
+	f.Now = f.Now.Add(time.Second)
+	assert.Same(t, f.Recorded, Decide(f).Result)
+	f.Rejected = f.Message
+	assert.Len(t, Decision{}.Recorded(f).Message, maxMessage)
 }

@@ -57,7 +57,7 @@ const (
 // Facts of a WorkspaceTemplateApply about its preview, and the results of its writes.
 type Facts struct {
 	Now time.Time
-	// Requested is when a user requested the plan: an older preview does not show it. It is zero for all other previews, which get slots first.
+	// Requested is when a user requested the plan: an older preview does not show it. It is zero for all other previews, which, except for checks, get slots first.
 	Requested time.Time
 	// Revision is the revision of the template to preview; empty when no preview is wanted. The preview of a change of spec has the revision that the
 	// object has.
@@ -109,7 +109,7 @@ func Decide(f *Facts) Decision {
 	switch {
 	case f.Revision == "", f.Assigned:
 	case f.Assumed != "":
-		if d.Result == nil || d.Result.Result != f.Assumed || d.Result.Message != f.Message {
+		if d.Result == nil || d.Result.Result != f.Assumed || d.Result.Message != truncated(f.Message) {
 			d.Result = f.result(f.Assumed, f.Message)
 		}
 	case fresh:
@@ -203,12 +203,15 @@ func (f *Facts) mustDelete() bool {
 func (f *Facts) isOurs() bool { return naming.IsPreview(f.Live) && !f.Live.Claimed() }
 
 func (f *Facts) result(result infrav1.PreviewResult, message string) *infrav1.RevisionPreview {
-	r := &infrav1.RevisionPreview{TemplateRevision: f.Revision, Proof: f.Proof, Result: result, Message: message, CompletionTime: ptr.To(metav1.NewTime(f.Now))}
+	r := &infrav1.RevisionPreview{TemplateRevision: f.Revision, Proof: f.Proof, Result: result, Message: truncated(message), CompletionTime: ptr.To(metav1.NewTime(f.Now))}
 	if f.Wanted != nil {
 		r.RenderedRevision = f.Wanted.Revision
 	}
 	return r
 }
+
+// truncated limits a message: a content of a user can have any number of errors, and the API server rejects a status with a longer one.
+func truncated(message string) string { return failure.Truncate(message, maxMessage) }
 
 // recorded returns the last result if it is about the revision and, before that is assigned, about the content of the Workspace.
 func (f *Facts) recorded() *infrav1.RevisionPreview {
@@ -337,7 +340,7 @@ func (r Runner) Act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, 
 func (r Runner) create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	key := client.ObjectKeyFromObject(apply)
 	take := r.Slots.Take
-	if !f.Requested.IsZero() {
+	if !f.Requested.IsZero() || f.IsCheck { // Neither a rollout nor a change waits for it.
 		take = r.Slots.TakeRequested
 	}
 	wait, err := take(key, apply.TemplateKey().String(), f.Now, func() ([]client.ObjectKey, error) {

@@ -59,7 +59,7 @@ type slot struct {
 
 type waiter struct {
 	template string
-	// requested is true if a user requested the plan: it waits for all others.
+	// requested is true if a user requested the plan, or if it is a check: it waits for all others.
 	requested bool
 	arrival   int
 	// keptUntil is until when a slot is kept for it; zero if it was not enqueued.
@@ -80,7 +80,7 @@ func (s *Slots) Take(key client.ObjectKey, template string, now time.Time, other
 	return s.take(key, waiter{template: template}, now, others)
 }
 
-// TakeRequested is Take for a plan that a user requested: previews that CAPT needs come first.
+// TakeRequested is Take for a plan that a user requested, or a check: previews that CAPT needs come first.
 func (s *Slots) TakeRequested(key client.ObjectKey, template string, now time.Time, others func() ([]client.ObjectKey, error)) (time.Duration, error) {
 	return s.take(key, waiter{template: template, requested: true}, now, others)
 }

@@ -194,7 +194,7 @@ func (v values) addEnvironment(ctx context.Context, in *inputs, variables []terr
 			}
 			text = value
 		}
-		if isReserved(variable.Name) {
+		if isReserved(variable.Name) || writesElsewhere(variable.Name) {
 			in.notes = append(in.notes, "The environment variable "+variable.Name+" of the Workspace is not used: it could change more than the plan")
 			continue
 		}
@@ -233,7 +233,7 @@ func (v values) addVariables(ctx context.Context, in *inputs, parameters *terraf
 	if parameters.VarMap != nil && len(parameters.VarMap.Raw) > 0 {
 		add(string(parameters.VarMap.Raw), terraform.FormatJSON)
 	}
-	planArgs, left := without(parameters.PlanArgs, "out", "json")
+	planArgs, left := without(parameters.PlanArgs, "out", "generate-config-out", "json")
 	initArgs, more := without(parameters.InitArgs, "force-copy", "migrate-state")
 	in.planArgs, in.initArgs = append(in.planArgs, planArgs...), initArgs
 	if left = append(left, more...); len(left) > 0 {

@@ -233,6 +233,18 @@ func TestAPlanShowsValuesAndChangesNothing(t *testing.T) {
 	assert.Contains(t, errOut, "Invalid value for input variable")
 }
 
+func TestNothingOfTheWorkspaceMakesTerraformWriteElsewhere(t *testing.T) {
+	in, parameters := &inputs{files: map[string]string{}}, &terraform.WorkspaceParameters{
+		PlanArgs: []string{"-generate-config-out", "../a.tf", "-generate-config-out=/a.tf", "-refresh=false"},
+		Env:      []terraform.EnvVar{{Name: "TF_LOG_PATH", Value: "/a"}, {Name: "TF_PLUGIN_CACHE_DIR", Value: "/a"}, {Name: "TF_LOG", Value: "INFO"}},
+	}
+	require.NoError(t, values{}.addEnvironment(t.Context(), in, parameters.Env))
+	require.NoError(t, values{}.addVariables(t.Context(), in, parameters))
+	assert.Equal(t, []string{"-refresh=false"}, in.planArgs)
+	assert.Equal(t, []string{"TF_LOG=INFO"}, in.env)
+	assert.Len(t, in.notes, 3)
+}
+
 func TestNoTerraformWorkspaceIsCreated(t *testing.T) {
 	for name, others := range map[string][]string{"no other": nil, "others": {"a", "b"}} {
 		t.Run(name, func(t *testing.T) {

@@ -280,6 +280,9 @@ func isReserved(name string) bool {
 	return strings.HasPrefix(name, "TF_CLI_ARGS") || slices.Contains([]string{"TF_WORKSPACE", "TF_DATA_DIR", "TF_REATTACH_PROVIDERS", "TMPDIR"}, name)
 }
 
+// writesElsewhere reports whether an environment variable names a file or directory to which Terraform writes. Users may set it for themselves.
+func writesElsewhere(name string) bool { return name == "TF_LOG_PATH" || name == "TF_PLUGIN_CACHE_DIR" }
+
 // without returns arguments without those of the names, and these.
 func without(arguments []string, names ...string) (kept, left []string) {
 	for i := 0; i < len(arguments); i++ {
@@ -288,7 +291,7 @@ func without(arguments []string, names ...string) (kept, left []string) {
 			kept = append(kept, arguments[i])
 			continue
 		}
-		if left = append(left, arguments[i]); name == "out" && !hasValue {
+		if left = append(left, arguments[i]); strings.HasSuffix(name, "out") && !hasValue {
 			i++ // Its value is the next argument.
 		}
 	}

@@ -105,7 +105,7 @@ type Document struct {
 	Unknown         int `json:"unknown,omitempty"`     // Unknown is for how many of them it is not known what.
 	Failed          int `json:"failed,omitempty"`      // Failed is for how many the plan fails.
 	Unavailable     int `json:"unavailable,omitempty"` // Unavailable is how many could not be planned, for example because they are paused.
-	// Destroys is true if a resource would be replaced or deleted, or may be, because the changes are not known.
+	// Destroys is true if a resource would be replaced or deleted, or may be, because the changes are not known, or you may not read them.
 	Destroys bool                   `json:"destroys"`
 	Counts   []infrav1.PlannedCount `json:"counts,omitempty"` // Counts are the resources of all plans by action.
 	// Plans are those that you may read: first those with resources that would be replaced or deleted, then by namespace and name.
@@ -324,6 +324,7 @@ func results(request *infrav1.PlanRequest) int {
 // document reads the plans.
 func (r *run) document(ctx context.Context) (*Document, error) {
 	d := &Document{TypeMeta: cli.TypeMeta("WorkspacePlans"), Plans: []overview.Plan{}}
+	changed := 0 // In plans that may be read.
 	for _, request := range r.requests {
 		s := &request.Status
 		d.Total, d.Changed, d.Unknown = d.Total+count(s.Total), d.Changed+count(s.Changed), d.Unknown+count(s.Unknown)
@@ -337,6 +338,9 @@ func (r *run) document(ctx context.Context) (*Document, error) {
 		for i := range applies {
 			if plan := plans.Of(&applies[i], request.UID); plan != nil {
 				seen++
+				if plan.Result == infrav1.PreviewChanges {
+					changed++
+				}
 				d.Plans = append(d.Plans, *overview.RequestedPlan(&applies[i], plan))
 			}
 		}
@@ -347,7 +351,7 @@ func (r *run) document(ctx context.Context) (*Document, error) {
 	slices.SortFunc(d.Plans, func(a, b overview.Plan) int { return strings.Compare(output.NameOfPlan(&a), output.NameOfPlan(&b)) })
 	output.SortPlans(d.Plans)
 	all := output.Plans{All: d.Plans}
-	d.Counts, d.Destroys = all.Counts(), all.Destroy()
+	d.Counts, d.Destroys = all.Counts(), all.Destroy() || changed < d.Changed
 	return d, nil
 }
 
