@@ -351,6 +351,8 @@ func TestAProfileThatTakesTooLong(t *testing.T) {
 	assert.Equal(t, controlplanev1.FargateProfileStateFailed, got.FargateProfiles[0].State)
 	assert.Contains(t, got.FargateProfiles[0].FailureMessage, "timed out after 30m (spec.timeouts.fargateProfileSeconds): waiting for Terraform to create Fargate profile a")
 	assert.Equal(t, "True FargateProfileFailed", builder.ConditionSummary(got.Conditions)["FargateProfileFailed"])
-	o.controlPlane.Spec.Timeouts.FargateProfileSeconds = 7200
+	o.Paused = "annotation"
+	assert.Equal(t, controlplanev1.FargateProfileStateCreating, o.status().FargateProfiles[0].State, "timeouts are not reported while paused")
+	o.Paused, o.controlPlane.Spec.Timeouts.FargateProfileSeconds = "", 7200
 	assert.Equal(t, controlplanev1.FargateProfileStateCreating, o.status().FargateProfiles[0].State)
 }
