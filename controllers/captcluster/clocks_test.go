@@ -137,6 +137,45 @@ func TestAVPCDoesNotWaitForEver(t *testing.T) {
 	assert.Equal(t, infrav1.StateProvisioning, env.get().Status.State)
 }
 
+// Neither a wait nor what is to be corrected takes too long because of a pause in between.
+func TestTimeInAPauseDoesNotCount(t *testing.T) {
+	for name, begin := range map[string]func(*testing.T) *recovering{
+		"a wait": controlPlaneMissing,
+		"a reason": func(t *testing.T) *recovering {
+			env := newRecovering(t)
+			env.terraform(builder.NotUpToDate(infrav1.TemplateInvalidReason, "line 3"), builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.StartedTime = nil }))
+			return env
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := begin(t)
+			left := env.again
+			update(env.environment, env.get(), func(c *infrav1.CAPTCluster) { builder.Paused()(c) })
+			env.reconcile()
+			env.clock.Pass(time.Hour)
+			update(env.environment, env.get(), func(c *infrav1.CAPTCluster) { c.Annotations = nil })
+			env.reconcile()
+			assert.NotEqual(t, infrav1.StateFailed, env.get().Status.State)
+			env.reconcile()
+			assert.Equal(t, left, env.again)
+		})
+	}
+}
+
+// A VPC that was ready for use is Degraded by a wait that takes too long, also after a restart of the manager.
+func TestARestartDoesNotRevertAWaitThatTookTooLong(t *testing.T) {
+	env := newRecovering(t)
+	env.terraform(builder.UpToDate(map[string]string{"vpc_id": "vpc-1"}))
+	env.terraform(builder.NotUpToDate(infrav1.WorkspaceNotReconciledReason, "it may be busy"), builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.StartedTime = nil }))
+	env.clock.Pass(15 * time.Minute)
+	env.reconcile()
+	require.Equal(t, "True WaitTimeout", env.conditionSummary()["Degraded"])
+	was := env.get().Status
+	env.State = &engine.StateCache{Clock: env.clock}
+	env.reconcile()
+	assert.Equal(t, was, env.get().Status)
+}
+
 // A deletion is reported, and continues.
 func TestADeletionThatTakesTooLong(t *testing.T) {
 	env := newRecovering(t)
@@ -153,8 +192,10 @@ func TestADeletionThatTakesTooLong(t *testing.T) {
 	assert.Equal(t, "True UsedByCluster", env.conditionSummary()["Deleting"])
 	assert.NotEqual(t, infrav1.StateFailed, env.get().Status.State)
 	assert.Empty(t, env.reconcile())
+	env.State = &engine.StateCache{Clock: env.clock}
+	assert.Empty(t, env.reconcile(), "a manager that is restarted does not revert it")
 
-	update(env.environment, env.get(), func(c *infrav1.CAPTCluster) { c.Spec.Timeouts.DeletionSeconds = 7200 })
+	update(env.environment, env.get(), func(c *infrav1.CAPTCluster) { c.Spec.Timeouts.DeletionSeconds, c.Generation = 7200, c.Generation+1 })
 	env.reconcile()
 	assert.Equal(t, "False DeletionInTime", env.conditionSummary()["DeletionTimedOut"])
 }

@@ -354,6 +354,8 @@ func (f *Facts) timeoutOf(controlPlane *controlplanev1.CAPTControlPlane, p *Plan
 		return owner.NewTimeout("spec.timeouts.vpcReadySeconds", controlplanev1.VPCReadyTimeoutReason, spec.VPCReadySeconds, defaultVPCReadySeconds, f.RunningVPC)
 	case condition.Type == controlplanev1.DependenciesReadyCondition, condition.Reason == infrav1.WaitingForDependenciesReason && f.RunningSecret == nil:
 		return f.WaitTimeout(&p.Apply, condition, condition.Reason == controlplanev1.WaitingForInfrastructureReason && f.Infrastructure != nil)
+	case condition.Reason == infrav1.WorkspaceNotReconciledReason && f.Running.Terraform == nil:
+		return f.WaitTimeout(&p.Apply, condition, false)
 	case condition.Type == controlplanev1.WorkspaceReadyCondition && condition.Reason != infrav1.WaitingForDependenciesReason:
 		return owner.NewTimeout("spec.timeouts.controlPlaneSeconds", controlplanev1.ControlPlaneTimeoutReason, spec.ControlPlaneSeconds, defaultControlPlaneSeconds, f.Running.Terraform)
 	}

@@ -244,6 +244,8 @@ type Facts struct {
 	// EndpointProbe is spec.endpointProbe; Disabled if this manager probes no API servers. Probed are the results.
 	EndpointProbe controlplanev1.EndpointProbe
 	Probed        health.Probed
+	// EndpointKept is true once it was decided that spec.controlPlaneEndpoint stays as it is.
+	EndpointKept bool
 	// History is read only if recovery could recreate the control plane.
 	History *recovery.History
 }

@@ -125,7 +125,8 @@ func (r *Reconciler) publishEndpoint(ctx context.Context, controlPlane *controlp
 	}
 	written := validation.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint)
 	endpoint, unknown := written, !written.IsValid() || recreated(&controlPlane.Status)
-	follow := !unknown && f.endpointMoved(&controlPlane.Status, written)
+	follow := !unknown && f.endpointMoved(controlPlane)
+	f.EndpointKept = !unknown && !follow
 	if unknown || follow {
 		var err error
 		if endpoint, err = f.outputs().Endpoint(); err != nil || endpoint.IsZero() {
@@ -142,13 +143,9 @@ func (r *Reconciler) publishEndpoint(ctx context.Context, controlPlane *controlp
 
 // endpointMoved reports whether Terraform reported the endpoint of spec before, and now reports another one, for which the kubeconfig is. An endpoint
 // that a user, a manifest or another version wrote is not replaced.
-func (f *Facts) endpointMoved(last *controlplanev1.CAPTControlPlaneStatus, written clusterv1.APIEndpoint) bool {
-	if last.ObservedGeneration == 0 || last.WorkspaceTemplateApply == nil {
-		return false
-	}
-	before, err := kubeconfigsecret.Outputs{Published: last.WorkspaceTemplateApply.Outputs}.Endpoint()
-	now, errNow := f.outputs().Endpoint()
-	if err != nil || errNow != nil || before != written || now == written {
+func (f *Facts) endpointMoved(controlPlane *controlplanev1.CAPTControlPlane) bool {
+	now, moved := f.otherOutput(controlPlane)
+	if !moved || controlPlane.Status.ObservedGeneration == 0 {
 		return false
 	}
 	_, address, err := kubeconfig.AnonymousConfig(f.Kubeconfig.Data)
@@ -157,6 +154,17 @@ func (f *Facts) endpointMoved(last *controlplanev1.CAPTControlPlaneStatus, writt
 	}
 	host, port, err := terraform.ParseEndpoint(address.Host)
 	return err == nil && now == clusterv1.APIEndpoint{Host: host, Port: port}
+}
+
+// otherOutput returns the endpoint that Terraform reports if it is another one than that of spec, which status reports as the one before.
+func (f *Facts) otherOutput(controlPlane *controlplanev1.CAPTControlPlane) (clusterv1.APIEndpoint, bool) {
+	last, written := controlPlane.Status.WorkspaceTemplateApply, validation.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint)
+	if last == nil || !written.IsValid() {
+		return clusterv1.APIEndpoint{}, false
+	}
+	before, err := kubeconfigsecret.Outputs{Published: last.Outputs}.Endpoint()
+	now, errNow := f.outputs().Endpoint()
+	return now, err == nil && errNow == nil && before == written && !now.IsZero() && now != written
 }
 
 func (r *Reconciler) reconcileFargateProfiles(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {

@@ -4,6 +4,7 @@
 package captcontrolplane
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -293,6 +294,42 @@ func TestTheEndpointOfARecreatedClusterIsFollowed(t *testing.T) {
 			assert.Equal(t, "True Available", env.summary()["Available"])
 			assert.Equal(t, !row.absent && !row.refused, strings.Contains(fmt.Sprint(sent), "Warning EndpointChanged Output \"cluster_endpoint\" changed from "+host+":443 to "+other+":443"), sent)
 			env.Recorder = events.NewFakeRecorder(100)
+			assert.Empty(t, env.reconcile())
+		})
+	}
+}
+
+// A change that is not followed at once, because Terraform fails or a write does, is followed later.
+func TestAnEndpointIsFollowedLater(t *testing.T) {
+	const other = "OTHER.gr7.ap-northeast-1.eks.amazonaws.com"
+	endpoint := map[string]string{"cluster_endpoint": "https://" + other, "cluster_name": "demo"}
+	fail := func(write string) func(*environment) {
+		return func(env *environment) {
+			env.FailOn(write, errors.New("a failure"))
+			env.terraform(builder.UpToDate(endpoint))
+			require.Error(env, env.try())
+			env.Refuse = nil
+		}
+	}
+	for name, first := range map[string]func(*environment){
+		"Terraform fails": func(env *environment) {
+			env.terraform(builder.UpToDate(endpoint))
+			env.terraform(builder.NotUpToDate(infrav1.ApplyFailedReason, "why"))
+			env.settle()
+			assert.Empty(env, env.reconcile())
+			env.terraform(builder.UpToDate(endpoint))
+		},
+		"the kubeconfig is not written": fail("apply demo-kubeconfig"),
+		"the endpoint is not written":   fail("patch"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := built(t)
+			first(env)
+			require.Equal(t, host, env.get().Spec.ControlPlaneEndpoint.Host)
+			env.reconcile()
+			assert.Equal(t, other, env.get().Spec.ControlPlaneEndpoint.Host)
+			env.reconcile()
+			assert.Equal(t, endpoint["cluster_endpoint"], env.get().Status.WorkspaceTemplateApply.Outputs["cluster_endpoint"])
 			assert.Empty(t, env.reconcile())
 		})
 	}

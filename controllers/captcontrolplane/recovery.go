@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -76,7 +77,7 @@ func (f *Facts) failing(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) 
 }
 
 // unhealthy returns the first failing health check of a control plane that was initialized for which Terraform may run once; the zero value if there is none. It
-// does not help while a user must act about the Workspace.
+// does not help while a user must act about the Workspace, and with outputs of another VPC it could destroy something.
 func (f *Facts) unhealthy(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) recovery.Failure {
 	live, checks := p.Apply.Live, []infrav1.RecoveryCheck{health.Workspace, health.Dependencies}
 	if strategy := controlPlane.Spec.Recovery; strategy != nil && len(strategy.OnUnhealthy) > 0 {
@@ -85,7 +86,7 @@ func (f *Facts) unhealthy(controlPlane *controlplanev1.CAPTControlPlane, p *Plan
 	switch effect := reasons.Of(p.Apply.ReadyReason()).Effect; {
 	case !wasInitialized(controlPlane), p.Apply.Differs, live == nil, effect == reasons.FailsAtOnce, effect == reasons.FailsAfterGrace:
 		return recovery.Failure{}
-	case !live.DeletionTimestamp.IsZero(), live.Status.WorkspaceRef == nil:
+	case !live.DeletionTimestamp.IsZero(), live.Status.WorkspaceRef == nil, f.vpcReplaced().Status == metav1.ConditionTrue:
 		return recovery.Failure{}
 	}
 	known := conditionsOf(controlPlane, f, p).health

@@ -360,6 +360,18 @@ func TestABrokenDependencyIsReportedAndReapplied(t *testing.T) {
 	}
 }
 
+// A user has to find out first which VPC exists: Terraform could destroy what it has in the other one.
+func TestAControlPlaneInAVPCThatWasReplacedIsNotReapplied(t *testing.T) {
+	for replacedBy, want := range map[string]string{"": health.Dependencies, "vpc-2": ""} {
+		o := onceReady(t)
+		o.Apply.Live.Status.WorkspaceRef = &infrav1.WorkspaceReference{UID: "workspace"}
+		p := o.plan()
+		p.Broken = "CAPTCluster demo (ApplyFailed)"
+		o.Infrastructure.Status.VPC.ReplacedBy = replacedBy
+		assert.Equal(t, want, o.failing(o.controlPlane, p).Check, replacedBy)
+	}
+}
+
 // The user must act about the Workspace, so that another run of Terraform cannot help.
 func TestWhatAUserMustRepairIsNotReapplied(t *testing.T) {
 	for reason, want := range map[string]bool{

@@ -5,6 +5,7 @@ package captcontrolplane
 
 import (
 	"cmp"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,6 +16,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -36,6 +38,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 		return
 	}
 	if summary := summary(p); summary != nil { // An existing record is kept without a summary: it is evidence.
+		f.keepEndpoint(controlPlane, p, summary)
 		s.WorkspaceTemplateApply = summary
 	}
 	f.ReportRecovery(&p.Apply)
@@ -123,6 +126,16 @@ func summary(p *Plan) *controlplanev1.WorkspaceTemplateApplyStatus {
 		WorkspaceTemplateApplySummary: *summary,
 		State:                         cmp.Or(p.Apply.ReadyReason(), infrav1.ProvisioningReason),
 		Outputs:                       p.Apply.Live.Status.Outputs,
+	}
+}
+
+// keepEndpoint keeps the endpoint among the outputs of status until the one that Terraform reports now is followed, or is not: the record is what shows
+// that it may be. It cannot be followed before Terraform is done, or if the write fails.
+func (f *Facts) keepEndpoint(controlPlane *controlplanev1.CAPTControlPlane, p *Plan, summary *controlplanev1.WorkspaceTemplateApplyStatus) {
+	undecided := !p.Apply.Ready() || p.PublishEndpoint && !f.EndpointKept
+	if _, moved := f.otherOutput(controlPlane); moved && undecided && summary.Outputs[terraform.OutputClusterEndpoint] != "" {
+		summary.Outputs = maps.Clone(summary.Outputs)
+		summary.Outputs[terraform.OutputClusterEndpoint] = controlPlane.Status.WorkspaceTemplateApply.Outputs[terraform.OutputClusterEndpoint]
 	}
 }
 

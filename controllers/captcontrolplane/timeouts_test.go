@@ -269,15 +269,20 @@ func TestTheSecretTimeoutStartsWithTheControlPlane(t *testing.T) {
 	assert.Equal(t, 5*time.Minute, env.again)
 }
 
-// A queue is not late: provider-terraform applies one Workspace at a time.
-func TestAQueuedApplyHasNoTimeout(t *testing.T) {
+// A Workspace that provider-terraform does not begin with has the timeout of waits, as that of a VPC has: the provider may not run.
+func TestAProviderThatDoesNotBeginIsATimeout(t *testing.T) {
 	env := newEnvironment(t, prepared()...)
 	env.reconcile()
 	env.terraform(builder.NotUpToDate(infrav1.WorkspaceNotReconciledReason, "not yet claimed"))
-	env.clock.Pass(24 * time.Hour)
 	env.reconcile()
 	assert.Equal(t, infrav1.StateProvisioning, env.get().Status.State)
-	assert.Zero(t, env.again)
+	assert.Equal(t, 15*time.Minute, env.again)
+	env.clock.Pass(env.again)
+	env.reconcile()
+	assert.Equal(t, "True WaitTimeout", env.summary()["Failed"])
+	env.terraform(builder.NotUpToDate(infrav1.ProvisioningReason, "Terraform applies"))
+	env.reconcile()
+	assert.Equal(t, "False NotFailed", env.summary()["Failed"])
 }
 
 func TestNoTimeoutIsReportedWhilePaused(t *testing.T) {
@@ -346,6 +351,8 @@ func TestAProfileThatTakesTooLong(t *testing.T) {
 	assert.Equal(t, controlplanev1.FargateProfileStateFailed, got.FargateProfiles[0].State)
 	assert.Contains(t, got.FargateProfiles[0].FailureMessage, "timed out after 30m (spec.timeouts.fargateProfileSeconds): waiting for Terraform to create Fargate profile a")
 	assert.Equal(t, "True FargateProfileFailed", builder.ConditionSummary(got.Conditions)["FargateProfileFailed"])
-	o.controlPlane.Spec.Timeouts.FargateProfileSeconds = 7200
+	o.Paused = "annotation"
+	assert.Equal(t, controlplanev1.FargateProfileStateCreating, o.status().FargateProfiles[0].State, "timeouts are not reported while paused")
+	o.Paused, o.controlPlane.Spec.Timeouts.FargateProfileSeconds = "", 7200
 	assert.Equal(t, controlplanev1.FargateProfileStateCreating, o.status().FargateProfiles[0].State)
 }

@@ -48,7 +48,7 @@ type Plan struct {
 type PlannedProfile struct {
 	Name  string
 	Apply owner.Plan
-	// Timeout of Terraform; nil before it starts.
+	// Timeout of Terraform; nil before it starts, and while paused.
 	Timeout *owner.Timeout
 }
 
@@ -96,8 +96,11 @@ func (f *Facts) planProfile(controlPlane *controlplanev1.CAPTControlPlane, i int
 		}
 	}
 	plan, err := facts.Plan(of)
-	timeout := owner.NewTimeout("spec.timeouts.fargateProfileSeconds", controlplanev1.FargateProfileFailedReason, controlPlane.Spec.Timeouts.FargateProfileSeconds, defaultSeconds, profile.Running)
-	return PlannedProfile{Name: profile.Name, Apply: plan, Timeout: timeout}, err
+	planned := PlannedProfile{Name: profile.Name, Apply: plan}
+	if in.Paused == "" {
+		planned.Timeout = owner.NewTimeout("spec.timeouts.fargateProfileSeconds", controlplanev1.FargateProfileFailedReason, controlPlane.Spec.Timeouts.FargateProfileSeconds, defaultSeconds, profile.Running)
+	}
+	return planned, err
 }
 
 // ownerOf is the owner of a profile's WorkspaceTemplateApply.

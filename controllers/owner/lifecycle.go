@@ -346,13 +346,17 @@ func (o *Observed) WaitTimeout(p *Plan, condition *engine.Condition, follows boo
 // observeClocks measures the deletion, and for how long the last reconcile reported its reason.
 func (r *Reconciler) observeClocks(owner Owner, o *Observed) {
 	o.Running.Deletion = r.Elapsed(owner, o.Now, "deletion", infrav1.DeletionTimeoutReason, owner.GetDeletionTimestamp())
+	late := meta.FindStatusCondition(owner.GetConditions(), infrav1.DeletionTimedOutCondition)
+	if late != nil && late.Status == metav1.ConditionTrue && late.ObservedGeneration == owner.GetGeneration() && late.LastTransitionTime.After(owner.retried(o.Now)) {
+		o.Running.Deletion = ptr.To(longestTimeout) // The manager may have been restarted.
+	}
 	reason, persists, known := r.State.Persists(client.ObjectKeyFromObject(owner), owner.retried(o.Now))
 	o.Running.Reason, o.Running.Persists = reason, persists
 	if known {
 		return
 	}
-	ready, failed := meta.FindStatusCondition(owner.GetConditions(), infrav1.ReadyCondition), meta.FindStatusCondition(owner.GetConditions(), infrav1.FailedCondition)
-	if ready != nil && failed != nil && failed.Status == metav1.ConditionTrue && ready.ObservedGeneration == owner.GetGeneration() && failed.LastTransitionTime.After(owner.retried(o.Now)) {
+	ready := meta.FindStatusCondition(owner.GetConditions(), infrav1.ReadyCondition)
+	if ready != nil && owner.reportedDuration(ready.Reason, owner.retried(o.Now)) > 0 {
 		o.Running.Reason, o.Running.Persists = ready.Reason, longestTimeout // The manager was restarted.
 	}
 }

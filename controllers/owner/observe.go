@@ -73,7 +73,10 @@ func (r *Reconciler) ObserveClusters(ctx context.Context, object Object, v engin
 	if o.Cluster, err = engine.OwnerCluster(ctx, r.Client, r.Uncached, object); err != nil {
 		return o, err
 	}
-	o.Paused = desired.Paused(o.Cluster, object)
+	if o.Paused = desired.Paused(o.Cluster, object); o.Paused != "" { // Time in a pause does not count.
+		r.State.Measure(client.ObjectKeyFromObject(object), Owner{Object: object}.retried(o.Now), "", 0)
+		o.Running.Reason, o.Running.Persists = "", 0
+	}
 	o.Clusters, err = engine.ReferringClusters(ctx, r.Client, object)
 	return o, err
 }

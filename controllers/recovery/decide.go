@@ -177,8 +177,12 @@ func (d *Decision) settle(in Input) {
 	if !in.Ready || in.ReadySince.IsZero() || d.Next.Attempts == nil && d.Next.Inputs == "" {
 		return
 	}
+	since := in.ReadySince
+	if last := d.Next.LastActionTime; last != nil && last.After(since) {
+		since = last.Time // A health check can fail while the control plane is Ready.
+	}
 	// Until then, a failure with the same inputs continues the attempts.
-	if reset := in.ReadySince.Add(readyPeriod); d.Next.Attempts != nil && in.Now.Before(reset) {
+	if reset := since.Add(readyPeriod); d.Next.Attempts != nil && in.Now.Before(reset) {
 		d.At = reset
 	} else {
 		d.Next.Attempts, d.Next.Inputs = nil, ""
@@ -323,7 +327,7 @@ const (
 // seven times, and its own backoff has reached one minute.
 const providerRetries = 2 * time.Minute
 
-// readyPeriod is how long a control plane must be Ready before its attempts are reset.
+// readyPeriod is how long a control plane must be Ready, without an action, before its attempts are reset.
 const readyPeriod = time.Hour
 
 // policy is what CAPT does by default about a class of errors.

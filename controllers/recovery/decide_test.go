@@ -283,6 +283,23 @@ func TestAFailingHealthCheckIsOneAttempt(t *testing.T) {
 	assert.Equal(t, Blocked, Decide(in).Kind, "an error is recovered by its class alone")
 }
 
+// A control plane that was Ready for long stays Ready while what it depends on fails again and again: its attempts are not reset each time.
+func TestAHealthCheckThatFlapsDoesNotRunTerraformWithoutEnd(t *testing.T) {
+	in, ran := Input{Ready: true, ReadySince: start.Add(-24 * time.Hour), Seed: "uid"}, 0
+	for in.Now = start; in.Now.Before(start.Add(time.Hour)); in.Now = in.Now.Add(30 * time.Second) {
+		if in.Failure = (Failure{}); in.Now.Minute()%5 > 0 {
+			in.Failure = Failure{Check: "Dependencies", Since: in.Now.Truncate(5 * time.Minute).Add(time.Minute), Workspace: "w"}
+		}
+		d := Decide(in)
+		if in.Status = d.Next; d.Kind == Run {
+			ran++
+		}
+	}
+	assert.LessOrEqual(t, ran, defaultMaxRetries)
+	in.Failure, in.Now = Failure{}, in.Status.LastActionTime.Add(readyPeriod)
+	assert.Nil(t, Decide(in).Next.Attempts)
+}
+
 // An action runs until its own timeout, and not after its outcome is known.
 func TestWhenAnActionRuns(t *testing.T) {
 	acted := infrav1.RecoveryStatus{Attempts: ptr.To[int32](1), LastAction: infrav1.RecoveryReapply, LastActionTime: ptr.To(metav1.NewTime(start)), FailureClass: "Network"}

@@ -499,7 +499,9 @@ func newHistory(last *controlplanev1.Health) *history {
 // answer is required; nor is it worth a status write for a connection without credentials, of which nothing was known before.
 func (h *history) observe(found answer, required, anonymous bool) (changed bool) {
 	apiServer := found.APIServer
-	if found.unreachable && !h.answered && !required {
+	// The address of a private endpoint may be that of another server in the network of the manager.
+	noAnswer := found.unreachable || anonymous && !found.answered
+	if noAnswer && !h.answered && !required {
 		if anonymous && h.apiServer.status == "" {
 			h.apiServer.status = controlplanev1.HealthUnknown
 			return false

@@ -290,6 +290,26 @@ func TestWithoutCredentialsOnlyTheAPIServerIsChecked(t *testing.T) {
 	})
 }
 
+// The address of a private endpoint is that of another server in the network of the manager: that is no failure of a cluster that never answered.
+func TestAnotherServerIsNoFailureWithoutCredentials(t *testing.T) {
+	untrusted := answer{Probed: health.Probed{APIServer: health.Unhealthy("another certificate authority")}}
+	for name, row := range map[string]struct {
+		change func(*Target)
+		want   controlplanev1.HealthState
+	}{"best effort": {func(*Target) {}, "Unknown"}, "required": {required, "Unhealthy"}, "it answered before": {last("Healthy"), "Unhealthy"}} {
+		run(t, func(pool *testPool) {
+			pool.track(func(target *Target) {
+				data, err := kubeconfig.ForExec("demo", "eu-central-1", "https://127.0.0.1:1", builder.CA())
+				require.NoError(t, err)
+				target.Kubeconfig = data
+			}, row.change)
+			pool.becomes(untrusted, false, 10*time.Minute)
+			assert.Equal(t, row.want, pool.apiServer().Status, name)
+			assert.Equal(t, row.want != "Unknown", len(pool.woken) > 0, name)
+		})
+	}
+}
+
 // CAPT cannot reach a private endpoint: that is not worth a status write before anything else is known.
 func TestANetworkThatDoesNotReachAnAPIServerIsNotReportedWithoutCredentials(t *testing.T) {
 	for name, row := range map[string]struct {
