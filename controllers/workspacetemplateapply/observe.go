@@ -226,6 +226,12 @@ func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.Workspac
 	if recorded.Result != "" {
 		p.Recorded = recorded
 	}
+	return r.observeWanted(ctx, apply, f, wanted)
+}
+
+// observeWanted renders the preview of a content, if one is wanted and its plan is not known, and observes it.
+func (r *Reconciler) observeWanted(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, wanted *render.Rendered) (err error) {
+	p := &f.Preview
 	if wanted == nil || p.Assumed != "" {
 		return nil
 	}
