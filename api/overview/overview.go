@@ -434,9 +434,6 @@ type Progress struct {
 	Overdue             bool         `json:"overdue,omitempty"` // Overdue is true after EstimatedCompletion.
 }
 
-// mostPercent is the percentage of an operation that is not complete but takes longer than expected.
-const mostPercent = 99
-
 // progressOf returns the progress of the operation in progress; nil when none is.
 func progressOf(p *infrav1.Progress, now metav1.Time) *Progress {
 	if p == nil || p.CurrentOperation == "" {
@@ -446,7 +443,7 @@ func progressOf(p *infrav1.Progress, now metav1.Time) *Progress {
 	if len(p.History) > 0 {
 		progress.Started = p.History[len(p.History)-1].StartTime
 	}
-	progress.PercentComplete = PercentAt(p, now.Time)
+	progress.PercentComplete = p.PercentAt(now.Time)
 	progress.Overdue = p.EstimatedCompletionTime != nil && p.EstimatedCompletionTime.Before(&now)
 	return progress
 }
@@ -454,18 +451,6 @@ func progressOf(p *infrav1.Progress, now metav1.Time) *Progress {
 // stalled is the progress of an operation that does not continue without the user: time does not change it.
 func (p *Progress) stalled(reported *infrav1.Progress) *Progress {
 	return &Progress{Operation: p.Operation, Started: p.Started, PercentComplete: ptr.Deref(reported.PercentComplete, 0)}
-}
-
-// PercentAt is how much of the operation in progress is complete at a time: what status has, or the part of the expected duration that has passed.
-func PercentAt(p *infrav1.Progress, at time.Time) int32 {
-	elapsed := 0.0
-	if len(p.History) > 0 && p.History[len(p.History)-1].StartTime != nil && p.EstimatedCompletionTime != nil {
-		started := p.History[len(p.History)-1].StartTime.Time
-		if expected := p.EstimatedCompletionTime.Sub(started); expected > 0 {
-			elapsed = 100 * at.Sub(started).Seconds() / expected.Seconds()
-		}
-	}
-	return min(mostPercent, max(ptr.Deref(p.PercentComplete, 0), int32(min(elapsed, mostPercent))))
 }
 
 // Remaining is the time until the operation is expected to complete; zero when that is unknown or has passed.
@@ -739,7 +724,7 @@ const (
 	RoleControlPlane Role = "controlplane"
 	RoleFargate      Role = "fargate"
 	RoleMachinePool  Role = "machinepool"
-	RoleAddOn        Role = "addon" // RoleAddOn is that of others with the label of the Cluster.
+	RoleAddOn        Role = "addon" // RoleAddOn is for all others with the label of the Cluster.
 )
 
 // Roles lists all of them, in the order in which Terraform applies them.

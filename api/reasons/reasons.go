@@ -52,7 +52,7 @@ var byReason = func() map[string]*Row {
 	return all
 }()
 
-// Of returns the row of a reason. One that is not in the table, such as that of another program, is one that a user has to look at, and fails no object.
+// Of returns the row of a reason. A user has to look at one that is not in the table, such as the reason of another program; it fails no object.
 func Of(reason string) Row {
 	if row := byReason[reason]; row != nil {
 		return *row

@@ -343,7 +343,7 @@ func TestUsersWithoutAStage(t *testing.T) {
 	}
 }
 
-// The time when a rollout started is that of status only if status is about this revision.
+// Status has the time when the rollout started only if status is about this revision.
 func TestTheStartOfARollout(t *testing.T) {
 	template, stored := stored(t, "one", "two")
 	revision, number := HashOf(template), stored.Find(HashOf(template)).Number

@@ -156,7 +156,7 @@ func (f *Facts) endpointMoved(controlPlane *controlplanev1.CAPTControlPlane) boo
 	return err == nil && now == clusterv1.APIEndpoint{Host: host, Port: port}
 }
 
-// otherOutput returns the endpoint that Terraform reports if it is another one than that of spec, which status reports as the one before.
+// otherOutput returns the endpoint that Terraform reports if it differs from the one of spec, which status reports as the one before.
 func (f *Facts) otherOutput(controlPlane *controlplanev1.CAPTControlPlane) (clusterv1.APIEndpoint, bool) {
 	last, written := controlPlane.Status.WorkspaceTemplateApply, validation.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint)
 	if last == nil || !written.IsValid() {

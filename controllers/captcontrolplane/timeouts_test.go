@@ -269,7 +269,7 @@ func TestTheSecretTimeoutStartsWithTheControlPlane(t *testing.T) {
 	assert.Equal(t, 5*time.Minute, env.again)
 }
 
-// A Workspace that provider-terraform does not begin with has the timeout of waits, as that of a VPC has: the provider may not run.
+// A Workspace that provider-terraform does not begin with has the timeout of waits, as for a VPC: the provider may not run.
 func TestAProviderThatDoesNotBeginIsATimeout(t *testing.T) {
 	env := newEnvironment(t, prepared()...)
 	env.reconcile()

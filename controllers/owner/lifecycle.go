@@ -318,7 +318,7 @@ func (o *Observed) Fails(p *Plan, condition *engine.Condition, initialized bool)
 	return p.Recovery.Kind == recovery.Exhausted || fails && left <= 0
 }
 
-// defaultWaitSeconds is the default of spec.timeouts.waitSeconds, defaultDeletionSeconds that of deletionSeconds.
+// Defaults of spec.timeouts.waitSeconds and deletionSeconds.
 const (
 	defaultWaitSeconds     = 900
 	defaultDeletionSeconds = 3600

@@ -179,7 +179,7 @@ func (r *Reconciler) act(ctx context.Context, request *infrav1.PlanRequest, _ *F
 	return nil
 }
 
-// status computes the status. That of a complete request is final.
+// status computes the status. A complete request keeps its status.
 func status(request *infrav1.PlanRequest, f *Facts, _ Plan) {
 	if request.IsComplete() {
 		return

@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
@@ -141,7 +140,7 @@ func (p *state) advance(in *Observed) {
 		p.estimate(in)
 	}
 	if minute, ok := p.minute(in.Now); ok && in.Working && !in.Paused {
-		p.PercentComplete = ptr.To(overview.PercentAt(&p.Progress, minute))
+		p.PercentComplete = ptr.To(p.PercentAt(minute))
 	}
 }
 

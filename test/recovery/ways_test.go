@@ -114,7 +114,7 @@ func withCredentials(env *fixture.Environment) {
 		"pluginCache: false, credentials: [{filename: aws, source: Secret, secretRef: {namespace: %s, name: aws, key: credentials}}]", env.Namespace), 1))
 }
 
-// policy rejects what the manager creates of a resource, in the namespace. The reason is that of the answer of the API server.
+// policy rejects what the manager creates of a resource, in the namespace, with a reason.
 func policy(group, resource string, reason metav1.StatusReason) func(env *fixture.Environment) {
 	return func(env *fixture.Environment) {
 		manager, err := env.InstalledManagerUser()

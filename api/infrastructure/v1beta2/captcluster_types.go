@@ -47,7 +47,7 @@ type CAPTClusterTemplateResourceSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.onUnhealthy)",message="only control planes have health checks. Remove onUnhealthy",fieldPath=".onUnhealthy",reason=FieldValueForbidden
 	Recovery *RecoveryStrategy `json:"recovery,omitempty"`
 
-	// timeouts of waits and of the deletion; that of Terraform is vpc.template.timeoutSeconds.
+	// timeouts of waits and of the deletion; Terraform has vpc.template.timeoutSeconds.
 	// +optional
 	Timeouts CAPTClusterTimeouts `json:"timeouts,omitempty,omitzero"`
 

@@ -4,7 +4,10 @@
 package v1beta2
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // Lifecycle is the part of status that all owners of a WorkspaceTemplateApply have: CAPTCluster, CAPTControlPlane and CAPTMachinePool.
@@ -121,6 +124,21 @@ type Progress struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
 	History []OperationRecord `json:"history,omitempty"`
+}
+
+// mostPercent is the percentage of an operation that is not complete but takes longer than expected.
+const mostPercent = 99
+
+// PercentAt is how much of the operation in progress is complete at a time: what status has, or the part of the expected duration that has passed.
+func (p *Progress) PercentAt(at time.Time) int32 {
+	elapsed := 0.0
+	if len(p.History) > 0 && p.History[len(p.History)-1].StartTime != nil && p.EstimatedCompletionTime != nil {
+		started := p.History[len(p.History)-1].StartTime.Time
+		if expected := p.EstimatedCompletionTime.Sub(started); expected > 0 {
+			elapsed = 100 * at.Sub(started).Seconds() / expected.Seconds()
+		}
+	}
+	return min(mostPercent, max(ptr.Deref(p.PercentComplete, 0), int32(min(elapsed, mostPercent))))
 }
 
 // OperationRecord is an operation.

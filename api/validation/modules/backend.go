@@ -17,7 +17,7 @@ import (
 const (
 	LocalBackend      = "local"      // LocalBackend keeps the state in a directory.
 	KubernetesBackend = "kubernetes" // KubernetesBackend keeps the state in a Secret.
-	cloudBackend      = "cloud"      // cloudBackend is that of a block of its own.
+	cloudBackend      = "cloud"      // cloudBackend has a block of its own.
 )
 
 // Backend is where Terraform keeps the state.

@@ -165,7 +165,7 @@ func (p *plan) backend() (found *modules.Backend, err error) {
 	entries, err := os.ReadDir(p.dir)
 	for _, entry := range entries {
 		if name := entry.Name(); slices.ContainsFunc([]string{".tf", ".tf.json", ".tofu", ".tofu.json"}, func(end string) bool { return strings.HasSuffix(name, end) }) {
-			text, err := os.ReadFile(filepath.Join(p.dir, name)) //nolint:gosec // The directory is that of captctl.
+			text, err := os.ReadFile(filepath.Join(p.dir, name)) //nolint:gosec // captctl made the directory.
 			if err != nil {
 				return nil, err
 			}
@@ -262,7 +262,7 @@ func (p *plan) terraform(ctx context.Context, stdout, stderr io.Writer, env []st
 	}, arguments...)
 }
 
-// environment is that of captctl, without what changes what Terraform does in this directory, and that of the Workspace.
+// environment is the environment of captctl, without what changes what Terraform does in this directory, and what the Workspace sets.
 func (p *plan) environment() []string {
 	env := slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
