@@ -90,6 +90,7 @@ func TestTheNextStepIsAboutTheObjectOfTheError(t *testing.T) {
 		{failure.Report{Class: failure.ClassConfig, Object: failure.ObjectTemplate}, reasons.User, "Correct what Terraform reports", true},
 		{failure.Report{Class: failure.ClassUnknown, Object: failure.ObjectTemplate}, reasons.User, "Correct what Terraform reports", true},
 		{failure.Report{Class: failure.ClassConfig, Object: failure.ObjectBackend}, reasons.User, "Look at the backend of the Terraform state, as the message says", false},
+		{failure.Report{Class: failure.ClassConfig, Object: failure.ObjectExisting}, reasons.User, "Look at the resource that exists in AWS, as the message says. provider-terraform retries.", true},
 		{failure.Report{Class: failure.ClassAuth, Object: failure.ObjectCredentials}, reasons.User, "Look at the credentials for AWS", false},
 		{failure.Report{Class: failure.ClassAuth, Object: failure.ObjectModuleSource}, reasons.User, "Look at the address and the version of the module", true},
 		{failure.Report{Class: failure.ClassConfig, Object: failure.ObjectVersion}, reasons.User, "Look at spec.version of the CAPTControlPlane", true},

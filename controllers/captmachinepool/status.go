@@ -165,7 +165,7 @@ func (f *Facts) controlPlaneFailed(unmet engine.Condition) engine.Condition {
 
 // timeout of Terraform; nil while it does not run.
 func (f *Facts) timeout(pool *infrav1.CAPTMachinePool) *owner.Timeout {
-	return owner.NewTimeout("spec.timeouts.nodeGroupSeconds", infrav1.NodeGroupTimeoutReason, pool.Spec.Timeouts.NodeGroupSeconds, defaultNodeGroupSeconds, f.Running.Terraform)
+	return owner.NewTimeout("spec.timeouts.nodeGroupSeconds", infrav1.NodeGroupTimeoutReason, pool.Spec.Timeouts.NodeGroupSeconds, defaultNodeGroupSeconds, f.Running.Terraform).Of(&f.Apply)
 }
 
 // runningVersion is the version of the node group according to Terraform or, without that output, the requested one.

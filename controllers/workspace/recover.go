@@ -47,7 +47,7 @@ func ClearsInterruptedCreate(request string) bool {
 // Recover carries out a recovery action, by an edit of the metadata of the Workspace. CAPT never edits the metadata of a Workspace otherwise
 // after its creation, because each edit makes the provider run a plan. Here the plan is the purpose: nothing else makes the provider try again
 // before its own backoff ends, and nothing but the removal of the annotation makes it continue an interrupted create. Only the actions Reapply
-// and ClearInterruptedCreate use this. The annotation with the request stays, so that each request is carried out once, also after a restart
+// and ClearInterruptedCreate use this, and Run for a connection Secret that was deleted. The annotation with the request stays, so that each request is carried out once, also after a restart
 // of the manager or a move.
 func (c *Client) Recover(ctx context.Context, live *Live, request string) (*Live, error) {
 	annotations := map[string]any{naming.RecoveryAnnotation: request}
@@ -59,6 +59,11 @@ func (c *Client) Recover(ctx context.Context, live *Live, request string) (*Live
 		metadata["resourceVersion"] = live.GetResourceVersion()
 	}
 	return c.annotate(ctx, live, metadata)
+}
+
+// Run makes the provider observe the Workspace. The same request has no effect again.
+func (c *Client) Run(ctx context.Context, live *Live, request string) (*Live, error) {
+	return c.annotate(ctx, live, map[string]any{"uid": live.GetUID(), "annotations": map[string]any{naming.ResumedAnnotation: request}})
 }
 
 // Pause stops the provider, because Terraform could not save its state: each further run would create again what the last one has created. The Workspace
