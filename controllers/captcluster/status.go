@@ -59,7 +59,9 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) {
 	engine.Set(captCluster, vpc, f.Ready(p, unmet))
 	engine.SetNegativePolarity(captCluster, f.Apply.Decision(), replaced)
 	owner.ReportTemplates(captCluster, &f.Template)
-	f.ReportLife(p, f.Life(p, unmet, wasProvisioned(captCluster)), step(vpc, p))
+	life := f.Life(p, unmet, wasProvisioned(captCluster))
+	life.Working = life.Working && (life.Initialized || f.WaitTimeout(p, &vpc, false) == nil) // Nothing begins before what it waits for exists.
+	f.ReportLife(p, life, step(vpc, p))
 	if !equality.Semantic.DeepEqual(before, s) {
 		s.Progress = progress.AsOf(s.Progress, f.Now)
 	}

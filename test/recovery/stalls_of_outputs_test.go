@@ -13,10 +13,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -26,6 +26,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/pki"
 )
 
@@ -39,6 +40,8 @@ type stall struct {
 	shown   []string
 	// messages are parts of the message of the cause; not are texts that neither the cause nor the next step has.
 	messages, not []string
+	// unbegun is true if no operation is in progress.
+	unbegun bool
 }
 
 const quotedKubeconfig = `jsonencode({ apiVersion = "v1", kind = "Config", current-context = "eks", contexts = [{ name = "eks", context = { cluster = "eks", user = "eks" } }], ` +
@@ -129,6 +132,15 @@ func otherStalls() map[string]stall {
 				env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"controlPlaneEndpoint":{"host":"127.0.0.1","port":2}}}`)
 			}, reason: controlplanev1.EndpointChangedReason, next: []string{"kubectl patch -n NAMESPACE captcontrolplane demo"},
 		}},
+		"CAPTCluster missing beside a Ready cluster": {columns: "captcontrolplane", messages: []string{"CAPTCluster demo, which does not exist. Create it"}, unbegun: true, way: way{
+			prepare: func(env *fixture.Environment) {
+				for _, apply := range []string{"other-vpc", "other-eks-controlplane-apply"} {
+					env.SetScript(apply, scripted.Script{Apply: scripted.Step{Delay: 12 * time.Second}}) // Shorter operations do not count.
+				}
+				env.User(append(env.FargateTemplates(), fixture.CAPTCluster("other"), fixture.CAPTControlPlane("other"), fixture.ClusterNamed("other"))...)
+				env.Await(planeKind.DeepCopy(), "other", infrav1.ReadyCondition, metav1.ConditionTrue, "")
+			}, without: "kind: CAPTCluster\n", reason: controlplanev1.WaitingForInfrastructureReason, correct: create(fixture.CAPTCluster(fixture.Demo)),
+		}},
 		"VPC that hangs": hangs(fixture.VPC, "vpc", `resource "terraform_data" "vpc"`, infrav1.VPCReadyTimeoutReason, "captcluster", "ref: {name: vpc}", "ref: {name: vpc}, timeoutSeconds: 10"),
 		"control plane that hangs": hangs(fixture.ControlPlane, "eks", `resource "terraform_data" "eks"`, controlplanev1.ControlPlaneTimeoutReason, "captcontrolplane",
 			"version: v1.35.0", "version: v1.35.0\n  timeouts: {controlPlaneSeconds: 10}"),
@@ -183,15 +195,25 @@ func (s *stall) run(env *fixture.Environment) {
 	if s.then != nil {
 		s.then(env)
 	}
-	next := s.awaitDescribed(env)
+	described := s.awaitDescribed(env)
 	if s.correct != nil {
 		s.correct(env)
 	} else {
-		for _, command := range next.NextStep.Commands {
-			output, err := exec.CommandContext(env.Context(), "sh", "-c", "export KUBECONFIG="+env.Kubeconfig()+"\n"+command).CombinedOutput() //nolint:gosec // captctl printed it.
-			require.NoError(env, err, string(output))
-		}
+		s.follow(env, &described)
 	}
+	s.awaitReady(env)
+}
+
+// follow runs the commands of the next step.
+func (s *stall) follow(env *fixture.Environment, described *fleet.Description) {
+	for _, command := range described.NextStep.Commands {
+		output, err := exec.CommandContext(env.Context(), "sh", "-c", "export KUBECONFIG="+env.Kubeconfig()+"\n"+command).CombinedOutput() //nolint:gosec // captctl printed it.
+		require.NoError(env, err, string(output))
+	}
+}
+
+func (s *stall) awaitReady(env *fixture.Environment) {
+	env.Helper()
 	env.Eventually(func() string {
 		var described fleet.Description
 		require.NoError(env, json.Unmarshal([]byte(env.Captctl("describe", env.Namespace+"/"+fixture.Demo, "-o", "json")), &described))
@@ -217,6 +239,9 @@ func (s *stall) awaitDescribed(env *fixture.Environment) (described fleet.Descri
 		}
 		if cause == nil || s.reason != "" && cause.Reason != s.reason {
 			return fmt.Sprintf("%+v, cause %+v", described.Cluster, cause)
+		}
+		if s.unbegun && described.Progress != nil {
+			return fmt.Sprintf("progress %+v", described.Progress)
 		}
 		next := ""
 		if described.NextStep != nil {
@@ -250,24 +275,44 @@ func (s *stall) awaitDescribed(env *fixture.Environment) (described fleet.Descri
 	return described
 }
 
-// A connection Secret that was deleted is written again without a user: CAPT asks the provider for one run.
-func TestADeletedConnectionSecretIsWrittenAgain(t *testing.T) {
-	t.Parallel()
-	shared.InEitherScope(t, func(env *fixture.Environment) {
-		env.User(append(env.FargateTemplates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo))...)
-		env.AwaitState(infrav1.StateReady, "")
-		for _, name := range []string{fixture.VPC, fixture.ControlPlane} {
-			apply := &infrav1.WorkspaceTemplateApply{}
-			require.True(env, env.Exists(apply, name))
-			secret, applied := apply.Spec.WriteConnectionSecretToRef.Name, len(env.Operations(name, scripted.Apply))
-			env.Remove(&corev1.Secret{}, secret)
-			env.Eventually(func() string {
-				asked := env.Workspace(name).GetAnnotations()[naming.ResumedAnnotation] != ""
-				return fixture.Unless(asked && env.Exists(&corev1.Secret{}, secret), "Secret %s was not written again (asked: %t)", secret, asked)
-			})
-			assert.Len(env, env.Operations(name, scripted.Apply), applied, "only the plan is run")
+// What is killed in its first apply says whether CAPT continues it, and when, and what to do if it does not. Whatever Terraform creates, CAPT continues it
+// by itself with a remote state.
+func TestKilledRunsSayWhatHappensNext(t *testing.T) {
+	server := shared.Exclusive(t)
+	profile := naming.FargateWorkspaceTemplateApply(fixture.Demo, "jobs")
+	killed := map[string]*fixture.Environment{}
+	for _, apply := range []string{fixture.VPC, fixture.ControlPlane, workers + "-nodegroup", profile} {
+		for _, backend := range []string{"remote", "local"} {
+			env := server.NewEnvironment(t, terraform.ScopeNamespaced)
+			if backend == "remote" {
+				env.User(strings.Replace(env.ProviderConfig(), "pluginCache: false", `pluginCache: false, configuration: "terraform {\n  backend \"s3\" {}\n}"`, 1))
+			}
+			w := way{pool: apply == workers+"-nodegroup", profile: apply == profile}
+			env.SetScript(apply, scripted.Script{Apply: scripted.Step{Hang: true}})
+			env.User(w.documents(env)...)
+			killed[apply+" "+backend] = env
 		}
-		env.AwaitState(infrav1.StateReady, "")
-		env.AwaitRest()
-	})
+	}
+	for name, env := range killed {
+		env.AwaitOperation(strings.Fields(name)[0], scripted.Apply)
+	}
+	require.NoError(t, server.Kill(sandbox.Provider))
+	for name, env := range killed {
+		env.SetScript(strings.Fields(name)[0], scripted.Script{})
+	}
+	require.NoError(t, server.StartComponent(t.Context(), sandbox.Provider))
+	for name, env := range killed {
+		s := stall{columns: "workspacetemplateapply", messages: []string{"terminated during the first apply", "condition", "Recovering"}, way: way{reason: infrav1.CreateInterruptedReason}}
+		if s.next = []string{"CAPT continues: recovery attempt 1 of 5 (ClearInterruptedCreate"}; strings.HasSuffix(name, "local") {
+			s.next = []string{"Compare the Terraform state with AWS", "annotate workspaces.tf.m.upbound.io"}
+		}
+		t.Run(name, func(t *testing.T) {
+			env := env.In(t)
+			described := s.awaitDescribed(env)
+			if strings.HasSuffix(name, "local") {
+				s.follow(env, &described)
+			}
+			s.awaitReady(env)
+		})
+	}
 }
