@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	eventsv1 "k8s.io/api/events/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	bootstrapv1 "github.com/capt-provider/capt/api/bootstrap/v1beta2"
@@ -146,6 +147,7 @@ func (env *environment) requireDestroyedInOrder(workspaces ...string) {
 	env.Helper()
 	deletions, err := env.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: []string{"delete"}, Resource: "workspaces"})
 	require.NoError(env, err)
+	deletions = slices.DeleteFunc(deletions, func(event auditv1.Event) bool { return strings.Contains(event.ObjectRef.Name, "-preview-") })
 	var names []string
 	for _, event := range deletions {
 		names = append(names, event.ObjectRef.Name)
