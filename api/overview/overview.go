@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
@@ -64,6 +65,8 @@ type Cluster struct {
 	Paused      bool         `json:"paused,omitempty"` // Paused is true if the Cluster or one of its objects is paused.
 	// Cause is why the Cluster is not Ready, or not yet deleted; absent if all of its objects are Ready.
 	Cause *Cause `json:"cause,omitempty"`
+	// NeedsAction is true if the state is Failed, or if the cause does not end without a user.
+	NeedsAction bool `json:"needsAction,omitempty"`
 }
 
 // StateDeleting is the state of a Cluster that is being deleted.
@@ -111,6 +114,7 @@ func Of(o *Objects, now metav1.Time) Cluster {
 		c.State, c.Progress, c.Cause = StateDeleting, nil, cmp.Or(o.deletionCause(), c.Cause)
 		o.addActor(c.Cause)
 	}
+	c.NeedsAction = c.State == infrav1.StateFailed || c.Cause != nil && c.Cause.Actor == reasons.User
 	return c
 }
 
@@ -119,11 +123,16 @@ func (o *Objects) addActor(cause *Cause) {
 	if cause == nil {
 		return
 	}
-	cause.Actor = reasons.Of(cause.Reason).Actor
-	if o.Failure == nil || o.Failing(cause) == nil {
+	row, apply := reasons.Of(cause.Reason), o.Failing(cause)
+	cause.Actor = row.Actor
+	if apply == nil {
 		return
 	}
-	if cause.LookAt = o.Failure.Object; o.Failure.Class.IsTransient() {
+	class := failure.Class(apply.Status.LastFailureClass)
+	if o.Failure != nil {
+		class, cause.LookAt = o.Failure.Class, o.Failure.Object
+	}
+	if class.IsTransient() && (o.Failure != nil || row.Effect == reasons.FailsByClass) {
 		cause.Actor = reasons.Waiting
 	}
 }
@@ -149,13 +158,23 @@ func (c *Cluster) addControlPlane(o *Objects, now metav1.Time) {
 	}
 	status := &controlPlane.Status
 	c.State, c.Version, c.Endpoint = status.State, status.Version, status.Endpoint
-	if controlPlane.Spec.Version != status.Version {
+	if !isSameVersion(controlPlane.Spec.Version, status.Version) {
 		c.DesiredVersion = controlPlane.Spec.Version
 	}
 	if status.Health != nil {
 		c.Health = status.Health.Overall
 	}
 	c.Progress = progressOf(status.Progress, now)
+}
+
+// isSameVersion reports whether two versions are equal, also in different spellings, such as v1.31.0 and 1.31.
+func isSameVersion(a, b string) bool {
+	one, err := version.ParseGeneric(a)
+	if err != nil {
+		return a == b
+	}
+	same, err := one.Compare(b)
+	return err == nil && same == 0
 }
 
 // all returns the objects of CAPT in the order in which they wait for each other: first those that wait for none of the others.

@@ -139,6 +139,9 @@ func (o *Options) AddAllNamespaces(command *cobra.Command) {
 	command.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "All namespaces, as without --namespace.")
 }
 
+// All reports whether --all-namespaces is set.
+func (o *Options) All() bool { return o.all }
+
 // Only is the namespace that is read; empty for all.
 func (o *Options) Only() string {
 	if o.all {

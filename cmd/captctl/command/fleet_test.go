@@ -115,6 +115,7 @@ team-a      good      Ready         v1.36.0            Healthy   -       -      
 team-a      growing   Configuring   v1.35.0->v1.36.0   Healthy   -       40% 12m    10m       60m   waiting for Terraform to apply a change
 
 3 Clusters: 1 Failed, 1 Configuring, 1 Ready
+Needs action: team-a/broken
 `, "\n"), out)
 
 	out, _, err = aFleet().run(t, "get", "-o", "json")

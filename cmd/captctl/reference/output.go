@@ -46,6 +46,7 @@ var kinds = []struct {
 	from string
 }{
 	{"ClusterList", reflect.TypeFor[fleet.ClusterList](), "`captctl get` prints it; with `--watch`, one document after another."},
+	{"RetainedList", reflect.TypeFor[fleet.RetainedList](), "`captctl get --retained` prints it; with `--watch`, one document after another."},
 	{"ClusterDescription", reflect.TypeFor[fleet.Description](), "`captctl describe` prints it; with `--watch`, one document after another."},
 	{"Tree", reflect.TypeFor[fleet.Tree](), "`captctl tree` prints it; with `--watch`, one document after another."},
 	{"Impact", reflect.TypeFor[graph.Impact](), "`captctl tree --impact` prints it; with `--watch`, one document after another."},
