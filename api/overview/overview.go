@@ -46,7 +46,7 @@ type Objects struct {
 type Cluster struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// State of the control plane, or Deleting. A control plane that is Ready is Degraded here if another object of the Cluster has a problem, for
+	// State of the control plane, WaitingForApproval while it is Configuring for a change that waits for a user, or Deleting. A control plane that is Ready is Degraded here if another object of the Cluster has a problem, for
 	// example the VPC. It is empty while there is no CAPTControlPlane, or CAPT has not reconciled it.
 	State infrav1.State `json:"state,omitempty"`
 	// Version of Kubernetes that was last applied, and DesiredVersion that of spec if it differs.
@@ -69,8 +69,11 @@ type Cluster struct {
 	NeedsAction bool `json:"needsAction,omitempty"`
 }
 
-// StateDeleting is the state of a Cluster that is being deleted.
-const StateDeleting infrav1.State = "Deleting"
+// States of a Cluster that its control plane does not have.
+const (
+	StateDeleting           infrav1.State = "Deleting"
+	StateWaitingForApproval infrav1.State = "WaitingForApproval" // Terraform does nothing before a user approves a change.
+)
 
 // Cause is a condition of the first object that does not merely wait for another one of the Cluster.
 type Cause struct {
@@ -109,6 +112,9 @@ func Of(o *Objects, now metav1.Time) Cluster {
 				c.Health = controlplanev1.HealthUnhealthy
 			}
 		}
+	}
+	if c.State == infrav1.StateConfiguring && c.Cause != nil && c.Cause.Reason == infrav1.WaitingForApprovalReason {
+		c.State, c.Progress = StateWaitingForApproval, nil
 	}
 	if o.deleting() {
 		c.State, c.Progress, c.Cause = StateDeleting, nil, cmp.Or(o.deletionCause(), c.Cause)

@@ -381,9 +381,9 @@ func (a *Access) CompleteTemplates() cobra.CompletionFunc {
 	return a.complete(completed{"", &infrav1.WorkspaceTemplateList{}})
 }
 
-// CompleteApplies with NAMESPACE/NAME of the WorkspaceTemplateApplies.
-func (a *Access) CompleteApplies() cobra.CompletionFunc {
-	return a.complete(completed{"", &infrav1.WorkspaceTemplateApplyList{}})
+// CompleteChanges with NAMESPACE/NAME of the Clusters and of the WorkspaceTemplateApplies.
+func (a *Access) CompleteChanges() cobra.CompletionFunc {
+	return a.complete(completed{"", &clusterv1.ClusterList{}}, completed{"", &infrav1.WorkspaceTemplateApplyList{}})
 }
 
 // CompleteFailing with NAMESPACE/NAME of the Clusters, and with KIND/NAMESPACE/NAME of the WorkspaceTemplateApplies.

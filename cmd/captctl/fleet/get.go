@@ -221,7 +221,7 @@ func rank(c *overview.Cluster) int {
 
 // states in the order in which they are counted.
 var states = []string{
-	string(infrav1.StateFailed), string(infrav1.StateDegraded), string(infrav1.StateRecovering), string(infrav1.StatePending),
+	string(infrav1.StateFailed), string(infrav1.StateDegraded), string(overview.StateWaitingForApproval), string(infrav1.StateRecovering), string(infrav1.StatePending),
 	string(infrav1.StateValidating), string(infrav1.StateProvisioning), string(infrav1.StateConfiguring),
 	string(overview.StateDeleting), stateUnknown, string(infrav1.StateReady),
 }
@@ -249,7 +249,7 @@ func stateStyle(state string) output.Style {
 	case string(infrav1.StateFailed), string(infrav1.StateDegraded), string(controlplanev1.HealthUnhealthy),
 		string(controlplanev1.FargateProfileStateDependencyMissing):
 		return output.Bad
-	case string(infrav1.StateRecovering), string(overview.StateDeleting), string(metav1.ConditionFalse): // The reason has the color of a failure.
+	case string(infrav1.StateRecovering), string(overview.StateDeleting), string(overview.StateWaitingForApproval), string(metav1.ConditionFalse): // The reason has the color of a failure.
 		return output.Attention
 	}
 	return output.Plain
