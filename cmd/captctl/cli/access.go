@@ -412,6 +412,8 @@ func (a *Access) CompleteContexts(*cobra.Command, []string, string) ([]cobra.Com
 type Watched struct {
 	Namespace string
 	Kinds     []schema.GroupVersionKind
+	// Until reports, after the output was printed, whether watching ends; nil for never.
+	Until func() bool
 }
 
 // Changes signals that a watched object may have changed. Where the user may not watch, it signals at the interval refresh.

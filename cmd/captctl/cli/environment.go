@@ -483,6 +483,9 @@ func Show[T any](ctx context.Context, o *Options, reader client.WithWatch, watch
 				return err
 			}
 		}
+		if watched.Until != nil && watched.Until() {
+			return nil
+		}
 		select {
 		case <-ctx.Done():
 			return nil // That is how watching ends.

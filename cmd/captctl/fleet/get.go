@@ -194,30 +194,16 @@ func showClusters(p *output.Printer, list *ClusterList, now time.Time) {
 			c.Namespace, c.Name, stateText(c), versionText(c), string(c.Health), c.Nodes.String(), progressText(c.Progress, now), output.Age(now, c.LastApplied), output.Age(now, &c.Created), c.Endpoint, causeText(c),
 		})
 	}
-	byAction := func(row int) output.Style {
-		if clusters[row].NeedsAction {
-			return output.Bad
-		}
-		return output.Plain
-	}
+	byAction := output.RowsThat(func(row int) bool { return clusters[row].NeedsAction })
 	p.Table([]output.Column{
 		{Name: "Namespace"}, {Name: "Name", RowStyle: byAction}, {Name: "State", Style: stateStyle, RowStyle: byAction}, {Name: "Version"}, {Name: "Health", Style: stateStyle, Optional: true}, {Name: "Nodes"}, {Name: "Progress"},
 		{Name: "Applied", Optional: true}, {Name: "Age"}, {Name: "Endpoint", Wide: true}, {Name: "Message", Prose: 4},
 	}, rows)
-	p.Blank()
-	p.Text("", output.Plain, output.Count(len(clusters), "Cluster")+": "+countsText(counts))
-	if len(waiting) > 0 {
-		p.Text("", output.Bad, fmt.Sprintf("Needs action: %s", rollout.Names(waiting)))
-	}
+	p.NeedsAction(output.Count(len(clusters), "Cluster")+": "+countsText(counts), rollout.Names(waiting))
 }
 
 // rank sorts Clusters that need an action before the others.
-func rank(c *overview.Cluster) int {
-	if c.NeedsAction {
-		return 0
-	}
-	return 1
-}
+func rank(c *overview.Cluster) int { return map[bool]int{true: -1}[c.NeedsAction] }
 
 // states in the order in which they are counted.
 var states = []string{

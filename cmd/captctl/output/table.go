@@ -32,6 +32,20 @@ type Column struct {
 	RowStyle func(row int) Style
 }
 
+// RowsThat need an action are red.
+func RowsThat(needAction func(row int) bool) func(row int) Style {
+	return func(row int) Style { return map[bool]Style{true: Bad}[needAction(row)] }
+}
+
+// NeedsAction prints a summary below a table and, in red, the names of the rows that need an action, which would otherwise be out of sight.
+func (p *Printer) NeedsAction(summary, names string) {
+	p.Blank()
+	p.Text("", Plain, summary)
+	if names != "" {
+		p.Text("", Bad, "Needs action: "+names)
+	}
+}
+
 // Rows are the cells of a table, one for each column, wide ones included.
 type Rows [][]string
 

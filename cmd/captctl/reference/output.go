@@ -55,6 +55,7 @@ var kinds = []struct {
 	{"WorkspacePlans", reflect.TypeFor[request.Document](), "`captctl plan` prints it."},
 	{"ValidationReport", reflect.TypeFor[manifests.Report](), "`captctl validate` prints it."},
 	{"TemplateTest", reflect.TypeFor[template.Test](), "`captctl template test` prints it."},
+	{"TemplateList", reflect.TypeFor[template.List](), "`captctl template list` prints it; with `--watch`, one document after another."},
 	{"TemplateStatus", reflect.TypeFor[template.Status](), "`captctl template status` prints it; with `--watch`, one document after another."},
 	{"TemplatePlan", reflect.TypeFor[template.Plan](), "`captctl template plan` prints it."},
 	{"Check", reflect.TypeFor[migration.Check](), "`captctl migrate check` prints it."},
