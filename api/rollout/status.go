@@ -132,7 +132,9 @@ func (s *Status) IsComplete() bool {
 
 // planFails reports whether the current revision cannot be planned for users.
 func (s *Status) planFails() bool {
-	return slices.ContainsFunc(s.Users, func(u UserStatus) bool { return u.State == UserFailed && u.Reason == planPrefix+string(infrav1.PreviewFailed) })
+	return slices.ContainsFunc(s.Users, func(u UserStatus) bool {
+		return u.State == UserFailed && u.Reason == planPrefix+string(infrav1.PreviewFailed)
+	})
 }
 
 // planPrefix begins the reason of a user without a plan.
