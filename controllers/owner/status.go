@@ -232,6 +232,6 @@ func VPCReplaced(captCluster *infrav1.CAPTCluster) engine.Condition {
 		"Terraform reports VPC %[1]s for CAPTCluster %[2]s, but the control plane was created in %[3]s and cannot move. "+
 			"Check first whether %[3]s still exists: aws ec2 describe-vpcs --vpc-ids %[3]s. "+
 			"If it exists, import it into the Terraform state before you revert the change that replaced it. "+
-			"If it does not exist, revert nothing, because Terraform would create a third VPC: recreate the control plane in %[1]s (docs/troubleshooting.md#a-replaced-vpc)",
+			"If it does not exist, revert nothing, because Terraform would create a third VPC: recreate the control plane in %[1]s (docs/troubleshooting-reference.md#a-replaced-vpc)",
 		vpc.ReplacedBy, captCluster.Name, vpc.ID))
 }
