@@ -65,6 +65,8 @@ type Cluster struct {
 	Paused      bool         `json:"paused,omitempty"` // Paused is true if the Cluster or one of its objects is paused.
 	// Cause is why the Cluster is not Ready, or not yet deleted; absent if all of its objects are Ready.
 	Cause *Cause `json:"cause,omitempty"`
+	// Deletion is what is destroyed, while State is Deleting.
+	Deletion *Deletion `json:"deletion,omitempty"`
 	// NeedsAction is true if the state is Failed, or if the cause does not end without a user.
 	NeedsAction bool `json:"needsAction,omitempty"`
 }
@@ -119,6 +121,7 @@ func Of(o *Objects, now metav1.Time) Cluster {
 	if o.deleting() {
 		c.State, c.Progress, c.Cause = StateDeleting, nil, cmp.Or(o.deletionCause(), c.Cause)
 		o.addActor(c.Cause)
+		c.Deletion = o.deletion()
 	}
 	c.NeedsAction = c.State == infrav1.StateFailed || c.Cause != nil && c.Cause.Actor == reasons.User
 	return c
@@ -321,8 +324,8 @@ func (o *Objects) deleting() bool {
 	return o.Cluster.DeletionTimestamp != nil || o.ControlPlane != nil && o.ControlPlane.DeletionTimestamp != nil
 }
 
-// deletionCause is the condition Deleting of the object that is deleted first: machine pools and add-ons, Fargate profiles, the control plane, the VPC.
-func (o *Objects) deletionCause() *Cause {
+// deletionOrder returns the objects in the order in which they are deleted: machine pools and add-ons, Fargate profiles, the control plane, the VPC.
+func (o *Objects) deletionOrder() []graph.Object {
 	order, own, added := o.applies()
 	if o.ControlPlane != nil {
 		order = append(order, o.ControlPlane)
@@ -331,13 +334,51 @@ func (o *Objects) deletionCause() *Cause {
 	if o.CAPTCluster != nil {
 		order = append([]graph.Object{o.CAPTCluster}, order...)
 	}
-	for _, object := range slices.Backward(order) {
+	slices.Reverse(order)
+	return order
+}
+
+// deletionCause is the condition Deleting of the first object that needs a user or else, because the others wait for it, of one that Terraform destroys,
+// or else of the one that is deleted first.
+func (o *Objects) deletionCause() *Cause {
+	of := map[bool]*Cause{}
+	var first *Cause
+	for _, object := range o.deletionOrder() {
 		condition := meta.FindStatusCondition(object.GetConditions(), infrav1.DeletingCondition)
-		if condition != nil && condition.Status == metav1.ConditionTrue {
-			return causeOf(object, condition)
+		if condition == nil || condition.Status != metav1.ConditionTrue {
+			continue
+		}
+		cause := causeOf(object, condition)
+		first = cmp.Or(first, cause)
+		if needsUser := reasons.Of(cause.Reason).Actor == reasons.User; needsUser || cause.Reason == infrav1.WaitingForWorkspaceDeletionReason {
+			of[needsUser] = cmp.Or(of[needsUser], cause)
 		}
 	}
-	return nil
+	return cmp.Or(of[true], of[false], first)
+}
+
+// Deletion is how far the deletion of a Cluster is. Both are WorkspaceTemplateApplies, in the order in which they are destroyed.
+type Deletion struct {
+	Destroying []string `json:"destroying,omitempty"` // Destroying are those whose Workspaces Terraform destroys.
+	Waiting    []string `json:"waiting,omitempty"`    // Waiting are those that are destroyed afterwards.
+}
+
+// deletion returns how far the deletion is. What is retained, or only has the label of the Cluster, is not destroyed.
+func (o *Objects) deletion() *Deletion {
+	d, own := &Deletion{}, o.OwnApplies()
+	for _, object := range o.deletionOrder() {
+		apply, is := object.(*infrav1.WorkspaceTemplateApply)
+		if !is || apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain || apply.DeletionTimestamp.IsZero() && !slices.Contains(own, apply.Name) && o.poolOf(apply) == nil {
+			continue
+		}
+		switch condition := meta.FindStatusCondition(apply.Status.Conditions, infrav1.DeletingCondition); {
+		case condition != nil && (condition.Reason == infrav1.WaitingForWorkspaceDeletionReason || condition.Reason == infrav1.DestroyFailedReason):
+			d.Destroying = append(d.Destroying, apply.Name)
+		default:
+			d.Waiting = append(d.Waiting, apply.Name)
+		}
+	}
+	return d
 }
 
 func causeOf(object graph.Object, condition *metav1.Condition) *Cause {
