@@ -170,9 +170,10 @@ func (c *conditionSet) checkDependencies(controlPlane *controlplanev1.CAPTContro
 	return result
 }
 
-// asCheck returns a condition as the result of a health check. What is in progress, or waits for another condition, does not fail.
+// asCheck returns a condition as the result of a health check. What is in progress, or waits for another condition, does not fail. While a change
+// is held, what exists is as it was before.
 func (c *conditionSet) asCheck(condition *engine.Condition, detail string) health.Result {
-	if condition.Status == metav1.ConditionTrue {
+	if condition.Status == metav1.ConditionTrue || c.initialized && infrav1.IsHeld(condition.Reason) {
 		return health.Healthy()
 	}
 	message := fmt.Sprintf("condition %s has the reason %s%s", condition.Type, condition.Reason, detail)
