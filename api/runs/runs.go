@@ -9,7 +9,6 @@ package runs
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/api/terraform"
 )
 
@@ -36,34 +36,25 @@ func IsRequested(request string) bool { return strings.HasPrefix(request, Action
 
 // Refused returns why no run can start for a WorkspaceTemplateApply; empty if it can.
 func Refused(apply *infrav1.WorkspaceTemplateApply) string {
-	is := func(conditionType string, status metav1.ConditionStatus) *metav1.Condition {
-		if condition := meta.FindStatusCondition(apply.Status.Conditions, conditionType); condition != nil && condition.Status == status {
-			return condition
-		}
-		return nil
-	}
-	ready := is(infrav1.ReadyCondition, metav1.ConditionFalse)
 	if !apply.DeletionTimestamp.IsZero() {
 		return "it is being deleted"
 	}
-	for _, blocking := range []*metav1.Condition{
-		is(clusterv1.PausedCondition, metav1.ConditionTrue), is(infrav1.AdoptionRequiredCondition, metav1.ConditionTrue),
-		is(infrav1.WorkspaceConflictCondition, metav1.ConditionTrue), is(infrav1.DependenciesReadyCondition, metav1.ConditionFalse), is(infrav1.RenderedCondition, metav1.ConditionFalse),
-	} {
-		if blocking != nil {
-			return text(blocking)
+	for i := range apply.Status.Conditions {
+		condition, blocks := &apply.Status.Conditions[i], false
+		switch condition.Type {
+		case clusterv1.PausedCondition:
+			blocks = condition.Status == metav1.ConditionTrue
+		case infrav1.DependenciesReadyCondition:
+			blocks = condition.Status == metav1.ConditionFalse
+		default: // The manager writes nothing for these reasons. Errors of Terraform are no such reasons.
+			effect := reasons.Of(condition.Reason).Effect
+			blocks = effect == reasons.FailsAtOnce || effect == reasons.FailsAfterGrace
+		}
+		if blocks {
+			return text(condition)
 		}
 	}
-	switch {
-	case ready != nil && slices.Contains([]string{
-		infrav1.WorkspacePausedReason, infrav1.StateNotSavedReason, infrav1.CreateInterruptedReason, infrav1.WorkspaceRejectedReason, infrav1.WorkspaceKindMissingReason,
-		infrav1.WorkspaceDeletingReason, infrav1.WorkspaceNotReconciledReason,
-	}, ready.Reason):
-		return text(ready)
-	case apply.Status.WorkspaceRef == nil || apply.Status.WorkspaceRef.UID == "":
-		if ready != nil {
-			return text(ready)
-		}
+	if apply.Status.WorkspaceRef == nil || apply.Status.WorkspaceRef.UID == "" {
 		return "it has no Workspace yet"
 	}
 	return ""

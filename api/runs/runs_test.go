@@ -41,9 +41,6 @@ func TestARunThatCannotStartIsRefused(t *testing.T) {
 		"StateNotSaved: see there": func(a *infrav1.WorkspaceTemplateApply) {
 			a.Status.Conditions = []metav1.Condition{condition("Ready", "False", infrav1.StateNotSavedReason, "see there", now)}
 		},
-		"WorkspaceNotFound: soon": func(a *infrav1.WorkspaceTemplateApply) {
-			a.Status.WorkspaceRef, a.Status.Conditions = nil, []metav1.Condition{condition("Ready", "False", infrav1.WorkspaceNotFoundReason, "soon", now)}
-		},
 	} {
 		apply := &infrav1.WorkspaceTemplateApply{}
 		apply.Status.WorkspaceRef = &infrav1.WorkspaceReference{UID: "one"}
