@@ -378,9 +378,14 @@ func isCAPT(c *clusterv1.Cluster) bool {
 func ObjectsOf(ctx context.Context, o *cli.Options, reader client.Reader) (*overview.Objects, error) {
 	found, err := find(ctx, o, reader)
 	if err == nil && found == nil {
-		err = fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; %s", o.Name, o.Namespace, elsewhere(ctx, reader, o.Namespace, o.Name))
+		err = missing(ctx, o, reader)
 	}
 	return found, err
+}
+
+// missing is the error about a Cluster that does not exist.
+func missing(ctx context.Context, o *cli.Options, reader client.Reader) error {
+	return fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; %s", o.Name, o.Namespace, elsewhere(ctx, reader, o.Namespace, o.Name))
 }
 
 // find returns the Cluster that the argument names, with its objects; nil if it does not exist.
