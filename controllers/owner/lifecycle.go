@@ -268,9 +268,12 @@ func (t *Timeout) Condition(waiting engine.Condition) engine.Condition {
 	if !t.Passed() || waiting.Status == metav1.ConditionTrue {
 		return waiting
 	}
-	return engine.False(waiting.Type, t.Reason, fmt.Sprintf(
-		"timed out after %s (%s): %s. CAPT keeps waiting. Fix the cause, raise the timeout, or change the annotation %s to restart the timer",
-		duration.HumanDuration(t.Limit), t.Field, waiting.Message, naming.RetryAnnotation))
+	action := "Fix the cause, raise the timeout, or change"
+	if waiting.Reason == infrav1.WaitingForRolloutReason {
+		action = "Approve the rollout; change" // More time does not help.
+	}
+	return engine.False(waiting.Type, t.Reason, fmt.Sprintf("timed out after %s (%s): %s. CAPT keeps waiting. %s the annotation %s to restart the timer",
+		duration.HumanDuration(t.Limit), t.Field, waiting.Message, action, naming.RetryAnnotation))
 }
 
 // FailureGracePeriods returns, by class, how long an error of Terraform must persist before an object that was never initialized is Failed. Retries
