@@ -141,9 +141,9 @@ func (f *Facts) keepEndpoint(controlPlane *controlplanev1.CAPTControlPlane, p *P
 
 // life is what the state is derived from.
 func (c *conditionSet) life(s *controlplanev1.CAPTControlPlaneStatus, f *Facts) *owner.Life {
+	pending := c.dependencies.Reason == controlplanev1.WaitingForOwnerReason || c.notStarted
 	return &owner.Life{
-		Unmet: c.unmet(), Initialized: ptr.Deref(s.Initialization.ControlPlaneInitialized, false),
-		Pending: c.dependencies.Reason == controlplanev1.WaitingForOwnerReason || c.notStarted,
+		Unmet: c.unmet(), Initialized: ptr.Deref(s.Initialization.ControlPlaneInitialized, false) || f.Apply.ProvisionedField != "" && !pending, Pending: pending,
 		Blocked: c.dependencies.Status != metav1.ConditionTrue, Applied: c.workspace.Status == metav1.ConditionTrue, Absent: f.Apply.ResourcesAbsent(),
 		Working: c.working, Failed: c.failed, Down: c.down, Recovering: c.recovering, Cause: c.cause,
 	}

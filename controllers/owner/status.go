@@ -171,7 +171,7 @@ func (f *Facts) DecisionMessage() string {
 	switch {
 	case f.Block != nil:
 		return f.Block.Message
-	case f.ProvisionedField != "":
+	case len(f.Candidates) == 0 && f.ProvisionedField != "":
 		return desired.ProvisionedMessage(f.ProvisionedField)
 	}
 	return desired.CandidatesMessage(f.Candidates)
