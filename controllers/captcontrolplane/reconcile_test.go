@@ -317,6 +317,7 @@ func TestProblemsAfterAnAdoptionAreReported(t *testing.T) {
 		"the WorkspaceTemplateApply is being deleted": {adopted(t).apply(asV03LeftIt(), builder.Deleting()), "False Deleting", infrav1.StateDegraded},
 		"the WorkspaceTemplateApply is another's":     {adopted(t).with(func(f *Facts) { f.Apply.Live, f.Apply.Conflict = nil, "it is b's" }), "False ReferenceConflict", infrav1.StateDegraded},
 		"the API server refuses what is written":      {adopted(t).with(func(f *Facts) { f.Apply.Refused = assert.AnError }), "False WorkspaceTemplateApplyRefused", infrav1.StateDegraded},
+		"the API server refuses a write before":       {adopted(t).with(func(f *Facts) { f.Apply.OwnRefused = assert.AnError }), "False WriteRefused", infrav1.StateDegraded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := row.observation.status()
