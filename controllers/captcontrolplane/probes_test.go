@@ -299,7 +299,7 @@ func TestTheEndpointOfARecreatedClusterIsFollowed(t *testing.T) {
 	}
 }
 
-// A change that is not followed at once, because Terraform fails or a write does, is followed later.
+// A change that is not followed at once, because Terraform fails, a write does or CAPT is paused, is followed later.
 func TestAnEndpointIsFollowedLater(t *testing.T) {
 	const other = "OTHER.gr7.ap-northeast-1.eks.amazonaws.com"
 	endpoint := map[string]string{"cluster_endpoint": "https://" + other, "cluster_name": "demo"}
@@ -318,6 +318,13 @@ func TestAnEndpointIsFollowedLater(t *testing.T) {
 			env.settle()
 			assert.Empty(env, env.reconcile())
 			env.terraform(builder.UpToDate(endpoint))
+		},
+		"it is paused": func(env *environment) {
+			env.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) })
+			env.terraform(builder.UpToDate(endpoint))
+			env.settle()
+			assert.Empty(env, env.reconcile())
+			env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Annotations = nil })
 		},
 		"the kubeconfig is not written": fail("apply demo-kubeconfig"),
 		"the endpoint is not written":   fail("patch"),

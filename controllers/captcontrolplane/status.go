@@ -130,9 +130,9 @@ func summary(p *Plan) *controlplanev1.WorkspaceTemplateApplyStatus {
 }
 
 // keepEndpoint keeps the endpoint among the outputs of status until the one that Terraform reports now is followed, or is not: the record is what shows
-// that it may be. It cannot be followed before Terraform is done, or if the write fails.
+// that it may be. It cannot be followed before Terraform is done, during a pause, or if the write fails.
 func (f *Facts) keepEndpoint(controlPlane *controlplanev1.CAPTControlPlane, p *Plan, summary *controlplanev1.WorkspaceTemplateApplyStatus) {
-	undecided := !p.Apply.Ready() || p.PublishEndpoint && !f.EndpointKept
+	undecided := !p.PublishEndpoint || !f.EndpointKept
 	if _, moved := f.otherOutput(controlPlane); moved && undecided && summary.Outputs[terraform.OutputClusterEndpoint] != "" {
 		summary.Outputs = maps.Clone(summary.Outputs)
 		summary.Outputs[terraform.OutputClusterEndpoint] = controlPlane.Status.WorkspaceTemplateApply.Outputs[terraform.OutputClusterEndpoint]
