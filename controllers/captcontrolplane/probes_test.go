@@ -126,6 +126,15 @@ func TestAClusterThatDoesNotAnswerIsDegradedInEveryCase(t *testing.T) {
 	}
 }
 
+// What is wrong with a new control plane is more important than that its API server does not answer.
+func TestAnAPIServerThatDoesNotAnswerHidesNothingOfANewControlPlane(t *testing.T) {
+	o := newObservation(t).apply(builder.UpToDate(map[string]string{"cluster_endpoint": "http://x/y"}))
+	o.Probed = silent
+	got := builder.ConditionSummary(o.status().Conditions)
+	assert.Equal(t, "False EndpointInvalid", got["Ready"])
+	assert.Equal(t, "False NotAvailable", got["Available"])
+}
+
 func TestChecksThatRepeatConditions(t *testing.T) {
 	for name, row := range map[string]struct {
 		observation *observation

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -339,6 +340,12 @@ func TestAFailedVPCFailsItsControlPlane(t *testing.T) {
 	assert.Empty(t, env.reconcile())
 	set(metav1.ConditionFalse)
 	assert.Equal(t, infrav1.StateValidating, env.get().Status.State)
+
+	o := newObservation(t).with(func(f *Facts) {
+		conditions.Set(f.Infrastructure, metav1.Condition{Type: "Failed", Status: metav1.ConditionTrue, Reason: "TemplateNotFound"})
+	})
+	o.controlPlane.Spec.Version = "latest"
+	assert.Equal(t, infrav1.StateValidating, o.status().State, "it does not wait for the VPC")
 }
 
 func TestAProfileThatTakesTooLong(t *testing.T) {
