@@ -194,8 +194,7 @@ func (f *Facts) failureClass() string {
 func (c *conditionSet) inProgress(f *Facts) bool {
 	switch c.firstUnmet() {
 	case &c.dependencies:
-		return c.dependencies.Reason == controlplanev1.WaitingForInfrastructureReason && f.infrastructureUnreported() &&
-			(c.workspace.Status == metav1.ConditionTrue || f.Apply.Working())
+		return c.dependencies.Reason == controlplanev1.WaitingForInfrastructureReason && f.infrastructureUnreported() && f.Apply.Working()
 	case &c.workspace:
 		return f.Apply.Working()
 	case &c.kubeconfig:

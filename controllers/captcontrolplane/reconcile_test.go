@@ -130,6 +130,7 @@ func TestTheLifeOfAControlPlane(t *testing.T) {
 	assert.Equal(t, applyName, env.get().Spec.WorkspaceTemplateApplyRef.Name)
 	assert.Equal(t, []string{controlplanev1.CAPTControlPlaneFinalizer}, env.get().Finalizers)
 	assert.Equal(t, infrav1.StateProvisioning, env.get().Status.State)
+	assert.Equal(t, "False WaitingForWorkspace", env.summary()["EndpointAvailable"])
 
 	env.terraformMade()
 	env.reconcile()

@@ -27,6 +27,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/health"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -337,6 +338,7 @@ func TestAFailedVPCFailsItsControlPlane(t *testing.T) {
 	assert.Equal(t, "True TemplateNotFound", env.summary()["Failed"])
 	assert.Equal(t, "CAPTCluster demo has failed: WorkspaceTemplate vpc does not exist", meta.FindStatusCondition(env.get().Status.Conditions, "Failed").Message)
 	assert.Equal(t, "False WaitingForInfrastructure", env.summary()["Ready"])
+	assert.EqualValues(t, "Unhealthy", health.Status(env.get().Status.Health, health.Dependencies))
 	assert.Empty(t, env.reconcile())
 	set(metav1.ConditionFalse)
 	assert.Equal(t, infrav1.StateValidating, env.get().Status.State)
