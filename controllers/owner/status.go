@@ -171,7 +171,7 @@ func (f *Facts) DecisionMessage() string {
 	switch {
 	case f.Block != nil:
 		return f.Block.Message
-	case f.ProvisionedField != "":
+	case len(f.Candidates) == 0 && f.ProvisionedField != "":
 		return desired.ProvisionedMessage(f.ProvisionedField)
 	}
 	return desired.CandidatesMessage(f.Candidates)
@@ -215,7 +215,7 @@ func (p *Plan) Situation(paused string) engine.Situation {
 // settling reports whether the WorkspaceTemplateApply was not observed in its current generation, or not written because the owner is paused. A
 // deletion and a refused request are reported at once.
 func (p *Plan) settling(paused string) bool {
-	if p.Live == nil || !p.Live.DeletionTimestamp.IsZero() || p.Refused != nil {
+	if p.Live == nil || !p.Live.DeletionTimestamp.IsZero() || p.refused() {
 		return false
 	}
 	unobserved := p.Live.Status.ObservedGeneration != p.Live.Generation
