@@ -1,0 +1,248 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recovery_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/cmd/captctl/fleet"
+	"github.com/capt-provider/capt/test/fixture"
+)
+
+// stall is what makes a Cluster stop, what users read about it, and what they do then.
+type stall struct {
+	// documents are those of the Cluster if they are not fixture.Environment.Everything. inject stops it, once it is Ready if ready is true.
+	documents func(env *fixture.Environment) []string
+	ready     bool
+	inject    func(env *fixture.Environment)
+
+	// get are the arguments of kubectl get, and columns what it shows.
+	get     string
+	columns []string
+	// state, object, reason, message and next are what captctl describe shows; of the last two it shows at least these parts.
+	state          infrav1.State
+	object, reason string
+	message, next  []string
+
+	// act carries out what the next step says. The Cluster is Ready after it, or gone if gone is true.
+	act  func(env *fixture.Environment)
+	gone bool
+	// restless stalls cause requests at rest: provider-terraform, or Cluster API, retries.
+	restless bool
+}
+
+const clusterClass = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: ClusterClass
+metadata: {name: eks}
+spec:
+  infrastructure:
+    templateRef: {apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: CAPTClusterTemplate, name: eks}
+    naming: {template: "{{ .cluster.name }}"}
+  controlPlane:
+    templateRef: {apiVersion: controlplane.cluster.x-k8s.io/v1beta2, kind: CAPTControlPlaneTemplate, name: eks}
+    naming: {template: "{{ .cluster.name }}"}
+`
+
+// topology is a Cluster of the ClusterClass.
+const topology = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: demo}
+spec: {topology: {classRef: {name: eks}, version: v1.35.0}}
+`
+
+// topologyTemplates are what the ClusterClass refers to.
+func topologyTemplates(env *fixture.Environment) []string {
+	return append(env.Templates(),
+		"{apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: CAPTClusterTemplate, metadata: {name: eks}, spec: {template: {spec: {region: eu-central-1, vpc: {template: {ref: {name: vpc}}}}}}}",
+		"{apiVersion: controlplane.cluster.x-k8s.io/v1beta2, kind: CAPTControlPlaneTemplate, metadata: {name: eks}, spec: {template: {spec: {workspaceTemplateRef: {name: eks}, endpointProbe: Disabled}}}}")
+}
+
+// ofDemo creates a WorkspaceTemplateApply that the control plane controls, and that waits for a Secret.
+func ofDemo(env *fixture.Environment, name, secret string, more ...string) {
+	env.Helper()
+	env.User(env.Template("addon", fixture.ControlPlaneModule, "cluster_name", "tags"))
+	controlPlane := &controlplanev1.CAPTControlPlane{}
+	require.True(env, env.Exists(controlPlane, fixture.Demo))
+	env.User(strings.Replace(fixture.WorkspaceTemplateApply("addon", name, append(more, "waitForSecrets: [{name: "+secret+"}]", "variables: {cluster_name: demo, tags: a}")...), "metadata: {",
+		fmt.Sprintf("metadata: {ownerReferences: [{apiVersion: controlplane.cluster.x-k8s.io/v1beta2, kind: CAPTControlPlane, name: demo, uid: %s, controller: true}], ", controlPlane.UID), 1))
+}
+
+// waitsFor creates a WorkspaceTemplateApply with the label of the Cluster.
+func labeled(env *fixture.Environment, name, secret string, more ...string) {
+	env.Helper()
+	env.User(env.Template("addon", fixture.ControlPlaneModule, "cluster_name", "tags"), strings.Replace(
+		fixture.WorkspaceTemplateApply("addon", name, append(more, "waitForSecrets: [{name: "+secret+"}]", "variables: {cluster_name: demo, tags: a}")...), "metadata: {",
+		"metadata: {labels: {"+clusterv1.ClusterNameLabel+": demo}, ", 1))
+}
+
+const foreign = "example.com/protect"
+
+// finalizer adds a finalizer of another controller to an object, and deletes the Cluster.
+func finalizer(object client.Object, name string) func(env *fixture.Environment) {
+	return func(env *fixture.Environment) {
+		env.Helper()
+		setFinalizer(env, object, name, true)
+		env.Remove(&clusterv1.Cluster{}, fixture.Demo)
+	}
+}
+
+func setFinalizer(env *fixture.Environment, object client.Object, name string, set bool) {
+	env.Helper()
+	object = object.DeepCopyObject().(client.Object)
+	fixture.Change(env, env.Client, client.ObjectKey{Namespace: env.Namespace, Name: name}, object, func() {
+		var kept []string
+		for _, f := range object.GetFinalizers() {
+			if f != foreign {
+				kept = append(kept, f)
+			}
+		}
+		if set {
+			kept = append(kept, foreign)
+		}
+		object.SetFinalizers(kept)
+	})
+}
+
+func stalls() map[string]stall {
+	all := map[string]stall{
+		"S5: an add-on that the control plane controls waits for a Secret": {
+			ready: true, inject: func(env *fixture.Environment) { ofDemo(env, "addon", "missing") },
+			get: "workspacetemplateapply addon", columns: []string{infrav1.WaitingForDependenciesReason, "Secret missing does not exist"},
+			state: infrav1.StateDegraded, object: "WorkspaceTemplateApply addon", reason: infrav1.WaitingForDependenciesReason, message: []string{"Secret missing does not exist"},
+			next: []string{"Create what the message names", "kubectl edit workspacetemplateapply -n NAMESPACE addon"}, act: create("{apiVersion: v1, kind: Secret, metadata: {name: missing}, stringData: {a: b}}"),
+		},
+		"S5: add-ons that wait for each other": {
+			ready: true, inject: func(env *fixture.Environment) {
+				labeled(env, "a", "of-b", "writeConnectionSecretToRef: {name: of-a}")
+				labeled(env, "b", "of-a", "writeConnectionSecretToRef: {name: of-b}")
+			},
+			get: "captcontrolplane demo -o jsonpath={.status.conditions[?(@.type==\"DependencyCycle\")]}", columns: []string{`"status":"True"`, "objects wait for each other"},
+			state: infrav1.StateDegraded, object: "CAPTControlPlane demo", reason: controlplanev1.DependencyCycleReason, message: []string{"objects wait for each other", "Remove spec.waitForSecrets[0]"},
+			next: []string{"kubectl edit workspacetemplateapply -n NAMESPACE a"}, act: edit(&infrav1.WorkspaceTemplateApply{}, "a", `{"spec":{"waitForSecrets":null}}`),
+		},
+		"S6: a ClusterClass that does not exist": {
+			documents: func(env *fixture.Environment) []string { return append(topologyTemplates(env), topology) },
+			get:       "cluster demo -o jsonpath={.status.conditions[?(@.type==\"TopologyReconciled\")]}", columns: []string{`"status":"False"`, "eks"},
+			object: "Cluster demo", reason: "ReconcileFailed", message: []string{`ClusterClass`, "eks"}, next: []string{"ClusterClass", "kubectl edit cluster -n NAMESPACE demo"},
+			act: create(clusterClass), restless: true,
+		},
+		"S6: a template of another namespace": {
+			documents: func(env *fixture.Environment) []string {
+				templates := topologyTemplates(env)
+				templates[len(templates)-1] = strings.Replace(templates[len(templates)-1], "workspaceTemplateRef: {name: eks}", "workspaceTemplateRef: {name: eks, namespace: default}", 1)
+				return append(templates, clusterClass, topology)
+			},
+			get: "cluster demo -o jsonpath={.status.conditions[?(@.type==\"TopologyReconciled\")]}", columns: []string{`"status":"False"`},
+			object: "Cluster demo", reason: "ReconcileFailed", message: []string{"default"}, next: []string{"kubectl edit cluster"},
+			act: func(env *fixture.Environment) { env.User(topologyTemplates(env)...) }, restless: true,
+		},
+	}
+	for kind, object := range map[string]struct {
+		client.Object
+		name string
+	}{
+		"WorkspaceTemplateApply": {&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane}, "CAPTControlPlane": {&controlplanev1.CAPTControlPlane{}, fixture.Demo},
+		"CAPTCluster": {&infrav1.CAPTCluster{}, fixture.Demo}, "Cluster": {&clusterv1.Cluster{}, fixture.Demo},
+	} {
+		s := stall{
+			ready: true, inject: finalizer(object.Object, object.name), get: kind + " " + object.name, columns: []string{foreign, "example.com"},
+			state: overview.StateDeleting, object: kind + " " + object.name, reason: "WaitingForFinalizers", message: []string{foreign, "example.com"},
+			next: []string{"kubectl edit " + strings.ToLower(kind) + " -n NAMESPACE " + object.name}, act: func(env *fixture.Environment) { setFinalizer(env, object.Object, object.name, false) }, gone: true,
+		}
+		if kind == "Cluster" {
+			s.get += " -o jsonpath={.metadata.finalizers}"
+		}
+		all["S9: a finalizer of another controller on a "+kind] = s
+	}
+	return all
+}
+
+// Each stall names its cause, the object and the next step, in kubectl get and in captctl describe. The next step ends it.
+func TestEveryStallExplainsItself(t *testing.T) {
+	t.Parallel()
+	for name, s := range stalls() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
+			documents := env.Everything()
+			if s.documents != nil {
+				documents = s.documents(env)
+			}
+			env.User(documents...)
+			if s.ready {
+				env.AwaitState(infrav1.StateReady, "")
+				env.AwaitVPC()
+			}
+			if s.inject != nil {
+				s.inject(env)
+			}
+			s.requireExplained(env)
+			s.act(env)
+			if s.gone {
+				env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
+				env.RequireNothingLeft()
+				return
+			}
+			env.AwaitState(infrav1.StateReady, "")
+			env.Eventually(func() string {
+				d := describe(env)
+				return fixture.Unless(d.State == infrav1.StateReady && d.Cause == nil, "%s: %+v", d.State, d.Cause)
+			})
+		})
+	}
+}
+
+func describe(env *fixture.Environment) (d fleet.Description) {
+	env.Helper()
+	require.NoError(env, json.Unmarshal([]byte(env.Captctl("describe", env.Namespace+"/"+fixture.Demo, "-o", "json")), &d))
+	return d
+}
+
+// requireExplained waits until kubectl get and captctl describe explain the stall.
+func (s *stall) requireExplained(env *fixture.Environment) {
+	env.Helper()
+	env.Eventually(func() string {
+		columns := strings.Join(strings.Fields(env.Kubectl(append([]string{"get"}, strings.Fields(s.get)...)...)), " ")
+		return missing(columns, s.columns)
+	})
+	var d fleet.Description
+	env.Eventually(func() string {
+		d = describe(env)
+		if d.Cause == nil {
+			return fmt.Sprintf("%s has no cause", d.State)
+		}
+		return fixture.Unless(d.Cause.Reason == s.reason && d.State == s.state && d.Cause.Kind+" "+d.Cause.Name == s.object, "%s: %+v", d.State, d.Cause)
+	})
+	next := overview.Next{}
+	if d.NextStep != nil {
+		next = *d.NextStep
+	}
+	env.Logf("%s %s %s: %s\n  %s: %s\n  => %s\n  %s", cmp.Or(d.State, "Unknown"), d.Cause.Actor, s.object, d.Cause.Reason, d.Cause.Condition, d.Cause.Message, next.Step, strings.Join(next.Commands, "\n  "))
+	assert.Empty(env, missing(d.Cause.Message, s.message))
+	assert.Empty(env, missing(strings.ReplaceAll(next.Step+"\n"+strings.Join(next.Commands, "\n"), env.Namespace, "NAMESPACE"), s.next))
+}
+
+func missing(text string, parts []string) string {
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			return fmt.Sprintf("no %q in %s", part, text)
+		}
+	}
+	return ""
+}
