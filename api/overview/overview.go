@@ -81,10 +81,24 @@ type Cause struct {
 	// Actor is who must act: User, Waiting if something is expected to happen, or the error to end by itself, or CAPT.
 	Actor reasons.Actor `json:"actor"`
 	Since metav1.Time   `json:"since"` // Since is the last transition of the condition.
+	// stalled is true if nothing of the Cluster ends a wait.
+	stalled bool
 }
 
 // IsWaiting reports whether work is in progress, or the object waits for another one: no more is to be done than to wait.
-func (c *Cause) IsWaiting() bool { return isWaiting(c.Condition, c.Reason) }
+func (c *Cause) IsWaiting() bool { return !c.stalled && isWaiting(c.Condition, c.Reason) }
+
+// stalls reports whether a WorkspaceTemplateApply of a control plane that serves has been waiting for long for what nothing of the Cluster provides: all of
+// its objects are ready, or wait as well.
+func (o *Objects) stalls(cause *Cause, now metav1.Time) bool {
+	if cause.Reason != infrav1.WaitingForDependenciesReason || now.Sub(cause.Since.Time) < reasons.Grace {
+		return false
+	}
+	return !slices.ContainsFunc(o.all(), func(object graph.Object) bool {
+		ready := meta.FindStatusCondition(object.GetConditions(), infrav1.ReadyCondition)
+		return ready == nil || ready.Status != metav1.ConditionTrue && ready.Reason != infrav1.WaitingForDependenciesReason
+	})
+}
 
 // Of summarizes the objects of a Cluster, as of a time.
 func Of(o *Objects, now metav1.Time) Cluster {
@@ -95,6 +109,9 @@ func Of(o *Objects, now metav1.Time) Cluster {
 	c.addControlPlane(o, now)
 	c.Nodes, c.LastApplied = o.nodes(), o.lastApplied()
 	c.Cause = o.cause()
+	if c.Cause != nil {
+		c.Cause.stalled = c.State == infrav1.StateReady && o.stalls(c.Cause, now)
+	}
 	o.addActor(c.Cause)
 	if c.Cause != nil && !c.Cause.IsWaiting() {
 		if c.Progress != nil && !o.isAdded(c.Cause) {
@@ -119,7 +136,9 @@ func (o *Objects) addActor(cause *Cause) {
 	if cause == nil {
 		return
 	}
-	cause.Actor = reasons.Of(cause.Reason).Actor
+	if cause.Actor = reasons.Of(cause.Reason).Actor; cause.stalled {
+		cause.Actor = reasons.User
+	}
 	if o.Failure == nil || o.Failing(cause) == nil {
 		return
 	}
@@ -237,7 +256,9 @@ func (o *Objects) cause() *Cause {
 	return cmp.Or(
 		first(isTrue, infrav1.AdoptionRequiredCondition),
 		first(isProblem, infrav1.DegradedCondition, infrav1.DeletingCondition, infrav1.ReadyCondition),
+		first(isTrue, controlplanev1.DependencyCycleCondition),
 		o.lostPool(),
+		o.topology(),
 		first(notReady, infrav1.ReadyCondition),
 		o.missing(),
 	)
@@ -257,7 +278,9 @@ func isProblem(object graph.Object, condition *metav1.Condition) bool {
 
 // isProblem reports whether the cause makes a Cluster Degraded whose control plane is Ready.
 func (c *Cause) isProblem() bool {
-	return slices.Contains([]string{infrav1.ReadyCondition, infrav1.DegradedCondition, infrav1.DeletingCondition}, c.Condition) || c.Kind == machinePoolKind
+	return slices.Contains([]string{
+		infrav1.ReadyCondition, infrav1.DegradedCondition, infrav1.DeletingCondition, controlplanev1.DependencyCycleCondition, clusterv1.ClusterTopologyReconciledCondition,
+	}, c.Condition) || c.Kind == machinePoolKind
 }
 
 // isWaiting reports whether a reason of Ready means that work is in progress, or that the object waits for another one. Nodes need some time to start;
@@ -289,6 +312,16 @@ func (o *Objects) missing() *Cause {
 	return nil
 }
 
+// topology is the cause of a Cluster whose topology Cluster API cannot reconcile; nil if it can, or waits.
+func (o *Objects) topology() *Cause {
+	failing := []string{clusterv1.ClusterTopologyReconciledFailedReason, clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason}
+	condition := meta.FindStatusCondition(o.Cluster.Status.Conditions, clusterv1.ClusterTopologyReconciledCondition)
+	if condition == nil || condition.Status == metav1.ConditionTrue || !slices.Contains(failing, condition.Reason) || o.deleting() {
+		return nil
+	}
+	return causeOf(o.Cluster, condition)
+}
+
 // NotReconciledReason is the reason of an object without the condition Ready.
 const NotReconciledReason = "NotReconciled"
 
@@ -312,7 +345,21 @@ func (o *Objects) deletionCause() *Cause {
 			return causeOf(object, condition)
 		}
 	}
-	return nil
+	for i := range o.Pools {
+		if pool := o.Pools[i].MachinePool; pool != nil && !pool.DeletionTimestamp.IsZero() {
+			return waitingForFinalizers(machinePoolKind, pool)
+		}
+	}
+	return waitingForFinalizers("Cluster", o.Cluster)
+}
+
+// waitingForFinalizers is the cause of an object of Cluster API that only finalizers of other controllers keep; nil if none does.
+func waitingForFinalizers(kind string, object metav1.Object) *Cause {
+	message := reasons.WaitingForFinalizers(object, strings.ToLower(kind))
+	if message == "" {
+		return nil
+	}
+	return &Cause{Kind: kind, Name: object.GetName(), Reason: infrav1.WaitingForFinalizersReason, Message: message, Since: *object.GetDeletionTimestamp()}
 }
 
 func causeOf(object graph.Object, condition *metav1.Condition) *Cause {
@@ -513,6 +560,9 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 		return nil
 	case c.Cause.Reason == infrav1.WaitingForApprovalReason:
 		return o.approveChange(c)
+	case strings.Contains(c.Cause.Message, "finalizer: "+reasons.EditCommand):
+		_, edit, _ := strings.Cut(c.Cause.Message, reasons.EditCommand)
+		return &Next{Step: "Find out what the controllers of the finalizers wait for. Remove the finalizer of one that does not run any more.", Commands: []string{reasons.EditCommand + edit}}
 	case c.Cause.IsWaiting():
 		return nil
 	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
@@ -577,10 +627,24 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 		}}
 	case infrav1.WorkspaceNotReconciledReason:
 		return &Next{Step: "Check that provider-terraform runs.", Commands: []string{"kubectl -n crossplane-system get pods"}}
+	case infrav1.WaitingForDependenciesReason:
+		return &Next{Step: "Create what the message names, or remove it from what the WorkspaceTemplateApply waits for.", Commands: []string{
+			fmt.Sprintf("kubectl edit workspacetemplateapply -n %s %s", c.Namespace, c.Cause.Name)}}
+	case clusterv1.ClusterTopologyReconciledFailedReason, clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason:
+		return o.correctTopology()
 	case NotReconciledReason:
 		return &Next{Step: "Check that the manager of CAPT runs.", Commands: []string{"kubectl -n capt-system get pods"}}
 	}
 	return nil
+}
+
+// correctTopology is what to do about a topology that Cluster API cannot reconcile.
+func (o *Objects) correctTopology() *Next {
+	topology := &o.Cluster.Spec.Topology
+	return &Next{Step: "Correct what the message of Cluster API names: spec.topology of the Cluster, its ClusterClass, or a template of that.", Commands: []string{
+		fmt.Sprintf("kubectl edit cluster -n %s %s", o.Cluster.Namespace, o.Cluster.Name),
+		fmt.Sprintf("kubectl get clusterclass -n %s %s -o yaml", cmp.Or(topology.ClassRef.Namespace, o.Cluster.Namespace), topology.ClassRef.Name),
+	}}
 }
 
 // nextStepForTerraform is what to do about an error of Terraform, or about an output.
@@ -649,6 +713,12 @@ func (o *Objects) Failing(cause *Cause) *infrav1.WorkspaceTemplateApply {
 func editSpec(o *Objects, cause *Cause) []string {
 	object := strings.ToLower(cause.Kind) + " -n " + o.Cluster.Namespace + " " + cause.Name
 	switch cause.Reason {
+	case controlplanev1.DependencyCycleReason: // The message names the field last.
+		_, name, found := strings.Cut(cause.Message, " of WorkspaceTemplateApply ")
+		if !found {
+			return nil
+		}
+		object = "workspacetemplateapply -n " + o.Cluster.Namespace + " " + name
 	case infrav1.InvalidEKSClusterNameReason, infrav1.EKSClusterNameConflictReason:
 		if o.ControlPlane == nil {
 			return nil

@@ -70,6 +70,8 @@ type ObserveInput struct {
 	Published []string
 	// LastReason is the reason of the last observation.
 	LastReason string
+	// ConnectionSecret is its metadata if the Workspace waits for its deletion, else nil.
+	ConnectionSecret *metav1.PartialObjectMetadata
 	// Failure is the error of the Workspace, from Client.Explain; the zero value when there is none.
 	Failure failure.Report
 }
@@ -85,6 +87,9 @@ func Observe(live *Live, in ObserveInput) Observation {
 		o.Reason, o.Message = live.whyPaused()
 	case live.Deleting():
 		o.Reason, o.Message = infrav1.WorkspaceDeletingReason, "Workspace "+name+" is being deleted: Terraform destroys its resources"
+		if waiting := live.WaitingForFinalizers(in.ConnectionSecret); waiting != "" {
+			o.Message = waiting
+		}
 		if live.DestroyFailed() {
 			o.setFailure(in.Failure)
 		}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -105,6 +106,8 @@ type Facts struct {
 	desired.Findings
 	// Dependents is why the Workspace is not destroyed yet: others depend on it; observed only during deletion.
 	Dependents *desired.Blocked
+	// ConnectionSecret is the metadata of the connection Secret if the Workspace waits for its deletion.
+	ConnectionSecret *metav1.PartialObjectMetadata
 	// UnreconciledFor is how long the Workspace has been observed without a condition or a finalizer of the provider.
 	UnreconciledFor time.Duration
 	// Queued is the message while another member of the serialized group is active; empty when the object does not wait for it.
@@ -265,7 +268,7 @@ func (f *Facts) observation(differs bool) workspace.Observation {
 	}
 	return workspace.Observe(f.Live, workspace.ObserveInput{
 		UnreconciledFor: f.UnreconciledFor, Differs: differs, LastUpdate: f.LastUpdate, Published: published, Failure: f.Failure,
-		LastReason: conditions.GetReason(f.apply, infrav1.ReadyCondition),
+		ConnectionSecret: f.ConnectionSecret, LastReason: conditions.GetReason(f.apply, infrav1.ReadyCondition),
 	})
 }
 

@@ -156,7 +156,11 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		return err
 	}
 	r.observeLive(ctx, apply, f)
-	return nil
+	if ref := f.Live.Spec().WriteConnectionSecretToRef; ref != nil && f.Live.InForegroundDeletion() {
+		key := client.ObjectKey{Namespace: cmp.Or(ref.Namespace, f.Live.GetNamespace()), Name: ref.Name}
+		f.ConnectionSecret, err = engine.Get(ctx, r.Client, key, engine.Metadata("Secret"))
+	}
+	return err
 }
 
 // observeLive observes a Workspace that exists: whether this object owns it, and what it reports.

@@ -12,11 +12,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
@@ -66,6 +70,8 @@ metadata: {name: demo}
 spec: {topology: {classRef: {name: eks}, version: v1.35.0}}
 `
 
+const topologyCondition = `cluster demo -o jsonpath={.status.conditions[?(@.type=="TopologyReconciled")]}`
+
 // topologyTemplates are what the ClusterClass refers to.
 func topologyTemplates(env *fixture.Environment) []string {
 	return append(env.Templates(),
@@ -83,7 +89,7 @@ func ofDemo(env *fixture.Environment, name, secret string, more ...string) {
 		fmt.Sprintf("metadata: {ownerReferences: [{apiVersion: controlplane.cluster.x-k8s.io/v1beta2, kind: CAPTControlPlane, name: demo, uid: %s, controller: true}], ", controlPlane.UID), 1))
 }
 
-// waitsFor creates a WorkspaceTemplateApply with the label of the Cluster.
+// labeled creates a WorkspaceTemplateApply with the label of the Cluster.
 func labeled(env *fixture.Environment, name, secret string, more ...string) {
 	env.Helper()
 	env.User(env.Template("addon", fixture.ControlPlaneModule, "cluster_name", "tags"), strings.Replace(
@@ -138,39 +144,72 @@ func stalls() map[string]stall {
 		},
 		"S6: a ClusterClass that does not exist": {
 			documents: func(env *fixture.Environment) []string { return append(topologyTemplates(env), topology) },
-			get:       "cluster demo -o jsonpath={.status.conditions[?(@.type==\"TopologyReconciled\")]}", columns: []string{`"status":"False"`, "eks"},
+			get:       topologyCondition, columns: []string{`"status":"False"`, "eks"},
 			object: "Cluster demo", reason: "ReconcileFailed", message: []string{`ClusterClass`, "eks"}, next: []string{"ClusterClass", "kubectl edit cluster -n NAMESPACE demo"},
 			act: create(clusterClass), restless: true,
 		},
-		"S6: a template of another namespace": {
+		"S6: what the topology creates is rejected": {
 			documents: func(env *fixture.Environment) []string {
-				templates := topologyTemplates(env)
-				templates[len(templates)-1] = strings.Replace(templates[len(templates)-1], "workspaceTemplateRef: {name: eks}", "workspaceTemplateRef: {name: eks, namespace: default}", 1)
-				return append(templates, clusterClass, topology)
+				return append(topologyTemplates(env), clusterClass, strings.Replace(topology, "v1.35.0", "v1.1.0", 1))
 			},
-			get: "cluster demo -o jsonpath={.status.conditions[?(@.type==\"TopologyReconciled\")]}", columns: []string{`"status":"False"`},
-			object: "Cluster demo", reason: "ReconcileFailed", message: []string{"default"}, next: []string{"kubectl edit cluster"},
-			act: func(env *fixture.Environment) { env.User(topologyTemplates(env)...) }, restless: true,
+			get: topologyCondition, columns: []string{`"status":"False"`, "spec.version"},
+			object: "Cluster demo", reason: "ReconcileFailed", message: []string{"spec.version"}, next: []string{"kubectl edit cluster -n NAMESPACE demo", "kubectl get clusterclass -n NAMESPACE eks"},
+			act: edit(&clusterv1.Cluster{}, fixture.Demo, `{"spec":{"topology":{"version":"v1.35.0"}}}`), restless: true,
 		},
 	}
-	for kind, object := range map[string]struct {
-		client.Object
-		name string
-	}{
-		"WorkspaceTemplateApply": {&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane}, "CAPTControlPlane": {&controlplanev1.CAPTControlPlane{}, fixture.Demo},
-		"CAPTCluster": {&infrav1.CAPTCluster{}, fixture.Demo}, "Cluster": {&clusterv1.Cluster{}, fixture.Demo},
-	} {
-		s := stall{
-			ready: true, inject: finalizer(object.Object, object.name), get: kind + " " + object.name, columns: []string{foreign, "example.com"},
-			state: overview.StateDeleting, object: kind + " " + object.name, reason: "WaitingForFinalizers", message: []string{foreign, "example.com"},
-			next: []string{"kubectl edit " + strings.ToLower(kind) + " -n NAMESPACE " + object.name}, act: func(env *fixture.Environment) { setFinalizer(env, object.Object, object.name, false) }, gone: true,
-		}
-		if kind == "Cluster" {
-			s.get += " -o jsonpath={.metadata.finalizers}"
-		}
-		all["S9: a finalizer of another controller on a "+kind] = s
+	for name, s := range foreignFinalizers() {
+		all["S9: a finalizer of another controller on a "+name] = s
 	}
 	return all
+}
+
+// foreignFinalizers are the stalls by a finalizer of another controller, on each kind of object that a deletion waits for.
+func foreignFinalizers() map[string]stall {
+	all := map[string]stall{}
+	for name, row := range map[string]struct {
+		object client.Object
+		name   string
+		of     string // The object whose condition reports it, if it is another one.
+	}{
+		"WorkspaceTemplateApply": {&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane, ""}, "CAPTControlPlane": {&controlplanev1.CAPTControlPlane{}, fixture.Demo, ""},
+		"CAPTCluster": {&infrav1.CAPTCluster{}, fixture.Demo, ""}, "CAPTMachinePool": {&infrav1.CAPTMachinePool{}, workers, ""},
+		"Cluster": {&clusterv1.Cluster{}, fixture.Demo, "none"}, "MachinePool": {&clusterv1.MachinePool{}, workers, "none"},
+		"Workspace": {workspaceKind(), fixture.VPC, "WorkspaceTemplateApply " + fixture.VPC}, "Secret": {&corev1.Secret{}, naming.ControlPlaneConnectionSecret(fixture.Demo), "WorkspaceTemplateApply " + fixture.ControlPlane},
+	} {
+		s := stall{
+			ready: true, inject: finalizer(row.object, row.name), get: name + " " + row.name, columns: []string{foreign, "probably a controller of example.com"},
+			state: overview.StateDeleting, object: name + " " + row.name, reason: infrav1.WaitingForFinalizersReason, message: []string{foreign, "probably a controller of example.com"},
+			next: []string{"kubectl edit " + strings.ToLower(name), " -n NAMESPACE " + row.name}, act: func(env *fixture.Environment) { setFinalizer(env, row.object, row.name, false) }, gone: true,
+		}
+		switch row.of {
+		case "":
+		case "none": // Cluster API does not report it.
+			s.get, s.columns = s.get+" -o jsonpath={.metadata.finalizers}", s.columns[:1]
+		default:
+			s.get, s.object = row.of, row.of
+		}
+		if strings.Contains(name, "MachinePool") {
+			s.documents = func(env *fixture.Environment) []string {
+				return append(env.Everything(), env.NodeGroupTemplate(fixture.NodeGroupModule), fixture.MachinePool(fixture.Demo, workers, 3, ""), fixture.CAPTMachinePool(workers, fixture.NodeGroupTemplate))
+			}
+		}
+		if name == "Secret" { // The garbage collector deletes it before the Workspace.
+			s.inject = func(env *fixture.Environment) {
+				setFinalizer(env, row.object, row.name, true)
+				workspace := workspaceKind()
+				env.RemoveAllowed(workspace, env.WorkspaceKey(fixture.ControlPlane).Name, client.PropagationPolicy(metav1.DeletePropagationForeground))
+				env.Remove(&clusterv1.Cluster{}, fixture.Demo)
+			}
+		}
+		all[name] = s
+	}
+	return all
+}
+
+func workspaceKind() *unstructured.Unstructured {
+	workspace := &unstructured.Unstructured{}
+	workspace.SetGroupVersionKind(terraform.ScopeNamespaced.GroupVersionKind())
+	return workspace
 }
 
 // Each stall names its cause, the object and the next step, in kubectl get and in captctl describe. The next step ends it.

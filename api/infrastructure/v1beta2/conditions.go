@@ -319,6 +319,8 @@ const (
 	WaitingForWorkspaceDeletionReason = "WaitingForWorkspaceDeletion"
 	// WaitingForUsersReason: the template is kept until its last user is deleted.
 	WaitingForUsersReason = "WaitingForUsers"
+	// WaitingForFinalizersReason: only finalizers of other controllers keep the object, or the Workspace, from being deleted.
+	WaitingForFinalizersReason = "WaitingForFinalizers"
 	// DeletingReason: the deletion is in progress, and no other reason applies.
 	DeletingReason = "Deleting"
 	// NotDeletingReason: the object is not being deleted.
