@@ -39,6 +39,8 @@ type Objects struct {
 	Applies []*infrav1.WorkspaceTemplateApply
 	// Failure of the Workspace of the cause; nil if it has none, or was not read.
 	Failure *Failure
+	// Provider is known if the cause is that it does not report on a Workspace.
+	Provider *Provider
 }
 
 // Cluster is what the objects of a Cluster report together.
@@ -563,12 +565,23 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 	case strings.Contains(c.Cause.Message, "finalizer: "+reasons.EditCommand):
 		_, edit, _ := strings.Cut(c.Cause.Message, reasons.EditCommand)
 		return &Next{Step: "Find out what the controllers of the finalizers wait for. Remove the finalizer of one that does not run any more.", Commands: []string{reasons.EditCommand + edit}}
+	case c.Cause.NeedsProvider():
+		return o.Provider.nextStep(c, now)
 	case c.Cause.IsWaiting():
 		return nil
 	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
 		return &Next{Step: "CAPT v0.3 created it, and it has not been adopted. See what its adoption needs.", Commands: []string{"captctl migrate check --cluster " + name}}
 	}
-	return cmp.Or(o.stepForError(c, name, now), nextStepFor(o, c, name), advice(o, c.Cause), retryStep(c, name))
+	return cmp.Or(stepForCertificate(c.Cause), o.stepForError(c, name, now), nextStepFor(o, c, name), advice(o, c.Cause), retryStep(c, name))
+}
+
+// stepForCertificate is what to do if the API server does not trust a webhook; nil if that is not the cause.
+func stepForCertificate(c *Cause) *Next {
+	if !strings.Contains(c.Message, "failed calling webhook") || !strings.Contains(c.Message, "x509:") {
+		return nil
+	}
+	return &Next{Step: "The API server does not trust the webhook that the message names. Renew its certificate, with that of its authority (caBundle): cert-manager does both for the webhooks of CAPT.",
+		Commands: []string{"kubectl get certificates -A", "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"}}
 }
 
 // stepForError is what to do about the error of Terraform; nil if that is not known.
@@ -576,7 +589,7 @@ func (o *Objects) stepForError(c *Cluster, name string, now time.Time) *Next {
 	if o.Failure == nil || c.Cause.LookAt == "" {
 		return nil
 	}
-	return o.Failure.nextStep("captctl logs "+name, editTemplate(o, c.Cause), now)
+	return o.Failure.addBackend(o.Failure.nextStep("captctl logs "+name, editTemplate(o, c.Cause), now))
 }
 
 // advice is what to do about a reason in general.
@@ -625,8 +638,6 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 			fmt.Sprintf("clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig", c.Name, c.Namespace),
 			fmt.Sprintf("kubectl --kubeconfig %s.kubeconfig get --raw '/readyz?verbose'", c.Name),
 		}}
-	case infrav1.WorkspaceNotReconciledReason:
-		return &Next{Step: "Check that provider-terraform runs.", Commands: []string{"kubectl -n crossplane-system get pods"}}
 	case infrav1.WaitingForDependenciesReason:
 		return &Next{Step: "Create what the message names, or remove it from what the WorkspaceTemplateApply waits for.", Commands: []string{
 			fmt.Sprintf("kubectl edit workspacetemplateapply -n %s %s", c.Namespace, c.Cause.Name)}}

@@ -368,6 +368,8 @@ func destroying(f *Facts, o workspace.Observation) engine.Condition {
 		return engine.True(infrav1.DeletingCondition, o.Reason, o.Message)
 	case f.Live != nil && f.Live.WaitingForFinalizers(f.ConnectionSecret) != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForFinalizersReason, o.Message)
+	case o.Unreported:
+		return engine.True(infrav1.DeletingCondition, infrav1.NotReportedReason, o.Message)
 	case f.Live != nil:
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForWorkspaceDeletionReason,
 			fmt.Sprintf("waiting for Terraform to destroy the resources of Workspace %s%s. If this takes long, check provider-terraform and the conditions of the Workspace", f.Name, f.deletedSince()))

@@ -7,11 +7,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,6 +27,10 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
 	"github.com/capt-provider/capt/test/fixture"
+	"github.com/capt-provider/capt/test/fixture/servers"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/pki"
 )
 
 // stall is what makes a Cluster stop, what users read about it, and what they do then.
@@ -48,6 +54,8 @@ type stall struct {
 	// restless stalls cause requests at rest: provider-terraform, or Cluster API, retries.
 	restless bool
 }
+
+const anyState infrav1.State = "any"
 
 const clusterClass = `
 apiVersion: cluster.x-k8s.io/v1beta2
@@ -147,14 +155,6 @@ func stalls() map[string]stall {
 			get:       topologyCondition, columns: []string{`"status":"False"`, "eks"},
 			object: "Cluster demo", reason: "ReconcileFailed", message: []string{`ClusterClass`, "eks"}, next: []string{"ClusterClass", "kubectl edit cluster -n NAMESPACE demo"},
 			act: create(clusterClass), restless: true,
-		},
-		"S6: what the topology creates is rejected": {
-			documents: func(env *fixture.Environment) []string {
-				return append(topologyTemplates(env), clusterClass, strings.Replace(topology, "v1.35.0", "v1.1.0", 1))
-			},
-			get: topologyCondition, columns: []string{`"status":"False"`, "spec.version"},
-			object: "Cluster demo", reason: "ReconcileFailed", message: []string{"spec.version"}, next: []string{"kubectl edit cluster -n NAMESPACE demo", "kubectl get clusterclass -n NAMESPACE eks"},
-			act: edit(&clusterv1.Cluster{}, fixture.Demo, `{"spec":{"topology":{"version":"v1.35.0"}}}`), restless: true,
 		},
 	}
 	for name, s := range foreignFinalizers() {
@@ -257,8 +257,14 @@ func describe(env *fixture.Environment) (d fleet.Description) {
 func (s *stall) requireExplained(env *fixture.Environment) {
 	env.Helper()
 	env.Eventually(func() string {
-		columns := strings.Join(strings.Fields(env.Kubectl(append([]string{"get"}, strings.Fields(s.get)...)...)), " ")
-		return missing(columns, s.columns)
+		columns, err := env.Server.Kubectl(env.Context(), append([]string{"get", "--namespace", env.Namespace}, strings.Fields(s.get)...)...)
+		if err != nil {
+			return columns
+		}
+		if text := missing(strings.Join(strings.Fields(columns), " "), s.columns); text != "" {
+			return text + env.Kubectl("get", "workspaces.tf.m.upbound.io", "-o", "jsonpath={.items[*].metadata}")
+		}
+		return ""
 	})
 	var d fleet.Description
 	env.Eventually(func() string {
@@ -266,7 +272,7 @@ func (s *stall) requireExplained(env *fixture.Environment) {
 		if d.Cause == nil {
 			return fmt.Sprintf("%s has no cause", d.State)
 		}
-		return fixture.Unless(d.Cause.Reason == s.reason && d.State == s.state && d.Cause.Kind+" "+d.Cause.Name == s.object, "%s: %+v", d.State, d.Cause)
+		return fixture.Unless(d.Cause.Reason == s.reason && (s.state == anyState || d.State == s.state) && d.Cause.Kind+" "+d.Cause.Name == s.object, "%s: %+v", d.State, d.Cause)
 	})
 	next := overview.Next{}
 	if d.NextStep != nil {
@@ -284,4 +290,130 @@ func missing(text string, parts []string) string {
 		}
 	}
 	return ""
+}
+
+// withOneWorker is a control plane whose provider works on one Workspace at a time, as it does by default.
+func withOneWorker(t *testing.T) *fixture.Server {
+	t.Helper()
+	options, err := servers.Options(servers.Exclusive, t.TempDir(), os.Stderr)
+	require.NoError(t, err)
+	options.ProviderArgs = append(options.ProviderArgs, "--max-reconcile-rate=1")
+	server, err := fixture.Connect(fixture.Start(t, options))
+	require.NoError(t, err)
+	return server
+}
+
+// A provider that is busy or stopped is reported for each operation that waits for it, with what it works on.
+func TestAProviderThatDoesNotReportIsExplained(t *testing.T) {
+	server := withOneWorker(t)
+	waits := map[string]struct {
+		apply, reason string
+		start         func(env *fixture.Environment)
+		gone          bool
+	}{
+		"creation": {fixture.VPC, infrav1.WorkspaceNotReconciledReason, func(env *fixture.Environment) { env.User(env.Everything()...) }, false},
+		"update":   {fixture.ControlPlane, infrav1.NotReportedReason, edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"additionalTags":{"edited":"true"}}}`), false},
+		"deletion": {fixture.ControlPlane, infrav1.NotReportedReason, func(env *fixture.Environment) { env.Remove(&clusterv1.Cluster{}, fixture.Demo) }, true},
+		"profile": {naming.FargateWorkspaceTemplateApply(fixture.Demo, "jobs"), infrav1.WorkspaceNotReconciledReason, func(env *fixture.Environment) {
+			env.User(fixture.CAPTControlPlane(fixture.Demo, "endpointProbe: Disabled", fixture.FargateProfiles("jobs")))
+		}, false},
+		"pool": {naming.MachinePoolWorkspaceTemplateApply(workers), infrav1.WorkspaceNotReconciledReason, func(env *fixture.Environment) {
+			env.User(env.NodeGroupTemplate(fixture.NodeGroupModule), fixture.MachinePool(fixture.Demo, workers, 3, ""), fixture.CAPTMachinePool(workers, fixture.NodeGroupTemplate))
+		}, false},
+	}
+	environments := map[string]*fixture.Environment{}
+	for name := range waits {
+		env := server.NewEnvironment(t, terraform.ScopeNamespaced)
+		if environments[name] = env; name != "creation" {
+			env.User(append(env.FargateTemplates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "endpointProbe: Disabled"))...)
+		}
+	}
+	for name, env := range environments {
+		if name != "creation" {
+			env.AwaitState(infrav1.StateReady, "")
+		}
+	}
+	busy := server.NewEnvironment(t, terraform.ScopeNamespaced)
+	busy.SetScript("busy", scripted.Script{Apply: scripted.Step{Hang: true}})
+	busy.User(busy.VPCTemplate(fixture.VPCModule), fixture.WorkspaceTemplateApply(fixture.VPCTemplate, "busy", "variables: {vpc_name: busy}"))
+	busy.AwaitOperation("busy", scripted.Apply)
+	for name, w := range waits {
+		w.start(environments[name])
+	}
+	for name, w := range waits {
+		t.Run(name, func(t *testing.T) {
+			s := stall{
+				get: "workspacetemplateapply " + w.apply, columns: []string{"provider-terraform has not re", "--max-reconcile-rate", "interrupts what runs"},
+				state: anyState, object: "WorkspaceTemplateApply " + w.apply, reason: w.reason, message: []string{"Workspace"},
+				next: []string{busy.Namespace + "/busy (since ", "interrupts what runs", "runs since", "kubectl get pods -A", " logs "},
+			}
+			s.requireExplained(environments[name].In(t))
+		})
+	}
+	busy.SetScript("busy", scripted.Script{})
+	for name, w := range waits {
+		if env := environments[name]; w.gone {
+			env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
+		} else {
+			env.AwaitState(infrav1.StateReady, "")
+		}
+	}
+
+	t.Run("certificate", func(t *testing.T) { requireCertificateExplained(t, server) })
+
+	// A restart interrupts what runs. CAPT continues it.
+	env := server.NewEnvironment(t, terraform.ScopeNamespaced)
+	env.SetScript(fixture.VPC, scripted.Script{Apply: scripted.Step{Hang: true}})
+	env.User(env.Everything()...)
+	env.AwaitOperation(fixture.VPC, scripted.Apply)
+	require.NoError(t, server.Kill(sandbox.Provider))
+	env.SetScript(fixture.VPC, scripted.Script{})
+	require.NoError(t, server.StartComponent(t.Context(), sandbox.Provider))
+	env.Await(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.CreateInterruptedReason)
+	d := describe(env)
+	t.Logf("%+v\n=> %+v", d.Cause, d.NextStep)
+	env.AwaitState(infrav1.StateReady, "")
+}
+
+// requireCertificateExplained requires that a certificate of a webhook that the API server does not trust is named, for a Cluster with a topology and for one without.
+func requireCertificateExplained(t *testing.T, server *fixture.Server) {
+	of, plain := server.NewEnvironment(t, terraform.ScopeNamespaced), server.NewEnvironment(t, terraform.ScopeNamespaced)
+	of.User(append(topologyTemplates(of), clusterClass)...)
+	plain.SetScript(fixture.VPC, scripted.Script{Apply: scripted.Step{Hang: true}})
+	plain.User(plain.Everything()...)
+	plain.AwaitOperation(fixture.VPC, scripted.Apply)
+	before := map[string][]byte{}
+	change := func(bundle func(name string, now []byte) []byte) {
+		var list admissionv1.MutatingWebhookConfigurationList
+		require.NoError(t, server.API.List(t.Context(), &list))
+		for i := range list.Items {
+			configuration := &list.Items[i]
+			for j := range configuration.Webhooks {
+				hook := &configuration.Webhooks[j]
+				if strings.Contains(configuration.Name, "capt-") {
+					hook.ClientConfig.CABundle = bundle(hook.Name, hook.ClientConfig.CABundle)
+				}
+			}
+			require.NoError(t, server.API.Update(t.Context(), configuration))
+		}
+	}
+	other, err := pki.NewAuthority("other")
+	require.NoError(t, err)
+	change(func(name string, now []byte) []byte { before[name] = now; return other.Bundle() })
+	of.User(topology)
+	plain.SetScript(fixture.VPC, scripted.Script{})
+	for _, s := range []struct {
+		env *fixture.Environment
+		stall
+	}{
+		{of, stall{get: topologyCondition, columns: []string{"x509:"}, object: "Cluster demo", reason: "ReconcileFailed"}},
+		{plain, stall{get: "captcontrolplane demo", columns: []string{"x509:"}, object: "CAPTControlPlane demo", reason: infrav1.ApplyRefusedReason}},
+	} {
+		s.state, s.message, s.next = anyState, []string{"failed calling webhook", "x509:"}, []string{"Renew its certificate", "kubectl get certificates -A"}
+		s.requireExplained(s.env)
+	}
+	change(func(name string, _ []byte) []byte { return before[name] })
+	of.AwaitState(infrav1.StateReady, "")
+	plain.Captctl("reconcile", plain.Namespace+"/"+fixture.Demo)
+	plain.AwaitState(infrav1.StateReady, "")
 }

@@ -174,6 +174,8 @@ const (
 	QueuedReason = "Queued"
 	// WorkspaceNotFoundReason: the Workspace does not exist yet.
 	WorkspaceNotFoundReason = "WorkspaceNotFound"
+	// NotReportedReason: provider-terraform has not reported on a change or the deletion of the Workspace for some time. Terraform may run.
+	NotReportedReason = "NotReported"
 	// WorkspaceNotReconciledReason: provider-terraform has not started to reconcile the Workspace some time after its creation.
 	WorkspaceNotReconciledReason = "WorkspaceNotReconciled"
 	// WorkspaceKindMissingReason: the Workspace CRD of provider-terraform is not installed.
