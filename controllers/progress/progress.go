@@ -148,7 +148,9 @@ func (p *state) advance(in *Observed) {
 }
 
 // hasBegun reports whether anything of the operation is in progress: it is not while the object waits for one that does not exist.
-func (in *Observed) hasBegun() bool { return in.Working || in.Step != Validation && in.Step != Infrastructure }
+func (in *Observed) hasBegun() bool {
+	return in.Working || in.Step != Validation && in.Step != Infrastructure
+}
 
 // interval is how often the percentage grows between two steps: each time is a status write. So an operation that is shorter has none.
 const interval = time.Minute

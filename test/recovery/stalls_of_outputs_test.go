@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -30,14 +31,13 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/pki"
 )
 
-// stall is a way in which a Cluster does not continue. Its next step is taken as it is printed, if there is no other correction.
-type stall struct {
+// halt is a way in which a Cluster does not continue. Its next step is taken as it is printed, if there is no other correction.
+type halt struct {
 	way
 	// warning is true if the Cluster is Ready, with a warning.
 	warning bool
-	// columns are what kubectl get shows, and parts of it; by default the message of captcontrolplane.
+	// columns are the arguments of kubectl get, separated by commas, whose output has the messages; by default captcontrolplane.
 	columns string
-	shown   []string
 	// messages are parts of the message of the cause; not are texts that neither the cause nor the next step has.
 	messages, not []string
 	// unbegun is true if no operation is in progress.
@@ -72,17 +72,17 @@ func planeModule(outputs ...string) string {
 }
 
 // plane is a row for a control plane whose module has wrong outputs. It is corrected in the module.
-func plane(reason string, messages []string, outputs ...string) stall {
-	return stall{messages: append(messages, "WorkspaceTemplate NAMESPACE/eks"), way: way{
+func plane(reason string, messages []string, outputs ...string) halt {
+	return halt{messages: append(messages, "WorkspaceTemplate NAMESPACE/eks"), way: way{
 		prepare: func(env *fixture.Environment) { env.User(env.ControlPlaneTemplate(planeModule(outputs...))) }, without: "metadata: {name: eks}\n",
 		reason: reason, next: []string{"Correct the output that the message names", "kubectl edit workspacetemplate -n NAMESPACE eks"},
 		correct: func(env *fixture.Environment) { env.User(env.ControlPlaneTemplate(planeModule())) },
 	}}
 }
 
-func stallsOfOutputs() map[string]stall {
+func stallsOfOutputs() map[string]halt {
 	const ca, endpoint, kubeconfig = terraform.OutputClusterCA, terraform.OutputClusterEndpoint, terraform.OutputKubeconfig
-	rows := map[string]stall{
+	rows := map[string]halt{
 		"endpoint null":           plane(controlplanev1.EndpointMissingReason, []string{`output "cluster_endpoint"`, "is null"}, endpoint, "null"),
 		"endpoint empty":          plane(controlplanev1.EndpointMissingReason, []string{`output "cluster_endpoint"`, "is empty"}, endpoint, `""`),
 		"endpoint without a form": plane(controlplanev1.EndpointInvalidReason, []string{`output "cluster_endpoint"`, "host[:port]"}, endpoint, `"a b"`),
@@ -94,7 +94,7 @@ func stallsOfOutputs() map[string]stall {
 	warns := plane(controlplanev1.KubeconfigReadyReason, []string{`output "kubeconfig"`, "not a kubeconfig", "aws eks get-token"}, kubeconfig, `"words"`)
 	warns.warning, warns.next = true, nil
 	rows["kubeconfig not YAML"] = warns
-	for name, row := range map[string]stall{
+	for name, row := range map[string]halt{
 		"kubeconfig not YAML, from the output": plane(controlplanev1.KubeconfigInvalidReason, []string{`output "kubeconfig"`, "not a kubeconfig"}, kubeconfig, `"words"`),
 		"kubeconfig null":                      plane(controlplanev1.KubeconfigMissingReason, []string{`output "kubeconfig"`, "null"}, kubeconfig, "null"),
 		"kubeconfig empty":                     plane(controlplanev1.KubeconfigMissingReason, []string{`output "kubeconfig"`, "no value"}, kubeconfig, `""`),
@@ -103,7 +103,7 @@ func stallsOfOutputs() map[string]stall {
 		rows[name] = row
 	}
 	for name, value := range map[string]string{"null": "null", "empty": `""`} {
-		rows["VPC "+name] = stall{columns: "captcluster", messages: []string{"WorkspaceTemplate NAMESPACE/vpc", `output "vpc_id"`, "is " + name}, way: way{
+		rows["VPC "+name] = halt{columns: "captcluster", messages: []string{"WorkspaceTemplate NAMESPACE/vpc", `output "vpc_id"`, "is " + name}, way: way{
 			prepare: func(env *fixture.Environment) {
 				before, _, _ := strings.Cut(fixture.FargateVPCModule, `output "vpc_id"`)
 				env.User(env.VPCTemplate(before + `output "vpc_id" { value = ` + value + " }\noutput \"other\" { value = 1 }\n"))
@@ -115,9 +115,9 @@ func stallsOfOutputs() map[string]stall {
 }
 
 // otherStalls are those of objects and of runs.
-func otherStalls() map[string]stall {
+func otherStalls() map[string]halt {
 	profile := naming.FargateWorkspaceTemplateApply(fixture.Demo, "jobs")
-	return map[string]stall{
+	return map[string]halt{
 		"created while paused": {columns: "captcluster,captcontrolplane,captmachinepool", messages: []string{"paused"}, not: []string{"Create a Cluster", "Create a MachinePool"}, way: way{
 			pool: true, profile: true, replace: []string{"kind: Cluster\nmetadata: {name: demo}\nspec:", "kind: Cluster\nmetadata: {name: demo}\nspec:\n  paused: true"},
 			next: []string{"captctl resume NAMESPACE/demo"}, correct: func(env *fixture.Environment) { env.Captctl("resume", env.Namespace+"/"+fixture.Demo) },
@@ -141,16 +141,21 @@ func otherStalls() map[string]stall {
 				env.Await(planeKind.DeepCopy(), "other", infrav1.ReadyCondition, metav1.ConditionTrue, "")
 			}, without: "kind: CAPTCluster\n", reason: controlplanev1.WaitingForInfrastructureReason, correct: create(fixture.CAPTCluster(fixture.Demo)),
 		}},
+		"replicas of a topology": {columns: topologyCondition, messages: []string{"replicas"}, way: way{
+			prepare: func(env *fixture.Environment) {
+				env.User(append(topologyTemplates(env), clusterClass, strings.Replace(topology, "version:", "controlPlane: {replicas: 3}, version:", 1))...)
+			}, without: "kind: ", reason: clusterv1.ClusterTopologyReconciledFailedReason, next: []string{"Remove spec.topology.controlPlane.replicas"},
+		}},
 		"VPC that hangs": hangs(fixture.VPC, "vpc", `resource "terraform_data" "vpc"`, infrav1.VPCReadyTimeoutReason, "captcluster", "ref: {name: vpc}", "ref: {name: vpc}, timeoutSeconds: 10"),
 		"control plane that hangs": hangs(fixture.ControlPlane, "eks", `resource "terraform_data" "eks"`, controlplanev1.ControlPlaneTimeoutReason, "captcontrolplane",
 			"version: v1.35.0", "version: v1.35.0\n  timeouts: {controlPlaneSeconds: 10}"),
-		"pool that hangs": func() stall {
+		"pool that hangs": func() halt {
 			row := hangs(workers+"-nodegroup", "nodegroup", `resource "terraform_data" "group"`, infrav1.NodeGroupTimeoutReason, "captmachinepool",
 				"workspaceTemplateRef: {name: nodegroup}", "workspaceTemplateRef: {name: nodegroup}\n  timeouts: {nodeGroupSeconds: 10}")
 			row.pool = true
 			return row
 		}(),
-		"profile that hangs": func() stall {
+		"profile that hangs": func() halt {
 			row := hangs(profile, "fargate", `resource "terraform_data" "profile"`, controlplanev1.FargateProfileFailedReason, "captcontrolplane", "version: v1.35.0", "version: v1.35.0\n  timeouts: {fargateProfileSeconds: 10}")
 			row.profile = true
 			return row
@@ -159,8 +164,8 @@ func otherStalls() map[string]stall {
 }
 
 // hangs is a row for a run that does not end. Its template is corrected meanwhile, which does not reach the run.
-func hangs(apply, template, resource, reason, columns string, replace ...string) stall {
-	return stall{columns: columns, messages: []string{"timed out after 10s", "since", "with the content before", "--timeout"}, not: []string{"Fix the cause"}, way: way{
+func hangs(apply, template, resource, reason, columns string, replace ...string) halt {
+	return halt{columns: columns, messages: []string{"timed out after 10s", "since", "with the content before", "--timeout"}, not: []string{"Fix the cause"}, way: way{
 		replace: replace, scripts: script(apply, scripted.Script{Apply: scripted.Step{Hang: true}}), reason: reason, next: []string{"kill -INT"},
 		then: func(env *fixture.Environment) {
 			env.AwaitOperation(apply, scripted.Apply)
@@ -173,7 +178,7 @@ func hangs(apply, template, resource, reason, columns string, replace ...string)
 // A Cluster that does not continue says why, in kubectl get and in captctl describe, and what to do, and that helps.
 func TestStallsOfOutputsAndRunsExplainThemselves(t *testing.T) {
 	t.Parallel()
-	for _, rows := range []map[string]stall{stallsOfOutputs(), otherStalls()} {
+	for _, rows := range []map[string]halt{stallsOfOutputs(), otherStalls()} {
 		for name, s := range rows {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -184,7 +189,7 @@ func TestStallsOfOutputsAndRunsExplainThemselves(t *testing.T) {
 	}
 }
 
-func (s *stall) run(env *fixture.Environment) {
+func (s *halt) run(env *fixture.Environment) {
 	if s.prepare != nil {
 		s.prepare(env)
 	}
@@ -205,14 +210,14 @@ func (s *stall) run(env *fixture.Environment) {
 }
 
 // follow runs the commands of the next step.
-func (s *stall) follow(env *fixture.Environment, described *fleet.Description) {
+func (s *halt) follow(env *fixture.Environment, described *fleet.Description) {
 	for _, command := range described.NextStep.Commands {
 		output, err := exec.CommandContext(env.Context(), "sh", "-c", "export KUBECONFIG="+env.Kubeconfig()+"\n"+command).CombinedOutput() //nolint:gosec // captctl printed it.
 		require.NoError(env, err, string(output))
 	}
 }
 
-func (s *stall) awaitReady(env *fixture.Environment) {
+func (s *halt) awaitReady(env *fixture.Environment) {
 	env.Helper()
 	env.Eventually(func() string {
 		var described fleet.Description
@@ -222,7 +227,7 @@ func (s *stall) awaitReady(env *fixture.Environment) {
 	})
 }
 
-func (s *stall) awaitDescribed(env *fixture.Environment) (described fleet.Description) {
+func (s *halt) awaitDescribed(env *fixture.Environment) (described fleet.Description) {
 	of := func(text string) string { return strings.ReplaceAll(text, "NAMESPACE", env.Namespace) }
 	columns := s.columns
 	if columns == "" {
@@ -263,7 +268,7 @@ func (s *stall) awaitDescribed(env *fixture.Environment) (described fleet.Descri
 			}
 		}
 		for _, kind := range strings.Split(columns, ",") {
-			shown := strings.Join(strings.Fields(env.Kubectl("get", kind)), " ")
+			shown := strings.Join(strings.Fields(env.Kubectl(append([]string{"get"}, strings.Fields(kind)...)...)), " ")
 			for _, part := range s.messages {
 				if !s.warning && !strings.Contains(shown, of(part)) {
 					return fmt.Sprintf("kubectl get %s has no %q: %s", kind, of(part), shown)
@@ -302,7 +307,7 @@ func TestKilledRunsSayWhatHappensNext(t *testing.T) {
 	}
 	require.NoError(t, server.StartComponent(t.Context(), sandbox.Provider))
 	for name, env := range killed {
-		s := stall{columns: "workspacetemplateapply", messages: []string{"terminated during the first apply", "condition", "Recovering"}, way: way{reason: infrav1.CreateInterruptedReason}}
+		s := halt{columns: "workspacetemplateapply", messages: []string{"terminated during the first apply", "condition", "Recovering"}, way: way{reason: infrav1.CreateInterruptedReason}}
 		if s.next = []string{"CAPT continues: recovery attempt 1 of 5 (ClearInterruptedCreate"}; strings.HasSuffix(name, "local") {
 			s.next = []string{"Compare the Terraform state with AWS", "annotate workspaces.tf.m.upbound.io"}
 		}
