@@ -312,6 +312,7 @@ func TestKilledRunsSayWhatHappensNext(t *testing.T) {
 			s.next = []string{"Compare the Terraform state with AWS", "annotate workspaces.tf.m.upbound.io"}
 		}
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // CAPT does not wait for the others.
 			env := env.In(t)
 			described := s.awaitDescribed(env)
 			if strings.HasSuffix(name, "local") {
