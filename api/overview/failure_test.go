@@ -147,8 +147,15 @@ func TestReplicasOfATopologyAreRemoved(t *testing.T) {
 	o.Cluster.Spec.Topology.ControlPlane.Replicas = ptr.To[int32](3)
 	o.Cluster.Status.Conditions = []metav1.Condition{condition(clusterv1.ClusterTopologyReconciledCondition, metav1.ConditionFalse, clusterv1.ClusterTopologyReconciledFailedReason)}
 	o.ControlPlane, o.CAPTCluster, o.Applies = nil, nil, nil
-	c := overview.Of(o, at(10))
-	next := overview.NextStep(o, &c, at(10).Time)
-	require.NotNil(t, next)
-	assert.Contains(t, next.Step, "Remove spec.topology.controlPlane.replicas")
+	for labels, removed := range map[string]string{"": `/spec/topology/controlPlane"`, "team": `/spec/topology/controlPlane/replicas"`} {
+		if labels != "" {
+			o.Cluster.Spec.Topology.ControlPlane.Metadata.Labels = map[string]string{labels: "a"}
+		}
+		c := overview.Of(o, at(10))
+		next := overview.NextStep(o, &c, at(10).Time)
+		require.NotNil(t, next)
+		assert.Contains(t, next.Step, "Remove spec.topology.controlPlane.replicas")
+		assert.Contains(t, next.Commands[0], removed)
+		o.Cluster.Spec.Topology.ControlPlane.Metadata.Labels = nil
+	}
 }

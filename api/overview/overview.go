@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -722,9 +723,13 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 // correctTopology is what to do about a topology that Cluster API cannot reconcile.
 func (o *Objects) correctTopology() *Next {
 	topology := &o.Cluster.Spec.Topology
-	if topology.ControlPlane.Replicas != nil {
+	if rest := topology.ControlPlane; rest.Replicas != nil {
+		field := "controlPlane"
+		if rest.Replicas = nil; !equality.Semantic.DeepEqual(rest, clusterv1.ControlPlaneTopology{}) {
+			field += "/replicas" // An empty object is not valid.
+		}
 		return &Next{Step: "Remove spec.topology.controlPlane.replicas of the Cluster: EKS runs the control plane, so a CAPTControlPlane has no replicas, and Cluster API cannot set them.", Commands: []string{
-			fmt.Sprintf(`kubectl patch cluster -n %s %s --type json -p '[{"op":"remove","path":"/spec/topology/controlPlane/replicas"}]'`, o.Cluster.Namespace, o.Cluster.Name),
+			fmt.Sprintf(`kubectl patch cluster -n %s %s --type json -p '[{"op":"remove","path":"/spec/topology/%s"}]'`, o.Cluster.Namespace, o.Cluster.Name, field),
 		}}
 	}
 	return &Next{Step: "Correct what the message of Cluster API names: spec.topology of the Cluster, its ClusterClass, or a template of that.", Commands: []string{

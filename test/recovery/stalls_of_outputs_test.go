@@ -141,7 +141,7 @@ func otherStalls() map[string]halt {
 				env.Await(planeKind.DeepCopy(), "other", infrav1.ReadyCondition, metav1.ConditionTrue, "")
 			}, without: "kind: CAPTCluster\n", reason: controlplanev1.WaitingForInfrastructureReason, correct: create(fixture.CAPTCluster(fixture.Demo)),
 		}},
-		"replicas of a topology": {columns: topologyCondition, messages: []string{"replicas"}, way: way{
+		"replicas of a topology": {columns: topologyCondition, messages: []string{"failed to create CAPTControlPlane"}, way: way{ // Cluster API does not say more.
 			prepare: func(env *fixture.Environment) {
 				env.User(append(topologyTemplates(env), clusterClass, strings.Replace(topology, "version:", "controlPlane: {replicas: 3}, version:", 1))...)
 			}, without: "kind: ", reason: clusterv1.ClusterTopologyReconciledFailedReason, next: []string{"Remove spec.topology.controlPlane.replicas"},
