@@ -75,13 +75,31 @@ func (o *describeOptions) read(ctx context.Context, reader client.Reader) (*desc
 		return nil, err
 	}
 	objects.Failure = failureOfCause(ctx, reader, objects, o.Now())
-	var list eventsv1.EventList
-	err = reader.List(ctx, &list, client.InNamespace(o.Namespace))
+	events, err := eventsOf(ctx, reader, objects)
 	if apierrors.IsForbidden(err) { // The rest does not depend on events.
 		o.Warn("events are not shown: %v", err)
 		err = nil
 	}
-	return &described{objects, latest(list.Items, objects)}, err
+	return &described{objects, latest(events, objects)}, err
+}
+
+// pageOfEvents is how many events a request returns.
+const pageOfEvents = 500
+
+// eventsOf reads the events about objects of a Cluster. A namespace can have those of many Clusters, so only events about the names are requested.
+func eventsOf(ctx context.Context, reader client.Reader, objects *overview.Objects) (events []eventsv1.Event, err error) {
+	for _, name := range objects.Names() {
+		var page eventsv1.EventList
+		for more := true; more; more = page.Continue != "" {
+			options := []client.ListOption{client.InNamespace(objects.Cluster.Namespace), client.MatchingFields{"regarding.name": name}, client.Limit(pageOfEvents), client.Continue(page.Continue)}
+			page = eventsv1.EventList{}
+			if err := reader.List(ctx, &page, options...); err != nil {
+				return nil, err
+			}
+			events = append(events, page.Items...)
+		}
+	}
+	return events, nil
 }
 
 // failureOfCause reads the error of the Workspace of the cause and, if they can explain it, the Pods of provider-terraform; nil if there is no error, or the user
