@@ -145,18 +145,19 @@ Needs action: team-a/broken
 // However many Clusters the namespace has, only what belongs to one is requested.
 func TestDescribeAndLogsRequestOneClusterOnly(t *testing.T) {
 	for command, most := range map[string]int{"describe": 9, "logs": 9} {
-		env, requests := aFleet(), 0
+		env := aFleet()
+		var requests atomic.Int32
 		for i := range 50 {
 			env.objects = append(env.objects, capt(fmt.Sprintf("other-%d", i), infrav1.StateReady, func(*controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply) {})...)
 		}
 		env.funcs = interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-				requests++
+				requests.Add(1)
 				assert.Contains(t, key.Name, "broken")
 				return c.Get(ctx, key, object, options...)
 			},
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-				requests++
+				requests.Add(1)
 				var of client.ListOptions
 				of.ApplyOptions(options)
 				byLabel := of.LabelSelector != nil && of.LabelSelector.Matches(labels.Set{clusterv1.ClusterNameLabel: "broken"})
@@ -167,18 +168,20 @@ func TestDescribeAndLogsRequestOneClusterOnly(t *testing.T) {
 		}
 		_, _, err := env.run(t, command, "team-a/broken")
 		require.NoError(t, err)
-		assert.LessOrEqual(t, requests, most, command)
+		assert.LessOrEqual(t, int(requests.Load()), most, command)
 	}
 }
 
 func TestDescribeReadsAllPagesOfEvents(t *testing.T) {
-	env, pages := aFleet(), 0
+	env := aFleet()
+	var pages atomic.Int32
 	env.funcs.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 		err := c.List(ctx, list, options...)
 		if events, is := list.(*eventsv1.EventList); is && err == nil {
 			var of client.ListOptions
 			of.ApplyOptions(options)
-			if pages++; of.Continue == "" && len(events.Items) > 0 {
+			pages.Add(1)
+			if of.Continue == "" && len(events.Items) > 0 {
 				events.Continue, events.Items = "more", nil
 			}
 		}
@@ -187,7 +190,7 @@ func TestDescribeReadsAllPagesOfEvents(t *testing.T) {
 	out, _, err := env.run(t, "describe", "team-a/broken")
 	require.NoError(t, err)
 	assert.Contains(t, out, "Warning   ApplyFailed   WorkspaceTemplateApply broken-eks")
-	assert.Equal(t, 3, pages)
+	assert.EqualValues(t, 3, pages.Load())
 }
 
 func TestDescribeShowsTheCauseAndTheNextStep(t *testing.T) {
