@@ -86,6 +86,9 @@ plugin: kubectl capt.`,
   # Check manifests without a cluster
   captctl validate -f manifests/ -R
 
+  # Does everything work that CAPT needs?
+  captctl check
+
   # What would a migration from CAPT v0.3 do?
   captctl migrate check
 
@@ -99,7 +102,7 @@ plugin: kubectl capt.`,
 		DisableAutoGenTag: true,
 	},
 		fleet.NewGet, fleet.NewDescribe, fleet.NewTree, fleet.NewReport, fleet.NewLogs, fleet.NewPause, fleet.NewResume, fleet.NewRetry, fleet.NewReconcile, fleet.NewRun, fleet.NewWait,
-		planning.New, diff.New, validate.New, template.New, migration.New, migration.NewConvert, newVersion,
+		newCheck, planning.New, diff.New, validate.New, template.New, migration.New, migration.NewConvert, newVersion,
 	)
 	root.SetIn(environment.In)
 	root.SetOut(environment.Out)
