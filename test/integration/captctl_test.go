@@ -66,6 +66,7 @@ func TestCaptctlShowsAClusterAsItIs(t *testing.T) {
 	assert.Contains(t, env.Captctl("resume", env.Namespace+"/demo"), "is not paused")
 	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, clusterv1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason)
 
+	assert.Contains(t, env.Captctl("kubeconfig", env.Namespace+"/demo"), "kind: Config")
 	ready := env.described()
 	assert.Nil(t, ready.Cause)
 	assert.Equal(t, infrav1.StateReady, ready.State)
@@ -215,7 +216,7 @@ func TestCaptctlCheckFindsWhatIsMissing(t *testing.T) {
 	assert.Contains(t, strings.Join(checks["ProviderConfigs"].Objects, "\n"), "ClusterProviderConfig absent (tf.m.upbound.io): does not exist")
 	assert.Contains(t, checks["manager"].Commands, "kubectl -n "+env.Namespace+" rollout status deployment/capt-manager --timeout=5m")
 	assert.Equal(t, installation.Error, checks["rights of the manager"].Status)
-	assert.Contains(t, checks["rights of the manager"].Objects, "patch workspaces.tf.m.upbound.io/status", "the ServiceAccount has no binding")
+	assert.Contains(t, checks["rights of the manager"].Objects, "patch workspaces/status.tf.m.upbound.io", "the ServiceAccount has no binding")
 }
 
 // rejectWorkspaces makes the API server reject all Workspaces of the namespace, until the returned function is called.
