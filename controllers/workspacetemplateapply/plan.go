@@ -267,9 +267,8 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 		return r.Workspaces.Delete(ctx, f.Live)
 	case Release:
 		return r.release(ctx, apply, f)
-	case Observe:
+	case Observe, WaitForDestroy:
 		return waitForUnwatched(f)
-	case WaitForDestroy:
 	}
 	return nil
 }
@@ -396,7 +395,7 @@ func (r *Reconciler) update(ctx context.Context, apply *infrav1.WorkspaceTemplat
 	ctrl.LoggerFrom(ctx).Info("Updating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "revision", f.Rendered.Revision)
 	live, err := r.Workspaces.Update(ctx, f.Live, f.Rendered)
 	if err == nil {
-		f.LastUpdate = live.UpdateRecord()
+		f.LastUpdate, f.UnreconciledFor = live.UpdateRecord(), 0
 	}
 	return r.recordWrite(ctx, apply, f, live, err)
 }

@@ -139,6 +139,9 @@ func (o *Options) AddAllNamespaces(command *cobra.Command) {
 	command.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "All namespaces, as without --namespace.")
 }
 
+// All reports whether --all-namespaces is set.
+func (o *Options) All() bool { return o.all }
+
 // Only is the namespace that is read; empty for all.
 func (o *Options) Only() string {
 	if o.all {
@@ -491,6 +494,9 @@ func Show[T any](ctx context.Context, o *Options, reader client.WithWatch, watch
 			if err := o.Redraw(func(to *output.Printer) error { return draw(to, found) }); err != nil {
 				return err
 			}
+		}
+		if watched.Until != nil && watched.Until() {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
