@@ -112,6 +112,7 @@ func TestTheLifeOfAnObject(t *testing.T) {
 		"it is wrong for long": {func(o *Observed, p *Plan) {
 			p.Blocked, o.Running = ptr.To(unmet(infrav1.InvalidVersionReason)), Running{Reason: infrav1.InvalidVersionReason, Persists: now}
 		}, infrav1.InvalidVersionReason, Life{Blocked: true, Absent: true, Failed: true}},
+		"Terraform fails":                     {func(o *Observed, _ *Plan) { builder.NotUpToDate(infrav1.ApplyFailedReason, "")(o.Apply.Live) }, infrav1.ApplyFailedReason, Life{Absent: true}},
 		"recovery has ended":                  {func(_ *Observed, p *Plan) { p.Recovery.Kind = recovery.Exhausted }, infrav1.ApplyFailedReason, Life{Absent: true, Failed: true}},
 		"recovery has ended, and all is well": {func(o *Observed, p *Plan) { builder.UpToDate(nil)(o.Apply.Live); p.Recovery.Kind = recovery.Exhausted }, "", Life{Applied: true}},
 	} {
@@ -125,6 +126,7 @@ func TestTheLifeOfAnObject(t *testing.T) {
 			}
 			row.want.Unmet = condition
 			assert.Equal(t, &row.want, o.Life(p, condition, false))
+			assert.True(t, o.Life(p, condition, true).Initialized)
 		})
 	}
 }
@@ -137,6 +139,7 @@ func TestWhichOperationAnObjectNeeds(t *testing.T) {
 		want  infrav1.Operation
 	}{
 		"it is created":         {Life{}, infrav1.StateProvisioning, false, infrav1.OperationCreation},
+		"its creation waits":    {Life{Blocked: true}, infrav1.StateValidating, false, infrav1.OperationCreation},
 		"it waits":              {Life{}, infrav1.StatePending, false, ""},
 		"its status was lost":   {Life{}, infrav1.StateProvisioning, true, ""},
 		"it is updated":         {Life{Initialized: true}, infrav1.StateConfiguring, true, infrav1.OperationUpdate},
@@ -174,6 +177,7 @@ func TestUntilANewObjectIsFailed(t *testing.T) {
 		"an error of class Config":          {infrav1.ApplyFailedReason, failing("Config", 30*time.Second), false, 90 * time.Second, true},
 		"an error of class Quota":           {infrav1.ApplyFailedReason, failing("Quota", time.Second), false, -time.Second, true},
 		"an error of another class":         {infrav1.ApplyFailedReason, failing("Network", time.Hour), false, -time.Hour, false},
+		"a problem while Terraform fails":   {infrav1.NotProvenReason, failing("Quota", time.Hour), false, 0, false},
 		"an error that is not measured yet": {infrav1.ApplyFailedReason, func(o *Observed) { failing("Quota", 0)(o); o.Running.Failing = nil }, false, 0, false},
 		"an error without object":           {infrav1.ApplyFailedReason, func(o *Observed) { failing("Quota", 0)(o); o.Apply.Live = nil }, false, 0, false},
 	} {
@@ -296,6 +300,11 @@ func TestForHowLongAReasonPersists(t *testing.T) {
 	assert.Equal(t, infrav1.InvalidVersionReason, c.observed().Running.Reason, "the wait goes on")
 	c.await("")
 	assert.Empty(t, c.observed().Running.Reason)
+	c.owner.SetConditions([]metav1.Condition{condition("Ready", metav1.ConditionFalse, "Late", builder.Created), condition("Failed", metav1.ConditionTrue, "Late", builder.Created)})
+	assert.Empty(t, c.observed().Running.Reason, "it was measured")
+	o := c.observed()
+	c.AwaitTimeout(&Plan{Owner: c.owner}, &o, &Timeout{Limit: time.Minute}, nil, false)
+	assert.Equal(t, time.Minute, o.requeueAfter)
 	c.await(infrav1.InvalidVersionReason)
 	c.Pass(time.Minute)
 	c.owner.SetAnnotations(map[string]string{naming.RetryAnnotation: "1"})
