@@ -207,6 +207,7 @@ func TestTimeouts(t *testing.T) {
 		late := NewTimeout("spec.x", "Late", seconds, 60, ptr.To(limit))
 		assert.True(t, late.Passed())
 		assert.Equal(t, "Late", late.Condition(waiting).Reason)
+		assert.Contains(t, late.Condition(waiting).Message, "why. CAPT keeps waiting. Fix the cause, raise the timeout")
 		ready := engine.True(infrav1.ReadyCondition, "Ready", "")
 		assert.Equal(t, ready, late.Condition(ready))
 		assert.False(t, NewTimeout("spec.x", "Late", seconds, 60, ptr.To(limit-1)).Passed())
@@ -390,4 +391,28 @@ func TestTheClockOfTerraform(t *testing.T) {
 	c.owner.GetLifecycle().Recovery.RetryTime = ptr.To(metav1.NewTime(c.Now()))
 	assert.Zero(t, *measure().Terraform)
 	assert.Zero(t, func() Running { o := Observed{Now: c.Now()}; c.ObserveRunning(c.owner, &o, "Late"); return o.Running }())
+}
+
+// At rest, and where nothing is estimated, no other objects are read.
+func TestWhoseDurationsAreRead(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(o *Observed, captCluster *infrav1.CAPTCluster)
+		read   bool
+	}{
+		"at rest":              {func(*Observed, *infrav1.CAPTCluster) {}, false},
+		"edited":               {func(_ *Observed, c *infrav1.CAPTCluster) { c.Generation++ }, true},
+		"not Ready":            {func(_ *Observed, c *infrav1.CAPTCluster) { c.Status.State = infrav1.StateConfiguring }, true},
+		"new":                  {func(_ *Observed, c *infrav1.CAPTCluster) { c.Status.Conditions = nil }, true},
+		"Terraform runs":       {func(o *Observed, _ *infrav1.CAPTCluster) { o.Apply.Live.Generation++ }, true},
+		"paused":               {func(o *Observed, c *infrav1.CAPTCluster) { c.Generation++; o.Paused = "annotation" }, false},
+		"edited and then gone": {func(_ *Observed, c *infrav1.CAPTCluster) { c.Generation++; builder.Deleting()(c) }, false},
+	} {
+		o, owner := &Observed{Apply: Facts{Live: builder.WorkspaceTemplateApply("demo-vpc", builder.UpToDate(nil))}}, demoOwner()
+		captCluster := owner.Object.(*infrav1.CAPTCluster)
+		captCluster.Status.State = infrav1.StateReady
+		captCluster.Status.Conditions = []metav1.Condition{condition("Ready", metav1.ConditionTrue, "Ready", builder.Created)}
+		row.change(o, captCluster)
+		r := &Reconciler{Engine: engine.Engine{Client: down()}}
+		assert.Equal(t, row.read, r.ObserveEarlier(t.Context(), owner, o, &infrav1.CAPTClusterList{}) != nil, name)
+	}
 }
