@@ -272,6 +272,14 @@ func BenchmarkAnonymousProbes(b *testing.B) {
 	var running sync.WaitGroup
 	ctx, stop := context.WithCancel(b.Context())
 	running.Go(func() { _ = pool.Start(ctx) })
+	running.Go(func() {
+		for ctx.Err() == nil {
+			select {
+			case <-pool.Changes():
+			case <-ctx.Done():
+			}
+		}
+	})
 	data := config(b, server, getToken)
 	for i := range clusters {
 		pool.Track(client.ObjectKey{Namespace: "default", Name: strconv.Itoa(i)}, Target{Kubeconfig: data})
