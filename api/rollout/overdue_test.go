@@ -84,16 +84,18 @@ func TestWhoseUpdateTakesTooLong(t *testing.T) {
 		user           User
 		update, canary bool // Whether the update, and a canary with a soak of a minute, takes too long.
 	}{
-		"after two hours":                   {on("a", before, assigned, at(updateTimeout)), true, false},
-		"before":                            {on("a", before, assigned, at(updateTimeout-1)), false, false},
-		"not recorded yet":                  {on("a", before, assigned), false, false},
-		"another revision":                  {on("a", before, inFlight, at(updateTimeout)), true, false},
-		"no revision is being applied":      {on("a", before, at(updateTimeout)), false, false},
-		"it is done":                        {on("a", target, at(updateTimeout+time.Minute), readyFor(time.Minute)), false, false},
-		"it is not Ready for long enough":   {on("a", target, at(updateTimeout+time.Minute), readyFor(time.Second)), false, true},
-		"the same, but there is still time": {on("a", target, at(updateTimeout+time.Minute-1), readyFor(time.Second)), false, false},
-		"it is not Ready":                   {on("a", target, at(updateTimeout+time.Minute), func(u *User) { u.ReadySince = time.Time{} }), false, true},
-		"it fails":                          {on("a", before, failing, at(updateTimeout+time.Minute)), false, false},
+		"after two hours":                      {on("a", before, assigned, at(updateTimeout)), true, false},
+		"before":                               {on("a", before, assigned, at(updateTimeout-1)), false, false},
+		"not recorded yet":                     {on("a", before, assigned), false, false},
+		"another revision":                     {on("a", before, inFlight, at(updateTimeout)), true, false},
+		"no revision is being applied":         {on("a", before, at(updateTimeout)), false, false},
+		"it is done":                           {on("a", target, at(updateTimeout+time.Minute), readyFor(time.Minute)), false, false},
+		"it is not Ready for long enough":      {on("a", target, at(updateTimeout+time.Minute), readyFor(time.Second)), false, true},
+		"the same, but there is still time":    {on("a", target, at(updateTimeout+time.Minute-1), readyFor(time.Second)), false, false},
+		"it is not Ready":                      {on("a", target, at(updateTimeout+time.Minute), func(u *User) { u.ReadySince = time.Time{} }), false, true},
+		"it is Ready with the former revision": {on("a", before, assigned, at(updateTimeout+time.Minute), readyFor(time.Hour)), true, true},
+		"it has not got the revision":          {on("a", before, at(updateTimeout+time.Minute)), false, false},
+		"it fails":                             {on("a", before, failing, at(updateTimeout+time.Minute)), false, false},
 	} {
 		r := since(time.Minute, infrav1.WorkspaceTemplateRollout{}, row.user)
 		r.markOverdue()
@@ -175,6 +177,7 @@ func TestWhatStopsARollout(t *testing.T) {
 	r := since(time.Minute, infrav1.WorkspaceTemplateRollout{}, on("a", target), on("b", before, late))
 	assert.True(t, r.complete(false), "it does not wait for late users")
 	assert.False(t, r.complete(true))
+	assert.False(t, since(time.Minute, infrav1.WorkspaceTemplateRollout{}, on("a", target), on("b", before, assigned)).complete(false), "it waits for others")
 	r.unobserved = true
 	assert.False(t, r.complete(false), "a user that was moved may exist")
 	r.Started = now.Add(-restTimeout)
@@ -184,6 +187,8 @@ func TestWhatStopsARollout(t *testing.T) {
 	assert.True(t, r.complete(false), "one that stalls after the rollout is left behind")
 	r.History = history(before)
 	assert.False(t, r.complete(false))
+	r.History = nil
+	assert.False(t, r.rolledOut(), "the revision is not stored")
 	for hash, want := range map[string]bool{"missing": false, "new": false, "approved": true, "rolled out": true} {
 		assert.Equal(t, want, History{{Hash: "new"}, {Hash: "approved", Approval: Approval{By: "a"}}, {Hash: "rolled out", RolledOut: true}}.isProven(hash), hash)
 	}

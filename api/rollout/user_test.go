@@ -23,6 +23,7 @@ func TestUsersAreSortedWithoutThoseThatAreDeleted(t *testing.T) {
 	applies := []*infrav1.WorkspaceTemplateApply{
 		builder.WorkspaceTemplateApply("b"), builder.WorkspaceTemplateApply("z", builder.WithNamespace("a")), builder.WorkspaceTemplateApply("a"),
 		builder.WorkspaceTemplateApply("gone", builder.Deleting()),
+		builder.WorkspaceTemplateApply("unadopted", builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer), builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.WorkspaceName = "x" })),
 	}
 	users, err := UsersOf(applies, nil, func(apply *infrav1.WorkspaceTemplateApply) (labels.Set, error) {
 		return labels.Set{"of": apply.Name}, nil
@@ -63,6 +64,7 @@ func TestWhoIsInFlight(t *testing.T) {
 	}{
 		"another revision is applied":           {inFlight, true},
 		"nothing was applied before":            {func(u *User) { inFlight(u); u.Applied = "" }, false},
+		"nothing is assigned after a failure":   {func(u *User) { u.Assigned, u.Written, u.Failed = "", "", "another" }, false},
 		"nothing is assigned":                   {func(u *User) { u.Assigned, u.Written = "", "" }, false},
 		"it gets the target":                    {assigned, false},
 		"it was applied":                        {func(*User) {}, false},
