@@ -140,11 +140,11 @@ func policy(group, resource string, reason metav1.StatusReason) func(env *fixtur
 
 // withoutPolicy deletes the policy, and lets CAPT retry as captctl describe says until the API server does not use it any more, which takes a moment.
 func withoutPolicy(env *fixture.Environment) {
-	cluster := env.Namespace + "/" + fixture.Demo
 	require.NoError(env, env.Delete(env.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}}))
 	env.Eventually(func() string {
-		env.Captctl("reconcile", cluster)
-		return fixture.Unless(!strings.Contains(env.Captctl("describe", cluster, "-o", "json"), refusal), "the policy is in force")
+		env.Captctl("reconcile", env.Namespace+"/"+fixture.Demo)
+		cause := describe(env, fixture.Demo).Cause
+		return fixture.Unless(cause == nil || !strings.Contains(cause.Message, refusal), "%+v", cause)
 	})
 }
 
@@ -467,12 +467,16 @@ func (s *started) requireLegacy(env *fixture.Environment, object engine.Object, 
 	assert.Equal(env, failed.Message, message)
 }
 
+func describe(env *fixture.Environment, cluster string) (described fleet.Description) {
+	require.NoError(env, json.Unmarshal([]byte(env.Captctl("describe", env.Namespace+"/"+cluster, "-o", "json")), &described))
+	return described
+}
+
 // requireDescribed requires the cause in captctl get, and the action in captctl describe.
 func (s *started) requireDescribed(t *testing.T, clusters []overview.Cluster) {
 	env := s.env.In(t)
 	name, want := s.clusterName(env), cmp.Or(s.state, infrav1.StateFailed)
-	var described fleet.Description
-	require.NoError(env, json.Unmarshal([]byte(env.Captctl("describe", env.Namespace+"/"+name, "-o", "json")), &described))
+	described := describe(env, name)
 	require.NotNil(t, described.Cause)
 	assert.Equal(t, want, described.State)
 	assert.Equal(t, s.reason, described.Cause.Reason)
