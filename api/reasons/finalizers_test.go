@@ -23,7 +23,8 @@ func TestFinalizersOfOthersAreNamedOnceCAPTAndTheProviderAreDone(t *testing.T) {
 	}{
 		"none":                    {&deleted, nil, nil},
 		"of CAPT":                 {&deleted, []string{infrav1.CAPTClusterFinalizer, "example.com/protect"}, nil},
-		"of the provider":         {&deleted, []string{"finalizer.managedresource.crossplane.io", "example.com/protect"}, nil},
+		"of the provider":         {&deleted, []string{"finalizer.managedresource.crossplane.io"}, nil},
+		"beside the provider's":   {&deleted, []string{"finalizer.managedresource.crossplane.io", "example.com/protect"}, []string{"controllers: example.com/protect (probably"}},
 		"not in deletion":         {nil, []string{"example.com/protect"}, nil},
 		"of others":               {&deleted, []string{"resources-finalizer.argocd.argoproj.io", "foregroundDeletion", "example.com/protect"}, []string{"example.com/protect (probably a controller of example.com), foregroundDeletion (Kubernetes' garbage collector", "argoproj.io (Argo CD)"}},
 		"of Cluster API":          {&deleted, []string{"cluster.cluster.x-k8s.io"}, []string{"(Cluster API)"}},

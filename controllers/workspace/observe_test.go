@@ -208,15 +208,15 @@ func TestAChangeOrADeletionIsReportedAfterATimeoutToo(t *testing.T) {
 	}
 }
 
-func TestAForeignFinalizerIsReportedOnceTheProviderIsDone(t *testing.T) {
+func TestAForeignFinalizerIsReportedBecauseTheProviderWaitsForIt(t *testing.T) {
 	workspace := builder.Workspace("demo-vpc", builder.AtRest, builder.Deleting())
-	workspace.SetFinalizers([]string{"foregroundDeletion"})
+	workspace.SetFinalizers([]string{finalizer, "foregroundDeletion"})
 	got := observe(t, workspace)
-	assert.Contains(t, got.Message, "Workspace demo-vpc: waiting for finalizers of other controllers: foregroundDeletion")
+	assert.Contains(t, got.Message, "provider-terraform does not destroy Workspace demo-vpc yet: waiting for finalizers of other controllers: foregroundDeletion")
 	assert.Contains(t, got.Message, "kubectl edit workspaces.tf.")
 	now := metav1.Now()
 	secret := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "words", DeletionTimestamp: &now, Finalizers: []string{"example.com/protect"}}}
-	assert.Contains(t, mustLive(t, workspace).WaitingForFinalizers(secret), "waits for its connection Secret words: waiting for finalizers of other controllers: example.com/protect")
+	assert.Contains(t, mustLive(t, workspace).WaitingForFinalizers(secret), "deletes its connection Secret words first: waiting for finalizers of other controllers: example.com/protect")
 }
 
 func TestDuringDestroy(t *testing.T) {

@@ -149,7 +149,7 @@ func stalls() map[string]stall { //nolint:funlen // It is a table.
 				module := fixture.ControlPlaneModule + "variable \"vpc_id\" { type = string }\n"
 				cluster, controlPlane, _ := strings.Cut(fixture.Cluster(), "  infrastructureRef")
 				_, controlPlane, _ = strings.Cut(controlPlane, "\n")
-				return []string{env.Template(fixture.ControlPlaneTemplate, module, "cluster_name", "tags", "vpc_id"), cluster + controlPlane, fixture.CAPTControlPlane(fixture.Demo, "endpointProbe: Disabled")}
+				return []string{env.Template(fixture.ControlPlaneTemplate, module, "cluster_name", "tags", "vpc_id"), cluster + controlPlane, fixture.CAPTControlPlane(fixture.Demo, "endpointProbe: Disabled", "region: eu-central-1")}
 			},
 			get: "captcontrolplane demo", columns: []string{"vpc_id"},
 			state: infrav1.StateFailed, object: "CAPTControlPlane demo", reason: infrav1.VariableMissingReason, message: []string{"vpc_id", "infrastructureRef"},
