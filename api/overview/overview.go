@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
@@ -47,7 +48,7 @@ type Objects struct {
 type Cluster struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// State of the control plane, or Deleting. A control plane that is Ready is Degraded here if another object of the Cluster has a problem, for
+	// State of the control plane, WaitingForApproval while it is Configuring for a change that waits for a user, or Deleting. A control plane that is Ready is Degraded here if another object of the Cluster has a problem, for
 	// example the VPC. It is empty while there is no CAPTControlPlane, or CAPT has not reconciled it.
 	State infrav1.State `json:"state,omitempty"`
 	// Version of Kubernetes that was last applied, and DesiredVersion that of spec if it differs.
@@ -66,10 +67,17 @@ type Cluster struct {
 	Paused      bool         `json:"paused,omitempty"` // Paused is true if the Cluster or one of its objects is paused.
 	// Cause is why the Cluster is not Ready, or not yet deleted; absent if all of its objects are Ready.
 	Cause *Cause `json:"cause,omitempty"`
+	// Deletion is what is destroyed, while State is Deleting.
+	Deletion *Deletion `json:"deletion,omitempty"`
+	// NeedsAction is true if the state is Failed, or if the cause does not end without a user.
+	NeedsAction bool `json:"needsAction,omitempty"`
 }
 
-// StateDeleting is the state of a Cluster that is being deleted.
-const StateDeleting infrav1.State = "Deleting"
+// States of a Cluster that its control plane does not have.
+const (
+	StateDeleting           infrav1.State = "Deleting"
+	StateWaitingForApproval infrav1.State = "WaitingForApproval" // Terraform does nothing before a user approves a change.
+)
 
 // Cause is a condition of the first object that does not merely wait for another one of the Cluster.
 type Cause struct {
@@ -126,10 +134,15 @@ func Of(o *Objects, now metav1.Time) Cluster {
 			}
 		}
 	}
+	if c.State == infrav1.StateConfiguring && c.Cause != nil && c.Cause.Reason == infrav1.WaitingForApprovalReason {
+		c.State, c.Progress = StateWaitingForApproval, nil
+	}
 	if o.deleting() {
 		c.State, c.Progress, c.Cause = StateDeleting, nil, cmp.Or(o.deletionCause(), c.Cause)
 		o.addActor(c.Cause)
+		c.Deletion = o.deletion()
 	}
+	c.NeedsAction = c.State == infrav1.StateFailed || c.Cause != nil && c.Cause.Actor == reasons.User
 	return c
 }
 
@@ -138,13 +151,18 @@ func (o *Objects) addActor(cause *Cause) {
 	if cause == nil {
 		return
 	}
-	if cause.Actor = reasons.Of(cause.Reason).Actor; cause.stalled {
+	row, apply := reasons.Of(cause.Reason), o.Failing(cause)
+	if cause.Actor = row.Actor; cause.stalled {
 		cause.Actor = reasons.User
 	}
-	if o.Failure == nil || o.Failing(cause) == nil {
+	if apply == nil {
 		return
 	}
-	if cause.LookAt = o.Failure.Object; o.Failure.Class.IsTransient() {
+	class := failure.Class(apply.Status.LastFailureClass)
+	if o.Failure != nil {
+		class, cause.LookAt = o.Failure.Class, o.Failure.Object
+	}
+	if class.IsTransient() && (o.Failure != nil || row.Effect == reasons.FailsByClass) {
 		cause.Actor = reasons.Waiting
 	}
 }
@@ -170,13 +188,23 @@ func (c *Cluster) addControlPlane(o *Objects, now metav1.Time) {
 	}
 	status := &controlPlane.Status
 	c.State, c.Version, c.Endpoint = status.State, status.Version, status.Endpoint
-	if controlPlane.Spec.Version != status.Version {
+	if !isSameVersion(controlPlane.Spec.Version, status.Version) {
 		c.DesiredVersion = controlPlane.Spec.Version
 	}
 	if status.Health != nil {
 		c.Health = status.Health.Overall
 	}
 	c.Progress = progressOf(status.Progress, now)
+}
+
+// isSameVersion reports whether two versions are equal, also in different spellings, such as v1.31.0 and 1.31.
+func isSameVersion(a, b string) bool {
+	one, err := version.ParseGeneric(a)
+	if err != nil {
+		return a == b
+	}
+	same, err := one.Compare(b)
+	return err == nil && same == 0
 }
 
 // all returns the objects of CAPT in the order in which they wait for each other: first those that wait for none of the others.
@@ -331,8 +359,8 @@ func (o *Objects) deleting() bool {
 	return o.Cluster.DeletionTimestamp != nil || o.ControlPlane != nil && o.ControlPlane.DeletionTimestamp != nil
 }
 
-// deletionCause is the condition Deleting of the object that is deleted first: machine pools and add-ons, Fargate profiles, the control plane, the VPC.
-func (o *Objects) deletionCause() *Cause {
+// deletionOrder returns the objects in the order in which they are deleted: machine pools and add-ons, Fargate profiles, the control plane, the VPC.
+func (o *Objects) deletionOrder() []graph.Object {
 	order, own, added := o.applies()
 	if o.ControlPlane != nil {
 		order = append(order, o.ControlPlane)
@@ -341,11 +369,28 @@ func (o *Objects) deletionCause() *Cause {
 	if o.CAPTCluster != nil {
 		order = append([]graph.Object{o.CAPTCluster}, order...)
 	}
-	for _, object := range slices.Backward(order) {
+	slices.Reverse(order)
+	return order
+}
+
+// deletionCause is the condition Deleting of the first object that needs a user or else, because the others wait for it, of one that Terraform destroys,
+// or else of the one that is deleted first.
+func (o *Objects) deletionCause() *Cause {
+	of := map[bool]*Cause{}
+	var first *Cause
+	for _, object := range o.deletionOrder() {
 		condition := meta.FindStatusCondition(object.GetConditions(), infrav1.DeletingCondition)
-		if condition != nil && condition.Status == metav1.ConditionTrue {
-			return causeOf(object, condition)
+		if condition == nil || condition.Status != metav1.ConditionTrue {
+			continue
 		}
+		cause := causeOf(object, condition)
+		first = cmp.Or(first, cause)
+		if needsUser := reasons.Of(cause.Reason).Actor == reasons.User; needsUser || cause.Reason == infrav1.WaitingForWorkspaceDeletionReason {
+			of[needsUser] = cmp.Or(of[needsUser], cause)
+		}
+	}
+	if found := cmp.Or(of[true], of[false], first); found != nil {
+		return found
 	}
 	for i := range o.Pools {
 		if pool := o.Pools[i].MachinePool; pool != nil && !pool.DeletionTimestamp.IsZero() {
@@ -362,6 +407,30 @@ func waitingForFinalizers(kind string, object metav1.Object) *Cause {
 		return nil
 	}
 	return &Cause{Kind: kind, Name: object.GetName(), Reason: infrav1.WaitingForFinalizersReason, Message: message, Since: *object.GetDeletionTimestamp()}
+}
+
+// Deletion is how far the deletion of a Cluster is. Both are WorkspaceTemplateApplies, in the order in which they are destroyed.
+type Deletion struct {
+	Destroying []string `json:"destroying,omitempty"` // Destroying are those whose Workspaces Terraform destroys.
+	Waiting    []string `json:"waiting,omitempty"`    // Waiting are those that are destroyed afterwards.
+}
+
+// deletion returns how far the deletion is. What is retained, or only has the label of the Cluster, is not destroyed.
+func (o *Objects) deletion() *Deletion {
+	d, own := &Deletion{}, o.OwnApplies()
+	for _, object := range o.deletionOrder() {
+		apply, is := object.(*infrav1.WorkspaceTemplateApply)
+		if !is || apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain || apply.DeletionTimestamp.IsZero() && !slices.Contains(own, apply.Name) && o.poolOf(apply) == nil {
+			continue
+		}
+		switch condition := meta.FindStatusCondition(apply.Status.Conditions, infrav1.DeletingCondition); {
+		case condition != nil && (condition.Reason == infrav1.WaitingForWorkspaceDeletionReason || condition.Reason == infrav1.DestroyFailedReason):
+			d.Destroying = append(d.Destroying, apply.Name)
+		default:
+			d.Waiting = append(d.Waiting, apply.Name)
+		}
+	}
+	return d
 }
 
 func causeOf(object graph.Object, condition *metav1.Condition) *Cause {

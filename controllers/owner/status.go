@@ -172,7 +172,7 @@ func (f *Facts) DecisionMessage() string {
 	switch {
 	case f.Block != nil:
 		return f.Block.Message
-	case f.ProvisionedField != "":
+	case len(f.Candidates) == 0 && f.ProvisionedField != "":
 		return desired.ProvisionedMessage(f.ProvisionedField)
 	}
 	return desired.CandidatesMessage(f.Candidates)
@@ -216,7 +216,7 @@ func (p *Plan) Situation(paused string) engine.Situation {
 // settling reports whether the WorkspaceTemplateApply was not observed in its current generation, or not written because the owner is paused. A
 // deletion and a refused request are reported at once.
 func (p *Plan) settling(paused string) bool {
-	if p.Live == nil || !p.Live.DeletionTimestamp.IsZero() || p.Refused != nil {
+	if p.Live == nil || !p.Live.DeletionTimestamp.IsZero() || p.refused() {
 		return false
 	}
 	unobserved := p.Live.Status.ObservedGeneration != p.Live.Generation
@@ -233,6 +233,6 @@ func VPCReplaced(captCluster *infrav1.CAPTCluster) engine.Condition {
 		"Terraform reports VPC %[1]s for CAPTCluster %[2]s, but the control plane was created in %[3]s and cannot move. "+
 			"Check first whether %[3]s still exists: aws ec2 describe-vpcs --vpc-ids %[3]s. "+
 			"If it exists, import it into the Terraform state before you revert the change that replaced it. "+
-			"If it does not exist, revert nothing, because Terraform would create a third VPC: recreate the control plane in %[1]s (docs/troubleshooting.md#a-replaced-vpc)",
+			"If it does not exist, revert nothing, because Terraform would create a third VPC: recreate the control plane in %[1]s (docs/troubleshooting-reference.md#a-replaced-vpc)",
 		vpc.ReplacedBy, captCluster.Name, vpc.ID))
 }

@@ -278,7 +278,7 @@ func (r *Reconciler) annotateWorkspace(ctx context.Context, apply *infrav1.Works
 	annotate, request := r.Workspaces.Pause, apply.Annotations[naming.RecoveryAnnotation]
 	if action == Recover {
 		annotate = func(ctx context.Context, live *workspace.Live) (*workspace.Live, error) {
-			return r.Workspaces.Recover(ctx, live, request)
+			return r.Workspaces.Recover(ctx, live, request, f.LastUpdate)
 		}
 	}
 	ctrl.LoggerFrom(ctx).Info("Annotating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "action", action)

@@ -624,7 +624,7 @@ func installerOf(object metav1.Object) installer {
 // installers reports tools that would delete the definitions, and with them all that Terraform created, when CAPT v0.3 is uninstalled.
 func (c *checker) installers(ctx context.Context) (Check, error) {
 	found := Check{Status: Warning, Message: "a tool installed these objects. Uninstalling with that tool can delete the definitions, every object of CAPT, and the " +
-		"cloud resources. Remove CAPT v0.3 as described in docs/migration.md, never with helm uninstall or by pruning"}
+		"cloud resources. Remove CAPT v0.3 as described in docs/migration-reference.md, never with helm uninstall or by pruning"}
 	installed, err := c.installed()
 	if err != nil {
 		return found, err

@@ -139,6 +139,9 @@ func (o *Options) AddAllNamespaces(command *cobra.Command) {
 	command.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "All namespaces, as without --namespace.")
 }
 
+// All reports whether --all-namespaces is set.
+func (o *Options) All() bool { return o.all }
+
 // Only is the namespace that is read; empty for all.
 func (o *Options) Only() string {
 	if o.all {
@@ -174,6 +177,18 @@ func (o *Options) Complete(args []string) (err error) {
 		o.Namespace, _, err = o.Access.ToRawKubeConfigLoader().Namespace()
 	}
 	return err
+}
+
+// Keys are the objects that several arguments name, as Complete takes one.
+func (o *Options) Keys(args []string) (keys []client.ObjectKey, err error) {
+	for _, arg := range args {
+		one := Options{Environment: o.Environment, kind: "CLUSTER"}
+		if err := errors.Join(one.Complete([]string{arg}), one.Validate()); err != nil {
+			return nil, err
+		}
+		keys = append(keys, client.ObjectKey{Namespace: one.Namespace, Name: one.Name})
+	}
+	return keys, nil
 }
 
 // Validate checks the argument and the flags.
@@ -479,6 +494,9 @@ func Show[T any](ctx context.Context, o *Options, reader client.WithWatch, watch
 			if err := o.Redraw(func(to *output.Printer) error { return draw(to, found) }); err != nil {
 				return err
 			}
+		}
+		if watched.Until != nil && watched.Until() {
+			return nil
 		}
 		select {
 		case <-ctx.Done():

@@ -30,6 +30,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -58,6 +59,8 @@ type environment struct {
 	// terminal is true if standard input is one; answer is what is typed.
 	terminal bool
 	answer   string
+	// screen is the terminal that standard output is; nil if it is none.
+	screen *output.Screen
 
 	report    check.Report
 	result    apply.Result
@@ -84,6 +87,9 @@ func (env *environment) runIn(ctx context.Context, t testing.TB, arguments ...st
 	t.Helper()
 	streams, in, stdout, stderr := genericiooptions.NewTestIOStreams()
 	in.WriteString(env.answer)
+	if env.screen != nil {
+		streams.Out = env.screen
+	}
 	if env.clock == nil {
 		env.clock = testclock.NewFakeClock(time.Date(2026, 10, 22, 10, 0, 0, 0, time.UTC))
 	}
@@ -96,6 +102,17 @@ func (env *environment) runIn(ctx context.Context, t testing.TB, arguments ...st
 	}
 	err = root.ExecuteContext(ctx)
 	return stdout.String(), stderr.String(), err
+}
+
+// painted is what a terminal of so many columns shows.
+func (env *environment) painted(t *testing.T, columns int, arguments ...string) string {
+	t.Helper()
+	screen := &output.Screen{Columns: columns}
+	env.screen = screen
+	_, _, err := env.run(t, arguments...)
+	env.screen = nil
+	require.NoError(t, err)
+	return screen.String()
 }
 
 func (env *environment) connect(config *rest.Config) (client.WithWatch, error) {

@@ -115,6 +115,7 @@ team-a      good      Ready         v1.36.0            Healthy   -       -      
 team-a      growing   Configuring   v1.35.0->v1.36.0   Healthy   -       40% 12m    10m       60m   waiting for Terraform to apply a change
 
 3 Clusters: 1 Failed, 1 Configuring, 1 Ready
+Needs action: team-a/broken
 `, "\n"), out)
 
 	out, _, err = aFleet().run(t, "get", "-o", "json")
@@ -198,6 +199,32 @@ func TestDescribeShowsWarningsOfAReadyCluster(t *testing.T) {
 	out, _, err := env.run(t, "describe", "team-a/growing")
 	require.NoError(t, err)
 	assert.Contains(t, out, "\nWarning: CAPTControlPlane growing: KubeconfigReady\n  Cluster API cannot connect\n")
+}
+
+func TestDescribeShowsWhatADeletionWaitsFor(t *testing.T) {
+	env := aFleet()
+	for _, object := range env.objects {
+		switch of := object.(type) {
+		case *clusterv1.Cluster:
+			of.DeletionTimestamp, of.Finalizers = ptr.To(before(7)), []string{"cluster.cluster.x-k8s.io"}
+		case *controlplanev1.CAPTControlPlane:
+			of.Status.FargateProfiles = []controlplanev1.FargateProfileStatus{{Name: "jobs", WorkspaceTemplateApplyName: "broken-jobs"}}
+		case *infrav1.WorkspaceTemplateApply:
+			of.Status.Conditions = append(of.Status.Conditions, metav1.Condition{Type: infrav1.DeletingCondition, Status: metav1.ConditionTrue, Reason: infrav1.WaitingForDependentsReason})
+		}
+	}
+	jobs := &infrav1.WorkspaceTemplateApply{ObjectMeta: named("broken-jobs")}
+	jobs.Status.Conditions = []metav1.Condition{{Type: infrav1.DeletingCondition, Status: metav1.ConditionTrue, Reason: infrav1.WaitingForWorkspaceDeletionReason,
+		Message: "waiting for Terraform to destroy the resources of Workspace jobs", LastTransitionTime: before(3)}}
+	env.objects = append(env.objects, jobs)
+	out, _, err := env.run(t, "describe", "team-a/broken")
+	require.NoError(t, err)
+	assert.Contains(t, out, `
+Cause: WorkspaceTemplateApply broken-jobs: WaitingForWorkspaceDeletion (for 3m)
+  waiting for Terraform to destroy the resources of Workspace jobs
+Being destroyed: broken-jobs
+Destroyed afterwards: broken-eks
+`)
 }
 
 func TestDescribeShowsProgress(t *testing.T) {

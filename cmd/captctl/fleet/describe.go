@@ -239,6 +239,16 @@ func showDescription(p *output.Printer, d *Description, now time.Time) {
 			p.Title("Look at:", output.Plain, fmt.Sprintf("%s (%s)", cause.LookAt.Description(), acts))
 		}
 	}
+	if deletion := d.Deletion; deletion != nil {
+		for _, of := range []struct {
+			title string
+			names []string
+		}{{"Being destroyed:", deletion.Destroying}, {"Destroyed afterwards:", deletion.Waiting}} {
+			if len(of.names) > 0 {
+				p.Title(of.title, output.Plain, strings.Join(of.names, ", "))
+			}
+		}
+	}
 	if d.NextStep != nil {
 		p.NextStep(d.NextStep.Step, d.NextStep.Commands)
 	}
