@@ -385,7 +385,8 @@ func (o *Objects) deletionCause() *Cause {
 		}
 		cause := causeOf(object, condition)
 		first = cmp.Or(first, cause)
-		if needsUser := reasons.Of(cause.Reason).Actor == reasons.User; needsUser || cause.Reason == infrav1.WaitingForWorkspaceDeletionReason {
+		needsUser := reasons.Of(cause.Reason).Actor == reasons.User || cause.Reason == infrav1.WaitingForFinalizersReason
+		if needsUser || destroys(condition) {
 			of[needsUser] = cmp.Or(of[needsUser], cause)
 		}
 	}
@@ -424,13 +425,18 @@ func (o *Objects) deletion() *Deletion {
 			continue
 		}
 		switch condition := meta.FindStatusCondition(apply.Status.Conditions, infrav1.DeletingCondition); {
-		case condition != nil && (condition.Reason == infrav1.WaitingForWorkspaceDeletionReason || condition.Reason == infrav1.DestroyFailedReason):
+		case condition != nil && (destroys(condition) || condition.Reason == infrav1.DestroyFailedReason):
 			d.Destroying = append(d.Destroying, apply.Name)
 		default:
 			d.Waiting = append(d.Waiting, apply.Name)
 		}
 	}
 	return d
+}
+
+// destroys reports whether Terraform destroys a Workspace, according to the condition Deleting.
+func destroys(deleting *metav1.Condition) bool {
+	return deleting.Reason == infrav1.WaitingForWorkspaceDeletionReason || deleting.Reason == infrav1.NotReportedReason
 }
 
 func causeOf(object graph.Object, condition *metav1.Condition) *Cause {

@@ -92,8 +92,9 @@ func Observe(live *Live, in ObserveInput) Observation {
 		o.Reason, o.Message = infrav1.WorkspaceDeletingReason, "Workspace "+name+" is being deleted: Terraform destroys its resources"
 		if waiting := live.WaitingForFinalizers(in.ConnectionSecret); waiting != "" {
 			o.Message = waiting
+		} else {
+			o.setUnreported(live, in)
 		}
-		o.setUnreported(live, in)
 		if live.DestroyFailed() {
 			o.setFailure(in.Failure)
 		}
