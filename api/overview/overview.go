@@ -386,7 +386,8 @@ func (o *Objects) deletionCause() *Cause {
 		}
 		cause := causeOf(object, condition)
 		first = cmp.Or(first, cause)
-		if needsUser := reasons.Of(cause.Reason).Actor == reasons.User; needsUser || cause.Reason == infrav1.WaitingForWorkspaceDeletionReason {
+		needsUser := reasons.Of(cause.Reason).Actor == reasons.User || cause.Reason == infrav1.WaitingForFinalizersReason
+		if needsUser || destroys(condition) {
 			of[needsUser] = cmp.Or(of[needsUser], cause)
 		}
 	}
@@ -425,13 +426,18 @@ func (o *Objects) deletion() *Deletion {
 			continue
 		}
 		switch condition := meta.FindStatusCondition(apply.Status.Conditions, infrav1.DeletingCondition); {
-		case condition != nil && (condition.Reason == infrav1.WaitingForWorkspaceDeletionReason || condition.Reason == infrav1.DestroyFailedReason):
+		case condition != nil && (destroys(condition) || condition.Reason == infrav1.DestroyFailedReason):
 			d.Destroying = append(d.Destroying, apply.Name)
 		default:
 			d.Waiting = append(d.Waiting, apply.Name)
 		}
 	}
 	return d
+}
+
+// destroys reports whether Terraform destroys a Workspace, according to the condition Deleting.
+func destroys(deleting *metav1.Condition) bool {
+	return deleting.Reason == infrav1.WaitingForWorkspaceDeletionReason || deleting.Reason == infrav1.NotReportedReason
 }
 
 func causeOf(object graph.Object, condition *metav1.Condition) *Cause {
@@ -442,17 +448,34 @@ func causeOf(object graph.Object, condition *metav1.Condition) *Cause {
 }
 
 // UIDs are those of the Cluster and of its objects.
-func (o *Objects) UIDs() []types.UID {
-	uids := []types.UID{o.Cluster.UID}
-	for _, object := range o.all() {
+func (o *Objects) UIDs() (uids []types.UID) {
+	for _, object := range o.eventful() {
 		uids = append(uids, object.GetUID())
+	}
+	return uids
+}
+
+// Names are those of the Cluster and of its objects. Several objects can have the same one.
+func (o *Objects) Names() (names []string) {
+	for _, object := range o.eventful() {
+		names = append(names, object.GetName())
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// eventful are the objects that have events.
+func (o *Objects) eventful() []metav1.Object {
+	all := []metav1.Object{o.Cluster}
+	for _, object := range o.all() {
+		all = append(all, object)
 	}
 	for _, pool := range o.Pools {
 		if pool.MachinePool != nil {
-			uids = append(uids, pool.MachinePool.UID)
+			all = append(all, pool.MachinePool)
 		}
 	}
-	return uids
+	return all
 }
 
 // Object is the state of an object of a Cluster.
