@@ -5,7 +5,6 @@ package recovery_test
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -290,17 +289,11 @@ func TestEveryStallExplainsItself(t *testing.T) {
 			}
 			env.AwaitState(infrav1.StateReady, "")
 			env.Eventually(func() string {
-				d := describe(env)
+				d := describe(env, fixture.Demo)
 				return fixture.Unless(d.State == infrav1.StateReady && d.Cause == nil, "%s: %+v", d.State, d.Cause)
 			})
 		})
 	}
-}
-
-func describe(env *fixture.Environment) (d fleet.Description) {
-	env.Helper()
-	require.NoError(env, json.Unmarshal([]byte(env.Captctl("describe", env.Namespace+"/"+fixture.Demo, "-o", "json")), &d))
-	return d
 }
 
 // requireExplained waits until kubectl get and captctl describe explain the stall.
@@ -318,7 +311,7 @@ func (s *stall) requireExplained(env *fixture.Environment) {
 	})
 	var d fleet.Description
 	env.Eventually(func() string {
-		d = describe(env)
+		d = describe(env, fixture.Demo)
 		if d.Cause == nil {
 			return fmt.Sprintf("%s has no cause", d.State)
 		}
