@@ -107,10 +107,8 @@ func (f *Failure) nextStep(logs string, edit []string, failed bool, now time.Tim
 		return next
 	case f.Object == failure.ObjectTemplate && !transient:
 		return nil
-	case transient && failed:
-		return &Next{Step: fmt.Sprintf("The error persists, although provider-terraform retries. Look at %s, as the message says.", f.Object.Description()), Commands: append([]string{logs}, edit...)}
 	case transient:
-		return &Next{Step: fmt.Sprintf("No action is needed yet: provider-terraform retries. If the error persists, look at %s.", f.Object.Description()), Commands: []string{logs}}
+		return f.retried(logs, edit, failed)
 	}
 	next := &Next{Step: fmt.Sprintf("Look at %s, as the message says. provider-terraform retries.", f.Object.Description()), Commands: []string{logs}}
 	switch f.Object {
@@ -122,6 +120,14 @@ func (f *Failure) nextStep(logs string, edit []string, failed bool, now time.Tim
 		next.Commands = append(next.Commands, edit[:min(1, len(edit))]...)
 	}
 	return next
+}
+
+// retried is what to do about an error that is expected to end by itself.
+func (f *Failure) retried(logs string, edit []string, failed bool) *Next {
+	if failed {
+		return &Next{Step: fmt.Sprintf("The error persists, although provider-terraform retries. Look at %s, as the message says.", f.Object.Description()), Commands: append([]string{logs}, edit...)}
+	}
+	return &Next{Step: fmt.Sprintf("No action is needed yet: provider-terraform retries. If the error persists, look at %s.", f.Object.Description()), Commands: []string{logs}}
 }
 
 // unlock is what to do about a lock of the state.

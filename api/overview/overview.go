@@ -765,17 +765,7 @@ func (o *Objects) correctTopology() *Next {
 func nextStepForTerraform(o *Objects, c *Cluster, name string, edit []string) *Next {
 	switch c.Cause.Reason {
 	case infrav1.ApplyFailedReason, infrav1.PlanFailedReason:
-		apply := o.Failing(c.Cause)
-		// Other classes of errors seldom have their cause in the module or its variables.
-		if apply != nil && !slices.Contains([]failure.Class{"", failure.ClassConfig, failure.ClassUnknown}, failure.Class(apply.Status.LastFailureClass)) {
-			step := "Remove the cause that the message names. provider-terraform retries."
-			if c.State != infrav1.StateFailed && failure.Class(apply.Status.LastFailureClass).IsTransient() {
-				step = "No action is needed yet: provider-terraform retries. If the error persists, remove the cause that the message names."
-			}
-			return &Next{Step: step, Commands: append([]string{"captctl logs " + name}, edit...)}
-		}
-		return &Next{Step: "Correct what Terraform reports: the module of the WorkspaceTemplate, a variable of the Cluster, or something in AWS. " +
-			"An edit starts Terraform immediately; without one, provider-terraform retries.", Commands: append([]string{"captctl logs " + name}, edit...)}
+		return stepForClass(o, c, name, edit)
 	case infrav1.CreateInterruptedReason:
 		return continueCreate(o, c.Cause)
 	case infrav1.DestroyFailedReason:
@@ -798,6 +788,21 @@ func nextStepForTerraform(o *Objects, c *Cluster, name string, edit []string) *N
 			Commands: slices.Concat([]string{"captctl logs " + name, "kubectl -n crossplane-system get pods"}, edit[min(1, len(edit)):], endRuns(o))}
 	}
 	return nil
+}
+
+// stepForClass is what to do about an error of which no more than its class is known.
+func stepForClass(o *Objects, c *Cluster, name string, edit []string) *Next {
+	apply := o.Failing(c.Cause)
+	// Other classes of errors seldom have their cause in the module or its variables.
+	if apply != nil && !slices.Contains([]failure.Class{"", failure.ClassConfig, failure.ClassUnknown}, failure.Class(apply.Status.LastFailureClass)) {
+		step := "Remove the cause that the message names. provider-terraform retries."
+		if c.State != infrav1.StateFailed && failure.Class(apply.Status.LastFailureClass).IsTransient() {
+			step = "No action is needed yet: provider-terraform retries. If the error persists, remove the cause that the message names."
+		}
+		return &Next{Step: step, Commands: append([]string{"captctl logs " + name}, edit...)}
+	}
+	return &Next{Step: "Correct what Terraform reports: the module of the WorkspaceTemplate, a variable of the Cluster, or something in AWS. " +
+		"An edit starts Terraform immediately; without one, provider-terraform retries.", Commands: append([]string{"captctl logs " + name}, edit...)}
 }
 
 // endsRun is the sentence about the last command, if a run of Terraform goes on.

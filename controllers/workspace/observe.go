@@ -184,9 +184,7 @@ func (o *Observation) setProgress(live *Live, in ObserveInput, ready, synced *me
 		o.Message = "Terraform is applying a change"
 	case isTrue(ready), live.unreported():
 		o.Message = "the change of Workspace " + live.GetName() + atTime(lastChange(live)) + " is pending or in progress: provider-terraform has not reported on it yet"
-		if synced != nil && synced.ObservedGeneration != 0 && live.GetGeneration()-synced.ObservedGeneration > 1 {
-			o.Message += ". If Terraform still runs with the content before, the change waits for the end of that run: " + endOfRun
-		}
+		o.Message += live.earlierChange(synced)
 		if synced != nil && synced.ObservedGeneration == 0 {
 			o.Message += ". Before v1, it does not report a change that needs no apply. If this persists, set the annotation crossplane.io/paused=true on the Workspace, and remove it when its condition Synced is False"
 		}
@@ -211,6 +209,14 @@ func (l *Live) earlierContent() string {
 		return ""
 	}
 	return ". It runs" + strings.Replace(atTime(began), "at", "since", 1) + " with the content before the change" + atTime(lastChange(l)) + ", which waits for the end of this run: " + endOfRun
+}
+
+// earlierChange is the part of a message about a change that follows one that the provider has not reported on either; empty without.
+func (l *Live) earlierChange(synced *metav1.Condition) string {
+	if synced == nil || synced.ObservedGeneration == 0 || l.GetGeneration()-synced.ObservedGeneration <= 1 {
+		return ""
+	}
+	return ". If Terraform still runs with the content before, the change waits for the end of that run: " + endOfRun
 }
 
 // timeIn returns the time in an annotation; zero if it is missing or invalid.

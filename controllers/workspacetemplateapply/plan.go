@@ -133,6 +133,13 @@ func normalAction(apply *infrav1.WorkspaceTemplateApply, f *Facts, held bool) Ac
 		return f.updateAction(apply, held)
 	case f.recoveryRequested(apply):
 		return Recover
+	}
+	return f.repairAction(apply)
+}
+
+// repairAction is the action for a Workspace that is as it should be.
+func (f *Facts) repairAction(apply *infrav1.WorkspaceTemplateApply) Action {
+	switch {
 	case f.reconnects():
 		return Reconnect
 	case f.lostManagedFields(apply):

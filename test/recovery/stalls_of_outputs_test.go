@@ -211,7 +211,7 @@ func (s *halt) run(env *fixture.Environment) {
 // follow runs the commands of the next step.
 func (s *halt) follow(env *fixture.Environment, described *fleet.Description) {
 	for _, command := range described.NextStep.Commands {
-		output, err := exec.CommandContext(env.Context(), "sh", "-c", "export KUBECONFIG="+env.Kubeconfig()+"\n"+command).CombinedOutput() //nolint:gosec // captctl printed it.
+		output, err := exec.CommandContext(env.Context(), "sh", "-c", "export KUBECONFIG="+env.Kubeconfig()+"\n"+command).CombinedOutput()
 		require.NoError(env, err, string(output))
 	}
 }

@@ -31,7 +31,7 @@ func TestQuickstartDownFailsAndKeepsTheSandboxIfSomethingIsLeft(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, ".sandbox", "env"), []byte("PATH=$PWD/bin:$PATH\n"), 0o600))
 			for _, name := range []string{"sandbox", "kubectl"} {
 				fake := "#!/bin/sh\necho \"$(basename $0) $1 $2\" | sed 's/ $//' >> calls\ncase \"$*\" in '" + stuck + "'*) exit 1;; esac\n"
-				require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", name), []byte(fake), 0o700)) //nolint:gosec // It is run.
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", name), []byte(fake), 0o700))
 			}
 			command := exec.CommandContext(t.Context(), "bash", script, "down")
 			command.Dir = dir
