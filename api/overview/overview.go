@@ -699,6 +699,9 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 		return &Next{Step: "Correct the WorkspaceTemplate or the variables of the Cluster, or what rejects the Workspace. After a correction elsewhere, make CAPT try again.",
 			Commands: append(slices.Clip(edit), "captctl reconcile "+name)}
 	case infrav1.TemplateInvalidReason, infrav1.VariableMissingReason, infrav1.VariableInvalidReason, infrav1.NothingCreatedReason:
+		if strings.Contains(c.Cause.Message, "spec.infrastructureRef") {
+			edit = append(slices.Clip(edit), fmt.Sprintf("kubectl edit cluster -n %s %s", c.Namespace, c.Name))
+		}
 		return &Next{Step: "Correct the WorkspaceTemplate or the variables of the Cluster.", Commands: edit}
 	case infrav1.WorkspaceNotWrittenReason, infrav1.WriteRefusedReason, infrav1.ApplyRefusedReason:
 		return &Next{Step: "Change what the message names: a policy, webhook, quota or role. CAPT retries within minutes, or now with this command.", Commands: []string{"captctl reconcile " + name}}

@@ -152,8 +152,8 @@ func stalls() map[string]stall { //nolint:funlen // It is a table.
 				return []string{env.Template(fixture.ControlPlaneTemplate, module, "cluster_name", "tags", "vpc_id"), cluster + controlPlane, fixture.CAPTControlPlane(fixture.Demo, "endpointProbe: Disabled", "region: eu-central-1")}
 			},
 			get: "captcontrolplane demo", columns: []string{"vpc_id"},
-			state: infrav1.StateFailed, object: "CAPTControlPlane demo", reason: infrav1.VariableMissingReason, message: []string{"vpc_id", "infrastructureRef"},
-			next: []string{"kubectl edit"}, act: func(env *fixture.Environment) {
+			state: infrav1.StateFailed, object: "WorkspaceTemplateApply " + fixture.ControlPlane, reason: infrav1.VariableMissingReason, message: []string{"${vpc_id} has no value", "spec.infrastructureRef of the Cluster"},
+			next: []string{"kubectl edit cluster -n NAMESPACE demo"}, act: func(env *fixture.Environment) {
 				env.User(env.VPCTemplate(fixture.VPCModule), fixture.CAPTCluster(fixture.Demo), fixture.Cluster())
 			},
 		},
