@@ -140,10 +140,11 @@ SLOW_TESTS := \
   TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain \
   TestAMoveWaitsForTerraformAndGoesOn \
   TestAMoveWithoutWorkspacesIsNotPossible \
+  TestANewClusterThatCannotWorkIsFailedUntilItIsCorrected \
   TestAPreviewEndsWithWhatItIsAbout \
   TestAPreviewIsNotTakenForAWorkspace \
-  TestANewClusterThatCannotWorkIsFailedUntilItIsCorrected \
   TestAProtectedClusterMovesAndStaysProtected \
+  TestAProviderThatDoesNotReportIsExplained \
   TestARollbackRestoresEveryObject \
   TestAUnitIsAdoptedOnlyOnAnEmptyPlan \
   TestAnAPIServerThatDoesNotAnswerIsReported \
@@ -155,6 +156,7 @@ SLOW_TESTS := \
   TestClusterWideWorkspacesAreMovedByHand \
   TestClustersThatDriftedFromTheirTemplateArePinned \
   TestCrashIsReportedWithItsLogAndCanBeRestarted \
+  TestEveryStallExplainsItself \
   TestPortsTakenByOthersAreAvoided \
   TestPreviewsReportNoSecrets \
   TestProfilesGoFirstInAForegroundDeletionToo \

@@ -403,7 +403,7 @@ func (o *Objects) deletionCause() *Cause {
 
 // waitingForFinalizers is the cause of an object of Cluster API that only finalizers of other controllers keep; nil if none does.
 func waitingForFinalizers(kind string, object metav1.Object) *Cause {
-	message := reasons.WaitingForFinalizers(object, strings.ToLower(kind))
+	message := terraform.WaitingForFinalizers(object, strings.ToLower(kind))
 	if message == "" {
 		return nil
 	}
@@ -637,9 +637,9 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 		return nil
 	case c.Cause.Reason == infrav1.WaitingForApprovalReason:
 		return o.approveChange(c)
-	case strings.Contains(c.Cause.Message, "finalizer: "+reasons.EditCommand):
-		_, edit, _ := strings.Cut(c.Cause.Message, reasons.EditCommand)
-		return &Next{Step: "Find out what the controllers of the finalizers wait for. Remove the finalizer of one that does not run any more.", Commands: []string{reasons.EditCommand + edit}}
+	case strings.Contains(c.Cause.Message, "finalizer: "+terraform.EditCommand):
+		_, edit, _ := strings.Cut(c.Cause.Message, terraform.EditCommand)
+		return &Next{Step: "Find out what the controllers of the finalizers wait for. Remove the finalizer of one that does not run any more.", Commands: []string{terraform.EditCommand + edit}}
 	case c.Cause.NeedsProvider():
 		return o.Provider.nextStep(c, now)
 	case c.Cause.IsWaiting():
