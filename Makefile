@@ -140,9 +140,9 @@ SLOW_TESTS := \
   TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain \
   TestAMoveWaitsForTerraformAndGoesOn \
   TestAMoveWithoutWorkspacesIsNotPossible \
-  TestANewClusterThatCannotWorkIsFailedUntilItIsCorrected \
   TestAPreviewEndsWithWhatItIsAbout \
   TestAPreviewIsNotTakenForAWorkspace \
+  TestANewClusterThatCannotWorkIsFailedUntilItIsCorrected \
   TestAProtectedClusterMovesAndStaysProtected \
   TestAProviderThatDoesNotReportIsExplained \
   TestARollbackRestoresEveryObject \

@@ -32,7 +32,7 @@ const (
 
 const (
 	initializingMessage = "waiting for provider-terraform to run terraform init and plan"
-	unreportedMessage   = "Terraform has found existing resources. provider-terraform reports their state at its next poll, 10 minutes later by default (flag --poll)"
+	unreportedMessage   = "Terraform has found existing resources. provider-terraform reports their state at its next poll, 10 minutes later by default (flag --poll). captctl run does not wait for it"
 )
 
 // ReconcileTimeout is for how long the provider may not report on a new Workspace, a change or a deletion before this is reported.
