@@ -157,6 +157,7 @@ SLOW_TESTS := \
   TestClustersThatDriftedFromTheirTemplateArePinned \
   TestCrashIsReportedWithItsLogAndCanBeRestarted \
   TestEveryStallExplainsItself \
+  TestKilledRunsSayWhatHappensNext \
   TestPortsTakenByOthersAreAvoided \
   TestPreviewsReportNoSecrets \
   TestProfilesGoFirstInAForegroundDeletionToo \
@@ -165,6 +166,7 @@ SLOW_TESTS := \
   TestReaperCleansUpAfterAKilledOwner \
   TestReplicasAreReplacedUnderTraffic \
   TestReplicasStartWithoutAConversionWebhook \
+  TestStallsOfOutputsAndRunsExplainThemselves \
   TestStoppedSandboxLeavesNoProcessAndNoDirectory \
   TestTheRealFleetNeedsNoDecision \
   TestWhatBelongsToNoClusterMovesToo \

@@ -467,3 +467,18 @@ func TestAModuleThatCreatesNothingIsReported(t *testing.T) {
 		assert.Equal(t, row.want, Observe(mustLive(t, workspace), ObserveInput{LastReason: row.last}).Reason, name)
 	}
 }
+
+// A change does not reach a first apply that runs: it waits for the end of the run.
+func TestAChangeDuringTheFirstApplyWaitsForTheRun(t *testing.T) {
+	object := builder.Workspace("eks", builder.FirstApplyRunning)
+	began, err := time.Parse(time.RFC3339, object.GetAnnotations()[terraform.CreatePendingAnnotation])
+	require.NoError(t, err)
+	message := func(changed time.Time) string {
+		object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "capt", Operation: metav1.ManagedFieldsOperationApply, Time: &metav1.Time{Time: changed}, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}})
+		live, err := newLive(object)
+		require.NoError(t, err)
+		return Observe(live, ObserveInput{}).Message
+	}
+	assert.Equal(t, "waiting for Terraform to apply the module for the first time", message(began.Add(-time.Minute)))
+	assert.Contains(t, message(began.Add(time.Minute)), "It runs since "+began.Format(time.RFC3339)+" with the content before the change at "+began.Add(time.Minute).Format(time.RFC3339))
+}
