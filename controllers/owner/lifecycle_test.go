@@ -214,7 +214,7 @@ func TestTimeouts(t *testing.T) {
 	}
 	p := &Plan{Owner: demoOwner()}
 	o := &Observed{Running: Running{Reason: infrav1.WaitingForOwnerReason, Persists: time.Minute}}
-	assert.Equal(t, &Timeout{"spec.timeouts.waitSeconds", infrav1.WaitTimeoutReason, 15 * time.Minute, time.Minute}, o.WaitTimeout(p, &waiting, false))
+	assert.Equal(t, &Timeout{Field: "spec.timeouts.waitSeconds", Reason: infrav1.WaitTimeoutReason, Limit: 15 * time.Minute, Running: time.Minute}, o.WaitTimeout(p, &waiting, false))
 	o.Running.Reason = infrav1.WaitTimeoutReason
 	assert.Equal(t, time.Minute, o.WaitTimeout(p, &waiting, false).Running, "after a restart, only the reason of the timeout is known")
 	o.Running.Reason = "another"
