@@ -404,7 +404,7 @@ func (o *Objects) deletionCause() *Cause {
 
 // waitingForFinalizers is the cause of an object of Cluster API that only finalizers of other controllers keep; nil if none does.
 func waitingForFinalizers(kind string, object metav1.Object) *Cause {
-	message := reasons.WaitingForFinalizers(object, strings.ToLower(kind))
+	message := terraform.WaitingForFinalizers(object, strings.ToLower(kind))
 	if message == "" {
 		return nil
 	}
@@ -655,9 +655,9 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 		return nil
 	case c.Cause.Reason == infrav1.WaitingForApprovalReason:
 		return o.approveChange(c)
-	case strings.Contains(c.Cause.Message, "finalizer: "+reasons.EditCommand):
-		_, edit, _ := strings.Cut(c.Cause.Message, reasons.EditCommand)
-		return &Next{Step: "Find out what the controllers of the finalizers wait for. Remove the finalizer of one that does not run any more.", Commands: []string{reasons.EditCommand + edit}}
+	case strings.Contains(c.Cause.Message, "finalizer: "+terraform.EditCommand):
+		_, edit, _ := strings.Cut(c.Cause.Message, terraform.EditCommand)
+		return &Next{Step: "Find out what the controllers of the finalizers wait for. Remove the finalizer of one that does not run any more.", Commands: []string{terraform.EditCommand + edit}}
 	case c.Cause.NeedsProvider():
 		return o.Provider.nextStep(c, now)
 	case c.Cause.IsWaiting():
@@ -717,6 +717,9 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 		return &Next{Step: "Correct the WorkspaceTemplate or the variables of the Cluster, or what rejects the Workspace. After a correction elsewhere, make CAPT try again.",
 			Commands: append(slices.Clip(edit), "captctl reconcile "+name)}
 	case infrav1.TemplateInvalidReason, infrav1.VariableMissingReason, infrav1.VariableInvalidReason, infrav1.NothingCreatedReason:
+		if strings.Contains(c.Cause.Message, "spec.infrastructureRef") {
+			edit = append(slices.Clip(edit), fmt.Sprintf("kubectl edit cluster -n %s %s", c.Namespace, c.Name))
+		}
 		return &Next{Step: "Correct the WorkspaceTemplate or the variables of the Cluster.", Commands: edit}
 	case infrav1.WorkspaceNotWrittenReason, infrav1.WriteRefusedReason, infrav1.ApplyRefusedReason:
 		return &Next{Step: "Change what the message names: a policy, webhook, quota or role. CAPT retries within minutes, or now with this command.", Commands: []string{"captctl reconcile " + name}}

@@ -151,7 +151,7 @@ func (f *Facts) ResourcesAbsent() bool {
 	switch s := f.Live.Status; conditions.GetReason(f.Live, infrav1.ReadyCondition) {
 	case infrav1.WorkspaceDeletingReason, infrav1.WorkspaceNotFoundReason:
 		return true
-	case infrav1.ProvisioningReason, infrav1.ApplyFailedReason:
+	case infrav1.ProvisioningReason, infrav1.NotReportedReason, infrav1.ApplyFailedReason:
 		if s.Applied != metav1.ConditionTrue && s.LastAppliedRevision == "" {
 			return true
 		}
