@@ -99,6 +99,13 @@ type Cause struct {
 // IsWaiting reports whether work is in progress, or the object waits for another one: no more is to be done than to wait.
 func (c *Cause) IsWaiting() bool { return !c.stalled && isWaiting(c.Condition, c.Reason) }
 
+// markStalled marks a cause, which may be nil, that stalls.
+func (o *Objects) markStalled(cause *Cause, state infrav1.State, now metav1.Time) {
+	if cause != nil {
+		cause.stalled = state == infrav1.StateReady && o.stalls(cause, now)
+	}
+}
+
 // stalls reports whether a WorkspaceTemplateApply of a control plane that serves has been waiting for long for what nothing of the Cluster provides: all of
 // its objects are ready, or wait as well.
 func (o *Objects) stalls(cause *Cause, now metav1.Time) bool {
@@ -120,9 +127,7 @@ func Of(o *Objects, now metav1.Time) Cluster {
 	c.addControlPlane(o, now)
 	c.Nodes, c.LastApplied = o.nodes(), o.lastApplied()
 	c.Cause = o.cause()
-	if c.Cause != nil {
-		c.Cause.stalled = c.State == infrav1.StateReady && o.stalls(c.Cause, now)
-	}
+	o.markStalled(c.Cause, c.State, now)
 	o.addActor(c.Cause)
 	if c.Cause != nil && !c.Cause.IsWaiting() {
 		if c.Progress != nil && !o.isAdded(c.Cause) {
@@ -665,7 +670,7 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
 		return &Next{Step: "CAPT v0.3 created it, and it has not been adopted. See what its adoption needs.", Commands: []string{"captctl migrate check --cluster " + name}}
 	}
-	return cmp.Or(stepForCertificate(c.Cause), o.stepForError(c, name, now), nextStepFor(o, c, name), advice(o, c.Cause), retryStep(c, name))
+	return cmp.Or(stepForCertificate(c.Cause), o.stepForError(c, name, now), nextStepFor(o, c, name), o.stepForWait(c), advice(o, c.Cause), retryStep(c, name))
 }
 
 // stepForCertificate is what to do if the API server does not trust a webhook; nil if that is not the cause.
@@ -735,13 +740,20 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 			fmt.Sprintf("clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig", c.Name, c.Namespace),
 			fmt.Sprintf("kubectl --kubeconfig %s.kubeconfig get --raw '/readyz?verbose'", c.Name),
 		}}
+	case NotReconciledReason:
+		return &Next{Step: "Check that the manager of CAPT runs.", Commands: []string{"kubectl -n capt-system get pods"}}
+	}
+	return nil
+}
+
+// stepForWait is what to do about an add-on or a topology that does not continue.
+func (o *Objects) stepForWait(c *Cluster) *Next {
+	switch c.Cause.Reason {
 	case infrav1.WaitingForDependenciesReason:
 		return &Next{Step: "Create what the message names, or remove it from what the WorkspaceTemplateApply waits for.", Commands: []string{
 			fmt.Sprintf("kubectl edit workspacetemplateapply -n %s %s", c.Namespace, c.Cause.Name)}}
 	case clusterv1.ClusterTopologyReconciledFailedReason, clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason:
 		return o.correctTopology()
-	case NotReconciledReason:
-		return &Next{Step: "Check that the manager of CAPT runs.", Commands: []string{"kubectl -n capt-system get pods"}}
 	}
 	return nil
 }

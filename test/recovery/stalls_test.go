@@ -133,7 +133,7 @@ func setFinalizer(env *fixture.Environment, object client.Object, name string, s
 	})
 }
 
-func stalls() map[string]stall { //nolint:funlen // It is a table.
+func stalls() map[string]stall {
 	all := map[string]stall{
 		"S1: a Workspace of another owner": {
 			documents: func(env *fixture.Environment) []string {
