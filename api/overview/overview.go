@@ -441,17 +441,34 @@ func causeOf(object graph.Object, condition *metav1.Condition) *Cause {
 }
 
 // UIDs are those of the Cluster and of its objects.
-func (o *Objects) UIDs() []types.UID {
-	uids := []types.UID{o.Cluster.UID}
-	for _, object := range o.all() {
+func (o *Objects) UIDs() (uids []types.UID) {
+	for _, object := range o.eventful() {
 		uids = append(uids, object.GetUID())
+	}
+	return uids
+}
+
+// Names are those of the Cluster and of its objects. Several objects can have the same one.
+func (o *Objects) Names() (names []string) {
+	for _, object := range o.eventful() {
+		names = append(names, object.GetName())
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// eventful are the objects that have events.
+func (o *Objects) eventful() []metav1.Object {
+	all := []metav1.Object{o.Cluster}
+	for _, object := range o.all() {
+		all = append(all, object)
 	}
 	for _, pool := range o.Pools {
 		if pool.MachinePool != nil {
-			uids = append(uids, pool.MachinePool.UID)
+			all = append(all, pool.MachinePool)
 		}
 	}
-	return uids
+	return all
 }
 
 // Object is the state of an object of a Cluster.

@@ -310,13 +310,13 @@ const (
 func (r *Reconciler) observeTimeouts(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	o := ownerOf(controlPlane)
 	r.ObserveRunning(o, &f.Observed, controlplanev1.ControlPlaneTimeoutReason)
-	f.RunningVPC = r.Elapsed(o, f.Now, "vpc", controlplanev1.VPCReadyTimeoutReason, f.vpcStarted(controlPlane))
+	f.RunningVPC = r.Elapsed(o, f.Now, "vpc", controlplanev1.VPCReadyTimeoutReason, f.vpcStarted())
 	f.RunningSecret = r.Elapsed(o, f.Now, "secret", controlplanev1.SecretTimeoutReason, f.secretMissingSince(controlPlane))
 }
 
-// vpcStarted returns when the creation of the VPC that the control plane waits for began; nil if it does not wait for a VPC that CAPT creates.
-func (f *Facts) vpcStarted(controlPlane *controlplanev1.CAPTControlPlane) *metav1.Time {
-	if f.Cluster == nil || f.desired(controlPlane).InfrastructureReady() || f.Infrastructure == nil || f.Infrastructure.Status.WorkspaceTemplateApply == nil {
+// vpcStarted returns when the creation of the VPC began; nil if CAPT does not create one.
+func (f *Facts) vpcStarted() *metav1.Time {
+	if f.Infrastructure == nil || f.Infrastructure.Status.WorkspaceTemplateApply == nil {
 		return nil
 	}
 	return f.Infrastructure.Status.WorkspaceTemplateApply.StartedTime

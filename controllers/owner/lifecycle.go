@@ -288,8 +288,8 @@ func FailureGracePeriods() map[failure.Class]time.Duration {
 	}
 }
 
-// UntilFailed returns the duration until an object that was never initialized is Failed because of a condition; zero or less if it is, and false if that
-// condition does not make it Failed. A reason that fails at once fails an object that is paused, too.
+// UntilFailed returns the duration until an object that was never initialized is Failed because of a condition; zero or less if it is, or if that
+// condition does not make it Failed, which is false then. A reason that fails at once fails an object that is paused, too.
 func (o *Observed) UntilFailed(condition *engine.Condition, initialized bool) (time.Duration, bool) {
 	if condition == nil {
 		return 0, false
@@ -383,9 +383,8 @@ func (r *Reconciler) AwaitTimeout(p *Plan, o *Observed, timeout *Timeout, condit
 	if reason != infrav1.WaitTimeoutReason { // The wait goes on.
 		r.State.Measure(client.ObjectKeyFromObject(p.Owner), p.Owner.retried(o.Now), reason, o.persists(reason))
 	}
-	if left, fails := o.UntilFailed(condition, initialized); fails {
-		o.RequeueWithin(left)
-	}
+	left, _ := o.UntilFailed(condition, initialized)
+	o.RequeueWithin(left)
 	o.AwaitEnd(timeout)
 }
 

@@ -150,6 +150,21 @@ func (o *Options) Only() string {
 	return o.Access.Only()
 }
 
+// ReadNamespaces calls a function that reads the namespace of --namespace, or all if it is empty. A user who may not read all gets that of the kubeconfig's
+// context, and a warning, unless all were requested.
+func (o *Options) ReadNamespaces(read func(namespace string) error) error {
+	err := read(o.Only())
+	if o.Only() != "" || o.all || !apierrors.IsForbidden(err) {
+		return err
+	}
+	namespace, _, loadErr := o.Access.ToRawKubeConfigLoader().Namespace()
+	if loadErr != nil || read(namespace) != nil {
+		return err
+	}
+	o.Warn("only namespace %s is read: %v", namespace, err)
+	return nil
+}
+
 // AddFiles adds --filename and --recursive.
 func (o *Options) AddFiles(command *cobra.Command, required bool) {
 	command.Flags().StringArrayVarP(&o.Paths, "filename", "f", nil, `File or directory with manifests, or "-" for standard input. Can be repeated.`)

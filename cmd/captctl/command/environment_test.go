@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -126,7 +127,9 @@ func (env *environment) connect(config *rest.Config) (client.WithWatch, error) {
 		scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
 		scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: kind.Group, Version: kind.Version, Kind: kind.Kind + "List"}, &unstructured.UnstructuredList{})
 	}
-	env.connected = fake.NewClientBuilder().WithScheme(scheme).WithObjects(env.objects...).WithInterceptorFuncs(env.funcs).Build()
+	env.connected = fake.NewClientBuilder().WithScheme(scheme).WithObjects(env.objects...).
+		WithIndex(&eventsv1.Event{}, "regarding.name", func(object client.Object) []string { return []string{object.(*eventsv1.Event).Regarding.Name} }).
+		WithInterceptorFuncs(env.funcs).Build()
 	return env.connected, nil
 }
 

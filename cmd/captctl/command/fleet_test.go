@@ -142,21 +142,55 @@ Needs action: team-a/broken
 	assert.Contains(t, out, "There are no Clusters of CAPT. Create one as described in docs/quickstart.md")
 }
 
-func TestDescribeAndLogsListNoNamespace(t *testing.T) {
-	for _, command := range []string{"describe", "logs"} {
+// However many Clusters the namespace has, only what belongs to one is requested.
+func TestDescribeAndLogsRequestOneClusterOnly(t *testing.T) {
+	for command, most := range map[string]int{"describe": 9, "logs": 9} {
 		env := aFleet()
-		var listed []string
-		env.funcs = interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			var of client.ListOptions
-			if of.ApplyOptions(options); of.LabelSelector == nil || !of.LabelSelector.Matches(labels.Set{clusterv1.ClusterNameLabel: "broken"}) {
-				listed = append(listed, fmt.Sprintf("%T", list))
-			}
-			return c.List(ctx, list, options...)
-		}}
+		var requests atomic.Int32
+		for i := range 50 {
+			env.objects = append(env.objects, capt(fmt.Sprintf("other-%d", i), infrav1.StateReady, func(*controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply) {})...)
+		}
+		env.funcs = interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+				requests.Add(1)
+				assert.Contains(t, key.Name, "broken")
+				return c.Get(ctx, key, object, options...)
+			},
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				requests.Add(1)
+				var of client.ListOptions
+				of.ApplyOptions(options)
+				byLabel := of.LabelSelector != nil && of.LabelSelector.Matches(labels.Set{clusterv1.ClusterNameLabel: "broken"})
+				byName := of.FieldSelector != nil && strings.Contains(of.FieldSelector.String(), "regarding.name=broken") && of.Limit > 0
+				assert.True(t, byLabel || byName, "%T", list)
+				return c.List(ctx, list, options...)
+			},
+		}
 		_, _, err := env.run(t, command, "team-a/broken")
 		require.NoError(t, err)
-		assert.Subset(t, []string{"*v1.EventList"}, listed, command)
+		assert.LessOrEqual(t, int(requests.Load()), most, command)
 	}
+}
+
+func TestDescribeReadsAllPagesOfEvents(t *testing.T) {
+	env := aFleet()
+	var pages atomic.Int32
+	env.funcs.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		err := c.List(ctx, list, options...)
+		if events, is := list.(*eventsv1.EventList); is && err == nil {
+			var of client.ListOptions
+			of.ApplyOptions(options)
+			pages.Add(1)
+			if of.Continue == "" && len(events.Items) > 0 {
+				events.Continue, events.Items = "more", nil
+			}
+		}
+		return err
+	}
+	out, _, err := env.run(t, "describe", "team-a/broken")
+	require.NoError(t, err)
+	assert.Contains(t, out, "Warning   ApplyFailed   WorkspaceTemplateApply broken-eks")
+	assert.EqualValues(t, 3, pages.Load())
 }
 
 func TestDescribeShowsTheCauseAndTheNextStep(t *testing.T) {
@@ -281,7 +315,7 @@ func TestDescribeReadsAtMostOncePerSecondAndNoticesEvents(t *testing.T) {
 		env.clock = testclock.NewFakeClock(fleetNow)
 		var reads atomic.Int32
 		env.funcs.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			if _, is := list.(*eventsv1.EventList); is {
+			if _, is := list.(*infrav1.WorkspaceTemplateApplyList); is {
 				reads.Add(1)
 			}
 			return c.List(ctx, list, options...)

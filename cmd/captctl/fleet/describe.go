@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -78,13 +79,39 @@ func (o *describeOptions) read(ctx context.Context, reader client.Reader) (*desc
 	if cause := overview.Of(objects, o.Now()).Cause; cause != nil && cause.NeedsProvider() {
 		objects.Provider = providerOf(ctx, reader, objects)
 	}
-	var list eventsv1.EventList
-	err = reader.List(ctx, &list, client.InNamespace(o.Namespace))
+	events, err := eventsOf(ctx, reader, objects)
 	if apierrors.IsForbidden(err) { // The rest does not depend on events.
 		o.Warn("events are not shown: %v", err)
 		err = nil
 	}
-	return &described{objects, latest(list.Items, objects)}, err
+	return &described{objects, latest(events, objects)}, err
+}
+
+// pageOfEvents is how many events a request returns.
+const pageOfEvents = 500
+
+// eventsOf reads the events about objects of a Cluster. A namespace can have those of many Clusters, so only events about the names are requested. The
+// API server searches for each name among all, so it is asked for several at a time.
+func eventsOf(ctx context.Context, reader client.Reader, objects *overview.Objects) ([]eventsv1.Event, error) {
+	names := objects.Names()
+	found := make([][]eventsv1.Event, len(names))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, name := range names {
+		group.Go(func() error {
+			page := eventsv1.EventList{}
+			for more := true; more; more = page.Continue != "" {
+				options := []client.ListOption{client.InNamespace(objects.Cluster.Namespace), client.MatchingFields{"regarding.name": name}, client.Limit(pageOfEvents), client.Continue(page.Continue)}
+				page = eventsv1.EventList{}
+				if err := reader.List(ctx, &page, options...); err != nil {
+					return err
+				}
+				found[i] = append(found[i], page.Items...)
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	return slices.Concat(found...), err
 }
 
 // failureOfCause reads the error of the Workspace of the cause and, if they can explain it, the Pods of provider-terraform; nil if there is no error, or the user

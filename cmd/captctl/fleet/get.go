@@ -142,7 +142,7 @@ func (o *getOptions) Run(ctx context.Context, reader client.WithWatch) error {
 // read returns the named Clusters, or those of the namespace that the selector selects.
 func (o *getOptions) read(ctx context.Context, reader client.Reader) (*fleet, error) {
 	if len(o.named) == 0 {
-		found, err := read(ctx, reader, o.Only())
+		found, err := read(ctx, &o.Options, reader)
 		if err == nil {
 			found.clusters = slices.DeleteFunc(found.clusters, func(of *overview.Objects) bool { return !o.selects.Matches(labels.Set(of.Cluster.Labels)) })
 		}
@@ -290,17 +290,24 @@ func causeText(c *overview.Cluster) string {
 
 // fleet has the objects of the Clusters of CAPT, sorted by namespace and name, and all WorkspaceTemplateApplies of their namespaces.
 type fleet struct {
-	clusters []*overview.Objects
-	applies  map[client.ObjectKey]*infrav1.WorkspaceTemplateApply
+	namespace string // Namespace is the one that was read; empty for all.
+	clusters  []*overview.Objects
+	applies   map[client.ObjectKey]*infrav1.WorkspaceTemplateApply
 }
 
-// read returns the fleet of a namespace, or of all if it is empty.
-func read(ctx context.Context, reader client.Reader, namespace string) (*fleet, error) {
-	all, err := cli.ReadObjects(ctx, reader, namespace)
+// read returns the fleet of the namespaces that are read.
+func read(ctx context.Context, o *cli.Options, reader client.Reader) (*fleet, error) {
+	var all *cli.Objects
+	found := &fleet{}
+	err := o.ReadNamespaces(func(namespace string) (err error) {
+		found.namespace = namespace
+		all, err = cli.ReadObjects(ctx, limited{reader, o.Warn}, namespace)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	found := &fleet{applies: all.Applies}
+	found.applies = all.Applies
 	labeled, machinePools, captMachinePools := byCluster(all.Applies), byCluster(all.MachinePools), byCluster(all.CAPTMachinePools)
 	for i := range all.Clusters {
 		o := &overview.Objects{Cluster: &all.Clusters[i]}
@@ -412,6 +419,7 @@ func missing(ctx context.Context, o *cli.Options, reader client.Reader) error {
 
 // find returns the Cluster that the argument names, with its objects; nil if it does not exist.
 func find(ctx context.Context, options *cli.Options, reader client.Reader) (*overview.Objects, error) {
+	reader = limited{reader, options.Warn}
 	found, err := named(ctx, reader, client.ObjectKey{Namespace: options.Namespace, Name: options.Name}, &clusterv1.Cluster{})
 	if err != nil || found == nil || !isCAPT(found) {
 		return nil, err

@@ -47,17 +47,22 @@ func (o *getOptions) showRetained(ctx context.Context, reader client.WithWatch) 
 		kinds = append(kinds, scope.GroupVersionKind())
 	}
 	return cli.Show(ctx, &o.Options, reader, cli.Watched{Kinds: kinds, Namespace: o.Only()}, func(ctx context.Context) (*RetainedList, error) {
-		return o.readRetained(ctx, reader)
+		var list *RetainedList
+		err := o.ReadNamespaces(func(namespace string) (err error) {
+			list, err = o.readRetained(ctx, reader, namespace)
+			return err
+		})
+		return list, err
 	}, func(p *output.Printer, list *RetainedList) error {
 		return p.Document(list, func(p *output.Printer) { showRetained(p, list, o.Clock.Now()) })
 	})
 }
 
 // readRetained finds the Workspaces whose claim names a WorkspaceTemplateApply that does not exist.
-func (o *getOptions) readRetained(ctx context.Context, reader client.Reader) (*RetainedList, error) {
+func (o *getOptions) readRetained(ctx context.Context, reader client.Reader, namespace string) (*RetainedList, error) {
 	list, applies := &RetainedList{cli.TypeMeta("RetainedList"), []Retained{}}, infrav1.WorkspaceTemplateApplyList{}
 	for _, scope := range terraform.Scopes() { // Before the WorkspaceTemplateApplies: one that is created meanwhile is not missing.
-		workspaces, err := cli.ListWorkspaces(ctx, reader, scope, o.Only())
+		workspaces, err := cli.ListWorkspaces(ctx, reader, scope, namespace)
 		if apierrors.IsForbidden(err) && scope == terraform.ScopeCluster {
 			o.Warn("Workspaces of scope Cluster are not shown: %v", err)
 			continue
@@ -66,12 +71,12 @@ func (o *getOptions) readRetained(ctx context.Context, reader client.Reader) (*R
 			return nil, err
 		}
 		for i := range workspaces {
-			if one := retainedBy(&workspaces[i], scope); one != nil && (o.Only() == "" || one.Namespace == o.Only()) {
+			if one := retainedBy(&workspaces[i], scope); one != nil && (namespace == "" || one.Namespace == namespace) {
 				list.Workspaces = append(list.Workspaces, *one)
 			}
 		}
 	}
-	if err := reader.List(ctx, &applies, client.InNamespace(o.Only())); err != nil {
+	if err := reader.List(ctx, &applies, client.InNamespace(namespace)); err != nil {
 		return nil, err
 	}
 	live := cli.Indexed(applies.Items)

@@ -75,7 +75,8 @@ func (o *listOptions) Run(ctx context.Context, connected client.WithWatch) error
 	watched := cli.Watched{Namespace: o.Only(), Kinds: []schema.GroupVersionKind{infrav1.GroupVersion.WithKind("WorkspaceTemplate")}}
 	return cli.Show(ctx, &o.Options, connected, watched, func(ctx context.Context) (*List, error) {
 		var found infrav1.WorkspaceTemplateList
-		if err := connected.List(ctx, &found, client.InNamespace(o.Only())); err != nil {
+		err := o.ReadNamespaces(func(namespace string) error { return connected.List(ctx, &found, client.InNamespace(namespace)) })
+		if err != nil {
 			return nil, err
 		}
 		list := &List{cli.TypeMeta("TemplateList"), []Listed{}}
