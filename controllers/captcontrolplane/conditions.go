@@ -357,7 +357,7 @@ func (f *Facts) timeoutOf(controlPlane *controlplanev1.CAPTControlPlane, p *Plan
 	case condition.Reason == infrav1.WorkspaceNotReconciledReason && f.Running.Terraform == nil:
 		return f.WaitTimeout(&p.Apply, condition, false)
 	case condition.Type == controlplanev1.WorkspaceReadyCondition && condition.Reason != infrav1.WaitingForDependenciesReason:
-		return owner.NewTimeout("spec.timeouts.controlPlaneSeconds", controlplanev1.ControlPlaneTimeoutReason, spec.ControlPlaneSeconds, defaultControlPlaneSeconds, f.Running.Terraform)
+		return owner.NewTimeout("spec.timeouts.controlPlaneSeconds", controlplanev1.ControlPlaneTimeoutReason, spec.ControlPlaneSeconds, defaultControlPlaneSeconds, f.Running.Terraform).Of(&f.Apply)
 	}
 	return owner.NewTimeout("spec.timeouts.secretSeconds", controlplanev1.SecretTimeoutReason, spec.SecretSeconds, defaultSecretSeconds, f.RunningSecret)
 }
