@@ -103,7 +103,7 @@ func (w *Workspace) NotRendered() *Blocked {
 	case !w.Template.DeletionTimestamp.IsZero() && w.Live == nil && w.Apply.Status.WorkspaceRef == nil: // It never had a Workspace.
 		return &Blocked{infrav1.TemplateDeletingReason, validation.TemplateDeletingMessage(key)}
 	case w.Revision == "":
-		return &Blocked{infrav1.WaitingForRolloutReason, fmt.Sprintf("no revision of WorkspaceTemplate %s is assigned yet: check condition RollingOut of the template", key)}
+		return &Blocked{infrav1.WaitingForRolloutReason, fmt.Sprintf("no revision of WorkspaceTemplate %s is assigned yet. Approve its rollout, or do what its condition RollingOut says", key)}
 	case w.RevisionMissing:
 		return &Blocked{infrav1.RevisionMissingReason, fmt.Sprintf("revision %s of WorkspaceTemplate %s is not stored, so the Workspace is not changed until the rollout assigns another revision. To use the current one, approve its rollout. After clusterctl move, create the saved revisions (docs/move.md)",
 			terraform.ShortRevision(w.Revision), key)}

@@ -98,7 +98,7 @@ const ResumedAnnotation = "capt.cluster.x-k8s.io/resumed"
 // StateNotSavedAnnotation on a Workspace is "true" if CAPT paused it because Terraform could not save its state. It is for messages only.
 const StateNotSavedAnnotation = "capt.cluster.x-k8s.io/state-not-saved"
 
-// RecoveryAnnotation on a WorkspaceTemplateApply requests a recovery action for its Workspace. The same value on the Workspace records that
+// RecoveryAnnotation on a WorkspaceTemplateApply requests a recovery action for its Workspace, or one run (package runs). The same value on the Workspace records that
 // the action was carried out, and makes provider-terraform reconcile the Workspace.
 const RecoveryAnnotation = "capt.cluster.x-k8s.io/recovery"
 

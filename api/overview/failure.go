@@ -26,13 +26,38 @@ type Failure struct {
 	failure.Report
 	// Workspace is its UID, which is the name of its working directory.
 	Workspace types.UID
+	// ProviderConfig are the arguments with which kubectl edits it; empty if that is not known.
+	ProviderConfig string
 	// Pods are those of provider-terraform; none if they could not be read, or run elsewhere.
 	Pods []corev1.Pod
 }
 
 // NeedsPods reports whether the Pods of provider-terraform can explain the error.
 func (f *Failure) NeedsPods() bool {
-	return f.Object == failure.ObjectLock || f.Object == failure.ObjectProviderPod || f.Class == failure.ClassInterrupted
+	return f.Object == failure.ObjectLock || f.blamesDirectory() || f.Object == failure.ObjectProviderPod || f.Class == failure.ClassInterrupted
+}
+
+// blamesDirectory reports whether the working directory of the Workspace may have to be removed.
+func (f *Failure) blamesDirectory() bool { return strings.Contains(f.Message, f.directory()) }
+
+func (f *Failure) directory() string { return "/tf/" + string(f.Workspace) }
+
+// addBackend adds the commands for an error of the backend: to correct it in the ProviderConfig, and then to initialize the working directory again.
+func (f *Failure) addBackend(next *Next) *Next {
+	if next == nil || f.Object != failure.ObjectBackend {
+		return next
+	}
+	if f.ProviderConfig != "" {
+		next.Commands = append(next.Commands, "kubectl edit "+f.ProviderConfig)
+	}
+	for i := range f.Pods {
+		pod := &f.Pods[i]
+		if at := startedAt(pod); f.blamesDirectory() && !at.IsZero() {
+			next.Step += " Remove the working directory once the backend is right."
+			next.Commands = append(next.Commands, fmt.Sprintf("kubectl -n %s exec %s -- rm -r %s", pod.Namespace, pod.Name, f.directory()))
+		}
+	}
+	return next
 }
 
 // ended returns why the container of a Pod, or the whole Pod, has ended before; empty if it has not.

@@ -40,6 +40,8 @@ type Objects struct {
 	Applies []*infrav1.WorkspaceTemplateApply
 	// Failure of the Workspace of the cause; nil if it has none, or was not read.
 	Failure *Failure
+	// Provider is known if the cause is that it does not report on a Workspace.
+	Provider *Provider
 }
 
 // Cluster is what the objects of a Cluster report together.
@@ -89,10 +91,24 @@ type Cause struct {
 	// Actor is who must act: User, Waiting if something is expected to happen, or the error to end by itself, or CAPT.
 	Actor reasons.Actor `json:"actor"`
 	Since metav1.Time   `json:"since"` // Since is the last transition of the condition.
+	// stalled is true if nothing of the Cluster ends a wait.
+	stalled bool
 }
 
 // IsWaiting reports whether work is in progress, or the object waits for another one: no more is to be done than to wait.
-func (c *Cause) IsWaiting() bool { return isWaiting(c.Condition, c.Reason) }
+func (c *Cause) IsWaiting() bool { return !c.stalled && isWaiting(c.Condition, c.Reason) }
+
+// stalls reports whether a WorkspaceTemplateApply of a control plane that serves has been waiting for long for what nothing of the Cluster provides: all of
+// its objects are ready, or wait as well.
+func (o *Objects) stalls(cause *Cause, now metav1.Time) bool {
+	if cause.Reason != infrav1.WaitingForDependenciesReason || now.Sub(cause.Since.Time) < reasons.Grace {
+		return false
+	}
+	return !slices.ContainsFunc(o.all(), func(object graph.Object) bool {
+		ready := meta.FindStatusCondition(object.GetConditions(), infrav1.ReadyCondition)
+		return ready == nil || ready.Status != metav1.ConditionTrue && ready.Reason != infrav1.WaitingForDependenciesReason
+	})
+}
 
 // Of summarizes the objects of a Cluster, as of a time.
 func Of(o *Objects, now metav1.Time) Cluster {
@@ -103,6 +119,9 @@ func Of(o *Objects, now metav1.Time) Cluster {
 	c.addControlPlane(o, now)
 	c.Nodes, c.LastApplied = o.nodes(), o.lastApplied()
 	c.Cause = o.cause()
+	if c.Cause != nil {
+		c.Cause.stalled = c.State == infrav1.StateReady && o.stalls(c.Cause, now)
+	}
 	o.addActor(c.Cause)
 	if c.Cause != nil && !c.Cause.IsWaiting() {
 		if c.Progress != nil && !o.isAdded(c.Cause) {
@@ -133,7 +152,9 @@ func (o *Objects) addActor(cause *Cause) {
 		return
 	}
 	row, apply := reasons.Of(cause.Reason), o.Failing(cause)
-	cause.Actor = row.Actor
+	if cause.Actor = row.Actor; cause.stalled {
+		cause.Actor = reasons.User
+	}
 	if apply == nil {
 		return
 	}
@@ -265,7 +286,9 @@ func (o *Objects) cause() *Cause {
 	return cmp.Or(
 		first(isTrue, infrav1.AdoptionRequiredCondition),
 		first(isProblem, infrav1.DegradedCondition, infrav1.DeletingCondition, infrav1.ReadyCondition),
+		first(isTrue, controlplanev1.DependencyCycleCondition),
 		o.lostPool(),
+		o.topology(),
 		first(notReady, infrav1.ReadyCondition),
 		o.missing(),
 	)
@@ -285,7 +308,9 @@ func isProblem(object graph.Object, condition *metav1.Condition) bool {
 
 // isProblem reports whether the cause makes a Cluster Degraded whose control plane is Ready.
 func (c *Cause) isProblem() bool {
-	return slices.Contains([]string{infrav1.ReadyCondition, infrav1.DegradedCondition, infrav1.DeletingCondition}, c.Condition) || c.Kind == machinePoolKind
+	return slices.Contains([]string{
+		infrav1.ReadyCondition, infrav1.DegradedCondition, infrav1.DeletingCondition, controlplanev1.DependencyCycleCondition, clusterv1.ClusterTopologyReconciledCondition,
+	}, c.Condition) || c.Kind == machinePoolKind
 }
 
 // isWaiting reports whether a reason of Ready means that work is in progress, or that the object waits for another one. Nodes need some time to start;
@@ -315,6 +340,16 @@ func (o *Objects) missing() *Cause {
 		}
 	}
 	return nil
+}
+
+// topology is the cause of a Cluster whose topology Cluster API cannot reconcile; nil if it can, or waits.
+func (o *Objects) topology() *Cause {
+	failing := []string{clusterv1.ClusterTopologyReconciledFailedReason, clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason}
+	condition := meta.FindStatusCondition(o.Cluster.Status.Conditions, clusterv1.ClusterTopologyReconciledCondition)
+	if condition == nil || condition.Status == metav1.ConditionTrue || !slices.Contains(failing, condition.Reason) || o.deleting() {
+		return nil
+	}
+	return causeOf(o.Cluster, condition)
 }
 
 // NotReconciledReason is the reason of an object without the condition Ready.
@@ -354,7 +389,24 @@ func (o *Objects) deletionCause() *Cause {
 			of[needsUser] = cmp.Or(of[needsUser], cause)
 		}
 	}
-	return cmp.Or(of[true], of[false], first)
+	if found := cmp.Or(of[true], of[false], first); found != nil {
+		return found
+	}
+	for i := range o.Pools {
+		if pool := o.Pools[i].MachinePool; pool != nil && !pool.DeletionTimestamp.IsZero() {
+			return waitingForFinalizers(machinePoolKind, pool)
+		}
+	}
+	return waitingForFinalizers("Cluster", o.Cluster)
+}
+
+// waitingForFinalizers is the cause of an object of Cluster API that only finalizers of other controllers keep; nil if none does.
+func waitingForFinalizers(kind string, object metav1.Object) *Cause {
+	message := reasons.WaitingForFinalizers(object, strings.ToLower(kind))
+	if message == "" {
+		return nil
+	}
+	return &Cause{Kind: kind, Name: object.GetName(), Reason: infrav1.WaitingForFinalizersReason, Message: message, Since: *object.GetDeletionTimestamp()}
 }
 
 // Deletion is how far the deletion of a Cluster is. Both are WorkspaceTemplateApplies, in the order in which they are destroyed.
@@ -596,12 +648,26 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 		return nil
 	case c.Cause.Reason == infrav1.WaitingForApprovalReason:
 		return o.approveChange(c)
+	case strings.Contains(c.Cause.Message, "finalizer: "+reasons.EditCommand):
+		_, edit, _ := strings.Cut(c.Cause.Message, reasons.EditCommand)
+		return &Next{Step: "Find out what the controllers of the finalizers wait for. Remove the finalizer of one that does not run any more.", Commands: []string{reasons.EditCommand + edit}}
+	case c.Cause.NeedsProvider():
+		return o.Provider.nextStep(c, now)
 	case c.Cause.IsWaiting():
 		return nil
 	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
 		return &Next{Step: "CAPT v0.3 created it, and it has not been adopted. See what its adoption needs.", Commands: []string{"captctl migrate check --cluster " + name}}
 	}
-	return cmp.Or(o.stepForError(c, name, now), nextStepFor(o, c, name), advice(o, c.Cause), retryStep(c, name))
+	return cmp.Or(stepForCertificate(c.Cause), o.stepForError(c, name, now), nextStepFor(o, c, name), advice(o, c.Cause), retryStep(c, name))
+}
+
+// stepForCertificate is what to do if the API server does not trust a webhook; nil if that is not the cause.
+func stepForCertificate(c *Cause) *Next {
+	if !strings.Contains(c.Message, "failed calling webhook") || !strings.Contains(c.Message, "x509:") {
+		return nil
+	}
+	return &Next{Step: "The API server does not trust the webhook that the message names. Renew its certificate, with that of its authority (caBundle): cert-manager does both for the webhooks of CAPT.",
+		Commands: []string{"kubectl get certificates -A", "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"}}
 }
 
 // stepForError is what to do about the error of Terraform; nil if that is not known.
@@ -609,7 +675,7 @@ func (o *Objects) stepForError(c *Cluster, name string, now time.Time) *Next {
 	if o.Failure == nil || c.Cause.LookAt == "" {
 		return nil
 	}
-	return o.Failure.nextStep("captctl logs "+name, editTemplate(o, c.Cause), now)
+	return o.Failure.addBackend(o.Failure.nextStep("captctl logs "+name, editTemplate(o, c.Cause), now))
 }
 
 // advice is what to do about a reason in general.
@@ -658,12 +724,24 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 			fmt.Sprintf("clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig", c.Name, c.Namespace),
 			fmt.Sprintf("kubectl --kubeconfig %s.kubeconfig get --raw '/readyz?verbose'", c.Name),
 		}}
-	case infrav1.WorkspaceNotReconciledReason:
-		return &Next{Step: "Check that provider-terraform runs.", Commands: []string{"kubectl -n crossplane-system get pods"}}
+	case infrav1.WaitingForDependenciesReason:
+		return &Next{Step: "Create what the message names, or remove it from what the WorkspaceTemplateApply waits for.", Commands: []string{
+			fmt.Sprintf("kubectl edit workspacetemplateapply -n %s %s", c.Namespace, c.Cause.Name)}}
+	case clusterv1.ClusterTopologyReconciledFailedReason, clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason:
+		return o.correctTopology()
 	case NotReconciledReason:
 		return &Next{Step: "Check that the manager of CAPT runs.", Commands: []string{"kubectl -n capt-system get pods"}}
 	}
 	return nil
+}
+
+// correctTopology is what to do about a topology that Cluster API cannot reconcile.
+func (o *Objects) correctTopology() *Next {
+	topology := &o.Cluster.Spec.Topology
+	return &Next{Step: "Correct what the message of Cluster API names: spec.topology of the Cluster, its ClusterClass, or a template of that.", Commands: []string{
+		fmt.Sprintf("kubectl edit cluster -n %s %s", o.Cluster.Namespace, o.Cluster.Name),
+		fmt.Sprintf("kubectl get clusterclass -n %s %s -o yaml", cmp.Or(topology.ClassRef.Namespace, o.Cluster.Namespace), topology.ClassRef.Name),
+	}}
 }
 
 // nextStepForTerraform is what to do about an error of Terraform, or about an output.
@@ -732,6 +810,12 @@ func (o *Objects) Failing(cause *Cause) *infrav1.WorkspaceTemplateApply {
 func editSpec(o *Objects, cause *Cause) []string {
 	object := strings.ToLower(cause.Kind) + " -n " + o.Cluster.Namespace + " " + cause.Name
 	switch cause.Reason {
+	case controlplanev1.DependencyCycleReason: // The message names the field last.
+		_, name, found := strings.Cut(cause.Message, " of WorkspaceTemplateApply ")
+		if !found {
+			return nil
+		}
+		object = "workspacetemplateapply -n " + o.Cluster.Namespace + " " + name
 	case infrav1.InvalidEKSClusterNameReason, infrav1.EKSClusterNameConflictReason:
 		if o.ControlPlane == nil {
 			return nil

@@ -137,6 +137,19 @@ func TestAVPCDoesNotWaitForEver(t *testing.T) {
 	assert.Equal(t, infrav1.StateProvisioning, env.get().Status.State)
 }
 
+// More time does not help a VPC that waits for an approval.
+func TestAVPCThatWaitsForARolloutIsFailedWithTheAdviceToApprove(t *testing.T) {
+	env := newRecovering(t)
+	env.terraform(builder.NotUpToDate(infrav1.WaitingForRolloutReason, "no revision is assigned yet"))
+	assert.Equal(t, 15*time.Minute, env.again)
+	env.clock.Pass(env.again)
+	env.reconcile()
+	assert.Equal(t, "True WaitTimeout", env.conditionSummary()["Failed"])
+	message := conditions.GetMessage(env.get(), "Failed")
+	assert.Contains(t, message, "no revision is assigned yet. CAPT keeps waiting. Approve the rollout")
+	assert.NotContains(t, message, "raise the timeout")
+}
+
 // Neither a wait nor what is to be corrected takes too long because of a pause in between.
 func TestTimeInAPauseDoesNotCount(t *testing.T) {
 	for name, begin := range map[string]func(*testing.T) *recovering{

@@ -71,16 +71,16 @@ func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Pl
 	}
 	c.recovering = p.Apply.Recovery.Kind == recovery.Running || f.Recovered
 	c.applyTimeout(controlPlane, f, p)
-	c.cause = f.vpcFailed(controlPlane, c.firstUnmet())
+	c.cause = f.vpcFailed(c.firstUnmet())
 	c.failed = f.Fails(&p.Apply, c.firstUnmet(), wasInitialized(controlPlane)) || c.cause.Reason != ""
 	c.working = !c.failed && c.inProgress(f)
 	c.addHealth(controlPlane, f, p)
 	return c
 }
 
-// vpcFailed is why the VPC is Failed that a new control plane waits for; the zero value if it is not.
-func (f *Facts) vpcFailed(controlPlane *controlplanev1.CAPTControlPlane, unmet *engine.Condition) engine.Condition {
-	if f.Infrastructure == nil || wasInitialized(controlPlane) || unmet == nil || unmet.Reason != controlplanev1.WaitingForInfrastructureReason {
+// vpcFailed is why the VPC is Failed that the control plane waits for; the zero value if it is not.
+func (f *Facts) vpcFailed(unmet *engine.Condition) engine.Condition {
+	if f.Infrastructure == nil || unmet == nil || unmet.Reason != controlplanev1.WaitingForInfrastructureReason {
 		return engine.Condition{}
 	}
 	return owner.Owner{Object: f.Infrastructure, Kind: infrav1.GroupVersion.WithKind("CAPTCluster")}.Failure()
@@ -99,7 +99,7 @@ func details(before, after *controlplanev1.CAPTControlPlane, f *Facts) time.Dura
 	was, is := &before.Status, &after.Status
 	is.Dependencies = was.Dependencies
 	owner.KeepEstimate(before, after)
-	if was.WorkspaceTemplateApply != nil && is.WorkspaceTemplateApply != nil {
+	if was.WorkspaceTemplateApply != nil { // It is never removed.
 		owner.KeepStart(&was.WorkspaceTemplateApply.WorkspaceTemplateApplySummary, &is.WorkspaceTemplateApply.WorkspaceTemplateApplySummary)
 	}
 	if health.NoneFails(was.Health) && health.NoneFails(is.Health) {
@@ -195,8 +195,7 @@ func (f *Facts) failureClass() string {
 func (c *conditionSet) inProgress(f *Facts) bool {
 	switch c.firstUnmet() {
 	case &c.dependencies:
-		return c.dependencies.Reason == controlplanev1.WaitingForInfrastructureReason && f.infrastructureUnreported() &&
-			(c.workspace.Status == metav1.ConditionTrue || f.Apply.Working())
+		return c.dependencies.Reason == controlplanev1.WaitingForInfrastructureReason && f.infrastructureUnreported() && f.Apply.Working()
 	case &c.workspace:
 		return f.Apply.Working()
 	case &c.kubeconfig:

@@ -231,3 +231,31 @@ func TestAFailingCheckIsNotADetail(t *testing.T) {
 		assert.Equal(t, row.detail, equality.Semantic.DeepEqual(before, after), "from %s to %s", row.was, row.is)
 	}
 }
+
+// Only while Cluster API has not reported a VPC that is ready, a message that changes is written later.
+func TestMessagesAreKeptUntilClusterAPIReportsTheVPC(t *testing.T) {
+	const waiting, other = controlplanev1.WaitingForInfrastructureReason, controlplanev1.WaitingForWorkspaceReason
+	ready := vpc()
+	conditions.Set(ready, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready"})
+	for name, row := range map[string]struct {
+		vpc     *infrav1.CAPTCluster
+		was, is string
+		kept    bool
+	}{
+		"the VPC is ready":            {ready, waiting, waiting, true},
+		"the VPC is not ready":        {vpc(), waiting, waiting, false},
+		"there is no CAPTCluster":     {nil, waiting, waiting, false},
+		"it waits for something else": {ready, other, other, false},
+		"it waits since now":          {ready, other, waiting, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, after := builder.CAPTControlPlane("demo"), builder.CAPTControlPlane("demo")
+			conditions.Set(before, metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: row.was, Message: "before"})
+			conditions.Set(after, metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: row.is, Message: "after"})
+			conditions.Set(after, metav1.Condition{Type: "New", Status: metav1.ConditionFalse, Reason: "New", Message: "after"})
+			details(before, after, &Facts{Infrastructure: row.vpc})
+			assert.Equal(t, row.kept, conditions.GetMessage(after, "Ready") == "before")
+			assert.Equal(t, "after", conditions.GetMessage(after, "New"))
+		})
+	}
+}

@@ -15,10 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -128,8 +130,36 @@ func TestNothingIsCreatedIfStatusRecordsACluster(t *testing.T) {
 	assert.Equal(t, "True AdoptionRequired", env.summary()["AdoptionRequired"])
 	assert.Equal(t, "False AdoptionRequired", env.summary()["DependenciesReady"])
 
+	assert.Equal(t, "True AdoptionRequired", env.summary()["Degraded"], "it may serve")
+	assert.Zero(t, env.again)
+	env.clock.Pass(reasons.Grace)
+	assert.Empty(t, env.reconcile())
+	assert.Equal(t, infrav1.StateDegraded, env.get().Status.State)
+
 	env.spec(func(c *controlplanev1.CAPTControlPlane) { builder.WithApplyRef("another")(c) })
 	assert.Contains(t, env.reconcile(), "apply another", "the user decided")
+	assert.Equal(t, infrav1.StateProvisioning, env.get().Status.State)
+}
+
+// A control plane that has an endpoint exists, and one that has none is new, whatever may belong to them.
+func TestOnlyANewControlPlaneIsFailedIfAUserMustDecide(t *testing.T) {
+	for name, row := range map[string]struct {
+		options []builder.Option
+		want    infrav1.State
+	}{
+		"new":                 {nil, infrav1.StateFailed},
+		"its status was lost": {[]builder.Option{builder.WithEndpoint(host, 443)}, infrav1.StateDegraded},
+		"it is paused":        {[]builder.Option{builder.WithEndpoint(host, 443), builder.Paused()}, infrav1.StatePending},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := newEnvironment(t, append(prepared(row.options...), builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("demo")), ofTemplate("eks")))...)
+			env.reconcile()
+			assert.Contains(t, conditions.GetMessage(env.get(), "AdoptionRequired"), "by-hand")
+			env.clock.Pass(reasons.Grace)
+			env.reconcile()
+			assert.Equal(t, row.want, env.get().Status.State)
+		})
+	}
 }
 
 func TestAKnownEndpointIsNormalizedAndNotOverwritten(t *testing.T) {

@@ -126,6 +126,15 @@ func TestAClusterThatDoesNotAnswerIsDegradedInEveryCase(t *testing.T) {
 	}
 }
 
+// What is wrong with a new control plane is more important than that its API server does not answer.
+func TestAnAPIServerThatDoesNotAnswerHidesNothingOfANewControlPlane(t *testing.T) {
+	o := newObservation(t).apply(builder.UpToDate(map[string]string{"cluster_endpoint": "http://x/y"}))
+	o.Probed = silent
+	got := builder.ConditionSummary(o.status().Conditions)
+	assert.Equal(t, "False EndpointInvalid", got["Ready"])
+	assert.Equal(t, "False NotAvailable", got["Available"])
+}
+
 func TestChecksThatRepeatConditions(t *testing.T) {
 	for name, row := range map[string]struct {
 		observation *observation
@@ -140,7 +149,7 @@ func TestChecksThatRepeatConditions(t *testing.T) {
 		"no VPC yet":            {newObservation(t).with(func(f *Facts) { f.Infrastructure.Status.VPC.ID = "" }), map[string]controlplanev1.HealthState{"Dependencies": "Unknown"}},
 		"the VPC is gone":       {onceReady(t).with(func(f *Facts) { f.Infrastructure.Status.VPC.ID = "" }), map[string]controlplanev1.HealthState{"Dependencies": "Unhealthy"}},
 		"a missing template":    {onceReady(t).apply(builder.NotUpToDate(infrav1.TemplateNotFoundReason, "")), map[string]controlplanev1.HealthState{"Workspace": "Unhealthy"}},
-		"an invalid dependency": {newObservation(t).with(func(f *Facts) { f.Apply.Conflict = "other" }), map[string]controlplanev1.HealthState{"Dependencies": "Unhealthy"}},
+		"an invalid dependency": {newObservation(t).apply(failing).with(func(f *Facts) { f.Apply.Conflict = "other" }), map[string]controlplanev1.HealthState{"Dependencies": "Unhealthy", "Workspace": "Unknown"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := row.observation.status()
@@ -150,8 +159,28 @@ func TestChecksThatRepeatConditions(t *testing.T) {
 		})
 	}
 	o := onceReady(t).apply(failing)
+	assert.NotContains(t, health.Find(o.status().Health, health.Workspace).Message, "class")
 	o.Apply.Live.Status.LastFailureClass = "Quota"
 	assert.Contains(t, health.Find(o.status().Health, health.Workspace).Message, "condition WorkspaceReady has the reason ApplyFailed (class Quota)")
+}
+
+// An object that a control plane depends on, and that fails, makes a check fail if the control plane serves, and hides nothing else.
+func TestABrokenDependencyOfAControlPlane(t *testing.T) {
+	invalid := onceReady(t)
+	invalid.controlPlane.Spec.Version = "latest"
+	for name, row := range map[string]struct {
+		observation *observation
+		want        string
+	}{
+		"it serves":     {onceReady(t), "not ready: CAPTCluster demo. See the message of the condition"},
+		"it is new":     {configured(t), ""},
+		"it is invalid": {invalid, "condition DependenciesReady has the reason InvalidVersion. See the message of the condition"},
+	} {
+		p := row.observation.plan()
+		p.Broken = "CAPTCluster demo"
+		c := conditionsOf(row.observation.controlPlane, row.observation.Facts, p)
+		assert.Equal(t, row.want, health.Find(c.health, health.Dependencies).Message, name)
+	}
 }
 
 // probing is an environment whose control plane is Ready, and has a kubeconfig that runs aws: the pool knows its result without a request.
@@ -300,7 +329,7 @@ func TestTheEndpointOfARecreatedClusterIsFollowed(t *testing.T) {
 	}
 }
 
-// A change that is not followed at once, because Terraform fails or a write does, is followed later.
+// A change that is not followed at once, because Terraform fails, a write does or CAPT is paused, is followed later.
 func TestAnEndpointIsFollowedLater(t *testing.T) {
 	const other = "OTHER.gr7.ap-northeast-1.eks.amazonaws.com"
 	endpoint := map[string]string{"cluster_endpoint": "https://" + other, "cluster_name": "demo"}
@@ -319,6 +348,13 @@ func TestAnEndpointIsFollowedLater(t *testing.T) {
 			env.settle()
 			assert.Empty(env, env.reconcile())
 			env.terraform(builder.UpToDate(endpoint))
+		},
+		"it is paused": func(env *environment) {
+			env.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) })
+			env.terraform(builder.UpToDate(endpoint))
+			env.settle()
+			assert.Empty(env, env.reconcile())
+			env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Annotations = nil })
 		},
 		"the kubeconfig is not written": fail("apply demo-kubeconfig"),
 		"the endpoint is not written":   fail("patch"),

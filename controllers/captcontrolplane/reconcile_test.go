@@ -130,6 +130,7 @@ func TestTheLifeOfAControlPlane(t *testing.T) {
 	assert.Equal(t, applyName, env.get().Spec.WorkspaceTemplateApplyRef.Name)
 	assert.Equal(t, []string{controlplanev1.CAPTControlPlaneFinalizer}, env.get().Finalizers)
 	assert.Equal(t, infrav1.StateProvisioning, env.get().Status.State)
+	assert.Equal(t, "False WaitingForWorkspace", env.summary()["EndpointAvailable"])
 
 	env.terraformMade()
 	env.reconcile()
@@ -317,6 +318,7 @@ func TestProblemsAfterAnAdoptionAreReported(t *testing.T) {
 		"the WorkspaceTemplateApply is being deleted": {adopted(t).apply(asV03LeftIt(), builder.Deleting()), "False Deleting", infrav1.StateDegraded},
 		"the WorkspaceTemplateApply is another's":     {adopted(t).with(func(f *Facts) { f.Apply.Live, f.Apply.Conflict = nil, "it is b's" }), "False ReferenceConflict", infrav1.StateDegraded},
 		"the API server refuses what is written":      {adopted(t).with(func(f *Facts) { f.Apply.Refused = assert.AnError }), "False WorkspaceTemplateApplyRefused", infrav1.StateDegraded},
+		"the API server refuses a write before":       {adopted(t).with(func(f *Facts) { f.Apply.OwnRefused = assert.AnError }), "False WriteRefused", infrav1.StateDegraded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := row.observation.status()

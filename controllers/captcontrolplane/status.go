@@ -130,9 +130,9 @@ func summary(p *Plan) *controlplanev1.WorkspaceTemplateApplyStatus {
 }
 
 // keepEndpoint keeps the endpoint among the outputs of status until the one that Terraform reports now is followed, or is not: the record is what shows
-// that it may be. It cannot be followed before Terraform is done, or if the write fails.
+// that it may be. It cannot be followed before Terraform is done, during a pause, or if the write fails.
 func (f *Facts) keepEndpoint(controlPlane *controlplanev1.CAPTControlPlane, p *Plan, summary *controlplanev1.WorkspaceTemplateApplyStatus) {
-	undecided := !p.Apply.Ready() || p.PublishEndpoint && !f.EndpointKept
+	undecided := !p.PublishEndpoint || !f.EndpointKept
 	if _, moved := f.otherOutput(controlPlane); moved && undecided && summary.Outputs[terraform.OutputClusterEndpoint] != "" {
 		summary.Outputs = maps.Clone(summary.Outputs)
 		summary.Outputs[terraform.OutputClusterEndpoint] = controlPlane.Status.WorkspaceTemplateApply.Outputs[terraform.OutputClusterEndpoint]
@@ -141,9 +141,9 @@ func (f *Facts) keepEndpoint(controlPlane *controlplanev1.CAPTControlPlane, p *P
 
 // life is what the state is derived from.
 func (c *conditionSet) life(s *controlplanev1.CAPTControlPlaneStatus, f *Facts) *owner.Life {
+	pending := c.dependencies.Reason == controlplanev1.WaitingForOwnerReason || c.notStarted
 	return &owner.Life{
-		Unmet: c.unmet(), Initialized: ptr.Deref(s.Initialization.ControlPlaneInitialized, false),
-		Pending: c.dependencies.Reason == controlplanev1.WaitingForOwnerReason || c.notStarted,
+		Unmet: c.unmet(), Initialized: ptr.Deref(s.Initialization.ControlPlaneInitialized, false) || f.Apply.ProvisionedField != "" && !pending, Pending: pending,
 		Blocked: c.dependencies.Status != metav1.ConditionTrue, Applied: c.workspace.Status == metav1.ConditionTrue, Absent: f.Apply.ResourcesAbsent(),
 		Working: c.working, Failed: c.failed, Down: c.down, Recovering: c.recovering, Cause: c.cause,
 	}

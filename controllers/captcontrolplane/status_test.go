@@ -213,6 +213,21 @@ func TestMessages(t *testing.T) {
 	o := configured(t).with(func(f *Facts) { f.UserKubeconfig = kubeconfigsecret.Kubeconfig{Problem: "it belongs to another owner"} })
 	assert.Contains(t, meta.FindStatusCondition(o.status().Conditions, "KubeconfigReady").Message, "it belongs to another owner")
 	assert.Equal(t, infrav1.StateReady, o.controlPlane.Status.State, "users can do without")
+	o.Kubeconfig.Warning = "the token expires"
+	assert.Equal(t, "the token expires", meta.FindStatusCondition(o.status().Conditions, "KubeconfigReady").Message)
+	assert.Empty(t, meta.FindStatusCondition(onceReady(t).controlPlane.Status.Conditions, "KubeconfigReady").Message)
+}
+
+// Degraded is the opposite of the other conditions, whose reasons say whether a user must act.
+func TestWhichTransitionsAreWarnings(t *testing.T) {
+	for want, all := range map[bool][]metav1.Condition{
+		true:  {{Type: "Degraded", Status: metav1.ConditionTrue}, {Type: "Ready", Status: metav1.ConditionFalse, Reason: infrav1.ApplyFailedReason}},
+		false: {{Type: "Degraded", Status: metav1.ConditionFalse, Reason: infrav1.ApplyFailedReason}, {Type: "Ready", Status: metav1.ConditionFalse, Reason: infrav1.ProvisioningReason}},
+	} {
+		for _, condition := range all {
+			assert.Equal(t, want, isWarning(condition), condition)
+		}
+	}
 }
 
 func foreignInfrastructure(f *Facts) {
@@ -356,4 +371,13 @@ func wantOf(t *testing.T, o *observation) *desired.Want {
 	t.Helper()
 	want := o.desired(o.controlPlane).Want()
 	return want
+}
+
+// Nothing is in progress if the spec is wrong, although Cluster API has not reported the infrastructure yet.
+func TestAWrongSpecIsReportedBeforeTheInfrastructure(t *testing.T) {
+	o := onceReady(t)
+	o.Cluster.Status.Initialization.InfrastructureProvisioned = nil
+	assert.Equal(t, infrav1.StateConfiguring, o.status().State)
+	o.controlPlane.Spec.Version = "latest"
+	assert.Equal(t, infrav1.StateDegraded, o.status().State)
 }

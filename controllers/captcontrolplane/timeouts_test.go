@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -26,6 +27,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/health"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -336,9 +338,16 @@ func TestAFailedVPCFailsItsControlPlane(t *testing.T) {
 	assert.Equal(t, "True TemplateNotFound", env.summary()["Failed"])
 	assert.Equal(t, "CAPTCluster demo has failed: WorkspaceTemplate vpc does not exist", meta.FindStatusCondition(env.get().Status.Conditions, "Failed").Message)
 	assert.Equal(t, "False WaitingForInfrastructure", env.summary()["Ready"])
+	assert.EqualValues(t, "Unhealthy", health.Status(env.get().Status.Health, health.Dependencies))
 	assert.Empty(t, env.reconcile())
 	set(metav1.ConditionFalse)
 	assert.Equal(t, infrav1.StateValidating, env.get().Status.State)
+
+	o := newObservation(t).with(func(f *Facts) {
+		conditions.Set(f.Infrastructure, metav1.Condition{Type: "Failed", Status: metav1.ConditionTrue, Reason: "TemplateNotFound"})
+	})
+	o.controlPlane.Spec.Version = "latest"
+	assert.Equal(t, infrav1.StateValidating, o.status().State, "it does not wait for the VPC")
 }
 
 func TestAProfileThatTakesTooLong(t *testing.T) {

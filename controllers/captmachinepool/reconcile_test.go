@@ -646,6 +646,7 @@ func TestACandidateNeedsADecision(t *testing.T) {
 	env = newEnvironment(t, three(), poolOf(builder.With(func(pool *infrav1.CAPTMachinePool) { pool.Spec.ProviderID = arn })))
 	assert.Equal(t, []string{"status"}, env.reconcile(), "the node group exists, so none is created a second time")
 	assert.Contains(t, env.message("AdoptionRequired"), "spec.providerID is set")
+	assert.Equal(t, "True AdoptionRequired", env.summary()["Degraded"], "it may serve")
 }
 
 func TestAPoolFollowsTheVersionOfItsControlPlane(t *testing.T) {

@@ -29,7 +29,7 @@ import (
 type Life struct {
 	// Unmet is the first of what is not as spec wants it; the zero value if all is.
 	Unmet engine.Condition
-	// Initialized is true once the object was ready for use.
+	// Initialized is true once the object was ready for use, or may be because its cloud resources exist.
 	Initialized bool
 	// Pending: the object has no Cluster yet, or was paused before anything was created. Blocked: something is missing or wrong that Terraform needs.
 	// Applied: Terraform has applied the Workspace. Absent: its resources do not exist yet, or not any more.
@@ -47,8 +47,9 @@ type Life struct {
 func (o *Observed) Life(p *Plan, unmet engine.Condition, initialized bool) *Life {
 	waiting := p.Blocked != nil && !reasons.IsProblem(p.Blocked.Reason)
 	failed := unmet.Reason != "" && o.Fails(p, &unmet, initialized)
+	pending := o.Cluster == nil || unmet.Reason == infrav1.WaitingForOwnerReason || o.Paused != "" && o.Apply.Live == nil
 	return &Life{
-		Unmet: unmet, Initialized: initialized, Pending: o.Cluster == nil || unmet.Reason == infrav1.WaitingForOwnerReason || o.Paused != "" && o.Apply.Live == nil,
+		Unmet: unmet, Initialized: initialized || o.Apply.ProvisionedField != "" && !pending, Pending: pending,
 		Blocked: p.Blocked != nil, Applied: p.Ready(), Absent: o.Apply.ResourcesAbsent(),
 		Working: !failed && (waiting || p.Blocked == nil && !p.Ready() && o.Apply.Working()), Failed: failed,
 		Recovering: p.Recovery.Kind == recovery.Running || o.Recovered,
@@ -268,9 +269,12 @@ func (t *Timeout) Condition(waiting engine.Condition) engine.Condition {
 	if !t.Passed() || waiting.Status == metav1.ConditionTrue {
 		return waiting
 	}
-	return engine.False(waiting.Type, t.Reason, fmt.Sprintf(
-		"timed out after %s (%s): %s. CAPT keeps waiting. Fix the cause, raise the timeout, or change the annotation %s to restart the timer",
-		duration.HumanDuration(t.Limit), t.Field, waiting.Message, naming.RetryAnnotation))
+	action := "Fix the cause, raise the timeout, or change"
+	if waiting.Reason == infrav1.WaitingForRolloutReason {
+		action = "Approve the rollout; change" // More time does not help.
+	}
+	return engine.False(waiting.Type, t.Reason, fmt.Sprintf("timed out after %s (%s): %s. CAPT keeps waiting. %s the annotation %s to restart the timer",
+		duration.HumanDuration(t.Limit), t.Field, waiting.Message, action, naming.RetryAnnotation))
 }
 
 // FailureGracePeriods returns, by class, how long an error of Terraform must persist before an object that was never initialized is Failed. Retries
@@ -293,7 +297,7 @@ func (o *Observed) UntilFailed(condition *engine.Condition, initialized bool) (t
 	switch effect := reasons.Of(condition.Reason).Effect; {
 	case effect == reasons.FailsAtOnce:
 		return 0, true
-	case o.Paused != "" || initialized:
+	case o.Paused != "" || initialized || o.Apply.ProvisionedField != "":
 		return 0, false
 	case effect == reasons.FailsAfterGrace:
 		return reasons.Grace - o.persists(condition.Reason), true

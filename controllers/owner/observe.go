@@ -113,8 +113,8 @@ type Facts struct {
 	Candidates []claim.Candidate
 	// OwnedCandidates are those that the owner owns, so that they would be deleted with it.
 	OwnedCandidates []string
-	// ProvisionedField is the field that proves that cloud resources exist, when the owner has neither a reference nor a candidate: a new
-	// WorkspaceTemplateApply would create them a second time.
+	// ProvisionedField is the field that proves that cloud resources exist, when the owner has no reference: a new WorkspaceTemplateApply would
+	// create them a second time. Its status was lost, for example by a restore, and it may serve.
 	ProvisionedField string
 	// Conflict is why the referenced WorkspaceTemplateApply does not belong to the owner. It is neither written nor deleted.
 	Conflict string
@@ -182,10 +182,7 @@ func (r Reader) observeCandidates(ctx context.Context, reader client.Reader, obj
 		blocked = blocked || len(found) > 0 && r.Gate.BlockOf(apply) != nil
 		return found
 	})
-	facts := Facts{Candidates: candidates, OwnedCandidates: claim.Names(candidates, claim.Owned)}
-	if len(candidates) == 0 {
-		facts.ProvisionedField = want.ProvisionedField
-	}
+	facts := Facts{Candidates: candidates, OwnedCandidates: claim.Names(candidates, claim.Owned), ProvisionedField: want.ProvisionedField}
 	facts.Held = facts.NeedsDecision() && (r.GateDecision.Inherited || blocked)
 	return facts, nil
 }

@@ -258,7 +258,7 @@ func (p *Plan) Write(ctx context.Context, c client.Client) error {
 	ctrl.LoggerFrom(ctx).Info("Applying WorkspaceTemplateApply", "WorkspaceTemplateApply", klog.KObj(p.Desired), "managedFieldsLost", lost)
 	written := p.Desired.DeepCopy()
 	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(written), client.FieldOwner(p.Owner.FieldManager), client.ForceOwnership)
-	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
+	if apierrors.IsForbidden(err) || engine.IsRefusal(err) {
 		p.Refused = err
 	}
 	if err != nil {

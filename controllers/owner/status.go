@@ -98,6 +98,7 @@ func (p *Plan) Condition(conditionType, readyReason string) engine.Condition {
 	switch {
 	case ready != nil && ready.Reason == infrav1.QueuedReason:
 		return no(infrav1.ProvisioningReason, "WorkspaceTemplateApply %s: %s", p.Live.Name, ready.Message)
+	case ready != nil && ready.Reason == infrav1.NotReportedReason:
 	case ready == nil || ready.Status == metav1.ConditionTrue || p.Working() && !infrav1.IsHeld(ready.Reason):
 		return no(infrav1.ProvisioningReason, "waiting for Terraform to %s %s; see WorkspaceTemplateApply %s", p.createOrUpdate(), p.Owner.Creates, p.Live.Name)
 	}
@@ -135,7 +136,7 @@ func (f *Facts) Working() bool {
 	}
 	reason := conditions.GetReason(f.Live, infrav1.ReadyCondition)
 	switch reason {
-	case "", infrav1.ProvisioningReason, infrav1.WorkspaceNotFoundReason, infrav1.QueuedReason, infrav1.UpToDateReason:
+	case "", infrav1.ProvisioningReason, infrav1.WorkspaceNotFoundReason, infrav1.QueuedReason, infrav1.UpToDateReason, infrav1.NotReportedReason:
 		return true
 	}
 	return infrav1.IsHeld(reason) // The cluster is as it was before the change.
@@ -171,7 +172,7 @@ func (f *Facts) DecisionMessage() string {
 	switch {
 	case f.Block != nil:
 		return f.Block.Message
-	case f.ProvisionedField != "":
+	case len(f.Candidates) == 0 && f.ProvisionedField != "":
 		return desired.ProvisionedMessage(f.ProvisionedField)
 	}
 	return desired.CandidatesMessage(f.Candidates)
@@ -215,7 +216,7 @@ func (p *Plan) Situation(paused string) engine.Situation {
 // settling reports whether the WorkspaceTemplateApply was not observed in its current generation, or not written because the owner is paused. A
 // deletion and a refused request are reported at once.
 func (p *Plan) settling(paused string) bool {
-	if p.Live == nil || !p.Live.DeletionTimestamp.IsZero() || p.Refused != nil {
+	if p.Live == nil || !p.Live.DeletionTimestamp.IsZero() || p.refused() {
 		return false
 	}
 	unobserved := p.Live.Status.ObservedGeneration != p.Live.Generation

@@ -82,6 +82,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=tf.upbound.io;tf.m.upbound.io,resources=workspaces,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=tf.upbound.io;tf.m.upbound.io,resources=workspaces/status,verbs=patch
 // +kubebuilder:rbac:groups=tf.upbound.io;tf.m.upbound.io,resources=providerconfigs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=tf.m.upbound.io,resources=clusterproviderconfigs,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -156,7 +155,11 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		return err
 	}
 	r.observeLive(ctx, apply, f)
-	return nil
+	if ref := f.Live.Spec().WriteConnectionSecretToRef; ref != nil && f.Live.InForegroundDeletion() {
+		key := client.ObjectKey{Namespace: cmp.Or(ref.Namespace, f.Live.GetNamespace()), Name: ref.Name}
+		f.ConnectionSecret, err = engine.Get(ctx, r.Client, key, engine.Metadata("Secret"))
+	}
+	return err
 }
 
 // observeLive observes a Workspace that exists: whether this object owns it, and what it reports.
@@ -172,20 +175,26 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 		f.Block = f.GateDecision.BlockUnclaimed
 	}
 	f.Findings = f.desired().Compare()
-	var unreconciled types.UID
-	if f.Live.Unreconciled() {
-		unreconciled = f.Live.GetUID()
-	}
-	reported := time.Duration(0) // A manager that is restarted does not revert what was reported.
-	if ref := apply.Status.WorkspaceRef; ref != nil && ref.UID == unreconciled && conditions.GetReason(apply, infrav1.ReadyCondition) == infrav1.WorkspaceNotReconciledReason {
-		reported = workspace.ReconcileTimeout
-	}
-	f.UnreconciledFor = r.lastObserved(apply).UnreconciledFor(unreconciled, f.Now, reported)
-	r.Unclaimed.Report(client.ObjectKeyFromObject(apply), f.UnreconciledFor)
+	r.observeReports(apply, f)
 	if f.owned() {
 		f.Failure = r.lastObserved(apply).Failure(f.Live.ErrorHash(), func() (failure.Report, bool) { return r.Workspaces.Explain(ctx, apply, f.Live) })
 	}
 	r.observeInputs(ctx, apply, f)
+}
+
+// observeReports measures for how long the provider has not reported on the Workspace.
+func (r *Reconciler) observeReports(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
+	reported := time.Duration(0) // A manager that is restarted does not revert what was reported.
+	ref, reasonsNow := apply.Status.WorkspaceRef, []string{conditions.GetReason(apply, infrav1.ReadyCondition), conditions.GetReason(apply, infrav1.DeletingCondition)}
+	if ref != nil && ref.UID == f.Live.GetUID() && (slices.Contains(reasonsNow, infrav1.WorkspaceNotReconciledReason) || slices.Contains(reasonsNow, infrav1.NotReportedReason)) {
+		reported = workspace.ReconcileTimeout
+	}
+	f.UnreconciledFor = r.lastObserved(apply).UnreconciledFor(f.Live.Unreported(f.LastUpdate), f.Now, reported)
+	unclaimed := time.Duration(0)
+	if f.Live.IsNew() {
+		unclaimed = f.UnreconciledFor
+	}
+	r.Unclaimed.Report(client.ObjectKeyFromObject(apply), unclaimed)
 }
 
 // recognizeRevision finds out that the Workspace has the current content of the template, although no stored revision is assigned to the object, for

@@ -267,9 +267,8 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 		return r.Workspaces.Delete(ctx, f.Live)
 	case Release:
 		return r.release(ctx, apply, f)
-	case Observe:
+	case Observe, WaitForDestroy:
 		return waitForUnwatched(f)
-	case WaitForDestroy:
 	}
 	return nil
 }
@@ -279,7 +278,7 @@ func (r *Reconciler) annotateWorkspace(ctx context.Context, apply *infrav1.Works
 	annotate, request := r.Workspaces.Pause, apply.Annotations[naming.RecoveryAnnotation]
 	if action == Recover {
 		annotate = func(ctx context.Context, live *workspace.Live) (*workspace.Live, error) {
-			return r.Workspaces.Recover(ctx, live, request)
+			return r.Workspaces.Recover(ctx, live, request, f.LastUpdate)
 		}
 	}
 	ctrl.LoggerFrom(ctx).Info("Annotating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "action", action)
@@ -396,7 +395,7 @@ func (r *Reconciler) update(ctx context.Context, apply *infrav1.WorkspaceTemplat
 	ctrl.LoggerFrom(ctx).Info("Updating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "revision", f.Rendered.Revision)
 	live, err := r.Workspaces.Update(ctx, f.Live, f.Rendered)
 	if err == nil {
-		f.LastUpdate = live.UpdateRecord()
+		f.LastUpdate, f.UnreconciledFor = live.UpdateRecord(), 0
 	}
 	return r.recordWrite(ctx, apply, f, live, err)
 }

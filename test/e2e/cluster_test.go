@@ -79,6 +79,7 @@ func TestQuickstart(t *testing.T) {
 	require.Regexp(t, `State: +Degraded`, output)
 	require.Contains(t, output, "kubectl edit workspacetemplate -n default sandbox-vpc")
 	require.Contains(t, g.until("captctl get"), "1 Cluster: 1 Ready")
+	require.Greater(t, g.runTroubleshooting(), 30, "commands of docs/troubleshooting.md")
 	require.Contains(t, g.until("captctl plan -f"), "~ terraform_data.vpc")
 	require.Regexp(t, `(?s)Plans: +~1 for 1 user.*Stage: +Complete`, g.until("captctl template status"))
 	require.Contains(t, g.until("kubectl delete cluster demo"), "CAPTControlPlane demo of Cluster demo is protected from deletion")

@@ -18,12 +18,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/cmd/captctl/command"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
@@ -51,7 +53,9 @@ func TestCaptctlShowsAClusterAsItIs(t *testing.T) {
 	assert.Contains(t, env.Captctl("logs", env.Namespace+"/demo"), "\n  Error: AccessDenied: not allowed to create a VPC\n\n  Error: another error\n\n    on main.tf line 1:\n")
 	assert.Contains(t, env.Captctl("logs", "wta/"+env.Namespace+"/demo-vpc", "-o", "json"), "AccessDenied: not allowed to create a VPC")
 	assert.Regexp(t, `WorkspaceTemplateApply/demo-vpc +False +ApplyFailed`, env.Captctl("tree", env.Namespace+"/demo"))
+	assert.Contains(t, env.Captctl("wait", env.Namespace+"/demo", "--for", "condition=Ready=False"), "/demo: condition=Ready=False")
 	env.SetScript(fixture.VPC, scripted.Script{})
+	assert.Contains(t, env.Captctl("wait", env.Namespace+"/demo", "--for", "ready", "--ignore-failures"), "/demo: ready")
 	env.awaitReady()
 
 	assert.Contains(t, env.Captctl("pause", env.Namespace+"/demo"), "is paused")
@@ -135,6 +139,42 @@ func TestCaptctlReconcileSkipsTheWaitAfterARejection(t *testing.T) {
 	env.awaitReady()
 	assert.Equal(t, before, generations())
 	assert.Equal(t, applied, len(env.Operations(fixture.VPC, scripted.Apply))+len(env.Operations(fixture.ControlPlane, scripted.Apply)))
+}
+
+// Without captctl run, Terraform would run at the next poll, or after its own backoff.
+func TestCaptctlRunMakesTerraformRunNow(t *testing.T) {
+	t.Parallel()
+	env := ready(t)
+	demo := env.Namespace + "/demo"
+	run := func(want string, arguments ...string) fleet.TerraformRun {
+		t.Helper()
+		streams, _, stdout, _ := genericiooptions.NewTestIOStreams()
+		err := command.New("captctl", append([]string{"run", demo, "-o", "json", "--kubeconfig", shared.Kubeconfig()}, arguments...), streams).ExecuteContext(t.Context())
+		var list fleet.TerraformRuns
+		require.NoError(t, json.Unmarshal(stdout.Bytes(), &list), "%v", err)
+		for _, one := range list.Runs {
+			assert.Equal(t, want, string(one.Result), one)
+		}
+		assert.Equal(t, want == "Failed" || want == "NotStarted", err != nil, "%v", err)
+		return list.Runs[0]
+	}
+	planned := len(env.Operations(fixture.VPC, scripted.Plan))
+	run("NothingToChange")
+	assert.Greater(t, len(env.Operations(fixture.VPC, scripted.Plan)), planned)
+
+	applied := len(env.Operations(fixture.VPC, scripted.Apply))
+	env.SetScript(fixture.VPC, scripted.Script{Drift: "changed by hand"})
+	run("Applied", "--only", "vpc")
+	assert.Len(t, env.Operations(fixture.VPC, scripted.Apply), applied+1)
+
+	env.SetScript(fixture.VPC, scripted.Script{Plan: scripted.Step{Stderr: "\nError: AccessDenied: not allowed to read the VPC\n"}})
+	assert.Contains(t, run("Failed", "--only", fixture.VPC).Message, "AccessDenied: not allowed to read the VPC")
+	env.SetScript(fixture.VPC, scripted.Script{})
+	run("NothingToChange", "--only", "vpc")
+	env.awaitReady()
+
+	env.Captctl("pause", demo)
+	assert.Contains(t, run("NotStarted", "--only", "vpc").Message, "paused")
 }
 
 // rejectWorkspaces makes the API server reject all Workspaces of the namespace, until the returned function is called.

@@ -194,6 +194,18 @@ func (o *Options) Complete(args []string) (err error) {
 	return err
 }
 
+// Keys are the objects that several arguments name, as Complete takes one.
+func (o *Options) Keys(args []string) (keys []client.ObjectKey, err error) {
+	for _, arg := range args {
+		one := Options{Environment: o.Environment, kind: "CLUSTER"}
+		if err := errors.Join(one.Complete([]string{arg}), one.Validate()); err != nil {
+			return nil, err
+		}
+		keys = append(keys, client.ObjectKey{Namespace: one.Namespace, Name: one.Name})
+	}
+	return keys, nil
+}
+
 // Validate checks the argument and the flags.
 func (o *Options) Validate() error {
 	var errs []error

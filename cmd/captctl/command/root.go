@@ -98,7 +98,7 @@ plugin: kubectl capt.`,
 		SilenceErrors:     true,
 		DisableAutoGenTag: true,
 	},
-		fleet.NewGet, fleet.NewDescribe, fleet.NewTree, fleet.NewReport, fleet.NewLogs, fleet.NewPause, fleet.NewResume, fleet.NewRetry, fleet.NewReconcile,
+		fleet.NewGet, fleet.NewDescribe, fleet.NewTree, fleet.NewReport, fleet.NewLogs, fleet.NewPause, fleet.NewResume, fleet.NewRetry, fleet.NewReconcile, fleet.NewRun, fleet.NewWait,
 		planning.New, diff.New, validate.New, template.New, migration.New, migration.NewConvert, newVersion,
 	)
 	root.SetIn(environment.In)

@@ -76,6 +76,9 @@ func (o *describeOptions) read(ctx context.Context, reader client.Reader) (*desc
 		return nil, err
 	}
 	objects.Failure = failureOfCause(ctx, reader, objects, o.Now())
+	if cause := overview.Of(objects, o.Now()).Cause; cause != nil && cause.NeedsProvider() {
+		objects.Provider = providerOf(ctx, reader, objects)
+	}
 	events, err := eventsOf(ctx, reader, objects)
 	if apierrors.IsForbidden(err) { // The rest does not depend on events.
 		o.Warn("events are not shown: %v", err)
@@ -126,11 +129,30 @@ func failureOfCause(ctx context.Context, reader client.Reader, objects *overview
 	if err != nil {
 		return nil
 	}
-	found := &overview.Failure{Report: failure.Explain(failed.Message, secrets, ""), Workspace: apply.Status.WorkspaceRef.UID}
-	var list corev1.PodList
-	if found.NeedsPods() && reader.List(ctx, &list, client.HasLabels{terraform.ProviderPodLabel}) == nil {
-		found.Pods = slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !terraform.IsProviderPod(&pod) })
+	found := &overview.Failure{Report: failure.Explain(failed.Message, secrets, ""), Workspace: apply.Status.WorkspaceRef.UID, ProviderConfig: secrets.ProviderConfig()}
+	if found.NeedsPods() {
+		found.Pods = providerPods(ctx, reader)
 	}
+	return found
+}
+
+// providerPods returns the Pods of provider-terraform; nil if the user may not list them.
+func providerPods(ctx context.Context, reader client.Reader) []corev1.Pod {
+	list := corev1.PodList{Items: []corev1.Pod{}}
+	if reader.List(ctx, &list, client.HasLabels{terraform.ProviderPodLabel}) != nil {
+		return nil
+	}
+	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !terraform.IsProviderPod(&pod) })
+}
+
+// providerOf returns what is known of provider-terraform. A user who may not list all namespaces only sees what runs in this one.
+func providerOf(ctx context.Context, reader client.Reader, objects *overview.Objects) *overview.Provider {
+	found := &overview.Provider{Pods: providerPods(ctx, reader)}
+	var list infrav1.WorkspaceTemplateApplyList
+	if reader.List(ctx, &list) != nil && reader.List(ctx, &list, client.InNamespace(objects.Cluster.Namespace)) != nil {
+		return found
+	}
+	found.Applies = list.Items
 	return found
 }
 

@@ -372,12 +372,34 @@ func addApplies(o *overview.Objects, labeled []*infrav1.WorkspaceTemplateApply, 
 			o.Applies = append(o.Applies, apply)
 		}
 	}
+	return addControlled(o, get)
+}
+
+// addControlled adds those that the control plane controls and that do not have the label; its status lists them.
+func addControlled(o *overview.Objects, get func(name string) (*infrav1.WorkspaceTemplateApply, error)) error {
+	if o.ControlPlane == nil {
+		return nil
+	}
+	for _, d := range o.ControlPlane.Status.Dependencies {
+		known := slices.ContainsFunc(o.Applies, func(apply *infrav1.WorkspaceTemplateApply) bool { return apply.Name == d.Name })
+		if d.Kind != applyKind || d.Namespace != o.Cluster.Namespace || known {
+			continue
+		}
+		apply, err := get(d.Name)
+		if err != nil {
+			return err
+		}
+		if apply != nil && metav1.IsControlledBy(apply, o.ControlPlane) {
+			o.Applies = append(o.Applies, apply)
+		}
+	}
 	return nil
 }
 
-// isCAPT reports whether the infrastructure or the control plane of a Cluster is CAPT's.
+// isCAPT reports whether the infrastructure or the control plane of a Cluster is CAPT's, or may become so: Cluster API sets both from the topology.
 func isCAPT(c *clusterv1.Cluster) bool {
-	return c.Spec.InfrastructureRef.APIGroup == infrav1.GroupVersion.Group && c.Spec.InfrastructureRef.Kind == "CAPTCluster" ||
+	return !c.Spec.InfrastructureRef.IsDefined() && !c.Spec.ControlPlaneRef.IsDefined() && c.Spec.Topology.IsDefined() ||
+		c.Spec.InfrastructureRef.APIGroup == infrav1.GroupVersion.Group && c.Spec.InfrastructureRef.Kind == "CAPTCluster" ||
 		c.Spec.ControlPlaneRef.APIGroup == controlplanev1.GroupVersion.Group && c.Spec.ControlPlaneRef.Kind == "CAPTControlPlane"
 }
 
@@ -385,9 +407,14 @@ func isCAPT(c *clusterv1.Cluster) bool {
 func ObjectsOf(ctx context.Context, o *cli.Options, reader client.Reader) (*overview.Objects, error) {
 	found, err := find(ctx, o, reader)
 	if err == nil && found == nil {
-		err = fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; %s", o.Name, o.Namespace, elsewhere(ctx, reader, o.Namespace, o.Name))
+		err = missing(ctx, o, reader)
 	}
 	return found, err
+}
+
+// missing is the error about a Cluster that does not exist.
+func missing(ctx context.Context, o *cli.Options, reader client.Reader) error {
+	return fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; %s", o.Name, o.Namespace, elsewhere(ctx, reader, o.Namespace, o.Name))
 }
 
 // find returns the Cluster that the argument names, with its objects; nil if it does not exist.

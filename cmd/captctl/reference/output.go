@@ -51,6 +51,7 @@ var kinds = []struct {
 	{"Tree", reflect.TypeFor[fleet.Tree](), "`captctl tree` prints it; with `--watch`, one document after another."},
 	{"Impact", reflect.TypeFor[graph.Impact](), "`captctl tree --impact` prints it; with `--watch`, one document after another."},
 	{"TerraformErrors", reflect.TypeFor[fleet.TerraformErrors](), "`captctl logs` prints it; with `--follow`, one document after another: the first one, and one for each further error."},
+	{"TerraformRuns", reflect.TypeFor[fleet.TerraformRuns](), "`captctl run` prints it."},
 	{"Diff", reflect.TypeFor[diff.Diff](), "`captctl diff` prints it."},
 	{"WorkspacePlans", reflect.TypeFor[request.Document](), "`captctl plan` prints it."},
 	{"ValidationReport", reflect.TypeFor[manifests.Report](), "`captctl validate` prints it."},
