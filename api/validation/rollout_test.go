@@ -62,8 +62,8 @@ func (users) UsersOf(context.Context, types.NamespacedName) (validation.Users, e
 func TestAnEditOfATemplateWarnsOfHowItReachesUsers(t *testing.T) {
 	revision := rollout.HashOf(builder.WorkspaceTemplate("vpc", builder.WithModule("# edited")))
 	for want, policy := range map[string]infrav1.WorkspaceTemplateRollout{
-		"Terraform applies what changes": {},
-		"existing Workspaces are updated to revision":   {Strategy: infrav1.RolloutStaged},
+		"Terraform applies what changes":                                                    {},
+		"existing Workspaces are updated to revision":                                       {Strategy: infrav1.RolloutStaged},
 		"To start the rollout, set annotation capt.cluster.x-k8s.io/approve to " + revision: {Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalAlways},
 		"Those for which Terraform would change something are updated when annotation":      {Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges},
 	} {

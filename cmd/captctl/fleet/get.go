@@ -191,13 +191,13 @@ func showClusters(p *output.Printer, list *ClusterList, now time.Time) {
 			waiting = append(waiting, c.Namespace+"/"+c.Name)
 		}
 		rows = append(rows, []string{
-			c.Namespace, c.Name, stateText(c), versionText(c), string(c.Health), c.Nodes.String(), progressText(c.Progress, now), output.Age(now, c.LastApplied), output.Age(now, &c.Created), c.Endpoint, causeText(c),
+			c.Namespace, c.Name, stateText(c), versionText(c), string(c.Health), c.Nodes.String(), progressText(c.Progress, now), output.Age(now, c.LastApplied), output.Age(now, &c.Created), c.Region, c.VPC, c.Revision, c.Endpoint, causeText(c),
 		})
 	}
 	byAction := output.RowsThat(func(row int) bool { return clusters[row].NeedsAction })
 	p.Table([]output.Column{
 		{Name: "Namespace"}, {Name: "Name", RowStyle: byAction}, {Name: "State", Style: stateStyle, RowStyle: byAction}, {Name: "Version"}, {Name: "Health", Style: stateStyle, Optional: true}, {Name: "Nodes"}, {Name: "Progress"},
-		{Name: "Applied", Optional: true}, {Name: "Age"}, {Name: "Endpoint", Wide: true}, {Name: "Message", Prose: 4},
+		{Name: "Applied", Optional: true}, {Name: "Age"}, {Name: "Region", Wide: true}, {Name: "VPC", Wide: true}, {Name: "Revision", Wide: true}, {Name: "Endpoint", Wide: true}, {Name: "Message", Prose: 4},
 	}, rows)
 	p.NeedsAction(output.Count(len(clusters), "Cluster")+": "+countsText(counts), rollout.Names(waiting))
 }
