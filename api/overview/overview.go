@@ -405,7 +405,8 @@ func (o *Objects) deletionCause() *Cause {
 		}
 		cause := causeOf(object, condition)
 		first = cmp.Or(first, cause)
-		if needsUser := reasons.Of(cause.Reason).Actor == reasons.User; needsUser || cause.Reason == infrav1.WaitingForWorkspaceDeletionReason {
+		needsUser := reasons.Of(cause.Reason).Actor == reasons.User || cause.Reason == infrav1.WaitingForFinalizersReason
+		if needsUser || destroys(condition) {
 			of[needsUser] = cmp.Or(of[needsUser], cause)
 		}
 	}
@@ -444,13 +445,18 @@ func (o *Objects) deletion() *Deletion {
 			continue
 		}
 		switch condition := meta.FindStatusCondition(apply.Status.Conditions, infrav1.DeletingCondition); {
-		case condition != nil && (condition.Reason == infrav1.WaitingForWorkspaceDeletionReason || condition.Reason == infrav1.DestroyFailedReason):
+		case condition != nil && (destroys(condition) || condition.Reason == infrav1.DestroyFailedReason):
 			d.Destroying = append(d.Destroying, apply.Name)
 		default:
 			d.Waiting = append(d.Waiting, apply.Name)
 		}
 	}
 	return d
+}
+
+// destroys reports whether Terraform destroys a Workspace, according to the condition Deleting.
+func destroys(deleting *metav1.Condition) bool {
+	return deleting.Reason == infrav1.WaitingForWorkspaceDeletionReason || deleting.Reason == infrav1.NotReportedReason
 }
 
 func causeOf(object graph.Object, condition *metav1.Condition) *Cause {
@@ -695,7 +701,7 @@ func (o *Objects) stepForError(c *Cluster, name string, now time.Time) *Next {
 	if o.Failure == nil || c.Cause.LookAt == "" {
 		return nil
 	}
-	return o.Failure.addBackend(o.Failure.nextStep("captctl logs "+name, editTemplate(o, c.Cause), now))
+	return o.Failure.addBackend(o.Failure.nextStep("captctl logs "+name, editTemplate(o, c.Cause), c.State == infrav1.StateFailed, now))
 }
 
 // advice is what to do about a reason in general.
@@ -738,7 +744,8 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 	case infrav1.WorkspacePausedReason:
 		return &Next{Step: "Resume the Workspace when the reason for its pause has ended.", Commands: annotate(o.Failing(c.Cause), terraform.PausedAnnotation+"-")}
 	case controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileDependencyReason:
-		return &Next{Step: "Correct what the message names: the profile, its template, or what it needs (docs/fargate.md, When something is wrong).", Commands: append([]string{"captctl logs " + name}, edit...)}
+		return &Next{Step: "Correct what the message names: the profile, its template, or what it needs (docs/fargate.md, When something is wrong)." + endsRun(o),
+			Commands: slices.Concat([]string{"captctl logs " + name}, edit, endRuns(o))}
 	case controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason:
 		return &Next{Step: "Check whether the API server answers you. If it does, the network or the kubeconfig of CAPT is the cause.", Commands: []string{
 			fmt.Sprintf("clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig", c.Name, c.Namespace),
@@ -758,6 +765,11 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 // correctTopology is what to do about a topology that Cluster API cannot reconcile.
 func (o *Objects) correctTopology() *Next {
 	topology := &o.Cluster.Spec.Topology
+	if topology.ControlPlane.Replicas != nil {
+		return &Next{Step: "Remove spec.topology.controlPlane.replicas of the Cluster: EKS runs the control plane, so a CAPTControlPlane has no replicas, and Cluster API cannot set them.", Commands: []string{
+			fmt.Sprintf(`kubectl patch cluster -n %s %s --type json -p '[{"op":"remove","path":"/spec/topology/controlPlane/replicas"}]'`, o.Cluster.Namespace, o.Cluster.Name),
+		}}
+	}
 	return &Next{Step: "Correct what the message of Cluster API names: spec.topology of the Cluster, its ClusterClass, or a template of that.", Commands: []string{
 		fmt.Sprintf("kubectl edit cluster -n %s %s", o.Cluster.Namespace, o.Cluster.Name),
 		fmt.Sprintf("kubectl get clusterclass -n %s %s -o yaml", cmp.Or(topology.ClassRef.Namespace, o.Cluster.Namespace), topology.ClassRef.Name),
@@ -769,18 +781,18 @@ func nextStepForTerraform(o *Objects, c *Cluster, name string, edit []string) *N
 	switch c.Cause.Reason {
 	case infrav1.ApplyFailedReason, infrav1.PlanFailedReason:
 		apply := o.Failing(c.Cause)
-		// Other classes of errors rule out that the module or its variables are the cause (docs/recovery.md).
+		// Other classes of errors seldom have their cause in the module or its variables.
 		if apply != nil && !slices.Contains([]failure.Class{"", failure.ClassConfig, failure.ClassUnknown}, failure.Class(apply.Status.LastFailureClass)) {
-			step := "Remove the cause that the message names. It is not in the template. provider-terraform retries."
-			if failure.Class(apply.Status.LastFailureClass).IsTransient() {
-				step = "No action is needed yet: provider-terraform retries. If the error persists, remove the cause that the message names. It is not in the template."
+			step := "Remove the cause that the message names. provider-terraform retries."
+			if c.State != infrav1.StateFailed && failure.Class(apply.Status.LastFailureClass).IsTransient() {
+				step = "No action is needed yet: provider-terraform retries. If the error persists, remove the cause that the message names."
 			}
-			return &Next{Step: step, Commands: []string{"captctl logs " + name}}
+			return &Next{Step: step, Commands: append([]string{"captctl logs " + name}, edit...)}
 		}
 		return &Next{Step: "Correct what Terraform reports: the module of the WorkspaceTemplate, a variable of the Cluster, or something in AWS. " +
 			"An edit starts Terraform immediately; without one, provider-terraform retries.", Commands: append([]string{"captctl logs " + name}, edit...)}
 	case infrav1.CreateInterruptedReason:
-		return continueCreate(o)
+		return continueCreate(o, c.Cause)
 	case infrav1.DestroyFailedReason:
 		return &Next{Step: "Delete what still uses the resources, or correct what Terraform reports: an edit reaches the Workspace during its deletion, too. provider-terraform retries.",
 			Commands: append([]string{"captctl logs " + name}, edit...)}
@@ -792,13 +804,23 @@ func nextStepForTerraform(o *Objects, c *Cluster, name string, edit []string) *N
 			"spec.template.spec.providerConfigRef, and then run the command that captctl describe shows.", Commands: edit}
 	case infrav1.VPCIDMissingReason, controlplanev1.EndpointMissingReason, controlplanev1.EndpointInvalidReason, controlplanev1.KubeconfigInvalidReason:
 		return &Next{Step: "Correct the output that the message names in the module of the WorkspaceTemplate.", Commands: edit}
+	case controlplanev1.KubeconfigMissingReason:
+		return &Next{Step: "Correct the output that the message names in the module of the WorkspaceTemplate, or what a token needs.", Commands: edit}
 	case controlplanev1.EndpointChangedReason:
 		return &Next{Step: "Find out what replaced the cluster. If it was replaced on purpose, use the new endpoint.", Commands: useEndpoint(o)}
-	case infrav1.VPCReadyTimeoutReason, controlplanev1.ControlPlaneTimeoutReason:
-		return &Next{Step: "See what Terraform reports, and whether provider-terraform runs. If it only takes longer, raise the timeout that the message names.",
-			Commands: append([]string{"captctl logs " + name, "kubectl -n crossplane-system get pods"}, edit[min(1, len(edit)):]...)}
+	case infrav1.VPCReadyTimeoutReason, controlplanev1.ControlPlaneTimeoutReason, infrav1.NodeGroupTimeoutReason:
+		return &Next{Step: "See what Terraform reports, and whether provider-terraform runs. If it only takes longer, raise the timeout that the message names." + endsRun(o),
+			Commands: slices.Concat([]string{"captctl logs " + name, "kubectl -n crossplane-system get pods"}, edit[min(1, len(edit)):], endRuns(o))}
 	}
 	return nil
+}
+
+// endsRun is the sentence about the last command, if a run of Terraform goes on.
+func endsRun(o *Objects) string {
+	if len(endRuns(o)) == 0 {
+		return ""
+	}
+	return " The last command ends a run that does not end by itself: Terraform stops, and saves its state."
 }
 
 // useEndpoint are the commands that make a CAPTControlPlane and its Cluster use the endpoint that Terraform reports.

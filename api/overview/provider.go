@@ -37,7 +37,7 @@ func mayRunSince(apply *infrav1.WorkspaceTemplateApply) *metav1.Time {
 	if !apply.DeletionTimestamp.IsZero() {
 		condition, since = meta.FindStatusCondition(apply.Status.Conditions, infrav1.DeletingCondition), apply.DeletionTimestamp
 	}
-	if condition != nil && slices.Contains([]string{infrav1.ProvisioningReason, infrav1.NotReportedReason, infrav1.WaitingForWorkspaceDeletionReason}, condition.Reason) {
+	if condition != nil && (condition.Reason == infrav1.ProvisioningReason || destroys(condition)) {
 		return since
 	}
 	return nil

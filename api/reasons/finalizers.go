@@ -13,12 +13,13 @@ import (
 
 // finalizerOwners are the owners of finalizers whose domain, or whole name, ends like this; the first match counts.
 var finalizerOwners = [][2]string{
-	{"infrastructure.cluster.x-k8s.io", ofCAPT}, {"controlplane.cluster.x-k8s.io", ofCAPT}, {"cluster.x-k8s.io", "Cluster API"}, {"crossplane.io", "provider-terraform"},
+	{"infrastructure.cluster.x-k8s.io", ofCAPT}, {"controlplane.cluster.x-k8s.io", ofCAPT}, {"cluster.x-k8s.io", "Cluster API"}, {"crossplane.io", ofProvider},
 	{"argoproj.io", "Argo CD"}, {"fluxcd.io", "Flux"}, {"foregroundDeletion", garbageCollector}, {"orphan", garbageCollector},
 }
 
 const (
 	ofCAPT           = "CAPT"
+	ofProvider       = "provider-terraform"
 	garbageCollector = "Kubernetes' garbage collector, which waits for what the object owns"
 )
 
@@ -32,14 +33,17 @@ func finalizerOwner(finalizer string) string {
 	return "probably a controller of " + domain
 }
 
-// WaitingForFinalizers is why an object that is being deleted still exists, although CAPT and provider-terraform are done: finalizers of others. It is empty if
-// there are none. The text ends with the command that edits the object, whose resource is an argument of kubectl.
+// WaitingForFinalizers is why an object that is being deleted still exists although CAPT is done, or why provider-terraform does not destroy a Workspace yet: it
+// waits until its finalizer is the last one. It is empty if there are no finalizers of others. The text ends with the command that edits the object, whose resource is an argument of kubectl.
 func WaitingForFinalizers(object metav1.Object, resource string) string {
 	var others []string
 	for _, finalizer := range object.GetFinalizers() {
 		owner := finalizerOwner(finalizer)
-		if owner == ofCAPT || owner == "provider-terraform" {
+		switch owner {
+		case ofCAPT:
 			return ""
+		case ofProvider:
+			continue
 		}
 		others = append(others, fmt.Sprintf("%s (%s)", finalizer, owner))
 	}

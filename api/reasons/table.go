@@ -224,7 +224,7 @@ var rows = []Row{
 		"something is destroyed first",
 		"follow the message; if nothing moves, [\"Deletion\"](troubleshooting-reference.md#deletion)"},
 	{Waiting, Waits, []string{infrav1.WaitingForFinalizersReason},
-		"everything is destroyed, and a finalizer of another controller is left on the object, or on its Workspace",
+		"a finalizer of another controller is left on the object, or on its Workspace, which provider-terraform does not destroy before",
 		"find out what that controller waits for; if it does not run any more, remove the finalizer that the message names"},
 	{Waiting, Waits, []string{infrav1.WaitingForUsersReason},
 		"a WorkspaceTemplate is in use",

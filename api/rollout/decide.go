@@ -221,7 +221,7 @@ func (r *rollout) setStage(d *Decision) (candidates []*User) {
 	switch soakUntil := r.soakUntil(); {
 	case len(r.unplanned()) > 0:
 		d.Stage, candidates = infrav1.RolloutPreviewing, nil
-	case r.Policy.Canary.IsDefined() && !r.canariesDone():
+	case !r.canariesDone():
 		d.Stage, candidates = infrav1.RolloutCanary, r.canaries
 	case r.Now.Before(soakUntil):
 		d.Stage, d.SoakUntil, candidates = infrav1.RolloutSoaking, soakUntil, nil
@@ -319,7 +319,7 @@ func (r *rollout) complete(late bool) bool {
 	}
 	return !slices.ContainsFunc(pointers(r.users), func(u *User) bool {
 		state := u.State(r.Target)
-		pending := state == UserWaiting || state == UserUpdating || state == UserStalled
+		pending := state == UserWaiting || state == UserUpdating // One that stalls has stopped the rollout, or is left behind.
 		return pending && (late || !u.late) && !r.isLeftBehind(u)
 	})
 }

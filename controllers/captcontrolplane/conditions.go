@@ -310,13 +310,13 @@ const (
 func (r *Reconciler) observeTimeouts(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	o := ownerOf(controlPlane)
 	r.ObserveRunning(o, &f.Observed, controlplanev1.ControlPlaneTimeoutReason)
-	f.RunningVPC = r.Elapsed(o, f.Now, "vpc", controlplanev1.VPCReadyTimeoutReason, f.vpcStarted(controlPlane))
+	f.RunningVPC = r.Elapsed(o, f.Now, "vpc", controlplanev1.VPCReadyTimeoutReason, f.vpcStarted())
 	f.RunningSecret = r.Elapsed(o, f.Now, "secret", controlplanev1.SecretTimeoutReason, f.secretMissingSince(controlPlane))
 }
 
-// vpcStarted returns when the creation of the VPC that the control plane waits for began; nil if it does not wait for a VPC that CAPT creates.
-func (f *Facts) vpcStarted(controlPlane *controlplanev1.CAPTControlPlane) *metav1.Time {
-	if f.Cluster == nil || f.desired(controlPlane).InfrastructureReady() || f.Infrastructure == nil || f.Infrastructure.Status.WorkspaceTemplateApply == nil {
+// vpcStarted returns when the creation of the VPC began; nil if CAPT does not create one.
+func (f *Facts) vpcStarted() *metav1.Time {
+	if f.Infrastructure == nil || f.Infrastructure.Status.WorkspaceTemplateApply == nil {
 		return nil
 	}
 	return f.Infrastructure.Status.WorkspaceTemplateApply.StartedTime
@@ -357,7 +357,7 @@ func (f *Facts) timeoutOf(controlPlane *controlplanev1.CAPTControlPlane, p *Plan
 	case condition.Reason == infrav1.WorkspaceNotReconciledReason && f.Running.Terraform == nil:
 		return f.WaitTimeout(&p.Apply, condition, false)
 	case condition.Type == controlplanev1.WorkspaceReadyCondition && condition.Reason != infrav1.WaitingForDependenciesReason:
-		return owner.NewTimeout("spec.timeouts.controlPlaneSeconds", controlplanev1.ControlPlaneTimeoutReason, spec.ControlPlaneSeconds, defaultControlPlaneSeconds, f.Running.Terraform)
+		return owner.NewTimeout("spec.timeouts.controlPlaneSeconds", controlplanev1.ControlPlaneTimeoutReason, spec.ControlPlaneSeconds, defaultControlPlaneSeconds, f.Running.Terraform).Of(&f.Apply)
 	}
 	return owner.NewTimeout("spec.timeouts.secretSeconds", controlplanev1.SecretTimeoutReason, spec.SecretSeconds, defaultSecretSeconds, f.RunningSecret)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/controllers/progress"
 	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/provider/failures"
 )
@@ -158,4 +159,63 @@ func TestOperations(t *testing.T) {
 	required := configured(t)
 	required.EndpointProbe = controlplanev1.EndpointProbeRequired
 	assert.Nil(t, required.status().Progress, "the status was lost")
+}
+
+func TestOperationsAndSteps(t *testing.T) {
+	for _, row := range []struct {
+		first     *engine.Condition
+		state     infrav1.State
+		operation infrav1.Operation
+		step      progress.Step
+	}{
+		{nil, infrav1.StateDegraded, "", progress.Done},
+		{ptr.To(engine.False(controlplanev1.DependenciesReadyCondition, controlplanev1.WaitingForInfrastructureReason, "")), infrav1.StateDegraded, "", progress.Infrastructure},
+		{ptr.To(engine.False(controlplanev1.DependenciesReadyCondition, controlplanev1.VPCReadyTimeoutReason, "")), infrav1.StateDegraded, "", progress.Infrastructure},
+		{ptr.To(engine.False(controlplanev1.DependenciesReadyCondition, infrav1.InvalidVersionReason, "")), infrav1.StateProvisioning, "", progress.Validation},
+		{ptr.To(engine.False(controlplanev1.WorkspaceReadyCondition, infrav1.ProvisioningReason, "")), infrav1.StateConfiguring, infrav1.OperationUpdate, progress.Workspace},
+		{ptr.To(engine.False(controlplanev1.WorkspaceReadyCondition, infrav1.ProvisioningReason, "")), infrav1.StateProvisioning, infrav1.OperationRecreation, progress.Workspace},
+		{ptr.To(engine.False(controlplanev1.EndpointAvailableCondition, controlplanev1.EndpointMissingReason, "")), infrav1.StateProvisioning, "", progress.Endpoint},
+		{ptr.To(engine.False(controlplanev1.KubeconfigReadyCondition, controlplanev1.KubeconfigMissingReason, "")), infrav1.StateConfiguring, "", progress.Kubeconfig},
+		{ptr.To(engine.False(controlplanev1.FargateProfileReadyCondition, "x", "")), infrav1.StateConfiguring, infrav1.OperationFargateProfileUpdate, progress.FargateProfiles},
+	} {
+		assert.Equal(t, row.operation, operationOf(row.state, row.first), row)
+		assert.Equal(t, row.step, stepOf(row.first), row)
+	}
+	for name, row := range map[string]struct {
+		change    func(o *observation, c *conditionSet)
+		operation infrav1.Operation
+		step      progress.Step
+		failed    bool
+		message   string
+	}{
+		"it is created":            {func(*observation, *conditionSet) {}, infrav1.OperationCreation, progress.Workspace, false, "why"},
+		"it waits for its Cluster": {func(o *observation, _ *conditionSet) { o.controlPlane.Status.State = infrav1.StatePending }, "", progress.Workspace, false, "why"},
+		"it is Failed":             {func(o *observation, _ *conditionSet) { o.controlPlane.Status.State = infrav1.StateFailed }, infrav1.OperationCreation, progress.Workspace, true, "why"},
+		"its status was lost":      {func(o *observation, _ *conditionSet) { builder.WithEndpoint(host, 443)(o.controlPlane) }, "", progress.Workspace, false, "why"},
+		"its endpoint is known": {func(o *observation, _ *conditionSet) {
+			builder.WithEndpoint(host, 443)(o.controlPlane)
+			o.controlPlane.Status.Progress = &infrav1.Progress{}
+		}, infrav1.OperationCreation, progress.Workspace, false, "why"},
+		"its API server does not answer": {func(_ *observation, c *conditionSet) { c.workspace.Status = metav1.ConditionTrue }, infrav1.OperationCreation, progress.APIServer, false, ""},
+		"it is updated": {func(o *observation, c *conditionSet) {
+			o.controlPlane.Status.Initialization.ControlPlaneInitialized, c.working = ptr.To(true), true
+		}, infrav1.OperationUpdate, progress.Workspace, false, "why"},
+		"its update fails": {func(o *observation, _ *conditionSet) {
+			o.controlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+		}, infrav1.OperationUpdate, progress.Workspace, true, "why"},
+		"it serves": {func(o *observation, c *conditionSet) {
+			o.controlPlane.Status.Initialization.ControlPlaneInitialized, c.workspace.Status, c.working = ptr.To(true), metav1.ConditionTrue, true
+		}, "", progress.Done, false, ""},
+	} {
+		o := newObservation(t)
+		ready := engine.True("x", "x", "")
+		c := conditionSet{dependencies: ready, workspace: engine.False(controlplanev1.WorkspaceReadyCondition, infrav1.ProvisioningReason, "why"), endpoint: ready, kubeconfig: ready, fargate: ready}
+		row.change(o, &c)
+		got := observedProgress(o.controlPlane, o.Facts, c)
+		assert.Equal(t, row.operation, got.Operation, name)
+		assert.Equal(t, row.step, got.Step, name)
+		assert.Equal(t, row.failed, got.Failed, name)
+		assert.Equal(t, row.message, got.Message, name)
+		assert.Equal(t, c.working, got.Working, name)
+	}
 }

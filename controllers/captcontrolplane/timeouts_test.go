@@ -28,6 +28,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/health"
+	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -364,4 +365,87 @@ func TestAProfileThatTakesTooLong(t *testing.T) {
 	assert.Equal(t, controlplanev1.FargateProfileStateCreating, o.status().FargateProfiles[0].State, "timeouts are not reported while paused")
 	o.Paused, o.controlPlane.Spec.Timeouts.FargateProfileSeconds = "", 7200
 	assert.Equal(t, controlplanev1.FargateProfileStateCreating, o.status().FargateProfiles[0].State)
+}
+
+func TestWhichTimeoutAConditionHas(t *testing.T) {
+	running := ptr.To(time.Minute)
+	const dependencies, workspace, kubeconfig = controlplanev1.DependenciesReadyCondition, controlplanev1.WorkspaceReadyCondition, controlplanev1.KubeconfigReadyCondition
+	for name, row := range map[string]struct {
+		conditionType, reason string
+		change                func(f *Facts)
+		want                  string
+	}{
+		"the VPC":                      {dependencies, controlplanev1.WaitingForInfrastructureReason, func(f *Facts) { f.RunningVPC = running }, "spec.timeouts.vpcReadySeconds"},
+		"a VPC that does not run":      {dependencies, controlplanev1.WaitingForInfrastructureReason, func(*Facts) {}, ""},
+		"a VPC of another provider":    {dependencies, controlplanev1.WaitingForInfrastructureReason, func(f *Facts) { f.Infrastructure = nil }, "spec.timeouts.waitSeconds"},
+		"the Cluster":                  {dependencies, infrav1.WaitingForOwnerReason, func(f *Facts) { f.RunningVPC = running }, "spec.timeouts.waitSeconds"},
+		"a Secret":                     {workspace, infrav1.WaitingForDependenciesReason, func(f *Facts) { f.RunningSecret = running }, "spec.timeouts.secretSeconds"},
+		"another object":               {workspace, infrav1.WaitingForDependenciesReason, func(*Facts) {}, "spec.timeouts.waitSeconds"},
+		"a provider that never began":  {workspace, infrav1.WorkspaceNotReconciledReason, func(*Facts) {}, "spec.timeouts.waitSeconds"},
+		"a provider that began":        {workspace, infrav1.WorkspaceNotReconciledReason, func(f *Facts) { f.Running.Terraform = running }, "spec.timeouts.controlPlaneSeconds"},
+		"Terraform":                    {workspace, infrav1.ProvisioningReason, func(f *Facts) { f.Running.Terraform, f.RunningVPC = running, running }, "spec.timeouts.controlPlaneSeconds"},
+		"an output":                    {kubeconfig, controlplanev1.KubeconfigMissingReason, func(f *Facts) { f.RunningSecret = running }, "spec.timeouts.secretSeconds"},
+		"an output, since an hour":     {kubeconfig, controlplanev1.KubeconfigMissingReason, func(*Facts) {}, ""},
+		"profiles have one of each":    {controlplanev1.FargateProfileReadyCondition, "x", func(f *Facts) { f.RunningSecret = running }, ""},
+		"nothing times out in a pause": {kubeconfig, controlplanev1.KubeconfigMissingReason, func(f *Facts) { f.RunningSecret, f.Paused = running, "annotation" }, ""},
+	} {
+		o := newObservation(t)
+		o.Running, o.RunningVPC, o.RunningSecret = owner.Running{}, nil, nil
+		row.change(o.Facts)
+		condition, field := engine.False(row.conditionType, row.reason, ""), ""
+		if timeout := o.timeoutOf(o.controlPlane, &Plan{Apply: owner.Plan{Owner: ownerOf(o.controlPlane)}}, &condition); timeout != nil {
+			field = timeout.Field
+		}
+		assert.Equal(t, row.want, field, name)
+	}
+}
+
+func TestSinceWhenASecretIsMissing(t *testing.T) {
+	at := func(minutes int) *metav1.Time {
+		return ptr.To(metav1.NewTime(builder.Created.Add(time.Duration(minutes) * time.Minute)))
+	}
+	missing := func(kind string, minutes int) infrav1.MissingDependency {
+		return infrav1.MissingDependency{Kind: kind, Since: at(minutes)}
+	}
+	done := func(minutes int) builder.Option {
+		return builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+			builder.UpToDate(nil)(a)
+			a.Status.Conditions[0].LastTransitionTime = *at(minutes)
+		})
+	}
+	waits := func(all ...infrav1.MissingDependency) builder.Option {
+		return builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+			builder.NotUpToDate(infrav1.WaitingForDependenciesReason, "")(a)
+			a.Status.MissingDependencies = all
+		})
+	}
+	for name, row := range map[string]struct {
+		apply builder.Option
+		want  *metav1.Time
+	}{
+		"Terraform is done":               {done(10), at(10)},
+		"Terraform was done before":       {done(2), at(5)},
+		"a Secret":                        {waits(missing("Secret", 7)), at(7)},
+		"two Secrets":                     {waits(missing("Secret", 8), missing("Secret", 7), missing("Secret", 9)), at(7)},
+		"a Secret and another object":     {waits(missing("Workspace", 6), missing("Secret", 7)), at(7)},
+		"another object":                  {waits(missing("Workspace", 6)), nil},
+		"nothing, although it is running": {builder.NotUpToDate(infrav1.ProvisioningReason, ""), nil},
+	} {
+		o := newObservation(t, builder.WithCreation(at(5).Time)).apply(row.apply)
+		assert.Equal(t, row.want, o.secretMissingSince(o.controlPlane), name)
+		o.controlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+		assert.Nil(t, o.secretMissingSince(o.controlPlane), "it is reported at once: "+name)
+	}
+	o := newObservation(t).with(func(f *Facts) { f.Apply.Live = nil })
+	assert.Nil(t, o.secretMissingSince(o.controlPlane))
+}
+
+func TestSinceWhenAVPCIsCreated(t *testing.T) {
+	o := newObservation(t)
+	o.Infrastructure.Status.WorkspaceTemplateApply.StartedTime = ptr.To(metav1.NewTime(builder.Created))
+	assert.Equal(t, builder.Created, o.vpcStarted().Time)
+	o.Infrastructure.Status.WorkspaceTemplateApply = nil
+	assert.Nil(t, o.vpcStarted())
+	o.Infrastructure = nil
+	assert.Nil(t, o.vpcStarted())
 }

@@ -356,6 +356,7 @@ func TestAReportedTimeoutIsNotReverted(t *testing.T) {
 	later := began.Add(time.Minute)
 	assert.Positive(t, report("SecretTimeout", later, 2))
 	assert.Positive(t, report(infrav1.WriteRefusedReason, later, 2))
+	assert.Zero(t, Owner{Object: object}.reportedDuration("VPCReadyTimeout", began.Time), "it is another timeout")
 	assert.Zero(t, report(controlplanev1.WaitingForInfrastructureReason, later, 2), "the timeout of another object")
 	assert.Zero(t, report("SecretTimeout", began.Add(-time.Minute), 2), "an earlier operation")
 	assert.Zero(t, report("SecretTimeout", later, 1), "an earlier generation, whose timeout may have been shorter")

@@ -114,6 +114,8 @@ func (o *Observed) Plan(in PlanInput, d Described, conditionType string) (p Plan
 	if d != nil {
 		if blocked = engine.Blocking(conditionType, d.Blocked()); blocked == nil {
 			in.Want = d.Want()
+		} else if blocked.Reason == infrav1.WaitingForOwnerReason {
+			*blocked = o.WaitingForOwner(conditionType, blocked.Message)
 		}
 	}
 	in.Paused = o.Paused != ""

@@ -198,7 +198,8 @@ func inProgress(s *infrav1.RecoveryStatus) bool {
 // time shows that an action did not help.
 func (d *Decision) isRunning(in Input) bool {
 	s := &d.Next
-	if !inProgress(s) || s.LastActionTime == nil {
+	runsAgain := s.LastAction == infrav1.RecoveryReapply || s.LastAction == infrav1.RecoveryRequeue
+	if !inProgress(s) || s.LastActionTime == nil || runsAgain && in.Failure.CreateInterrupted { // The provider was killed in that run, and waits.
 		return false
 	}
 	action := infrav1.RecoveryAction{Type: s.LastAction}

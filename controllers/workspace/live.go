@@ -53,17 +53,17 @@ func (l *Live) DeletedAt() time.Time {
 	return time.Time{}
 }
 
-// WaitingForFinalizers is why the Workspace still exists although the provider has destroyed its resources; empty if it has not. In a foreground deletion, that
-// can be a finalizer of the connection Secret, which may be nil.
+// WaitingForFinalizers is why the provider does not destroy the resources of the Workspace yet; empty if it does. In a foreground deletion, that can be a
+// finalizer of the connection Secret, which may be nil.
 func (l *Live) WaitingForFinalizers(secret *metav1.PartialObjectMetadata) string {
 	own := reasons.WaitingForFinalizers(l, "workspaces."+l.GroupVersionKind().Group)
 	if own != "" && secret != nil {
 		if of := reasons.WaitingForFinalizers(secret, "secret"); of != "" {
-			return fmt.Sprintf("Workspace %s waits for its connection Secret %s: %s", l.GetName(), secret.Name, of)
+			own = fmt.Sprintf("the garbage collector deletes its connection Secret %s first: %s", secret.Name, of)
 		}
 	}
 	if own != "" {
-		own = "Workspace " + l.GetName() + ": " + own
+		own = fmt.Sprintf("provider-terraform does not destroy Workspace %s yet: %s", l.GetName(), own)
 	}
 	return own
 }

@@ -32,7 +32,7 @@ const (
 
 const (
 	initializingMessage = "waiting for provider-terraform to run terraform init and plan"
-	unreportedMessage   = "Terraform has found existing resources. provider-terraform reports their state at its next poll, 10 minutes later by default (flag --poll)"
+	unreportedMessage   = "Terraform has found existing resources. provider-terraform reports their state at its next poll, 10 minutes later by default (flag --poll). captctl run does not wait for it"
 )
 
 // ReconcileTimeout is for how long the provider may not report on a new Workspace, a change or a deletion before this is reported.
@@ -92,8 +92,9 @@ func Observe(live *Live, in ObserveInput) Observation {
 		o.Reason, o.Message = infrav1.WorkspaceDeletingReason, "Workspace "+name+" is being deleted: Terraform destroys its resources"
 		if waiting := live.WaitingForFinalizers(in.ConnectionSecret); waiting != "" {
 			o.Message = waiting
+		} else {
+			o.setUnreported(live, in)
 		}
-		o.setUnreported(live, in)
 		if live.DestroyFailed() {
 			o.setFailure(in.Failure)
 		}
@@ -183,6 +184,9 @@ func (o *Observation) setProgress(live *Live, in ObserveInput, ready, synced *me
 		o.Message = "Terraform is applying a change"
 	case isTrue(ready), live.unreported():
 		o.Message = "the change of Workspace " + live.GetName() + atTime(lastChange(live)) + " is pending or in progress: provider-terraform has not reported on it yet"
+		if synced != nil && synced.ObservedGeneration != 0 && live.GetGeneration()-synced.ObservedGeneration > 1 {
+			o.Message += ". If Terraform still runs with the content before, the change waits for the end of that run: " + endOfRun
+		}
 		if synced != nil && synced.ObservedGeneration == 0 {
 			o.Message += ". Before v1, it does not report a change that needs no apply. If this persists, set the annotation crossplane.io/paused=true on the Workspace, and remove it when its condition Synced is False"
 		}
@@ -193,8 +197,26 @@ func (o *Observation) setProgress(live *Live, in ObserveInput, ready, synced *me
 	case live.Started(time.Time{}).IsZero():
 		o.Message = initializingMessage
 	default:
-		o.Message = "waiting for Terraform to apply the module for the first time"
+		o.Message = "waiting for Terraform to apply the module for the first time" + live.earlierContent()
 	}
+}
+
+// endOfRun is when a run ends that does not end by itself.
+const endOfRun = "provider-terraform ends it after its --timeout, by default 20 minutes"
+
+// earlierContent is the part of a message about a first apply that began before the last change of the Workspace, which does not reach it; empty without.
+func (l *Live) earlierContent() string {
+	began, ended := l.timeIn(terraform.CreatePendingAnnotation), l.timeIn(createSucceeded)
+	if changed := lastChange(l); began.IsZero() || !began.After(ended) || !changed.After(began) {
+		return ""
+	}
+	return ". It runs" + strings.Replace(atTime(began), "at", "since", 1) + " with the content before the change" + atTime(lastChange(l)) + ", which waits for the end of this run: " + endOfRun
+}
+
+// timeIn returns the time in an annotation; zero if it is missing or invalid.
+func (l *Live) timeIn(annotation string) time.Time {
+	at, _ := time.Parse(time.RFC3339, l.GetAnnotations()[annotation])
+	return at
 }
 
 // unreported reports whether the provider has found existing resources and not reported them yet. It loses the result of its first observation
@@ -366,9 +388,8 @@ func (l *Live) createdNothing(in ObserveInput) bool {
 	if l.applied() || len(l.typed.Status.AtProvider.Outputs) > 0 || !isTrue(l.condition(conditionSynced)) || !l.statusIsCurrent(in.LastUpdate) {
 		return false
 	}
-	began, _ := time.Parse(time.RFC3339, l.GetAnnotations()[terraform.CreatePendingAnnotation])
-	ended, err := time.Parse(time.RFC3339, l.GetAnnotations()[createSucceeded])
-	return err == nil && (began.After(ended) || in.LastReason == infrav1.NothingCreatedReason)
+	began, ended := l.timeIn(terraform.CreatePendingAnnotation), l.timeIn(createSucceeded)
+	return !ended.IsZero() && (began.After(ended) || in.LastReason == infrav1.NothingCreatedReason)
 }
 
 // Started returns when Terraform started to apply the current spec; zero if it has not. For a Workspace that was applied before, that is the
@@ -376,7 +397,7 @@ func (l *Live) createdNothing(in ObserveInput) bool {
 // annotation at each retry, but the operation is the same until the Workspace changes.
 func (l *Live) Started(known time.Time) time.Time {
 	changed := lastChange(l)
-	began, _ := time.Parse(time.RFC3339, l.GetAnnotations()[terraform.CreatePendingAnnotation]) // Missing or invalid means not started.
+	began := l.timeIn(terraform.CreatePendingAnnotation)
 	switch {
 	case l.unreported(): // The annotation is of before a move.
 		return time.Time{}

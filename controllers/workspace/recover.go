@@ -48,7 +48,7 @@ func ClearsInterruptedCreate(request string) bool {
 // Recover carries out a recovery action, or a run that a user requested, by an edit of the metadata of the Workspace. CAPT never edits the metadata of a Workspace otherwise
 // after its creation, because each edit makes the provider run a plan. Here the plan is the purpose: nothing else makes the provider try again
 // before its own backoff ends, and nothing but the removal of the annotation makes it continue an interrupted create. Only the actions Reapply,
-// ClearInterruptedCreate and Run use this. The annotation with the request stays, so that each request is carried out once, also after a restart
+// ClearInterruptedCreate and Run use this, and Reconnect. The annotation with the request stays, so that each request is carried out once, also after a restart
 // of the manager or a move. last is the change that status records.
 func (c *Client) Recover(ctx context.Context, live *Live, request string, last *infrav1.WorkspaceUpdate) (*Live, error) {
 	if runs.IsRequested(request) && live.statusIsCurrent(last) { // Before v1, another status would mean that the provider has observed the last change.
@@ -65,6 +65,11 @@ func (c *Client) Recover(ctx context.Context, live *Live, request string, last *
 		metadata["resourceVersion"] = live.GetResourceVersion()
 	}
 	return c.annotate(ctx, live, metadata)
+}
+
+// Reconnect makes the provider observe the Workspace, so that it writes the connection Secret. The same request has no effect again.
+func (c *Client) Reconnect(ctx context.Context, live *Live, request string) (*Live, error) {
+	return c.annotate(ctx, live, map[string]any{"uid": live.GetUID(), "annotations": map[string]any{naming.ResumedAnnotation: request}})
 }
 
 // invalidateChecksum replaces the checksum that the provider has stored with its last plan. The provider then initializes the working directory again, and a

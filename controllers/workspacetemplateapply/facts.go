@@ -101,6 +101,8 @@ type Facts struct {
 	OlderClaim string
 	// Failure is the error of the Workspace.
 	Failure failure.Report
+	// SecretLost identifies the request for a run that writes the connection Secret again; empty if it exists.
+	SecretLost string
 	// Inputs are what the failed run used; the zero value without a failure.
 	Inputs workspace.RunInputs
 	desired.Findings
@@ -156,6 +158,11 @@ func (f *Facts) recoveryRequested(apply *infrav1.WorkspaceTemplateApply) bool {
 		return false
 	}
 	return !workspace.ClearsInterruptedCreate(request) || f.createInterrupted() && f.createNotRecoverable() == ""
+}
+
+// reconnects reports whether the provider must be asked to write the connection Secret again.
+func (f *Facts) reconnects() bool {
+	return f.SecretLost != "" && f.Live.GetAnnotations()[naming.ResumedAnnotation] != f.SecretLost
 }
 
 // createInterrupted reports whether the provider ended during the first apply.

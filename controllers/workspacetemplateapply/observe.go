@@ -52,7 +52,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	}
 	r.observeTemplate(ctx, apply, f)
 	for _, observe := range []func(context.Context, *infrav1.WorkspaceTemplateApply, *Facts) error{
-		r.observeDeletion, r.observeWorkspace, r.observeOwners, r.observeMove, r.observePreview, r.observeRequest,
+		r.observeDeletion, r.observeWorkspace, r.observeConnection, r.observeOwners, r.observeMove, r.observePreview, r.observeRequest,
 	} {
 		if err := observe(ctx, apply, f); err != nil {
 			return nil, err
@@ -195,6 +195,28 @@ func (r *Reconciler) observeReports(apply *infrav1.WorkspaceTemplateApply, f *Fa
 		unclaimed = f.UnreconciledFor
 	}
 	r.Unclaimed.Report(client.ObjectKeyFromObject(apply), unclaimed)
+}
+
+// connectionInterval is how often a lost connection Secret is requested, as far as anything reconciles the object.
+const connectionInterval = 10 * time.Minute
+
+// observeConnection finds out that the connection Secret of a Workspace that is up to date was deleted. provider-terraform writes it at each run.
+func (r *Reconciler) observeConnection(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	if f.Paused != "" || !apply.DeletionTimestamp.IsZero() || !f.Observation().UpToDate {
+		return nil
+	}
+	ref := f.Live.Spec().WriteConnectionSecretToRef
+	if ref == nil || cmp.Or(ref.Namespace, f.Live.GetNamespace()) != apply.Namespace {
+		return nil
+	}
+	for _, reader := range []client.Reader{r.Client, r.Uncached} {
+		secret, err := engine.Get(ctx, reader, client.ObjectKey{Namespace: apply.Namespace, Name: ref.Name}, engine.Metadata("Secret"))
+		if err != nil || secret != nil {
+			return err
+		}
+	}
+	f.SecretLost = f.Now.UTC().Truncate(connectionInterval).Format(time.RFC3339)
+	return nil
 }
 
 // recognizeRevision finds out that the Workspace has the current content of the template, although no stored revision is assigned to the object, for
@@ -613,6 +635,14 @@ func missingMessage(missing []infrav1.MissingDependency) string {
 	return strings.Join(phrases, "; ")
 }
 
+// neededKeys is the part of a message about a Secret that does not exist.
+func neededKeys(keys []string) string {
+	if len(keys) == 0 {
+		return ""
+	}
+	return ": it needs a value for key " + strings.Join(keys, " and key ")
+}
+
 // missingSecret lists what a Secret lacks. A Secret of another namespace counts as missing.
 func (r *Reconciler) missingSecret(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, dependency infrav1.SecretDependency) ([]infrav1.MissingDependency, error) {
 	var missing []infrav1.MissingDependency
@@ -628,7 +658,7 @@ func (r *Reconciler) missingSecret(ctx context.Context, apply *infrav1.Workspace
 		return nil, fmt.Errorf("reading Secret %s: %w", dependency.Name, err)
 	}
 	if secret == nil {
-		add("", "Secret %s does not exist", dependency.Name)
+		add("", "Secret %s does not exist%s", dependency.Name, neededKeys(dependency.Keys))
 	} else {
 		for _, key := range dependency.Keys {
 			if len(secret.Data[key]) == 0 {

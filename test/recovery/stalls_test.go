@@ -133,8 +133,58 @@ func setFinalizer(env *fixture.Environment, object client.Object, name string, s
 	})
 }
 
-func stalls() map[string]stall {
+func stalls() map[string]stall { //nolint:funlen // It is a table.
 	all := map[string]stall{
+		"S1: a Workspace of another owner": {
+			documents: func(env *fixture.Environment) []string {
+				workspace := "{apiVersion: tf.m.upbound.io/v1beta1, kind: Workspace, metadata: {name: demo-vpc}, spec: {providerConfigRef: {kind: ClusterProviderConfig, name: " + env.Namespace + "}, forProvider: {source: Inline, module: 'output \"a\" { value = 1 }'}}}"
+				return append([]string{workspace}, env.Everything()...)
+			},
+			get: "workspacetemplateapply demo-vpc", columns: []string{infrav1.WorkspaceConflictReason, "demo-vpc"},
+			state: infrav1.StateFailed, object: "WorkspaceTemplateApply demo-vpc", reason: infrav1.WorkspaceConflictReason, message: []string{"Workspace demo-vpc"},
+			next: []string{"what the message names"}, act: func(env *fixture.Environment) { env.Kubectl("delete", "workspaces.tf.m.upbound.io", "demo-vpc") },
+		},
+		"S2: a Cluster without infrastructure, and a module that needs a VPC": {
+			documents: func(env *fixture.Environment) []string {
+				module := fixture.ControlPlaneModule + "variable \"vpc_id\" { type = string }\n"
+				cluster, controlPlane, _ := strings.Cut(fixture.Cluster(), "  infrastructureRef")
+				_, controlPlane, _ = strings.Cut(controlPlane, "\n")
+				return []string{env.Template(fixture.ControlPlaneTemplate, module, "cluster_name", "tags", "vpc_id"), cluster + controlPlane, fixture.CAPTControlPlane(fixture.Demo, "endpointProbe: Disabled", "region: eu-central-1")}
+			},
+			get: "captcontrolplane demo", columns: []string{"vpc_id"},
+			state: infrav1.StateFailed, object: "CAPTControlPlane demo", reason: infrav1.VariableMissingReason, message: []string{"vpc_id", "infrastructureRef"},
+			next: []string{"kubectl edit"}, act: func(env *fixture.Environment) {
+				env.User(env.VPCTemplate(fixture.VPCModule), fixture.CAPTCluster(fixture.Demo), fixture.Cluster())
+			},
+		},
+		"S3: a VPC that was recreated": {
+			documents: func(env *fixture.Environment) []string {
+				return append([]string{env.VPCTemplate(strings.Replace(fixture.VPCModule, `"vpc-0${substr(md5(var.vpc_name), 0, 8)}"`, "terraform_data.vpc.id", 1))}, env.Everything()[1:]...)
+			},
+			ready: true, inject: func(env *fixture.Environment) { env.RemoveAllowed(workspaceKind(), env.WorkspaceKey(fixture.VPC).Name) },
+			get: "captcontrolplane demo", columns: []string{"but the control plane was created in"},
+			state: infrav1.StateDegraded, object: "CAPTCluster demo", reason: infrav1.VPCReplacedReason, message: []string{"Terraform reports VPC"}, next: []string{"A replaced VPC"},
+			act: func(env *fixture.Environment) {
+				env.RemoveAllowed(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane)
+			},
+		},
+		"S4: an endpoint that means that there is none": {
+			documents: func(env *fixture.Environment) []string {
+				return append([]string{env.ControlPlaneTemplate(strings.Replace(fixture.ControlPlaneModule, `value = "https://127.0.0.1:1"`, `value = "null"`, 1))},
+					env.VPCTemplate(fixture.VPCModule), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo))
+			},
+			get: "captcontrolplane demo", columns: []string{`output "cluster_endpoint"`, "null"},
+			state: infrav1.StateFailed, object: "CAPTControlPlane demo", reason: controlplanev1.EndpointInvalidReason, message: []string{`output "cluster_endpoint"`, "null"}, next: []string{"Correct the output", "kubectl edit workspacetemplate -n NAMESPACE eks"},
+			act: inTemplate(fixture.ControlPlaneTemplate, `value = "null"`, `value = "https://127.0.0.1:1"`),
+		},
+		"S4: the ID of a VPC that means that there is none": {
+			documents: func(env *fixture.Environment) []string {
+				return append([]string{env.VPCTemplate(strings.Replace(fixture.VPCModule, `"vpc-0${substr(md5(var.vpc_name), 0, 8)}"`, `"null"`, 1))}, env.Everything()[1:]...)
+			},
+			get: "captcluster demo", columns: []string{`output "vpc_id"`, `"null"`},
+			state: infrav1.StateFailed, object: "CAPTCluster demo", reason: infrav1.VPCIDMissingReason, message: []string{`output "vpc_id"`, `"null"`}, next: []string{"Correct the output", "kubectl edit workspacetemplate -n NAMESPACE vpc"},
+			act: inTemplate(fixture.VPCTemplate, `value = "null"`, `value = "vpc-1"`),
+		},
 		"S5: an add-on that the control plane controls waits for a Secret": {
 			ready: true, inject: func(env *fixture.Environment) { ofDemo(env, "addon", "missing") },
 			get: "workspacetemplateapply addon", columns: []string{infrav1.WaitingForDependenciesReason, "Secret missing does not exist"},
@@ -361,8 +411,9 @@ func TestAProviderThatDoesNotReportIsExplained(t *testing.T) {
 
 	t.Run("certificate", func(t *testing.T) { requireCertificateExplained(t, server) })
 
-	// A restart interrupts what runs. CAPT continues it.
+	// A restart interrupts what runs. CAPT continues it if the state is remote, as for a control plane.
 	env := server.NewEnvironment(t, terraform.ScopeNamespaced)
+	env.User(strings.Replace(env.ProviderConfig(), "pluginCache: false", `pluginCache: false, configuration: "terraform {\n  backend \"s3\" {}\n}"`, 1))
 	env.SetScript(fixture.VPC, scripted.Script{Apply: scripted.Step{Hang: true}})
 	env.User(env.Everything()...)
 	env.AwaitOperation(fixture.VPC, scripted.Apply)
@@ -370,8 +421,6 @@ func TestAProviderThatDoesNotReportIsExplained(t *testing.T) {
 	env.SetScript(fixture.VPC, scripted.Script{})
 	require.NoError(t, server.StartComponent(t.Context(), sandbox.Provider))
 	env.Await(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.CreateInterruptedReason)
-	d := describe(env)
-	t.Logf("%+v\n=> %+v", d.Cause, d.NextStep)
 	env.AwaitState(infrav1.StateReady, "")
 }
 

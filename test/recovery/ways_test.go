@@ -56,8 +56,9 @@ type way struct {
 	// failed are the objects that are Failed, of cp, vpc and pool.
 	failed string
 
-	// correct does what the next step says.
+	// correct does what the next step says. retried is true if the provider notices it only when it retries, with a backoff of its own.
 	correct func(env *fixture.Environment)
+	retried bool
 }
 
 const (
@@ -129,7 +130,7 @@ func policy(group, resource string, reason metav1.StatusReason) func(env *fixtur
 				}}},
 			},
 			MatchConditions: []admissionv1.MatchCondition{{Name: "manager", Expression: fmt.Sprintf("request.userInfo.username == '%s'", manager)}},
-			Validations:     []admissionv1.Validation{{Expression: "false", Message: "the platform team says no", Reason: ptr.To(reason)}},
+			Validations:     []admissionv1.Validation{{Expression: "false", Message: refusal, Reason: ptr.To(reason)}},
 		}}))
 		require.NoError(env, env.Create(env.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: named, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName: env.Namespace, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
@@ -137,11 +138,14 @@ func policy(group, resource string, reason metav1.StatusReason) func(env *fixtur
 	}
 }
 
-// withoutPolicy deletes the policy, which the API server knows a moment later, and lets CAPT retry as captctl describe says.
+// withoutPolicy deletes the policy, and lets CAPT retry as captctl describe says until the API server does not use it any more, which takes a moment.
 func withoutPolicy(env *fixture.Environment) {
 	require.NoError(env, env.Delete(env.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}}))
-	time.Sleep(2 * time.Second)
-	env.Captctl("reconcile", env.Namespace+"/"+fixture.Demo)
+	env.Eventually(func() string {
+		env.Captctl("reconcile", env.Namespace+"/"+fixture.Demo)
+		cause := describe(env, fixture.Demo).Cause
+		return fixture.Unless(cause == nil || !strings.Contains(cause.Message, refusal), "%+v", cause)
+	})
 }
 
 var (
@@ -149,6 +153,7 @@ var (
 )
 
 const (
+	refusal = "the platform team says no"
 	quota   = "\nError: creating EC2 VPC: operation error EC2: CreateVpc, https response error StatusCode: 400, api error VpcLimitExceeded: The maximum number of VPCs has been reached.\n"
 	unknown = "\nError: Reference to undeclared local value\n\n  on main.tf line 4, in resource \"terraform_data\" \"x\":\n"
 )
@@ -215,26 +220,26 @@ func ways(t *testing.T) map[string]way {
 				require.NoError(env, env.Delete(env.Context(), env.Workspace(fixture.VPC)))
 			}},
 		"Workspace rejected by a policy": {prepare: policy("tf.m.upbound.io", "workspaces", metav1.StatusReasonInvalid), reason: infrav1.WorkspaceRejectedReason, failed: "vpc cp",
-			message: "the platform team says no", next: []string{"captctl reconcile"}, correct: withoutPolicy},
+			message: refusal, next: []string{"captctl reconcile"}, correct: withoutPolicy},
 		"Workspace forbidden by a policy": {prepare: policy("tf.m.upbound.io", "workspaces", metav1.StatusReasonForbidden), reason: infrav1.WorkspaceNotWrittenReason, failed: "vpc cp",
-			message: "the platform team says no", correct: withoutPolicy},
+			message: refusal, correct: withoutPolicy},
 		"WorkspaceTemplateApply rejected by a policy": {prepare: policy(infrav1.GroupVersion.Group, "workspacetemplateapplies", metav1.StatusReasonInvalid), reason: infrav1.ApplyRefusedReason, failed: "vpc cp",
-			message: "the platform team says no", correct: withoutPolicy},
+			message: refusal, correct: withoutPolicy},
 		"write of the CAPTCluster rejected by a policy": {prepare: policy(infrav1.GroupVersion.Group, "captclusters", metav1.StatusReasonForbidden), reason: infrav1.WriteRefusedReason, failed: "vpc cp",
-			message: "the platform team says no", correct: withoutPolicy},
+			message: refusal, correct: withoutPolicy},
 		"kubeconfig Secret rejected by a policy": {prepare: policy("", "secrets", metav1.StatusReasonForbidden), replace: []string{"version: v1.35.0", "version: v1.35.0\n  timeouts: {secretSeconds: 60}"},
-			reason: infrav1.WriteRefusedReason, failed: "cp", message: "the platform team says no", correct: withoutPolicy},
+			reason: infrav1.WriteRefusedReason, failed: "cp", message: refusal, correct: withoutPolicy},
 		"ProviderConfig missing": {replace: []string{"providerConfigRef: {kind: ClusterProviderConfig, name: ", "providerConfigRef: {kind: ClusterProviderConfig, name: more-"}, reason: infrav1.ProviderConfigFailedReason, failed: "vpc cp",
 			message: "ProviderConfig", next: []string{"Look at the ProviderConfig"}, correct: func(env *fixture.Environment) {
 				env.User(strings.Replace(env.ProviderConfig(), "name: ", "name: more-", 1))
 			}},
 		"Secret of the ProviderConfig missing": {prepare: withCredentials, reason: infrav1.ProviderConfigFailedReason, failed: "vpc cp", message: "aws", next: []string{"Secret"}, correct: credentials("right")},
-		"credentials": {prepare: func(env *fixture.Environment) { withCredentials(env); credentials("wrong")(env) }, scripts: script(fixture.VPC, scripted.Script{Apply: scripted.Step{Stderr: expired}}),
+		"credentials": {retried: true, prepare: func(env *fixture.Environment) { withCredentials(env); credentials("wrong")(env) }, scripts: script(fixture.VPC, scripted.Script{Apply: scripted.Step{Stderr: expired}}),
 			reason: infrav1.ApplyFailedReason, failed: "vpc cp", message: "ExpiredToken", next: []string{"captctl logs"}, correct: func(env *fixture.Environment) {
 				env.SetScript(fixture.VPC, scripted.Script{})
 				credentials("right")(env)
 			}},
-		"quota": {pool: true, scripts: script(fixture.VPC, scripted.Script{Apply: scripted.Step{Stderr: quota}}), reason: infrav1.ApplyFailedReason, failed: "vpc cp pool", message: "VpcLimitExceeded", correct: succeeds(fixture.VPC)},
+		"quota": {pool: true, retried: true, scripts: script(fixture.VPC, scripted.Script{Apply: scripted.Step{Stderr: quota}}), reason: infrav1.ApplyFailedReason, failed: "vpc cp pool", message: "VpcLimitExceeded", correct: succeeds(fixture.VPC)},
 		"error of the module of the control plane": {replace: []string{`input = "${var.cluster_name}`, `input = "wrong ${var.cluster_name}`}, scripts: script(fixture.ControlPlane, scripted.Script{Plan: scripted.Step{Stderr: unknown, While: "wrong"}}),
 			reason: infrav1.PlanFailedReason, failed: "cp", message: "undeclared local value", next: []string{"kubectl edit workspacetemplate"}, correct: inTemplate("eks", "wrong ", "")},
 		"error of the module of the pool": {pool: true, replace: []string{`input = "${var.nodegroup_name}`, `input = "wrong ${var.nodegroup_name}`}, scripts: script(workers+"-nodegroup", scripted.Script{Plan: scripted.Step{Stderr: unknown, While: "wrong"}}),
@@ -462,12 +467,16 @@ func (s *started) requireLegacy(env *fixture.Environment, object engine.Object, 
 	assert.Equal(env, failed.Message, message)
 }
 
+func describe(env *fixture.Environment, cluster string) (described fleet.Description) {
+	require.NoError(env, json.Unmarshal([]byte(env.Captctl("describe", env.Namespace+"/"+cluster, "-o", "json")), &described))
+	return described
+}
+
 // requireDescribed requires the cause in captctl get, and the action in captctl describe.
 func (s *started) requireDescribed(t *testing.T, clusters []overview.Cluster) {
 	env := s.env.In(t)
 	name, want := s.clusterName(env), cmp.Or(s.state, infrav1.StateFailed)
-	var described fleet.Description
-	require.NoError(env, json.Unmarshal([]byte(env.Captctl("describe", env.Namespace+"/"+name, "-o", "json")), &described))
+	described := describe(env, name)
 	require.NotNil(t, described.Cause)
 	assert.Equal(t, want, described.State)
 	assert.Equal(t, s.reason, described.Cause.Reason)
@@ -488,8 +497,11 @@ func (s *started) requireDescribed(t *testing.T, clusters []overview.Cluster) {
 	}
 }
 
-// promptly is within what an object leaves Failed, with a reserve for a slow machine: seconds are enough.
-const promptly = 2 * time.Minute
+// promptly is within what an object leaves Failed; with the backoff of the provider, within retried.
+const (
+	promptly = 30 * time.Second
+	retried  = 2 * time.Minute
+)
 
 // awaitRecovered waits until the cluster is Ready, and requires that each object was Failed once.
 func (s *started) awaitRecovered(t *testing.T, r *recorder) {
@@ -501,7 +513,7 @@ func (s *started) awaitRecovered(t *testing.T, r *recorder) {
 				if seen.at.After(s.corrected) && !seen.failed {
 					took := seen.at.Sub(s.corrected).Round(100 * time.Millisecond)
 					t.Logf("%s: %s left Failed after %s", s.name, short, took)
-					assert.Less(t, took, promptly)
+					assert.Less(t, took, map[bool]time.Duration{false: promptly, true: retried}[s.retried])
 					break
 				}
 			}

@@ -110,7 +110,7 @@ func TestATenantReadsItsClustersWithCaptctl(t *testing.T) {
 		{"get"}, {"get", "-o", "json"}, {"describe", fixture.Demo}, {"report"},
 		{"logs", fixture.Demo}, {"logs", "workspacetemplateapply/" + fixture.VPC},
 		{"tree", "--impact", "WorkspaceTemplate/" + fixture.ControlPlaneTemplate},
-		{"pause", fixture.Demo}, {"resume", fixture.Demo}, {"retry", fixture.Demo}, {"reconcile", fixture.Demo}, {"run", fixture.Demo},
+		{"pause", fixture.Demo}, {"resume", fixture.Demo}, {"retry", fixture.Demo}, {"reconcile", fixture.Demo}, {"run", fixture.Demo}, {"check"},
 	} {
 		_, _, err := u.captctl(arguments...)
 		assert.NoError(t, err, arguments)

@@ -321,7 +321,7 @@ const (
 	WaitingForWorkspaceDeletionReason = "WaitingForWorkspaceDeletion"
 	// WaitingForUsersReason: the template is kept until its last user is deleted.
 	WaitingForUsersReason = "WaitingForUsers"
-	// WaitingForFinalizersReason: only finalizers of other controllers keep the object, or the Workspace, from being deleted.
+	// WaitingForFinalizersReason: finalizers of other controllers keep the object from being deleted, or its Workspace from being destroyed.
 	WaitingForFinalizersReason = "WaitingForFinalizers"
 	// DeletingReason: the deletion is in progress, and no other reason applies.
 	DeletingReason = "Deleting"

@@ -441,10 +441,11 @@ func TestDescribeShowsWhatToLookAt(t *testing.T) {
 	out, _, err = env.run(t, "describe", "team-a/broken")
 	require.NoError(t, err)
 	assert.Contains(t, out, "While the run that took the lock is active, wait")
+	assert.Contains(t, out, "  kubectl -n crossplane-system exec POD -- sh -c 'cd /tf/uid-of-workspace && terraform force-unlock -force 3b8c0f3e-cc52-4390-b7a5-ae1faa9d0102'\n")
 }
 
 func TestTheNextStepDependsOnTheClassOfTheError(t *testing.T) {
-	for class, want := range map[string]string{"Auth": "It is not in the template", "Config": "Correct what Terraform reports"} {
+	for class, want := range map[string]string{"Auth": "Remove the cause that the message names", "Config": "Correct what Terraform reports"} {
 		env := aFleet()
 		for _, object := range env.objects {
 			if apply, is := object.(*infrav1.WorkspaceTemplateApply); is {

@@ -57,7 +57,8 @@ Clusters that need an action of a user are first, and are named below the table.
 
 A Cluster is Degraded, and not Healthy, if its control plane is Ready and another object has a
 problem: the VPC, a machine pool, or a WorkspaceTemplateApply that has the label
-cluster.x-k8s.io/cluster-name, such as an add-on.
+cluster.x-k8s.io/cluster-name, such as an add-on, or that the control plane controls. One that waits
+counts after two minutes, if nothing of the Cluster provides what it waits for.
 
 PROGRESS is an estimate between two steps, based on the duration of earlier operations.
 

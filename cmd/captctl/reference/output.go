@@ -32,6 +32,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/template"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/installation"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/status"
 )
@@ -59,6 +60,7 @@ var kinds = []struct {
 	{"TemplateList", reflect.TypeFor[template.List](), "`captctl template list` prints it; with `--watch`, one document after another."},
 	{"TemplateStatus", reflect.TypeFor[template.Status](), "`captctl template status` prints it; with `--watch`, one document after another."},
 	{"TemplatePlan", reflect.TypeFor[template.Plan](), "`captctl template plan` prints it."},
+	{"InstallationReport", reflect.TypeFor[installation.Report](), "`captctl check` prints it."},
 	{"Check", reflect.TypeFor[migration.Check](), "`captctl migrate check` prints it."},
 	{"Plan", reflect.TypeFor[plan.Plan](), "`captctl migrate plan --out` writes it, `plan` and `show` print it, `apply` and `rollback` read it."},
 	{"Decisions", reflect.TypeFor[migrate.Decisions](), "Users write it, in YAML or JSON, for `captctl migrate plan --decisions`."},

@@ -13,18 +13,25 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/controllers/health"
+	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/builder/tokens"
+	"github.com/capt-provider/capt/test/cputime"
 )
 
 // canary is what must not be reported anywhere.
@@ -33,7 +40,7 @@ const canary = "canary-token"
 const version131 = `{"major": "1", "minor": "31+", "gitVersion": "v1.31.4-eks-x"}`
 
 // config returns a kubeconfig for a server.
-func config(t *testing.T, server *httptest.Server, changes ...func(*clientcmdapi.Cluster, *clientcmdapi.AuthInfo)) []byte {
+func config(t testing.TB, server *httptest.Server, changes ...func(*clientcmdapi.Cluster, *clientcmdapi.AuthInfo)) []byte {
 	t.Helper()
 	cluster, user := clientcmdapi.NewCluster(), clientcmdapi.NewAuthInfo()
 	cluster.Server, user.Token = server.URL, canary
@@ -52,7 +59,7 @@ func config(t *testing.T, server *httptest.Server, changes ...func(*clientcmdapi
 }
 
 // serve starts an API server.
-func serve(t *testing.T, handler http.HandlerFunc) *httptest.Server {
+func serve(t testing.TB, handler http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -250,4 +257,42 @@ func foreignAuthority(t *testing.T) []byte {
 	require.NoError(t, err)
 	block, _ := pem.Decode(bundle)
 	return block.Bytes
+}
+
+// BenchmarkAnonymousProbes probes 1,000 API servers, which are one process, without credentials. After a minute, each was probed.
+func BenchmarkAnonymousProbes(b *testing.B) {
+	const clusters = 1000
+	var requests atomic.Int64
+	from := sync.Map{}
+	server := serve(b, func(_ http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		from.Store(r.RemoteAddr, true)
+	})
+	pool := NewPool(metrics.NewHealth(prometheus.NewRegistry()), func(context.Context, client.ObjectKey) bool { return true })
+	var running sync.WaitGroup
+	ctx, stop := context.WithCancel(b.Context())
+	running.Go(func() { _ = pool.Start(ctx) })
+	running.Go(func() {
+		for ctx.Err() == nil {
+			select {
+			case <-pool.Changes():
+			case <-ctx.Done():
+			}
+		}
+	})
+	data := config(b, server, getToken)
+	for i := range clusters {
+		pool.Track(client.ObjectKey{Namespace: "default", Name: strconv.Itoa(i)}, Target{Kubeconfig: data})
+	}
+	time.Sleep(time.Minute)
+	requests.Store(0)
+	from.Clear()
+	cpu := cputime.Of(b, func() { time.Sleep(time.Minute) })
+	connections := 0
+	from.Range(func(any, any) bool { connections++; return true })
+	b.ReportMetric(float64(requests.Load()), "requests/min")
+	b.ReportMetric(float64(connections), "connections/min")
+	b.ReportMetric(float64(cpu.Milliseconds()), "cpu-ms/min")
+	stop()
+	running.Wait()
 }
