@@ -64,7 +64,7 @@ PROGRESS is an estimate between two steps, based on the duration of earlier oper
 
 --retained instead lists the Workspaces whose WorkspaceTemplateApply was deleted with
 deletionPolicy: Retain, such as those of VPCs. Their cloud resources exist, and belong to no
-Cluster. Workspaces that CAPT v0.3 retained are not listed: captctl migrate check shows them.`,
+Cluster.`,
 		Example: `  # The whole fleet
   captctl get
 
