@@ -56,6 +56,9 @@ type Cluster struct {
 	Version        string `json:"version,omitempty"`
 	DesiredVersion string `json:"desiredVersion,omitempty"`
 	Endpoint       string `json:"endpoint,omitempty"` // Endpoint is host:port of the API server.
+	Region         string `json:"region,omitempty"`
+	VPC            string `json:"vpc,omitempty"`      // VPC is the ID of the VPC.
+	Revision       string `json:"revision,omitempty"` // Revision is that of the template of the control plane, its first twelve digits, which Terraform applied last.
 	// Health is the worst result of the health checks. It is not Healthy while State is Degraded.
 	Health controlplanev1.HealthState `json:"health,omitempty"`
 	// Nodes are those of all machine pools; absent without machine pools.
@@ -126,6 +129,7 @@ func Of(o *Objects, now metav1.Time) Cluster {
 	}
 	c.addControlPlane(o, now)
 	c.Nodes, c.LastApplied = o.nodes(), o.lastApplied()
+	c.addPlace(o)
 	c.Cause = o.cause()
 	o.markStalled(c.Cause, c.State, now)
 	o.addActor(c.Cause)
@@ -170,6 +174,22 @@ func (o *Objects) addActor(cause *Cause) {
 	}
 	if class.IsTransient() && (o.Failure != nil || row.Effect == reasons.FailsByClass) {
 		cause.Actor = reasons.Waiting
+	}
+}
+
+// addPlace adds where the Cluster is, and from which content.
+func (c *Cluster) addPlace(o *Objects) {
+	if o.CAPTCluster != nil {
+		c.Region, c.VPC = o.CAPTCluster.Spec.Region, o.CAPTCluster.Status.VPC.ID
+	}
+	if o.ControlPlane == nil {
+		return
+	}
+	c.Region = cmp.Or(o.ControlPlane.Spec.Region, c.Region)
+	for _, apply := range o.Applies {
+		if o.RoleOf(apply) == RoleControlPlane {
+			c.Revision = terraform.ShortRevision(apply.Status.TemplateRevision)
+		}
 	}
 }
 
