@@ -269,6 +269,24 @@ func TestAKubeconfigThatCannotBeUsedIsNotProbed(t *testing.T) {
 	})
 }
 
+// A failure is reported when it has been seen often enough; that nothing is known, at once.
+func TestWhenAResultIsReported(t *testing.T) {
+	down, other, unseen := health.Unhealthy("down"), health.Unhealthy("other"), health.Unknown("unseen")
+	check := tracker{}
+	assert.True(t, check.observe(unseen))
+	assert.True(t, check.observe(health.Healthy()))
+	for _, result := range []health.Result{down, other} { // Another message, too.
+		for range threshold - 1 {
+			assert.False(t, check.observe(result))
+		}
+		assert.True(t, check.observe(result))
+		assert.False(t, check.failing())
+	}
+	check = tracker{}
+	assert.False(t, check.observe(down), "the first result is a failure")
+	assert.True(t, check.failing())
+}
+
 // A target can change while a probe runs.
 func TestAnAnswerToAnEarlierTargetIsNotUsed(t *testing.T) {
 	for name, change := range map[string]func(pool *testPool){
