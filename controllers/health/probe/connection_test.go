@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -298,14 +299,27 @@ func TestWhichVersionsAreCompared(t *testing.T) {
 	}
 }
 
-func TestProblemsOfTLS(t *testing.T) {
-	for want, err := range map[string]error{
-		"invalid or has expired":     &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired}},
-		"rejects the TLS connection": &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")},
+func TestProblemsOfConnections(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, row := range []struct {
+		ctx         context.Context
+		err         error
+		want        string
+		unreachable bool
+	}{
+		{t.Context(), &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired}}, "invalid or has expired", false},
+		{t.Context(), &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, "rejects the TLS connection", false},
+		{t.Context(), &net.OpError{Op: "read", Err: errors.New("reset")}, "the connection to the API server fails", true},
+		{t.Context(), tls.RecordHeaderError{}, "does not use TLS", false},
+		{ended, ended.Err(), "does not answer in time", true},
+		{t.Context(), &net.DNSError{}, "cannot be resolved", true},
+		{t.Context(), syscall.ECONNREFUSED, "refuses connections", true},
+		{t.Context(), errors.New("other"), "the connection to the API server fails", true},
 	} {
-		problem, unreachable := problemOf(t.Context(), err)
-		assert.Contains(t, problem, want)
-		assert.False(t, unreachable)
+		problem, unreachable := problemOf(row.ctx, row.err)
+		assert.Contains(t, problem, row.want)
+		assert.Equal(t, row.unreachable, unreachable, row.want)
 	}
 }
 

@@ -287,6 +287,26 @@ func TestWhenAResultIsReported(t *testing.T) {
 	assert.True(t, check.failing())
 }
 
+func TestWhatChangesWithATarget(t *testing.T) {
+	run(t, func(pool *testPool) {
+		target := Target{Kubeconfig: []byte(tokens.Kubeconfig(pool.T, "127.0.0.1:1", time.Now())), Version: "1.31"}
+		pool.Track(demo, target)
+		pool.becomes(ready, false, time.Minute)
+		first := pool.entries[demo]
+		pool.Track(demo, target)
+		assert.Same(t, first, pool.entries[demo])
+		target.Required = true
+		pool.Track(demo, target)
+		assert.True(t, pool.entries[demo].target.Required)
+		assert.Equal(t, controlplanev1.HealthHealthy, pool.entries[demo].version.status, "it is the same version")
+		target.Version = "1.32"
+		pool.Track(demo, target)
+		assert.Equal(t, "1.32", pool.entries[demo].target.Version)
+		assert.Zero(t, pool.entries[demo].version)
+		assert.Equal(t, controlplanev1.HealthHealthy, pool.entries[demo].credentials.status)
+	})
+}
+
 // A target can change while a probe runs.
 func TestAnAnswerToAnEarlierTargetIsNotUsed(t *testing.T) {
 	for name, change := range map[string]func(pool *testPool){
