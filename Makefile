@@ -155,6 +155,7 @@ SLOW_TESTS := \
   TestClusterWideWorkspacesAreMovedByHand \
   TestClustersThatDriftedFromTheirTemplateArePinned \
   TestCrashIsReportedWithItsLogAndCanBeRestarted \
+  TestKilledRunsSayWhatHappensNext \
   TestPortsTakenByOthersAreAvoided \
   TestPreviewsReportNoSecrets \
   TestProfilesGoFirstInAForegroundDeletionToo \
@@ -163,6 +164,7 @@ SLOW_TESTS := \
   TestReaperCleansUpAfterAKilledOwner \
   TestReplicasAreReplacedUnderTraffic \
   TestReplicasStartWithoutAConversionWebhook \
+  TestStallsOfOutputsAndRunsExplainThemselves \
   TestStoppedSandboxLeavesNoProcessAndNoDirectory \
   TestTheRealFleetNeedsNoDecision \
   TestWhatBelongsToNoClusterMovesToo \

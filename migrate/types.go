@@ -306,6 +306,9 @@ const (
 	Pending       Outcome = 2 // There are changes to make. Only with --detailed-exitcode.
 	NeedsDecision Outcome = 3 // Something is ambiguous or blocked, and the user has to decide.
 	Partly        Outcome = 4 // Partly done: running the same command again resumes.
+
+	// TimedOut is the exit code of captctl run and wait after --timeout; timeout(1) has the same.
+	TimedOut Outcome = 124
 )
 
 // OutcomeError is an error with an exit code of its own.

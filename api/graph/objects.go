@@ -421,7 +421,7 @@ func NodeOf(object Object) Node {
 // reason returns one reason for all steps on the way to Ready: each would be a status write of every object that depends on this one.
 func reason(of string) string {
 	switch of {
-	case infrav1.WorkspaceNotFoundReason, infrav1.QueuedReason, infrav1.WaitingForOwnerReason, infrav1.WaitingForControlPlaneReason:
+	case infrav1.WorkspaceNotFoundReason, infrav1.QueuedReason, infrav1.WaitingForOwnerReason, infrav1.WaitingForControlPlaneReason, infrav1.NotReportedReason:
 		return infrav1.ProvisioningReason
 	}
 	return of

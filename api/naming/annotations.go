@@ -92,13 +92,14 @@ const RetryAnnotation = "capt.cluster.x-k8s.io/retry"
 // Its value has no meaning.
 const ReconcileAnnotation = "capt.cluster.x-k8s.io/reconcile-at"
 
-// ResumedAnnotation of a Workspace is in commands that CAPT shows, with a time as its value: an edit of any annotation makes provider-terraform run.
+// ResumedAnnotation of a Workspace is in commands that CAPT shows, with a time as its value: an edit of any annotation makes provider-terraform run. CAPT sets it
+// when the connection Secret was deleted.
 const ResumedAnnotation = "capt.cluster.x-k8s.io/resumed"
 
 // StateNotSavedAnnotation on a Workspace is "true" if CAPT paused it because Terraform could not save its state. It is for messages only.
 const StateNotSavedAnnotation = "capt.cluster.x-k8s.io/state-not-saved"
 
-// RecoveryAnnotation on a WorkspaceTemplateApply requests a recovery action for its Workspace. The same value on the Workspace records that
+// RecoveryAnnotation on a WorkspaceTemplateApply requests a recovery action for its Workspace, or one run (package runs). The same value on the Workspace records that
 // the action was carried out, and makes provider-terraform reconcile the Workspace.
 const RecoveryAnnotation = "capt.cluster.x-k8s.io/recovery"
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
@@ -26,13 +27,41 @@ type Failure struct {
 	failure.Report
 	// Workspace is its UID, which is the name of its working directory.
 	Workspace types.UID
+	// ProviderConfig are the arguments with which kubectl edits it; empty if that is not known.
+	ProviderConfig string
 	// Pods are those of provider-terraform; none if they could not be read, or run elsewhere.
 	Pods []corev1.Pod
 }
 
+// listPods shows the Pods of provider-terraform.
+const listPods = "kubectl get pods -A -l " + terraform.ProviderPodLabel
+
 // NeedsPods reports whether the Pods of provider-terraform can explain the error.
 func (f *Failure) NeedsPods() bool {
-	return f.Object == failure.ObjectLock || f.Object == failure.ObjectProviderPod || f.Class == failure.ClassInterrupted
+	return f.Object == failure.ObjectLock || f.blamesDirectory() || f.Object == failure.ObjectProviderPod || f.Class == failure.ClassInterrupted
+}
+
+// blamesDirectory reports whether the working directory of the Workspace may have to be removed.
+func (f *Failure) blamesDirectory() bool { return strings.Contains(f.Message, f.directory()) }
+
+func (f *Failure) directory() string { return "/tf/" + string(f.Workspace) }
+
+// addBackend adds the commands for an error of the backend: to correct it in the ProviderConfig, and then to initialize the working directory again.
+func (f *Failure) addBackend(next *Next) *Next {
+	if next == nil || f.Object != failure.ObjectBackend {
+		return next
+	}
+	if f.ProviderConfig != "" {
+		next.Commands = append(next.Commands, "kubectl edit "+f.ProviderConfig)
+	}
+	for i := range f.Pods {
+		pod := &f.Pods[i]
+		if at := startedAt(pod); f.blamesDirectory() && !at.IsZero() {
+			next.Step += " Remove the working directory once the backend is right."
+			next.Commands = append(next.Commands, fmt.Sprintf("kubectl -n %s exec %s -- rm -r %s", pod.Namespace, pod.Name, f.directory()))
+		}
+	}
+	return next
 }
 
 // ended returns why the container of a Pod, or the whole Pod, has ended before; empty if it has not.
@@ -61,16 +90,15 @@ func startedAt(pod *corev1.Pod) (at metav1.Time) {
 }
 
 // nextStep is what to do about the error, as of a time; nil if the WorkspaceTemplate or the variables are to be corrected. edit are the commands that edit
-// the template and the object that has its variables.
-func (f *Failure) nextStep(logs string, edit []string, now time.Time) *Next {
-	pods := "kubectl get pods -A -l " + terraform.ProviderPodLabel
+// the template and the object that has its variables; failed is true if the error has persisted for too long.
+func (f *Failure) nextStep(logs string, edit []string, failed bool, now time.Time) *Next {
 	switch transient := f.Class.IsTransient(); {
 	case f.Object == failure.ObjectLock:
 		return f.unlock(logs, now)
 	case f.Object == failure.ObjectProviderPod && !transient:
 		return &Next{Step: "Change the module as the message says, or use an image of provider-terraform that has the program.", Commands: append([]string{logs}, edit[:min(1, len(edit))]...)}
 	case f.Object == failure.ObjectProviderPod, f.Class == failure.ClassInterrupted:
-		next := &Next{Step: "Look at the Pod of provider-terraform, as the message says.", Commands: []string{pods, logs}}
+		next := &Next{Step: "Look at the Pod of provider-terraform, as the message says.", Commands: []string{listPods, logs}}
 		for i := range f.Pods {
 			if why := ended(&f.Pods[i]); why != "" {
 				next.Step += " " + strings.TrimSuffix(why, ".") + "."
@@ -79,17 +107,19 @@ func (f *Failure) nextStep(logs string, edit []string, now time.Time) *Next {
 		return next
 	case f.Object == failure.ObjectTemplate && !transient:
 		return nil
+	case transient && failed:
+		return &Next{Step: fmt.Sprintf("The error persists, although provider-terraform retries. Look at %s, as the message says.", f.Object.Description()), Commands: append([]string{logs}, edit...)}
 	case transient:
 		return &Next{Step: fmt.Sprintf("No action is needed yet: provider-terraform retries. If the error persists, look at %s.", f.Object.Description()), Commands: []string{logs}}
 	}
 	next := &Next{Step: fmt.Sprintf("Look at %s, as the message says. provider-terraform retries.", f.Object.Description()), Commands: []string{logs}}
 	switch f.Object {
-	case failure.ObjectModuleSource, failure.ObjectFluxSource, failure.ObjectSecret: // The template refers to them.
-		next.Commands = append(next.Commands, edit[:min(1, len(edit))]...)
 	case failure.ObjectVersion:
 		next.Commands = append(next.Commands, edit[max(0, len(edit)-1):]...)
-	default:
+	case failure.ObjectCredentials, failure.ObjectPermissions, failure.ObjectAWSAccount, failure.ObjectProviderConfig, failure.ObjectBackend:
 		next.Step += " The module of the WorkspaceTemplate is not the cause."
+	default: // The template can refer to it, or name it.
+		next.Commands = append(next.Commands, edit[:min(1, len(edit))]...)
 	}
 	return next
 }
@@ -104,11 +134,8 @@ func (f *Failure) unlock(logs string, now time.Time) *Next {
 	if lock.Holder != "" {
 		taken += " by " + lock.Holder
 	}
-	wait := &Next{Step: taken + ". While the run that took the lock is active, wait; two runs at the same time would corrupt the state.", Commands: []string{"kubectl get pods -A -l " + terraform.ProviderPodLabel, logs}}
+	wait := &Next{Step: taken + ". While the run that took the lock is active, wait; two runs at the same time would corrupt the state.", Commands: []string{listPods, logs}}
 	_, host, known := strings.Cut(lock.Holder, "@")
-	if !known || len(f.Pods) == 0 {
-		return wait
-	}
 	why := "a Pod that does not exist any more"
 	var runs *corev1.Pod // Any of them reaches the backend.
 	for i := range f.Pods {
@@ -117,7 +144,7 @@ func (f *Failure) unlock(logs string, now time.Time) *Next {
 			runs = pod
 		}
 		switch {
-		case pod.Name != host:
+		case !known, pod.Name != host:
 		case at.IsZero():
 			why = "a Pod that does not run any more"
 		case at.After(lock.Created):
@@ -127,17 +154,39 @@ func (f *Failure) unlock(logs string, now time.Time) *Next {
 			return wait
 		}
 	}
+	pod := "-n crossplane-system exec POD"
+	if runs != nil {
+		pod = fmt.Sprintf("-n %s exec %s", runs.Namespace, runs.Name)
+	}
+	unlock := fmt.Sprintf("kubectl %s -- sh -c 'cd /tf/%s && terraform force-unlock -force %s'", pod, f.Workspace, cmp.Or(lock.ID, "LOCK-ID"))
+	if !known || len(f.Pods) == 0 {
+		wait.Step += " If none is active any more, remove the lock with the last command."
+		wait.Commands = append(wait.Commands, unlock)
+		return wait
+	}
 	next := &Next{Step: taken + ", " + why + ", so the run has ended. Check that no other client, such as a pipeline, works on the state, and remove the lock."}
 	if runs != nil {
-		next.Commands = []string{fmt.Sprintf("kubectl -n %s exec %s -- sh -c 'cd /tf/%s && terraform force-unlock -force %s'", runs.Namespace, runs.Name, f.Workspace, cmp.Or(lock.ID, "LOCK-ID"))}
+		next.Commands = []string{unlock}
 	}
 	return next
 }
 
+// endRuns are the commands that end the runs of Terraform that go on: Terraform then stops what it does, and saves its state.
+func endRuns(o *Objects) (commands []string) {
+	for _, apply := range o.Applies {
+		if mayRunSince(apply) == nil || apply.Status.WorkspaceRef == nil {
+			continue
+		}
+		commands = append(commands, fmt.Sprintf("for pod in $(kubectl -n crossplane-system get pods -l %s -o name); do kubectl -n crossplane-system exec $pod -- sh -c "+
+			"'for p in $(pidof terraform); do case $(readlink /proc/$p/cwd) in /tf/%s*) kill -INT $p;; esac; done'; done", terraform.ProviderPodLabel, apply.Status.WorkspaceRef.UID))
+	}
+	return commands
+}
+
 // continueCreate is what to do about an interrupted create: to wait, if CAPT continues it.
-func continueCreate(o *Objects) *Next {
-	if o.ControlPlane != nil {
-		recovers := meta.FindStatusCondition(o.ControlPlane.Status.Conditions, infrav1.RecoveringCondition)
+func continueCreate(o *Objects, cause *Cause) *Next {
+	if _, owner, _ := o.ownerOf(cause, o.Failing(cause)); owner != nil {
+		recovers := meta.FindStatusCondition(owner.(graph.Object).GetConditions(), infrav1.RecoveringCondition)
 		if recovers != nil && (recovers.Status == metav1.ConditionTrue || recovers.Reason == infrav1.WaitingForRetryReason) {
 			return &Next{Step: "CAPT continues: " + recovers.Message + "."}
 		}

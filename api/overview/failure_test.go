@@ -4,13 +4,17 @@
 package overview_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/reasons"
@@ -90,6 +94,7 @@ func TestTheNextStepIsAboutTheObjectOfTheError(t *testing.T) {
 		{failure.Report{Class: failure.ClassConfig, Object: failure.ObjectTemplate}, reasons.User, "Correct what Terraform reports", true},
 		{failure.Report{Class: failure.ClassUnknown, Object: failure.ObjectTemplate}, reasons.User, "Correct what Terraform reports", true},
 		{failure.Report{Class: failure.ClassConfig, Object: failure.ObjectBackend}, reasons.User, "Look at the backend of the Terraform state, as the message says", false},
+		{failure.Report{Class: failure.ClassConfig, Object: failure.ObjectExisting}, reasons.User, "Look at the resource that exists in AWS, as the message says. provider-terraform retries.", true},
 		{failure.Report{Class: failure.ClassAuth, Object: failure.ObjectCredentials}, reasons.User, "Look at the credentials for AWS", false},
 		{failure.Report{Class: failure.ClassAuth, Object: failure.ObjectModuleSource}, reasons.User, "Look at the address and the version of the module", true},
 		{failure.Report{Class: failure.ClassConfig, Object: failure.ObjectVersion}, reasons.User, "Look at spec.version of the CAPTControlPlane", true},
@@ -118,4 +123,32 @@ func TestAnInterruptedCreateIsContinuedByCAPTOrByACommand(t *testing.T) {
 	o.ControlPlane.Status.Conditions = append(o.ControlPlane.Status.Conditions, condition("Recovering", metav1.ConditionFalse, infrav1.WaitingForRetryReason))
 	assert.Equal(t, "CAPT continues: about WaitingForRetry.", next().Step)
 	assert.Empty(t, next().Commands)
+}
+
+func TestARunThatTakesTooLongCanBeEnded(t *testing.T) {
+	for _, reason := range []string{controlplanev1.ControlPlaneTimeoutReason, infrav1.VPCReadyTimeoutReason, controlplanev1.FargateProfileFailedReason} {
+		o := ready()
+		o.ControlPlane.Status.Conditions = []metav1.Condition{condition("Ready", metav1.ConditionFalse, reason)}
+		next := func() *overview.Next {
+			c := overview.Of(o, at(10))
+			return overview.NextStep(o, &c, at(10).Time)
+		}
+		assert.NotContains(t, strings.Join(next().Commands, "\n")+next().Step, "kill -INT", "nothing runs")
+		o.Applies[1].Status.Conditions = []metav1.Condition{condition("Ready", metav1.ConditionFalse, infrav1.ProvisioningReason)}
+		o.Applies[1].Status.StartedTime = ptr.To(at(5))
+		o.Applies[1].Status.WorkspaceRef = &infrav1.WorkspaceReference{Name: "eks", UID: "6f1c"}
+		assert.Contains(t, next().Step, "The last command ends a run that does not end by itself")
+		assert.Contains(t, next().Commands[len(next().Commands)-1], "in /tf/6f1c*) kill -INT $p;;")
+	}
+}
+
+func TestReplicasOfATopologyAreRemoved(t *testing.T) {
+	o := ready()
+	o.Cluster.Spec.Topology.ControlPlane.Replicas = ptr.To[int32](3)
+	o.Cluster.Status.Conditions = []metav1.Condition{condition(clusterv1.ClusterTopologyReconciledCondition, metav1.ConditionFalse, clusterv1.ClusterTopologyReconciledFailedReason)}
+	o.ControlPlane, o.CAPTCluster, o.Applies = nil, nil, nil
+	c := overview.Of(o, at(10))
+	next := overview.NextStep(o, &c, at(10).Time)
+	require.NotNil(t, next)
+	assert.Contains(t, next.Step, "Remove spec.topology.controlPlane.replicas")
 }

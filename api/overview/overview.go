@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
@@ -39,13 +40,15 @@ type Objects struct {
 	Applies []*infrav1.WorkspaceTemplateApply
 	// Failure of the Workspace of the cause; nil if it has none, or was not read.
 	Failure *Failure
+	// Provider is known if the cause is that it does not report on a Workspace.
+	Provider *Provider
 }
 
 // Cluster is what the objects of a Cluster report together.
 type Cluster struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// State of the control plane, or Deleting. A control plane that is Ready is Degraded here if another object of the Cluster has a problem, for
+	// State of the control plane, WaitingForApproval while it is Configuring for a change that waits for a user, or Deleting. A control plane that is Ready is Degraded here if another object of the Cluster has a problem, for
 	// example the VPC. It is empty while there is no CAPTControlPlane, or CAPT has not reconciled it.
 	State infrav1.State `json:"state,omitempty"`
 	// Version of Kubernetes that was last applied, and DesiredVersion that of spec if it differs.
@@ -64,10 +67,17 @@ type Cluster struct {
 	Paused      bool         `json:"paused,omitempty"` // Paused is true if the Cluster or one of its objects is paused.
 	// Cause is why the Cluster is not Ready, or not yet deleted; absent if all of its objects are Ready.
 	Cause *Cause `json:"cause,omitempty"`
+	// Deletion is what is destroyed, while State is Deleting.
+	Deletion *Deletion `json:"deletion,omitempty"`
+	// NeedsAction is true if the state is Failed, or if the cause does not end without a user.
+	NeedsAction bool `json:"needsAction,omitempty"`
 }
 
-// StateDeleting is the state of a Cluster that is being deleted.
-const StateDeleting infrav1.State = "Deleting"
+// States of a Cluster that its control plane does not have.
+const (
+	StateDeleting           infrav1.State = "Deleting"
+	StateWaitingForApproval infrav1.State = "WaitingForApproval" // Terraform does nothing before a user approves a change.
+)
 
 // Cause is a condition of the first object that does not merely wait for another one of the Cluster.
 type Cause struct {
@@ -81,10 +91,24 @@ type Cause struct {
 	// Actor is who must act: User, Waiting if something is expected to happen, or the error to end by itself, or CAPT.
 	Actor reasons.Actor `json:"actor"`
 	Since metav1.Time   `json:"since"` // Since is the last transition of the condition.
+	// stalled is true if nothing of the Cluster ends a wait.
+	stalled bool
 }
 
 // IsWaiting reports whether work is in progress, or the object waits for another one: no more is to be done than to wait.
-func (c *Cause) IsWaiting() bool { return isWaiting(c.Condition, c.Reason) }
+func (c *Cause) IsWaiting() bool { return !c.stalled && isWaiting(c.Condition, c.Reason) }
+
+// stalls reports whether a WorkspaceTemplateApply of a control plane that serves has been waiting for long for what nothing of the Cluster provides: all of
+// its objects are ready, or wait as well.
+func (o *Objects) stalls(cause *Cause, now metav1.Time) bool {
+	if cause.Reason != infrav1.WaitingForDependenciesReason || now.Sub(cause.Since.Time) < reasons.Grace {
+		return false
+	}
+	return !slices.ContainsFunc(o.all(), func(object graph.Object) bool {
+		ready := meta.FindStatusCondition(object.GetConditions(), infrav1.ReadyCondition)
+		return ready == nil || ready.Status != metav1.ConditionTrue && ready.Reason != infrav1.WaitingForDependenciesReason
+	})
+}
 
 // Of summarizes the objects of a Cluster, as of a time.
 func Of(o *Objects, now metav1.Time) Cluster {
@@ -95,6 +119,9 @@ func Of(o *Objects, now metav1.Time) Cluster {
 	c.addControlPlane(o, now)
 	c.Nodes, c.LastApplied = o.nodes(), o.lastApplied()
 	c.Cause = o.cause()
+	if c.Cause != nil {
+		c.Cause.stalled = c.State == infrav1.StateReady && o.stalls(c.Cause, now)
+	}
 	o.addActor(c.Cause)
 	if c.Cause != nil && !c.Cause.IsWaiting() {
 		if c.Progress != nil && !o.isAdded(c.Cause) {
@@ -107,10 +134,15 @@ func Of(o *Objects, now metav1.Time) Cluster {
 			}
 		}
 	}
+	if c.State == infrav1.StateConfiguring && c.Cause != nil && c.Cause.Reason == infrav1.WaitingForApprovalReason {
+		c.State, c.Progress = StateWaitingForApproval, nil
+	}
 	if o.deleting() {
 		c.State, c.Progress, c.Cause = StateDeleting, nil, cmp.Or(o.deletionCause(), c.Cause)
 		o.addActor(c.Cause)
+		c.Deletion = o.deletion()
 	}
+	c.NeedsAction = c.State == infrav1.StateFailed || c.Cause != nil && c.Cause.Actor == reasons.User
 	return c
 }
 
@@ -119,11 +151,18 @@ func (o *Objects) addActor(cause *Cause) {
 	if cause == nil {
 		return
 	}
-	cause.Actor = reasons.Of(cause.Reason).Actor
-	if o.Failure == nil || o.Failing(cause) == nil {
+	row, apply := reasons.Of(cause.Reason), o.Failing(cause)
+	if cause.Actor = row.Actor; cause.stalled {
+		cause.Actor = reasons.User
+	}
+	if apply == nil {
 		return
 	}
-	if cause.LookAt = o.Failure.Object; o.Failure.Class.IsTransient() {
+	class := failure.Class(apply.Status.LastFailureClass)
+	if o.Failure != nil {
+		class, cause.LookAt = o.Failure.Class, o.Failure.Object
+	}
+	if class.IsTransient() && (o.Failure != nil || row.Effect == reasons.FailsByClass) {
 		cause.Actor = reasons.Waiting
 	}
 }
@@ -149,13 +188,23 @@ func (c *Cluster) addControlPlane(o *Objects, now metav1.Time) {
 	}
 	status := &controlPlane.Status
 	c.State, c.Version, c.Endpoint = status.State, status.Version, status.Endpoint
-	if controlPlane.Spec.Version != status.Version {
+	if !isSameVersion(controlPlane.Spec.Version, status.Version) {
 		c.DesiredVersion = controlPlane.Spec.Version
 	}
 	if status.Health != nil {
 		c.Health = status.Health.Overall
 	}
 	c.Progress = progressOf(status.Progress, now)
+}
+
+// isSameVersion reports whether two versions are equal, also in different spellings, such as v1.31.0 and 1.31.
+func isSameVersion(a, b string) bool {
+	one, err := version.ParseGeneric(a)
+	if err != nil {
+		return a == b
+	}
+	same, err := one.Compare(b)
+	return err == nil && same == 0
 }
 
 // all returns the objects of CAPT in the order in which they wait for each other: first those that wait for none of the others.
@@ -237,7 +286,9 @@ func (o *Objects) cause() *Cause {
 	return cmp.Or(
 		first(isTrue, infrav1.AdoptionRequiredCondition),
 		first(isProblem, infrav1.DegradedCondition, infrav1.DeletingCondition, infrav1.ReadyCondition),
+		first(isTrue, controlplanev1.DependencyCycleCondition),
 		o.lostPool(),
+		o.topology(),
 		first(notReady, infrav1.ReadyCondition),
 		o.missing(),
 	)
@@ -257,7 +308,9 @@ func isProblem(object graph.Object, condition *metav1.Condition) bool {
 
 // isProblem reports whether the cause makes a Cluster Degraded whose control plane is Ready.
 func (c *Cause) isProblem() bool {
-	return slices.Contains([]string{infrav1.ReadyCondition, infrav1.DegradedCondition, infrav1.DeletingCondition}, c.Condition) || c.Kind == machinePoolKind
+	return slices.Contains([]string{
+		infrav1.ReadyCondition, infrav1.DegradedCondition, infrav1.DeletingCondition, controlplanev1.DependencyCycleCondition, clusterv1.ClusterTopologyReconciledCondition,
+	}, c.Condition) || c.Kind == machinePoolKind
 }
 
 // isWaiting reports whether a reason of Ready means that work is in progress, or that the object waits for another one. Nodes need some time to start;
@@ -289,6 +342,16 @@ func (o *Objects) missing() *Cause {
 	return nil
 }
 
+// topology is the cause of a Cluster whose topology Cluster API cannot reconcile; nil if it can, or waits.
+func (o *Objects) topology() *Cause {
+	failing := []string{clusterv1.ClusterTopologyReconciledFailedReason, clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason}
+	condition := meta.FindStatusCondition(o.Cluster.Status.Conditions, clusterv1.ClusterTopologyReconciledCondition)
+	if condition == nil || condition.Status == metav1.ConditionTrue || !slices.Contains(failing, condition.Reason) || o.deleting() {
+		return nil
+	}
+	return causeOf(o.Cluster, condition)
+}
+
 // NotReconciledReason is the reason of an object without the condition Ready.
 const NotReconciledReason = "NotReconciled"
 
@@ -296,8 +359,8 @@ func (o *Objects) deleting() bool {
 	return o.Cluster.DeletionTimestamp != nil || o.ControlPlane != nil && o.ControlPlane.DeletionTimestamp != nil
 }
 
-// deletionCause is the condition Deleting of the object that is deleted first: machine pools and add-ons, Fargate profiles, the control plane, the VPC.
-func (o *Objects) deletionCause() *Cause {
+// deletionOrder returns the objects in the order in which they are deleted: machine pools and add-ons, Fargate profiles, the control plane, the VPC.
+func (o *Objects) deletionOrder() []graph.Object {
 	order, own, added := o.applies()
 	if o.ControlPlane != nil {
 		order = append(order, o.ControlPlane)
@@ -306,13 +369,74 @@ func (o *Objects) deletionCause() *Cause {
 	if o.CAPTCluster != nil {
 		order = append([]graph.Object{o.CAPTCluster}, order...)
 	}
-	for _, object := range slices.Backward(order) {
+	slices.Reverse(order)
+	return order
+}
+
+// deletionCause is the condition Deleting of the first object that needs a user or else, because the others wait for it, of one that Terraform destroys,
+// or else of the one that is deleted first.
+func (o *Objects) deletionCause() *Cause {
+	of := map[bool]*Cause{}
+	var first *Cause
+	for _, object := range o.deletionOrder() {
 		condition := meta.FindStatusCondition(object.GetConditions(), infrav1.DeletingCondition)
-		if condition != nil && condition.Status == metav1.ConditionTrue {
-			return causeOf(object, condition)
+		if condition == nil || condition.Status != metav1.ConditionTrue {
+			continue
+		}
+		cause := causeOf(object, condition)
+		first = cmp.Or(first, cause)
+		needsUser := reasons.Of(cause.Reason).Actor == reasons.User || cause.Reason == infrav1.WaitingForFinalizersReason
+		if needsUser || destroys(condition) {
+			of[needsUser] = cmp.Or(of[needsUser], cause)
 		}
 	}
-	return nil
+	if found := cmp.Or(of[true], of[false], first); found != nil {
+		return found
+	}
+	for i := range o.Pools {
+		if pool := o.Pools[i].MachinePool; pool != nil && !pool.DeletionTimestamp.IsZero() {
+			return waitingForFinalizers(machinePoolKind, pool)
+		}
+	}
+	return waitingForFinalizers("Cluster", o.Cluster)
+}
+
+// waitingForFinalizers is the cause of an object of Cluster API that only finalizers of other controllers keep; nil if none does.
+func waitingForFinalizers(kind string, object metav1.Object) *Cause {
+	message := reasons.WaitingForFinalizers(object, strings.ToLower(kind))
+	if message == "" {
+		return nil
+	}
+	return &Cause{Kind: kind, Name: object.GetName(), Reason: infrav1.WaitingForFinalizersReason, Message: message, Since: *object.GetDeletionTimestamp()}
+}
+
+// Deletion is how far the deletion of a Cluster is. Both are WorkspaceTemplateApplies, in the order in which they are destroyed.
+type Deletion struct {
+	Destroying []string `json:"destroying,omitempty"` // Destroying are those whose Workspaces Terraform destroys.
+	Waiting    []string `json:"waiting,omitempty"`    // Waiting are those that are destroyed afterwards.
+}
+
+// deletion returns how far the deletion is. What is retained, or only has the label of the Cluster, is not destroyed.
+func (o *Objects) deletion() *Deletion {
+	d, own := &Deletion{}, o.OwnApplies()
+	for _, object := range o.deletionOrder() {
+		apply, is := object.(*infrav1.WorkspaceTemplateApply)
+		if !is || apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain || apply.DeletionTimestamp.IsZero() && !slices.Contains(own, apply.Name) && o.poolOf(apply) == nil {
+			continue
+		}
+		switch condition := meta.FindStatusCondition(apply.Status.Conditions, infrav1.DeletingCondition); {
+		case condition != nil && (destroys(condition) || condition.Reason == infrav1.DestroyFailedReason):
+			d.Destroying = append(d.Destroying, apply.Name)
+		default:
+			d.Waiting = append(d.Waiting, apply.Name)
+		}
+	}
+	return d
+}
+
+// destroys reports whether Terraform destroys a Workspace, according to the condition Deleting.
+func destroys(deleting *metav1.Condition) bool {
+	return deleting.Reason == infrav1.WaitingForWorkspaceDeletionReason || deleting.Reason == infrav1.NotReportedReason
 }
 
 func causeOf(object graph.Object, condition *metav1.Condition) *Cause {
@@ -323,17 +447,34 @@ func causeOf(object graph.Object, condition *metav1.Condition) *Cause {
 }
 
 // UIDs are those of the Cluster and of its objects.
-func (o *Objects) UIDs() []types.UID {
-	uids := []types.UID{o.Cluster.UID}
-	for _, object := range o.all() {
+func (o *Objects) UIDs() (uids []types.UID) {
+	for _, object := range o.eventful() {
 		uids = append(uids, object.GetUID())
+	}
+	return uids
+}
+
+// Names are those of the Cluster and of its objects. Several objects can have the same one.
+func (o *Objects) Names() (names []string) {
+	for _, object := range o.eventful() {
+		names = append(names, object.GetName())
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// eventful are the objects that have events.
+func (o *Objects) eventful() []metav1.Object {
+	all := []metav1.Object{o.Cluster}
+	for _, object := range o.all() {
+		all = append(all, object)
 	}
 	for _, pool := range o.Pools {
 		if pool.MachinePool != nil {
-			uids = append(uids, pool.MachinePool.UID)
+			all = append(all, pool.MachinePool)
 		}
 	}
-	return uids
+	return all
 }
 
 // Object is the state of an object of a Cluster.
@@ -513,12 +654,26 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 		return nil
 	case c.Cause.Reason == infrav1.WaitingForApprovalReason:
 		return o.approveChange(c)
+	case strings.Contains(c.Cause.Message, "finalizer: "+reasons.EditCommand):
+		_, edit, _ := strings.Cut(c.Cause.Message, reasons.EditCommand)
+		return &Next{Step: "Find out what the controllers of the finalizers wait for. Remove the finalizer of one that does not run any more.", Commands: []string{reasons.EditCommand + edit}}
+	case c.Cause.NeedsProvider():
+		return o.Provider.nextStep(c, now)
 	case c.Cause.IsWaiting():
 		return nil
 	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
 		return &Next{Step: "CAPT v0.3 created it, and it has not been adopted. See what its adoption needs.", Commands: []string{"captctl migrate check --cluster " + name}}
 	}
-	return cmp.Or(o.stepForError(c, name, now), nextStepFor(o, c, name), advice(o, c.Cause), retryStep(c, name))
+	return cmp.Or(stepForCertificate(c.Cause), o.stepForError(c, name, now), nextStepFor(o, c, name), advice(o, c.Cause), retryStep(c, name))
+}
+
+// stepForCertificate is what to do if the API server does not trust a webhook; nil if that is not the cause.
+func stepForCertificate(c *Cause) *Next {
+	if !strings.Contains(c.Message, "failed calling webhook") || !strings.Contains(c.Message, "x509:") {
+		return nil
+	}
+	return &Next{Step: "The API server does not trust the webhook that the message names. Renew its certificate, with that of its authority (caBundle): cert-manager does both for the webhooks of CAPT.",
+		Commands: []string{"kubectl get certificates -A", "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"}}
 }
 
 // stepForError is what to do about the error of Terraform; nil if that is not known.
@@ -526,7 +681,7 @@ func (o *Objects) stepForError(c *Cluster, name string, now time.Time) *Next {
 	if o.Failure == nil || c.Cause.LookAt == "" {
 		return nil
 	}
-	return o.Failure.nextStep("captctl logs "+name, editTemplate(o, c.Cause), now)
+	return o.Failure.addBackend(o.Failure.nextStep("captctl logs "+name, editTemplate(o, c.Cause), c.State == infrav1.StateFailed, now))
 }
 
 // advice is what to do about a reason in general.
@@ -569,18 +724,36 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 	case infrav1.WorkspacePausedReason:
 		return &Next{Step: "Resume the Workspace when the reason for its pause has ended.", Commands: annotate(o.Failing(c.Cause), terraform.PausedAnnotation+"-")}
 	case controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileDependencyReason:
-		return &Next{Step: "Correct what the message names: the profile, its template, or what it needs (docs/fargate.md, When something is wrong).", Commands: append([]string{"captctl logs " + name}, edit...)}
+		return &Next{Step: "Correct what the message names: the profile, its template, or what it needs (docs/fargate.md, When something is wrong)." + endsRun(o),
+			Commands: slices.Concat([]string{"captctl logs " + name}, edit, endRuns(o))}
 	case controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason:
 		return &Next{Step: "Check whether the API server answers you. If it does, the network or the kubeconfig of CAPT is the cause.", Commands: []string{
 			fmt.Sprintf("clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig", c.Name, c.Namespace),
 			fmt.Sprintf("kubectl --kubeconfig %s.kubeconfig get --raw '/readyz?verbose'", c.Name),
 		}}
-	case infrav1.WorkspaceNotReconciledReason:
-		return &Next{Step: "Check that provider-terraform runs.", Commands: []string{"kubectl -n crossplane-system get pods"}}
+	case infrav1.WaitingForDependenciesReason:
+		return &Next{Step: "Create what the message names, or remove it from what the WorkspaceTemplateApply waits for.", Commands: []string{
+			fmt.Sprintf("kubectl edit workspacetemplateapply -n %s %s", c.Namespace, c.Cause.Name)}}
+	case clusterv1.ClusterTopologyReconciledFailedReason, clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason:
+		return o.correctTopology()
 	case NotReconciledReason:
 		return &Next{Step: "Check that the manager of CAPT runs.", Commands: []string{"kubectl -n capt-system get pods"}}
 	}
 	return nil
+}
+
+// correctTopology is what to do about a topology that Cluster API cannot reconcile.
+func (o *Objects) correctTopology() *Next {
+	topology := &o.Cluster.Spec.Topology
+	if topology.ControlPlane.Replicas != nil {
+		return &Next{Step: "Remove spec.topology.controlPlane.replicas of the Cluster: EKS runs the control plane, so a CAPTControlPlane has no replicas, and Cluster API cannot set them.", Commands: []string{
+			fmt.Sprintf(`kubectl patch cluster -n %s %s --type json -p '[{"op":"remove","path":"/spec/topology/controlPlane/replicas"}]'`, o.Cluster.Namespace, o.Cluster.Name),
+		}}
+	}
+	return &Next{Step: "Correct what the message of Cluster API names: spec.topology of the Cluster, its ClusterClass, or a template of that.", Commands: []string{
+		fmt.Sprintf("kubectl edit cluster -n %s %s", o.Cluster.Namespace, o.Cluster.Name),
+		fmt.Sprintf("kubectl get clusterclass -n %s %s -o yaml", cmp.Or(topology.ClassRef.Namespace, o.Cluster.Namespace), topology.ClassRef.Name),
+	}}
 }
 
 // nextStepForTerraform is what to do about an error of Terraform, or about an output.
@@ -588,18 +761,18 @@ func nextStepForTerraform(o *Objects, c *Cluster, name string, edit []string) *N
 	switch c.Cause.Reason {
 	case infrav1.ApplyFailedReason, infrav1.PlanFailedReason:
 		apply := o.Failing(c.Cause)
-		// Other classes of errors rule out that the module or its variables are the cause (docs/recovery.md).
+		// Other classes of errors seldom have their cause in the module or its variables.
 		if apply != nil && !slices.Contains([]failure.Class{"", failure.ClassConfig, failure.ClassUnknown}, failure.Class(apply.Status.LastFailureClass)) {
-			step := "Remove the cause that the message names. It is not in the template. provider-terraform retries."
-			if failure.Class(apply.Status.LastFailureClass).IsTransient() {
-				step = "No action is needed yet: provider-terraform retries. If the error persists, remove the cause that the message names. It is not in the template."
+			step := "Remove the cause that the message names. provider-terraform retries."
+			if c.State != infrav1.StateFailed && failure.Class(apply.Status.LastFailureClass).IsTransient() {
+				step = "No action is needed yet: provider-terraform retries. If the error persists, remove the cause that the message names."
 			}
-			return &Next{Step: step, Commands: []string{"captctl logs " + name}}
+			return &Next{Step: step, Commands: append([]string{"captctl logs " + name}, edit...)}
 		}
 		return &Next{Step: "Correct what Terraform reports: the module of the WorkspaceTemplate, a variable of the Cluster, or something in AWS. " +
 			"An edit starts Terraform immediately; without one, provider-terraform retries.", Commands: append([]string{"captctl logs " + name}, edit...)}
 	case infrav1.CreateInterruptedReason:
-		return continueCreate(o)
+		return continueCreate(o, c.Cause)
 	case infrav1.DestroyFailedReason:
 		return &Next{Step: "Delete what still uses the resources, or correct what Terraform reports: an edit reaches the Workspace during its deletion, too. provider-terraform retries.",
 			Commands: append([]string{"captctl logs " + name}, edit...)}
@@ -611,13 +784,23 @@ func nextStepForTerraform(o *Objects, c *Cluster, name string, edit []string) *N
 			"spec.template.spec.providerConfigRef, and then run the command that captctl describe shows.", Commands: edit}
 	case infrav1.VPCIDMissingReason, controlplanev1.EndpointMissingReason, controlplanev1.EndpointInvalidReason, controlplanev1.KubeconfigInvalidReason:
 		return &Next{Step: "Correct the output that the message names in the module of the WorkspaceTemplate.", Commands: edit}
+	case controlplanev1.KubeconfigMissingReason:
+		return &Next{Step: "Correct the output that the message names in the module of the WorkspaceTemplate, or what a token needs.", Commands: edit}
 	case controlplanev1.EndpointChangedReason:
 		return &Next{Step: "Find out what replaced the cluster. If it was replaced on purpose, use the new endpoint.", Commands: useEndpoint(o)}
-	case infrav1.VPCReadyTimeoutReason, controlplanev1.ControlPlaneTimeoutReason:
-		return &Next{Step: "See what Terraform reports, and whether provider-terraform runs. If it only takes longer, raise the timeout that the message names.",
-			Commands: append([]string{"captctl logs " + name, "kubectl -n crossplane-system get pods"}, edit[min(1, len(edit)):]...)}
+	case infrav1.VPCReadyTimeoutReason, controlplanev1.ControlPlaneTimeoutReason, infrav1.NodeGroupTimeoutReason:
+		return &Next{Step: "See what Terraform reports, and whether provider-terraform runs. If it only takes longer, raise the timeout that the message names." + endsRun(o),
+			Commands: slices.Concat([]string{"captctl logs " + name, "kubectl -n crossplane-system get pods"}, edit[min(1, len(edit)):], endRuns(o))}
 	}
 	return nil
+}
+
+// endsRun is the sentence about the last command, if a run of Terraform goes on.
+func endsRun(o *Objects) string {
+	if len(endRuns(o)) == 0 {
+		return ""
+	}
+	return " The last command ends a run that does not end by itself: Terraform stops, and saves its state."
 }
 
 // useEndpoint are the commands that make a CAPTControlPlane and its Cluster use the endpoint that Terraform reports.
@@ -649,6 +832,12 @@ func (o *Objects) Failing(cause *Cause) *infrav1.WorkspaceTemplateApply {
 func editSpec(o *Objects, cause *Cause) []string {
 	object := strings.ToLower(cause.Kind) + " -n " + o.Cluster.Namespace + " " + cause.Name
 	switch cause.Reason {
+	case controlplanev1.DependencyCycleReason: // The message names the field last.
+		_, name, found := strings.Cut(cause.Message, " of WorkspaceTemplateApply ")
+		if !found {
+			return nil
+		}
+		object = "workspacetemplateapply -n " + o.Cluster.Namespace + " " + name
 	case infrav1.InvalidEKSClusterNameReason, infrav1.EKSClusterNameConflictReason:
 		if o.ControlPlane == nil {
 			return nil

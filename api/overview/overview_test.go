@@ -100,6 +100,20 @@ func TestTheCauseIsTheFirstObjectThatDoesNotWaitForAnother(t *testing.T) {
 			o.ControlPlane.Status.Conditions = deletes("WaitingForWorkspaceTemplateApplyDeletion")
 			o.Applies[2].Status.Conditions = deletes("DestroyFailed")
 		}, overview.Cause{Kind: "WorkspaceTemplateApply", Name: "profile", Condition: "Deleting", Reason: "DestroyFailed"}, "Deleting"},
+		"the first Fargate profile to be deleted waits for another one": {func(o *overview.Objects) {
+			o.Cluster.DeletionTimestamp = ptr.To(at(8))
+			o.ControlPlane.Status.Conditions = deletes("FargateProfileDeleting")
+			other := o.Applies[2].DeepCopy()
+			other.Name, other.Status.Conditions = "profile-2", deletes("Queued")
+			o.ControlPlane.Status.FargateProfiles = append(o.ControlPlane.Status.FargateProfiles, controlplanev1.FargateProfileStatus{WorkspaceTemplateApplyName: other.Name})
+			o.Applies[2].Status.Conditions = deletes("WaitingForWorkspaceDeletion")
+			o.Applies = append(o.Applies, other)
+		}, overview.Cause{Kind: "WorkspaceTemplateApply", Name: "profile", Condition: "Deleting", Reason: "WaitingForWorkspaceDeletion"}, "Deleting"},
+		"a deletion policy conflicts while a profile is destroyed": {func(o *overview.Objects) {
+			o.Cluster.DeletionTimestamp = ptr.To(at(8))
+			o.CAPTCluster.Status.Conditions = deletes("DeletionPolicyConflict")
+			o.Applies[2].Status.Conditions = deletes("WaitingForWorkspaceDeletion")
+		}, overview.Cause{Kind: "CAPTCluster", Name: "demo", Condition: "Deleting", Reason: "DeletionPolicyConflict"}, "Deleting"},
 		"the control plane is deleted, and only the VPC is left": {func(o *overview.Objects) {
 			o.Cluster.DeletionTimestamp = ptr.To(at(8))
 			o.ControlPlane, o.Applies = nil, o.Applies[:1]
@@ -118,11 +132,26 @@ func TestTheCauseIsTheFirstObjectThatDoesNotWaitForAnother(t *testing.T) {
 	}
 }
 
+func TestADeletionHasWhatIsDestroyedAndWhatWaits(t *testing.T) {
+	o := ready()
+	assert.Nil(t, overview.Of(o, at(10)).Deletion)
+	o.Cluster.DeletionTimestamp = ptr.To(at(8))
+	o.Applies[2].Status.Conditions = []metav1.Condition{condition("Deleting", metav1.ConditionTrue, "WaitingForWorkspaceDeletion")}
+	o.Applies[1].Status.Conditions = []metav1.Condition{condition("Deleting", metav1.ConditionTrue, "WaitingForDependents")}
+	addOn := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Name: "addon"}}
+	o.Applies = append(o.Applies, addOn)
+	assert.Equal(t, &overview.Deletion{Destroying: []string{"profile"}, Waiting: []string{"eks", "vpc"}}, overview.Of(o, at(10)).Deletion, "an add-on is not deleted with its Cluster")
+	addOn.DeletionTimestamp = ptr.To(at(8))
+	o.Applies[0].Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
+	assert.Equal(t, &overview.Deletion{Destroying: []string{"profile"}, Waiting: []string{"addon", "eks"}}, overview.Of(o, at(10)).Deletion, "a VPC that is retained is not destroyed")
+}
+
 func TestAClusterWithoutObjects(t *testing.T) {
 	o := &overview.Objects{Cluster: ready().Cluster}
 	assert.Equal(t, overview.Cluster{Namespace: "default", Name: "demo", Created: at(0)}, overview.Of(o, at(10)))
 	o.Cluster.DeletionTimestamp = ptr.To(at(8))
 	assert.Equal(t, overview.StateDeleting, overview.Of(o, at(10)).State)
+	assert.Equal(t, &overview.Deletion{}, overview.Of(o, at(10)).Deletion)
 	o.Cluster.DeletionTimestamp = nil
 
 	o.Cluster.Spec.ControlPlaneRef.APIGroup, o.Cluster.Spec.ControlPlaneRef.Kind, o.Cluster.Spec.ControlPlaneRef.Name = controlplanev1.GroupVersion.Group, "CAPTControlPlane", "demo"

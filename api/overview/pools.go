@@ -202,8 +202,6 @@ func nextStepForPool(o *Objects, c *Cluster) *Next {
 		return &Next{Step: "Correct the limits of the size.", Commands: []string{edit}}
 	case infrav1.InvalidVersionReason:
 		return &Next{Step: "Correct the version, or upgrade the control plane first.", Commands: []string{fmt.Sprintf("kubectl edit machinepool -n %s %s", c.Namespace, cmp.Or(claim.OwnerMachinePool(pool), pool.Name))}}
-	case infrav1.NodeGroupTimeoutReason:
-		return &Next{Step: "See what Terraform reports. If it only takes longer, raise the timeout that the message names.", Commands: []string{fmt.Sprintf("captctl logs %s/%s", c.Namespace, c.Name)}}
 	}
 	return nil
 }

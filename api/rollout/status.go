@@ -95,6 +95,8 @@ type Status struct {
 	// Deleting are NAMESPACE/NAME of users that are being deleted. They do not take part in the rollout, and the template cannot be deleted before them.
 	Deleting  []string         `json:"deleting,omitempty"`
 	Revisions []RevisionStatus `json:"revisions"` // Revisions that are stored, the newest first.
+	// Observed is true if the manager has observed the current content.
+	Observed bool `json:"observed"`
 }
 
 // UserStatus is a WorkspaceTemplateApply that uses the template. Revisions are hashes.
@@ -114,10 +116,29 @@ type UserStatus struct {
 	Assigned string `json:"assigned,omitempty"`
 	Written  string `json:"written,omitempty"`
 	Applied  string `json:"applied,omitempty"`
-	// Reason and Message are those of condition Ready, unless it is True.
+	// Reason and Message are those of condition Ready. While that is True, they are PlanFailed or PlanUnavailable and why, if the current revision
+	// cannot be planned.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 }
+
+// IsComplete reports whether all users that the rollout waits for have the current revision.
+func (s *Status) IsComplete() bool {
+	if s.Strategy == infrav1.RolloutStaged {
+		return s.Stage == infrav1.RolloutComplete
+	}
+	return s.Observed && s.Counts[UserCurrent] == len(s.Users)
+}
+
+// planFails reports whether the current revision cannot be planned for users.
+func (s *Status) planFails() bool {
+	return slices.ContainsFunc(s.Users, func(u UserStatus) bool {
+		return u.State == UserFailed && u.Reason == planPrefix+string(infrav1.PreviewFailed)
+	})
+}
+
+// planPrefix begins the reason of a user without a plan.
+const planPrefix = "Plan"
 
 // RevisionStatus is a content that the template had.
 type RevisionStatus struct {
@@ -154,6 +175,7 @@ func (t *Template) StatusOf(now time.Time) *Status {
 			status.Revisions = t.revisions()
 		}
 	}
+	status.Observed = observed
 	if condition := meta.FindStatusCondition(t.Status.Conditions, infrav1.RollingOutCondition); condition != nil && observed {
 		status.Reason, status.Message = condition.Reason, condition.Message
 	}
@@ -162,7 +184,7 @@ func (t *Template) StatusOf(now time.Time) *Status {
 		status.Counts[of.State]++
 		status.Users = append(status.Users, of)
 	}
-	if status.NextStep = nextStep(status, observed); status.Stage == infrav1.RolloutWaitingForApproval && t.Policy.IsPreviewed() && status.NextStep != nil {
+	if status.NextStep = nextStep(status); status.waitsForApproval() && t.Policy.IsPreviewed() && status.NextStep != nil {
 		status.NextStep.Commands = append([]string{"captctl template plan " + t.Argument()}, status.NextStep.Commands...)
 		if t.destroys() {
 			status.NextStep.Step = "See what the revision changes and destroys, and approve both, or roll back."
@@ -197,6 +219,8 @@ func (t *Template) userStatus(u User, decision *Decision) UserStatus {
 	}
 	if ready := meta.FindStatusCondition(apply.Status.Conditions, infrav1.ReadyCondition); ready != nil && ready.Status != metav1.ConditionTrue {
 		user.Reason, user.Message = ready.Reason, ready.Message
+	} else if result := u.Preview.Result; u.Preview.TemplateRevision == t.Target().Hash && (result == infrav1.PreviewFailed || result == infrav1.PreviewUnavailable) {
+		user.Reason, user.Message = planPrefix+string(result), u.Preview.Message
 	}
 	return user
 }
@@ -222,26 +246,31 @@ func (t *Template) revisions() (revisions []RevisionStatus) {
 }
 
 // nextStep is what to do; nil if the rollout proceeds, or its message alone says it.
-func nextStep(s *Status, observed bool) *overview.Next {
+func nextStep(s *Status) *overview.Next {
 	name, staged := s.Namespace+"/"+s.Name, s.Strategy == infrav1.RolloutStaged
 	switch {
 	case s.DeletionTime != nil:
 		return &overview.Next{Step: "The template is being deleted, which cannot be reverted: no rollout of it proceeds, and no other object can use it. It is deleted after its last user. " +
 			"To keep the users, create a template with another name, and let their owners refer to it."}
-	case !observed:
+	case !s.Observed:
 		return &overview.Next{Step: "The manager has not observed the current content yet. If this takes longer than a minute, check that it runs."}
 	case !staged:
 		return nil
-	case s.Stage == infrav1.RolloutWaitingForApproval:
-		return &overview.Next{Step: "See what the revision changes, and approve it, or roll back.", Commands: []string{
-			"captctl template approve " + name + " --revision " + s.Revision, "captctl template rollback " + name,
-		}}
 	case s.Reason == infrav1.RolloutStoppedReason:
 		step := "See why the revision fails. Then edit the template again, roll back, or continue although it fails."
 		if s.Stalls() {
 			step = "See why users do not finish the update. Then edit the template again, roll back, or continue without them."
 		}
+		if s.planFails() {
+			step = "See why the revision cannot be planned. Then edit the template again, roll back, or continue although the plan fails."
+		}
 		return &overview.Next{Step: step, Commands: append(s.failures(), "captctl template rollback "+name, "captctl template resume "+name)}
+	case s.planFails() && s.waitsForApproval(): // With onFailure: Continue.
+		return &overview.Next{Step: "See why the revision cannot be planned for some users. Then edit the template again, or roll back.", Commands: append(s.failures(), "captctl template rollback "+name)}
+	case s.waitsForApproval():
+		return &overview.Next{Step: "See what the revision changes, and approve it, or roll back.", Commands: []string{
+			"captctl template approve " + name + " --revision " + s.Revision, "captctl template rollback " + name,
+		}}
 	case s.waitsForResume():
 		return &overview.Next{Step: "Remove what the message names, or continue without it.", Commands: []string{"captctl template resume " + name}}
 	case s.State == infrav1.RolloutPaused && s.Stage != infrav1.RolloutComplete:
@@ -250,13 +279,21 @@ func nextStep(s *Status, observed bool) *overview.Next {
 	return nil
 }
 
+// waitsForApproval reports whether an approval continues the rollout.
+func (s *Status) waitsForApproval() bool {
+	return s.Stage == infrav1.RolloutWaitingForApproval && s.Reason != infrav1.RolloutStoppedReason
+}
+
 // waitsForResume reports whether the rollout waits, although nothing fails, for canaries or for users that cannot be previewed.
 func (s *Status) waitsForResume() bool {
 	return s.Reason == infrav1.RolloutWaitingReason && s.State != infrav1.RolloutPaused && (s.Stage == infrav1.RolloutPreviewing || s.Stage == infrav1.RolloutCanary)
 }
 
-// failures is the command that shows why the first failed user fails.
+// failures is the command that shows why the first failed user fails, or why plans do.
 func (s *Status) failures() []string {
+	if s.planFails() {
+		return []string{"captctl template plan " + s.Namespace + "/" + s.Name}
+	}
 	i := slices.IndexFunc(s.Users, func(u UserStatus) bool { return u.State == UserFailed || u.State == UserStalled })
 	switch {
 	case i < 0:

@@ -39,6 +39,7 @@ func everywhere() map[string]string {
 		"tf.m.upbound.io/clusterproviderconfigs":                         noNamespace,
 		"tf.upbound.io/providerconfigs":                                  noNamespace,
 		"tf.upbound.io/workspaces":                                       noNamespace,
+		"tf.upbound.io/workspaces/status":                                noNamespace,
 	}
 }
 

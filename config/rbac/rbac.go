@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rbac holds the roles of those who run captctl migrate.
+// Package rbac holds the role of the manager, and those of users of captctl migrate.
 package rbac
 
 import _ "embed"
@@ -10,3 +10,8 @@ import _ "embed"
 //
 //go:embed captctl.yaml
 var Captctl []byte
+
+// Manager holds the ClusterRole of the manager.
+//
+//go:embed role.yaml
+var Manager []byte

@@ -59,7 +59,9 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) {
 	engine.Set(captCluster, vpc, f.Ready(p, unmet))
 	engine.SetNegativePolarity(captCluster, f.Apply.Decision(), replaced)
 	owner.ReportTemplates(captCluster, &f.Template)
-	f.ReportLife(p, f.Life(p, unmet, wasProvisioned(captCluster)), step(vpc, p))
+	life := f.Life(p, unmet, wasProvisioned(captCluster))
+	life.Working = life.Working && (life.Initialized || f.WaitTimeout(p, &vpc, false) == nil) // Nothing begins before what it waits for exists.
+	f.ReportLife(p, life, step(vpc, p))
 	if !equality.Semantic.DeepEqual(before, s) {
 		s.Progress = progress.AsOf(s.Progress, f.Now)
 	}
@@ -94,7 +96,7 @@ func details(before, after *infrav1.CAPTCluster, _ *Facts) time.Duration {
 func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) engine.Condition {
 	switch {
 	case f.Cluster == nil:
-		waiting := engine.False(infrav1.VPCReadyCondition, infrav1.WaitingForOwnerReason, desired.WaitingForCluster)
+		waiting := f.WaitingForOwner(infrav1.VPCReadyCondition, desired.WaitingForCluster)
 		return f.WaitTimeout(p, &waiting, false).Condition(waiting)
 	case !captCluster.Spec.VPC.Template.IsDefined():
 		return engine.True(infrav1.VPCReadyCondition, infrav1.ExistingVPCReason, "")
@@ -113,7 +115,7 @@ const defaultTimeoutSeconds = 900
 
 // timeout of Terraform; nil while it does not run.
 func (f *Facts) timeout(captCluster *infrav1.CAPTCluster) *owner.Timeout {
-	return owner.NewTimeout("spec.vpc.template.timeoutSeconds", infrav1.VPCReadyTimeoutReason, captCluster.Spec.VPC.Template.TimeoutSeconds, defaultTimeoutSeconds, f.Running.Terraform)
+	return owner.NewTimeout("spec.vpc.template.timeoutSeconds", infrav1.VPCReadyTimeoutReason, captCluster.Spec.VPC.Template.TimeoutSeconds, defaultTimeoutSeconds, f.Running.Terraform).Of(&f.Apply)
 }
 
 // timeoutOf is the timeout of the condition VPCReady; nil if it has none.

@@ -170,9 +170,10 @@ func (c *conditionSet) checkDependencies(controlPlane *controlplanev1.CAPTContro
 	return result
 }
 
-// asCheck returns a condition as the result of a health check. What is in progress, or waits for another condition, does not fail.
+// asCheck returns a condition as the result of a health check. What is in progress, or waits for another condition, does not fail. While a change
+// is held, what exists is as it was before.
 func (c *conditionSet) asCheck(condition *engine.Condition, detail string) health.Result {
-	if condition.Status == metav1.ConditionTrue {
+	if condition.Status == metav1.ConditionTrue || c.initialized && infrav1.IsHeld(condition.Reason) {
 		return health.Healthy()
 	}
 	message := fmt.Sprintf("condition %s has the reason %s%s", condition.Type, condition.Reason, detail)
@@ -356,7 +357,7 @@ func (f *Facts) timeoutOf(controlPlane *controlplanev1.CAPTControlPlane, p *Plan
 	case condition.Reason == infrav1.WorkspaceNotReconciledReason && f.Running.Terraform == nil:
 		return f.WaitTimeout(&p.Apply, condition, false)
 	case condition.Type == controlplanev1.WorkspaceReadyCondition && condition.Reason != infrav1.WaitingForDependenciesReason:
-		return owner.NewTimeout("spec.timeouts.controlPlaneSeconds", controlplanev1.ControlPlaneTimeoutReason, spec.ControlPlaneSeconds, defaultControlPlaneSeconds, f.Running.Terraform)
+		return owner.NewTimeout("spec.timeouts.controlPlaneSeconds", controlplanev1.ControlPlaneTimeoutReason, spec.ControlPlaneSeconds, defaultControlPlaneSeconds, f.Running.Terraform).Of(&f.Apply)
 	}
 	return owner.NewTimeout("spec.timeouts.secretSeconds", controlplanev1.SecretTimeoutReason, spec.SecretSeconds, defaultSecretSeconds, f.RunningSecret)
 }

@@ -273,6 +273,19 @@ func (r *Reconciler) ofApplies(ctx context.Context, options ...client.ListOption
 	return engine.RequestsFor(ctx, r.Client, &infrav1.WorkspaceTemplateApplyList{}, func(apply client.Object) []ctrl.Request { return r.ofApply(ctx, apply) }, options...)
 }
 
+// ofAddOn returns the request for the control plane of the Cluster whose label a WorkspaceTemplateApply has.
+func (r *Reconciler) ofAddOn(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) []ctrl.Request {
+	key := client.ObjectKey{Namespace: apply.Namespace, Name: apply.Labels[clusterv1.ClusterNameLabel]}
+	if key.Name == "" {
+		return nil
+	}
+	cluster, err := engine.Get(ctx, r.Client, key, &clusterv1.Cluster{})
+	if err != nil || cluster == nil {
+		return nil
+	}
+	return ofCluster(ctx, cluster)
+}
+
 // ofApply returns requests for the control planes whose graph has a WorkspaceTemplateApply.
 func (r *Reconciler) ofApply(ctx context.Context, object client.Object) (requests []ctrl.Request) {
 	related, err := r.graph().Related(ctx, object.(*infrav1.WorkspaceTemplateApply))
@@ -282,6 +295,7 @@ func (r *Reconciler) ofApply(ctx context.Context, object client.Object) (request
 	for _, apply := range related {
 		controller := metav1.GetControllerOf(apply)
 		if controller == nil {
+			requests = append(requests, r.ofAddOn(ctx, apply)...)
 			continue
 		}
 		key := client.ObjectKey{Namespace: apply.Namespace, Name: controller.Name}

@@ -142,6 +142,7 @@ func TestChecksThatRepeatConditions(t *testing.T) {
 	}{
 		"all there":             {onceReady(t), map[string]controlplanev1.HealthState{"Workspace": "Healthy", "Dependencies": "Healthy", "Fargate": "Healthy"}},
 		"Terraform running":     {onceReady(t).apply(working), map[string]controlplanev1.HealthState{"Workspace": "Unknown", "Dependencies": "Healthy"}},
+		"a change is held":      {onceReady(t).apply(builder.NotUpToDate(infrav1.WaitingForApprovalReason, "")), map[string]controlplanev1.HealthState{"Workspace": "Healthy", "Dependencies": "Healthy"}},
 		"apply fails":           {onceReady(t).apply(failing), map[string]controlplanev1.HealthState{"Workspace": "Unhealthy"}},
 		"being created":         {newObservation(t).apply(working), map[string]controlplanev1.HealthState{"Workspace": "Unknown"}},
 		"creation fails":        {newObservation(t).apply(failing), map[string]controlplanev1.HealthState{"Workspace": "Unhealthy"}},

@@ -6,6 +6,7 @@ package captmachinepool
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -48,7 +49,7 @@ func (r *Reconciler) observe(ctx context.Context, pool *infrav1.CAPTMachinePool,
 	if err := r.observeOwners(ctx, pool, f); err != nil {
 		return nil, err
 	}
-	f.Paused, f.WatchNodes = desired.Paused(f.Cluster, pool), r.Nodes != nil && !f.probesDisabled()
+	f.Paused, f.WatchNodes = desired.Paused(f.PausingCluster(), pool), r.Nodes != nil && !f.probesDisabled()
 	d, ref := f.desired(pool), pool.Spec.WorkspaceTemplateApplyRef
 	want := claim.ExpectationOfMachinePool(pool, f.eksName(), d.NodeGroupName())
 	var err error
@@ -70,6 +71,27 @@ func (r *Reconciler) observe(ctx context.Context, pool *infrav1.CAPTMachinePool,
 		return nil, err
 	}
 	return f, r.ObserveDeletion(ctx, &f.Apply, pool, ref)
+}
+
+// observeReferring reads the Cluster of the MachinePool that refers to a pool without an owner.
+func (r *Reconciler) observeReferring(ctx context.Context, pool *infrav1.CAPTMachinePool, f *Facts) error {
+	var list clusterv1.MachinePoolList
+	if err := r.Client.List(ctx, &list, client.InNamespace(pool.Namespace)); err != nil {
+		return fmt.Errorf("listing MachinePools: %w", err)
+	}
+	for i := range list.Items {
+		if claim.PoolOf(&list.Items[i]) != pool.Name {
+			continue
+		}
+		cluster, err := engine.Get(ctx, r.Client, client.ObjectKey{Namespace: pool.Namespace, Name: list.Items[i].Spec.ClusterName}, &clusterv1.Cluster{})
+		if err != nil {
+			return fmt.Errorf("reading the Cluster of MachinePool %s: %w", list.Items[i].Name, err)
+		}
+		if cluster != nil {
+			f.Clusters = append(f.Clusters, cluster)
+		}
+	}
+	return nil
 }
 
 // probesDisabled reports whether CAPT is not meant to connect to the cluster.
@@ -121,6 +143,11 @@ func (r *Reconciler) observeOwners(ctx context.Context, pool *infrav1.CAPTMachin
 	}
 	if f.MachinePool == nil && claim.OwnerMachinePool(pool) != "" {
 		if f.MachinePool, err = engine.MachinePoolOf(ctx, r.Uncached, pool); err != nil {
+			return err
+		}
+	}
+	if f.MachinePool == nil {
+		if err := r.observeReferring(ctx, pool, f); err != nil {
 			return err
 		}
 	}

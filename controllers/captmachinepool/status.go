@@ -68,6 +68,7 @@ func status(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) {
 // reportLife writes state and progress.
 func reportLife(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan, unmet engine.Condition) {
 	life := f.Life(p, unmet, wasProvisioned(pool))
+	life.Working = life.Working && (life.Initialized || f.waitTimeout(p, &unmet) == nil) // Nothing begins before what it waits for exists.
 	if life.Cause = f.controlPlaneFailed(unmet); life.Cause.Reason != "" {
 		life.Failed, life.Working = true, false
 	}
@@ -148,11 +149,15 @@ func nodeGroupReady(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) engi
 
 // timeoutOf is the timeout of the condition NodeGroupReady; nil if it has none.
 func (f *Facts) timeoutOf(pool *infrav1.CAPTMachinePool, p *owner.Plan, condition *engine.Condition) *owner.Timeout {
-	follows := condition.Reason == infrav1.WaitingForControlPlaneReason && f.ControlPlane != nil && f.ControlPlane.ControlPlane != nil
-	if timeout := f.WaitTimeout(p, condition, follows); timeout != nil || p.Blocked != nil || f.Paused != "" {
+	if timeout := f.waitTimeout(p, condition); timeout != nil || p.Blocked != nil || f.Paused != "" {
 		return timeout
 	}
 	return f.timeout(pool)
+}
+
+// waitTimeout is the timeout of a wait for an object that does not exist; nil if the condition is not such a wait.
+func (f *Facts) waitTimeout(p *owner.Plan, condition *engine.Condition) *owner.Timeout {
+	return f.WaitTimeout(p, condition, condition.Reason == infrav1.WaitingForControlPlaneReason && f.ControlPlane != nil && f.ControlPlane.ControlPlane != nil)
 }
 
 // controlPlaneFailed is why the control plane is Failed that the pool waits for; the zero value if it is not.
@@ -165,7 +170,7 @@ func (f *Facts) controlPlaneFailed(unmet engine.Condition) engine.Condition {
 
 // timeout of Terraform; nil while it does not run.
 func (f *Facts) timeout(pool *infrav1.CAPTMachinePool) *owner.Timeout {
-	return owner.NewTimeout("spec.timeouts.nodeGroupSeconds", infrav1.NodeGroupTimeoutReason, pool.Spec.Timeouts.NodeGroupSeconds, defaultNodeGroupSeconds, f.Running.Terraform)
+	return owner.NewTimeout("spec.timeouts.nodeGroupSeconds", infrav1.NodeGroupTimeoutReason, pool.Spec.Timeouts.NodeGroupSeconds, defaultNodeGroupSeconds, f.Running.Terraform).Of(&f.Apply)
 }
 
 // runningVersion is the version of the node group according to Terraform or, without that output, the requested one.

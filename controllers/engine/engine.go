@@ -211,6 +211,7 @@ func runPhases[O Object, F, P any](ctx context.Context, e Engine, obj O, phases 
 		situation = phases.Situation(obj, facts, plan)
 	}
 	decision.Report(obj, situation, func() { phases.Status(obj, facts, plan) })
+	e.reportFinalizers(obj)
 	e.reportRefusal(obj, cmp.Or(phases.SummaryCondition, infrav1.ReadyCondition), actErr)
 	if wait := delayOf(e, before, obj, facts, phases); wait > 0 {
 		if mayWait, outcome := whileDelayed(actErr, wait); mayWait {

@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/reasons"
 )
 
 // definitionInterval is how often to check whether the deletion of a CustomResourceDefinition was allowed. This is too rare for a watch.
@@ -147,6 +148,22 @@ func ClusterConflict(clusters []*clusterv1.Cluster) Condition {
 	return True(infrav1.ClusterConflictCondition, infrav1.ClusterConflictReason, fmt.Sprintf(
 		"Clusters %s refer to this object, which can belong to one Cluster only: none of them can be deleted. Change the names in spec.infrastructureRef and spec.controlPlaneRef of each Cluster that is a copy",
 		strings.Join(names, ", ")))
+}
+
+// reportFinalizers reports that only finalizers of other controllers are left on an object.
+func (e Engine) reportFinalizers(obj Object) {
+	gvk, err := e.Client.GroupVersionKindFor(obj)
+	message := reasons.WaitingForFinalizers(obj, strings.ToLower(gvk.Kind))
+	if err != nil || message == "" {
+		return
+	}
+	if done := conditions.GetMessage(obj, infrav1.DeletingCondition); done != "" && !strings.Contains(done, message) { // The gate may have kept it.
+		message = done + "; " + message
+	}
+	Set(obj, True(infrav1.DeletingCondition, infrav1.WaitingForFinalizersReason, message))
+	if conditions.Has(obj, infrav1.ReadyCondition) {
+		Set(obj, False(infrav1.ReadyCondition, infrav1.DeletingReason, message))
+	}
 }
 
 // holdDeletion ends the reconcile of an object that is being deleted by mistake: it reports that, and neither deletes what the object controls

@@ -161,11 +161,16 @@ func RefusalMessage(err error) string {
 		". Check admission policies, webhooks, quotas and the RBAC rules of CAPT's service account. CAPT retries"
 }
 
+// hasInvalidCertificate reports whether the API server does not trust a webhook: other failures of webhooks end when their programs have started.
+func hasInvalidCertificate(err error) bool {
+	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), "failed calling webhook") && strings.Contains(err.Error(), "x509:")
+}
+
 // IsRefusal reports whether the API server refuses a request until something else changes. An object that would exceed the limit of etcd is an
 // internal error.
 func IsRefusal(err error) bool {
 	answer, _ := firstRefusal(err)
-	return answer != nil || err != nil && strings.Contains(err.Error(), "etcdserver: request is too large")
+	return answer != nil || err != nil && (strings.Contains(err.Error(), "etcdserver: request is too large") || hasInvalidCertificate(err))
 }
 
 // endsByItself recognizes refusals in a namespace that is being deleted, and of admission that does not know a new version of a

@@ -89,7 +89,7 @@ func isApplying(apply *infrav1.WorkspaceTemplateApply) bool {
 // isDestroying reports whether Terraform destroys an obsolete profile, or is about to.
 func isDestroying(apply *infrav1.WorkspaceTemplateApply) bool {
 	switch conditions.GetReason(apply, infrav1.DeletingCondition) {
-	case "", infrav1.NotDeletingReason, infrav1.WaitingForWorkspaceDeletionReason, infrav1.QueuedReason:
+	case "", infrav1.NotDeletingReason, infrav1.WaitingForWorkspaceDeletionReason, infrav1.NotReportedReason, infrav1.QueuedReason:
 		return true
 	}
 	return false

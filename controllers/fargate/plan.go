@@ -98,7 +98,7 @@ func (f *Facts) planProfile(controlPlane *controlplanev1.CAPTControlPlane, i int
 	plan, err := facts.Plan(of)
 	planned := PlannedProfile{Name: profile.Name, Apply: plan}
 	if in.Paused == "" {
-		planned.Timeout = owner.NewTimeout("spec.timeouts.fargateProfileSeconds", controlplanev1.FargateProfileFailedReason, controlPlane.Spec.Timeouts.FargateProfileSeconds, defaultSeconds, profile.Running)
+		planned.Timeout = owner.NewTimeout("spec.timeouts.fargateProfileSeconds", controlplanev1.FargateProfileFailedReason, controlPlane.Spec.Timeouts.FargateProfileSeconds, defaultSeconds, profile.Running).Of(&facts)
 	}
 	return planned, err
 }

@@ -98,6 +98,11 @@ func (r Reader) observeApplies(ctx context.Context, o *graph.Objects) error {
 	if err != nil {
 		return err
 	}
+	addOns, err := r.list(ctx, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: o.Cluster.Name})
+	if err != nil {
+		return err
+	}
+	seeds = append(seeds, addOns...) // They may wait for each other.
 	for _, name := range append([]string{controlPlane, vpc}, profiles...) {
 		if name == "" {
 			continue

@@ -301,7 +301,7 @@ func isGetToken(exec *clientcmdapi.ExecConfig) bool {
 // ForExec returns a kubeconfig that gets its credentials from "aws eks get-token". ca is the certificate authority of EKS, base64 of PEM.
 func ForExec(clusterName, region, endpoint, ca string) ([]byte, error) {
 	if !clusterNamePattern.MatchString(clusterName) || !regionPattern.MatchString(region) {
-		return nil, errors.New("the name or the region of the EKS cluster is invalid; correct output cluster_name of the module, or spec.region") // The AWS CLI could, for example, read a file.
+		return nil, errors.New("the name or the region of the EKS cluster is invalid; correct spec.region, or output \"cluster_name\" of the module") // The AWS CLI could, for example, read a file.
 	}
 	return encode(clusterName, endpoint, ca, &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
 		APIVersion:      "client.authentication.k8s.io/v1beta1",

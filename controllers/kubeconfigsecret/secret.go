@@ -346,7 +346,7 @@ func (c *Cluster) missing(output string) error {
 }
 
 // writtenAgain is the advice about a connection Secret that was deleted: no module needs a change.
-const writtenAgain = "provider-terraform writes it when it next observes the Workspace, within ten minutes by default. If it does not, check provider-terraform"
+const writtenAgain = "CAPT has asked provider-terraform for a run, which writes it again. If it does not, check provider-terraform"
 
 // sources of kubeconfigs. Each returns a kubeconfig, or the reason and the error why there is none.
 type sources struct {
@@ -446,11 +446,11 @@ func (s *sources) outputKubeconfig() ([]byte, string, error) {
 	case errors.Is(unusable, kubeconfig.ErrShortLived):
 		expiry, _ := kubeconfig.Expiry(output)
 		if !s.Now.Before(expiry) {
-			return nil, controlplanev1.KubeconfigInvalidReason, fmt.Errorf("output %q has expired: %w; "+otherSource, terraform.OutputKubeconfig, unusable)
+			return nil, controlplanev1.KubeconfigInvalidReason, fmt.Errorf("output %q of WorkspaceTemplate %s has expired: %w; "+otherSource, terraform.OutputKubeconfig, s.Cluster.template(), unusable)
 		}
 		s.requeueWithin(expiry.Sub(s.Now))
 	case unusable != nil && !errors.Is(unusable, kubeconfig.ErrGetToken):
-		return nil, controlplanev1.KubeconfigInvalidReason, fmt.Errorf("output %q cannot be used: %w; correct it in the module, or "+otherSource, terraform.OutputKubeconfig, unusable)
+		return nil, controlplanev1.KubeconfigInvalidReason, fmt.Errorf("output %q of WorkspaceTemplate %s cannot be used: %w; correct it in the module, or "+otherSource, terraform.OutputKubeconfig, s.Cluster.template(), unusable)
 	}
 	return output, "", nil
 }
@@ -467,7 +467,7 @@ func (s *sources) execKubeconfig() ([]byte, string, error) {
 	}
 	data, err := kubeconfig.ForExec(name, s.Cluster.Region, server, ca)
 	if err != nil {
-		return nil, controlplanev1.KubeconfigInvalidReason, err
+		return nil, controlplanev1.KubeconfigInvalidReason, fmt.Errorf("%w of WorkspaceTemplate %s", err, s.Cluster.template())
 	}
 	return data, "", nil
 }

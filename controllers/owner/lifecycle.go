@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -248,6 +249,17 @@ func (r *Reconciler) ObserveRunning(o Owner, f *Observed, timeoutReason string) 
 type Timeout struct {
 	Field, Reason  string
 	Limit, Running time.Duration
+	// doing is what Terraform does meanwhile; empty if the timeout is not that of a run, or the run has reported an error.
+	doing string
+}
+
+// Of adds what Terraform does for what the owner controls.
+func (t *Timeout) Of(f *Facts) *Timeout {
+	if t == nil || f.Live == nil || f.Live.Status.StartedTime == nil || f.ReadyReason() != infrav1.ProvisioningReason {
+		return t
+	}
+	t.doing = fmt.Sprintf("%s (since %s)", conditions.Get(f.Live, infrav1.ReadyCondition).Message, f.Live.Status.StartedTime.UTC().Format(time.RFC3339))
+	return t
 }
 
 // NewTimeout returns the timeout of an operation; nil if it does not run.
@@ -258,7 +270,7 @@ func NewTimeout(field, reason string, seconds, defaultSeconds int32, running *ti
 	if seconds == 0 {
 		seconds = defaultSeconds
 	}
-	return &Timeout{field, reason, time.Duration(seconds) * time.Second, *running}
+	return &Timeout{Field: field, Reason: reason, Limit: time.Duration(seconds) * time.Second, Running: *running}
 }
 
 // Passed reports whether the operation has taken too long.
@@ -269,12 +281,15 @@ func (t *Timeout) Condition(waiting engine.Condition) engine.Condition {
 	if !t.Passed() || waiting.Status == metav1.ConditionTrue {
 		return waiting
 	}
-	action := "Fix the cause, raise the timeout, or change"
-	if waiting.Reason == infrav1.WaitingForRolloutReason {
+	message, action := waiting.Message, "Fix the cause, raise the timeout, or change"
+	switch {
+	case waiting.Reason == infrav1.WaitingForRolloutReason:
 		action = "Approve the rollout; change" // More time does not help.
+	case t.doing != "":
+		message, action = message+": "+t.doing, "Raise the timeout if it only takes longer, end the run (captctl describe shows how), or change"
 	}
 	return engine.False(waiting.Type, t.Reason, fmt.Sprintf("timed out after %s (%s): %s. CAPT keeps waiting. %s the annotation %s to restart the timer",
-		duration.HumanDuration(t.Limit), t.Field, waiting.Message, action, naming.RetryAnnotation))
+		duration.HumanDuration(t.Limit), t.Field, message, action, naming.RetryAnnotation))
 }
 
 // FailureGracePeriods returns, by class, how long an error of Terraform must persist before an object that was never initialized is Failed. Retries

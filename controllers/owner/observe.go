@@ -73,12 +73,30 @@ func (r *Reconciler) ObserveClusters(ctx context.Context, object Object, v engin
 	if o.Cluster, err = engine.OwnerCluster(ctx, r.Client, r.Uncached, object); err != nil {
 		return o, err
 	}
-	if o.Paused = desired.Paused(o.Cluster, object); o.Paused != "" { // Time in a pause does not count.
+	if o.Clusters, err = engine.ReferringClusters(ctx, r.Client, object); err != nil {
+		return o, err
+	}
+	if o.Paused = desired.Paused(o.PausingCluster(), object); o.Paused != "" { // Time in a pause does not count.
 		r.State.Measure(client.ObjectKeyFromObject(object), Owner{Object: object}.retried(o.Now), "", 0)
 		o.Running.Reason, o.Running.Persists = "", 0
 	}
-	o.Clusters, err = engine.ReferringClusters(ctx, r.Client, object)
-	return o, err
+	return o, nil
+}
+
+// PausingCluster is the Cluster that pauses an object: Cluster API sets no owner while the Cluster is paused.
+func (o *Observed) PausingCluster() *clusterv1.Cluster {
+	if o.Cluster == nil && len(o.Clusters) > 0 {
+		return o.Clusters[0]
+	}
+	return o.Cluster
+}
+
+// WaitingForOwner is the condition of an object that no Cluster owns. While the Cluster that refers to it is paused, that is why.
+func (o *Observed) WaitingForOwner(conditionType, message string) engine.Condition {
+	if o.Paused != "" && len(o.Clusters) > 0 {
+		return engine.False(conditionType, clusterv1.PausedReason, engine.PausedMessage("created", o.Paused))
+	}
+	return engine.False(conditionType, infrav1.WaitingForOwnerReason, message)
 }
 
 // ClusterName returns the name of the Cluster; the value of the label if the Cluster no longer exists.

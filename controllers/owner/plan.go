@@ -114,6 +114,8 @@ func (o *Observed) Plan(in PlanInput, d Described, conditionType string) (p Plan
 	if d != nil {
 		if blocked = engine.Blocking(conditionType, d.Blocked()); blocked == nil {
 			in.Want = d.Want()
+		} else if blocked.Reason == infrav1.WaitingForOwnerReason {
+			*blocked = o.WaitingForOwner(conditionType, blocked.Message)
 		}
 	}
 	in.Paused = o.Paused != ""
@@ -258,7 +260,7 @@ func (p *Plan) Write(ctx context.Context, c client.Client) error {
 	ctrl.LoggerFrom(ctx).Info("Applying WorkspaceTemplateApply", "WorkspaceTemplateApply", klog.KObj(p.Desired), "managedFieldsLost", lost)
 	written := p.Desired.DeepCopy()
 	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(written), client.FieldOwner(p.Owner.FieldManager), client.ForceOwnership)
-	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
+	if apierrors.IsForbidden(err) || engine.IsRefusal(err) {
 		p.Refused = err
 	}
 	if err != nil {

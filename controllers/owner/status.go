@@ -98,6 +98,7 @@ func (p *Plan) Condition(conditionType, readyReason string) engine.Condition {
 	switch {
 	case ready != nil && ready.Reason == infrav1.QueuedReason:
 		return no(infrav1.ProvisioningReason, "WorkspaceTemplateApply %s: %s", p.Live.Name, ready.Message)
+	case ready != nil && ready.Reason == infrav1.NotReportedReason:
 	case ready == nil || ready.Status == metav1.ConditionTrue || p.Working() && !infrav1.IsHeld(ready.Reason):
 		return no(infrav1.ProvisioningReason, "waiting for Terraform to %s %s; see WorkspaceTemplateApply %s", p.createOrUpdate(), p.Owner.Creates, p.Live.Name)
 	}
@@ -135,7 +136,7 @@ func (f *Facts) Working() bool {
 	}
 	reason := conditions.GetReason(f.Live, infrav1.ReadyCondition)
 	switch reason {
-	case "", infrav1.ProvisioningReason, infrav1.WorkspaceNotFoundReason, infrav1.QueuedReason, infrav1.UpToDateReason:
+	case "", infrav1.ProvisioningReason, infrav1.WorkspaceNotFoundReason, infrav1.QueuedReason, infrav1.UpToDateReason, infrav1.NotReportedReason:
 		return true
 	}
 	return infrav1.IsHeld(reason) // The cluster is as it was before the change.
@@ -232,6 +233,6 @@ func VPCReplaced(captCluster *infrav1.CAPTCluster) engine.Condition {
 		"Terraform reports VPC %[1]s for CAPTCluster %[2]s, but the control plane was created in %[3]s and cannot move. "+
 			"Check first whether %[3]s still exists: aws ec2 describe-vpcs --vpc-ids %[3]s. "+
 			"If it exists, import it into the Terraform state before you revert the change that replaced it. "+
-			"If it does not exist, revert nothing, because Terraform would create a third VPC: recreate the control plane in %[1]s (docs/troubleshooting.md#a-replaced-vpc)",
+			"If it does not exist, revert nothing, because Terraform would create a third VPC: recreate the control plane in %[1]s (docs/troubleshooting-reference.md#a-replaced-vpc)",
 		vpc.ReplacedBy, captCluster.Name, vpc.ID))
 }

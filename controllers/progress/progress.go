@@ -120,7 +120,7 @@ func (p *state) advance(in *Observed) {
 		p.start(in)
 		started = true
 	case p.inProgress():
-	case in.Operation == "":
+	case in.Operation == "", !in.hasBegun():
 		return
 	case p.retries(in):
 		last := p.last()
@@ -139,9 +139,17 @@ func (p *state) advance(in *Observed) {
 		p.Revision = cmp.Or(in.Revision, p.Revision)
 		p.estimate(in)
 	}
+	if !in.hasBegun() {
+		p.EstimatedCompletionTime, p.EstimatedSecondsRemaining = nil, nil
+	}
 	if minute, ok := p.minute(in.Now); ok && in.Working && !in.Paused {
 		p.PercentComplete = ptr.To(p.PercentAt(minute))
 	}
+}
+
+// hasBegun reports whether anything of the operation is in progress: it is not while the object waits for one that does not exist.
+func (in *Observed) hasBegun() bool {
+	return in.Working || in.Step != Validation && in.Step != Infrastructure
 }
 
 // interval is how often the percentage grows between two steps: each time is a status write. So an operation that is shorter has none.

@@ -65,7 +65,7 @@ func nextOf(before *infrav1.Progress, in *Observed) *infrav1.Progress {
 
 func TestLifeOfProgress(t *testing.T) {
 	step := func(operation infrav1.Operation, step Step, revision int64) Observed {
-		return Observed{Operation: operation, Step: step, Revision: revision}
+		return Observed{Operation: operation, Step: step, Revision: revision, Working: operation == creation}
 	}
 	failed := func(message string, revision int64) Observed {
 		return Observed{Step: Workspace, Failed: true, Message: message, Revision: revision}
@@ -220,6 +220,17 @@ func finished(name, template string, took time.Duration, outcome infrav1.Outcome
 		{Name: creation, StartTime: timeOf(at(0)), CompletionTime: timeOf(at(0).Add(took)), Outcome: outcome}, {Name: update, StartTime: timeOf(at(90))},
 	}}
 	return c
+}
+
+// A control plane whose VPC does not exist has not begun, however long others took.
+func TestWhatHasNotBegunHasNoProgress(t *testing.T) {
+	in := Observed{Operation: creation, Step: Infrastructure, Now: at(0), Earlier: Durations{creation: {100 * time.Minute}}}
+	assert.Equal(t, "none", text(nextOf(nil, &in)))
+	in.Working, in.Now = true, at(90)
+	begun := nextOf(nil, &in)
+	assert.Equal(t, "Creation 5% 95m, Creation 90", text(begun))
+	in.Working, in.Now = false, at(100)
+	assert.Nil(t, nextOf(begun, &in).EstimatedCompletionTime, "what it waits for was deleted")
 }
 
 func TestEarlier(t *testing.T) {

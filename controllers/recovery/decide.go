@@ -22,6 +22,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/runs"
 	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
@@ -197,7 +198,8 @@ func inProgress(s *infrav1.RecoveryStatus) bool {
 // time shows that an action did not help.
 func (d *Decision) isRunning(in Input) bool {
 	s := &d.Next
-	if !inProgress(s) || s.LastActionTime == nil {
+	runsAgain := s.LastAction == infrav1.RecoveryReapply || s.LastAction == infrav1.RecoveryRequeue
+	if !inProgress(s) || s.LastActionTime == nil || runsAgain && in.Failure.CreateInterrupted { // The provider was killed in that run, and waits.
 		return false
 	}
 	action := infrav1.RecoveryAction{Type: s.LastAction}
@@ -261,7 +263,7 @@ func (d *Decision) schedule(in Input, restarted bool) {
 		d.waitUntil(s.NextAttemptTime.Time, in.Now)
 		return
 	}
-	d.Request = fmt.Sprintf("%s/%s/%d", d.Action.Type, in.Failure.Workspace, s.NextAttemptTime.Unix())
+	d.Request = runs.Request(string(d.Action.Type), in.Failure.Workspace, s.NextAttemptTime.Time)
 	d.Kind, d.Message = Run, fmt.Sprintf("%s runs until %s at the latest", d.attempt(), clock(in.Now.Add(timeoutOf(d.Action))))
 	d.At = in.Now.Add(timeoutOf(d.Action))
 	s.Attempts, s.LastAction, s.LastActionTime, s.LastOutcome, s.NextAttemptTime = ptr.To(d.Attempt), d.Action.Type, ptr.To(metav1.NewTime(in.Now)), "", nil

@@ -86,6 +86,16 @@ func TestAnInterruptedCreate(t *testing.T) {
 	assert.Contains(t, d.Message, "ClearInterruptedCreate is refused: the state is not remote")
 }
 
+// The provider can be killed in a run that an action has started. Until the create is continued, it waits: the action cannot end any more.
+func TestACreateThatIsInterruptedDuringReapplyContinues(t *testing.T) {
+	status := infrav1.RecoveryStatus{FailureClass: "Throttle", Attempts: ptr.To[int32](1), LastAction: infrav1.RecoveryReapply, LastActionTime: &metav1.Time{Time: start.Add(-time.Minute)}}
+	d := Decide(Input{Failure: Failure{Class: failure.ClassInterrupted, CreateInterrupted: true}, Status: status, Now: start})
+	assert.Equal(t, OutcomeTimedOut, d.Ended)
+	assert.Equal(t, Wait, d.Kind)
+	assert.Equal(t, infrav1.RecoveryClearInterruptedCreate, d.Action.Type)
+	assert.Less(t, d.At.Sub(start), 90*time.Second)
+}
+
 func TestStrategies(t *testing.T) {
 	fails := Failure{Class: failure.ClassNetwork}
 	strategy := &infrav1.RecoveryStrategy{

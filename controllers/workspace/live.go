@@ -5,14 +5,17 @@ package workspace
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 )
@@ -48,6 +51,26 @@ func (l *Live) DeletedAt() time.Time {
 		return at.Time
 	}
 	return time.Time{}
+}
+
+// WaitingForFinalizers is why the provider does not destroy the resources of the Workspace yet; empty if it does. In a foreground deletion, that can be a
+// finalizer of the connection Secret, which may be nil.
+func (l *Live) WaitingForFinalizers(secret *metav1.PartialObjectMetadata) string {
+	own := reasons.WaitingForFinalizers(l, "workspaces."+l.GroupVersionKind().Group)
+	if own != "" && secret != nil {
+		if of := reasons.WaitingForFinalizers(secret, "secret"); of != "" {
+			own = fmt.Sprintf("the garbage collector deletes its connection Secret %s first: %s", secret.Name, of)
+		}
+	}
+	if own != "" {
+		own = fmt.Sprintf("provider-terraform does not destroy Workspace %s yet: %s", l.GetName(), own)
+	}
+	return own
+}
+
+// InForegroundDeletion reports whether the Workspace waits for what it owns.
+func (l *Live) InForegroundDeletion() bool {
+	return l.Deleting() && slices.Contains(l.GetFinalizers(), metav1.FinalizerDeleteDependents)
 }
 
 // Owner reports whether the Workspace belongs to a WorkspaceTemplateApply. rendered is what its template renders to; it may be nil.

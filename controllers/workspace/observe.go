@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -31,10 +32,10 @@ const (
 
 const (
 	initializingMessage = "waiting for provider-terraform to run terraform init and plan"
-	unreportedMessage   = "Terraform has found existing resources. provider-terraform reports their state at its next poll, 10 minutes later by default (flag --poll)"
+	unreportedMessage   = "Terraform has found existing resources. provider-terraform reports their state at its next poll, 10 minutes later by default (flag --poll). captctl run does not wait for it"
 )
 
-// ReconcileTimeout is how long a new Workspace may have neither conditions nor the finalizer of the provider before this is reported.
+// ReconcileTimeout is for how long the provider may not report on a new Workspace, a change or a deletion before this is reported.
 const ReconcileTimeout = 2 * time.Minute
 
 // hashLength is how many hexadecimal digits a hash has.
@@ -53,13 +54,15 @@ type Observation struct {
 	Reason, Message string
 	// Outputs that may be published: strings as they are, others as JSON.
 	Outputs map[string]string
+	// Unreported is true if the provider has not reported on a change or a deletion for long.
+	Unreported bool
 	// RequeueAfter is when the observation changes without an event; zero if it does not.
 	RequeueAfter time.Duration
 }
 
 // ObserveInput is the input of Observe in addition to the Workspace.
 type ObserveInput struct {
-	// UnreconciledFor is for how long this process has seen the Workspace without a sign of the provider. Clocks of machines differ, so
+	// UnreconciledFor is for how long this process has seen what Live.Unreported identifies. Clocks of machines differ, so
 	// the age of the Workspace is not used.
 	UnreconciledFor time.Duration
 	// Differs is true when the Workspace has not been updated to what was rendered.
@@ -70,6 +73,8 @@ type ObserveInput struct {
 	Published []string
 	// LastReason is the reason of the last observation.
 	LastReason string
+	// ConnectionSecret is its metadata if the Workspace waits for its deletion, else nil.
+	ConnectionSecret *metav1.PartialObjectMetadata
 	// Failure is the error of the Workspace, from Client.Explain; the zero value when there is none.
 	Failure failure.Report
 }
@@ -85,6 +90,11 @@ func Observe(live *Live, in ObserveInput) Observation {
 		o.Reason, o.Message = live.whyPaused()
 	case live.Deleting():
 		o.Reason, o.Message = infrav1.WorkspaceDeletingReason, "Workspace "+name+" is being deleted: Terraform destroys its resources"
+		if waiting := live.WaitingForFinalizers(in.ConnectionSecret); waiting != "" {
+			o.Message = waiting
+		} else {
+			o.setUnreported(live, in)
+		}
 		if live.DestroyFailed() {
 			o.setFailure(in.Failure)
 		}
@@ -95,6 +105,9 @@ func Observe(live *Live, in ObserveInput) Observation {
 		o.Reason, o.Message = infrav1.UpToDateReason, ""
 	default:
 		o.setProgress(live, in, ready, synced)
+		if !in.Differs && live.reconciled() {
+			o.setUnreported(live, in)
+		}
 	}
 	return o
 }
@@ -171,6 +184,9 @@ func (o *Observation) setProgress(live *Live, in ObserveInput, ready, synced *me
 		o.Message = "Terraform is applying a change"
 	case isTrue(ready), live.unreported():
 		o.Message = "the change of Workspace " + live.GetName() + atTime(lastChange(live)) + " is pending or in progress: provider-terraform has not reported on it yet"
+		if synced != nil && synced.ObservedGeneration != 0 && live.GetGeneration()-synced.ObservedGeneration > 1 {
+			o.Message += ". If Terraform still runs with the content before, the change waits for the end of that run: " + endOfRun
+		}
 		if synced != nil && synced.ObservedGeneration == 0 {
 			o.Message += ". Before v1, it does not report a change that needs no apply. If this persists, set the annotation crossplane.io/paused=true on the Workspace, and remove it when its condition Synced is False"
 		}
@@ -181,8 +197,26 @@ func (o *Observation) setProgress(live *Live, in ObserveInput, ready, synced *me
 	case live.Started(time.Time{}).IsZero():
 		o.Message = initializingMessage
 	default:
-		o.Message = "waiting for Terraform to apply the module for the first time"
+		o.Message = "waiting for Terraform to apply the module for the first time" + live.earlierContent()
 	}
+}
+
+// endOfRun is when a run ends that does not end by itself.
+const endOfRun = "provider-terraform ends it after its --timeout, by default 20 minutes"
+
+// earlierContent is the part of a message about a first apply that began before the last change of the Workspace, which does not reach it; empty without.
+func (l *Live) earlierContent() string {
+	began, ended := l.timeIn(terraform.CreatePendingAnnotation), l.timeIn(createSucceeded)
+	if changed := lastChange(l); began.IsZero() || !began.After(ended) || !changed.After(began) {
+		return ""
+	}
+	return ". It runs" + strings.Replace(atTime(began), "at", "since", 1) + " with the content before the change" + atTime(lastChange(l)) + ", which waits for the end of this run: " + endOfRun
+}
+
+// timeIn returns the time in an annotation; zero if it is missing or invalid.
+func (l *Live) timeIn(annotation string) time.Time {
+	at, _ := time.Parse(time.RFC3339, l.GetAnnotations()[annotation])
+	return at
 }
 
 // unreported reports whether the provider has found existing resources and not reported them yet. It loses the result of its first observation
@@ -205,8 +239,46 @@ func (l *Live) reconciled() bool {
 	return l.condition(conditionReady) != nil || l.condition(conditionSynced) != nil || slices.Contains(l.GetFinalizers(), finalizer)
 }
 
-// Unreconciled reports whether a Workspace has no condition and no finalizer of the provider.
-func (l *Live) Unreconciled() bool { return !l.reconciled() && !l.Deleting() }
+// Unreported identifies what the provider has not reported on: a new Workspace, a change, or its deletion; empty if it has. last is as for InProgress.
+func (l *Live) Unreported(last *infrav1.WorkspaceUpdate) string {
+	synced := l.condition(conditionSynced)
+	switch uid := string(l.GetUID()); {
+	case synced != nil && synced.Reason == reasonPaused:
+	case l.Deleting() && slices.Contains(l.GetFinalizers(), finalizer) && !l.DestroyFailed():
+		return uid + "/deletion"
+	case l.Deleting():
+	case !l.reconciled():
+		return uid
+	case !l.statusIsCurrent(last):
+		return fmt.Sprintf("%s/%d", uid, l.GetGeneration())
+	}
+	return ""
+}
+
+// IsNew reports whether the provider has not reconciled a Workspace at all, and it is not being deleted.
+func (l *Live) IsNew() bool { return !l.reconciled() && !l.Deleting() }
+
+// setUnreported reports a change or a deletion that the provider has not reported on for long. The provider reports neither before Terraform has ended.
+func (o *Observation) setUnreported(live *Live, in ObserveInput) {
+	if live.Unreported(in.LastUpdate) == "" {
+		return
+	}
+	if left := ReconcileTimeout - in.UnreconciledFor; left > 0 {
+		o.RequeueAfter = left
+		return
+	}
+	what, at := "the change of Workspace "+live.GetName(), lastChange(live)
+	if live.Deleting() {
+		what, at = "the deletion of Workspace "+live.GetName(), live.DeletedAt()
+	} else {
+		o.Reason = infrav1.NotReportedReason
+	}
+	o.Unreported = true
+	o.Message = fmt.Sprintf("provider-terraform has not reported on %s%s for more than %s. It does not do so before Terraform has ended. If the provider does not run, start it. %s", what, atTime(at), duration.HumanDuration(ReconcileTimeout), busy)
+}
+
+// busy is why the provider may not work on a Workspace although it runs.
+const busy = "It may be busy with other Workspaces: by default it applies one at a time (flag --max-reconcile-rate; the restart that raises it interrupts what runs). captctl describe lists what may run"
 
 // setUnreconciled reports a Workspace without a sign of the provider. During terraform init and plan that is normal.
 func (o *Observation) setUnreconciled(live *Live, unreconciledFor time.Duration) {
@@ -216,7 +288,7 @@ func (o *Observation) setUnreconciled(live *Live, unreconciledFor time.Duration)
 	}
 	o.Reason = infrav1.WorkspaceNotReconciledReason
 	o.Message = "Workspace " + live.GetName() + " was created" + atTime(live.GetCreationTimestamp().Time) + ", and provider-terraform has not reconciled it yet. Check that provider-terraform runs and " +
-		"serves this kind of Workspace. It may be busy with other Workspaces: by default it applies one at a time (flag --max-reconcile-rate)"
+		"serves this kind of Workspace. " + busy
 }
 
 func (o *Observation) setFailure(report failure.Report) {
@@ -316,9 +388,8 @@ func (l *Live) createdNothing(in ObserveInput) bool {
 	if l.applied() || len(l.typed.Status.AtProvider.Outputs) > 0 || !isTrue(l.condition(conditionSynced)) || !l.statusIsCurrent(in.LastUpdate) {
 		return false
 	}
-	began, _ := time.Parse(time.RFC3339, l.GetAnnotations()[terraform.CreatePendingAnnotation])
-	ended, err := time.Parse(time.RFC3339, l.GetAnnotations()[createSucceeded])
-	return err == nil && (began.After(ended) || in.LastReason == infrav1.NothingCreatedReason)
+	began, ended := l.timeIn(terraform.CreatePendingAnnotation), l.timeIn(createSucceeded)
+	return !ended.IsZero() && (began.After(ended) || in.LastReason == infrav1.NothingCreatedReason)
 }
 
 // Started returns when Terraform started to apply the current spec; zero if it has not. For a Workspace that was applied before, that is the
@@ -326,7 +397,7 @@ func (l *Live) createdNothing(in ObserveInput) bool {
 // annotation at each retry, but the operation is the same until the Workspace changes.
 func (l *Live) Started(known time.Time) time.Time {
 	changed := lastChange(l)
-	began, _ := time.Parse(time.RFC3339, l.GetAnnotations()[terraform.CreatePendingAnnotation]) // Missing or invalid means not started.
+	began := l.timeIn(terraform.CreatePendingAnnotation)
 	switch {
 	case l.unreported(): // The annotation is of before a move.
 		return time.Time{}

@@ -185,6 +185,40 @@ func TestAnUnclaimedWorkspaceIsReportedAfterATimeout(t *testing.T) {
 }
 
 // Until destroy returns, Synced is of the last apply. Terraform does not run while the Workspace is paused.
+func TestAChangeOrADeletionIsReportedAfterATimeoutToo(t *testing.T) {
+	for name, row := range map[string]struct {
+		workspace *unstructured.Unstructured
+		reason    string
+		message   string
+	}{
+		"change":   {builder.Workspace("demo-vpc", builder.Updating), infrav1.NotReportedReason, "the change of Workspace demo-vpc"},
+		"deletion": {builder.Workspace("demo-vpc", builder.Destroying), infrav1.WorkspaceDeletingReason, "the deletion of Workspace demo-vpc"},
+	} {
+		live := mustLive(t, row.workspace)
+		before := Observe(live, ObserveInput{UnreconciledFor: ReconcileTimeout - time.Second})
+		assert.Equal(t, time.Second, before.RequeueAfter, name)
+		assert.NotContains(t, before.Message, "for more than", name)
+		got := Observe(live, ObserveInput{UnreconciledFor: ReconcileTimeout})
+		assert.True(t, got.Unreported, name)
+		assert.Equal(t, row.reason, got.Reason, name)
+		assert.Contains(t, got.Message, "provider-terraform has not reported on "+row.message, name)
+	}
+	for _, row := range []builder.Row{builder.AtRest, builder.UpdateFailed, builder.WorkspacePaused, builder.DestroyFailed} {
+		assert.Empty(t, mustLive(t, builder.Workspace("demo-vpc", row)).Unreported(nil), row)
+	}
+}
+
+func TestAForeignFinalizerIsReportedBecauseTheProviderWaitsForIt(t *testing.T) {
+	workspace := builder.Workspace("demo-vpc", builder.AtRest, builder.Deleting())
+	workspace.SetFinalizers([]string{finalizer, "foregroundDeletion"})
+	got := observe(t, workspace)
+	assert.Contains(t, got.Message, "provider-terraform does not destroy Workspace demo-vpc yet: waiting for finalizers of other controllers: foregroundDeletion")
+	assert.Contains(t, got.Message, "kubectl edit workspaces.tf.")
+	now := metav1.Now()
+	secret := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "words", DeletionTimestamp: &now, Finalizers: []string{"example.com/protect"}}}
+	assert.Contains(t, mustLive(t, workspace).WaitingForFinalizers(secret), "deletes its connection Secret words first: waiting for finalizers of other controllers: example.com/protect")
+}
+
 func TestDuringDestroy(t *testing.T) {
 	for row, reason := range map[builder.Row]string{
 		builder.WorkspacePaused:       infrav1.WorkspacePausedReason,
@@ -432,4 +466,19 @@ func TestAModuleThatCreatesNothingIsReported(t *testing.T) {
 		}
 		assert.Equal(t, row.want, Observe(mustLive(t, workspace), ObserveInput{LastReason: row.last}).Reason, name)
 	}
+}
+
+// A change does not reach a first apply that runs: it waits for the end of the run.
+func TestAChangeDuringTheFirstApplyWaitsForTheRun(t *testing.T) {
+	object := builder.Workspace("eks", builder.FirstApplyRunning)
+	began, err := time.Parse(time.RFC3339, object.GetAnnotations()[terraform.CreatePendingAnnotation])
+	require.NoError(t, err)
+	message := func(changed time.Time) string {
+		object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "capt", Operation: metav1.ManagedFieldsOperationApply, Time: &metav1.Time{Time: changed}, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}})
+		live, err := newLive(object)
+		require.NoError(t, err)
+		return Observe(live, ObserveInput{}).Message
+	}
+	assert.Equal(t, "waiting for Terraform to apply the module for the first time", message(began.Add(-time.Minute)))
+	assert.Contains(t, message(began.Add(time.Minute)), "It runs since "+began.Format(time.RFC3339)+" with the content before the change at "+began.Add(time.Minute).Format(time.RFC3339))
 }

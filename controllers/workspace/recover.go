@@ -21,6 +21,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/runs"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation/modules"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -36,7 +37,7 @@ const (
 // is void.
 func (l *Live) RecoveryRequested(request string) bool {
 	isFor := func(action string) bool { return strings.HasPrefix(request, action+"/"+string(l.GetUID())+"/") }
-	return (isFor(reapplyRequest) || isFor(clearRequest)) && l.GetAnnotations()[naming.RecoveryAnnotation] != request
+	return (isFor(reapplyRequest) || isFor(clearRequest) || isFor(runs.Action)) && l.GetAnnotations()[naming.RecoveryAnnotation] != request
 }
 
 // ClearsInterruptedCreate reports whether a request continues an interrupted create.
@@ -44,12 +45,17 @@ func ClearsInterruptedCreate(request string) bool {
 	return strings.HasPrefix(request, clearRequest+"/")
 }
 
-// Recover carries out a recovery action, by an edit of the metadata of the Workspace. CAPT never edits the metadata of a Workspace otherwise
+// Recover carries out a recovery action, or a run that a user requested, by an edit of the metadata of the Workspace. CAPT never edits the metadata of a Workspace otherwise
 // after its creation, because each edit makes the provider run a plan. Here the plan is the purpose: nothing else makes the provider try again
-// before its own backoff ends, and nothing but the removal of the annotation makes it continue an interrupted create. Only the actions Reapply
-// and ClearInterruptedCreate use this. The annotation with the request stays, so that each request is carried out once, also after a restart
-// of the manager or a move.
-func (c *Client) Recover(ctx context.Context, live *Live, request string) (*Live, error) {
+// before its own backoff ends, and nothing but the removal of the annotation makes it continue an interrupted create. Only the actions Reapply,
+// ClearInterruptedCreate and Run use this, and Reconnect. The annotation with the request stays, so that each request is carried out once, also after a restart
+// of the manager or a move. last is the change that status records.
+func (c *Client) Recover(ctx context.Context, live *Live, request string, last *infrav1.WorkspaceUpdate) (*Live, error) {
+	if runs.IsRequested(request) && live.statusIsCurrent(last) { // Before v1, another status would mean that the provider has observed the last change.
+		if err := c.invalidateChecksum(ctx, live, request); err != nil {
+			return nil, err
+		}
+	}
 	annotations := map[string]any{naming.RecoveryAnnotation: request}
 	metadata := map[string]any{"uid": live.GetUID(), "annotations": annotations}
 	if ClearsInterruptedCreate(request) {
@@ -59,6 +65,26 @@ func (c *Client) Recover(ctx context.Context, live *Live, request string) (*Live
 		metadata["resourceVersion"] = live.GetResourceVersion()
 	}
 	return c.annotate(ctx, live, metadata)
+}
+
+// Reconnect makes the provider observe the Workspace, so that it writes the connection Secret. The same request has no effect again.
+func (c *Client) Reconnect(ctx context.Context, live *Live, request string) (*Live, error) {
+	return c.annotate(ctx, live, map[string]any{"uid": live.GetUID(), "annotations": map[string]any{naming.ResumedAnnotation: request}})
+}
+
+// invalidateChecksum replaces the checksum that the provider has stored with its last plan. The provider then initializes the working directory again, and a
+// run that changes nothing shows that it has ended: it stores its own checksum. The annotation follows, so that the provider does not miss this.
+func (c *Client) invalidateChecksum(ctx context.Context, live *Live, request string) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": live.GetUID()}, "status": map[string]any{"atProvider": map[string]any{"checksum": request}},
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.Client.Status().Patch(ctx, live.Unstructured.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(naming.RecoveryFieldManager)); err != nil {
+		return fmt.Errorf("requesting a run of Workspace %s: %w", live.GetName(), err)
+	}
+	return nil
 }
 
 // Pause stops the provider, because Terraform could not save its state: each further run would create again what the last one has created. The Workspace

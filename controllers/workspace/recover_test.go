@@ -99,7 +99,7 @@ func TestAnInterruptedCreateIsNotContinuedIfTheWorkspaceChanged(t *testing.T) {
 		require.NoError(t, err)
 		stored.SetLabels(map[string]string{"changed": "meanwhile"})
 		require.NoError(t, api.Update(t.Context(), stored))
-		_, err = (&Client{Client: api}).Recover(t.Context(), live, string(action)+"/"+string(live.GetUID())+"/1")
+		_, err = (&Client{Client: api}).Recover(t.Context(), live, string(action)+"/"+string(live.GetUID())+"/1", nil)
 		assert.Equal(t, refused, apierrors.IsConflict(err), action)
 		assert.Equal(t, refused, err != nil, action)
 	}

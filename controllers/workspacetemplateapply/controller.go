@@ -82,6 +82,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=tf.upbound.io;tf.m.upbound.io,resources=workspaces,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=tf.upbound.io;tf.m.upbound.io,resources=workspaces/status,verbs=patch
 // +kubebuilder:rbac:groups=tf.upbound.io;tf.m.upbound.io,resources=providerconfigs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=tf.m.upbound.io,resources=clusterproviderconfigs,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
@@ -152,6 +153,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofOwner), builder.WithPredicates(ownerChanged())).
 		Watches(&infrav1.CAPTMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.ofOwner), builder.WithPredicates(ownerChanged())).
 		WatchesMetadata(engine.Metadata("Secret"), handler.EnqueueRequestsFromMapFunc(r.ofSecret), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		WatchesMetadata(engine.Metadata("Secret"), handler.EnqueueRequestsFromMapFunc(r.ofConnection), builder.WithPredicates(predicate.Funcs{
+			CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false },
+		})).
 		WatchesMetadata(engine.Metadata("Namespace"), handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesMetadata(engine.Metadata("CustomResourceDefinition"), handler.EnqueueRequestsFromMapFunc(r.ofDefinition), builder.WithPredicates(definitionChanged())).
 		Build(r)
@@ -203,6 +207,11 @@ func namespacedKey(object client.Object) string { return client.ObjectKeyFromObj
 // ofSecret reconciles the WorkspaceTemplateApplies that wait for a Secret.
 func (r *Reconciler) ofSecret(ctx context.Context, secret client.Object) []ctrl.Request {
 	return append(r.requests(ctx, client.MatchingFields{index.WaitForSecret: namespacedKey(secret)}), r.ofInput(ctx, secret)...)
+}
+
+// ofConnection reconciles the WorkspaceTemplateApplies whose connection Secret was deleted.
+func (r *Reconciler) ofConnection(ctx context.Context, secret client.Object) []ctrl.Request {
+	return r.requests(ctx, client.MatchingFields{index.ConnectionSecret: namespacedKey(secret)})
 }
 
 // ofInput reconciles the WorkspaceTemplateApplies whose failed runs used an object.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -100,12 +101,16 @@ type Facts struct {
 	OlderClaim string
 	// Failure is the error of the Workspace.
 	Failure failure.Report
+	// SecretLost identifies the request for a run that writes the connection Secret again; empty if it exists.
+	SecretLost string
 	// Inputs are what the failed run used; the zero value without a failure.
 	Inputs workspace.RunInputs
 	desired.Findings
 	// Dependents is why the Workspace is not destroyed yet: others depend on it; observed only during deletion.
 	Dependents *desired.Blocked
-	// UnreconciledFor is how long the Workspace has been observed without a condition or a finalizer of the provider.
+	// ConnectionSecret is the metadata of the connection Secret if the Workspace waits for its deletion.
+	ConnectionSecret *metav1.PartialObjectMetadata
+	// UnreconciledFor is for how long the provider has not reported on a new Workspace, a change or a deletion.
 	UnreconciledFor time.Duration
 	// Queued is the message while another member of the serialized group is active; empty when the object does not wait for it.
 	Queued string
@@ -153,6 +158,11 @@ func (f *Facts) recoveryRequested(apply *infrav1.WorkspaceTemplateApply) bool {
 		return false
 	}
 	return !workspace.ClearsInterruptedCreate(request) || f.createInterrupted() && f.createNotRecoverable() == ""
+}
+
+// reconnects reports whether the provider must be asked to write the connection Secret again.
+func (f *Facts) reconnects() bool {
+	return f.SecretLost != "" && f.Live.GetAnnotations()[naming.ResumedAnnotation] != f.SecretLost
 }
 
 // createInterrupted reports whether the provider ended during the first apply.
@@ -265,7 +275,7 @@ func (f *Facts) observation(differs bool) workspace.Observation {
 	}
 	return workspace.Observe(f.Live, workspace.ObserveInput{
 		UnreconciledFor: f.UnreconciledFor, Differs: differs, LastUpdate: f.LastUpdate, Published: published, Failure: f.Failure,
-		LastReason: conditions.GetReason(f.apply, infrav1.ReadyCondition),
+		ConnectionSecret: f.ConnectionSecret, LastReason: conditions.GetReason(f.apply, infrav1.ReadyCondition),
 	})
 }
 
@@ -364,8 +374,8 @@ func (s *lastSeen) AppliedFor(live *workspace.Live, now time.Time) (since time.D
 }
 
 type firstSeen struct {
-	workspace types.UID
-	at        time.Time
+	unreported string
+	at         time.Time
 }
 
 type explained struct {
@@ -406,12 +416,18 @@ func (s *lastSeen) Failure(errorHash string, explain func() (failure.Report, boo
 	return report
 }
 
-// UnreconciledFor returns for how long this process has seen a Workspace without a sign of the provider; an empty UID means that there is none. reported is
-// for how long status says so.
-func (s *lastSeen) UnreconciledFor(workspace types.UID, now time.Time, reported time.Duration) time.Duration {
-	if workspace == "" || s.unreconciled.workspace != workspace {
-		s.unreconciled = firstSeen{workspace: workspace, at: now.Add(-reported)}
-		return reported
+// UnreconciledFor returns for how long this process has seen what the provider has not reported on (workspace.Live.Unreported); empty means that it has. reported
+// is for how long status says so; it counts after a restart only.
+func (s *lastSeen) UnreconciledFor(unreported string, now time.Time, reported time.Duration) time.Duration {
+	switch {
+	case unreported == "":
+		s.unreconciled = firstSeen{at: now}
+		return 0
+	case s.unreconciled.unreported != unreported:
+		if !s.unreconciled.at.IsZero() {
+			reported = 0
+		}
+		s.unreconciled = firstSeen{unreported, now.Add(-reported)}
 	}
 	return now.Sub(s.unreconciled.at)
 }

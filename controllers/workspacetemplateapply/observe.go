@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -53,7 +52,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	}
 	r.observeTemplate(ctx, apply, f)
 	for _, observe := range []func(context.Context, *infrav1.WorkspaceTemplateApply, *Facts) error{
-		r.observeDeletion, r.observeWorkspace, r.observeOwners, r.observeMove, r.observePreview, r.observeRequest,
+		r.observeDeletion, r.observeWorkspace, r.observeConnection, r.observeOwners, r.observeMove, r.observePreview, r.observeRequest,
 	} {
 		if err := observe(ctx, apply, f); err != nil {
 			return nil, err
@@ -156,7 +155,11 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		return err
 	}
 	r.observeLive(ctx, apply, f)
-	return nil
+	if ref := f.Live.Spec().WriteConnectionSecretToRef; ref != nil && f.Live.InForegroundDeletion() {
+		key := client.ObjectKey{Namespace: cmp.Or(ref.Namespace, f.Live.GetNamespace()), Name: ref.Name}
+		f.ConnectionSecret, err = engine.Get(ctx, r.Client, key, engine.Metadata("Secret"))
+	}
+	return err
 }
 
 // observeLive observes a Workspace that exists: whether this object owns it, and what it reports.
@@ -172,20 +175,48 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 		f.Block = f.GateDecision.BlockUnclaimed
 	}
 	f.Findings = f.desired().Compare()
-	var unreconciled types.UID
-	if f.Live.Unreconciled() {
-		unreconciled = f.Live.GetUID()
-	}
-	reported := time.Duration(0) // A manager that is restarted does not revert what was reported.
-	if ref := apply.Status.WorkspaceRef; ref != nil && ref.UID == unreconciled && conditions.GetReason(apply, infrav1.ReadyCondition) == infrav1.WorkspaceNotReconciledReason {
-		reported = workspace.ReconcileTimeout
-	}
-	f.UnreconciledFor = r.lastObserved(apply).UnreconciledFor(unreconciled, f.Now, reported)
-	r.Unclaimed.Report(client.ObjectKeyFromObject(apply), f.UnreconciledFor)
+	r.observeReports(apply, f)
 	if f.owned() {
 		f.Failure = r.lastObserved(apply).Failure(f.Live.ErrorHash(), func() (failure.Report, bool) { return r.Workspaces.Explain(ctx, apply, f.Live) })
 	}
 	r.observeInputs(ctx, apply, f)
+}
+
+// observeReports measures for how long the provider has not reported on the Workspace.
+func (r *Reconciler) observeReports(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
+	reported := time.Duration(0) // A manager that is restarted does not revert what was reported.
+	ref, reasonsNow := apply.Status.WorkspaceRef, []string{conditions.GetReason(apply, infrav1.ReadyCondition), conditions.GetReason(apply, infrav1.DeletingCondition)}
+	if ref != nil && ref.UID == f.Live.GetUID() && (slices.Contains(reasonsNow, infrav1.WorkspaceNotReconciledReason) || slices.Contains(reasonsNow, infrav1.NotReportedReason)) {
+		reported = workspace.ReconcileTimeout
+	}
+	f.UnreconciledFor = r.lastObserved(apply).UnreconciledFor(f.Live.Unreported(f.LastUpdate), f.Now, reported)
+	unclaimed := time.Duration(0)
+	if f.Live.IsNew() {
+		unclaimed = f.UnreconciledFor
+	}
+	r.Unclaimed.Report(client.ObjectKeyFromObject(apply), unclaimed)
+}
+
+// connectionInterval is how often a lost connection Secret is requested, as far as anything reconciles the object.
+const connectionInterval = 10 * time.Minute
+
+// observeConnection finds out that the connection Secret of a Workspace that is up to date was deleted. provider-terraform writes it at each run.
+func (r *Reconciler) observeConnection(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	if f.Paused != "" || !apply.DeletionTimestamp.IsZero() || !f.Observation().UpToDate {
+		return nil
+	}
+	ref := f.Live.Spec().WriteConnectionSecretToRef
+	if ref == nil || cmp.Or(ref.Namespace, f.Live.GetNamespace()) != apply.Namespace {
+		return nil
+	}
+	for _, reader := range []client.Reader{r.Client, r.Uncached} {
+		secret, err := engine.Get(ctx, reader, client.ObjectKey{Namespace: apply.Namespace, Name: ref.Name}, engine.Metadata("Secret"))
+		if err != nil || secret != nil {
+			return err
+		}
+	}
+	f.SecretLost = f.Now.UTC().Truncate(connectionInterval).Format(time.RFC3339)
+	return nil
 }
 
 // recognizeRevision finds out that the Workspace has the current content of the template, although no stored revision is assigned to the object, for
@@ -604,6 +635,14 @@ func missingMessage(missing []infrav1.MissingDependency) string {
 	return strings.Join(phrases, "; ")
 }
 
+// neededKeys is the part of a message about a Secret that does not exist.
+func neededKeys(keys []string) string {
+	if len(keys) == 0 {
+		return ""
+	}
+	return ": it needs a value for key " + strings.Join(keys, " and key ")
+}
+
 // missingSecret lists what a Secret lacks. A Secret of another namespace counts as missing.
 func (r *Reconciler) missingSecret(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, dependency infrav1.SecretDependency) ([]infrav1.MissingDependency, error) {
 	var missing []infrav1.MissingDependency
@@ -619,7 +658,7 @@ func (r *Reconciler) missingSecret(ctx context.Context, apply *infrav1.Workspace
 		return nil, fmt.Errorf("reading Secret %s: %w", dependency.Name, err)
 	}
 	if secret == nil {
-		add("", "Secret %s does not exist", dependency.Name)
+		add("", "Secret %s does not exist%s", dependency.Name, neededKeys(dependency.Keys))
 	} else {
 		for _, key := range dependency.Keys {
 			if len(secret.Data[key]) == 0 {

@@ -208,7 +208,7 @@ func TestWaitingForDependencies(t *testing.T) {
 		wait   builder.Option
 		want   string // Empty when nothing is waited for.
 	}{
-		"no Secret":                               {nil, builder.WaitingForSecret("s", "a"), "Secret s does not exist"},
+		"no Secret":                               {nil, builder.WaitingForSecret("s", "a"), "Secret s does not exist: it needs a value for key a"},
 		"Secret is empty":                         {secret(nil), some, "Secret s is empty"},
 		"only value of the Secret is empty":       {secret(map[string]string{"a": ""}), some, "Secret s is empty"},
 		"any value of the Secret will do":         {secret(map[string]string{"b": "x"}), some, ""},

@@ -50,6 +50,8 @@ const (
 	Restore Action = "Restore"
 	// Recover: carry out a recovery action that the owner requested.
 	Recover Action = "Recover"
+	// Reconnect: let the provider write the connection Secret again.
+	Reconnect Action = "Reconnect"
 	// Pause the Workspace: another run of Terraform would create again what the last one has created.
 	Pause Action = "Pause"
 	// WaitForKind: the CRD of the Workspace is not installed, or not served.
@@ -131,6 +133,8 @@ func normalAction(apply *infrav1.WorkspaceTemplateApply, f *Facts, held bool) Ac
 		return f.updateAction(apply, held)
 	case f.recoveryRequested(apply):
 		return Recover
+	case f.reconnects():
+		return Reconnect
 	case f.lostManagedFields(apply):
 		return Restore
 	}
@@ -254,7 +258,7 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 		ctrl.LoggerFrom(ctx).Info("Restoring managedFields of Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
 		live, err := r.Workspaces.Restore(ctx, f.Live, f.Rendered)
 		return r.recordWrite(ctx, apply, f, live, err)
-	case Recover, Pause:
+	case Recover, Reconnect, Pause:
 		return r.annotateWorkspace(ctx, apply, f, action)
 	case Protect:
 		return r.protect(ctx, apply, f)
@@ -267,9 +271,8 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 		return r.Workspaces.Delete(ctx, f.Live)
 	case Release:
 		return r.release(ctx, apply, f)
-	case Observe:
+	case Observe, WaitForDestroy:
 		return waitForUnwatched(f)
-	case WaitForDestroy:
 	}
 	return nil
 }
@@ -277,9 +280,14 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 // annotateWorkspace requests a recovery of the Workspace, or pauses it.
 func (r *Reconciler) annotateWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, action Action) error {
 	annotate, request := r.Workspaces.Pause, apply.Annotations[naming.RecoveryAnnotation]
-	if action == Recover {
+	switch action {
+	case Recover:
 		annotate = func(ctx context.Context, live *workspace.Live) (*workspace.Live, error) {
-			return r.Workspaces.Recover(ctx, live, request)
+			return r.Workspaces.Recover(ctx, live, request, f.LastUpdate)
+		}
+	case Reconnect:
+		annotate = func(ctx context.Context, live *workspace.Live) (*workspace.Live, error) {
+			return r.Workspaces.Reconnect(ctx, live, f.SecretLost)
 		}
 	}
 	ctrl.LoggerFrom(ctx).Info("Annotating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "action", action)
@@ -323,7 +331,7 @@ func (r *Reconciler) serialized(ctx context.Context, apply *infrav1.WorkspaceTem
 	case !member:
 		r.serializer.Forget(client.ObjectKeyFromObject(apply))
 		return run()
-	case !slices.Contains([]Action{Create, Update, Recover, Destroy}, action): // It does not start Terraform.
+	case !slices.Contains([]Action{Create, Update, Recover, Reconnect, Destroy}, action): // It does not start Terraform.
 		r.serializer.Record(apply, group, f.inProgress())
 		return run()
 	}
@@ -396,7 +404,7 @@ func (r *Reconciler) update(ctx context.Context, apply *infrav1.WorkspaceTemplat
 	ctrl.LoggerFrom(ctx).Info("Updating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "revision", f.Rendered.Revision)
 	live, err := r.Workspaces.Update(ctx, f.Live, f.Rendered)
 	if err == nil {
-		f.LastUpdate = live.UpdateRecord()
+		f.LastUpdate, f.UnreconciledFor = live.UpdateRecord(), 0
 	}
 	return r.recordWrite(ctx, apply, f, live, err)
 }

@@ -12,12 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/runs"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 	"github.com/capt-provider/capt/test/builder"
@@ -232,4 +234,36 @@ func TestARecoveryActionIsCarriedOutOnce(t *testing.T) {
 	assert.Empty(t, env.mustReconcile("demo-vpc"))
 	request("ClearInterruptedCreate/" + string(env.workspace("demo-vpc").GetUID()) + "/3")
 	assert.Empty(t, env.mustReconcile("demo-vpc"), "the create was not interrupted")
+}
+
+// Only the checksum shows that a run which changes nothing has ended. It is replaced before the provider is notified, and once.
+func TestARequestedRunIsPassedOnOnce(t *testing.T) {
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	env.rest("demo-vpc")
+	request := runs.Request(runs.Action, env.workspace("demo-vpc").GetUID(), now)
+	env.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
+		builder.WithAnnotation(naming.RecoveryAnnotation, request)(apply)
+	})
+	assert.Equal(t, []string{"status", "patch"}, env.mustReconcile("demo-vpc"))
+	workspace := env.workspace("demo-vpc")
+	assert.Equal(t, request, workspace.GetAnnotations()[naming.RecoveryAnnotation])
+	checksum, _, _ := unstructured.NestedString(workspace.Object, "status", "atProvider", "checksum")
+	assert.Equal(t, request, checksum)
+	assert.Empty(t, env.mustReconcile("demo-vpc"))
+	assert.Equal(t, "True UpToDate: ", env.ready("demo-vpc"))
+}
+
+// A provider before v1 shows that it has observed a change by another status only.
+func TestARunThatIsRequestedDuringAnUpdateDoesNotEndIt(t *testing.T) {
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	env.rest("demo-vpc")
+	env.provide("demo-vpc", builder.AtRest, builder.OfV0(), builder.WithGeneration(2))
+	env.template(builder.WithModule("# new"))
+	env.mustReconcile("demo-vpc")
+	request := runs.Request(runs.Action, env.workspace("demo-vpc").GetUID(), now)
+	env.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
+		builder.WithAnnotation(naming.RecoveryAnnotation, request)(apply)
+	})
+	assert.Equal(t, []string{"patch"}, env.mustReconcile("demo-vpc"))
+	assert.Contains(t, env.ready("demo-vpc"), "False Provisioning")
 }

@@ -234,6 +234,8 @@ func TestWhatWasSeenIsRemembered(t *testing.T) {
 	assert.Zero(t, seen.UnreconciledFor("one", now, 0))
 	assert.Equal(t, time.Minute, seen.UnreconciledFor("one", now.Add(time.Minute), 0))
 	assert.Zero(t, seen.UnreconciledFor("two", now.Add(time.Minute), 0), "another Workspace")
+	assert.Zero(t, seen.UnreconciledFor("three", now, time.Hour), "what status has is about another change")
+	seen = lastSeen{} // After a restart.
 	assert.Equal(t, time.Hour, seen.UnreconciledFor("three", now, time.Hour), "as status has it")
 	assert.Equal(t, time.Hour+time.Minute, seen.UnreconciledFor("three", now.Add(time.Minute), time.Hour))
 	for _, message := range []string{"first", "again"} {

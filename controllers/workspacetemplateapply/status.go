@@ -343,7 +343,7 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletionPolicyConflictReason, f.RetainConflict)
 	case f.Retained:
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason,
-			fmt.Sprintf("Workspace %s and its cloud resources are kept. This object waits for its other finalizers", f.Name))
+			fmt.Sprintf("Workspace %s and its cloud resources are kept", f.Name))
 	case f.Block != nil:
 		return engine.True(infrav1.DeletingCondition, f.Block.Reason,
 			f.Block.Message+", or set spec.deletionPolicy to Retain to keep the cloud resources")
@@ -359,13 +359,17 @@ func destroying(f *Facts, o workspace.Observation) engine.Condition {
 	switch {
 	case f.Restored, f.Live != nil && !f.owned():
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, fmt.Sprintf(
-			"Workspace %s is kept: it is not recorded for this object, which waits for its other finalizers", f.Name))
+			"Workspace %s is kept: it is not recorded for this object", f.Name))
 	case f.Dependents != nil && f.owned() && !f.Live.Deleting():
 		return engine.True(infrav1.DeletingCondition, f.Dependents.Reason, f.Dependents.Message)
 	case f.Queued != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.QueuedReason, f.Queued)
 	case o.Failed, o.Reason == infrav1.WorkspacePausedReason, o.Reason == infrav1.StateNotSavedReason:
 		return engine.True(infrav1.DeletingCondition, o.Reason, o.Message)
+	case f.Live != nil && f.Live.WaitingForFinalizers(f.ConnectionSecret) != "":
+		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForFinalizersReason, o.Message)
+	case o.Unreported:
+		return engine.True(infrav1.DeletingCondition, infrav1.NotReportedReason, o.Message)
 	case f.Live != nil:
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForWorkspaceDeletionReason,
 			fmt.Sprintf("waiting for Terraform to destroy the resources of Workspace %s%s. If this takes long, check provider-terraform and the conditions of the Workspace", f.Name, f.deletedSince()))

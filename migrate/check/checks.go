@@ -39,6 +39,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/config/rbac"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/installation"
 )
 
 // The ClusterRoles of config/rbac/captctl.yaml.
@@ -270,16 +271,17 @@ var legacyDefinitionNames = []string{
 
 func (c *checker) definitions(context.Context) (Check, error) {
 	found := Check{Status: Failed, Message: "the CustomResourceDefinitions are not those of this version. Install this version as described in docs/install.md"}
+	wanted, unreadable := installation.Definitions()
 	installed, err := c.installed()
 	for _, kind := range migrate.Kinds() {
-		for _, problem := range definitionProblems(kind, installed[kind.Definition()]) {
+		for _, problem := range installation.DefinitionProblems(wanted[kind.Definition()], installed[kind.Definition()]) {
 			found.Objects = append(found.Objects, kind.Definition()+": "+problem)
 		}
 	}
 	if isLegacyTemplate(installed[migrate.OlderTemplateDefinition]) {
 		found.Commands = replaceTemplates()
 	}
-	return found.orOK("all %d definitions store %s and convert %s", len(migrate.Kinds()), migrate.Version, migrate.LegacyVersion), err
+	return found.orOK("all %d definitions store %s and convert %s", len(migrate.Kinds()), migrate.Version, migrate.LegacyVersion), errors.Join(unreadable, err)
 }
 
 func isLegacyTemplate(definition *apiextensionsv1.CustomResourceDefinition) bool {
@@ -294,34 +296,6 @@ func replaceTemplates() []string {
 		"kubectl annotate --overwrite crd " + name + " " + naming.AllowDeleteAnnotation + "=true",
 		"kubectl delete crd " + name,
 	}
-}
-
-func definitionProblems(kind migrate.Kind, definition *apiextensionsv1.CustomResourceDefinition) (found []string) {
-	switch {
-	case definition == nil:
-		return []string{"it is not installed"}
-	case definition.Spec.Names.Kind != kind.Kind:
-		return []string{fmt.Sprintf("its kind is %s, not %s, and cannot be changed. Export its objects, delete it, and install this version", definition.Spec.Names.Kind, kind.Kind)}
-	case definition.DeletionTimestamp != nil:
-		found = append(found, "it is being deleted")
-	}
-	stored, _ := apihelpers.GetCRDStorageVersion(definition)
-	if stored != migrate.Version || !apihelpers.HasServedCRDVersion(definition, migrate.Version) {
-		found = append(found, migrate.Version+" is not served and stored")
-	}
-	if kind.IsNew() {
-		return found
-	}
-	if !apihelpers.HasServedCRDVersion(definition, migrate.LegacyVersion) {
-		found = append(found, migrate.LegacyVersion+" is not served")
-	}
-	switch webhook := ptr.Deref(definition.Spec.Conversion, apiextensionsv1.CustomResourceConversion{}).Webhook; {
-	case webhook == nil || webhook.ClientConfig == nil:
-		found = append(found, "no webhook converts its versions")
-	case len(webhook.ClientConfig.CABundle) == 0:
-		found = append(found, "its conversion webhook has no caBundle. Check cert-manager's CA injector, which writes it")
-	}
-	return found
 }
 
 // legacyDefinitions reports whether the definitions of CAPT v0.3 are installed, and which of them this version does not have or cannot use.
@@ -449,20 +423,10 @@ func (c *checker) admission(ctx context.Context) (Check, error) {
 
 // isLegacy reports whether a Deployment is one of CAPT v0.3. If that is uncertain it returns true, because a CAPT v0.3 that still runs can destroy a cluster.
 func isLegacy(deployment *appsv1.Deployment) bool {
-	return !isOwn(deployment) && (looksLikeCAPT(deployment.Name) || looksLikeCAPT(deployment.Labels["cluster.x-k8s.io/provider"]) ||
+	return !installation.IsManager(deployment) && (looksLikeCAPT(deployment.Name) || looksLikeCAPT(deployment.Labels["cluster.x-k8s.io/provider"]) ||
 		slices.ContainsFunc(deployment.Spec.Template.Spec.Containers, func(container corev1.Container) bool {
 			return looksLikeCAPT(imageName(container.Image))
 		}))
-}
-
-// isOwn reports whether a Deployment is the one of config/manager, by labels and a port that CAPT v0.3 does not have. Names may have a prefix.
-func isOwn(deployment *appsv1.Deployment) bool {
-	pod := deployment.Spec.Template.Spec
-	return deployment.Labels["app.kubernetes.io/name"] == "capt" && deployment.Labels["app.kubernetes.io/component"] == "manager" &&
-		deployment.Labels["control-plane"] == "" && strings.HasSuffix(pod.ServiceAccountName, "capt-manager") &&
-		slices.ContainsFunc(pod.Containers, func(container corev1.Container) bool {
-			return container.Name == "manager" && slices.ContainsFunc(container.Ports, func(port corev1.ContainerPort) bool { return port.Name == "webhooks" })
-		})
 }
 
 func looksLikeCAPT(name string) bool {
@@ -487,18 +451,7 @@ func (c *checker) deployments(ctx context.Context, is func(*appsv1.Deployment) b
 func (c *checker) replicas(ctx context.Context, is func(*appsv1.Deployment) bool) (up, down Check, err error) {
 	up.Status, down.Status = OK, Warning
 	deployments, err := c.deployments(ctx, is)
-	for _, deployment := range deployments {
-		name, kubectl := "Deployment "+client.ObjectKeyFromObject(&deployment).String(), "kubectl -n "+deployment.Namespace
-		if deployment.Status.AvailableReplicas > 0 {
-			up.Objects = append(up.Objects, name)
-			continue
-		}
-		down.Objects = append(down.Objects, name+": no replica is available")
-		if ptr.Deref(deployment.Spec.Replicas, 1) == 0 {
-			down.Commands = append(down.Commands, kubectl+" scale deployment/"+deployment.Name+" --replicas=2")
-		}
-		down.Commands = append(down.Commands, kubectl+" rollout status deployment/"+deployment.Name+" --timeout=5m")
-	}
+	up.Objects, down.Objects, down.Commands = installation.Replicas(deployments)
 	return up, down, err
 }
 
@@ -624,7 +577,7 @@ func installerOf(object metav1.Object) installer {
 // installers reports tools that would delete the definitions, and with them all that Terraform created, when CAPT v0.3 is uninstalled.
 func (c *checker) installers(ctx context.Context) (Check, error) {
 	found := Check{Status: Warning, Message: "a tool installed these objects. Uninstalling with that tool can delete the definitions, every object of CAPT, and the " +
-		"cloud resources. Remove CAPT v0.3 as described in docs/migration.md, never with helm uninstall or by pruning"}
+		"cloud resources. Remove CAPT v0.3 as described in docs/migration-reference.md, never with helm uninstall or by pruning"}
 	installed, err := c.installed()
 	if err != nil {
 		return found, err
@@ -656,7 +609,7 @@ func (c *checker) installers(ctx context.Context) (Check, error) {
 // manager reports whether the manager of this version runs. It may run outside of this cluster, so that its absence is a warning.
 func (c *checker) manager(ctx context.Context) (Check, error) {
 	const consequence = "The manager confirms each adoption: captctl migrate apply waits for that, and fails after --wait"
-	up, down, err := c.replicas(ctx, isOwn)
+	up, down, err := c.replicas(ctx, installation.IsManager)
 	up.Message, down.Message = "the manager of this version runs", "the manager is not available. "+consequence
 	switch {
 	case len(down.Objects) > 0:

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -16,6 +17,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/installation"
 )
 
 // own is the Deployment of config/manager.
@@ -61,7 +63,7 @@ func TestWhatADeploymentRuns(t *testing.T) {
 		"something whose name begins with it":    {named("captain", "", "example.com/captain/server:1"), false, false},
 		"something in a folder of the same name": {named("other", "", "example.com/capt/other:1"), false, false},
 	} {
-		assert.Equal(t, row.own, isOwn(row.deployment), name)
+		assert.Equal(t, row.own, installation.IsManager(row.deployment), name)
 		assert.Equal(t, row.legacy, isLegacy(row.deployment), name)
 	}
 }
@@ -184,7 +186,9 @@ func TestWhatIsWrongWithADefinition(t *testing.T) {
 			},
 		}}
 	}
-	assert.Empty(t, definitionProblems(kind, good()))
+	wanted, err := installation.Definitions()
+	require.NoError(t, err)
+	assert.Empty(t, installation.DefinitionProblems(wanted[kind.Definition()], good()))
 	for name, row := range map[string]struct {
 		spoil func(*apiextensionsv1.CustomResourceDefinition)
 		want  string
@@ -202,7 +206,7 @@ func TestWhatIsWrongWithADefinition(t *testing.T) {
 	} {
 		definition := good()
 		row.spoil(definition)
-		found := definitionProblems(kind, definition)
+		found := installation.DefinitionProblems(wanted[kind.Definition()], definition)
 		if assert.Len(t, found, 1, name) {
 			assert.Contains(t, found[0], row.want, name)
 		}

@@ -263,7 +263,7 @@ func stepsFor(kind string, object client.Object, subresource string, c change) [
 	return []plan.Step{{Object: migrate.Ref(kind, object), Subresource: subresource, Why: strings.Join(c.whys, "; "), Fields: c.fields}}
 }
 
-// Reasons of findings. docs/migration.md describes each of them. The list is stable: programs may rely on it.
+// Reasons of findings. docs/migration-reference.md describes each of them. The list is stable: programs may rely on it.
 const (
 	ReasonSkipped                        = "Skipped"
 	ReasonBeingDeleted                   = "BeingDeleted"

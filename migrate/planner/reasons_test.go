@@ -27,9 +27,9 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-const guide = "../../docs/migration.md"
+const guide = "../../docs/migration-reference.md"
 
-// documentedReason is a row of the table of reasons in docs/migration.md.
+// documentedReason is a row of the table of reasons in docs/migration-reference.md.
 type documentedReason struct{ name, severities, meaning, wayOut string }
 
 // documentedReasons reads the table.

@@ -830,7 +830,12 @@ func NewAPI(clients *fake.ClientBuilder) *API {
 			return a.write("delete "+nameOf(object), func() error { return c.Delete(ctx, object, options...) })
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
-			return a.write(sub, func() error { return c.SubResource(sub).Patch(ctx, object, patch, options...) })
+			return a.write(sub, func() error {
+				if object.GetObjectKind().GroupVersionKind().Kind == terraform.WorkspaceKind { // Tests write these with their status.
+					return c.Patch(ctx, object, patch)
+				}
+				return c.SubResource(sub).Patch(ctx, object, patch, options...)
+			})
 		},
 	}).Build()
 	return a

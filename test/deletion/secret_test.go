@@ -13,6 +13,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
@@ -38,8 +39,10 @@ func TestDeletedConnectionSecretsAreWrittenAgain(t *testing.T) {
 		before[name] = secret.UID
 		env.Remove(secret, name)
 	}
-	for _, name := range []string{fixture.VPC, fixture.ControlPlane} {
-		env.Edit(env.Workspace(name), env.WorkspaceKey(name).Name, `{"metadata":{"annotations":{"example.com/observe":"now"}}}`)
+	for _, name := range []string{fixture.VPC, fixture.ControlPlane} { // The provider would write them at its next poll, too.
+		env.Eventually(func() string {
+			return fixture.Unless(env.Workspace(name).GetAnnotations()[naming.ResumedAnnotation] != "", "the provider was not asked for a run of %s", name)
+		})
 	}
 	for _, name := range secrets {
 		secret := &corev1.Secret{}

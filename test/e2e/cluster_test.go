@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	eventsv1 "k8s.io/api/events/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	bootstrapv1 "github.com/capt-provider/capt/api/bootstrap/v1beta2"
@@ -78,6 +79,10 @@ func TestQuickstart(t *testing.T) {
 	require.Regexp(t, `State: +Degraded`, output)
 	require.Contains(t, output, "kubectl edit workspacetemplate -n default sandbox-vpc")
 	require.Contains(t, g.until("captctl get"), "1 Cluster: 1 Ready")
+	require.Greater(t, g.runTroubleshooting(), 30, "commands of docs/troubleshooting.md")
+	require.Contains(t, g.until("captctl plan -f"), "~ terraform_data.vpc")
+	require.Regexp(t, `(?s)Plans: +~1 for 1 user.*Stage: +Complete`, g.until("captctl template status"))
+	require.Contains(t, g.until("kubectl delete cluster demo"), "CAPTControlPlane demo of Cluster demo is protected from deletion")
 	require.Contains(t, g.until("bin/sandbox restart"), "All components of the sandbox in .sandbox are running.")
 
 	// Deleting the Cluster destroys the node group and the Fargate profiles, then the control plane, then the VPC.
@@ -143,6 +148,7 @@ func (env *environment) requireDestroyedInOrder(workspaces ...string) {
 	env.Helper()
 	deletions, err := env.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: []string{"delete"}, Resource: "workspaces"})
 	require.NoError(env, err)
+	deletions = slices.DeleteFunc(deletions, func(event auditv1.Event) bool { return strings.Contains(event.ObjectRef.Name, "-preview-") })
 	var names []string
 	for _, event := range deletions {
 		names = append(names, event.ObjectRef.Name)

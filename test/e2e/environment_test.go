@@ -41,7 +41,7 @@ func newEnvironment(t *testing.T, providerArgs ...string) *environment {
 	t.Helper()
 	t.Parallel()
 	s := fixture.Start(t, sandbox.Options{
-		ClusterAPI: true, KubeControllerManager: true, Provider: true, Manager: true, AuditLog: true, ProviderArgs: providerArgs,
+		ClusterAPI: true, KubeControllerManager: true, Provider: true, ProviderPod: true, Manager: true, AuditLog: true, ProviderArgs: providerArgs,
 		Programs: []string{sandbox.Captctl}, // docs/quickstart.md uses it.
 	})
 	c, err := client.New(s.Config(), client.Options{Scheme: controllers.Scheme()})

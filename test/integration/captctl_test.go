@@ -15,16 +15,20 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/cmd/captctl/command"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
+	"github.com/capt-provider/capt/migrate/installation"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -51,7 +55,9 @@ func TestCaptctlShowsAClusterAsItIs(t *testing.T) {
 	assert.Contains(t, env.Captctl("logs", env.Namespace+"/demo"), "\n  Error: AccessDenied: not allowed to create a VPC\n\n  Error: another error\n\n    on main.tf line 1:\n")
 	assert.Contains(t, env.Captctl("logs", "wta/"+env.Namespace+"/demo-vpc", "-o", "json"), "AccessDenied: not allowed to create a VPC")
 	assert.Regexp(t, `WorkspaceTemplateApply/demo-vpc +False +ApplyFailed`, env.Captctl("tree", env.Namespace+"/demo"))
+	assert.Contains(t, env.Captctl("wait", env.Namespace+"/demo", "--for", "condition=Ready=False"), "/demo: condition=Ready=False")
 	env.SetScript(fixture.VPC, scripted.Script{})
+	assert.Contains(t, env.Captctl("wait", env.Namespace+"/demo", "--for", "ready", "--ignore-failures"), "/demo: ready")
 	env.awaitReady()
 
 	assert.Contains(t, env.Captctl("pause", env.Namespace+"/demo"), "is paused")
@@ -60,6 +66,7 @@ func TestCaptctlShowsAClusterAsItIs(t *testing.T) {
 	assert.Contains(t, env.Captctl("resume", env.Namespace+"/demo"), "is not paused")
 	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, clusterv1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason)
 
+	assert.Contains(t, env.Captctl("kubeconfig", env.Namespace+"/demo"), "kind: Config")
 	ready := env.described()
 	assert.Nil(t, ready.Cause)
 	assert.Equal(t, infrav1.StateReady, ready.State)
@@ -135,6 +142,81 @@ func TestCaptctlReconcileSkipsTheWaitAfterARejection(t *testing.T) {
 	env.awaitReady()
 	assert.Equal(t, before, generations())
 	assert.Equal(t, applied, len(env.Operations(fixture.VPC, scripted.Apply))+len(env.Operations(fixture.ControlPlane, scripted.Apply)))
+}
+
+// Without captctl run, Terraform would run at the next poll, or after its own backoff.
+func TestCaptctlRunMakesTerraformRunNow(t *testing.T) {
+	t.Parallel()
+	env := ready(t)
+	demo := env.Namespace + "/demo"
+	run := func(want string, arguments ...string) fleet.TerraformRun {
+		t.Helper()
+		streams, _, stdout, _ := genericiooptions.NewTestIOStreams()
+		err := command.New("captctl", append([]string{"run", demo, "-o", "json", "--kubeconfig", shared.Kubeconfig()}, arguments...), streams).ExecuteContext(t.Context())
+		var list fleet.TerraformRuns
+		require.NoError(t, json.Unmarshal(stdout.Bytes(), &list), "%v", err)
+		for _, one := range list.Runs {
+			assert.Equal(t, want, string(one.Result), one)
+		}
+		assert.Equal(t, want == "Failed" || want == "NotStarted", err != nil, "%v", err)
+		return list.Runs[0]
+	}
+	planned := len(env.Operations(fixture.VPC, scripted.Plan))
+	run("NothingToChange")
+	assert.Greater(t, len(env.Operations(fixture.VPC, scripted.Plan)), planned)
+
+	applied := len(env.Operations(fixture.VPC, scripted.Apply))
+	env.SetScript(fixture.VPC, scripted.Script{Drift: "changed by hand"})
+	run("Applied", "--only", "vpc")
+	assert.Len(t, env.Operations(fixture.VPC, scripted.Apply), applied+1)
+
+	env.SetScript(fixture.VPC, scripted.Script{Plan: scripted.Step{Stderr: "\nError: AccessDenied: not allowed to read the VPC\n"}})
+	assert.Contains(t, run("Failed", "--only", fixture.VPC).Message, "AccessDenied: not allowed to read the VPC")
+	env.SetScript(fixture.VPC, scripted.Script{})
+	run("NothingToChange", "--only", "vpc")
+	env.awaitReady()
+
+	env.Captctl("pause", demo)
+	assert.Contains(t, run("NotStarted", "--only", "vpc").Message, "paused")
+}
+
+// The sandbox has no Deployments: what runs outside of the cluster is a warning.
+func TestCaptctlCheckFindsWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	env := ready(t)
+	check := func() (map[string]installation.Check, error) {
+		t.Helper()
+		streams, _, stdout, _ := genericiooptions.NewTestIOStreams()
+		err := command.New("captctl", []string{"check", "-o", "json", "--kubeconfig", shared.Kubeconfig()}, streams).ExecuteContext(t.Context())
+		var report installation.Report
+		require.NoError(t, json.Unmarshal(stdout.Bytes(), &report), "%v", err)
+		checks := map[string]installation.Check{}
+		for _, check := range report.Checks {
+			checks[check.Name] = check
+		}
+		return checks, err
+	}
+	checks, _ := check()
+	for _, name := range []string{"definitions", "conversion", "webhooks", "policies"} {
+		assert.Equal(t, installation.OK, checks[name].Status, checks[name])
+	}
+	env.User(`{apiVersion: tf.m.upbound.io/v1beta1, kind: Workspace, metadata: {name: other}, spec: {providerConfigRef: {kind: ClusterProviderConfig, name: absent}, forProvider: {source: Inline, module: ''}}}`)
+	manager := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "capt-manager", Labels: map[string]string{"app.kubernetes.io/name": "capt", "app.kubernetes.io/component": "manager"}},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{ServiceAccountName: "capt-manager", Containers: []corev1.Container{
+				{Name: "manager", Image: "example.com/capt-manager:v0.4.0", Ports: []corev1.ContainerPort{{Name: "webhooks", ContainerPort: 9443}}},
+			}}},
+		},
+	}
+	require.NoError(t, env.Create(t.Context(), manager))
+	checks, err := check()
+	require.ErrorContains(t, err, "checks found errors, see above")
+	assert.Contains(t, strings.Join(checks["ProviderConfigs"].Objects, "\n"), "ClusterProviderConfig absent (tf.m.upbound.io): does not exist")
+	assert.Contains(t, checks["manager"].Commands, "kubectl -n "+env.Namespace+" rollout status deployment/capt-manager --timeout=5m")
+	assert.Equal(t, installation.Error, checks["rights of the manager"].Status)
+	assert.Contains(t, checks["rights of the manager"].Objects, "patch workspaces/status.tf.m.upbound.io", "the ServiceAccount has no binding")
 }
 
 // rejectWorkspaces makes the API server reject all Workspaces of the namespace, until the returned function is called.

@@ -160,6 +160,12 @@ var errorsOfTheWorld = map[string]failing{
 		error: `already exists`, stage: "workspace", reason: infrav1.PlanFailedReason, lookAt: failure.ObjectBackend, actor: reasons.Waiting,
 		message: []string{`Workspace "demo-vpc" already exists`, "The backend could not be read a moment before"}, next: []string{"No action is needed yet"},
 	},
+	"a backend that was changed": { // In the ProviderConfig. The working directory keeps the former one until it is removed.
+		error: "Backend configuration changed", reason: infrav1.PlanFailedReason, lookAt: failure.ObjectBackend, actor: reasons.User,
+		message: []string{"Backend configuration changed", "The backend in the ProviderConfig (ClusterProviderConfig ", "remove the directory /tf/"},
+		next:    []string{"Look at the backend", "kubectl edit clusterproviderconfig.tf.m.upbound.io ", "Remove the working directory", "exec provider-terraform", "-- rm -r /tf/"},
+		action:  func(*fixture.Environment) {},
+	},
 	"a full disk": {
 		error: "no space left on device", stage: "init", reason: infrav1.PlanFailedReason, lookAt: failure.ObjectProviderPod, actor: reasons.Waiting,
 		message: []string{"no space left on device", "Use a larger volume for /tf"}, next: []string{"Look at the Pod of provider-terraform", "kubectl get pods -A -l"},

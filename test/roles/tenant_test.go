@@ -110,7 +110,7 @@ func TestATenantReadsItsClustersWithCaptctl(t *testing.T) {
 		{"get"}, {"get", "-o", "json"}, {"describe", fixture.Demo}, {"report"},
 		{"logs", fixture.Demo}, {"logs", "workspacetemplateapply/" + fixture.VPC},
 		{"tree", "--impact", "WorkspaceTemplate/" + fixture.ControlPlaneTemplate},
-		{"pause", fixture.Demo}, {"resume", fixture.Demo}, {"retry", fixture.Demo}, {"reconcile", fixture.Demo},
+		{"pause", fixture.Demo}, {"resume", fixture.Demo}, {"retry", fixture.Demo}, {"reconcile", fixture.Demo}, {"run", fixture.Demo}, {"check"},
 	} {
 		_, _, err := u.captctl(arguments...)
 		assert.NoError(t, err, arguments)
@@ -145,6 +145,33 @@ func TestATenantReadsItsClustersWithCaptctl(t *testing.T) {
 	}
 	require.NoError(t, u.API.Delete(t.Context(), fixture.Decode(t, u.Namespace, fixture.Cluster())))
 	u.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
+}
+
+// The role view of Kubernetes includes capt-view, and nothing of Cluster API and Crossplane.
+func TestCaptctlShowsWhatAUserOfTheRoleViewMayRead(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, terraform.ScopeNamespaced, "capt-view", &infrav1.CAPTClusterList{})
+	u.User(u.VPCTemplate(fixture.VPCModule), u.ControlPlaneTemplate(fixture.ControlPlaneModule), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "endpointProbe: Disabled"))
+	u.AwaitState(infrav1.StateReady, "")
+	for _, arguments := range [][]string{
+		{"get"}, {"get", fixture.Demo}, {"describe", fixture.Demo}, {"report"}, {"tree", fixture.Demo}, {"tree", "--impact", "WorkspaceTemplate/" + fixture.VPCTemplate},
+		{"logs", fixture.Demo}, {"template", "list"}, {"template", "status", fixture.VPCTemplate}, {"template", "plan", fixture.VPCTemplate},
+	} {
+		printed, warned, err := u.captctl(arguments...)
+		require.NoError(t, err, arguments)
+		assert.NotEmpty(t, printed, arguments)
+		if arguments[0] != "template" {
+			assert.Contains(t, warned, "clusters.cluster.x-k8s.io", arguments)
+			assert.Contains(t, warned, "what Cluster API reports is not shown; the ClusterRole capt-tenant grants it", arguments)
+		}
+	}
+	printed, _, err := u.captctl("get")
+	require.NoError(t, err)
+	assert.Regexp(t, fixture.Demo+" +Ready", printed)
+	for _, arguments := range [][]string{{"diff"}, {"get", "--retained"}} {
+		_, _, err := u.captctl(arguments...)
+		assert.ErrorContains(t, err, "ask for a role", arguments)
+	}
 }
 
 // No right in a namespace gives access to an object without one.

@@ -124,7 +124,7 @@ func TestAnUpgradeOfAControlPlaneWaitsForItsApproval(t *testing.T) {
 	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "run: kubectl")
 	held := env.AwaitState(infrav1.StateConfiguring, infrav1.WaitingForApprovalReason)
 	assert.Equal(t, "v1.35.0", held.Status.Version, "the running version is reported")
-	env.Captctl("template", "approve-change", env.Namespace+"/"+fixture.ControlPlane, "--revision="+env.waitingChange(fixture.ControlPlane), "--yes")
+	env.Captctl("template", "approve-change", env.Namespace+"/"+fixture.Demo, "--revision="+env.waitingChange(fixture.ControlPlane), "--yes")
 	upgraded := env.AwaitState(infrav1.StateReady, controlplanev1.ReadyReason)
 	assert.Equal(t, "v1.36.0", upgraded.Status.Version)
 }

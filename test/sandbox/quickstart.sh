@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Creates a cluster in the sandbox of .sandbox, which is started if it is not running, with the commands that users have. With the
-# argument "down", destroys all clusters through Terraform and removes the sandbox.
+# argument "down", destroys everything through Terraform and removes the sandbox, which is kept if something is left: it has the Terraform state.
 set -euo pipefail
 
 show() { printf '\n$ %s\n' "$*"; "$@"; }
@@ -11,8 +11,12 @@ show() { printf '\n$ %s\n' "$*"; "$@"; }
 if [ "${1:-}" = down ]; then
   if [ -e .sandbox/env ]; then
     source .sandbox/env
-    bin/sandbox status > /dev/null && show kubectl delete clusters --all --all-namespaces --timeout 5m ||
-      echo "Terraform did not destroy everything. Removing the sandbox anyway." >&2
+    { bin/sandbox status > /dev/null && show kubectl delete clusters --all --all-namespaces --timeout 5m &&
+      show kubectl delete workspacetemplateapplies --all --all-namespaces --timeout 5m; } || {
+      echo "Terraform did not destroy everything. See bin/sandbox status and captctl get, and run make quickstart-down again." \
+        "To remove the sandbox and the Terraform state without destroying the rest, run make sandbox-down." >&2
+      exit 1
+    }
   fi
   exec bin/sandbox down
 fi

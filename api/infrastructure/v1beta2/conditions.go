@@ -174,6 +174,8 @@ const (
 	QueuedReason = "Queued"
 	// WorkspaceNotFoundReason: the Workspace does not exist yet.
 	WorkspaceNotFoundReason = "WorkspaceNotFound"
+	// NotReportedReason: provider-terraform has not reported on a change or the deletion of the Workspace for some time. Terraform may run.
+	NotReportedReason = "NotReported"
 	// WorkspaceNotReconciledReason: provider-terraform has not started to reconcile the Workspace some time after its creation.
 	WorkspaceNotReconciledReason = "WorkspaceNotReconciled"
 	// WorkspaceKindMissingReason: the Workspace CRD of provider-terraform is not installed.
@@ -319,6 +321,8 @@ const (
 	WaitingForWorkspaceDeletionReason = "WaitingForWorkspaceDeletion"
 	// WaitingForUsersReason: the template is kept until its last user is deleted.
 	WaitingForUsersReason = "WaitingForUsers"
+	// WaitingForFinalizersReason: finalizers of other controllers keep the object from being deleted, or its Workspace from being destroyed.
+	WaitingForFinalizersReason = "WaitingForFinalizers"
 	// DeletingReason: the deletion is in progress, and no other reason applies.
 	DeletingReason = "Deleting"
 	// NotDeletingReason: the object is not being deleted.

@@ -301,7 +301,7 @@ var stages = []stage{
 	{
 		part: "cannot determine creation result", reason: infrav1.CreateInterruptedReason, final: true,
 		failed: "provider-terraform was terminated during the first apply, and waits until its annotation " + terraform.CreatePendingAnnotation + " is removed from the Workspace",
-		advice: "CAPT removes it for a control plane or a Fargate profile, if spec.recovery allows it and the state is remote: conditions Recovering of the CAPTControlPlane and CreateRecoverable of this object report it. " +
+		advice: "CAPT removes it, if spec.recovery of the owner allows it and the state is remote: conditions Recovering of the owner and CreateRecoverable of this object report it. " +
 			"Otherwise check which resources exist in AWS and in the state, then remove it and change another annotation in the same command (docs/provider-terraform.md, After an interrupted create).",
 	},
 	{
@@ -355,7 +355,7 @@ const (
 var adviceOf = map[Class]string{
 	ClassAuth:        "The credentials were rejected or lack a permission. Correct the credentials of the ProviderConfig. " + retries,
 	ClassQuota:       "A limit of the AWS account is reached. Request an increase, or delete resources that are not needed. " + retries,
-	ClassThrottle:    "AWS limits the rate of requests. " + retries + " No action is needed unless this lasts for more than an hour.",
+	ClassThrottle:    "AWS limits the rate of requests. " + retries + persists + "request a higher limit, or run fewer Workspaces at the same time (--max-reconcile-rate of provider-terraform).",
 	ClassLock:        "Another run holds the lock of the Terraform state. " + retries,
 	ClassTimeout:     "The operation exceeded its timeout. " + retries + persists + "raise --timeout of provider-terraform, or the timeouts in the module.",
 	ClassInterrupted: "The run was interrupted before it saved its state, for example because provider-terraform was stopped or ran out of memory. " + retries + persists + "compare the state with AWS.",

@@ -81,6 +81,7 @@ func TestCorpus(t *testing.T) {
 			_, hidden, _ := strings.Cut(Explain(message, unknown, "").Message, ": ")
 			assert.Contains(t, hidden, entry.Want.Advice, "the advice does not depend on the secrets")
 			assert.Contains(t, report.Message, entry.Want.Advice)
+			assert.NotContains(t, report.Message, "No action is needed", "captctl says so, while it is true")
 			assert.LessOrEqual(t, len(report.Message), maxMessageLength)
 			assert.Less(t, len(report.Message)-len(causeOf(message, withoutTail(message), Secrets{})), 640, "enough is left for the cause")
 			assert.False(t, strings.ContainsAny(report.Message, "│╷╵├\x1b"), report.Message)

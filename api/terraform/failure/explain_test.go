@@ -118,7 +118,7 @@ func TestReasonsAndAdvice(t *testing.T) {
 		"no disk": {`connect failed: cannot write Terraform configuration main.tf: write /tf/1/main.tf: no space left on device`,
 			infrav1.PlanFailedReason, ClassProviderPod, []string{"cannot prepare the run", "The disk of provider-terraform is full"}},
 		"interrupted create": {"cannot determine creation result - remove the crossplane.io/external-create-pending annotation if it is safe to proceed",
-			infrav1.CreateInterruptedReason, ClassInterrupted, []string{"waits until its annotation crossplane.io/external-create-pending is removed", "conditions Recovering of the CAPTControlPlane", "change another annotation in the same command"}},
+			infrav1.CreateInterruptedReason, ClassInterrupted, []string{"waits until its annotation crossplane.io/external-create-pending is removed", "conditions Recovering of the owner", "change another annotation in the same command"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Explain(row.message, Secrets{}, command)

@@ -191,6 +191,21 @@ type Secrets struct {
 	workspace *terraform.Workspace
 }
 
+// ProviderConfig are the arguments with which kubectl finds the ProviderConfig of the Workspace; empty if that is not known.
+func (s *Secrets) ProviderConfig() string {
+	if s.workspace == nil || s.workspace.Spec.ProviderConfigRef == nil {
+		return ""
+	}
+	ref := s.workspace.Spec.ProviderConfigRef
+	switch {
+	case s.workspace.Namespace == "":
+		return "providerconfig." + terraform.ScopeCluster.GroupVersionKind().Group + " " + ref.Name
+	case ref.Kind == "ProviderConfig":
+		return fmt.Sprintf("providerconfig.%s -n %s %s", terraform.ScopeNamespaced.GroupVersionKind().Group, s.workspace.Namespace, ref.Name)
+	}
+	return "clusterproviderconfig." + terraform.ScopeNamespaced.GroupVersionKind().Group + " " + ref.Name
+}
+
 // named returns an advice with the names of what it is about, where they are known. failed is the error.
 func (s *Secrets) named(advice, failed string) string {
 	if s.workspace == nil {

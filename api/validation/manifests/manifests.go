@@ -167,11 +167,14 @@ func (d *Decoder) Read(ctx context.Context, content *Content, file string, line 
 			content.Objects = append(content.Objects, found)
 		}
 	case isContent.MatchString(text):
-		message := "this is not a Kubernetes object, and was not checked: " + strings.SplitN(err.Error(), "\n", 2)[0]
-		if strings.Contains(text, "{{") {
-			message = "this document contains {{, so it is a template of Helm or another program, and was not checked"
+		problem := Finding{File: file, Line: line, Level: LevelWarning, Message: "this is not a Kubernetes object, and was not checked: " + strings.SplitN(err.Error(), "\n", 2)[0]}
+		switch _, invalid := sigsyaml.YAMLToJSONStrict([]byte(Normalized(text))); {
+		case strings.Contains(text, "{{"):
+			problem.Message = "this document contains {{, so it is a template of Helm or another program, and was not checked"
+		case invalid != nil:
+			problem.Level, problem.Message = LevelError, "this document cannot be read: "+strings.Join(strings.Fields(invalid.Error()), " ")
 		}
-		content.Problems = append(content.Problems, Finding{File: file, Line: line, Level: LevelWarning, Message: message})
+		content.Problems = append(content.Problems, problem)
 	}
 }
 

@@ -12,9 +12,12 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	bootstrapv1 "github.com/capt-provider/capt/api/bootstrap/v1beta2"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/redact"
@@ -55,8 +58,8 @@ type Level string
 
 // Levels of findings, as in SARIF.
 const (
-	LevelError   Level = "error"   // The API server or a webhook rejects the object.
-	LevelWarning Level = "warning" // The object is admitted with a warning, or a document cannot be read.
+	LevelError   Level = "error"   // The API server or a webhook rejects the object, it cannot work, or a document is no YAML.
+	LevelWarning Level = "warning" // The object is admitted with a warning, or a document is not checked.
 )
 
 // Findings are errors and warnings.
@@ -94,6 +97,7 @@ func Check(ctx context.Context, content *Content) (*Report, error) {
 	all := validation.Files{Objects: content.Typed()}
 	r.Findings.duplicates(content.Objects)
 	r.Findings.shared(content.Objects)
+	r.Findings.wrongKinds(content.Objects)
 	for _, object := range content.Objects {
 		if object.IsCAPT() {
 			r.Objects++
@@ -185,6 +189,28 @@ func (f *Findings) shared(objects []*Object) {
 				f.add(object, LevelError, paths[i], fmt.Sprintf("%s belongs to %s (%s:%d), and can belong to one Cluster only. Create another one for this Cluster, and correct the reference. With namePrefix or nameSuffix, kustomize changes it only with the component config/references",
 					name, before, before.File, line))
 			}
+		}
+	}
+}
+
+// wrongKinds reports references of Clusters and MachinePools to kinds of CAPT that do not exist, or that other fields refer to.
+func (f *Findings) wrongKinds(objects []*Object) {
+	infrastructure, controlPlane, bootstrap := infrav1.GroupVersion.Group, controlplanev1.GroupVersion.Group, bootstrapv1.GroupVersion.Group
+	check := func(object *Object, path string, ref clusterv1.ContractVersionedObjectReference, group, kind string) {
+		meant := ref.Kind == kind || looksLikeCAPT(runtimeschema.GroupVersionKind{Group: ref.APIGroup, Kind: ref.Kind})
+		if meant && (ref.Kind != kind || ref.APIGroup != group) {
+			f.add(object, LevelError, path, fmt.Sprintf("refers to kind %s of group %q. Only kind %s of group %s can be used here", ref.Kind, ref.APIGroup, kind, group))
+		}
+	}
+	for _, object := range objects {
+		switch of := object.Typed.(type) {
+		case *clusterv1.Cluster:
+			check(object, "spec.infrastructureRef", of.Spec.InfrastructureRef, infrastructure, "CAPTCluster")
+			check(object, "spec.controlPlaneRef", of.Spec.ControlPlaneRef, controlPlane, "CAPTControlPlane")
+		case *clusterv1.MachinePool:
+			spec, path := &of.Spec.Template.Spec, "spec.template.spec."
+			check(object, path+"infrastructureRef", spec.InfrastructureRef, infrastructure, "CAPTMachinePool")
+			check(object, path+"bootstrap.configRef", spec.Bootstrap.ConfigRef, bootstrap, "CAPTBootstrapConfig")
 		}
 	}
 }

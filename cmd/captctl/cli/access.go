@@ -381,9 +381,9 @@ func (a *Access) CompleteTemplates() cobra.CompletionFunc {
 	return a.complete(completed{"", &infrav1.WorkspaceTemplateList{}})
 }
 
-// CompleteApplies with NAMESPACE/NAME of the WorkspaceTemplateApplies.
-func (a *Access) CompleteApplies() cobra.CompletionFunc {
-	return a.complete(completed{"", &infrav1.WorkspaceTemplateApplyList{}})
+// CompleteChanges with NAMESPACE/NAME of the Clusters and of the WorkspaceTemplateApplies.
+func (a *Access) CompleteChanges() cobra.CompletionFunc {
+	return a.complete(completed{"", &clusterv1.ClusterList{}}, completed{"", &infrav1.WorkspaceTemplateApplyList{}})
 }
 
 // CompleteFailing with NAMESPACE/NAME of the Clusters, and with KIND/NAMESPACE/NAME of the WorkspaceTemplateApplies.
@@ -412,6 +412,8 @@ func (a *Access) CompleteContexts(*cobra.Command, []string, string) ([]cobra.Com
 type Watched struct {
 	Namespace string
 	Kinds     []schema.GroupVersionKind
+	// Until reports, after the output was printed, whether watching ends; nil for never.
+	Until func() bool
 }
 
 // Changes signals that a watched object may have changed. Where the user may not watch, it signals at the interval refresh.

@@ -139,12 +139,30 @@ func (o *Options) AddAllNamespaces(command *cobra.Command) {
 	command.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "All namespaces, as without --namespace.")
 }
 
+// All reports whether --all-namespaces is set.
+func (o *Options) All() bool { return o.all }
+
 // Only is the namespace that is read; empty for all.
 func (o *Options) Only() string {
 	if o.all {
 		return ""
 	}
 	return o.Access.Only()
+}
+
+// ReadNamespaces calls a function that reads the namespace of --namespace, or all if it is empty. A user who may not read all gets that of the kubeconfig's
+// context, and a warning, unless all were requested.
+func (o *Options) ReadNamespaces(read func(namespace string) error) error {
+	err := read(o.Only())
+	if o.Only() != "" || o.all || !apierrors.IsForbidden(err) {
+		return err
+	}
+	namespace, _, loadErr := o.Access.ToRawKubeConfigLoader().Namespace()
+	if loadErr != nil || read(namespace) != nil {
+		return err
+	}
+	o.Warn("only namespace %s is read: %v", namespace, err)
+	return nil
 }
 
 // AddFiles adds --filename and --recursive.
@@ -174,6 +192,18 @@ func (o *Options) Complete(args []string) (err error) {
 		o.Namespace, _, err = o.Access.ToRawKubeConfigLoader().Namespace()
 	}
 	return err
+}
+
+// Keys are the objects that several arguments name, as Complete takes one.
+func (o *Options) Keys(args []string) (keys []client.ObjectKey, err error) {
+	for _, arg := range args {
+		one := Options{Environment: o.Environment, kind: "CLUSTER"}
+		if err := errors.Join(one.Complete([]string{arg}), one.Validate()); err != nil {
+			return nil, err
+		}
+		keys = append(keys, client.ObjectKey{Namespace: one.Namespace, Name: one.Name})
+	}
+	return keys, nil
 }
 
 // Validate checks the argument and the flags.
@@ -479,6 +509,9 @@ func Show[T any](ctx context.Context, o *Options, reader client.WithWatch, watch
 			if err := o.Redraw(func(to *output.Printer) error { return draw(to, found) }); err != nil {
 				return err
 			}
+		}
+		if watched.Until != nil && watched.Until() {
+			return nil
 		}
 		select {
 		case <-ctx.Done():

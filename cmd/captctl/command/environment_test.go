@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,6 +31,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -58,6 +60,8 @@ type environment struct {
 	// terminal is true if standard input is one; answer is what is typed.
 	terminal bool
 	answer   string
+	// screen is the terminal that standard output is; nil if it is none.
+	screen *output.Screen
 
 	report    check.Report
 	result    apply.Result
@@ -84,6 +88,9 @@ func (env *environment) runIn(ctx context.Context, t testing.TB, arguments ...st
 	t.Helper()
 	streams, in, stdout, stderr := genericiooptions.NewTestIOStreams()
 	in.WriteString(env.answer)
+	if env.screen != nil {
+		streams.Out = env.screen
+	}
 	if env.clock == nil {
 		env.clock = testclock.NewFakeClock(time.Date(2026, 10, 22, 10, 0, 0, 0, time.UTC))
 	}
@@ -98,6 +105,17 @@ func (env *environment) runIn(ctx context.Context, t testing.TB, arguments ...st
 	return stdout.String(), stderr.String(), err
 }
 
+// painted is what a terminal of so many columns shows.
+func (env *environment) painted(t *testing.T, columns int, arguments ...string) string {
+	t.Helper()
+	screen := &output.Screen{Columns: columns}
+	env.screen = screen
+	_, _, err := env.run(t, arguments...)
+	env.screen = nil
+	require.NoError(t, err)
+	return screen.String()
+}
+
 func (env *environment) connect(config *rest.Config) (client.WithWatch, error) {
 	env.config = config
 	if env.connected != nil {
@@ -109,7 +127,9 @@ func (env *environment) connect(config *rest.Config) (client.WithWatch, error) {
 		scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
 		scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: kind.Group, Version: kind.Version, Kind: kind.Kind + "List"}, &unstructured.UnstructuredList{})
 	}
-	env.connected = fake.NewClientBuilder().WithScheme(scheme).WithObjects(env.objects...).WithInterceptorFuncs(env.funcs).Build()
+	env.connected = fake.NewClientBuilder().WithScheme(scheme).WithObjects(env.objects...).
+		WithIndex(&eventsv1.Event{}, "regarding.name", func(object client.Object) []string { return []string{object.(*eventsv1.Event).Regarding.Name} }).
+		WithInterceptorFuncs(env.funcs).Build()
 	return env.connected, nil
 }
 

@@ -115,6 +115,7 @@ team-a      good      Ready         v1.36.0            Healthy   -       -      
 team-a      growing   Configuring   v1.35.0->v1.36.0   Healthy   -       40% 12m    10m       60m   waiting for Terraform to apply a change
 
 3 Clusters: 1 Failed, 1 Configuring, 1 Ready
+Needs action: team-a/broken
 `, "\n"), out)
 
 	out, _, err = aFleet().run(t, "get", "-o", "json")
@@ -141,21 +142,55 @@ team-a      growing   Configuring   v1.35.0->v1.36.0   Healthy   -       40% 12m
 	assert.Contains(t, out, "There are no Clusters of CAPT. Create one as described in docs/quickstart.md")
 }
 
-func TestDescribeAndLogsListNoNamespace(t *testing.T) {
-	for _, command := range []string{"describe", "logs"} {
+// However many Clusters the namespace has, only what belongs to one is requested.
+func TestDescribeAndLogsRequestOneClusterOnly(t *testing.T) {
+	for command, most := range map[string]int{"describe": 9, "logs": 9} {
 		env := aFleet()
-		var listed []string
-		env.funcs = interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			var of client.ListOptions
-			if of.ApplyOptions(options); of.LabelSelector == nil || !of.LabelSelector.Matches(labels.Set{clusterv1.ClusterNameLabel: "broken"}) {
-				listed = append(listed, fmt.Sprintf("%T", list))
-			}
-			return c.List(ctx, list, options...)
-		}}
+		var requests atomic.Int32
+		for i := range 50 {
+			env.objects = append(env.objects, capt(fmt.Sprintf("other-%d", i), infrav1.StateReady, func(*controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply) {})...)
+		}
+		env.funcs = interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+				requests.Add(1)
+				assert.Contains(t, key.Name, "broken")
+				return c.Get(ctx, key, object, options...)
+			},
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				requests.Add(1)
+				var of client.ListOptions
+				of.ApplyOptions(options)
+				byLabel := of.LabelSelector != nil && of.LabelSelector.Matches(labels.Set{clusterv1.ClusterNameLabel: "broken"})
+				byName := of.FieldSelector != nil && strings.Contains(of.FieldSelector.String(), "regarding.name=broken") && of.Limit > 0
+				assert.True(t, byLabel || byName, "%T", list)
+				return c.List(ctx, list, options...)
+			},
+		}
 		_, _, err := env.run(t, command, "team-a/broken")
 		require.NoError(t, err)
-		assert.Subset(t, []string{"*v1.EventList"}, listed, command)
+		assert.LessOrEqual(t, int(requests.Load()), most, command)
 	}
+}
+
+func TestDescribeReadsAllPagesOfEvents(t *testing.T) {
+	env := aFleet()
+	var pages atomic.Int32
+	env.funcs.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		err := c.List(ctx, list, options...)
+		if events, is := list.(*eventsv1.EventList); is && err == nil {
+			var of client.ListOptions
+			of.ApplyOptions(options)
+			pages.Add(1)
+			if of.Continue == "" && len(events.Items) > 0 {
+				events.Continue, events.Items = "more", nil
+			}
+		}
+		return err
+	}
+	out, _, err := env.run(t, "describe", "team-a/broken")
+	require.NoError(t, err)
+	assert.Contains(t, out, "Warning   ApplyFailed   WorkspaceTemplateApply broken-eks")
+	assert.EqualValues(t, 3, pages.Load())
 }
 
 func TestDescribeShowsTheCauseAndTheNextStep(t *testing.T) {
@@ -198,6 +233,32 @@ func TestDescribeShowsWarningsOfAReadyCluster(t *testing.T) {
 	out, _, err := env.run(t, "describe", "team-a/growing")
 	require.NoError(t, err)
 	assert.Contains(t, out, "\nWarning: CAPTControlPlane growing: KubeconfigReady\n  Cluster API cannot connect\n")
+}
+
+func TestDescribeShowsWhatADeletionWaitsFor(t *testing.T) {
+	env := aFleet()
+	for _, object := range env.objects {
+		switch of := object.(type) {
+		case *clusterv1.Cluster:
+			of.DeletionTimestamp, of.Finalizers = ptr.To(before(7)), []string{"cluster.cluster.x-k8s.io"}
+		case *controlplanev1.CAPTControlPlane:
+			of.Status.FargateProfiles = []controlplanev1.FargateProfileStatus{{Name: "jobs", WorkspaceTemplateApplyName: "broken-jobs"}}
+		case *infrav1.WorkspaceTemplateApply:
+			of.Status.Conditions = append(of.Status.Conditions, metav1.Condition{Type: infrav1.DeletingCondition, Status: metav1.ConditionTrue, Reason: infrav1.WaitingForDependentsReason})
+		}
+	}
+	jobs := &infrav1.WorkspaceTemplateApply{ObjectMeta: named("broken-jobs")}
+	jobs.Status.Conditions = []metav1.Condition{{Type: infrav1.DeletingCondition, Status: metav1.ConditionTrue, Reason: infrav1.WaitingForWorkspaceDeletionReason,
+		Message: "waiting for Terraform to destroy the resources of Workspace jobs", LastTransitionTime: before(3)}}
+	env.objects = append(env.objects, jobs)
+	out, _, err := env.run(t, "describe", "team-a/broken")
+	require.NoError(t, err)
+	assert.Contains(t, out, `
+Cause: WorkspaceTemplateApply broken-jobs: WaitingForWorkspaceDeletion (for 3m)
+  waiting for Terraform to destroy the resources of Workspace jobs
+Being destroyed: broken-jobs
+Destroyed afterwards: broken-eks
+`)
 }
 
 func TestDescribeShowsProgress(t *testing.T) {
@@ -254,7 +315,7 @@ func TestDescribeReadsAtMostOncePerSecondAndNoticesEvents(t *testing.T) {
 		env.clock = testclock.NewFakeClock(fleetNow)
 		var reads atomic.Int32
 		env.funcs.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			if _, is := list.(*eventsv1.EventList); is {
+			if _, is := list.(*infrav1.WorkspaceTemplateApplyList); is {
 				reads.Add(1)
 			}
 			return c.List(ctx, list, options...)
@@ -353,10 +414,11 @@ func TestDescribeShowsWhatToLookAt(t *testing.T) {
 	out, _, err = env.run(t, "describe", "team-a/broken")
 	require.NoError(t, err)
 	assert.Contains(t, out, "While the run that took the lock is active, wait")
+	assert.Contains(t, out, "  kubectl -n crossplane-system exec POD -- sh -c 'cd /tf/uid-of-workspace && terraform force-unlock -force 3b8c0f3e-cc52-4390-b7a5-ae1faa9d0102'\n")
 }
 
 func TestTheNextStepDependsOnTheClassOfTheError(t *testing.T) {
-	for class, want := range map[string]string{"Auth": "It is not in the template", "Config": "Correct what Terraform reports"} {
+	for class, want := range map[string]string{"Auth": "Remove the cause that the message names", "Config": "Correct what Terraform reports"} {
 		env := aFleet()
 		for _, object := range env.objects {
 			if apply, is := object.(*infrav1.WorkspaceTemplateApply); is {

@@ -12,8 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
@@ -294,4 +297,55 @@ func TestApproveAChangeRefusesAnotherContent(t *testing.T) {
 		_, _, err := env.run(t, append([]string{"template", "approve-change", "team-a/demo"}, row.arguments...)...)
 		require.ErrorContains(t, err, want)
 	}
+}
+
+// heldCluster is a Cluster whose control plane is held, and an add-on that may be, too.
+func heldCluster(addOn string) *environment {
+	held := func(apply *infrav1.WorkspaceTemplateApply, content string) {
+		apply.Status.Conditions = readyCondition(metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "Terraform would change resources")
+		apply.Status.Change.Revision = content
+	}
+	env := &environment{terminal: true, answer: "yes\n", objects: capt("demo", infrav1.StateConfiguring, func(c *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) {
+		held(apply, contentB)
+		c.Spec.Version = "v1.37.0"
+		c.Status.Conditions = readyCondition(metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "WorkspaceTemplateApply demo-eks: Terraform would change resources")
+		c.Status.Progress = &infrav1.Progress{CurrentOperation: infrav1.OperationUpdate, PercentComplete: ptr.To[int32](10)}
+	})}
+	other := &infrav1.WorkspaceTemplateApply{ObjectMeta: named("demo-addon")}
+	other.Labels = map[string]string{clusterv1.ClusterNameLabel: "demo"}
+	held(other, addOn)
+	env.objects = append(env.objects, other)
+	return env
+}
+
+func TestAClusterWhoseUpgradeWaitsForAnApprovalSaysSo(t *testing.T) {
+	env := heldCluster("")
+	out, _, err := env.run(t, "get")
+	require.NoError(t, err)
+	assert.Regexp(t, `demo +WaitingForApproval +v1.36.0->v1.37.0 +Healthy +- +- +10m`, out)
+	assert.Contains(t, out, "\n1 Cluster: 1 WaitingForApproval\nNeeds action: team-a/demo\n")
+	out, _, err = env.run(t, "describe", "team-a/demo")
+	require.NoError(t, err)
+	assert.Contains(t, out, "State:     WaitingForApproval\n")
+	assert.NotContains(t, out, "Progress:")
+}
+
+func TestApproveChangeAcceptsACluster(t *testing.T) {
+	env := heldCluster("")
+	out, _, err := env.run(t, "template", "approve-change", "team-a/demo")
+	require.NoError(t, err)
+	assert.Contains(t, out, "WorkspaceTemplateApply team-a/demo-eks: content bbbbbbbbbbbb is approved\n")
+
+	env = heldCluster(contentA)
+	_, _, err = env.run(t, "template", "approve-change", "team-a/demo")
+	require.EqualError(t, err, "2 changes of Cluster team-a/demo wait for an approval:\n  captctl template approve-change team-a/demo-eks\n"+
+		"  captctl template approve-change team-a/demo-addon\nApprove one after the other.")
+	out, _, err = env.run(t, "template", "approve-change", "team-a/demo", "--yes", "--revision", contentA)
+	require.NoError(t, err)
+	assert.Contains(t, out, "WorkspaceTemplateApply team-a/demo-addon: content aaaaaaaaaaaa is approved\n")
+
+	_, _, err = heldCluster("").run(t, "template", "approve-change", "team-a/demo", "--yes", "--revision", contentA)
+	require.EqualError(t, err, "no change of Cluster team-a/demo, or not this one, waits for an approval")
+	_, _, err = heldCluster("").run(t, "template", "approve-change", "team-a/dem")
+	require.EqualError(t, err, "there is no WorkspaceTemplateApply of this name, and there is no Cluster dem of CAPT in namespace team-a; did you mean team-a/demo?")
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -16,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +25,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/cmd/captctl/template"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -291,4 +294,80 @@ func TestAShellCompletesTemplatesAndRevisions(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, out)
 	}
+}
+
+func TestARolloutWhosePlanFailsIsNotApproved(t *testing.T) {
+	s := newStaging()
+	s.template.Spec.Rollout.Preview = infrav1.RolloutPreviewAlways
+	s.b.Status.Preview = infrav1.RevisionPreview{TemplateRevision: s.two, Result: infrav1.PreviewFailed, Message: "AccessDenied: no plan"}
+	s.condition(infrav1.RolloutStoppedReason, "failed: team-a/b")
+	out, _, err := s.run(t, "template", "status", "team-a/vpc")
+	require.NoError(t, err)
+	assert.NotContains(t, out, "template approve")
+	assert.Contains(t, out, "See why the revision cannot be planned. Then edit the template again, roll back, or continue although the plan fails.\n"+
+		"  captctl template plan team-a/vpc\n  captctl template rollback team-a/vpc\n  captctl template resume team-a/vpc\n")
+	assert.Regexp(t, `team-a +b +green +Failed +1 +- +failed +PlanFailed: AccessDenied: no plan`, out)
+
+	s.condition(infrav1.RolloutWaitingReason, "the plan fails for team-a/b")
+	out, _, err = s.run(t, "template", "status", "team-a/vpc")
+	require.NoError(t, err)
+	assert.NotContains(t, out, "template approve", "with onFailure: Continue")
+}
+
+func TestACompleteRolloutIsNotUnapproved(t *testing.T) {
+	s := newStaging()
+	s.template.Status.Rollout.Stage = infrav1.RolloutComplete
+	out, _, err := s.run(t, "template", "status", "team-a/vpc")
+	require.NoError(t, err)
+	assert.NotContains(t, out, "Approved:")
+}
+
+func TestWatchingARolloutEndsWhenItIsComplete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStaging()
+		s.clock = testclock.NewFakeClock(fleetNow)
+		ended := make(chan string)
+		go func() {
+			out, _, err := s.run(t, "template", "status", "team-a/vpc", "--watch")
+			assert.NoError(t, err)
+			ended <- out
+		}()
+		synctest.Wait()
+		template := s.stored(t)
+		template.Status.Rollout.Stage = infrav1.RolloutComplete
+		require.NoError(t, s.connected.Update(t.Context(), template))
+		for range 2 {
+			s.clock.Step(2 * time.Second)
+			synctest.Wait()
+		}
+		assert.Contains(t, <-ended, "Stage:     Complete")
+	})
+}
+
+func TestTemplateListShowsWhatNeedsAnActionFirst(t *testing.T) {
+	s := newStaging()
+	ready := builder.WorkspaceTemplate("eks", builder.WithNamespace("team-a"))
+	ready.CreationTimestamp, ready.Status.Users = before(90), ptr.To[int32](4)
+	s.template.CreationTimestamp, s.template.Status.Users, s.template.Status.OutdatedUsers = before(60), ptr.To[int32](3), ptr.To[int32](2)
+	s.objects = append(s.objects, ready)
+	out, _, err := s.run(t, "template", "list")
+	require.NoError(t, err)
+	assert.Equal(t, strings.ReplaceAll(strings.TrimLeft(`
+NAMESPACE   NAME   STRATEGY    REVISION   STAGE                USERS   OUTDATED   AGE   MESSAGE
+team-a      vpc    Staged      2          WaitingForApproval   3       2          60m   0 of 3 users have revision <two>. The revision is not approved
+team-a      eks    Immediate   -          -                    4       0          90m   -
+
+2 WorkspaceTemplates
+Needs action: team-a/vpc
+`, "\n"), "<two>", s.two[:12]), out)
+
+	out, _, err = s.run(t, "template", "list", "-n", "team-b")
+	require.NoError(t, err)
+	assert.Contains(t, out, "There are no WorkspaceTemplates.")
+	out, _, err = s.run(t, "template", "list", "-o", "json")
+	require.NoError(t, err)
+	var list template.List
+	require.NoError(t, json.Unmarshal([]byte(out), &list))
+	assert.Equal(t, "TemplateList", list.Kind)
+	assert.True(t, list.Templates[1].NeedsAction)
 }

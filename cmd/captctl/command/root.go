@@ -86,6 +86,9 @@ plugin: kubectl capt.`,
   # Check manifests without a cluster
   captctl validate -f manifests/ -R
 
+  # Does everything work that CAPT needs?
+  captctl check
+
   # What would a migration from CAPT v0.3 do?
   captctl migrate check
 
@@ -98,8 +101,8 @@ plugin: kubectl capt.`,
 		SilenceErrors:     true,
 		DisableAutoGenTag: true,
 	},
-		fleet.NewGet, fleet.NewDescribe, fleet.NewTree, fleet.NewReport, fleet.NewLogs, fleet.NewPause, fleet.NewResume, fleet.NewRetry, fleet.NewReconcile,
-		planning.New, diff.New, validate.New, template.New, migration.New, migration.NewConvert, newVersion,
+		fleet.NewGet, fleet.NewDescribe, fleet.NewTree, fleet.NewReport, fleet.NewLogs, fleet.NewPause, fleet.NewResume, fleet.NewRetry, fleet.NewReconcile, fleet.NewRun, fleet.NewWait, fleet.NewKubeconfig,
+		newCheck, planning.New, diff.New, validate.New, template.New, migration.New, migration.NewConvert, newVersion,
 	)
 	root.SetIn(environment.In)
 	root.SetOut(environment.Out)

@@ -150,4 +150,46 @@ func TestValidateNeedsFiles(t *testing.T) {
 	require.EqualError(t, err, "--filename is required: it names the manifests")
 	_, _, err = run(t, name, "validate", "-f", "nowhere.yaml")
 	assert.ErrorContains(t, err, "nowhere.yaml")
+	_, _, err = run(t, name, "validate", "-f", t.TempDir())
+	assert.ErrorContains(t, err, "so nothing was checked; -R also reads subdirectories")
+}
+
+func TestValidateFailsForAFileThatIsNoYAML(t *testing.T) {
+	for text, want := range map[string]string{
+		"kind: [Cluster\n":        "edited.yaml:1:1: error: this document cannot be read: ",
+		"a: 1\n---\na: 1\na: 2\n": "edited.yaml:3:1: error: this document cannot be read: ",
+		"\tkind: Cluster\n":       "edited.yaml:1:1: error: this document cannot be read: ",
+		"{\"kind\": \"Cluster\",": "edited.yaml:1:1: error: this document cannot be read: ",
+	} {
+		out, _, err := run(t, name, "validate", written(t, text))
+		require.EqualError(t, err, "1 error found", text)
+		assert.Contains(t, out, want)
+	}
+	for _, text := range []string{"- a list\n", "text\n", "{{ template }}\n", "# a comment\n"} {
+		out, _, err := run(t, name, "validate", written(t, text))
+		require.NoError(t, err, out)
+	}
+}
+
+func TestValidateReportsReferencesToWrongKinds(t *testing.T) {
+	text := "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: demo}\nspec:\n" +
+		"  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTControlPlane, name: demo}\n" +
+		"  controlPlaneRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTControlPlane, name: demo}\n---\n" +
+		"apiVersion: cluster.x-k8s.io/v1beta2\nkind: MachinePool\nmetadata: {name: demo}\nspec:\n  clusterName: demo\n  template:\n    spec:\n      clusterName: demo\n" +
+		"      bootstrap: {configRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: CaptConfig, name: demo}}\n" +
+		"      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTCluster, name: demo}\n"
+	out, _, err := run(t, name, "validate", written(t, text))
+	require.EqualError(t, err, "4 errors found", out)
+	for _, want := range []string{
+		`:5:3: error: Cluster demo: spec.infrastructureRef: refers to kind CAPTControlPlane of group "infrastructure.cluster.x-k8s.io". Only kind CAPTCluster of group infrastructure.cluster.x-k8s.io can be used here`,
+		`:6:3: error: Cluster demo: spec.controlPlaneRef: refers to kind CAPTControlPlane of group "infrastructure.cluster.x-k8s.io". Only kind CAPTControlPlane of group controlplane.`,
+		`spec.template.spec.bootstrap.configRef: refers to kind CaptConfig of group "bootstrap.cluster.x-k8s.io". Only kind CAPTBootstrapConfig`,
+		`spec.template.spec.infrastructureRef: refers to kind CAPTCluster of group "infrastructure.cluster.x-k8s.io". Only kind CAPTMachinePool`,
+	} {
+		assert.Contains(t, out, want)
+	}
+	other := strings.NewReplacer("kind: CAPTControlPlane, name: demo}\n  controlPlaneRef: {apiGroup: infrastructure", "kind: AWSCluster, name: demo}\n  controlPlaneRef: {apiGroup: controlplane").
+		Replace(strings.SplitN(text, "---", 2)[0])
+	out, _, err = run(t, name, "validate", written(t, other))
+	require.NoError(t, err, out)
 }

@@ -5,7 +5,6 @@
 package diff
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -117,7 +116,16 @@ func (o *options) source(ctx context.Context) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := read(ctx, reader, cmp.Or(o.Options.Namespace, o.Only()))
+	var s *source
+	read := func(namespace string) (err error) {
+		s, err = read(ctx, reader, namespace)
+		return err
+	}
+	if o.Options.Namespace != "" {
+		err = read(o.Options.Namespace)
+	} else {
+		err = o.ReadNamespaces(read)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -388,7 +388,7 @@ func (o *logsOptions) resolve(ctx context.Context, reader client.Reader) ([]*inf
 	case o.kind == applyKind:
 		return nil, fmt.Errorf("there is no WorkspaceTemplateApply %s in namespace %s; kubectl get workspacetemplateapplies -A lists all", o.Name, o.Namespace)
 	}
-	return nil, fmt.Errorf("there is no %s %s in namespace %s; %s", strings.Join(kinds, " and no "), o.Name, o.Namespace, elsewhere(ctx, reader, o.Name))
+	return nil, fmt.Errorf("there is no %s %s in namespace %s; %s", strings.Join(kinds, " and no "), o.Name, o.Namespace, elsewhere(ctx, reader, o.Namespace, o.Name))
 }
 
 func (o *logsOptions) Run(ctx context.Context, reader client.WithWatch) error {

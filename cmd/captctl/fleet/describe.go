@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -75,13 +76,42 @@ func (o *describeOptions) read(ctx context.Context, reader client.Reader) (*desc
 		return nil, err
 	}
 	objects.Failure = failureOfCause(ctx, reader, objects, o.Now())
-	var list eventsv1.EventList
-	err = reader.List(ctx, &list, client.InNamespace(o.Namespace))
+	if cause := overview.Of(objects, o.Now()).Cause; cause != nil && cause.NeedsProvider() {
+		objects.Provider = providerOf(ctx, reader, objects)
+	}
+	events, err := eventsOf(ctx, reader, objects)
 	if apierrors.IsForbidden(err) { // The rest does not depend on events.
 		o.Warn("events are not shown: %v", err)
 		err = nil
 	}
-	return &described{objects, latest(list.Items, objects)}, err
+	return &described{objects, latest(events, objects)}, err
+}
+
+// pageOfEvents is how many events a request returns.
+const pageOfEvents = 500
+
+// eventsOf reads the events about objects of a Cluster. A namespace can have those of many Clusters, so only events about the names are requested. The
+// API server searches for each name among all, so it is asked for several at a time.
+func eventsOf(ctx context.Context, reader client.Reader, objects *overview.Objects) ([]eventsv1.Event, error) {
+	names := objects.Names()
+	found := make([][]eventsv1.Event, len(names))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, name := range names {
+		group.Go(func() error {
+			page := eventsv1.EventList{}
+			for more := true; more; more = page.Continue != "" {
+				options := []client.ListOption{client.InNamespace(objects.Cluster.Namespace), client.MatchingFields{"regarding.name": name}, client.Limit(pageOfEvents), client.Continue(page.Continue)}
+				page = eventsv1.EventList{}
+				if err := reader.List(ctx, &page, options...); err != nil {
+					return err
+				}
+				found[i] = append(found[i], page.Items...)
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	return slices.Concat(found...), err
 }
 
 // failureOfCause reads the error of the Workspace of the cause and, if they can explain it, the Pods of provider-terraform; nil if there is no error, or the user
@@ -99,11 +129,30 @@ func failureOfCause(ctx context.Context, reader client.Reader, objects *overview
 	if err != nil {
 		return nil
 	}
-	found := &overview.Failure{Report: failure.Explain(failed.Message, secrets, ""), Workspace: apply.Status.WorkspaceRef.UID}
-	var list corev1.PodList
-	if found.NeedsPods() && reader.List(ctx, &list, client.HasLabels{terraform.ProviderPodLabel}) == nil {
-		found.Pods = slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !terraform.IsProviderPod(&pod) })
+	found := &overview.Failure{Report: failure.Explain(failed.Message, secrets, ""), Workspace: apply.Status.WorkspaceRef.UID, ProviderConfig: secrets.ProviderConfig()}
+	if found.NeedsPods() {
+		found.Pods = providerPods(ctx, reader)
 	}
+	return found
+}
+
+// providerPods returns the Pods of provider-terraform; nil if the user may not list them.
+func providerPods(ctx context.Context, reader client.Reader) []corev1.Pod {
+	list := corev1.PodList{Items: []corev1.Pod{}}
+	if reader.List(ctx, &list, client.HasLabels{terraform.ProviderPodLabel}) != nil {
+		return nil
+	}
+	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !terraform.IsProviderPod(&pod) })
+}
+
+// providerOf returns what is known of provider-terraform. A user who may not list all namespaces only sees what runs in this one.
+func providerOf(ctx context.Context, reader client.Reader, objects *overview.Objects) *overview.Provider {
+	found := &overview.Provider{Pods: providerPods(ctx, reader)}
+	var list infrav1.WorkspaceTemplateApplyList
+	if reader.List(ctx, &list) != nil && reader.List(ctx, &list, client.InNamespace(objects.Cluster.Namespace)) != nil {
+		return found
+	}
+	found.Applies = list.Items
 	return found
 }
 
@@ -215,6 +264,16 @@ func showDescription(p *output.Printer, d *Description, now time.Time) {
 				acts = "provider-terraform retries"
 			}
 			p.Title("Look at:", output.Plain, fmt.Sprintf("%s (%s)", cause.LookAt.Description(), acts))
+		}
+	}
+	if deletion := d.Deletion; deletion != nil {
+		for _, of := range []struct {
+			title string
+			names []string
+		}{{"Being destroyed:", deletion.Destroying}, {"Destroyed afterwards:", deletion.Waiting}} {
+			if len(of.names) > 0 {
+				p.Title(of.title, output.Plain, strings.Join(of.names, ", "))
+			}
 		}
 	}
 	if d.NextStep != nil {

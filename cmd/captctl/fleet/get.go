@@ -7,15 +7,18 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/agext/levenshtein"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -25,45 +28,103 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/reasons"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
 
-type getOptions struct{ cli.Options }
+type getOptions struct {
+	cli.Options
+	selector string
+	retained bool
+
+	selects labels.Selector
+	named   []cli.Options // One for each argument.
+}
 
 // NewGet returns captctl get.
 func NewGet(environment *cli.Environment) *cobra.Command {
-	o := &getOptions{cli.Options{Environment: environment}}
+	o := &getOptions{Options: cli.Options{Environment: environment}}
 	command := &cobra.Command{
-		Use:   "get",
+		Use:   "get [[NAMESPACE/]CLUSTER...]",
 		Short: "List the Clusters, their state, and what they wait for",
 		Long: `Lists the Clusters of CAPT with the state, the version, the health and the progress of their control
 planes. NODES has the ready and wanted nodes of all machine pools. MESSAGE is the first condition
 that explains why a Cluster is not Ready: the error of Terraform, or the object that everything else
 waits for. captctl describe shows the rest.
 
+Clusters that need an action of a user are first, and are named below the table.
+
 A Cluster is Degraded, and not Healthy, if its control plane is Ready and another object has a
 problem: the VPC, a machine pool, or a WorkspaceTemplateApply that has the label
-cluster.x-k8s.io/cluster-name, such as an add-on.
+cluster.x-k8s.io/cluster-name, such as an add-on, or that the control plane controls. One that waits
+counts after two minutes, if nothing of the Cluster provides what it waits for.
 
-PROGRESS is an estimate between two steps, based on the duration of earlier operations.`,
+PROGRESS is an estimate between two steps, based on the duration of earlier operations.
+
+--retained instead lists the Workspaces whose WorkspaceTemplateApply was deleted with
+deletionPolicy: Retain, such as those of VPCs. Their cloud resources exist, and belong to no
+Cluster. Workspaces that CAPT v0.3 retained are not listed: captctl migrate check shows them.`,
 		Example: `  # The whole fleet
   captctl get
+
+  # One Cluster, and those with a label
+  captctl get team-a/demo
+  captctl get -l environment=production
 
   # One namespace, until interrupted
   captctl get -n team-a --watch
 
-  # The Clusters that are not Ready, for a program
-  captctl get -o json | jq '.clusters[] | select(.cause) | {namespace, name, cause}'`,
+  # What needs an action, for a program
+  captctl get -o json | jq '.clusters[] | select(.needsAction) | {namespace, name, cause}'
+
+  # VPCs that were kept when their Cluster was deleted
+  captctl get --retained`,
+		Args: cobra.ArbitraryArgs,
 	}
+	o.Takes(command, "CLUSTER", environment.Access.CompleteClusters())
 	o.AddView(command)
 	o.AddAllNamespaces(command)
+	command.Flags().StringVarP(&o.selector, "selector", "l", "", "Labels of the Clusters, for example environment=production.")
+	cli.CompleteFlag(command, "selector", cobra.NoFileCompletions)
+	command.Flags().BoolVar(&o.retained, "retained", false, "List the Workspaces that were retained, for example those of VPCs.")
 	return cli.NewConnected(command, o)
 }
 
+// Complete takes the names of Clusters.
+func (o *getOptions) Complete(args []string) error {
+	for _, arg := range args {
+		one := o.Options
+		if err := one.Complete([]string{arg}); err != nil {
+			return err
+		}
+		o.named = append(o.named, one)
+	}
+	return o.Options.Complete(nil)
+}
+
+// Validate checks the names and the flags.
+func (o *getOptions) Validate() (err error) {
+	for i := range o.named {
+		if err := o.named[i].Validate(); err != nil {
+			return err
+		}
+	}
+	if len(o.named) > 0 && (o.selector != "" || o.retained || o.All()) || o.selector != "" && o.retained {
+		return errors.New("use either names of Clusters, --selector or --retained; names have their namespaces")
+	}
+	if o.selects, err = labels.Parse(o.selector); err != nil {
+		return fmt.Errorf("--selector: %w", err)
+	}
+	return o.Options.Validate()
+}
+
 func (o *getOptions) Run(ctx context.Context, reader client.WithWatch) error {
+	if o.retained {
+		return o.showRetained(ctx, reader)
+	}
 	return cli.Show(ctx, &o.Options, reader, watched(o.Only()), func(ctx context.Context) (*fleet, error) {
-		return read(ctx, reader, o.Only())
+		return o.read(ctx, reader)
 	}, func(p *output.Printer, found *fleet) error {
 		list := &ClusterList{TypeMeta: cli.TypeMeta("ClusterList"), Clusters: []overview.Cluster{}}
 		for _, objects := range found.clusters {
@@ -79,10 +140,32 @@ func (o *getOptions) Run(ctx context.Context, reader client.WithWatch) error {
 	})
 }
 
+// read returns the named Clusters, or those of the namespace that the selector selects.
+func (o *getOptions) read(ctx context.Context, reader client.Reader) (*fleet, error) {
+	if len(o.named) == 0 {
+		found, err := read(ctx, &o.Options, reader)
+		if err == nil {
+			found.clusters = slices.DeleteFunc(found.clusters, func(of *overview.Objects) bool { return !o.selects.Matches(labels.Set(of.Cluster.Labels)) })
+		}
+		return found, err
+	}
+	found := &fleet{}
+	for i := range o.named {
+		objects, err := ObjectsOf(ctx, &o.named[i], reader)
+		if err != nil {
+			return nil, err
+		}
+		found.clusters = append(found.clusters, objects)
+	}
+	return found, nil
+}
+
 // none says where there are no Clusters, and that a namespace does not exist if the user may read it.
 func (o *getOptions) none(ctx context.Context, reader client.Reader) string {
 	namespace := o.Only()
 	switch {
+	case o.selector != "":
+		return "No Clusters of CAPT have labels that match " + o.selector + "."
 	case namespace == "":
 		return "There are no Clusters of CAPT. Create one as described in docs/quickstart.md, or choose another management cluster with --context."
 	case apierrors.IsNotFound(reader.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})):
@@ -97,27 +180,35 @@ type ClusterList struct {
 	Clusters        []overview.Cluster `json:"clusters"`
 }
 
-// showClusters shows one line per Cluster, and how many are in each state.
+// showClusters shows one line per Cluster, those that need an action first, and how many are in each state.
 func showClusters(p *output.Printer, list *ClusterList, now time.Time) {
-	rows, counts := output.Rows{}, map[string]int{}
-	for i := range list.Clusters {
-		c := &list.Clusters[i]
+	clusters := slices.Clone(list.Clusters)
+	slices.SortStableFunc(clusters, func(a, b overview.Cluster) int { return rank(&a) - rank(&b) })
+	rows, counts, waiting := output.Rows{}, map[string]int{}, []string(nil)
+	for i := range clusters {
+		c := &clusters[i]
 		counts[stateText(c)]++
+		if c.NeedsAction {
+			waiting = append(waiting, c.Namespace+"/"+c.Name)
+		}
 		rows = append(rows, []string{
 			c.Namespace, c.Name, stateText(c), versionText(c), string(c.Health), c.Nodes.String(), progressText(c.Progress, now), output.Age(now, c.LastApplied), output.Age(now, &c.Created), c.Endpoint, causeText(c),
 		})
 	}
+	byAction := output.RowsThat(func(row int) bool { return clusters[row].NeedsAction })
 	p.Table([]output.Column{
-		{Name: "Namespace"}, {Name: "Name"}, {Name: "State", Style: stateStyle}, {Name: "Version"}, {Name: "Health", Style: stateStyle, Optional: true}, {Name: "Nodes"}, {Name: "Progress"},
+		{Name: "Namespace"}, {Name: "Name", RowStyle: byAction}, {Name: "State", Style: stateStyle, RowStyle: byAction}, {Name: "Version"}, {Name: "Health", Style: stateStyle, Optional: true}, {Name: "Nodes"}, {Name: "Progress"},
 		{Name: "Applied", Optional: true}, {Name: "Age"}, {Name: "Endpoint", Wide: true}, {Name: "Message", Prose: 4},
 	}, rows)
-	p.Blank()
-	p.Text("", output.Plain, output.Count(len(list.Clusters), "Cluster")+": "+countsText(counts))
+	p.NeedsAction(output.Count(len(clusters), "Cluster")+": "+countsText(counts), rollout.Names(waiting))
 }
+
+// rank sorts Clusters that need an action before the others.
+func rank(c *overview.Cluster) int { return map[bool]int{true: -1}[c.NeedsAction] }
 
 // states in the order in which they are counted.
 var states = []string{
-	string(infrav1.StateFailed), string(infrav1.StateDegraded), string(infrav1.StateRecovering), string(infrav1.StatePending),
+	string(infrav1.StateFailed), string(infrav1.StateDegraded), string(overview.StateWaitingForApproval), string(infrav1.StateRecovering), string(infrav1.StatePending),
 	string(infrav1.StateValidating), string(infrav1.StateProvisioning), string(infrav1.StateConfiguring),
 	string(overview.StateDeleting), stateUnknown, string(infrav1.StateReady),
 }
@@ -145,7 +236,7 @@ func stateStyle(state string) output.Style {
 	case string(infrav1.StateFailed), string(infrav1.StateDegraded), string(controlplanev1.HealthUnhealthy),
 		string(controlplanev1.FargateProfileStateDependencyMissing):
 		return output.Bad
-	case string(infrav1.StateRecovering), string(overview.StateDeleting), string(metav1.ConditionFalse): // The reason has the color of a failure.
+	case string(infrav1.StateRecovering), string(overview.StateDeleting), string(overview.StateWaitingForApproval), string(metav1.ConditionFalse): // The reason has the color of a failure.
 		return output.Attention
 	}
 	return output.Plain
@@ -200,17 +291,24 @@ func causeText(c *overview.Cluster) string {
 
 // fleet has the objects of the Clusters of CAPT, sorted by namespace and name, and all WorkspaceTemplateApplies of their namespaces.
 type fleet struct {
-	clusters []*overview.Objects
-	applies  map[client.ObjectKey]*infrav1.WorkspaceTemplateApply
+	namespace string // Namespace is the one that was read; empty for all.
+	clusters  []*overview.Objects
+	applies   map[client.ObjectKey]*infrav1.WorkspaceTemplateApply
 }
 
-// read returns the fleet of a namespace, or of all if it is empty.
-func read(ctx context.Context, reader client.Reader, namespace string) (*fleet, error) {
-	all, err := cli.ReadObjects(ctx, reader, namespace)
+// read returns the fleet of the namespaces that are read.
+func read(ctx context.Context, o *cli.Options, reader client.Reader) (*fleet, error) {
+	var all *cli.Objects
+	found := &fleet{}
+	err := o.ReadNamespaces(func(namespace string) (err error) {
+		found.namespace = namespace
+		all, err = cli.ReadObjects(ctx, limited{reader, o.Warn}, namespace)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	found := &fleet{applies: all.Applies}
+	found.applies = all.Applies
 	labeled, machinePools, captMachinePools := byCluster(all.Applies), byCluster(all.MachinePools), byCluster(all.CAPTMachinePools)
 	for i := range all.Clusters {
 		o := &overview.Objects{Cluster: &all.Clusters[i]}
@@ -275,12 +373,34 @@ func addApplies(o *overview.Objects, labeled []*infrav1.WorkspaceTemplateApply, 
 			o.Applies = append(o.Applies, apply)
 		}
 	}
+	return addControlled(o, get)
+}
+
+// addControlled adds those that the control plane controls and that do not have the label; its status lists them.
+func addControlled(o *overview.Objects, get func(name string) (*infrav1.WorkspaceTemplateApply, error)) error {
+	if o.ControlPlane == nil {
+		return nil
+	}
+	for _, d := range o.ControlPlane.Status.Dependencies {
+		known := slices.ContainsFunc(o.Applies, func(apply *infrav1.WorkspaceTemplateApply) bool { return apply.Name == d.Name })
+		if d.Kind != applyKind || d.Namespace != o.Cluster.Namespace || known {
+			continue
+		}
+		apply, err := get(d.Name)
+		if err != nil {
+			return err
+		}
+		if apply != nil && metav1.IsControlledBy(apply, o.ControlPlane) {
+			o.Applies = append(o.Applies, apply)
+		}
+	}
 	return nil
 }
 
-// isCAPT reports whether the infrastructure or the control plane of a Cluster is CAPT's.
+// isCAPT reports whether the infrastructure or the control plane of a Cluster is CAPT's, or may become so: Cluster API sets both from the topology.
 func isCAPT(c *clusterv1.Cluster) bool {
-	return c.Spec.InfrastructureRef.APIGroup == infrav1.GroupVersion.Group && c.Spec.InfrastructureRef.Kind == "CAPTCluster" ||
+	return !c.Spec.InfrastructureRef.IsDefined() && !c.Spec.ControlPlaneRef.IsDefined() && c.Spec.Topology.IsDefined() ||
+		c.Spec.InfrastructureRef.APIGroup == infrav1.GroupVersion.Group && c.Spec.InfrastructureRef.Kind == "CAPTCluster" ||
 		c.Spec.ControlPlaneRef.APIGroup == controlplanev1.GroupVersion.Group && c.Spec.ControlPlaneRef.Kind == "CAPTControlPlane"
 }
 
@@ -288,13 +408,19 @@ func isCAPT(c *clusterv1.Cluster) bool {
 func ObjectsOf(ctx context.Context, o *cli.Options, reader client.Reader) (*overview.Objects, error) {
 	found, err := find(ctx, o, reader)
 	if err == nil && found == nil {
-		err = fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; %s", o.Name, o.Namespace, elsewhere(ctx, reader, o.Name))
+		err = missing(ctx, o, reader)
 	}
 	return found, err
 }
 
+// missing is the error about a Cluster that does not exist.
+func missing(ctx context.Context, o *cli.Options, reader client.Reader) error {
+	return fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; %s", o.Name, o.Namespace, elsewhere(ctx, reader, o.Namespace, o.Name))
+}
+
 // find returns the Cluster that the argument names, with its objects; nil if it does not exist.
 func find(ctx context.Context, options *cli.Options, reader client.Reader) (*overview.Objects, error) {
+	reader = limited{reader, options.Warn}
 	found, err := named(ctx, reader, client.ObjectKey{Namespace: options.Namespace, Name: options.Name}, &clusterv1.Cluster{})
 	if err != nil || found == nil || !isCAPT(found) {
 		return nil, err
@@ -356,19 +482,26 @@ func watched(namespace string, more ...schema.GroupVersionKind) cli.Watched {
 	}, more...)}
 }
 
-// elsewhere says where Clusters of a name are. A user who may not list all namespaces gets no names.
-func elsewhere(ctx context.Context, reader client.Reader, name string) string {
+// elsewhere suggests Clusters of the same name in other namespaces, or else of a similar name. A user who may not list all namespaces gets those of one.
+func elsewhere(ctx context.Context, reader client.Reader, namespace, name string) string {
 	var all clusterv1.ClusterList
-	var names []string
-	if reader.List(ctx, &all) == nil {
-		for i := range all.Items {
-			if c := &all.Items[i]; c.Name == name && isCAPT(c) {
-				names = append(names, c.Namespace+"/"+c.Name)
-			}
+	if reader.List(ctx, &all) != nil {
+		_ = reader.List(ctx, &all, client.InNamespace(namespace)) // Without a list there is no suggestion.
+	}
+	byDistance := map[int][]string{}
+	for i := range all.Items {
+		if c := &all.Items[i]; isCAPT(c) {
+			distance := levenshtein.Distance(c.Name, name, nil)
+			byDistance[distance] = append(byDistance[distance], c.Namespace+"/"+c.Name)
 		}
 	}
-	if len(names) == 0 {
-		return "captctl get lists all Clusters"
+	for distance := range min(mostTypos, len(name)) {
+		if names := byDistance[distance]; len(names) > 0 {
+			return "did you mean " + strings.Join(names[:min(len(names), mostSuggestions)], " or ") + "?"
+		}
 	}
-	return "did you mean " + strings.Join(names, " or ") + "?"
+	return "captctl get lists all Clusters"
 }
+
+// A suggestion has fewer typos, and there are at most so many.
+const mostTypos, mostSuggestions = 3, 4

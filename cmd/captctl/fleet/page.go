@@ -54,14 +54,14 @@ the state of Secrets and templates is the one in status.dependencies of the cont
 }
 
 func (o *reportOptions) Run(ctx context.Context, reader client.WithWatch) error {
-	found, err := read(ctx, reader, o.Only())
+	found, err := read(ctx, &o.Options, reader)
 	if err != nil {
 		return err
 	}
 	report := found.page(o.Clock.Now())
 	report.From, report.Version, report.Scope = o.Access.Describe(), cli.BuildVersion().Version, "all namespaces"
-	if only := o.Only(); only != "" {
-		report.Scope = "namespace " + only
+	if found.namespace != "" {
+		report.Scope = "namespace " + found.namespace
 	}
 	return report.write(o.Out)
 }

@@ -398,7 +398,7 @@ type impactReader struct {
 
 // readImpact returns the impact of the object of --impact, in all namespaces that the user may read.
 func readImpact(ctx context.Context, o *treeOptions, reader client.Reader) (*graph.Impact, error) {
-	r := &impactReader{Reader: reader, warn: o.Warn, configs: sets.New[graph.Key]()}
+	r := &impactReader{Reader: limited{reader, o.Warn}, warn: o.Warn, configs: sets.New[graph.Key]()}
 	all, err := cli.ReadObjects(ctx, r, "")
 	if apierrors.IsForbidden(err) {
 		r.warn("only namespace %s is read: %v", o.Namespace, err)

@@ -260,7 +260,7 @@ func (o *applyOptions) Run(ctx context.Context) error {
 		if last {
 			to.Blank()
 			to.Linef("This run adopts the last units of the plan. When no object awaits adoption, the manager migrates stored versions, which cannot be reverted.")
-			to.Linef("To postpone that, see \"Stored versions\" in docs/migration.md before you continue.")
+			to.Linef("To postpone that, see \"Stored versions\" in docs/migration-reference.md before you continue.")
 		}
 	}, question); err != nil {
 		return err

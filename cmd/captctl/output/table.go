@@ -28,6 +28,22 @@ type Column struct {
 	Prose int
 	// Style of a cell; nil is plain.
 	Style func(cell string) Style
+	// RowStyle of a cell by the number of its row; where it is plain, Style decides.
+	RowStyle func(row int) Style
+}
+
+// RowsThat need an action are red.
+func RowsThat(needAction func(row int) bool) func(row int) Style {
+	return func(row int) Style { return map[bool]Style{true: Bad}[needAction(row)] }
+}
+
+// NeedsAction prints a summary below a table and, in red, the names of the rows that need an action, which would otherwise be out of sight.
+func (p *Printer) NeedsAction(summary, names string) {
+	p.Blank()
+	p.Text("", Plain, summary)
+	if names != "" {
+		p.Text("", Bad, "Needs action: "+names)
+	}
 }
 
 // Rows are the cells of a table, one for each column, wide ones included.
@@ -71,11 +87,14 @@ func (p *Printer) aligned(columns []Column, rows Rows) string {
 		header = append(header, p.Paint(Strong, strings.ToUpper(column.Name)))
 	}
 	writer.AppendHeader(header)
-	for _, row := range rows {
+	for i, row := range rows {
 		cells := table.Row{}
 		for j, column := range columns {
 			style := Plain
-			if column.Style != nil {
+			if column.RowStyle != nil {
+				style = column.RowStyle(i)
+			}
+			if column.Style != nil && style == Plain {
 				style = column.Style(row[j])
 			}
 			cells = append(cells, p.Paint(style, row[j]))

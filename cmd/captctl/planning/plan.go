@@ -7,7 +7,6 @@ package planning
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,7 +24,7 @@ type options struct {
 	request  request.Options
 	here     local.Options
 	local    bool
-	clusters []string
+	clusters []client.ObjectKey
 }
 
 // New returns captctl plan.
@@ -48,9 +47,9 @@ func New(environment *cli.Environment) *cobra.Command {
 	return cli.NewConnected(command, o)
 }
 
-func (o *options) Complete(args []string) error {
-	o.clusters = args
-	return nil
+func (o *options) Complete(args []string) (err error) {
+	o.clusters, err = o.Keys(args)
+	return err
 }
 
 func (o *options) Validate() error {
@@ -64,23 +63,11 @@ func (o *options) Validate() error {
 }
 
 func (o *options) Run(ctx context.Context, connected client.WithWatch) error {
-	namespace, _, err := o.Access.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return err
-	}
-	var clusters []client.ObjectKey
-	for _, cluster := range o.clusters {
-		key := client.ObjectKey{Namespace: namespace, Name: cluster}
-		if of, name, qualified := strings.Cut(cluster, "/"); qualified {
-			key = client.ObjectKey{Namespace: of, Name: name}
-		}
-		clusters = append(clusters, key)
-	}
 	if o.local {
-		o.Namespace, o.Name = clusters[0].Namespace, clusters[0].Name
+		o.Namespace, o.Name = o.clusters[0].Namespace, o.clusters[0].Name
 		return o.runHere(ctx, connected)
 	}
-	return o.request.Run(ctx, &o.Options, connected, clusters)
+	return o.request.Run(ctx, &o.Options, connected, o.clusters)
 }
 
 // runHere plans on this machine.

@@ -32,6 +32,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/template"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/installation"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/status"
 )
@@ -46,16 +47,20 @@ var kinds = []struct {
 	from string
 }{
 	{"ClusterList", reflect.TypeFor[fleet.ClusterList](), "`captctl get` prints it; with `--watch`, one document after another."},
+	{"RetainedList", reflect.TypeFor[fleet.RetainedList](), "`captctl get --retained` prints it; with `--watch`, one document after another."},
 	{"ClusterDescription", reflect.TypeFor[fleet.Description](), "`captctl describe` prints it; with `--watch`, one document after another."},
 	{"Tree", reflect.TypeFor[fleet.Tree](), "`captctl tree` prints it; with `--watch`, one document after another."},
 	{"Impact", reflect.TypeFor[graph.Impact](), "`captctl tree --impact` prints it; with `--watch`, one document after another."},
 	{"TerraformErrors", reflect.TypeFor[fleet.TerraformErrors](), "`captctl logs` prints it; with `--follow`, one document after another: the first one, and one for each further error."},
+	{"TerraformRuns", reflect.TypeFor[fleet.TerraformRuns](), "`captctl run` prints it."},
 	{"Diff", reflect.TypeFor[diff.Diff](), "`captctl diff` prints it."},
 	{"WorkspacePlans", reflect.TypeFor[request.Document](), "`captctl plan` prints it."},
 	{"ValidationReport", reflect.TypeFor[manifests.Report](), "`captctl validate` prints it."},
 	{"TemplateTest", reflect.TypeFor[template.Test](), "`captctl template test` prints it."},
+	{"TemplateList", reflect.TypeFor[template.List](), "`captctl template list` prints it; with `--watch`, one document after another."},
 	{"TemplateStatus", reflect.TypeFor[template.Status](), "`captctl template status` prints it; with `--watch`, one document after another."},
 	{"TemplatePlan", reflect.TypeFor[template.Plan](), "`captctl template plan` prints it."},
+	{"InstallationReport", reflect.TypeFor[installation.Report](), "`captctl check` prints it."},
 	{"Check", reflect.TypeFor[migration.Check](), "`captctl migrate check` prints it."},
 	{"Plan", reflect.TypeFor[plan.Plan](), "`captctl migrate plan --out` writes it, `plan` and `show` print it, `apply` and `rollback` read it."},
 	{"Decisions", reflect.TypeFor[migrate.Decisions](), "Users write it, in YAML or JSON, for `captctl migrate plan --decisions`."},

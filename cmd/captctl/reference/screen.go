@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
@@ -52,7 +53,8 @@ func screenDocument() (string, error) {
 	environment := cli.NewEnvironment(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: screen, ErrOut: io.Discard})
 	environment.Clock = clocktesting.NewFakeClock(recorded())
 	environment.Access.Connect = func(*rest.Config) (client.WithWatch, error) {
-		return fake.NewClientBuilder().WithScheme(cli.Scheme()).WithObjects(objects...).Build(), nil
+		return fake.NewClientBuilder().WithScheme(cli.Scheme()).WithObjects(objects...).
+			WithIndex(&eventsv1.Event{}, "regarding.name", func(object client.Object) []string { return []string{object.(*eventsv1.Event).Regarding.Name} }).Build(), nil
 	}
 	server := "http://127.0.0.1:1"
 	environment.Access.APIServer = &server

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -27,6 +28,7 @@ import (
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/fleet"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
 
@@ -439,7 +441,10 @@ func newApproveChange(environment *cli.Environment) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "approve-change [NAMESPACE/]NAME [--revision HASH]",
 		Short: "Approve a change of one WorkspaceTemplateApply, such as its version",
-		Long: `Sets the annotation capt.cluster.x-k8s.io/approve of the WorkspaceTemplateApply to the hash of the
+		Long: `NAME is that of a WorkspaceTemplateApply or, if there is none of this name, of a Cluster with one
+change that waits.
+
+Sets the annotation capt.cluster.x-k8s.io/approve of the WorkspaceTemplateApply to the hash of the
 rendered Workspace that waits (status.change.revision). If spec.rollout of its template requires
 previews or approvals, a change of the version or of variables is not applied before that.
 
@@ -454,12 +459,13 @@ capt.cluster.x-k8s.io/approve-destroy. With spec.rollout.approval: OnDestroy, ch
 known count as destructive, also because the plan fails.
 
 captctl diff shows what changes in the Workspace. The webhooks record who approved it, and when.`,
-		Example: `  captctl template approve-change team-a/demo-controlplane
+		Example: `  captctl template approve-change team-a/demo
+  captctl template approve-change team-a/demo-controlplane
 
   # In a pipeline: exactly the content that was reviewed, by its whole hash
   captctl template approve-change team-a/demo-controlplane --revision "$HASH" --yes`,
 	}
-	o.Takes(command, "NAME", environment.Access.CompleteApplies())
+	o.Takes(command, "NAME", environment.Access.CompleteChanges())
 	o.AddDryRun(command)
 	o.AddYes(command)
 	command.Flags().StringVar(&o.revision, "revision", "", "Hash of the content to approve: at least its first twelve digits. With --yes, the whole hash is required.")
@@ -468,12 +474,37 @@ captctl diff shows what changes in the Workspace. The webhooks record who approv
 	return cli.NewConnected(command, o)
 }
 
-func decideChangeApproval(ctx context.Context, o *changeOptions, connected client.Client) (*change, error) {
+// waitingApply returns the WorkspaceTemplateApply that the argument names, or the one of the Cluster of that name whose change waits.
+func (o *changeOptions) waitingApply(ctx context.Context, connected client.Client) (*infrav1.WorkspaceTemplateApply, error) {
 	apply := &infrav1.WorkspaceTemplateApply{}
-	if err := connected.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, apply); err != nil {
+	err := connected.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, apply)
+	if !apierrors.IsNotFound(err) {
+		return apply, err
+	}
+	objects, err := fleet.ObjectsOf(ctx, &o.Options, connected)
+	if err != nil {
+		return nil, fmt.Errorf("there is no WorkspaceTemplateApply of this name, and %w", err)
+	}
+	held := slices.DeleteFunc(objects.Applies, func(of *infrav1.WorkspaceTemplateApply) bool { return canApprove(of, o.revision) != nil })
+	switch len(held) {
+	case 0:
+		return nil, fmt.Errorf("no change of Cluster %s/%s, or not this one, waits for an approval", o.Namespace, o.Name)
+	case 1:
+		return held[0], nil
+	}
+	several := &cli.ListError{Title: fmt.Sprintf("%d changes of Cluster %s/%s wait for an approval", len(held), o.Namespace, o.Name), Next: "Approve one after the other."}
+	for _, of := range held {
+		several.Items = append(several.Items, fmt.Sprintf("captctl template approve-change %s/%s", of.Namespace, of.Name))
+	}
+	return nil, several
+}
+
+func decideChangeApproval(ctx context.Context, o *changeOptions, connected client.Client) (*change, error) {
+	apply, err := o.waitingApply(ctx, connected)
+	if err != nil {
 		return nil, err
 	}
-	title, waiting := fmt.Sprintf("WorkspaceTemplateApply %s/%s", o.Namespace, o.Name), apply.Status.Change.Revision
+	title, waiting := fmt.Sprintf("WorkspaceTemplateApply %s/%s", apply.Namespace, apply.Name), apply.Status.Change.Revision
 	shown, r := terraform.ShortRevision(waiting), releasedBy(ctx, connected, apply)
 	if o.revision != "" && apply.Annotations[naming.ApproveAnnotation] == o.revision && (o.revision != waiting || r.isApproved(o, apply)) {
 		return &change{object: apply, title: title, done: fmt.Sprintf("content %s is approved already%s", terraform.ShortRevision(o.revision), by(rollout.ApprovalOf(apply)))}, nil

@@ -46,8 +46,8 @@ func newStatus(environment *cli.Environment) *cobra.Command {
 it waits for and what to do next, one line for each WorkspaceTemplateApply that uses the template,
 and the stored revisions. REVISION of a user is the one that its Workspace was written with. PLAN is
 what Terraform would change before it is applied: +created ~updated -/+replaced -deleted, none, or ?
-if that is not known. -o wide also shows hashes and resources; captctl template plan shows them by
-user.
+if that is not known. MESSAGE also says why a plan fails. -o wide also shows hashes and resources;
+captctl template plan shows them by user. --watch ends when the rollout is complete.
 
 Without NAMESPACE, --namespace or the namespace of the kubeconfig's context is used.`,
 		Example: `  captctl template status team-a/vpc
@@ -62,9 +62,10 @@ Without NAMESPACE, --namespace or the namespace of the kubeconfig's context is u
 }
 
 func (o *statusOptions) Run(ctx context.Context, connected client.WithWatch) error {
+	complete := false
 	watched := cli.Watched{Kinds: []schema.GroupVersionKind{
 		infrav1.GroupVersion.WithKind("WorkspaceTemplate"), infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"),
-	}}
+	}, Until: func() bool { return complete }}
 	return cli.Show(ctx, &o.Options, connected, watched, func(ctx context.Context) (*rollout.Template, error) {
 		t, err := read(ctx, &o.Options, connected)
 		if err == nil && t.Unreadable != nil {
@@ -73,7 +74,7 @@ func (o *statusOptions) Run(ctx context.Context, connected client.WithWatch) err
 		return t, err
 	}, func(p *output.Printer, t *rollout.Template) error {
 		status := &Status{Status: *t.StatusOf(o.Clock.Now()), Plans: plansOf(t)}
-		status.TypeMeta = cli.TypeMeta("TemplateStatus")
+		status.TypeMeta, complete = cli.TypeMeta("TemplateStatus"), status.IsComplete()
 		return p.Document(status, func(p *output.Printer) { showStatus(p, status, o.Clock.Now()) })
 	})
 }
@@ -218,7 +219,7 @@ func showStatus(p *output.Printer, s *Status, now time.Time) {
 		deletion = fmt.Sprintf("requested %s ago; waits for %s", output.Age(now, s.DeletionTime), output.Count(len(s.Users)+len(s.Deleting), "user"))
 	}
 	approved := approvalText(s.Approval, now)
-	if approved == "" && s.RequiredApproval != infrav1.RolloutApprovalNone && s.RequiredApproval != "" {
+	if waits := s.RequiredApproval == infrav1.RolloutApprovalAlways && !s.IsComplete(); approved == "" && (waits || s.Stage == infrav1.RolloutWaitingForApproval) {
 		approved = "no"
 	}
 	p.Fields([][2]string{

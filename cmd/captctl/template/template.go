@@ -52,7 +52,7 @@ rollouts (spec.rollout).`,
 
   # How far has the rollout of an edit come, and what does it wait for?
   captctl template status team-a/vpc`,
-	}, newInit, newVariables, newRender, newTest, newStatus, newPlan, newApprove, newApproveChange, newPause, newResume, newRollback)
+	}, newInit, newVariables, newRender, newTest, newList, newStatus, newPlan, newApprove, newApproveChange, newPause, newResume, newRollback)
 }
 
 func readFiles(ctx context.Context, o *cli.Options) (*manifests.Content, error) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,11 +24,11 @@ including the Terraform modules of WorkspaceTemplates.
 
 References are resolved among the manifests. What is not among them may exist in the cluster, so a
 reference to it is a warning only. Objects of other kinds are ignored, except Clusters, MachinePools
-and Namespaces. Documents that cannot be read, for example Helm templates, are reported as warnings.
+and Namespaces. Helm templates, and documents that are no objects, are reported as warnings.
 
 Each finding has file, line and column. For v1beta1 objects, it can be the start of the object.
 
-Exit codes: 0 no errors; 1 errors, or a file cannot be read.`
+Exit codes: 0 no errors; 1 errors, there are no files, or one cannot be read or is no YAML.`
 
 const example = `  captctl validate cluster.yaml templates.yaml
   captctl validate -f manifests/ -R
@@ -66,6 +67,9 @@ func (o *options) Run(ctx context.Context) error {
 	content, err := o.Manifests(ctx)
 	if err != nil {
 		return err
+	}
+	if content.Files == 0 {
+		return fmt.Errorf("there are no manifests (*.yaml, *.yml, *.json) in %s, so nothing was checked; -R also reads subdirectories", strings.Join(o.Paths, ", "))
 	}
 	content.SetDefaults()
 	report, err := manifests.Check(ctx, content)

@@ -81,7 +81,7 @@ func (o *Options) AddFlags(command *cobra.Command) {
 }
 
 // Validate checks the flags: of Clusters, --all and files, exactly one is given.
-func (o *Options) Validate(clusters []string, files []string) error {
+func (o *Options) Validate(clusters []client.ObjectKey, files []string) error {
 	given := 0
 	for _, is := range []bool{len(clusters) > 0, o.All, len(files) > 0} {
 		if is {

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package overview
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/reasons"
+)
+
+// Kinds of goals.
+const (
+	goalReady     = "ready"
+	goalDeleted   = "deleted"
+	goalVersion   = "version"
+	goalCondition = "condition"
+)
+
+// Goal is what is waited for: a state of a Cluster.
+type Goal struct {
+	kind, name string
+	version    *version.Version
+	status     metav1.ConditionStatus
+}
+
+// ParseGoal reads ready, deleted, version=VERSION, or condition=NAME[=STATUS].
+func ParseGoal(text string) (g Goal, err error) {
+	kind, value, valued := strings.Cut(text, "=")
+	g.kind = kind
+	switch {
+	case (kind == goalReady || kind == goalDeleted) && !valued:
+		return g, nil
+	case kind == goalVersion && value != "":
+		if g.version, err = version.ParseGeneric(value); err != nil {
+			err = fmt.Errorf("%q is not a Kubernetes version. Use for example v1.31.0: %w", value, err)
+		}
+		return g, err
+	case kind == goalCondition && value != "":
+		name, status, _ := strings.Cut(value, "=")
+		g.name = name
+		for _, known := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown} {
+			if strings.EqualFold(string(known), cmp.Or(status, string(metav1.ConditionTrue))) {
+				g.status = known
+				return g, nil
+			}
+		}
+	}
+	return g, fmt.Errorf("%q cannot be waited for: use ready, deleted, version=VERSION or condition=NAME[=True|False|Unknown]", text)
+}
+
+// IsDeletion reports whether a Cluster that does not exist is the goal.
+func (g Goal) IsDeletion() bool { return g.kind == goalDeleted }
+
+// IsReached reports whether objects that exist have reached the goal. c is their summary. A status of an older spec does not count.
+func (g Goal) IsReached(o *Objects, c *Cluster) bool {
+	switch g.kind {
+	case goalReady:
+		return c.State == infrav1.StateReady && c.Cause == nil && o.isObserved()
+	case goalVersion:
+		applied, err := version.ParseGeneric(c.Version) // EKS has no patch versions.
+		return err == nil && applied.Major() == g.version.Major() && applied.Minor() == g.version.Minor() && o.isObserved() && meta.IsStatusConditionTrue(o.ControlPlane.Status.Conditions, infrav1.ReadyCondition)
+	case goalCondition:
+		condition := meta.FindStatusCondition(o.Cluster.Status.Conditions, g.name)
+		generation := o.Cluster.Generation
+		if condition == nil && o.ControlPlane != nil {
+			condition, generation = meta.FindStatusCondition(o.ControlPlane.Status.Conditions, g.name), o.ControlPlane.Generation
+		}
+		return condition != nil && condition.Status == g.status && (condition.ObservedGeneration == 0 || condition.ObservedGeneration >= generation)
+	}
+	return false
+}
+
+// NeedsUser reports whether the Cluster has failed, and does not continue before a user acts.
+func (c *Cluster) NeedsUser(o *Objects) bool {
+	return c.State == infrav1.StateFailed && c.Cause != nil && c.Cause.Actor == reasons.User && o.isObserved()
+}
+
+// isObserved reports whether the status of the CAPTCluster and of the CAPTControlPlane is of their current spec.
+func (o *Objects) isObserved() bool {
+	return (o.CAPTCluster == nil || o.CAPTCluster.Status.ObservedGeneration == o.CAPTCluster.Generation) &&
+		(o.ControlPlane == nil || o.ControlPlane.Status.ObservedGeneration == o.ControlPlane.Generation)
+}

@@ -1,0 +1,302 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/api/runs"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/terraform/failure"
+	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/output"
+	"github.com/capt-provider/capt/migrate"
+)
+
+// defaultTimeout of commands that wait for Terraform.
+const defaultTimeout = 30 * time.Minute
+
+type runOptions struct {
+	cli.Options
+	only     string
+	wait     bool
+	timeout  time.Duration
+	clusters []client.ObjectKey
+}
+
+// NewRun returns captctl run.
+func NewRun(environment *cli.Environment) *cobra.Command {
+	o := &runOptions{Options: cli.Options{Environment: environment}}
+	command := &cobra.Command{
+		Use:   "run [NAMESPACE/]CLUSTER...",
+		Short: "Run Terraform now: one plan, and an apply if something differs",
+		Long: `Makes provider-terraform plan each Workspace of the Clusters now, and apply it if something differs
+from AWS, instead of at its next poll (10 minutes by default) or its next attempt after an error. It
+also initializes the working directory again. Nothing else changes: the Workspaces keep the content
+that they have, so a change that waits for an approval is not applied. captctl plan shows before
+what would change.
+
+A Workspace for which the manager writes nothing is not run, and the reason is shown: for example it
+is paused, being deleted, waits for a dependency, or has an interrupted create. If Terraform works
+on the Workspace already, the requested run follows that one.
+
+It sets the annotation capt.cluster.x-k8s.io/recovery of the WorkspaceTemplateApplies, which the
+manager carries out: you need the right to patch them, and to get the Workspaces to wait for the
+result. The ClusterRole capt-tenant has both, except for Workspaces without a namespace. An error
+that is the same as before counts as the result if it stays for two minutes, because
+provider-terraform does not report that it has repeated it.
+
+Exit codes: 0 done; 1 error, Terraform failed or did not run for a Workspace; 124 no result within
+--timeout. Terraform continues after a timeout or an interrupt.`,
+		Example: `  # Repair drift now, or try again after the cause of an error was removed
+  captctl run team-a/demo
+
+  # Only the VPC of two Clusters, without waiting for the result
+  captctl run team-a/demo team-a/shop --only vpc --wait=false
+
+  # What happened, for a program
+  captctl run team-a/demo -o json | jq '.runs[] | select(.result != "NothingToChange")'`,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: environment.Access.CompleteClusters(),
+	}
+	flags := command.Flags()
+	flags.StringVar(&o.only, "only", "", "Run only what has this role in the Cluster (vpc, controlplane, fargate, machinepool or addon), or the WorkspaceTemplateApply of this name.")
+	flags.BoolVar(&o.wait, "wait", true, "Wait for the result.")
+	flags.DurationVar(&o.timeout, "timeout", defaultTimeout, "How long to wait for the result.")
+	var roles []cobra.Completion
+	for _, role := range overview.Roles() {
+		roles = append(roles, string(role))
+	}
+	cli.CompleteFlag(command, "only", cobra.FixedCompletions(roles, cobra.ShellCompDirectiveNoFileComp))
+	o.AddOutput(command)
+	return cli.NewConnected(command, o)
+}
+
+func (o *runOptions) Complete(args []string) (err error) {
+	o.clusters, err = o.Keys(args)
+	return err
+}
+
+func (o *runOptions) Validate() error {
+	if o.timeout <= 0 {
+		return errors.New("--timeout must be positive")
+	}
+	return o.Options.Validate()
+}
+
+// TerraformRuns are runs of Terraform that were requested.
+type TerraformRuns struct {
+	metav1.TypeMeta `json:",inline"`
+	Runs            []TerraformRun `json:"runs"`
+}
+
+// TerraformRun is a requested run of one Workspace.
+type TerraformRun struct {
+	Namespace string `json:"namespace"`
+	Cluster   string `json:"cluster"`
+	Name      string `json:"name"` // Name of the WorkspaceTemplateApply.
+	// Result is NothingToChange, Applied, Failed or NotStarted. Without a result, it is Requested until the manager has passed the request on, and then Running.
+	Result  runs.Result `json:"result"`
+	Message string      `json:"message,omitempty"` // Message is the error, or why Terraform did not run.
+
+	apply *infrav1.WorkspaceTemplateApply
+	run   runs.Run
+}
+
+func (o *runOptions) Run(ctx context.Context, connected client.WithWatch) error {
+	list := &TerraformRuns{TypeMeta: cli.TypeMeta("TerraformRuns"), Runs: []TerraformRun{}}
+	for _, key := range o.clusters {
+		o.Namespace, o.Name = key.Namespace, key.Name
+		objects, err := ObjectsOf(ctx, &o.Options, connected)
+		if err != nil {
+			return err
+		}
+		if err := o.add(list, objects); err != nil {
+			return err
+		}
+	}
+	for i := range list.Runs {
+		if err := o.request(ctx, connected, &list.Runs[i]); err != nil {
+			return err
+		}
+	}
+	if o.wait {
+		if err := o.await(ctx, connected, list); err != nil {
+			return err
+		}
+	}
+	if err := o.Printer().Document(list, list.show); err != nil {
+		return err
+	}
+	return o.outcome(list)
+}
+
+// add adds the Workspaces of a Cluster that are to be run.
+func (o *runOptions) add(list *TerraformRuns, objects *overview.Objects) error {
+	found := false
+	for _, apply := range objects.Applies {
+		if o.only != "" && apply.Name != o.only && string(objects.RoleOf(apply)) != o.only {
+			continue
+		}
+		found = true
+		one := TerraformRun{Namespace: apply.Namespace, Cluster: objects.Cluster.Name, Name: apply.Name, Result: runs.Requested, Message: runs.Refused(apply), apply: apply}
+		if one.Message == "" && ptr.Deref(objects.Cluster.Spec.Paused, false) { // The manager may not have reported it yet.
+			one.Message = "the Cluster is paused: captctl resume ends that"
+		}
+		if one.Message != "" {
+			one.Result = runs.NotStarted
+		}
+		list.Runs = append(list.Runs, one)
+	}
+	switch {
+	case found:
+		return nil
+	case o.only != "":
+		var names []string
+		for _, apply := range objects.Applies {
+			names = append(names, apply.Name)
+		}
+		return fmt.Errorf("the Cluster %s has no WorkspaceTemplateApply with the role or the name %s: --only must be one of %v, or one of %s", objects.Cluster.Name, o.only, overview.Roles(), strings.Join(names, ", "))
+	}
+	return fmt.Errorf("the Cluster %s has no WorkspaceTemplateApply yet, so there is nothing to run; captctl describe shows why", objects.Cluster.Name)
+}
+
+// request requests a run.
+func (o *runOptions) request(ctx context.Context, connected client.WithWatch, one *TerraformRun) error {
+	if one.Result.IsFinal() {
+		return nil
+	}
+	if o.wait {
+		_, workspace, err := WorkspaceOf(ctx, connected, one.apply)
+		switch {
+		case apierrors.IsForbidden(err):
+			return fmt.Errorf("%w; you can request the run with --wait=false", err)
+		case err != nil:
+			return err
+		}
+		one.run.Before = workspace.Failure()
+	}
+	one.run.Request = runs.Request(runs.Action, one.apply.Status.WorkspaceRef.UID, o.Clock.Now())
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": one.apply.UID, "annotations": map[string]string{naming.RecoveryAnnotation: one.run.Request},
+	}})
+	if err != nil {
+		return err
+	}
+	return connected.Patch(ctx, one.apply, client.RawPatch(types.MergePatchType, patch))
+}
+
+// await waits until all results are known, or the time is over.
+func (o *runOptions) await(ctx context.Context, connected client.WithWatch, list *TerraformRuns) error {
+	waiting, stop := context.WithTimeout(ctx, o.timeout)
+	defer stop()
+	progress, done := o.Progress(), 0
+	defer progress.Stop()
+	progress.Phase("Running Terraform", len(list.Runs))
+	watched := cli.Watched{Namespace: o.clusters[0].Namespace}
+	if slices.ContainsFunc(o.clusters, func(key client.ObjectKey) bool { return key.Namespace != watched.Namespace }) {
+		watched.Namespace = ""
+	}
+	watched.Kinds = append(watched.Kinds, infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"))
+	for _, scope := range terraform.Scopes() {
+		if slices.ContainsFunc(list.Runs, func(one TerraformRun) bool { of, _ := one.apply.Status.WorkspaceRef.Scope(); return of == scope }) {
+			watched.Kinds = append(watched.Kinds, scope.GroupVersionKind())
+		}
+	}
+	err := o.Follow(waiting, connected, watched, func(ctx context.Context) (bool, error) {
+		finished := 0
+		for i := range list.Runs {
+			if err := list.Runs[i].observe(ctx, connected, o.Clock.Now()); err != nil {
+				return false, err
+			}
+			if list.Runs[i].Result.IsFinal() {
+				finished++
+			}
+		}
+		progress.Add(finished - done)
+		done = finished
+		return finished == len(list.Runs), nil
+	})
+	return errors.Join(err, ctx.Err())
+}
+
+// observe reads how a run stands.
+func (r *TerraformRun) observe(ctx context.Context, reader client.Reader, now time.Time) error {
+	if r.Result.IsFinal() {
+		return nil
+	}
+	if err := reader.Get(ctx, client.ObjectKeyFromObject(r.apply), r.apply); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Result, r.Message, err = runs.NotStarted, "it was deleted", nil
+		}
+		return err
+	}
+	_, workspace, err := WorkspaceOf(ctx, reader, r.apply)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	result, message := r.run.Observe(r.apply, workspace, now)
+	switch {
+	case result == runs.Failed:
+		failed, secrets, err := failureOf(ctx, reader, r.apply)
+		if err != nil {
+			return err
+		}
+		message = failure.Explain(failed.Message, secrets, failure.Command(r.apply)).Message
+	case result.IsFinal() && message == "" && r.apply.Status.Change.Revision != "":
+		message = "the change of spec that waits for an approval was not applied"
+	}
+	r.Result, r.Message = result, message
+	return nil
+}
+
+// outcome is the exit code.
+func (o *runOptions) outcome(list *TerraformRuns) error {
+	counts, total := map[runs.Result]int{}, output.Count(len(list.Runs), "Workspace")
+	for i := range list.Runs {
+		counts[list.Runs[i].Result]++
+	}
+	switch pending := counts[runs.Requested] + counts[runs.Running]; {
+	case counts[runs.Failed] > 0:
+		return fmt.Errorf("Terraform failed for %d of %s; captctl logs shows the whole error", counts[runs.Failed], total)
+	case o.wait && counts[runs.Requested] > 0:
+		return migrate.TimedOut.Errorf("the manager has not passed the request on for %d of %s within %s. Check that it runs, in this version, and watches the namespace: captctl check", counts[runs.Requested], total, o.timeout)
+	case o.wait && pending > 0:
+		return migrate.TimedOut.Errorf("%d of %s had no result within %s. Terraform continues; provider-terraform may be busy with other Workspaces", pending, total, o.timeout)
+	case counts[runs.NotStarted] > 0:
+		return fmt.Errorf("Terraform did not run for %d of %s, see above", counts[runs.NotStarted], total)
+	}
+	return nil
+}
+
+func (l *TerraformRuns) show(p *output.Printer) {
+	rows := output.Rows{}
+	for i := range l.Runs {
+		one := &l.Runs[i]
+		rows = append(rows, []string{one.Namespace, one.Cluster, one.Name, string(one.Result), one.Message})
+	}
+	p.Table([]output.Column{{Name: "Namespace"}, {Name: "Cluster"}, {Name: "WorkspaceTemplateApply"}, {Name: "Result", Style: runStyle}, {Name: "Message", Prose: 4}}, rows)
+}
+
+func runStyle(result string) output.Style {
+	return map[string]output.Style{
+		string(runs.Failed): output.Bad, string(runs.NotStarted): output.Attention, string(runs.Applied): output.Good, string(runs.NothingToChange): output.Good,
+	}[result]
+}
