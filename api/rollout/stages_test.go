@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -43,7 +44,7 @@ func TestLateUsersAreCanariesLast(t *testing.T) {
 		{infrav1.WorkspaceTemplateRollout{}, []User{on("a", before)}, nil},
 	} {
 		selected, err := since(time.Minute, row.policy, row.users...).selectCanaries()
-		assert.NoError(t, err)
+		require.NoError(t, err)
 		assert.Equal(t, row.want, keys(selected))
 	}
 	for name, row := range map[string]struct {

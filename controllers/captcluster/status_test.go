@@ -437,3 +437,10 @@ func TestWhichTimeoutAVPCHas(t *testing.T) {
 	p.Blocked, f.Paused = nil, "annotation"
 	assert.Nil(t, f.timeoutOf(builder.CAPTCluster("demo"), p, &condition))
 }
+
+func TestAPausedDeletionWaitsForTheEndOfThePause(t *testing.T) {
+	f := &Facts{ControlPlanes: []string{"demo"}}
+	assert.Contains(t, deletingCondition(f).Message, "CAPTControlPlane")
+	f.Paused = "annotation"
+	assert.Contains(t, deletingCondition(f).Message, "annotation")
+}
