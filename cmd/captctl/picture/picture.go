@@ -80,16 +80,14 @@ func New(of graph.Document, root string) *Picture {
 			top[at] = margin + i*rowHeight
 		}
 	}
-	for i, row := range l.rows {
-		for _, at := range row {
-			for _, to := range at.below {
-				path := &arrows
-				if at.owns || to.owns || graph.Owns(of.Nodes[at.name].Kind, of.Nodes[to.name].Kind) {
-					path = &owned
-				}
-				fmt.Fprintf(path, "M%d %dv%d", middle(at), margin+i*rowHeight, boxHeight)
-				curve(path, middle(at), top[at]+boxHeight, middle(to), top[to], to.name != "")
+	for _, at := range slices.Concat(l.rows...) {
+		for _, to := range at.below {
+			path := &arrows
+			if at.owns || to.owns || graph.Owns(of.Nodes[at.name].Kind, of.Nodes[to.name].Kind) {
+				path = &owned
 			}
+			fmt.Fprintf(path, "M%d %dv%d", middle(at), top[at], boxHeight)
+			curve(path, middle(at), top[at]+boxHeight, middle(to), top[to], to.name != "")
 		}
 	}
 	ready := 0
