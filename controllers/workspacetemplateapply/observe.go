@@ -300,7 +300,7 @@ func (r *Reconciler) observePlanCheck(apply *infrav1.WorkspaceTemplateApply, f *
 		return nil
 	}
 	atRest := f.owned() && f.Rendered != nil && f.written() && f.canBePreviewed() && f.Live.SupportsPreviews()
-	if !atRest || !f.Live.AppliedLast() {
+	if !atRest || f.Live.PlannedLast() {
 		r.lastObserved(apply).AppliedFor(nil, f.Now)
 		return nil
 	}
