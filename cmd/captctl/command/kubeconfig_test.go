@@ -5,6 +5,7 @@ package command
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -91,4 +92,32 @@ func TestKubeconfigIsMergedWithoutLosingOthers(t *testing.T) {
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
+
+// Whoever may write Secrets in the namespace could otherwise run commands, and read files, as the user of captctl.
+func TestAKubeconfigThatRunsCommandsOrReadsFilesIsNotUsed(t *testing.T) {
+	file := kubeconfig(t)
+	for fields, refused := range map[string]bool{
+		"exec: {apiVersion: client.authentication.k8s.io/v1, command: aws, args: [eks, get-token, --cluster-name, good]}": false,
+		"exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: [eks, get-token]}":                        true,
+		"exec: {apiVersion: client.authentication.k8s.io/v1, command: aws, args: [s3, ls]}":                               true,
+		"exec: {command: aws, args: [eks, get-token], env: [{name: AWS_CONFIG_FILE, value: x}]}":                          true,
+		"tokenFile: /home/me/secret":          true,
+		"client-key: /home/me/secret":         true,
+		"client-certificate: /home/me/secret": true,
+		"auth-provider: {name: x}":            true,
+	} {
+		secret := kubeconfigSecret(t, "good-user-kubeconfig", "good", "https://good").(*corev1.Secret)
+		secret.Data["value"] = []byte(strings.Replace(string(secret.Data["value"]), "token: secret-of-good-user-kubeconfig", fields, 1))
+		for _, arguments := range [][]string{nil, {"--merge", "--overwrite", "--kubeconfig", file}} {
+			env := aFleet()
+			env.objects = append(env.objects, secret)
+			_, _, err := env.run(t, append([]string{"kubeconfig", "team-a/good"}, arguments...)...)
+			if !refused {
+				require.NoError(t, err, fields)
+				continue
+			}
+			require.EqualError(t, err, "the kubeconfig in Secret good-user-kubeconfig of namespace team-a is not used: it runs a command other than aws eks get-token, or reads files of yours. CAPT publishes none like it: find out who wrote it", fields)
+		}
+	}
 }

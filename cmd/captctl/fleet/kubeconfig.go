@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -95,6 +96,9 @@ func (o *kubeconfigOptions) read(ctx context.Context, reader client.Reader) ([]b
 			if name != naming.UserKubeconfigSecret(o.Name) {
 				o.Warn("the Cluster has no kubeconfig for users. This is the one of Cluster API, whose credentials may expire soon")
 			}
+			if config, err := clientcmd.Load(data); err == nil && !isSelfContained(config) {
+				return nil, fmt.Errorf("the kubeconfig in Secret %s of namespace %s is not used: it runs a command other than aws eks get-token, or reads files of yours. CAPT publishes none like it: find out who wrote it", name, o.Namespace)
+			}
 			return data, nil
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -102,6 +106,22 @@ func (o *kubeconfigOptions) read(ctx context.Context, reader client.Reader) ([]b
 		}
 	}
 	return nil, fmt.Errorf("the Cluster %s has no kubeconfig yet; captctl describe %s/%[1]s shows why", o.Name, o.Namespace)
+}
+
+// isSelfContained reports whether a kubeconfig neither reads files nor runs a command other than that of CAPT: its Secret can be written by many.
+func isSelfContained(config *clientcmdapi.Config) bool {
+	for _, cluster := range config.Clusters {
+		if cluster.CertificateAuthority != "" {
+			return false
+		}
+	}
+	for _, user := range config.AuthInfos {
+		runs := user.Exec != nil && (user.Exec.Command != "aws" || len(user.Exec.Env) > 0 || !slices.Equal(user.Exec.Args[:min(2, len(user.Exec.Args))], []string{"eks", "get-token"}))
+		if runs || user.AuthProvider != nil || user.TokenFile != "" || user.ClientCertificate != "" || user.ClientKey != "" {
+			return false
+		}
+	}
+	return true
 }
 
 // mergeInto adds the current context of a kubeconfig, with its cluster and user, to that of the user.
