@@ -332,6 +332,28 @@ func TestALostConnectionSecretIsRequestedOnceAndOnlyForOwnWorkspaces(t *testing.
 	}
 }
 
+// A manager for one namespace cannot read the others.
+func TestNoConnectionSecretOfAnotherNamespaceIsRead(t *testing.T) {
+	for namespace, want := range map[string]bool{"default": true, "other": false} {
+		env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("outputs", "default")))
+		env.rest("demo-vpc")
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "outputs", Finalizers: []string{"example.com/protect"}}}
+		env.create(secret)
+		env.remove(secret)
+		live := env.workspace("demo-vpc")
+		require.NoError(t, unstructured.SetNestedField(live.Object, namespace, "spec", "writeConnectionSecretToRef", "namespace"))
+		live.SetFinalizers(append(live.GetFinalizers(), metav1.FinalizerDeleteDependents))
+		env.update(live)
+		env.remove(live)
+		env.remove(env.get("demo-vpc"))
+		_, err := env.reconcile("demo-vpc")
+		require.NoError(t, err)
+		message := conditions.GetMessage(env.get("demo-vpc"), infrav1.DeletingCondition)
+		assert.Contains(t, message, "does not destroy Workspace demo-vpc yet")
+		assert.Equal(t, want, strings.Contains(message, "example.com/protect"), message)
+	}
+}
+
 func TestDeletionKeepsAWorkspaceOfV03(t *testing.T) {
 	env := legacyEnvironment(t, builder.WorkspaceTemplateApply("demo-apply",
 		builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer), legacyStatus("demo")))
