@@ -52,8 +52,8 @@ func TestKubeconfigPrintsThatForUsers(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, out, "token: secret-of-good-user-kubeconfig")
 	assert.Empty(t, errOut)
-	_, _, err = env.run(t, "kubeconfig", "team-a/good", "--overwrite")
-	require.EqualError(t, err, "--context-name and --overwrite are for --merge")
+	_, _, err = env.run(t, "kubeconfig", "team-a/good", "--context-name", "demo")
+	require.EqualError(t, err, "--context-name is for --merge")
 }
 
 func TestKubeconfigIsMergedWithoutLosingOthers(t *testing.T) {
@@ -71,7 +71,7 @@ func TestKubeconfigIsMergedWithoutLosingOthers(t *testing.T) {
 	_, err = merge("https://good")
 	require.NoError(t, err, "it is the same API server")
 	_, err = merge("https://another")
-	require.EqualError(t, err, "your kubeconfig has entries with the name team-a/good for another API server: choose another --context-name, or replace them with --overwrite")
+	require.EqualError(t, err, "your kubeconfig has entries with the name team-a/good for another API server: choose another --context-name, or delete them with kubectl config")
 	_, err = merge("https://another", "--context-name", "production")
 	require.ErrorContains(t, err, "the name production for another API server")
 	_, err = merge("https://another", "--context-name", "second")
@@ -84,11 +84,6 @@ func TestKubeconfigIsMergedWithoutLosingOthers(t *testing.T) {
 	assert.Equal(t, "https://good", config.Clusters["team-a/good"].Server)
 	assert.Equal(t, "https://another", config.Clusters["second"].Server)
 	assert.Equal(t, "secret-of-good-user-kubeconfig", config.AuthInfos["second"].Token)
-	_, err = merge("https://another", "--overwrite")
-	require.NoError(t, err)
-	config, err = clientcmd.LoadFromFile(file)
-	require.NoError(t, err)
-	assert.Equal(t, "https://another", config.Clusters["team-a/good"].Server)
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
@@ -109,7 +104,7 @@ func TestAKubeconfigThatRunsCommandsOrReadsFilesIsNotUsed(t *testing.T) {
 	} {
 		secret := kubeconfigSecret(t, "good-user-kubeconfig", "good", "https://good").(*corev1.Secret)
 		secret.Data["value"] = []byte(strings.Replace(string(secret.Data["value"]), "token: secret-of-good-user-kubeconfig", fields, 1))
-		for _, arguments := range [][]string{nil, {"--merge", "--overwrite", "--kubeconfig", file}} {
+		for _, arguments := range [][]string{nil, {"--merge", "--kubeconfig", file}} {
 			env := aFleet()
 			env.objects = append(env.objects, secret)
 			_, _, err := env.run(t, append([]string{"kubeconfig", "team-a/good"}, arguments...)...)
