@@ -210,7 +210,7 @@ func (r *Reconciler) observeReports(apply *infrav1.WorkspaceTemplateApply, f *Fa
 const connectionInterval = 10 * time.Minute
 
 // observeConnection finds out that the connection Secret of a Workspace that is up to date was deleted. provider-terraform writes it at each run.
-// An adopted Workspace keeps its metadata: the Secret is written at the next poll.
+// A Workspace that CAPT has not created keeps its metadata: the Secret is written at the next poll.
 func (r *Reconciler) observeConnection(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	if f.Paused != "" || !apply.DeletionTimestamp.IsZero() || !f.Observation().UpToDate {
 		return nil
