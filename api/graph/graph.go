@@ -193,10 +193,16 @@ type Document struct {
 	Edges map[string][]string `json:"edges"`
 }
 
-// IsConsequence reports whether an object is not ready, and one of those that it depends on is not either, so that this one comes first.
+// IsConsequence reports whether an object is not ready, and one of those that it depends on is not either, so that this one comes first. In a cycle, none does.
 func (d Document) IsConsequence(name string) bool {
-	notReady := func(name string) bool { return d.Nodes[name].Ready == metav1.ConditionFalse }
-	return notReady(name) && slices.ContainsFunc(d.Edges[name], func(to string) bool { return notReady(to) && !slices.Contains(d.Edges[to], name) })
+	return d.isNotReady(name) && slices.ContainsFunc(d.Edges[name], func(to string) bool { return d.isNotReady(to) && !d.waits(to, name, sets.New[string]()) })
+}
+
+func (d Document) isNotReady(name string) bool { return d.Nodes[name].Ready == metav1.ConditionFalse }
+
+// waits reports whether an object depends on another one, also through others that are not ready.
+func (d Document) waits(from, on string, seen sets.Set[string]) bool {
+	return from == on || !seen.Has(from) && d.isNotReady(from) && slices.ContainsFunc(d.Edges[from], func(to string) bool { return d.waits(to, on, seen.Insert(from)) })
 }
 
 // Owns reports whether an object of a kind owns those of another one that it depends on: they are created and deleted with it.

@@ -149,10 +149,10 @@ func TestPathHidesOtherNamespaces(t *testing.T) {
 func TestAnObjectIsAConsequenceIfADependencyIsNotReady(t *testing.T) {
 	node := func(ready metav1.ConditionStatus) Node { return Node{Ready: ready} }
 	d := Document{
-		Nodes: map[string]Node{"a": node("False"), "b": node("False"), "c": node("True"), "d": node("False"), "e": node("False")},
-		Edges: map[string][]string{"a": {"b", "c"}, "b": {"c"}, "c": {"d"}, "d": {"e"}, "e": {"d"}},
+		Nodes: map[string]Node{"a": node("False"), "b": node("False"), "c": node("True"), "d": node("False"), "e": node("False"), "f": node("False")},
+		Edges: map[string][]string{"a": {"b", "c"}, "b": {"c"}, "c": {"d"}, "d": {"e"}, "e": {"f"}, "f": {"d"}}, // d, e and f are a cycle.
 	}
-	for name, want := range map[string]bool{"a": true, "b": false, "c": false, "d": false, "e": false} {
+	for name, want := range map[string]bool{"a": true, "b": false, "c": false, "d": false, "e": false, "f": false} {
 		assert.Equal(t, want, d.IsConsequence(name), name)
 	}
 	assert.True(t, Owns("CAPTControlPlane", "WorkspaceTemplateApply"))

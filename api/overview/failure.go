@@ -42,7 +42,9 @@ func (f *Failure) NeedsPods() bool {
 }
 
 // blamesDirectory reports whether the working directory of the Workspace may have to be removed.
-func (f *Failure) blamesDirectory() bool { return strings.Contains(f.Message, f.directory()) }
+func (f *Failure) blamesDirectory() bool {
+	return f.Workspace != "" && strings.Contains(f.Message, f.directory())
+}
 
 func (f *Failure) directory() string { return "/tf/" + string(f.Workspace) }
 
@@ -57,7 +59,7 @@ func (f *Failure) addBackend(next *Next) *Next {
 	for i := range f.Pods {
 		pod := &f.Pods[i]
 		if at := startedAt(pod); f.blamesDirectory() && !at.IsZero() {
-			next.Step += " Remove the working directory once the backend is right."
+			next.Step += " Only if the backend is right and has the state, remove the working directory: a state without a backend is in it."
 			next.Commands = append(next.Commands, fmt.Sprintf("kubectl -n %s exec %s -- rm -r %s", pod.Namespace, pod.Name, f.directory()))
 		}
 	}
@@ -180,7 +182,7 @@ func (f *Failure) unlock(logs string, now time.Time) *Next {
 // endRuns are the commands that end the runs of Terraform that go on: Terraform then stops what it does, and saves its state.
 func endRuns(o *Objects) (commands []string) {
 	for _, apply := range o.Applies {
-		if mayRunSince(apply) == nil || apply.Status.WorkspaceRef == nil {
+		if mayRunSince(apply) == nil || apply.Status.WorkspaceRef == nil || apply.Status.WorkspaceRef.UID == "" { // Without it, all runs would end.
 			continue
 		}
 		commands = append(commands, fmt.Sprintf("for pod in $(kubectl -n crossplane-system get pods -l %s -o name); do kubectl -n crossplane-system exec $pod -- sh -c "+

@@ -110,6 +110,21 @@ func TestTheNextStepIsAboutTheObjectOfTheError(t *testing.T) {
 	}
 }
 
+// A working directory can have the only state.
+func TestAWorkingDirectoryIsRemovedOnlyIfTheBackendHasTheState(t *testing.T) {
+	found := &overview.Failure{Workspace: "6f1c", ProviderConfig: "clusterproviderconfig.tf.m.upbound.io default", Pods: []corev1.Pod{providerPod("terraform-1", 1)}, Report: failure.Report{
+		Class: failure.ClassConfig, Object: failure.ObjectBackend, Message: "remove the directory /tf/6f1c in the Pod",
+	}}
+	next, _ := failing(found)
+	assert.Contains(t, next.Step, "Only if the backend is right and has the state, remove the working directory")
+	assert.Equal(t, "kubectl -n crossplane-system exec terraform-1 -- rm -r /tf/6f1c", next.Commands[len(next.Commands)-1])
+	for _, other := range []overview.Failure{{Workspace: "6f1c", Report: failure.Report{Message: "the bucket does not exist"}}, {Report: failure.Report{Message: "open /tf/6f1c"}}} {
+		found.Workspace, found.Message = other.Workspace, other.Message
+		next, _ = failing(found)
+		assert.NotContains(t, strings.Join(next.Commands, " "), "rm -r")
+	}
+}
+
 func TestAnInterruptedCreateIsContinuedByCAPTOrByACommand(t *testing.T) {
 	o := ready()
 	o.Applies[1].Namespace = "default"
@@ -139,6 +154,8 @@ func TestARunThatTakesTooLongCanBeEnded(t *testing.T) {
 		o.Applies[1].Status.WorkspaceRef = &infrav1.WorkspaceReference{Name: "eks", UID: "6f1c"}
 		assert.Contains(t, next().Step, "The last command ends a run that does not end by itself")
 		assert.Contains(t, next().Commands[len(next().Commands)-1], "in /tf/6f1c*) kill -INT $p;;")
+		o.Applies[1].Status.WorkspaceRef.UID = ""
+		assert.NotContains(t, strings.Join(next().Commands, "\n")+next().Step, "kill -INT", "it would end all runs")
 	}
 }
 

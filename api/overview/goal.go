@@ -4,12 +4,10 @@
 package overview
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -18,20 +16,18 @@ import (
 
 // Kinds of goals.
 const (
-	goalReady     = "ready"
-	goalDeleted   = "deleted"
-	goalVersion   = "version"
-	goalCondition = "condition"
+	goalReady   = "ready"
+	goalDeleted = "deleted"
+	goalVersion = "version"
 )
 
 // Goal is what is waited for: a state of a Cluster.
 type Goal struct {
-	kind, name string
-	version    *version.Version
-	status     metav1.ConditionStatus
+	kind    string
+	version *version.Version
 }
 
-// ParseGoal reads ready, deleted, version=VERSION, or condition=NAME[=STATUS].
+// ParseGoal reads ready, deleted, or version=VERSION.
 func ParseGoal(text string) (g Goal, err error) {
 	kind, value, valued := strings.Cut(text, "=")
 	g.kind = kind
@@ -43,17 +39,8 @@ func ParseGoal(text string) (g Goal, err error) {
 			err = fmt.Errorf("%q is not a Kubernetes version. Use for example v1.31.0: %w", value, err)
 		}
 		return g, err
-	case kind == goalCondition && value != "":
-		name, status, _ := strings.Cut(value, "=")
-		g.name = name
-		for _, known := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown} {
-			if strings.EqualFold(string(known), cmp.Or(status, string(metav1.ConditionTrue))) {
-				g.status = known
-				return g, nil
-			}
-		}
 	}
-	return g, fmt.Errorf("%q cannot be waited for: use ready, deleted, version=VERSION or condition=NAME[=True|False|Unknown]", text)
+	return g, fmt.Errorf("%q cannot be waited for: use ready, deleted or version=VERSION", text)
 }
 
 // IsDeletion reports whether a Cluster that does not exist is the goal.
@@ -66,19 +53,8 @@ func (g Goal) IsReached(o *Objects, c *Cluster) bool {
 		return c.State == infrav1.StateReady && c.Cause == nil && o.isObserved()
 	case goalVersion:
 		return g.isVersion(c.Version) && o.isObserved() && meta.IsStatusConditionTrue(o.ControlPlane.Status.Conditions, infrav1.ReadyCondition)
-	case goalCondition:
-		return g.isCondition(o)
 	}
 	return false
-}
-
-// isCondition reports whether the Cluster, or else its control plane, has the condition.
-func (g Goal) isCondition(o *Objects) bool {
-	condition, generation := meta.FindStatusCondition(o.Cluster.Status.Conditions, g.name), o.Cluster.Generation
-	if condition == nil && o.ControlPlane != nil {
-		condition, generation = meta.FindStatusCondition(o.ControlPlane.Status.Conditions, g.name), o.ControlPlane.Generation
-	}
-	return condition != nil && condition.Status == g.status && (condition.ObservedGeneration == 0 || condition.ObservedGeneration >= generation)
 }
 
 // isVersion compares minor versions: EKS has no others.

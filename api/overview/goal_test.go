@@ -17,7 +17,7 @@ import (
 )
 
 func TestGoalsThatAreNotKnown(t *testing.T) {
-	for _, text := range []string{"", "Ready", "ready=true", "version", "version=", "version=latest", "condition=", "condition=Ready=yes", "delete"} {
+	for _, text := range []string{"", "Ready", "ready=true", "version", "version=", "version=latest", "condition=Ready", "delete"} {
 		_, err := ParseGoal(text)
 		assert.Error(t, err, text)
 	}
@@ -25,15 +25,10 @@ func TestGoalsThatAreNotKnown(t *testing.T) {
 
 func TestAGoalIsReached(t *testing.T) {
 	for text, rows := range map[string]map[string]bool{
-		"ready":                     {"": true, "cause": false, "degraded": false, "edited": false, "upgrade": true},
-		"version=1.34":              {"": true, "edited": false, "upgrade": false, "notReady": false},
-		"version=v1.35.2":           {"": false, "upgrade": true},
-		"condition=Available":       {"": true, "edited": false},
-		"condition=Available=False": {"": false},
-		"condition=Ready":           {"": true, "notReady": false},
-		"condition=Ready=false":     {"": false, "notReady": true},
-		"condition=Nothing=Unknown": {"": false},
-		"deleted":                   {"": false},
+		"ready":           {"": true, "cause": false, "degraded": false, "edited": false, "upgrade": true},
+		"version=1.34":    {"": true, "edited": false, "upgrade": false, "notReady": false},
+		"version=v1.35.2": {"": false, "upgrade": true},
+		"deleted":         {"": false},
 	} {
 		for change, want := range rows {
 			o := &Objects{Cluster: &clusterv1.Cluster{}, ControlPlane: &controlplanev1.CAPTControlPlane{}, CAPTCluster: &infrav1.CAPTCluster{}}

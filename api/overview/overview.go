@@ -686,9 +686,8 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 		return nil
 	case c.Cause.Reason == infrav1.WaitingForApprovalReason:
 		return o.approveChange(c)
-	case strings.Contains(c.Cause.Message, "finalizer: "+terraform.EditCommand):
-		_, edit, _ := strings.Cut(c.Cause.Message, terraform.EditCommand)
-		return &Next{Step: "Find out what the controllers of the finalizers wait for. Remove the finalizer of one that does not run any more.", Commands: []string{terraform.EditCommand + edit}}
+	case terraform.EditCommandIn(c.Cause.Message) != "":
+		return &Next{Step: "Find out what the controllers of the finalizers wait for. Remove the finalizer of one that does not run any more.", Commands: []string{terraform.EditCommandIn(c.Cause.Message)}}
 	case c.Cause.NeedsProvider():
 		return o.Provider.nextStep(c, now)
 	case c.Cause.IsWaiting():

@@ -42,9 +42,9 @@ func Refused(apply *infrav1.WorkspaceTemplateApply) string {
 	for i := range apply.Status.Conditions {
 		condition, blocks := &apply.Status.Conditions[i], false
 		switch condition.Type {
-		case clusterv1.PausedCondition:
+		case clusterv1.PausedCondition, infrav1.WorkspaceConflictCondition:
 			blocks = condition.Status == metav1.ConditionTrue
-		case infrav1.DependenciesReadyCondition:
+		case infrav1.DependenciesReadyCondition, infrav1.RenderedCondition:
 			blocks = condition.Status == metav1.ConditionFalse
 		default: // The manager writes nothing for these reasons. Errors of Terraform are no such reasons.
 			effect := reasons.Of(condition.Reason).Effect

@@ -38,6 +38,12 @@ func TestARunThatCannotStartIsRefused(t *testing.T) {
 		"WaitingForDependencies": func(a *infrav1.WorkspaceTemplateApply) {
 			a.Status.Conditions = []metav1.Condition{condition("DependenciesReady", "False", "WaitingForDependencies", "", now)}
 		},
+		"WaitingForRollout: approve it": func(a *infrav1.WorkspaceTemplateApply) {
+			a.Status.Conditions = []metav1.Condition{condition(infrav1.RenderedCondition, "False", infrav1.WaitingForRolloutReason, "approve it", now)}
+		},
+		"NotProven: differs": func(a *infrav1.WorkspaceTemplateApply) {
+			a.Status.Conditions = []metav1.Condition{condition(infrav1.WorkspaceConflictCondition, "True", infrav1.NotProvenReason, "differs", now)}
+		},
 		"StateNotSaved: see there": func(a *infrav1.WorkspaceTemplateApply) {
 			a.Status.Conditions = []metav1.Condition{condition("Ready", "False", infrav1.StateNotSavedReason, "see there", now)}
 		},

@@ -5,6 +5,7 @@ package terraform
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -56,8 +57,16 @@ func WaitingForFinalizers(object metav1.Object, resource string) string {
 	}
 	return fmt.Sprintf(
 		"waiting for finalizers of other controllers: %s. Find out what each controller waits for; if it does not run any more, remove its finalizer: %s %s",
-		strings.Join(others, ", "), EditCommand+resource, object.GetName())
+		strings.Join(others, ", "), "kubectl edit "+resource, object.GetName())
 }
 
-// EditCommand begins the command at the end of the text of WaitingForFinalizers.
-const EditCommand = "kubectl edit "
+// EditCommandIn returns the command in a message that has the text of WaitingForFinalizers; empty if it has none. Errors of Terraform are in messages, too, so
+// nothing else may follow.
+func EditCommandIn(message string) string {
+	if found := editCommand.FindStringSubmatch(message); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+var editCommand = regexp.MustCompile(`finalizers of other controllers: .*finalizer: (kubectl edit [a-z0-9.]+(?: -n [a-z0-9-]+)? [a-z0-9][a-z0-9.-]*)$`)

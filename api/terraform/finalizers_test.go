@@ -36,5 +36,17 @@ func TestFinalizersOfOthersAreNamedOnceCAPTAndTheProviderAreDone(t *testing.T) {
 		for _, part := range row.want {
 			assert.Contains(t, got, part, name)
 		}
+		assert.Equal(t, row.want == nil, terraform.EditCommandIn("the VPC is kept; "+got) == "", name)
+	}
+}
+
+// A message can quote a module.
+func TestOnlyTheWholeTextOfFinalizersHasACommand(t *testing.T) {
+	object := &metav1.ObjectMeta{Namespace: "team", Name: "demo.x", DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}, Finalizers: []string{"a"}}
+	const edit = "kubectl edit workspaces.tf.m.upbound.io -n team demo.x"
+	text := terraform.WaitingForFinalizers(object, "workspaces.tf.m.upbound.io")
+	assert.Equal(t, edit, terraform.EditCommandIn(text))
+	for _, other := range []string{"error: remove its finalizer: kubectl edit secret x", "finalizer: " + edit, text + "; sh", text + " | sh", text + "\nsh", text + " -n kube-system"} {
+		assert.Empty(t, terraform.EditCommandIn(other), other)
 	}
 }

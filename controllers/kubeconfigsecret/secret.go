@@ -346,7 +346,7 @@ func (c *Cluster) missing(output string) error {
 }
 
 // writtenAgain is the advice about a connection Secret that was deleted: no module needs a change.
-const writtenAgain = "CAPT has asked provider-terraform for a run, which writes it again. If it does not, check provider-terraform"
+const writtenAgain = "provider-terraform writes it again at its next poll, and CAPT asks it to do so at once if it has created the Workspace. If it does not, check provider-terraform"
 
 // sources of kubeconfigs. Each returns a kubeconfig, or the reason and the error why there is none.
 type sources struct {

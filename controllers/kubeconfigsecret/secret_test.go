@@ -268,7 +268,7 @@ func TestADeletedConnectionSecretIsNotBlamedOnTheModule(t *testing.T) {
 		s.Cluster.Connection = nil
 		s.publish()
 		for _, problem := range []string{s.Contract.Problem, s.User.Problem} {
-			assert.Contains(t, problem, "does not exist; CAPT has asked provider-terraform for a run", source)
+			assert.Contains(t, problem, "does not exist; provider-terraform writes it again at its next poll", source)
 			assert.NotContains(t, problem, "add it to the module", source)
 		}
 		assert.Equal(t, controlplanev1.KubeconfigMissingReason, s.Contract.Reason)

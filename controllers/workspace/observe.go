@@ -18,6 +18,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/runs"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 )
@@ -108,8 +109,12 @@ func Observe(live *Live, in ObserveInput) Observation {
 
 func (l *Live) isPaused() bool { return l.GetAnnotations()[terraform.PausedAnnotation] == "true" }
 
-// AppliedLast reports whether the last run of the provider was an apply: a plan without changes leaves a checksum, and an apply removes it.
-func (l *Live) AppliedLast() bool { return l.typed.Status.AtProvider.Checksum == "" }
+// PlannedLast reports whether the last run of the provider was a plan without changes: it leaves a checksum, which an apply removes. The one of a run that was
+// requested shows neither.
+func (l *Live) PlannedLast() bool {
+	checksum := l.typed.Status.AtProvider.Checksum
+	return checksum != "" && !runs.IsRequested(checksum)
+}
 
 // RunsWithoutState reports whether the next run of the provider would create again what the last one has created, and could not save.
 func (l *Live) RunsWithoutState(report failure.Report) bool {
@@ -337,13 +342,19 @@ func outputText(raw []byte) string {
 	return compact.String()
 }
 
+// reportsGeneration reports whether the provider reports which generation its status is of, as v1 does.
+func (l *Live) reportsGeneration() bool {
+	synced := l.condition(conditionSynced)
+	return synced != nil && synced.ObservedGeneration != 0
+}
+
 // statusIsCurrent reports whether the status is of the current generation. Ready cannot show this, because it stays True while an update is
 // applied. provider-terraform v1 sets observedGeneration of Synced. Before v1, a successful update changes neither condition, but any status
 // that was written after the change is about that change: the API server rejects a status write of a provider that has not read the change.
 func (l *Live) statusIsCurrent(last *infrav1.WorkspaceUpdate) bool {
 	generation := l.GetGeneration()
-	if synced := l.condition(conditionSynced); synced != nil && synced.ObservedGeneration != 0 {
-		return synced.ObservedGeneration == generation
+	if l.reportsGeneration() {
+		return l.condition(conditionSynced).ObservedGeneration == generation
 	}
 	if generation <= 1 {
 		return true // Not changed since its creation.

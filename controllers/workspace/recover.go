@@ -51,7 +51,8 @@ func ClearsInterruptedCreate(request string) bool {
 // ClearInterruptedCreate and Run use this, and Reconnect. The annotation with the request stays, so that each request is carried out once, also after a restart
 // of the manager or a move. last is the change that status records.
 func (c *Client) Recover(ctx context.Context, live *Live, request string, last *infrav1.WorkspaceUpdate) (*Live, error) {
-	if runs.IsRequested(request) && live.statusIsCurrent(last) { // Before v1, another status would mean that the provider has observed the last change.
+	// Before v1, another status would mean that the provider has observed the last change.
+	if runs.IsRequested(request) && (live.reportsGeneration() || live.statusIsCurrent(last)) {
 		if err := c.invalidateChecksum(ctx, live, request); err != nil {
 			return nil, err
 		}

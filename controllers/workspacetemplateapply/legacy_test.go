@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -26,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -302,6 +304,54 @@ func TestAnAdoptedObjectNoLongerAwaitsAdoption(t *testing.T) {
 	env = newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("another"))
 	env.mustReconcile("another")
 	assert.NotContains(t, builder.ConditionSummary(env.get("another").Status.Conditions), "AdoptionRequired")
+}
+
+// CAPT asks for the connection Secret of its own Workspaces, once. The metadata of those of CAPT v0.3 stays as it is: the provider writes the Secret at its next poll.
+func TestALostConnectionSecretIsRequestedOnceAndOnlyForOwnWorkspaces(t *testing.T) {
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("outputs", "default")))
+	env.mustReconcile("demo-vpc")
+	env.provide("demo-vpc", builder.AtRest)
+	assert.Equal(t, []string{"patch", "status"}, env.mustReconcile("demo-vpc"))
+	assert.Equal(t, "True UpToDate: ", env.ready("demo-vpc"))
+	assert.Equal(t, now.UTC().Truncate(connectionInterval).Format(time.RFC3339), env.workspace("demo-vpc").GetAnnotations()[naming.ResumedAnnotation])
+	assert.Empty(t, env.mustReconcile("demo-vpc"))
+
+	spec := env.workspace("demo-vpc").Object["spec"]
+	for adopted, options := range map[bool][]builder.Option{
+		true:  {builder.WithWorkspaceName("demo"), legacyStatus("demo"), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)},
+		false: {legacyStatus("demo")},
+	} {
+		env = newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-apply", append(options, builder.WithConnectionSecret("outputs", "default"))...))
+		live := builder.Workspace("demo", builder.AtRest)
+		live.Object["spec"] = runtime.DeepCopyJSONValue(spec)
+		env.create(live)
+		env.mustReconcile("demo-apply")
+		env.mustReconcile("demo-apply")
+		assert.Equal(t, adopted, conditions.IsTrue(env.get("demo-apply"), infrav1.ReadyCondition))
+		assert.Equal(t, live.GetAnnotations(), env.workspace("demo").GetAnnotations())
+	}
+}
+
+// A manager for one namespace cannot read the others.
+func TestNoConnectionSecretOfAnotherNamespaceIsRead(t *testing.T) {
+	for namespace, want := range map[string]bool{"default": true, "other": false} {
+		env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("outputs", "default")))
+		env.rest("demo-vpc")
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "outputs", Finalizers: []string{"example.com/protect"}}}
+		env.create(secret)
+		env.remove(secret)
+		live := env.workspace("demo-vpc")
+		require.NoError(t, unstructured.SetNestedField(live.Object, namespace, "spec", "writeConnectionSecretToRef", "namespace"))
+		live.SetFinalizers(append(live.GetFinalizers(), metav1.FinalizerDeleteDependents))
+		env.update(live)
+		env.remove(live)
+		env.remove(env.get("demo-vpc"))
+		_, err := env.reconcile("demo-vpc")
+		require.NoError(t, err)
+		message := conditions.GetMessage(env.get("demo-vpc"), infrav1.DeletingCondition)
+		assert.Contains(t, message, "does not destroy Workspace demo-vpc yet")
+		assert.Equal(t, want, strings.Contains(message, "example.com/protect"), message)
+	}
 }
 
 func TestDeletionKeepsAWorkspaceOfV03(t *testing.T) {

@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/runs"
 	"github.com/capt-provider/capt/api/terraform/planlog"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 	"github.com/capt-provider/capt/test/builder"
@@ -115,6 +117,29 @@ func TestAModuleWhosePlanIsNeverEmptyIsReported(t *testing.T) {
 	p.look()
 	assert.Equal(t, "False PlanEmpty: ", p.neverEmpty(), "another content was applied")
 	assert.Equal(t, time.Minute, p.look().RequeueAfter)
+}
+
+// The checksum of a run that a user requested is not one of the provider: that it has planned something is not known before the run ends.
+func TestARequestedRunDoesNotEndTheReport(t *testing.T) {
+	p, _ := newApplied(t)
+	p.check()
+	p.mustWrite()
+	request := runs.Request(runs.Action, p.workspace("demo-vpc").GetUID(), now)
+	p.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
+		builder.WithAnnotation(naming.RecoveryAnnotation, request)(apply)
+	})
+	p.look()
+	p.look()
+	assert.Equal(t, request, checksumOf(p.workspace("demo-vpc")))
+	assert.Equal(t, neverEmpty, p.neverEmpty())
+	p.plans()
+	p.look()
+	assert.Equal(t, "False PlanEmpty: ", p.neverEmpty())
+}
+
+func checksumOf(workspace *unstructured.Unstructured) string {
+	checksum, _, _ := unstructured.NestedString(workspace.Object, "status", "atProvider", "checksum")
+	return checksum
 }
 
 func TestAPlanWithoutChangesEndsTheReport(t *testing.T) {

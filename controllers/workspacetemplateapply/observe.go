@@ -155,11 +155,20 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		return err
 	}
 	r.observeLive(ctx, apply, f)
-	if ref := f.Live.Spec().WriteConnectionSecretToRef; ref != nil && f.Live.InForegroundDeletion() {
-		key := client.ObjectKey{Namespace: cmp.Or(ref.Namespace, f.Live.GetNamespace()), Name: ref.Name}
-		f.ConnectionSecret, err = engine.Get(ctx, r.Client, key, engine.Metadata("Secret"))
+	if key := connectionSecret(apply, f.Live); key != nil && f.Live.InForegroundDeletion() {
+		f.ConnectionSecret, err = engine.Get(ctx, r.Client, *key, engine.Metadata("Secret"))
 	}
 	return err
+}
+
+// connectionSecret is the key of the connection Secret of a Workspace; nil if it has none in the namespace of the object. Others are not its concern, and the
+// manager may not read them.
+func connectionSecret(apply *infrav1.WorkspaceTemplateApply, live *workspace.Live) *client.ObjectKey {
+	ref := live.Spec().WriteConnectionSecretToRef
+	if ref == nil || cmp.Or(ref.Namespace, live.GetNamespace()) != apply.Namespace {
+		return nil
+	}
+	return &client.ObjectKey{Namespace: apply.Namespace, Name: ref.Name}
 }
 
 // observeLive observes a Workspace that exists: whether this object owns it, and what it reports.
@@ -201,16 +210,17 @@ func (r *Reconciler) observeReports(apply *infrav1.WorkspaceTemplateApply, f *Fa
 const connectionInterval = 10 * time.Minute
 
 // observeConnection finds out that the connection Secret of a Workspace that is up to date was deleted. provider-terraform writes it at each run.
+// A Workspace that CAPT has not created keeps its metadata: the Secret is written at the next poll.
 func (r *Reconciler) observeConnection(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	if f.Paused != "" || !apply.DeletionTimestamp.IsZero() || !f.Observation().UpToDate {
 		return nil
 	}
-	ref := f.Live.Spec().WriteConnectionSecretToRef
-	if ref == nil || cmp.Or(ref.Namespace, f.Live.GetNamespace()) != apply.Namespace {
+	key := connectionSecret(apply, f.Live)
+	if key == nil || !f.Live.ClaimedBy(apply) {
 		return nil
 	}
 	for _, reader := range []client.Reader{r.Client, r.Uncached} {
-		secret, err := engine.Get(ctx, reader, client.ObjectKey{Namespace: apply.Namespace, Name: ref.Name}, engine.Metadata("Secret"))
+		secret, err := engine.Get(ctx, reader, *key, engine.Metadata("Secret"))
 		if err != nil || secret != nil {
 			return err
 		}
@@ -300,7 +310,7 @@ func (r *Reconciler) observePlanCheck(apply *infrav1.WorkspaceTemplateApply, f *
 		return nil
 	}
 	atRest := f.owned() && f.Rendered != nil && f.written() && f.canBePreviewed() && f.Live.SupportsPreviews()
-	if !atRest || !f.Live.AppliedLast() {
+	if !atRest || f.Live.PlannedLast() {
 		r.lastObserved(apply).AppliedFor(nil, f.Now)
 		return nil
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -247,10 +246,27 @@ func TestARequestedRunIsForwardedOnce(t *testing.T) {
 	assert.Equal(t, []string{"status", "patch"}, env.mustReconcile("demo-vpc"))
 	workspace := env.workspace("demo-vpc")
 	assert.Equal(t, request, workspace.GetAnnotations()[naming.RecoveryAnnotation])
-	checksum, _, _ := unstructured.NestedString(workspace.Object, "status", "atProvider", "checksum")
-	assert.Equal(t, request, checksum)
+	assert.Equal(t, request, checksumOf(workspace))
 	assert.Empty(t, env.mustReconcile("demo-vpc"))
 	assert.Equal(t, "True UpToDate: ", env.ready("demo-vpc"))
+}
+
+// Otherwise the checksum of before would look like the result of the run.
+func TestARunThatIsRequestedDuringAnUpdateHasNoResultBeforeItEnds(t *testing.T) {
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	env.rest("demo-vpc")
+	env.template(builder.WithModule("# new"))
+	env.mustReconcile("demo-vpc")
+	changed := env.workspace("demo-vpc")
+	changed.SetGeneration(changed.GetGeneration() + 1)
+	env.update(changed)
+	request := runs.Request(runs.Action, env.workspace("demo-vpc").GetUID(), now)
+	env.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
+		builder.WithAnnotation(naming.RecoveryAnnotation, request)(apply)
+	})
+	assert.Equal(t, []string{"status", "patch", "status"}, env.mustReconcile("demo-vpc"))
+	assert.Equal(t, request, checksumOf(env.workspace("demo-vpc")))
+	assert.Contains(t, env.ready("demo-vpc"), "False Provisioning")
 }
 
 // A provider before v1 shows that it has observed a change by another status only.

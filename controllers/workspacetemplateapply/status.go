@@ -179,7 +179,7 @@ func setPlanNeverEmpty(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, 
 		engine.Set(apply, engine.True(infrav1.PlanNeverEmptyCondition, infrav1.PlanHasChangesReason, fmt.Sprintf(
 			"Terraform would %s, although it has just applied this content: it does so at each poll of provider-terraform. Correct the module of WorkspaceTemplate %s so that its plan is empty after an apply, for example with lifecycle.ignore_changes",
 			what, f.TemplateKey)))
-	case apply.Status.LastAppliedRevision != before, f.observationAsWritten().UpToDate && !f.Live.AppliedLast():
+	case apply.Status.LastAppliedRevision != before, f.observationAsWritten().UpToDate && f.Live.PlannedLast():
 		engine.SetNegativePolarity(apply, engine.False(infrav1.PlanNeverEmptyCondition, infrav1.PlanEmptyReason, ""))
 	}
 }

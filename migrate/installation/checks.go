@@ -11,7 +11,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"slices"
@@ -31,7 +30,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -388,26 +386,18 @@ func (c *checker) certificates(ctx context.Context) (Check, error) {
 
 // policyNames are those of the policies of this version.
 func policyNames() (names []string, err error) {
-	return names, fs.WalkDir(policy.Files, ".", func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		data, err := policy.Files.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		for documents := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
+	files, err := fs.Glob(policy.Files, "*.yaml")
+	for _, file := range files {
+		data, readErr := policy.Files.ReadFile(file)
+		err = errors.Join(err, readErr)
+		for _, document := range bytes.Split(data, []byte("\n---\n")) {
 			var object metav1.PartialObjectMetadata
-			switch err := documents.Decode(&object); {
-			case errors.Is(err, io.EOF):
-				return nil
-			case err != nil:
-				return err
-			case object.Kind == "ValidatingAdmissionPolicy":
+			if err = errors.Join(err, yaml.Unmarshal(document, &object)); object.Kind == "ValidatingAdmissionPolicy" {
 				names = append(names, object.Name)
 			}
 		}
-	})
+	}
+	return names, err
 }
 
 // policies checks that each policy is installed, and bound with the action Deny. Names may have a prefix.

@@ -55,7 +55,6 @@ func TestCaptctlShowsAClusterAsItIs(t *testing.T) {
 	assert.Contains(t, env.Captctl("logs", env.Namespace+"/demo"), "\n  Error: AccessDenied: not allowed to create a VPC\n\n  Error: another error\n\n    on main.tf line 1:\n")
 	assert.Contains(t, env.Captctl("logs", "wta/"+env.Namespace+"/demo-vpc", "-o", "json"), "AccessDenied: not allowed to create a VPC")
 	assert.Regexp(t, `WorkspaceTemplateApply/demo-vpc +False +ApplyFailed`, env.Captctl("tree", env.Namespace+"/demo"))
-	assert.Contains(t, env.Captctl("wait", env.Namespace+"/demo", "--for", "condition=Ready=False"), "/demo: condition=Ready=False")
 	env.SetScript(fixture.VPC, scripted.Script{})
 	assert.Contains(t, env.Captctl("wait", env.Namespace+"/demo", "--for", "ready", "--ignore-failures"), "/demo: ready")
 	env.awaitReady()

@@ -163,7 +163,7 @@ var errorsOfTheWorld = map[string]failing{
 	"a backend that was changed": { // In the ProviderConfig. The working directory keeps the former one until it is removed.
 		error: "Backend configuration changed", reason: infrav1.PlanFailedReason, lookAt: failure.ObjectBackend, actor: reasons.User,
 		message: []string{"Backend configuration changed", "The backend in the ProviderConfig (ClusterProviderConfig ", "remove the directory /tf/"},
-		next:    []string{"Look at the backend", "kubectl edit clusterproviderconfig.tf.m.upbound.io ", "Remove the working directory", "exec provider-terraform", "-- rm -r /tf/"},
+		next:    []string{"Look at the backend", "kubectl edit clusterproviderconfig.tf.m.upbound.io ", "Only if the backend is right and has the state, remove the working directory", "exec provider-terraform", "-- rm -r /tf/"},
 		action:  func(*fixture.Environment) {},
 	},
 	"a full disk": {

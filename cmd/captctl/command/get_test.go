@@ -141,6 +141,7 @@ NAMESPACE   NAME        WORKSPACE   VPC     ENDPOINT   DESTROYING   AGE
 team-a      old-vpc     old-vpc     vpc-1   -          -            90m
 team-a      older-vpc   older-vpc   vpc-2   -          -            90m`, "\n"), table)
 	assert.Contains(t, next, naming.AdoptWorkspaceAnnotation)
+	assert.Contains(t, strings.Join(strings.Fields(next), " "), "Destroy none whose WorkspaceTemplateApply is in another management cluster now")
 
 	out, _, err = aFleet().run(t, "get", "--retained")
 	require.NoError(t, err)

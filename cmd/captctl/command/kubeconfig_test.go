@@ -5,6 +5,7 @@ package command
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -51,8 +52,8 @@ func TestKubeconfigPrintsThatForUsers(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, out, "token: secret-of-good-user-kubeconfig")
 	assert.Empty(t, errOut)
-	_, _, err = env.run(t, "kubeconfig", "team-a/good", "--overwrite")
-	require.EqualError(t, err, "--context-name and --overwrite are for --merge")
+	_, _, err = env.run(t, "kubeconfig", "team-a/good", "--context-name", "demo")
+	require.EqualError(t, err, "--context-name is for --merge")
 }
 
 func TestKubeconfigIsMergedWithoutLosingOthers(t *testing.T) {
@@ -70,7 +71,7 @@ func TestKubeconfigIsMergedWithoutLosingOthers(t *testing.T) {
 	_, err = merge("https://good")
 	require.NoError(t, err, "it is the same API server")
 	_, err = merge("https://another")
-	require.EqualError(t, err, "your kubeconfig has entries with the name team-a/good for another API server: choose another --context-name, or replace them with --overwrite")
+	require.EqualError(t, err, "your kubeconfig has entries with the name team-a/good for another API server: choose another --context-name, or delete them with kubectl config")
 	_, err = merge("https://another", "--context-name", "production")
 	require.ErrorContains(t, err, "the name production for another API server")
 	_, err = merge("https://another", "--context-name", "second")
@@ -83,12 +84,35 @@ func TestKubeconfigIsMergedWithoutLosingOthers(t *testing.T) {
 	assert.Equal(t, "https://good", config.Clusters["team-a/good"].Server)
 	assert.Equal(t, "https://another", config.Clusters["second"].Server)
 	assert.Equal(t, "secret-of-good-user-kubeconfig", config.AuthInfos["second"].Token)
-	_, err = merge("https://another", "--overwrite")
-	require.NoError(t, err)
-	config, err = clientcmd.LoadFromFile(file)
-	require.NoError(t, err)
-	assert.Equal(t, "https://another", config.Clusters["team-a/good"].Server)
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
+
+// Whoever may write Secrets in the namespace could otherwise run commands, and read files, as the user of captctl.
+func TestAKubeconfigThatRunsCommandsOrReadsFilesIsNotUsed(t *testing.T) {
+	file := kubeconfig(t)
+	for fields, refused := range map[string]bool{
+		"exec: {apiVersion: client.authentication.k8s.io/v1, command: aws, args: [eks, get-token, --cluster-name, good]}": false,
+		"exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: [eks, get-token]}":                        true,
+		"exec: {apiVersion: client.authentication.k8s.io/v1, command: aws, args: [s3, ls]}":                               true,
+		"exec: {command: aws, args: [eks, get-token], env: [{name: AWS_CONFIG_FILE, value: x}]}":                          true,
+		"tokenFile: /home/me/secret":          true,
+		"client-key: /home/me/secret":         true,
+		"client-certificate: /home/me/secret": true,
+		"auth-provider: {name: x}":            true,
+	} {
+		secret := kubeconfigSecret(t, "good-user-kubeconfig", "good", "https://good").(*corev1.Secret)
+		secret.Data["value"] = []byte(strings.Replace(string(secret.Data["value"]), "token: secret-of-good-user-kubeconfig", fields, 1))
+		for _, arguments := range [][]string{nil, {"--merge", "--kubeconfig", file}} {
+			env := aFleet()
+			env.objects = append(env.objects, secret)
+			_, _, err := env.run(t, append([]string{"kubeconfig", "team-a/good"}, arguments...)...)
+			if !refused {
+				require.NoError(t, err, fields)
+				continue
+			}
+			require.EqualError(t, err, "the kubeconfig in Secret good-user-kubeconfig of namespace team-a is not used: it runs a command other than aws eks get-token, or reads files of yours. CAPT publishes none like it: find out who wrote it", fields)
+		}
+	}
 }

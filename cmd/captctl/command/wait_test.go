@@ -27,10 +27,9 @@ func TestWaitEndsAtOnceWithWhatIsKnown(t *testing.T) {
 	}{
 		{[]string{"team-a/good", "--for", "ready"}, "Cluster team-a/good: ready\n", ""},
 		{[]string{"team-a/good", "--for", "version=1.36"}, "Cluster team-a/good: version=1.36\n", ""},
-		{[]string{"team-a/good", "--for=condition=Ready"}, "Cluster team-a/good: condition=Ready\n", ""},
 		{[]string{"team-a/nosuch", "--for", "deleted"}, "Cluster team-a/nosuch: deleted\n", ""},
 		{[]string{"team-a/nosuch", "--for", "ready"}, "", "there is no Cluster nosuch of CAPT in namespace team-a; captctl get lists all Clusters"},
-		{[]string{"team-a/good"}, "", `--for "" cannot be waited for: use ready, deleted, version=VERSION or condition=NAME[=True|False|Unknown]`},
+		{[]string{"team-a/good"}, "", `--for "" cannot be waited for: use ready, deleted or version=VERSION`},
 		{[]string{"team-a/good", "--for", "ready", "--timeout=-1s"}, "", "--timeout must be positive"},
 	} {
 		out, _, err := env.run(t, append([]string{"wait"}, row.arguments...)...)
@@ -89,6 +88,6 @@ func TestWaitShowsProgressUntilTheClusterChanges(t *testing.T) {
 		return c.Get(ctx, key, object, options...)
 	}
 	env.connected, env.clock, reads = nil, testclock.NewFakeClock(fleetNow), 2
-	_, _, err = env.after(t, []time.Duration{time.Second}, "wait", "team-a/growing", "--for", "condition=Degraded")
+	_, _, err = env.after(t, []time.Duration{time.Second}, "wait", "team-a/growing", "--for", "version=2.0")
 	require.EqualError(t, err, "the Cluster team-a/growing was deleted")
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -27,8 +28,8 @@ import (
 
 type kubeconfigOptions struct {
 	cli.Options
-	merge, overwrite bool
-	context          string
+	merge   bool
+	context string
 }
 
 // NewKubeconfig returns captctl kubeconfig.
@@ -39,12 +40,13 @@ func NewKubeconfig(environment *cli.Environment) *cobra.Command {
 		Short: "Print the kubeconfig of a Cluster, or merge it into yours",
 		Long: `Prints the kubeconfig for users of a Cluster: it runs "aws eks get-token" with your own AWS
 credentials. Without it, for example with modules that return a kubeconfig, the one that Cluster API
-uses is printed, with a warning: its token may expire soon. docs/kubeconfig.md describes both.
+uses is printed, with a warning: its token may expire soon. docs/kubeconfig.md describes both. A
+kubeconfig that runs another command, or reads files, is not used: who may write Secrets in the
+namespace could run programs as you.
 
 With --merge, it is added to the kubeconfig of --kubeconfig, of KUBECONFIG, or to ~/.kube/config, as
 one context with its cluster and user. The current context does not change. An entry of the same
-name is replaced only if it is for the same API server, or with --overwrite. Afterwards only you can
-read the file.
+name is replaced only if it is for the same API server. Afterwards only you can read the file.
 
 You need the right to get the Secret CLUSTER-user-kubeconfig. The ClusterRole capt-tenant does not
 include it.`,
@@ -57,15 +59,14 @@ include it.`,
 	flags := command.Flags()
 	flags.BoolVar(&o.merge, "merge", false, "Add it to your kubeconfig.")
 	flags.StringVar(&o.context, "context-name", "", "With --merge: the name of the context (NAMESPACE/CLUSTER by default).")
-	flags.BoolVar(&o.overwrite, "overwrite", false, "With --merge: replace entries of the same name that are for another API server.")
 	cli.CompleteFlag(command, "context-name", cobra.NoFileCompletions)
 	o.Takes(command, "CLUSTER", environment.Access.CompleteClusters())
 	return cli.NewConnected(command, o)
 }
 
 func (o *kubeconfigOptions) Validate() error {
-	if !o.merge && (o.overwrite || o.context != "") {
-		return errors.New("--context-name and --overwrite are for --merge")
+	if !o.merge && o.context != "" {
+		return errors.New("--context-name is for --merge")
 	}
 	return o.Options.Validate()
 }
@@ -95,6 +96,9 @@ func (o *kubeconfigOptions) read(ctx context.Context, reader client.Reader) ([]b
 			if name != naming.UserKubeconfigSecret(o.Name) {
 				o.Warn("the Cluster has no kubeconfig for users. This is the one of Cluster API, whose credentials may expire soon")
 			}
+			if config, err := clientcmd.Load(data); err == nil && !isSelfContained(config) {
+				return nil, fmt.Errorf("the kubeconfig in Secret %s of namespace %s is not used: it runs a command other than aws eks get-token, or reads files of yours. CAPT publishes none like it: find out who wrote it", name, o.Namespace)
+			}
 			return data, nil
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -102,6 +106,22 @@ func (o *kubeconfigOptions) read(ctx context.Context, reader client.Reader) ([]b
 		}
 	}
 	return nil, fmt.Errorf("the Cluster %s has no kubeconfig yet; captctl describe %s/%[1]s shows why", o.Name, o.Namespace)
+}
+
+// isSelfContained reports whether a kubeconfig neither reads files nor runs a command other than that of CAPT: its Secret can be written by many.
+func isSelfContained(config *clientcmdapi.Config) bool {
+	for _, cluster := range config.Clusters {
+		if cluster.CertificateAuthority != "" {
+			return false
+		}
+	}
+	for _, user := range config.AuthInfos {
+		runs := user.Exec != nil && (user.Exec.Command != "aws" || len(user.Exec.Env) > 0 || !slices.Equal(user.Exec.Args[:min(2, len(user.Exec.Args))], []string{"eks", "get-token"}))
+		if runs || user.AuthProvider != nil || user.TokenFile != "" || user.ClientCertificate != "" || user.ClientKey != "" {
+			return false
+		}
+	}
+	return true
 }
 
 // mergeInto adds the current context of a kubeconfig, with its cluster and user, to that of the user.
@@ -120,8 +140,8 @@ func (o *kubeconfigOptions) mergeInto(data []byte) error {
 		return err
 	}
 	name, cluster := cmp.Or(o.context, o.Namespace+"/"+o.Name), found.Clusters[current.Cluster]
-	if !o.overwrite && isTaken(config, name, cluster.Server) {
-		return fmt.Errorf("your kubeconfig has entries with the name %s for another API server: choose another --context-name, or replace them with --overwrite", name)
+	if isTaken(config, name, cluster.Server) {
+		return fmt.Errorf("your kubeconfig has entries with the name %s for another API server: choose another --context-name, or delete them with kubectl config", name)
 	}
 	config.Clusters[name], config.AuthInfos[name] = cluster, found.AuthInfos[current.AuthInfo]
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name, Namespace: current.Namespace}

@@ -122,5 +122,5 @@ func showRetained(p *output.Printer, list *RetainedList, now time.Time) {
 		{Name: "Scope", Wide: true}, {Name: "UID", Wide: true},
 	}, rows)
 	p.NextStep("A WorkspaceTemplateApply of the same namespace and name takes one over with the annotation "+naming.AdoptWorkspaceAnnotation+": UID (-o wide shows UIDs). To destroy the cloud resources "+
-		"of one, delete its Workspace with the annotation "+naming.AllowDeleteAnnotation+`: "true".`, nil)
+		"of one, delete its Workspace with the annotation "+naming.AllowDeleteAnnotation+`: "true". Destroy none whose WorkspaceTemplateApply is in another management cluster now: clusterctl move leaves cluster-wide Workspaces behind.`, nil)
 }

@@ -39,8 +39,6 @@ func NewWait(environment *cli.Environment) *cobra.Command {
   ready             the control plane is Ready, and so are all other objects of the Cluster
   deleted           the Cluster does not exist, which need not have been deleted yet
   version=VERSION   the control plane is Ready, and Terraform has applied this minor version
-  condition=NAME    the condition of the Cluster, or else of the CAPTControlPlane, is True, or has
-                    the status that follows after another "="
 
 A status that is older than the spec does not count. If the Cluster is Failed and a user must act,
 the command ends at once, with the cause and the next step: nothing would happen until --timeout.
@@ -59,10 +57,10 @@ Exit codes: 0 reached; 1 error, the Cluster is Failed, or it does not exist (exc
   captctl wait team-a/demo --for deleted`,
 	}
 	flags := command.Flags()
-	flags.StringVar(&o.until, "for", "", "What to wait for: ready, deleted, version=VERSION or condition=NAME[=STATUS].")
+	flags.StringVar(&o.until, "for", "", "What to wait for: ready, deleted or version=VERSION.")
 	flags.DurationVar(&o.timeout, "timeout", defaultTimeout, "How long to wait.")
 	flags.BoolVar(&o.ignoreFailures, "ignore-failures", false, "Wait although the Cluster is Failed, for example because the cause is being corrected.")
-	cli.CompleteFlag(command, "for", cobra.FixedCompletions([]cobra.Completion{"ready", "deleted", "version=", "condition="}, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
+	cli.CompleteFlag(command, "for", cobra.FixedCompletions([]cobra.Completion{"ready", "deleted", "version="}, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 	o.Takes(command, "CLUSTER", environment.Access.CompleteClusters())
 	return cli.NewConnected(command, o)
 }
