@@ -421,19 +421,10 @@ func (o *Objects) deletionCause() *Cause {
 	}
 	for i := range o.Pools {
 		if pool := o.Pools[i].MachinePool; pool != nil && !pool.DeletionTimestamp.IsZero() {
-			return waitingForFinalizers(machinePoolKind, pool)
+			return o.waitingForFinalizers(machinePoolKind, pool)
 		}
 	}
-	return waitingForFinalizers("Cluster", o.Cluster)
-}
-
-// waitingForFinalizers is the cause of an object of Cluster API that only finalizers of other controllers keep; nil if none does.
-func waitingForFinalizers(kind string, object metav1.Object) *Cause {
-	message := terraform.WaitingForFinalizers(object, strings.ToLower(kind))
-	if message == "" {
-		return nil
-	}
-	return &Cause{Kind: kind, Name: object.GetName(), Reason: infrav1.WaitingForFinalizersReason, Message: message, Since: *object.GetDeletionTimestamp()}
+	return o.waitingForFinalizers("Cluster", o.Cluster)
 }
 
 // Deletion is how far the deletion of a Cluster is. Both are WorkspaceTemplateApplies, in the order in which they are destroyed.
@@ -685,6 +676,8 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 		return &Next{Step: "Find out what the controllers of the finalizers wait for. Remove the finalizer of one that does not run any more.", Commands: []string{terraform.EditCommand + edit}}
 	case c.Cause.NeedsProvider():
 		return o.Provider.nextStep(c, now)
+	case stepForClusterAPI(c) != nil:
+		return stepForClusterAPI(c)
 	case c.Cause.IsWaiting():
 		return nil
 	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
