@@ -38,3 +38,37 @@ func TestADeletionThatClusterAPIHoldsIsExplainedByClusterAPI(t *testing.T) {
 	assert.Contains(t, c.Cause.Message, "spec.paused")
 	assert.Equal(t, []string{"captctl resume default/demo"}, overview.NextStep(o, &c, at(10).Time).Commands)
 }
+
+func TestAReferenceToAnotherKindIsTheCause(t *testing.T) {
+	o := ready()
+	o.Cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "AWSManagedCluster", Name: "demo"}
+	c := overview.Of(o, at(10))
+	assert.Equal(t, "spec.infrastructureRef of the Cluster refers to AWSManagedCluster demo (infrastructure.cluster.x-k8s.io), not to CAPTCluster demo (infrastructure.cluster.x-k8s.io)", c.Cause.Message)
+	assert.Contains(t, overview.NextStep(o, &c, at(10).Time).Commands, "kubectl edit cluster -n default demo")
+	o.CAPTCluster = nil
+	assert.Nil(t, overview.Of(o, at(10)).Cause, "the infrastructure of another provider")
+
+	o.ControlPlane, o.Applies = nil, nil
+	o.Cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "CAPTCluster", Name: "demo"}
+	assert.Contains(t, overview.Of(o, at(10)).Cause.Message, "spec.controlPlaneRef of the Cluster refers to CAPTCluster demo")
+}
+
+func TestACAPTClusterThatIsDeletedWithoutItsClusterNeedsAUser(t *testing.T) {
+	o := ready()
+	o.CAPTCluster.DeletionTimestamp = ptr.To(at(8))
+	o.CAPTCluster.Status.Conditions = []metav1.Condition{condition("Ready", metav1.ConditionFalse, "Deleting")}
+	c := overview.Of(o, at(10))
+	assert.Equal(t, "Degraded", string(c.State))
+	assert.True(t, c.NeedsAction)
+	assert.NotNil(t, overview.NextStep(o, &c, at(10).Time))
+	o.Cluster.Spec.Paused = ptr.To(true)
+	assert.Equal(t, "Ready", string(overview.Of(o, at(10)).State), "clusterctl move deletes it")
+}
+
+func TestAnOwnerThatClusterAPIDoesNotSetHasANextStep(t *testing.T) {
+	o := ready()
+	o.CAPTCluster.Status.Conditions = []metav1.Condition{condition("Ready", metav1.ConditionFalse, "WaitingForOwner")}
+	c := overview.Of(o, at(10))
+	assert.Nil(t, overview.NextStep(o, &c, at(2).Time), "it takes some seconds")
+	assert.Equal(t, "captctl check", overview.NextStep(o, &c, at(10).Time).Commands[0])
+}
