@@ -159,7 +159,11 @@ func (c *ControlPlane) waitingForInfrastructure() *Blocked {
 // infrastructureMessage includes the cause that the CAPTCluster reports.
 func (c *ControlPlane) infrastructureMessage() string {
 	if !HasCAPTCluster(c.Cluster) {
-		return fmt.Sprintf("waiting for Cluster API to report the infrastructure of Cluster %s as provisioned", c.Cluster.Name)
+		message := fmt.Sprintf("waiting for Cluster API to report the infrastructure of Cluster %s as provisioned", c.Cluster.Name)
+		if ref := c.Cluster.Spec.InfrastructureRef; ref.IsDefined() {
+			message += fmt.Sprintf("; its spec.infrastructureRef refers to %s %s (%s), not to a CAPTCluster", ref.Kind, ref.Name, ref.APIGroup)
+		}
+		return message
 	}
 	name := c.Cluster.Spec.InfrastructureRef.Name
 	if c.CAPTCluster == nil {

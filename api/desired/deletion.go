@@ -124,6 +124,12 @@ func WaitingForControlPlanes(names []string) *Blocked {
 	return &Blocked{infrav1.WaitingForControlPlaneDeletionReason, fmt.Sprintf("waiting for the deletion of CAPTControlPlane %s, which uses the VPC", strings.Join(names, ", "))}
 }
 
+// AcceptedWithoutCluster ends the message of a VPC that waits for a control plane which nothing deletes, because only the CAPTCluster is being deleted.
+func AcceptedWithoutCluster(cluster string) string {
+	return fmt.Sprintf(". The deletion of the CAPTCluster was accepted and cannot be reverted. It continues when Cluster %[1]s is deleted, which destroys the EKS cluster and the VPC. "+
+		"%[2]s delete Cluster %[1]s and create it again: each WorkspaceTemplateApply then names the Workspace to take over", cluster, HowToKeep)
+}
+
 // NextToDelete returns the WorkspaceTemplateApplies that an owner in deletion deletes next: first the helpers, which may use resources of the owner's
 // own WorkspaceTemplateApply, which may be nil; then the owner's own; then the helpers that the owner's own depends on. Garbage collection of the
 // helpers would be a deadlock: it begins after the owner is deleted, the owner waits for its own WorkspaceTemplateApply, and that waits for the helpers.
@@ -189,7 +195,7 @@ func DeletionCause(apply *infrav1.WorkspaceTemplateApply) string {
 // none of the others does. The garbage collector and the namespace controller delete everything at once, so the order is kept here. Objects of
 // other namespaces must not be able to block the deletion.
 func WaitingForDependents(apply *infrav1.WorkspaceTemplateApply, others []infrav1.WorkspaceTemplateApply) *Blocked {
-	var names []string
+	var names, alone []string
 	for i := range others {
 		other := &others[i]
 		waits := slices.ContainsFunc(other.Spec.WaitForWorkspaces, func(d infrav1.WorkspaceDependency) bool {
@@ -199,12 +205,19 @@ func WaitingForDependents(apply *infrav1.WorkspaceTemplateApply, others []infrav
 		mayHaveOne := !other.DeletionTimestamp.IsZero() && slices.Contains(other.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
 		if waits && other.Namespace == apply.Namespace && other.UID != apply.UID && (other.Status.WorkspaceRef != nil || mayHaveOne) {
 			names = append(names, other.Name)
+			if other.DeletionTimestamp.IsZero() && metav1.GetControllerOf(other) == nil { // An owner deletes its own.
+				alone = append(alone, other.Name)
+			}
 		}
 	}
 	if len(names) == 0 {
 		return nil
 	}
 	slices.Sort(names) // Lists from caches are unordered, and the message must not change.
-	return &Blocked{infrav1.WaitingForDependentsReason, fmt.Sprintf(
-		"Workspace %s is destroyed after its dependents: waiting for the deletion of WorkspaceTemplateApply %s", apply.Spec.WorkspaceName, strings.Join(names, ", "))}
+	slices.Sort(alone)
+	message := fmt.Sprintf("Workspace %s is destroyed after its dependents: waiting for the deletion of WorkspaceTemplateApply %s", apply.Spec.WorkspaceName, strings.Join(names, ", "))
+	if len(alone) > 0 {
+		message += fmt.Sprintf(". Nothing deletes %s: delete it with kubectl delete workspacetemplateapply -n %s %s", strings.Join(alone, ", "), apply.Namespace, strings.Join(alone, " "))
+	}
+	return &Blocked{infrav1.WaitingForDependentsReason, message}
 }

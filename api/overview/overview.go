@@ -110,8 +110,11 @@ func (o *Objects) markStalled(cause *Cause, state infrav1.State, now metav1.Time
 }
 
 // stalls reports whether a WorkspaceTemplateApply of a control plane that serves has been waiting for long for what nothing of the Cluster provides: all of
-// its objects are ready, or wait as well.
+// its objects are ready, or wait as well. So does a CAPTCluster that is deleted without its Cluster: nothing deletes the control plane that it waits for.
 func (o *Objects) stalls(cause *Cause, now metav1.Time) bool {
+	if o.CAPTCluster != nil && !o.CAPTCluster.DeletionTimestamp.IsZero() && o.Cluster.DeletionTimestamp.IsZero() && cause.Kind == "CAPTCluster" {
+		return !ptr.Deref(o.Cluster.Spec.Paused, false) // clusterctl move deletes the objects of a paused Cluster.
+	}
 	if cause.Reason != infrav1.WaitingForDependenciesReason || now.Sub(cause.Since.Time) < reasons.Grace {
 		return false
 	}
@@ -317,6 +320,7 @@ func (o *Objects) cause() *Cause {
 	}
 	return cmp.Or(
 		first(isTrue, infrav1.AdoptionRequiredCondition),
+		o.wrongReference(),
 		first(isProblem, infrav1.DegradedCondition, infrav1.DeletingCondition, infrav1.ReadyCondition),
 		first(isTrue, controlplanev1.DependencyCycleCondition),
 		o.lostPool(),
@@ -357,10 +361,10 @@ func (o *Objects) missing() *Cause {
 		return nil
 	}
 	since := o.Cluster.CreationTimestamp
-	if ref := o.Cluster.Spec.ControlPlaneRef; o.ControlPlane == nil && ref.APIGroup == controlplanev1.GroupVersion.Group {
+	if ref := o.Cluster.Spec.ControlPlaneRef; o.ControlPlane == nil && ref.Kind == "CAPTControlPlane" {
 		return &Cause{Kind: ref.Kind, Name: ref.Name, Reason: graph.NotFoundReason, Message: "spec.controlPlaneRef of the Cluster refers to an object that does not exist", Since: since}
 	}
-	if ref := o.Cluster.Spec.InfrastructureRef; o.CAPTCluster == nil && ref.APIGroup == infrav1.GroupVersion.Group {
+	if ref := o.Cluster.Spec.InfrastructureRef; o.CAPTCluster == nil && ref.Kind == "CAPTCluster" {
 		return &Cause{Kind: ref.Kind, Name: ref.Name, Reason: graph.NotFoundReason, Message: "spec.infrastructureRef of the Cluster refers to an object that does not exist", Since: since}
 	}
 	for _, object := range o.all() {
@@ -427,19 +431,10 @@ func (o *Objects) deletionCause() *Cause {
 	}
 	for i := range o.Pools {
 		if pool := o.Pools[i].MachinePool; pool != nil && !pool.DeletionTimestamp.IsZero() {
-			return waitingForFinalizers(machinePoolKind, pool)
+			return o.waitingForFinalizers(machinePoolKind, pool)
 		}
 	}
-	return waitingForFinalizers("Cluster", o.Cluster)
-}
-
-// waitingForFinalizers is the cause of an object of Cluster API that only finalizers of other controllers keep; nil if none does.
-func waitingForFinalizers(kind string, object metav1.Object) *Cause {
-	message := terraform.WaitingForFinalizers(object, strings.ToLower(kind))
-	if message == "" {
-		return nil
-	}
-	return &Cause{Kind: kind, Name: object.GetName(), Reason: infrav1.WaitingForFinalizersReason, Message: message, Since: *object.GetDeletionTimestamp()}
+	return o.waitingForFinalizers("Cluster", o.Cluster)
 }
 
 // Deletion is how far the deletion of a Cluster is. Both are WorkspaceTemplateApplies, in the order in which they are destroyed.
@@ -690,6 +685,8 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 		return &Next{Step: "Find out what the controllers of the finalizers wait for. Remove the finalizer of one that does not run any more.", Commands: []string{terraform.EditCommandIn(c.Cause.Message)}}
 	case c.Cause.NeedsProvider():
 		return o.Provider.nextStep(c, now)
+	case stepForClusterAPI(c, now) != nil:
+		return stepForClusterAPI(c, now)
 	case c.Cause.IsWaiting():
 		return nil
 	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
@@ -765,6 +762,8 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 			fmt.Sprintf("clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig", c.Name, c.Namespace),
 			fmt.Sprintf("kubectl --kubeconfig %s.kubeconfig get --raw '/readyz?verbose'", c.Name),
 		}}
+	case WrongReferenceReason, graph.NotFoundReason:
+		return o.correctReferences(c.Cause)
 	case NotReconciledReason:
 		return &Next{Step: "Check that the manager of CAPT runs.", Commands: []string{"kubectl -n capt-system get pods"}}
 	}

@@ -188,6 +188,9 @@ func unmet(vpc, replaced engine.Condition) engine.Condition {
 
 func deletingCondition(f *Facts) engine.Condition {
 	if waiting := desired.WaitingForControlPlanes(f.ControlPlanes); waiting != nil && f.Paused == "" && !f.Apply.IsHeld() {
+		if f.Cluster != nil && f.Cluster.DeletionTimestamp.IsZero() {
+			waiting.Message += desired.AcceptedWithoutCluster(f.Cluster.Name)
+		}
 		return engine.True(infrav1.DeletingCondition, waiting.Reason, waiting.Message)
 	}
 	return f.Apply.DeletingCondition(infrav1.DeletingCondition, f.Paused)

@@ -183,9 +183,14 @@ func TestGoldenTable(t *testing.T) {
 }
 
 func TestWhileDeletingTheMessageNamesWhatItWaitsFor(t *testing.T) {
+	alone, deleted := made(nil), made(nil)
+	alone.ControlPlanes, deleted.ControlPlanes = []string{"a"}, []string{"a", "b"}
+	deleted.Cluster = deleted.Cluster.DeepCopy()
+	deleted.Cluster.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	for message, facts := range map[string]*Facts{
-		"waiting for the deletion of CAPTControlPlane a, b, which uses the VPC": {Observed: made(nil).Observed, ControlPlanes: []string{"a", "b"}},
-		"waiting for WorkspaceTemplateApply demo-vpc to be deleted":             withApply(builder.Deleting()),
+		"waiting for the deletion of CAPTControlPlane a, which uses the VPC" + desired.AcceptedWithoutCluster("demo"): alone,
+		"waiting for the deletion of CAPTControlPlane a, b, which uses the VPC":                                       deleted,
+		"waiting for WorkspaceTemplateApply demo-vpc to be deleted":                                                   withApply(builder.Deleting()),
 		"": {},
 	} {
 		captCluster := builder.CAPTCluster("demo", builder.Deleting())

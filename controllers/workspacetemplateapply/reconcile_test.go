@@ -157,6 +157,7 @@ func TestADependentCreatedDuringDeletionIsWaitedFor(t *testing.T) {
 	deleting := conditions.Get(env.get("eks"), infrav1.DeletingCondition)
 	assert.Equal(t, infrav1.WaitingForDependentsReason, deleting.Reason)
 	assert.Contains(t, deleting.Message, "is destroyed after its dependents: waiting for the deletion of WorkspaceTemplateApply profile")
+	assert.NotContains(t, deleting.Message, "Nothing deletes")
 	assert.Contains(t, env.reconciler.relatedApplies(t.Context(), env.get("profile")), request("eks"), "its end wakes what waits for it")
 
 	env.mustReconcile("profile")

@@ -18,6 +18,7 @@ const (
 	ObjectCredentials    Object = "Credentials"       // The credentials for AWS.
 	ObjectPermissions    Object = "Permissions"       // The IAM policies, or the RBAC, of the identity that was accepted.
 	ObjectAWSAccount     Object = "AWSAccount"        // The AWS account: its quotas, and what it is activated for.
+	ObjectNamespace      Object = "Namespace"         // The quota of a namespace of Kubernetes.
 	ObjectAWS            Object = "AWS"               // AWS itself.
 	ObjectBackend        Object = "Backend"           // The storage of the state.
 	ObjectState          Object = "State"             // The Terraform state.
@@ -36,7 +37,7 @@ func (o Object) Description() string {
 		ObjectTemplate: "the module of the WorkspaceTemplate and its variables", ObjectModuleSource: "the address and the version of the module, and the credentials for it",
 		ObjectFluxSource: "the Flux source of the module", ObjectSecret: "the Secret or ConfigMap that the Workspace reads", ObjectProviderConfig: "the ProviderConfig, and the Secrets that it names",
 		ObjectWorkspace: "the Workspace", ObjectProviderPod: "the Pod of provider-terraform", ObjectCredentials: "the credentials for AWS",
-		ObjectPermissions: "the permissions of the identity", ObjectAWSAccount: "the AWS account", ObjectAWS: "AWS", ObjectBackend: "the backend of the Terraform state",
+		ObjectPermissions: "the permissions of the identity", ObjectAWSAccount: "the AWS account", ObjectNamespace: "the ResourceQuota of the namespace", ObjectAWS: "AWS", ObjectBackend: "the backend of the Terraform state",
 		ObjectState: "the Terraform state", ObjectLock: "the lock of the Terraform state", ObjectNetwork: "the network", ObjectCluster: "the API server of the cluster",
 		ObjectNodeGroup: "the node group", ObjectVersion: "spec.version of the CAPTControlPlane", ObjectExisting: "the resource that exists in AWS", ObjectLeftover: "what is left in AWS",
 	}[o]
@@ -267,6 +268,11 @@ var limitRules = []rule{
 		},
 	},
 	{
+		class: ClassQuota, object: ObjectNamespace,
+		advice:  "A ResourceQuota of Kubernetes limits the namespace, not AWS. Raise it, or delete objects that are not needed: kubectl get resourcequota -A. " + retries,
+		phrases: []string{"is forbidden: exceeded quota:"},
+	},
+	{
 		class: ClassQuota, object: ObjectAWSAccount,
 		codes: []string{ // EC2's capacity and spot instances, S3.
 			"InsufficientInstanceCapacity", "InsufficientHostCapacity", "MaxSpotInstanceCountExceeded", "TooManyBuckets",
@@ -274,7 +280,6 @@ var limitRules = []rule{
 		phrases: []string{
 			"limitexceeded",                                                                                                                                                  // VpcLimitExceeded, LimitExceeded of IAM, ResourceLimitExceededException of EKS and 100 more.
 			"servicequotaexceeded", "cannot exceed quota", "reached your quota", "your quota allows for", "than your current instance limit", "than your current vcpu limit", // IAM, auto scaling, EC2.
-			"exceeded quota:", // A ResourceQuota of Kubernetes.
 		},
 	},
 }

@@ -400,8 +400,7 @@ func addControlled(o *overview.Objects, get func(name string) (*infrav1.Workspac
 // isCAPT reports whether the infrastructure or the control plane of a Cluster is CAPT's, or may become so: Cluster API sets both from the topology.
 func isCAPT(c *clusterv1.Cluster) bool {
 	return !c.Spec.InfrastructureRef.IsDefined() && !c.Spec.ControlPlaneRef.IsDefined() && c.Spec.Topology.IsDefined() ||
-		c.Spec.InfrastructureRef.APIGroup == infrav1.GroupVersion.Group && c.Spec.InfrastructureRef.Kind == "CAPTCluster" ||
-		c.Spec.ControlPlaneRef.APIGroup == controlplanev1.GroupVersion.Group && c.Spec.ControlPlaneRef.Kind == "CAPTControlPlane"
+		strings.HasPrefix(c.Spec.InfrastructureRef.Kind, "CAPT") || strings.HasPrefix(c.Spec.ControlPlaneRef.Kind, "CAPT") // Also a wrong one of them.
 }
 
 // ObjectsOf returns the Cluster that the argument names, with its objects.
