@@ -144,6 +144,7 @@ SLOW_TESTS := \
   TestAPreviewIsNotTakenForAWorkspace \
   TestANewClusterThatCannotWorkIsFailedUntilItIsCorrected \
   TestAProtectedClusterMovesAndStaysProtected \
+  TestAProviderThatDoesNotReportIsExplained \
   TestARollbackRestoresEveryObject \
   TestAUnitIsAdoptedOnlyOnAnEmptyPlan \
   TestAnAPIServerThatDoesNotAnswerIsReported \
@@ -155,6 +156,7 @@ SLOW_TESTS := \
   TestClusterWideWorkspacesAreMovedByHand \
   TestClustersThatDriftedFromTheirTemplateArePinned \
   TestCrashIsReportedWithItsLogAndCanBeRestarted \
+  TestEveryStallExplainsItself \
   TestKilledRunsSayWhatHappensNext \
   TestPortsTakenByOthersAreAvoided \
   TestPreviewsReportNoSecrets \

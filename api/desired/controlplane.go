@@ -179,7 +179,7 @@ func (c *ControlPlane) infrastructureMessage() string {
 // vpcInProgress reports whether Terraform creates the VPC, or is about to: the CAPTCluster may not have reported yet that the Cluster owns it.
 func (c *ControlPlane) vpcInProgress(ready *metav1.Condition) bool {
 	owned := claim.OwnerCluster(c.CAPTCluster) == c.Cluster.Name
-	started := ready == nil && owned || ready != nil && (ready.Reason == infrav1.ProvisioningReason || owned && (ready.Reason == infrav1.WaitingForOwnerReason || ready.Reason == infrav1.WaitingForControlPlaneReason))
+	started := ready == nil && owned || ready != nil && (ready.Reason == infrav1.ProvisioningReason || ready.Reason == infrav1.NotReportedReason || owned && (ready.Reason == infrav1.WaitingForOwnerReason || ready.Reason == infrav1.WaitingForControlPlaneReason))
 	return started && c.CAPTCluster.Spec.VPC.Template.IsDefined() && !meta.IsStatusConditionTrue(c.CAPTCluster.Status.Conditions, clusterv1.PausedCondition)
 }
 

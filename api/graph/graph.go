@@ -193,6 +193,20 @@ type Document struct {
 	Edges map[string][]string `json:"edges"`
 }
 
+// IsConsequence reports whether an object is not ready, and one of those that it depends on is not either, so that this one comes first.
+func (d Document) IsConsequence(name string) bool {
+	notReady := func(name string) bool { return d.Nodes[name].Ready == metav1.ConditionFalse }
+	return notReady(name) && slices.ContainsFunc(d.Edges[name], func(to string) bool { return notReady(to) && !slices.Contains(d.Edges[to], name) })
+}
+
+// Owns reports whether an object of a kind owns those of another one that it depends on: they are created and deleted with it.
+func Owns(owner, kind string) bool {
+	owned := map[string][]string{
+		clusterKind: {captClusterKind, controlPlaneKind}, captClusterKind: {applyKind}, controlPlaneKind: {applyKind}, machinePoolKind: {applyKind}, applyKind: {workspaceKind},
+	}
+	return slices.Contains(owned[owner], kind)
+}
+
 // Document returns the nodes for which keep is true, with the edges between them.
 func (g *Graph) Document(keep func(Key) bool) Document {
 	form := Document{map[string]Node{}, map[string][]string{}}

@@ -145,3 +145,16 @@ func TestPathHidesOtherNamespaces(t *testing.T) {
 	cycle := []Edge{{From: key("a"), To: there("b")}, {From: there("b"), To: there("c")}, {From: there("c"), To: key("a")}}
 	assert.Equal(t, "a → (another namespace) → a", Path(cycle, Name("default", func(k Key) string { return k.Name })))
 }
+
+func TestAnObjectIsAConsequenceIfADependencyIsNotReady(t *testing.T) {
+	node := func(ready metav1.ConditionStatus) Node { return Node{Ready: ready} }
+	d := Document{
+		Nodes: map[string]Node{"a": node("False"), "b": node("False"), "c": node("True"), "d": node("False"), "e": node("False")},
+		Edges: map[string][]string{"a": {"b", "c"}, "b": {"c"}, "c": {"d"}, "d": {"e"}, "e": {"d"}},
+	}
+	for name, want := range map[string]bool{"a": true, "b": false, "c": false, "d": false, "e": false} {
+		assert.Equal(t, want, d.IsConsequence(name), name)
+	}
+	assert.True(t, Owns("CAPTControlPlane", "WorkspaceTemplateApply"))
+	assert.False(t, Owns("WorkspaceTemplateApply", "WorkspaceTemplateApply"))
+}

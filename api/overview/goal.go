@@ -65,17 +65,21 @@ func (g Goal) IsReached(o *Objects, c *Cluster) bool {
 	case goalReady:
 		return c.State == infrav1.StateReady && c.Cause == nil && o.isObserved()
 	case goalVersion:
-		applied, err := version.ParseGeneric(c.Version) // EKS has no patch versions.
-		return err == nil && applied.Major() == g.version.Major() && applied.Minor() == g.version.Minor() && o.isObserved() && meta.IsStatusConditionTrue(o.ControlPlane.Status.Conditions, infrav1.ReadyCondition)
+		return g.isVersion(c.Version) && o.isObserved() && meta.IsStatusConditionTrue(o.ControlPlane.Status.Conditions, infrav1.ReadyCondition)
 	case goalCondition:
-		condition := meta.FindStatusCondition(o.Cluster.Status.Conditions, g.name)
-		generation := o.Cluster.Generation
+		condition, generation := meta.FindStatusCondition(o.Cluster.Status.Conditions, g.name), o.Cluster.Generation
 		if condition == nil && o.ControlPlane != nil {
 			condition, generation = meta.FindStatusCondition(o.ControlPlane.Status.Conditions, g.name), o.ControlPlane.Generation
 		}
 		return condition != nil && condition.Status == g.status && (condition.ObservedGeneration == 0 || condition.ObservedGeneration >= generation)
 	}
 	return false
+}
+
+// isVersion compares minor versions: EKS has no others.
+func (g Goal) isVersion(text string) bool {
+	applied, err := version.ParseGeneric(text)
+	return err == nil && applied.Major() == g.version.Major() && applied.Minor() == g.version.Minor()
 }
 
 // NeedsUser reports whether the Cluster has failed, and does not continue before a user acts.

@@ -56,6 +56,9 @@ type Cluster struct {
 	Version        string `json:"version,omitempty"`
 	DesiredVersion string `json:"desiredVersion,omitempty"`
 	Endpoint       string `json:"endpoint,omitempty"` // Endpoint is host:port of the API server.
+	Region         string `json:"region,omitempty"`
+	VPC            string `json:"vpc,omitempty"`      // VPC is the ID of the VPC.
+	Revision       string `json:"revision,omitempty"` // Revision is that of the template of the control plane, its first twelve digits, which Terraform applied last.
 	// Health is the worst result of the health checks. It is not Healthy while State is Degraded.
 	Health controlplanev1.HealthState `json:"health,omitempty"`
 	// Nodes are those of all machine pools; absent without machine pools.
@@ -99,6 +102,13 @@ type Cause struct {
 // IsWaiting reports whether work is in progress, or the object waits for another one: no more is to be done than to wait.
 func (c *Cause) IsWaiting() bool { return !c.stalled && isWaiting(c.Condition, c.Reason) }
 
+// markStalled marks a cause, which may be nil, that stalls.
+func (o *Objects) markStalled(cause *Cause, state infrav1.State, now metav1.Time) {
+	if cause != nil {
+		cause.stalled = state == infrav1.StateReady && o.stalls(cause, now)
+	}
+}
+
 // stalls reports whether a WorkspaceTemplateApply of a control plane that serves has been waiting for long for what nothing of the Cluster provides: all of
 // its objects are ready, or wait as well.
 func (o *Objects) stalls(cause *Cause, now metav1.Time) bool {
@@ -119,10 +129,9 @@ func Of(o *Objects, now metav1.Time) Cluster {
 	}
 	c.addControlPlane(o, now)
 	c.Nodes, c.LastApplied = o.nodes(), o.lastApplied()
+	c.addPlace(o)
 	c.Cause = o.cause()
-	if c.Cause != nil {
-		c.Cause.stalled = c.State == infrav1.StateReady && o.stalls(c.Cause, now)
-	}
+	o.markStalled(c.Cause, c.State, now)
 	o.addActor(c.Cause)
 	if c.Cause != nil && !c.Cause.IsWaiting() {
 		if c.Progress != nil && !o.isAdded(c.Cause) {
@@ -165,6 +174,22 @@ func (o *Objects) addActor(cause *Cause) {
 	}
 	if class.IsTransient() && (o.Failure != nil || row.Effect == reasons.FailsByClass) {
 		cause.Actor = reasons.Waiting
+	}
+}
+
+// addPlace adds where the Cluster is, and from which content.
+func (c *Cluster) addPlace(o *Objects) {
+	if o.CAPTCluster != nil {
+		c.Region, c.VPC = o.CAPTCluster.Spec.Region, o.CAPTCluster.Status.VPC.ID
+	}
+	if o.ControlPlane == nil {
+		return
+	}
+	c.Region = cmp.Or(o.ControlPlane.Spec.Region, c.Region)
+	for _, apply := range o.Applies {
+		if o.RoleOf(apply) == RoleControlPlane {
+			c.Revision = terraform.ShortRevision(apply.Status.TemplateRevision)
+		}
 	}
 }
 
@@ -404,7 +429,7 @@ func (o *Objects) deletionCause() *Cause {
 
 // waitingForFinalizers is the cause of an object of Cluster API that only finalizers of other controllers keep; nil if none does.
 func waitingForFinalizers(kind string, object metav1.Object) *Cause {
-	message := reasons.WaitingForFinalizers(object, strings.ToLower(kind))
+	message := terraform.WaitingForFinalizers(object, strings.ToLower(kind))
 	if message == "" {
 		return nil
 	}
@@ -655,9 +680,9 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 		return nil
 	case c.Cause.Reason == infrav1.WaitingForApprovalReason:
 		return o.approveChange(c)
-	case strings.Contains(c.Cause.Message, "finalizer: "+reasons.EditCommand):
-		_, edit, _ := strings.Cut(c.Cause.Message, reasons.EditCommand)
-		return &Next{Step: "Find out what the controllers of the finalizers wait for. Remove the finalizer of one that does not run any more.", Commands: []string{reasons.EditCommand + edit}}
+	case strings.Contains(c.Cause.Message, "finalizer: "+terraform.EditCommand):
+		_, edit, _ := strings.Cut(c.Cause.Message, terraform.EditCommand)
+		return &Next{Step: "Find out what the controllers of the finalizers wait for. Remove the finalizer of one that does not run any more.", Commands: []string{terraform.EditCommand + edit}}
 	case c.Cause.NeedsProvider():
 		return o.Provider.nextStep(c, now)
 	case c.Cause.IsWaiting():
@@ -665,7 +690,7 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
 		return &Next{Step: "CAPT v0.3 created it, and it has not been adopted. See what its adoption needs.", Commands: []string{"captctl migrate check --cluster " + name}}
 	}
-	return cmp.Or(stepForCertificate(c.Cause), o.stepForError(c, name, now), nextStepFor(o, c, name), advice(o, c.Cause), retryStep(c, name))
+	return cmp.Or(stepForCertificate(c.Cause), o.stepForError(c, name, now), nextStepFor(o, c, name), o.stepForWait(c), advice(o, c.Cause), retryStep(c, name))
 }
 
 // stepForCertificate is what to do if the API server does not trust a webhook; nil if that is not the cause.
@@ -717,6 +742,9 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 		return &Next{Step: "Correct the WorkspaceTemplate or the variables of the Cluster, or what rejects the Workspace. After a correction elsewhere, make CAPT try again.",
 			Commands: append(slices.Clip(edit), "captctl reconcile "+name)}
 	case infrav1.TemplateInvalidReason, infrav1.VariableMissingReason, infrav1.VariableInvalidReason, infrav1.NothingCreatedReason:
+		if strings.Contains(c.Cause.Message, "spec.infrastructureRef") {
+			edit = append(slices.Clip(edit), fmt.Sprintf("kubectl edit cluster -n %s %s", c.Namespace, c.Name))
+		}
 		return &Next{Step: "Correct the WorkspaceTemplate or the variables of the Cluster.", Commands: edit}
 	case infrav1.WorkspaceNotWrittenReason, infrav1.WriteRefusedReason, infrav1.ApplyRefusedReason:
 		return &Next{Step: "Change what the message names: a policy, webhook, quota or role. CAPT retries within minutes, or now with this command.", Commands: []string{"captctl reconcile " + name}}
@@ -732,13 +760,20 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 			fmt.Sprintf("clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig", c.Name, c.Namespace),
 			fmt.Sprintf("kubectl --kubeconfig %s.kubeconfig get --raw '/readyz?verbose'", c.Name),
 		}}
+	case NotReconciledReason:
+		return &Next{Step: "Check that the manager of CAPT runs.", Commands: []string{"kubectl -n capt-system get pods"}}
+	}
+	return nil
+}
+
+// stepForWait is what to do about an add-on or a topology that does not continue.
+func (o *Objects) stepForWait(c *Cluster) *Next {
+	switch c.Cause.Reason {
 	case infrav1.WaitingForDependenciesReason:
 		return &Next{Step: "Create what the message names, or remove it from what the WorkspaceTemplateApply waits for.", Commands: []string{
 			fmt.Sprintf("kubectl edit workspacetemplateapply -n %s %s", c.Namespace, c.Cause.Name)}}
 	case clusterv1.ClusterTopologyReconciledFailedReason, clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason:
 		return o.correctTopology()
-	case NotReconciledReason:
-		return &Next{Step: "Check that the manager of CAPT runs.", Commands: []string{"kubectl -n capt-system get pods"}}
 	}
 	return nil
 }

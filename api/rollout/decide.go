@@ -208,7 +208,7 @@ func (r *rollout) decide(d *Decision) {
 		return
 	case d.Stage == infrav1.RolloutCanary && r.noCanary():
 		d.Reason, d.Resumable, candidates = infrav1.RolloutWaitingReason, true, nil
-	case d.Stage == infrav1.RolloutPreviewing && r.unavailable() != nil:
+	case r.unavailable() != nil:
 		d.Reason, d.Resumable = infrav1.RolloutWaitingReason, true
 	}
 	r.selectEmpty()

@@ -182,6 +182,7 @@ func TestWhatStopsARollout(t *testing.T) {
 	assert.False(t, r.complete(false), "a user that was moved may exist")
 	r.Started = now.Add(-restTimeout)
 	assert.True(t, r.complete(false))
+	assert.True(t, since(updateTimeout, infrav1.WorkspaceTemplateRollout{}, on("a", target), on("b", before, paused)).complete(true), "it does not wait for who is left behind")
 	r = since(time.Minute, infrav1.WorkspaceTemplateRollout{}, on("a", target), on("b", before, stalled))
 	r.History = history(target)
 	assert.True(t, r.complete(false), "one that stalls after the rollout is left behind")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -43,7 +44,7 @@ func TestLateUsersAreCanariesLast(t *testing.T) {
 		{infrav1.WorkspaceTemplateRollout{}, []User{on("a", before)}, nil},
 	} {
 		selected, err := since(time.Minute, row.policy, row.users...).selectCanaries()
-		assert.NoError(t, err)
+		require.NoError(t, err)
 		assert.Equal(t, row.want, keys(selected))
 	}
 	for name, row := range map[string]struct {
@@ -65,6 +66,8 @@ func TestLateUsersAreCanariesLast(t *testing.T) {
 
 func TestARolloutWithoutCanaryWaits(t *testing.T) {
 	canary := staged(func(p *infrav1.WorkspaceTemplateRollout) { p.Canary.Count = 1 })
+	onDestroy := canary
+	onDestroy.Approval = infrav1.RolloutApprovalOnDestroy
 	for name, row := range map[string]struct {
 		policy infrav1.WorkspaceTemplateRollout
 		user   User
@@ -75,6 +78,7 @@ func TestARolloutWithoutCanaryWaits(t *testing.T) {
 		"none is wanted":           {infrav1.WorkspaceTemplateRollout{}, on("a", before, paused), "", false},
 		"none, and it was resumed": {canary, on("a", before, paused), target, false},
 		"all were left behind":     {canary, on("a", before, paused, isLate), "", false},
+		"what changes is withheld": {onDestroy, on("a", before, planned(infrav1.PreviewChanges), func(u *User) { u.plan = infrav1.PreviewChanges }), "", false},
 		"nothing changes":          {canary, on("a", before, func(u *User) { u.plan = infrav1.PreviewEmpty }), "", false},
 	} {
 		r := since(time.Minute, row.policy, row.user)
@@ -179,4 +183,17 @@ func TestNoRevisionIsNotAssigned(t *testing.T) {
 	user := on("a", "", isNew)
 	user.Assigned = "another"
 	assert.Empty(t, Next(Facts{Now: now, Target: target, History: History{{Hash: target}}, Users: []User{user}, Policy: staged(func(*infrav1.WorkspaceTemplateRollout) {})}).Assign)
+}
+
+// A selector that matches no user matters once users have been previewed.
+func TestPreviewsComeBeforeCanaries(t *testing.T) {
+	policy := staged(func(p *infrav1.WorkspaceTemplateRollout) {
+		p.Preview, p.Canary.Selector = infrav1.RolloutPreviewAlways, selecting()
+	})
+	facts := Facts{Now: now, Started: now, Target: target, History: history(before), Users: []User{on("a", before)}, Policy: policy}
+	d := Next(facts)
+	assert.Equal(t, Decision{Stage: infrav1.RolloutPreviewing, Reason: infrav1.RollingOutReason}, Decision{Stage: d.Stage, Reason: d.Reason, Resumable: d.Resumable})
+	facts.Users[0].Preview = infrav1.RevisionPreview{TemplateRevision: target, Result: infrav1.PreviewChanges}
+	d = Next(facts)
+	assert.Equal(t, Decision{Stage: infrav1.RolloutCanary, Reason: infrav1.RolloutWaitingReason, Resumable: true}, Decision{Stage: d.Stage, Reason: d.Reason, Resumable: d.Resumable})
 }

@@ -10,12 +10,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -148,5 +151,59 @@ func later(minutes int) *metav1.Time {
 func notReady(reason string) func(a *infrav1.WorkspaceTemplateApply) {
 	return func(a *infrav1.WorkspaceTemplateApply) {
 		a.Status.Conditions[0].Status, a.Status.Conditions[0].Reason = metav1.ConditionFalse, reason
+	}
+}
+
+// The content of a user is the current one unless rollouts are staged, and else that of its revision.
+func TestTheContentOfAUser(t *testing.T) {
+	former, object := storedContent(t, "# 1")
+	template := builder.WorkspaceTemplate("vpc", builder.WithModule("# 2"))
+	none := Store{First: func(...types.NamespacedName) (*appsv1.ControllerRevision, error) { return nil, nil }}
+	object = builder.StoredEarlier(object)
+	one, broken := none, none
+	one.First = func(...types.NamespacedName) (*appsv1.ControllerRevision, error) { return object, nil }
+	one.All = func(string) ([]appsv1.ControllerRevision, error) { return []appsv1.ControllerRevision{*object}, nil }
+	broken.First = func(...types.NamespacedName) (*appsv1.ControllerRevision, error) {
+		return object, errors.New("no answer")
+	}
+	broken.All = func(string) ([]appsv1.ControllerRevision, error) { return nil, errors.New("no answer") }
+	staged := infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged}
+	whole, short := HashOf(former), terraform.ShortRevision(HashOf(former))
+	for name, row := range map[string]struct {
+		assigned string
+		policy   infrav1.WorkspaceTemplateRollout
+		store    Store
+		module   string // Empty if the content is not known.
+		revision string
+		fails    bool
+	}{
+		"not staged":                     {whole, infrav1.WorkspaceTemplateRollout{}, none, "# 2", HashOf(template), false},
+		"none is assigned":               {"", staged, none, "# 2", "", false},
+		"the current one":                {HashOf(template), staged, none, "# 2", HashOf(template), false},
+		"a former one":                   {whole, staged, one, "# 1", whole, false},
+		"a former one, abbreviated":      {short, staged, one, "# 1", whole, false},
+		"one that is not stored":         {whole, staged, none, "", whole, false},
+		"one that cannot be read":        {whole, staged, broken, "", whole, true},
+		"an abbreviated one, unreadable": {short, staged, broken, "", short, true},
+		"another content is stored":      {HashOf(builder.WorkspaceTemplate("vpc", builder.WithModule("# 3"))), staged, one, "", HashOf(builder.WorkspaceTemplate("vpc", builder.WithModule("# 3"))), false},
+	} {
+		apply := builder.WorkspaceTemplateApply("a")
+		apply.Spec.TemplateRevision = row.assigned
+		at, revision, err := ContentFor(apply, template, row.policy, row.store)
+		assert.Equal(t, row.fails, err != nil, name)
+		assert.Equal(t, row.revision, revision, name)
+		module := ""
+		if at != nil {
+			module = at.Spec.Template.Spec.ForProvider.Module
+		}
+		assert.Equal(t, row.module, module, name)
+	}
+	for assigned, want := range map[string]bool{whole: false, short: true} {
+		apply := builder.WorkspaceTemplateApply("a")
+		apply.Spec.TemplateRevision = assigned
+		users, err := UsersOf([]*infrav1.WorkspaceTemplateApply{apply}, HistoryOf(template, []appsv1.ControllerRevision{*object}), func(*infrav1.WorkspaceTemplateApply) (labels.Set, error) { return nil, nil })
+		require.NoError(t, err)
+		assert.Equal(t, whole, users[0].Assigned)
+		assert.Equal(t, want, users[0].Abbreviated)
 	}
 }

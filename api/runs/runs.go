@@ -72,7 +72,7 @@ type Result string
 
 // Results of requests. The first two are not final.
 const (
-	// Requested: the manager has not passed the request on.
+	// Requested: the manager has not forwarded the request.
 	Requested Result = "Requested"
 	// Running: provider-terraform has not reported yet. It may work on another Workspace.
 	Running Result = "Running"
@@ -82,7 +82,7 @@ const (
 	Applied Result = "Applied"
 	// Failed: Terraform or its provider reports an error.
 	Failed Result = "Failed"
-	// NotStarted: something keeps the manager from passing the request on, or from requesting it.
+	// NotStarted: something keeps the manager from forwarding the request, or from requesting it.
 	NotStarted Result = "NotStarted"
 )
 
@@ -97,7 +97,7 @@ type Run struct {
 	Request string
 	// Before is the error of the Workspace before the request; nil if it had none.
 	Before *metav1.Condition
-	// Seen is when it was first observed that the manager has passed the request on; zero if it has not been.
+	// Seen is when it was first observed that the manager has forwarded the request; zero if it has not been.
 	Seen time.Time
 }
 
@@ -106,12 +106,17 @@ func (r *Run) Observe(apply *infrav1.WorkspaceTemplateApply, workspace *terrafor
 	if workspace == nil || !workspace.DeletionTimestamp.IsZero() || !strings.HasPrefix(r.Request, Action+"/"+string(workspace.UID)+"/") {
 		return NotStarted, "the Workspace was deleted or recreated"
 	}
-	if workspace.Annotations[naming.RecoveryAnnotation] != r.Request {
-		if why := Refused(apply); why != "" {
-			return NotStarted, why
-		}
-		return Requested, ""
+	if workspace.Annotations[naming.RecoveryAnnotation] == r.Request {
+		return r.observe(workspace, now)
 	}
+	if why := Refused(apply); why != "" {
+		return NotStarted, why
+	}
+	return Requested, ""
+}
+
+// observe returns how a run stands that the manager has requested from the provider.
+func (r *Run) observe(workspace *terraform.Workspace, now time.Time) (Result, string) {
 	if r.Seen.IsZero() {
 		r.Seen = now
 	}

@@ -62,9 +62,9 @@ func TestHowARunStands(t *testing.T) {
 		seen            time.Time
 		paused, deleted bool
 	}{
-		"not passed on":                    {want: Requested, checksum: "old", synced: condition("Synced", success, "", "", now)},
-		"not passed on, because paused":    {want: NotStarted, paused: true},
-		"passed on":                        {want: Running, request: request, checksum: request, synced: condition("Synced", success, "", "", now)},
+		"not forwarded":                    {want: Requested, checksum: "old", synced: condition("Synced", success, "", "", now)},
+		"not forwarded, because paused":    {want: NotStarted, paused: true},
+		"forwarded":                        {want: Running, request: request, checksum: request, synced: condition("Synced", success, "", "", now)},
 		"planned, nothing to change":       {want: NothingToChange, request: request, checksum: "new", synced: condition("Synced", success, "", "", now)},
 		"applied":                          {want: Applied, request: request, synced: condition("Synced", success, "", "", now)},
 		"failed before the plan":           {want: Failed, request: request, checksum: request, synced: condition("Synced", failure, "ReconcileError", "no such module", now)},

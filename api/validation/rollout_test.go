@@ -62,8 +62,8 @@ func (users) UsersOf(context.Context, types.NamespacedName) (validation.Users, e
 func TestAnEditOfATemplateWarnsOfHowItReachesUsers(t *testing.T) {
 	revision := rollout.HashOf(builder.WorkspaceTemplate("vpc", builder.WithModule("# edited")))
 	for want, policy := range map[string]infrav1.WorkspaceTemplateRollout{
-		"Terraform applies what changes": {},
-		"they are updated to revision":   {Strategy: infrav1.RolloutStaged},
+		"Terraform applies what changes":                                                    {},
+		"existing Workspaces are updated to revision":                                       {Strategy: infrav1.RolloutStaged},
 		"To start the rollout, set annotation capt.cluster.x-k8s.io/approve to " + revision: {Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalAlways},
 		"Those for which Terraform would change something are updated when annotation":      {Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges},
 	} {
@@ -71,7 +71,7 @@ func TestAnEditOfATemplateWarnsOfHowItReachesUsers(t *testing.T) {
 		findings, err := validation.ValidateChange(t.Context(), users{}, builder.WorkspaceTemplate("vpc"), edited)
 		require.NoError(t, err)
 		require.Len(t, findings.Warnings, 1)
-		assert.Contains(t, findings.Warnings[0], "3 WorkspaceTemplateApply objects in 2 Clusters")
+		assert.Contains(t, findings.Warnings[0], "used by 3 WorkspaceTemplateApplies in 2 Clusters: ")
 		assert.Contains(t, findings.Warnings[0], want)
 	}
 }
@@ -155,4 +155,8 @@ func TestTheDefaultPolicyIsChecked(t *testing.T) {
 		}
 		assert.ErrorContains(t, err, want, text)
 	}
+}
+
+func TestUsersAreCountedInWords(t *testing.T) {
+	assert.Equal(t, "the template is used by 1 WorkspaceTemplateApply in 1 Cluster", validation.Users{Applies: 1, Clusters: 1}.String())
 }

@@ -72,6 +72,18 @@ type Users struct {
 	Applies, Clusters int
 }
 
+// String is how many users a template has.
+func (u Users) String() string {
+	applies, clusters := "WorkspaceTemplateApplies", "Clusters"
+	if u.Applies == 1 {
+		applies = "WorkspaceTemplateApply"
+	}
+	if u.Clusters == 1 {
+		clusters = "Cluster"
+	}
+	return fmt.Sprintf("the template is used by %d %s in %d %s", u.Applies, applies, u.Clusters, clusters)
+}
+
 // CountUsers counts WorkspaceTemplateApplies.
 func CountUsers(applies []infrav1.WorkspaceTemplateApply) Users {
 	clusters := map[types.NamespacedName]bool{}

@@ -410,16 +410,15 @@ func workspaceTemplateUpdateWarnings(ctx context.Context, reader Reader, old, te
 	}
 	if !equality.Semantic.DeepEqual(before.ProviderConfigRef, after.ProviderConfigRef) {
 		return append(warnings, fmt.Sprintf(
-			"spec.template.spec.providerConfigRef: %d WorkspaceTemplateApply objects use this template; their Workspaces keep their ProviderConfig, and get no update of this template until annotation %s of the WorkspaceTemplateApply names the new one",
-			users.Applies, naming.AllowProviderConfigAnnotation)), nil
+			"spec.template.spec.providerConfigRef: %s: existing Workspaces keep their ProviderConfig, and get no update of this template until annotation %s of the WorkspaceTemplateApply names the new one",
+			users, naming.AllowProviderConfigAnnotation)), nil
 	}
 	warnings = append(warnings, lostOutputs(old, template)...)
 	if template.RolloutPolicy().IsStaged() {
 		return append(warnings, stagedWarning(template, users)), nil
 	}
 	return append(warnings, fmt.Sprintf(
-		"spec.template.spec: %d WorkspaceTemplateApply objects in %d Clusters use this template: their Workspaces are rendered again, and Terraform applies what changes. captctl diff -f shows the changes of a file before it is applied",
-		users.Applies, users.Clusters)), nil
+		"spec.template.spec: %s: existing Workspaces are rendered again, and Terraform applies what changes. captctl diff -f shows the changes of a file before it is applied", users)), nil
 }
 
 // lostOutputs warns of outputs without which a VPC or a control plane is not Ready.
@@ -437,8 +436,8 @@ func lostOutputs(old, template *infrav1.WorkspaceTemplate) (warnings []string) {
 // stagedWarning describes how an update reaches users in stages.
 func stagedWarning(template *infrav1.WorkspaceTemplate, users Users) string {
 	revision := rollout.HashOf(template)
-	warning := fmt.Sprintf("spec.template.spec: %d WorkspaceTemplateApply objects in %d Clusters use this template: they are updated to revision %s in stages, as the rollout policy of the template requires. status.rollout shows the progress",
-		users.Applies, users.Clusters, terraform.ShortRevision(revision))
+	warning := fmt.Sprintf("spec.template.spec: %s: existing Workspaces are updated to revision %s in stages, as the rollout policy of the template requires. status.rollout shows the progress",
+		users, terraform.ShortRevision(revision))
 	switch template.RolloutPolicy().Approval {
 	case infrav1.RolloutApprovalAlways:
 		warning += fmt.Sprintf(". To start the rollout, set annotation %s to %s", naming.ApproveAnnotation, revision)

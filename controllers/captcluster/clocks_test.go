@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +23,7 @@ import (
 	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/controllers/progress"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -211,4 +214,44 @@ func TestADeletionThatTakesTooLong(t *testing.T) {
 	update(env.environment, env.get(), func(c *infrav1.CAPTCluster) { c.Spec.Timeouts.DeletionSeconds, c.Generation = 7200, c.Generation+1 })
 	env.reconcile()
 	assert.Equal(t, "False DeletionInTime", env.conditionSummary()["DeletionTimedOut"])
+}
+
+// The remaining time is that of the last status write: time alone changes nothing.
+func TestTheRemainingTimeOfAVPC(t *testing.T) {
+	other := builder.CAPTCluster("other")
+	other.Status.Progress = &infrav1.Progress{History: []infrav1.OperationRecord{{
+		Name: infrav1.OperationCreation, StartTime: ptr.To(metav1.NewTime(builder.Created)),
+		CompletionTime: ptr.To(metav1.NewTime(builder.Created.Add(20 * time.Minute))), Outcome: infrav1.OutcomeSucceeded,
+	}}}
+	env := &recovering{clock: builder.NewClock(), environment: newEnvironment(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned), other)}
+	env.State.Clock = env.clock
+	env.reconcile()
+	left := *env.get().Status.Progress.EstimatedSecondsRemaining
+	env.clock.Pass(time.Minute)
+	assert.Empty(t, env.reconcile())
+	update(env.environment, env.get(), func(c *infrav1.CAPTCluster) { c.Generation++ })
+	env.reconcile()
+	assert.Equal(t, left-60, *env.get().Status.Progress.EstimatedSecondsRemaining)
+
+	before, after := env.get(), env.get()
+	after.Status.Progress.EstimatedSecondsRemaining = ptr.To[int32](1)
+	details(before, after, nil)
+	assert.Equal(t, before, after, "it alone is no reason to write")
+}
+
+func TestTheStepsOfAVPC(t *testing.T) {
+	waiting := engine.False(infrav1.VPCReadyCondition, "any", "")
+	assert.Equal(t, progress.Done, step(engine.True(infrav1.VPCReadyCondition, "Ready", ""), &owner.Plan{Blocked: &waiting}))
+	assert.Equal(t, progress.Validation, step(waiting, &owner.Plan{Blocked: &waiting}))
+	assert.Equal(t, progress.Workspace, step(waiting, &owner.Plan{}))
+}
+
+// The record is evidence that the VPC was created.
+func TestTheRecordOfAVPCIsKept(t *testing.T) {
+	env := newRecovering(t)
+	env.terraform(builder.UpToDate(map[string]string{"vpc_id": "vpc-1"}))
+	update(env.environment, env.get(), func(c *infrav1.CAPTCluster) { builder.Paused()(c) })
+	require.NoError(t, env.Delete(t.Context(), env.apply("demo-vpc")))
+	env.reconcile()
+	assert.Equal(t, "demo-vpc", env.get().Status.WorkspaceTemplateApply.Name)
 }

@@ -201,6 +201,8 @@ func TestFailureDomains(t *testing.T) {
 		"":                          nil,
 		" , ":                       nil,
 		"[]":                        nil,
+		"null":                      nil,
+		`["ap-1a"`:                  nil,
 		`["ap-1a","ap-1c"]`:         {"ap-1a", "ap-1c"},
 		" ap-1a , ap-1c ,":          {"ap-1a", "ap-1c"},
 		"ap-1a":                     {"ap-1a"},
@@ -413,4 +415,32 @@ func TestAnOutputWithoutValueIsNoVPC(t *testing.T) {
 		report(captCluster, facts)
 		assert.Equal(t, infrav1.VPCStatus{ID: "vpc-1"}, captCluster.Status.VPC, name)
 	}
+}
+
+func TestAnotherVPCIsAnEvent(t *testing.T) {
+	of := func(id string) *infrav1.CAPTCluster {
+		return builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = id }))
+	}
+	assert.Empty(t, vpcEvents(of(""), of("vpc-1")))
+	assert.Empty(t, vpcEvents(of("vpc-1"), of("vpc-1")))
+	assert.Contains(t, vpcEvents(of("vpc-1"), of("vpc-2"))[0].Message, "was vpc-1 and is vpc-2")
+}
+
+// What blocks Terraform has no timeout of Terraform, which may run with what was written before.
+func TestWhichTimeoutAVPCHas(t *testing.T) {
+	f := &Facts{Observed: owner.Observed{Running: owner.Running{Terraform: ptr.To(time.Minute)}}}
+	condition := engine.False(infrav1.VPCReadyCondition, infrav1.ProvisioningReason, "")
+	p := &owner.Plan{Owner: owner.Owner{Object: builder.CAPTCluster("demo")}}
+	assert.Equal(t, "spec.vpc.template.timeoutSeconds", f.timeoutOf(builder.CAPTCluster("demo"), p, &condition).Field)
+	p.Blocked = &condition
+	assert.Nil(t, f.timeoutOf(builder.CAPTCluster("demo"), p, &condition))
+	p.Blocked, f.Paused = nil, "annotation"
+	assert.Nil(t, f.timeoutOf(builder.CAPTCluster("demo"), p, &condition))
+}
+
+func TestAPausedDeletionWaitsForTheEndOfThePause(t *testing.T) {
+	f := &Facts{ControlPlanes: []string{"demo"}}
+	assert.Contains(t, deletingCondition(f).Message, "CAPTControlPlane")
+	f.Paused = "annotation"
+	assert.Contains(t, deletingCondition(f).Message, "annotation")
 }

@@ -286,7 +286,7 @@ func transitionEvent(condition metav1.Condition, isWarning func(metav1.Condition
 		event.Type = corev1.EventTypeWarning
 	}
 	if event.Message == "" {
-		event.Message = fmt.Sprintf("%s is %s", condition.Type, condition.Status)
+		event.Message = fmt.Sprintf("condition %s has changed to %s", condition.Type, condition.Status)
 	}
 	return event
 }

@@ -180,7 +180,7 @@ func TestEventsOfConditionTransitions(t *testing.T) {
 		{"another condition appears", []Condition{True("VPCReady", "VPCReady", "no event")}, nil},
 		{"one appears without a message", []Condition{True("Silent", "Silent", "")}, nil},
 		{"its reason changes, for the worse; the message is not a format", []Condition{False("Ready", "ApplyFailed", "100%d of %s")}, []string{"Warning ApplyFailed 100%d of %s"}},
-		{"it comes true, without a message", []Condition{True("Ready", "Ready", "")}, []string{"Normal Ready Ready is True"}},
+		{"it comes true, without a message", []Condition{True("Ready", "Ready", "")}, []string{"Normal Ready condition Ready has changed to True"}},
 		{"nothing changes", []Condition{True("Ready", "Ready", "")}, nil},
 	} {
 		s.show(moment.show...)

@@ -21,7 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/reasons"
+	"github.com/capt-provider/capt/api/terraform"
 )
 
 // definitionInterval is how often to check whether the deletion of a CustomResourceDefinition was allowed. This is too rare for a watch.
@@ -153,7 +153,7 @@ func ClusterConflict(clusters []*clusterv1.Cluster) Condition {
 // reportFinalizers reports that only finalizers of other controllers are left on an object.
 func (e Engine) reportFinalizers(obj Object) {
 	gvk, err := e.Client.GroupVersionKindFor(obj)
-	message := reasons.WaitingForFinalizers(obj, strings.ToLower(gvk.Kind))
+	message := terraform.WaitingForFinalizers(obj, strings.ToLower(gvk.Kind))
 	if err != nil || message == "" {
 		return
 	}

@@ -48,13 +48,18 @@ type Life struct {
 func (o *Observed) Life(p *Plan, unmet engine.Condition, initialized bool) *Life {
 	waiting := p.Blocked != nil && !reasons.IsProblem(p.Blocked.Reason)
 	failed := unmet.Reason != "" && o.Fails(p, &unmet, initialized)
-	pending := o.Cluster == nil || unmet.Reason == infrav1.WaitingForOwnerReason || o.Paused != "" && o.Apply.Live == nil
+	pending := o.pending(unmet.Reason)
 	return &Life{
 		Unmet: unmet, Initialized: initialized || o.Apply.ProvisionedField != "" && !pending, Pending: pending,
 		Blocked: p.Blocked != nil, Applied: p.Ready(), Absent: o.Apply.ResourcesAbsent(),
 		Working: !failed && (waiting || p.Blocked == nil && !p.Ready() && o.Apply.Working()), Failed: failed,
 		Recovering: p.Recovery.Kind == recovery.Running || o.Recovered,
 	}
+}
+
+// pending reports whether nothing was created yet, because there is no Cluster or a pause.
+func (o *Observed) pending(reason string) bool {
+	return o.Cluster == nil || reason == infrav1.WaitingForOwnerReason || o.Paused != "" && o.Apply.Live == nil
 }
 
 // Ready returns the condition Ready of an owner that has nothing but its WorkspaceTemplateApply. unmet is as for Life.

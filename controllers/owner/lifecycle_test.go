@@ -4,10 +4,12 @@
 package owner
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -29,24 +31,24 @@ func condition(conditionType string, status metav1.ConditionStatus, reason strin
 
 // Rows are in the order of the table in docs/status.md: what a later row depends on is set in earlier ones, too.
 func TestTheStateOfAnObject(t *testing.T) {
-	any := unmet(infrav1.ApplyFailedReason)
+	fails := unmet(infrav1.ApplyFailedReason)
 	for name, row := range map[string]struct {
 		life Life
 		want infrav1.State
 	}{
 		"all is as spec wants it":               {Life{Pending: true, Failed: true, Recovering: true}, infrav1.StateReady},
-		"a recovery action runs":                {Life{Unmet: any, Recovering: true, Initialized: true, Pending: true, Failed: true}, infrav1.StateRecovering},
-		"it waits for its Cluster":              {Life{Unmet: any, Pending: true, Failed: true, Blocked: true}, infrav1.StatePending},
+		"a recovery action runs":                {Life{Unmet: fails, Recovering: true, Initialized: true, Pending: true, Failed: true}, infrav1.StateRecovering},
+		"it waits for its Cluster":              {Life{Unmet: fails, Pending: true, Failed: true, Blocked: true}, infrav1.StatePending},
 		"it waits for its Cluster for too long": {Life{Unmet: unmet(infrav1.WaitTimeoutReason), Pending: true, Failed: true}, infrav1.StateFailed},
-		"a user must act":                       {Life{Unmet: any, Failed: true, Blocked: true}, infrav1.StateFailed},
-		"something is missing":                  {Life{Unmet: any, Blocked: true}, infrav1.StateValidating},
-		"Terraform creates it":                  {Life{Unmet: any, Absent: true}, infrav1.StateProvisioning},
-		"Terraform has created it":              {Life{Unmet: any, Applied: true}, infrav1.StateConfiguring},
-		"it serves, and Terraform fails":        {Life{Unmet: any, Initialized: true, Failed: true, Blocked: true, Pending: true}, infrav1.StateDegraded},
-		"it serves, and Terraform updates it":   {Life{Unmet: any, Initialized: true, Working: true}, infrav1.StateConfiguring},
-		"it serves, and its parts are updated":  {Life{Unmet: any, Initialized: true, Working: true, Applied: true, Absent: true}, infrav1.StateConfiguring},
-		"it does not serve during an update":    {Life{Unmet: any, Initialized: true, Working: true, Down: true}, infrav1.StateDegraded},
-		"Terraform creates it again":            {Life{Unmet: any, Initialized: true, Working: true, Absent: true}, infrav1.StateProvisioning},
+		"a user must act":                       {Life{Unmet: fails, Failed: true, Blocked: true}, infrav1.StateFailed},
+		"something is missing":                  {Life{Unmet: fails, Blocked: true}, infrav1.StateValidating},
+		"Terraform creates it":                  {Life{Unmet: fails, Absent: true}, infrav1.StateProvisioning},
+		"Terraform has created it":              {Life{Unmet: fails, Applied: true}, infrav1.StateConfiguring},
+		"it serves, and Terraform fails":        {Life{Unmet: fails, Initialized: true, Failed: true, Blocked: true, Pending: true}, infrav1.StateDegraded},
+		"it serves, and Terraform updates it":   {Life{Unmet: fails, Initialized: true, Working: true}, infrav1.StateConfiguring},
+		"it serves, and its parts are updated":  {Life{Unmet: fails, Initialized: true, Working: true, Applied: true, Absent: true}, infrav1.StateConfiguring},
+		"it does not serve during an update":    {Life{Unmet: fails, Initialized: true, Working: true, Down: true}, infrav1.StateDegraded},
+		"Terraform creates it again":            {Life{Unmet: fails, Initialized: true, Working: true, Absent: true}, infrav1.StateProvisioning},
 	} {
 		assert.Equal(t, row.want, row.life.State(""), name)
 	}
@@ -227,6 +229,28 @@ func TestTimeouts(t *testing.T) {
 	assert.Nil(t, o.WaitTimeout(p, &waiting, false))
 }
 
+// A run that has taken too long, and has reported no error, is reported with what Terraform does.
+func TestTheTimeoutOfARunNamesWhatTerraformDoes(t *testing.T) {
+	started := ptr.To(metav1.NewTime(builder.Created))
+	for name, row := range map[string]struct {
+		reason  string
+		started *metav1.Time
+		want    bool
+	}{
+		"it runs":          {infrav1.ProvisioningReason, started, true},
+		"it fails":         {infrav1.ApplyFailedReason, started, false},
+		"it has not begun": {infrav1.ProvisioningReason, nil, false},
+	} {
+		f := &Facts{Live: builder.WorkspaceTemplateApply("demo-vpc", builder.NotUpToDate(row.reason, "creating aws_vpc.this"))}
+		f.Live.Status.StartedTime = row.started
+		message := (&Timeout{}).Of(f).Condition(unmet(row.reason)).Message
+		assert.Equal(t, row.want, strings.Contains(message, "creating aws_vpc.this (since "), name)
+		assert.Equal(t, row.want, strings.Contains(message, "end the run"), name)
+	}
+	assert.Nil(t, (*Timeout)(nil).Of(&Facts{}))
+	assert.Empty(t, (&Timeout{}).Of(&Facts{}).doing)
+}
+
 func TestTheTimeoutOfADeletion(t *testing.T) {
 	p := &Plan{Owner: demoOwner()}
 	deleting := engine.True(infrav1.DeletingCondition, "Deleting", "Workspaces")
@@ -254,7 +278,7 @@ func TestTheEarliestReconcileIsRequested(t *testing.T) {
 	assert.Zero(t, paused.requeueAfter)
 
 	p := &Plan{Owner: demoOwner()}
-	assert.NoError(t, (&Observed{}).Await(t.Context(), p))
+	require.NoError(t, (&Observed{}).Await(t.Context(), p))
 	p.AwaitTemplate = true
 	assert.Equal(t, engine.Wait("a timeout, a token or a template", TemplateInterval), (&Observed{}).Await(t.Context(), p))
 	p.AwaitTemplate = false

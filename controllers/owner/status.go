@@ -98,11 +98,15 @@ func (p *Plan) Condition(conditionType, readyReason string) engine.Condition {
 	switch {
 	case ready != nil && ready.Reason == infrav1.QueuedReason:
 		return no(infrav1.ProvisioningReason, "WorkspaceTemplateApply %s: %s", p.Live.Name, ready.Message)
-	case ready != nil && ready.Reason == infrav1.NotReportedReason:
-	case ready == nil || ready.Status == metav1.ConditionTrue || p.Working() && !infrav1.IsHeld(ready.Reason):
+	case ready == nil || ready.Status == metav1.ConditionTrue || p.Working() && !explains(ready.Reason):
 		return no(infrav1.ProvisioningReason, "waiting for Terraform to %s %s; see WorkspaceTemplateApply %s", p.createOrUpdate(), p.Owner.Creates, p.Live.Name)
 	}
 	return no(ready.Reason, "WorkspaceTemplateApply %s: %s", p.Live.Name, ready.Message)
+}
+
+// explains reports whether the message of a WorkspaceTemplateApply for which Terraform may run is more than a step.
+func explains(reason string) bool {
+	return infrav1.IsHeld(reason) || reason == infrav1.NotReportedReason
 }
 
 func (f *Facts) refused() bool { return f.Refused != nil || f.OwnRefused != nil }
@@ -151,7 +155,7 @@ func (f *Facts) ResourcesAbsent() bool {
 	switch s := f.Live.Status; conditions.GetReason(f.Live, infrav1.ReadyCondition) {
 	case infrav1.WorkspaceDeletingReason, infrav1.WorkspaceNotFoundReason:
 		return true
-	case infrav1.ProvisioningReason, infrav1.ApplyFailedReason:
+	case infrav1.ProvisioningReason, infrav1.NotReportedReason, infrav1.ApplyFailedReason:
 		if s.Applied != metav1.ConditionTrue && s.LastAppliedRevision == "" {
 			return true
 		}

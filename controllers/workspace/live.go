@@ -15,7 +15,6 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 )
@@ -56,9 +55,9 @@ func (l *Live) DeletedAt() time.Time {
 // WaitingForFinalizers is why the provider does not destroy the resources of the Workspace yet; empty if it does. In a foreground deletion, that can be a
 // finalizer of the connection Secret, which may be nil.
 func (l *Live) WaitingForFinalizers(secret *metav1.PartialObjectMetadata) string {
-	own := reasons.WaitingForFinalizers(l, "workspaces."+l.GroupVersionKind().Group)
+	own := terraform.WaitingForFinalizers(l, "workspaces."+l.GroupVersionKind().Group)
 	if own != "" && secret != nil {
-		if of := reasons.WaitingForFinalizers(secret, "secret"); of != "" {
+		if of := terraform.WaitingForFinalizers(secret, "secret"); of != "" {
 			own = fmt.Sprintf("the garbage collector deletes its connection Secret %s first: %s", secret.Name, of)
 		}
 	}

@@ -90,11 +90,7 @@ func Observe(live *Live, in ObserveInput) Observation {
 		o.Reason, o.Message = live.whyPaused()
 	case live.Deleting():
 		o.Reason, o.Message = infrav1.WorkspaceDeletingReason, "Workspace "+name+" is being deleted: Terraform destroys its resources"
-		if waiting := live.WaitingForFinalizers(in.ConnectionSecret); waiting != "" {
-			o.Message = waiting
-		} else {
-			o.setUnreported(live, in)
-		}
+		o.setUnreported(live, in)
 		if live.DestroyFailed() {
 			o.setFailure(in.Failure)
 		}
@@ -105,9 +101,7 @@ func Observe(live *Live, in ObserveInput) Observation {
 		o.Reason, o.Message = infrav1.UpToDateReason, ""
 	default:
 		o.setProgress(live, in, ready, synced)
-		if !in.Differs && live.reconciled() {
-			o.setUnreported(live, in)
-		}
+		o.setUnreported(live, in)
 	}
 	return o
 }
@@ -266,7 +260,12 @@ func (l *Live) IsNew() bool { return !l.reconciled() && !l.Deleting() }
 
 // setUnreported reports a change or a deletion that the provider has not reported on for long. The provider reports neither before Terraform has ended.
 func (o *Observation) setUnreported(live *Live, in ObserveInput) {
-	if live.Unreported(in.LastUpdate) == "" {
+	waiting, pending := live.WaitingForFinalizers(in.ConnectionSecret), in.Differs || !live.reconciled()
+	switch {
+	case waiting != "":
+		o.Message = waiting
+		return
+	case !live.Deleting() && pending, live.Unreported(in.LastUpdate) == "":
 		return
 	}
 	if left := ReconcileTimeout - in.UnreconciledFor; left > 0 {

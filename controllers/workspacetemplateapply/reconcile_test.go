@@ -237,7 +237,7 @@ func TestARecoveryActionIsCarriedOutOnce(t *testing.T) {
 }
 
 // Only the checksum shows that a run which changes nothing has ended. It is replaced before the provider is notified, and once.
-func TestARequestedRunIsPassedOnOnce(t *testing.T) {
+func TestARequestedRunIsForwardedOnce(t *testing.T) {
 	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	env.rest("demo-vpc")
 	request := runs.Request(runs.Action, env.workspace("demo-vpc").GetUID(), now)

@@ -364,24 +364,15 @@ func (c *checker) listSome(ctx context.Context, kind schema.GroupVersionKind, li
 	return list.Items, err
 }
 
-// conversion reads one object of each kind in each version: the one that is not stored is converted.
+// conversion reads one object of each kind in each version.
 func (c *checker) conversion(ctx context.Context) (Check, error) {
 	found := Check{Status: Failed, Message: "objects cannot be read in both versions. Check that the manager runs (kubectl -n capt-system get pods), and that the API server reaches its webhooks"}
-	for _, kind := range migrate.Kinds() {
-		for _, version := range []string{migrate.LegacyVersion, migrate.Version} {
-			if version == migrate.LegacyVersion && kind.IsNew() {
-				continue
-			}
-			objects, err := c.listSome(ctx, kind.GroupKind().WithVersion(version), 1)
-			if err == nil && len(objects) > 0 { // A list can come from the API server's cache, which was converted before.
-				err = client.IgnoreNotFound(c.client.Get(ctx, client.ObjectKeyFromObject(&objects[0]), &objects[0]))
-			}
-			if err != nil {
-				found.Objects = append(found.Objects, fmt.Sprintf("%s in %s: %v", kind.Kind, version, err))
-			}
-		}
+	installed, err := c.installed()
+	if err != nil {
+		return found, err
 	}
-	return found.orOK("objects can be read in both versions"), nil
+	found.Objects, _, err = installation.Unconvertible(ctx, c.client, installed)
+	return found.orOK("objects can be read in both versions"), err
 }
 
 // admission patches one object of each kind with nothing, as a dry run, so that conversion, defaulting and validation take place.

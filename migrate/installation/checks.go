@@ -137,16 +137,15 @@ func Definitions() (map[string]*apiextensionsv1.CustomResourceDefinition, error)
 
 // readDefinitions reads those of this version that are installed, by name.
 func (c *checker) readDefinitions(ctx context.Context) (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
-	found, err := Definitions()
-	for name := range found {
+	wanted, err := c.wanted()
+	found := map[string]*apiextensionsv1.CustomResourceDefinition{}
+	for name := range wanted {
 		installed := &apiextensionsv1.CustomResourceDefinition{}
 		switch err := c.Client.Get(ctx, client.ObjectKey{Name: name}, installed); {
-		case apierrors.IsNotFound(err):
-			delete(found, name)
-		case err != nil:
-			return nil, err
-		default:
+		case err == nil:
 			found[name] = installed
+		case !apierrors.IsNotFound(err):
+			return nil, err
 		}
 	}
 	return found, err
@@ -156,7 +155,7 @@ func (c *checker) readDefinitions(ctx context.Context) (map[string]*apiextension
 var contractLabel = clusterv1.GroupVersion.String()
 
 func (c *checker) checkDefinitions(context.Context) (Check, error) {
-	wanted, err := Definitions()
+	wanted, err := c.wanted()
 	if err != nil {
 		return Check{}, err
 	}
@@ -206,6 +205,10 @@ func DefinitionProblems(wanted, installed *apiextensionsv1.CustomResourceDefinit
 			found = append(found, version.Name+" is not served")
 		}
 	}
+	return append(found, conversionProblems(installed)...)
+}
+
+func conversionProblems(installed *apiextensionsv1.CustomResourceDefinition) (found []string) {
 	switch webhook := ptr.Deref(installed.Spec.Conversion, apiextensionsv1.CustomResourceConversion{}).Webhook; {
 	case webhook == nil || webhook.ClientConfig == nil:
 		found = append(found, "no webhook converts its versions")
@@ -228,37 +231,43 @@ func sameSchemas(a, b *apiextensionsv1.CustomResourceDefinition) bool {
 	return text(a) == text(b)
 }
 
-// conversion reads an object of each kind in each version: the one that is not stored is converted.
-func (c *checker) conversion(ctx context.Context) (Check, error) {
-	installed, err := c.definitions()
-	if err != nil {
-		return Check{}, err
-	}
-	check, converted := Check{Status: OK}, 0
-	for _, name := range slices.Sorted(maps.Keys(installed)) {
-		definition := installed[name]
+// Unconvertible reads an object of each kind that has several versions in each of them: the one that is not stored is converted. It returns what cannot be
+// read, and how many objects it has read.
+func Unconvertible(ctx context.Context, reader client.Reader, definitions map[string]*apiextensionsv1.CustomResourceDefinition) (problems []string, read int, err error) {
+	for _, name := range slices.Sorted(maps.Keys(definitions)) {
+		definition := definitions[name]
 		for _, version := range definition.Spec.Versions {
 			if !version.Served || len(definition.Spec.Versions) == 1 {
 				continue
 			}
 			kind := schema.GroupVersionKind{Group: definition.Spec.Group, Version: version.Name, Kind: definition.Spec.Names.Kind}
-			objects, err := c.list(ctx, kind, client.Limit(1))
+			objects, err := list(ctx, reader, kind, client.Limit(1))
 			if err == nil && len(objects) > 0 { // A list can come from the API server's cache, which was converted before.
-				converted++
-				err = client.IgnoreNotFound(c.Client.Get(ctx, client.ObjectKeyFromObject(&objects[0]), &objects[0]))
+				read++
+				err = client.IgnoreNotFound(reader.Get(ctx, client.ObjectKeyFromObject(&objects[0]), &objects[0]))
 			}
 			switch {
 			case apierrors.IsForbidden(err):
-				return check, err
+				return problems, read, err
 			case err != nil:
-				check.add(Error, fmt.Sprintf("%s in %s: %v", kind.Kind, kind.Version, err), "objects cannot be read in all versions. Check that the manager runs, and that the API server reaches its webhooks", "kubectl -n capt-system get pods")
+				problems = append(problems, fmt.Sprintf("%s in %s: %v", kind.Kind, kind.Version, err))
 			}
 		}
 	}
-	if check.Message == "" {
-		check.Message = fmt.Sprintf("objects can be read in all versions (%d tried)", converted)
+	return problems, read, nil
+}
+
+func (c *checker) conversion(ctx context.Context) (Check, error) {
+	installed, err := c.definitions()
+	if err != nil {
+		return Check{}, err
 	}
-	return check, nil
+	problems, read, err := Unconvertible(ctx, c.Client, installed)
+	check := Check{Status: OK, Message: fmt.Sprintf("objects can be read in all versions (%d tried)", read)}
+	for _, problem := range problems {
+		check.add(Error, problem, "objects cannot be read in all versions. Check that the manager runs, and that the API server reaches its webhooks", "kubectl -n capt-system get pods")
+	}
+	return check, err
 }
 
 // ours selects the objects of an installation: clusterctl uses the label, too.
@@ -287,25 +296,34 @@ func (c *checker) webhooks(ctx context.Context) (Check, error) {
 	if len(mutating.Items) == 0 || len(validating.Items) == 0 {
 		check.add(Error, fmt.Sprintf("%d MutatingWebhookConfigurations, %d ValidatingWebhookConfigurations", len(mutating.Items), len(validating.Items)), "the webhook configurations are not installed. "+install)
 	}
+	err := c.reachable(ctx, clients, &check)
+	return check, err
+}
+
+// reachable checks that the API server trusts the webhooks, and that their Services have endpoints.
+func (c *checker) reachable(ctx context.Context, clients map[string]admissionv1.WebhookClientConfig, check *Check) error {
 	services := map[client.ObjectKey]bool{}
 	for _, name := range slices.Sorted(maps.Keys(clients)) {
 		if status, message := c.bundle(clients[name].CABundle); status != OK {
 			check.add(status, name+": "+message, "the API server cannot trust a webhook, or only for some time. cert-manager's CA injector writes caBundle: check that it runs", "kubectl -n cert-manager get pods")
 		}
-		if service := clients[name].Service; service != nil {
-			services[client.ObjectKey{Namespace: service.Namespace, Name: service.Name}] = true
+		service := clients[name].Service
+		if service == nil {
+			continue
 		}
-	}
-	for key := range services {
-		ready, err := c.hasEndpoint(ctx, key)
-		if err != nil {
-			return check, err
+		key := client.ObjectKey{Namespace: service.Namespace, Name: service.Name}
+		if services[key] {
+			continue
 		}
-		if !ready {
+		services[key] = true
+		switch ready, err := c.hasEndpoint(ctx, key); {
+		case err != nil:
+			return err
+		case !ready:
 			check.add(Error, "Service "+key.String()+": no endpoint is ready", "the API server cannot reach the webhooks, so objects of CAPT cannot be written. Check the manager", "kubectl -n "+key.Namespace+" get pods")
 		}
 	}
-	return check, nil
+	return nil
 }
 
 // soon is how long before its end a certificate is reported: cert-manager renews earlier.
@@ -347,7 +365,7 @@ func (c *checker) certificates(ctx context.Context) (Check, error) {
 	if served, err := c.serves(kind); err != nil || !served {
 		return Check{Status: Warning, Message: "cert-manager is not installed, so the certificate of the webhooks is yours to renew: the manager reloads it"}, err
 	}
-	objects, err := c.list(ctx, kind, ours)
+	objects, err := list(ctx, c.Client, kind, ours)
 	if err != nil || len(objects) == 0 {
 		return Check{Status: Warning, Message: "cert-manager has no Certificate of CAPT. If you provide the certificate of the webhooks yourself, renew it: the manager reloads it"}, err
 	}
@@ -463,14 +481,9 @@ func (c *checker) provider(ctx context.Context) (Check, error) {
 	if err != nil {
 		return Check{}, err
 	}
-	for _, scope := range terraform.Scopes() {
-		served, err := c.serves(scope.GroupVersionKind())
-		switch {
-		case err != nil:
-			return Check{}, err
-		case !served && scope == terraform.ScopeNamespaced:
-			return Check{Status: Error, Message: scope.GroupVersionKind().GroupVersion().String() + " is not served. Install provider-terraform v1 or later, see docs/aws.md"}, nil
-		}
+	kind := terraform.ScopeNamespaced.GroupVersionKind()
+	if served, err := c.serves(kind); err != nil || !served {
+		return Check{Status: Error, Message: kind.GroupVersion().String() + " is not served. Install provider-terraform v1 or later, see docs/aws.md"}, err
 	}
 	found, err := c.deploymentsOf(func(deployment *appsv1.Deployment) bool {
 		return strings.Contains(client.ObjectKeyFromObject(deployment).String(), "provider-terraform")
@@ -490,9 +503,15 @@ func (c *checker) provider(ctx context.Context) (Check, error) {
 			check.add(Warning, "--max-reconcile-rate="+rate, fmt.Sprintf("provider-terraform works on one of %d Workspaces at a time. Raise the flag --max-reconcile-rate, see docs/provider-terraform.md", len(workspaces)))
 		}
 	}
-	if err := c.pods(ctx, &check); err != nil && !apierrors.IsForbidden(err) {
+	c.queue(workspaces, &check)
+	if err := c.pods(ctx, &check); !apierrors.IsForbidden(err) {
 		return check, err
 	}
+	return check, nil
+}
+
+// queue adds the Workspaces that the provider has not reconciled yet.
+func (c *checker) queue(workspaces []unstructured.Unstructured, check *Check) {
 	for i := range workspaces {
 		conditions, _, _ := unstructured.NestedSlice(workspaces[i].Object, "status", "conditions")
 		if age := c.Now.Sub(workspaces[i].GetCreationTimestamp().Time); len(conditions) == 0 && age > 2*time.Minute {
@@ -500,7 +519,6 @@ func (c *checker) provider(ctx context.Context) (Check, error) {
 				"Workspaces wait for provider-terraform. Check that it runs, and its flag --max-reconcile-rate")
 		}
 	}
-	return check, nil
 }
 
 // pods adds the Pods of the provider that are not ready.

@@ -8,7 +8,6 @@ package installation
 import (
 	"cmp"
 	"context"
-
 	"path"
 	"regexp"
 	"slices"
@@ -91,7 +90,7 @@ type Options struct {
 
 // Run runs all checks. What cannot be read is a result, too.
 func Run(ctx context.Context, options Options) (*Report, error) {
-	c := &checker{Options: options}
+	c := &checker{Options: options, wanted: sync.OnceValues(Definitions)}
 	c.deployments = sync.OnceValues(func() ([]appsv1.Deployment, error) {
 		var list appsv1.DeploymentList
 		err := c.Client.List(ctx, &list)
@@ -127,7 +126,8 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 type checker struct {
 	Options
 	deployments func() ([]appsv1.Deployment, error)
-	definitions func() (map[string]*apiextensionsv1.CustomResourceDefinition, error)
+	wanted      func() (map[string]*apiextensionsv1.CustomResourceDefinition, error)
+	definitions func() (map[string]*apiextensionsv1.CustomResourceDefinition, error) // Those that are installed.
 	workspaces  func() ([]unstructured.Unstructured, error)
 }
 
@@ -154,19 +154,19 @@ func (c *checker) serves(kind schema.GroupVersionKind) (bool, error) {
 }
 
 // list lists objects of a kind; none if it is not served.
-func (c *checker) list(ctx context.Context, kind schema.GroupVersionKind, options ...client.ListOption) ([]unstructured.Unstructured, error) {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	err := c.Client.List(ctx, list, options...)
+func list(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, options ...client.ListOption) ([]unstructured.Unstructured, error) {
+	found := &unstructured.UnstructuredList{}
+	found.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	err := reader.List(ctx, found, options...)
 	if meta.IsNoMatchError(err) {
 		err = nil
 	}
-	return list.Items, err
+	return found.Items, err
 }
 
 func (c *checker) readWorkspaces(ctx context.Context) (all []unstructured.Unstructured, err error) {
 	for _, scope := range terraform.Scopes() {
-		found, err := c.list(ctx, scope.GroupVersionKind())
+		found, err := list(ctx, c.Client, scope.GroupVersionKind())
 		if err != nil {
 			return nil, err
 		}

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"math/big"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,12 +56,16 @@ func bundleUntil(t *testing.T, end time.Time) []byte {
 
 var provided = map[string]string{clusterv1.ProviderNameLabel: "infrastructure-capt"}
 
+// parsed are the definitions, which take a tenth of a second.
+var parsed = sync.OnceValues(Definitions)
+
 // healthy are the objects of an installation without errors.
 func healthy(t *testing.T) (objects []client.Object) {
 	t.Helper()
-	definitions, err := Definitions()
+	definitions, err := parsed()
 	require.NoError(t, err)
 	for _, definition := range definitions {
+		definition = definition.DeepCopy()
 		definition.Labels = map[string]string{contractLabel: "v1beta2"}
 		definition.Status.StoredVersions = []string{"v1beta2"}
 		if len(definition.Spec.Versions) > 1 {

@@ -66,7 +66,7 @@ func TestCaptctlShowsAClusterAsItIs(t *testing.T) {
 	assert.Contains(t, env.Captctl("resume", env.Namespace+"/demo"), "is not paused")
 	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, clusterv1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason)
 
-	assert.Contains(t, env.Captctl("kubeconfig", env.Namespace+"/demo"), "kind: Config")
+	assert.Contains(t, env.Captctl("kubeconfig", env.Namespace+"/demo"), `"kind":"Config"`)
 	ready := env.described()
 	assert.Nil(t, ready.Cause)
 	assert.Equal(t, infrav1.StateReady, ready.State)
@@ -172,7 +172,7 @@ func TestCaptctlRunMakesTerraformRunNow(t *testing.T) {
 
 	env.SetScript(fixture.VPC, scripted.Script{Plan: scripted.Step{Stderr: "\nError: AccessDenied: not allowed to read the VPC\n"}})
 	assert.Contains(t, run("Failed", "--only", fixture.VPC).Message, "AccessDenied: not allowed to read the VPC")
-	env.SetScript(fixture.VPC, scripted.Script{})
+	env.SetScript(fixture.VPC, scripted.Script{Drift: "changed by hand"})
 	run("NothingToChange", "--only", "vpc")
 	env.awaitReady()
 

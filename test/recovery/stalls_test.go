@@ -5,10 +5,12 @@ package recovery_test
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -50,8 +53,6 @@ type stall struct {
 	// act carries out what the next step says. The Cluster is Ready after it, or gone if gone is true.
 	act  func(env *fixture.Environment)
 	gone bool
-	// restless stalls cause requests at rest: provider-terraform, or Cluster API, retries.
-	restless bool
 }
 
 const anyState infrav1.State = "any"
@@ -132,7 +133,7 @@ func setFinalizer(env *fixture.Environment, object client.Object, name string, s
 	})
 }
 
-func stalls() map[string]stall { //nolint:funlen // It is a table.
+func stalls() map[string]stall {
 	all := map[string]stall{
 		"S1: a Workspace of another owner": {
 			documents: func(env *fixture.Environment) []string {
@@ -151,8 +152,8 @@ func stalls() map[string]stall { //nolint:funlen // It is a table.
 				return []string{env.Template(fixture.ControlPlaneTemplate, module, "cluster_name", "tags", "vpc_id"), cluster + controlPlane, fixture.CAPTControlPlane(fixture.Demo, "endpointProbe: Disabled", "region: eu-central-1")}
 			},
 			get: "captcontrolplane demo", columns: []string{"vpc_id"},
-			state: infrav1.StateFailed, object: "CAPTControlPlane demo", reason: infrav1.VariableMissingReason, message: []string{"vpc_id", "infrastructureRef"},
-			next: []string{"kubectl edit"}, act: func(env *fixture.Environment) {
+			state: infrav1.StateFailed, object: "WorkspaceTemplateApply " + fixture.ControlPlane, reason: infrav1.VariableMissingReason, message: []string{"${vpc_id} has no value", "spec.infrastructureRef of the Cluster"},
+			next: []string{"kubectl edit cluster -n NAMESPACE demo"}, act: func(env *fixture.Environment) {
 				env.User(env.VPCTemplate(fixture.VPCModule), fixture.CAPTCluster(fixture.Demo), fixture.Cluster())
 			},
 		},
@@ -203,7 +204,27 @@ func stalls() map[string]stall { //nolint:funlen // It is a table.
 			documents: func(env *fixture.Environment) []string { return append(topologyTemplates(env), topology) },
 			get:       topologyCondition, columns: []string{`"status":"False"`, "eks"},
 			object: "Cluster demo", reason: "ReconcileFailed", message: []string{`ClusterClass`, "eks"}, next: []string{"ClusterClass", "kubectl edit cluster -n NAMESPACE demo"},
-			act: create(clusterClass), restless: true,
+			act: create(clusterClass),
+		},
+		"S6: a webhook whose certificate is not trusted, and a topology": {
+			documents: func(env *fixture.Environment) []string {
+				untrusted(env, controlplanev1.GroupVersion.Group, "captcontrolplanes")
+				return append(topologyTemplates(env), clusterClass, topology)
+			},
+			get: topologyCondition, columns: []string{"failed calling webhook", "x509:"}, object: "Cluster demo", reason: "ReconcileFailed", message: []string{"failed calling webhook", "x509:"},
+			state: anyState, next: []string{"Renew its certificate", "kubectl get certificates -A"}, act: func(env *fixture.Environment) { require.NoError(env, trust(env.Context(), env)) },
+		},
+		"S6: a webhook whose certificate is not trusted": {
+			documents: func(env *fixture.Environment) []string {
+				untrusted(env, infrav1.GroupVersion.Group, "workspacetemplateapplies")
+				return env.Everything()
+			},
+			get: "captcluster demo", columns: []string{"failed calling webhook", "x509:"}, object: "CAPTCluster demo", reason: infrav1.ApplyRefusedReason, message: []string{"failed calling webhook", "x509:"},
+			state: anyState, next: []string{"Renew its certificate", "kubectl get certificates -A"}, act: func(env *fixture.Environment) {
+				require.NoError(env, trust(env.Context(), env))
+				time.Sleep(2 * time.Second)
+				env.Captctl("reconcile", env.Namespace+"/"+fixture.Demo)
+			},
 		},
 	}
 	for name, s := range foreignFinalizers() {
@@ -289,7 +310,7 @@ func TestEveryStallExplainsItself(t *testing.T) {
 			}
 			env.AwaitState(infrav1.StateReady, "")
 			env.Eventually(func() string {
-				d := describe(env, fixture.Demo)
+				d := describeCluster(env, fixture.Demo)
 				return fixture.Unless(d.State == infrav1.StateReady && d.Cause == nil, "%s: %+v", d.State, d.Cause)
 			})
 		})
@@ -311,7 +332,7 @@ func (s *stall) requireExplained(env *fixture.Environment) {
 	})
 	var d fleet.Description
 	env.Eventually(func() string {
-		d = describe(env, fixture.Demo)
+		d = describeCluster(env, fixture.Demo)
 		if d.Cause == nil {
 			return fmt.Sprintf("%s has no cause", d.State)
 		}
@@ -402,8 +423,6 @@ func TestAProviderThatDoesNotReportIsExplained(t *testing.T) {
 		}
 	}
 
-	t.Run("certificate", func(t *testing.T) { requireCertificateExplained(t, server) })
-
 	// A restart interrupts what runs. CAPT continues it if the state is remote, as for a control plane.
 	env := server.NewEnvironment(t, terraform.ScopeNamespaced)
 	env.User(strings.Replace(env.ProviderConfig(), "pluginCache: false", `pluginCache: false, configuration: "terraform {\n  backend \"s3\" {}\n}"`, 1))
@@ -417,45 +436,26 @@ func TestAProviderThatDoesNotReportIsExplained(t *testing.T) {
 	env.AwaitState(infrav1.StateReady, "")
 }
 
-// requireCertificateExplained requires that a certificate of a webhook that the API server does not trust is named, for a Cluster with a topology and for one without.
-func requireCertificateExplained(t *testing.T, server *fixture.Server) {
-	of, plain := server.NewEnvironment(t, terraform.ScopeNamespaced), server.NewEnvironment(t, terraform.ScopeNamespaced)
-	of.User(append(topologyTemplates(of), clusterClass)...)
-	plain.SetScript(fixture.VPC, scripted.Script{Apply: scripted.Step{Hang: true}})
-	plain.User(plain.Everything()...)
-	plain.AwaitOperation(fixture.VPC, scripted.Apply)
-	before := map[string][]byte{}
-	change := func(bundle func(name string, now []byte) []byte) {
-		var list admissionv1.MutatingWebhookConfigurationList
-		require.NoError(t, server.API.List(t.Context(), &list))
-		for i := range list.Items {
-			configuration := &list.Items[i]
-			for j := range configuration.Webhooks {
-				hook := &configuration.Webhooks[j]
-				if strings.Contains(configuration.Name, "capt-") {
-					hook.ClientConfig.CABundle = bundle(hook.Name, hook.ClientConfig.CABundle)
-				}
-			}
-			require.NoError(t, server.API.Update(t.Context(), configuration))
-		}
-	}
+// untrusted creates a webhook for a resource in the namespace of the environment, whose certificate the API server does not trust.
+func untrusted(env *fixture.Environment, group, resource string) {
+	env.Helper()
+	var installed admissionv1.MutatingWebhookConfigurationList
+	require.NoError(env, env.List(env.Context(), &installed))
 	other, err := pki.NewAuthority("other")
-	require.NoError(t, err)
-	change(func(name string, now []byte) []byte { before[name] = now; return other.Bundle() })
-	of.User(topology)
-	plain.SetScript(fixture.VPC, scripted.Script{})
-	for _, s := range []struct {
-		env *fixture.Environment
-		stall
-	}{
-		{of, stall{get: topologyCondition, columns: []string{"x509:"}, object: "Cluster demo", reason: "ReconcileFailed"}},
-		{plain, stall{get: "captcontrolplane demo", columns: []string{"x509:"}, object: "CAPTControlPlane demo", reason: infrav1.ApplyRefusedReason}},
-	} {
-		s.state, s.message, s.next = anyState, []string{"failed calling webhook", "x509:"}, []string{"Renew its certificate", "kubectl get certificates -A"}
-		s.requireExplained(s.env)
+	require.NoError(env, err)
+	hook := admissionv1.ValidatingWebhook{
+		Name: "untrusted.example.com", SideEffects: ptr.To(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+		ClientConfig:      admissionv1.WebhookClientConfig{URL: installed.Items[0].Webhooks[0].ClientConfig.URL, CABundle: other.Bundle()},
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: env.Namespace}},
+		Rules: []admissionv1.RuleWithOperations{{
+			Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}},
+		}},
 	}
-	change(func(name string, _ []byte) []byte { return before[name] })
-	of.AwaitState(infrav1.StateReady, "")
-	plain.Captctl("reconcile", plain.Namespace+"/"+fixture.Demo)
-	plain.AwaitState(infrav1.StateReady, "")
+	require.NoError(env, env.Create(env.Context(), &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}, Webhooks: []admissionv1.ValidatingWebhook{hook}}))
+	env.Cleanup(func() { _ = trust(context.Background(), env) })
+	time.Sleep(2 * time.Second) // The API server knows it a moment late.
+}
+
+func trust(ctx context.Context, env *fixture.Environment) error {
+	return client.IgnoreNotFound(env.Delete(ctx, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}}))
 }

@@ -143,7 +143,7 @@ func withoutPolicy(env *fixture.Environment) {
 	require.NoError(env, env.Delete(env.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}}))
 	env.Eventually(func() string {
 		env.Captctl("reconcile", env.Namespace+"/"+fixture.Demo)
-		cause := describe(env, fixture.Demo).Cause
+		cause := describeCluster(env, fixture.Demo).Cause
 		return fixture.Unless(cause == nil || !strings.Contains(cause.Message, refusal), "%+v", cause)
 	})
 }
@@ -467,7 +467,7 @@ func (s *started) requireLegacy(env *fixture.Environment, object engine.Object, 
 	assert.Equal(env, failed.Message, message)
 }
 
-func describe(env *fixture.Environment, cluster string) (described fleet.Description) {
+func describeCluster(env *fixture.Environment, cluster string) (described fleet.Description) {
 	require.NoError(env, json.Unmarshal([]byte(env.Captctl("describe", env.Namespace+"/"+cluster, "-o", "json")), &described))
 	return described
 }
@@ -476,7 +476,7 @@ func describe(env *fixture.Environment, cluster string) (described fleet.Descrip
 func (s *started) requireDescribed(t *testing.T, clusters []overview.Cluster) {
 	env := s.env.In(t)
 	name, want := s.clusterName(env), cmp.Or(s.state, infrav1.StateFailed)
-	described := describe(env, name)
+	described := describeCluster(env, name)
 	require.NotNil(t, described.Cause)
 	assert.Equal(t, want, described.State)
 	assert.Equal(t, s.reason, described.Cause.Reason)

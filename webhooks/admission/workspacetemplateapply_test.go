@@ -40,7 +40,7 @@ func TestATemplateInUseWarnsAboutAnotherProviderConfig(t *testing.T) {
 	response := validated(t, validator[*infrav1.WorkspaceTemplate]{reader: newEnvironment(t, users...)}, in("one"), in("two"))
 	assert.True(t, response.Allowed)
 	assert.Len(t, response.Warnings, 1)
-	assert.Contains(t, response.Warnings[0], "providerConfigRef: 2 WorkspaceTemplateApply objects use this template")
+	assert.Contains(t, response.Warnings[0], "providerConfigRef: the template is used by 2 WorkspaceTemplateApplies in ")
 
 	assert.Empty(t, validated(t, validator[*infrav1.WorkspaceTemplate]{reader: newEnvironment(t)}, in("one"), in("two")).Warnings, "nothing uses it")
 	module := in("one")
@@ -57,7 +57,7 @@ func TestAnEditOfATemplateWarnsHowManyUseIt(t *testing.T) {
 	response := validated(t, validator[*infrav1.WorkspaceTemplate]{reader: users}, before, after)
 	assert.True(t, response.Allowed)
 	require.Len(t, response.Warnings, 1)
-	assert.Contains(t, response.Warnings[0], "spec.template.spec: 4 WorkspaceTemplateApply objects in 2 Clusters use this template")
+	assert.Contains(t, response.Warnings[0], "spec.template.spec: the template is used by 4 WorkspaceTemplateApplies in 2 Clusters: ")
 
 	assert.Empty(t, validated(t, validator[*infrav1.WorkspaceTemplate]{reader: newEnvironment(t)}, before, after).Warnings, "nothing uses it")
 	before, after = builder.WorkspaceTemplate("vpc", builder.WithModule(`output "a" { value = "${x}" }`)), builder.WorkspaceTemplate("vpc", builder.WithModule(`output "a" { value = "${x}" }`))
@@ -65,7 +65,7 @@ func TestAnEditOfATemplateWarnsHowManyUseIt(t *testing.T) {
 	response = validated(t, validator[*infrav1.WorkspaceTemplate]{reader: users}, before, after)
 	require.Len(t, response.Warnings, 2, "a switch of the substitution renders them as well")
 	assert.Contains(t, response.Warnings[0], "spec.template.spec.forProvider.module: ${x} is not replaced, because spec.substitution is Fields")
-	assert.Contains(t, response.Warnings[1], "4 WorkspaceTemplateApply objects in 2 Clusters use this template")
+	assert.Contains(t, response.Warnings[1], "the template is used by 4 WorkspaceTemplateApplies in 2 Clusters: ")
 	before = builder.WorkspaceTemplate("vpc")
 	shared := builder.WorkspaceTemplate("vpc", builder.With(func(template *infrav1.WorkspaceTemplate) {
 		template.Spec.AllowedNamespaces.Names, template.Spec.Template.Metadata.Version = []string{"team-a"}, "2"

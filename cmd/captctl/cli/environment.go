@@ -110,6 +110,7 @@ type Options struct {
 	formats       []output.Format
 	pathsRequired bool
 	watch, all    bool
+	drawn         string // drawn is what the alternate screen of the terminal shows; empty before.
 }
 
 // AddOutput adds --output, for the usual formats and more.
@@ -227,26 +228,41 @@ func (o *Options) Format() output.Format { return cmp.Or(o.format, output.Table)
 // Printer prints to standard output.
 func (o *Options) Printer() *output.Printer { return output.NewPrinter(o.Out, o.Format(), o.NoColor) }
 
-// clearScreen moves the cursor to the upper left corner of a terminal and clears it.
-const clearScreen = "\x1b[H\x1b[2J\x1b[3J"
+// Sequences of a terminal. The alternate screen keeps what was on the terminal before, and its scrollback.
+const (
+	enterAlternateScreen, leaveAlternateScreen = "\x1b[?1049h", "\x1b[?1049l"
+	clearScreen                                = "\x1b[H\x1b[2J" // The cursor is in the upper left corner afterwards.
+)
 
-// Redraw prints a new version of the same output: on a terminal over the previous one, elsewhere below it. Text output also has the time.
+// Redraw prints a new version of the same output: on the alternate screen of a terminal over the previous one, elsewhere below it. Text output also has
+// the time.
 func (o *Options) Redraw(draw func(*output.Printer) error) error {
 	var text bytes.Buffer
+	if !o.Format().ForMachines() {
+		fmt.Fprintf(&text, "%s\n\n", o.Clock.Now().UTC().Format(time.RFC3339))
+	}
 	if err := draw(o.Printer().To(&text)); err != nil {
 		return err
 	}
-	switch {
-	case printers.IsTerminal(o.Out):
-		fmt.Fprint(o.Out, clearScreen)
-	case o.Format() == output.YAML:
-		fmt.Fprintln(o.Out, "---")
+	begin, shown := "", text.String()
+	if lines, is := output.HeightOf(o.Out); is {
+		if o.drawn == "" {
+			begin = enterAlternateScreen
+		}
+		begin, o.drawn, shown = begin+clearScreen, shown, output.Cropped(shown, lines)
+	} else if o.Format() == output.YAML {
+		begin = "---\n"
 	}
-	if !o.Format().ForMachines() {
-		fmt.Fprintf(o.Out, "%s\n\n", o.Clock.Now().UTC().Format(time.RFC3339))
-	}
-	_, err := o.Out.Write(text.Bytes())
+	_, err := io.WriteString(o.Out, begin+shown)
 	return err
+}
+
+// EndRedraw leaves the alternate screen, if any, and prints what was shown last, completely.
+func (o *Options) EndRedraw() {
+	if o.drawn != "" {
+		fmt.Fprint(o.Out, leaveAlternateScreen+o.drawn)
+		o.drawn = ""
+	}
 }
 
 // Progress is shown on standard error, so that it is never part of the output. With an output for machines it is shown on a terminal only.
@@ -498,6 +514,7 @@ func Show[T any](ctx context.Context, o *Options, reader client.WithWatch, watch
 	}
 	ticker := o.Clock.NewTicker(refresh)
 	defer ticker.Stop()
+	defer o.EndRedraw()
 	changed := spaced(ctx, o.Clock, Changes(ctx, reader, refresh, watched))
 	for last := ""; ; {
 		var text bytes.Buffer

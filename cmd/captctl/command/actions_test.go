@@ -66,9 +66,9 @@ func TestPauseResumeAndRetry(t *testing.T) {
 		command, want string
 		paused        bool
 	}{
-		{"resume", "unchanged: is not paused", false},
+		{"resume", "is not paused", false},
 		{"pause", "is paused", true},
-		{"pause", "unchanged: is paused", true},
+		{"pause", "is already paused", true},
 		{"resume", "is not paused", false},
 		{"retry", "CAPTControlPlane broken: timeouts and recovery attempts start again", false},
 	} {
@@ -85,7 +85,7 @@ func TestPauseResumeAndRetry(t *testing.T) {
 	require.NoError(t, env.connected.Update(t.Context(), controlPlane))
 	out, _, err := env.run(t, "resume", "team-a/broken")
 	require.NoError(t, err)
-	assert.Contains(t, out, "unchanged: is not paused, but these objects are, by their annotation cluster.x-k8s.io/paused: CAPTControlPlane broken")
+	assert.Contains(t, out, "is not paused, but these objects are, by their annotation cluster.x-k8s.io/paused: CAPTControlPlane broken")
 
 	require.NoError(t, env.connected.Delete(t.Context(), controlPlane))
 	_, _, err = env.run(t, "retry", "team-a/broken")

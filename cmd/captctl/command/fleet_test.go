@@ -33,6 +33,7 @@ import (
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
+	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/test/provider/executor"
 )
 
@@ -305,6 +306,32 @@ func TestGetIsShownAgainWhenAnEstimateMovesOrAnObjectChanges(t *testing.T) {
 		assert.Contains(t, out, "40% 12m")
 		assert.Contains(t, out, "55% 9m")
 		assert.Contains(t, out, "1 Configuring, 1 Unknown, 1 Ready", "the control plane that was deleted has no state")
+	})
+}
+
+func TestWatchKeepsTheScrollbackOfTheTerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := aFleet()
+		env.clock, env.screen = testclock.NewFakeClock(fleetNow), &output.Screen{Columns: 120, Lines: 7}
+		ctx, interrupt := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			_, _, err := env.runIn(ctx, t, "get", "--watch")
+			ended <- err
+		}()
+		synctest.Wait()
+		env.clock.Step(3 * time.Minute)
+		synctest.Wait()
+		interrupt()
+		require.NoError(t, <-ended)
+		printed := env.screen.String()
+		assert.True(t, strings.HasPrefix(printed, "\x1b[?1049h\x1b[H\x1b[2J2026-10-22T10:00:00Z\n"), "%q", printed)
+		assert.Equal(t, 1, strings.Count(printed, "\x1b[?1049h"))
+		assert.NotContains(t, printed, "\x1b[3J", "the scrollback is not cleared")
+		drawn, left, _ := strings.Cut(printed, "\x1b[?1049l")
+		assert.Contains(t, drawn, " more lines\n\x1b[38;5;196mNeeds action: team-a/broken\x1b[0m\n", "it fits the screen")
+		assert.Contains(t, left, "growing", "what was shown last is complete")
+		assert.NotContains(t, left, " more lines")
 	})
 }
 

@@ -57,7 +57,7 @@ func TestKubeconfigPrintsThatForUsers(t *testing.T) {
 
 func TestKubeconfigIsMergedWithoutLosingOthers(t *testing.T) {
 	file := kubeconfig(t)
-	require.NoError(t, os.Chmod(file, 0o644)) //nolint:gosec // The command corrects it.
+	require.NoError(t, os.Chmod(file, 0o644))
 	merge := func(server string, arguments ...string) (string, error) {
 		env := aFleet()
 		env.objects = append(env.objects, kubeconfigSecret(t, "good-user-kubeconfig", "good", server))

@@ -102,7 +102,8 @@ func TestTreeReportAndImpactHaveMachinePools(t *testing.T) {
 CAPTMachinePool/workers                False   NodesNotReady
 ├── CAPTControlPlane/good ...          True    -
 └── WorkspaceTemplateApply/nodegroup   True    -
-    └── CAPTControlPlane/good ...      True    -
+    ├── CAPTControlPlane/good ...      True    -
+    └── Workspace/nodegroup            True    -
 `, "\n"))
 	out, _, err = env.run(t, "report")
 	require.NoError(t, err)

@@ -90,13 +90,13 @@ func TestReportShowsClustersOfEveryState(t *testing.T) {
 	require.Len(t, rows, 6)
 	require.Len(t, sections, 6)
 	for i, want := range []struct{ row, section string }{
-		{`team-a/checkout-3 Failed v1.35.0 12d 42m ApplyFailed: Terraform failed: Error: creating EKS Cluster (checkout) with`,
+		{`team-a/checkout-3 Failed v1.35.0 ap-northeast-1 12d 42m ApplyFailed: Terraform failed: Error: creating EKS Cluster (checkout) with`,
 			`An edit starts Terraform immediately; without one, provider-terraform retries. captctl logs team-a/checkout-3 kubectl edit workspacetemplate -n team-a eks kubectl edit captcontrolplane -n team-a checkout-3`},
-		{"team-a/orders-2 Degraded v1.35.0 Unhealthy 12d 42m TemplateNotFound: WorkspaceTemplate fargate does not exist", "APIServer Unhealthy 20m the API server has not answered"},
-		{"team-a/search-1 Provisioning v1.35.0 12d 42m Provisioning: waiting for Terraform to apply a change", "42% of Creation, about 8m left"},
-		{"team-a/old-4 Deleting v1.35.0 Healthy 12d 42m WaitingForDestroy: waiting for Terraform to destroy", "Fargate profiles Profile State Since Message default Deleting 40m"},
-		{"team-a/payments-production-0 Ready v1.35.0 Healthy 12d 42m", "API server: https://0123456789ABCDEF.gr7.eu-central-1.eks.amazonaws.com:443"},
-		{"team-a/payments-production-5 Ready v1.35.0 Healthy 12d 42m", "default Ready 40m"},
+		{"team-a/orders-2 Degraded v1.35.0 ap-northeast-1 Unhealthy 12d 42m TemplateNotFound: WorkspaceTemplate fargate does not exist", "APIServer Unhealthy 20m the API server has not answered"},
+		{"team-a/search-1 Provisioning v1.35.0 ap-northeast-1 12d 42m Provisioning: waiting for Terraform to apply a change", "42% of Creation, about 8m left"},
+		{"team-a/old-4 Deleting v1.35.0 ap-northeast-1 Healthy 12d 42m WaitingForDestroy: waiting for Terraform to destroy", "Fargate profiles Profile State Since Message default Deleting 40m"},
+		{"team-a/payments-production-0 Ready v1.35.0 ap-northeast-1 Healthy 12d 42m", "API server: https://0123456789ABCDEF.gr7.eu-central-1.eks.amazonaws.com:443"},
+		{"team-a/payments-production-5 Ready v1.35.0 ap-northeast-1 Healthy 12d 42m", "default Ready 40m"},
 	} {
 		assert.Contains(t, rows[i].text(), want.row)
 		assert.Contains(t, sections[i].text(), want.section)
@@ -112,6 +112,14 @@ func TestReportShowsClustersOfEveryState(t *testing.T) {
 	assert.Contains(t, graph, "WorkspaceTemplate eks ✓ ready", "the state of templates and Secrets is the reported one")
 	assert.Contains(t, graph, "Secret orders-2-kubeconfig ✓ ready")
 	assert.Contains(t, graph, "Workspace orders-2-vpc ✓ ready")
+	for _, section := range sections {
+		for _, svg := range section.all("svg") {
+			for _, box := range svg.all("g") {
+				bad := strings.Contains(box.text(), "✗")
+				assert.Equal(t, bad, slices.Contains([]string{"bad", "waiting"}, box.attribute("class")), box.text())
+			}
+		}
+	}
 }
 
 func TestReportOfOneNamespace(t *testing.T) {

@@ -95,7 +95,7 @@ func TestRunRequestsOneRunAndWaitsForIt(t *testing.T) {
 	}{
 		{builder.AtRest, "planned", "NothingToChange", ""},
 		{builder.AtRest, "", "Applied", ""},
-		{builder.UpdateFailed, "planned", "Failed", "Terraform failed for 1 of 1 Workspace; captctl logs shows the whole error"},
+		{builder.UpdateFailed, "planned", "Failed", "the run of Terraform failed for 1 of 1 Workspace; captctl logs shows the whole error"},
 	} {
 		r := newRunner()
 		r.row, r.checksum = row.of, row.checksum
@@ -120,7 +120,7 @@ func TestRunSaysWhyNothingRuns(t *testing.T) {
 	r.objects[0].(*clusterv1.Cluster).Spec.Paused = new(bool)
 	*r.objects[0].(*clusterv1.Cluster).Spec.Paused = true
 	out, _, err := r.after(t, aSecond, "run", "team-a/good")
-	require.EqualError(t, err, "Terraform did not run for 1 of 1 Workspace, see above")
+	require.EqualError(t, err, "no run of Terraform started for 1 of 1 Workspace, see above")
 	assert.Equal(t, strings.TrimLeft(`
 NAMESPACE   CLUSTER   WORKSPACETEMPLATEAPPLY   RESULT       MESSAGE
 team-a      good      good-eks                 NotStarted   the Cluster is paused: captctl resume ends that
@@ -143,7 +143,7 @@ func TestRunEndsAfterItsTimeout(t *testing.T) {
 	r.silent = true
 	_, _, err := r.after(t, []time.Duration{time.Second, time.Second}, "run", "team-a/good", "--timeout", "10s")
 	assert.Equal(t, migrate.TimedOut, migrate.OutcomeOf(err))
-	require.ErrorContains(t, err, "the manager has not passed the request on for 1 of 1 Workspace within 10s")
+	require.ErrorContains(t, err, "the manager has not forwarded the request for 1 of 1 Workspace within 10s")
 }
 
 func TestARunCanBeRequestedWithoutTheRightToReadWorkspaces(t *testing.T) {

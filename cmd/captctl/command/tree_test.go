@@ -49,7 +49,7 @@ Secret/broken-user-kubeconfig     Unknown   no permission to read it
 └── CAPTControlPlane/broken ...   False     ApplyFailed
 `, "\n"), out)
 	for format, want := range map[string]string{
-		"dot":     `"CAPTControlPlane/team-a/broken" -> "WorkspaceTemplateApply/team-a/broken-eks"`,
+		"dot":     `"CAPTControlPlane/team-a/broken" -> "WorkspaceTemplateApply/team-a/broken-eks"` + "\n",
 		"mermaid": "flowchart TD\n",
 		"svg":     `<svg xmlns="http://www.w3.org/2000/svg"`,
 		"json":    `"CAPTControlPlane/team-a/broken": [`,
@@ -58,6 +58,24 @@ Secret/broken-user-kubeconfig     Unknown   no permission to read it
 		require.NoError(t, err)
 		assert.Contains(t, out, want)
 	}
+}
+
+// Of objects that are not ready, only the first ones are causes. An owner is drawn apart from what only depends on an object.
+func TestTreeShowsConsequencesInGray(t *testing.T) {
+	env := aFleet()
+	printed := env.painted(t, 200, "tree", "team-a/broken")
+	assert.Regexp(t, `WorkspaceTemplateApply/broken-eks +\x1b\[38;5;130mFalse\x1b\[0m +\x1b\[38;5;196mApplyFailed`, printed, "the cause")
+	assert.Regexp(t, `─ CAPTControlPlane/broken +\x1b\[38;5;243mFalse\x1b\[0m +\x1b\[38;5;243mApplyFailed`, printed)
+	out, _, err := env.run(t, "tree", "team-a/broken", "-o", "dot")
+	require.NoError(t, err)
+	assert.Contains(t, out, `"CAPTControlPlane/team-a/broken" -> "CAPTCluster/team-a/broken" [style=dashed]`)
+	assert.Contains(t, out, `"CAPTControlPlane/team-a/broken" [label="CAPTControlPlane/broken\nApplyFailed" color=gray]`)
+	assert.Contains(t, out, `"WorkspaceTemplateApply/team-a/broken-eks" [label="WorkspaceTemplateApply/broken-eks\nApplyFailed" color=red]`)
+	out, _, err = env.run(t, "tree", "team-a/broken", "-o", "svg")
+	require.NoError(t, err)
+	assert.Contains(t, out, "svg.graph:root { background: var(--page) }", "text is readable on a dark page")
+	assert.Contains(t, out, `<path class="depends" d="M`)
+	assert.Contains(t, out, `<g class="waiting"`)
 }
 
 // Objects that the Cluster does not refer to are not read, and a template of another namespace can only be used if it allows that.

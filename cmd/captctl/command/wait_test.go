@@ -90,5 +90,5 @@ func TestWaitShowsProgressUntilTheClusterChanges(t *testing.T) {
 	}
 	env.connected, env.clock, reads = nil, testclock.NewFakeClock(fleetNow), 2
 	_, _, err = env.after(t, []time.Duration{time.Second}, "wait", "team-a/growing", "--for", "condition=Degraded")
-	require.EqualError(t, err, "Cluster team-a/growing was deleted")
+	require.EqualError(t, err, "the Cluster team-a/growing was deleted")
 }

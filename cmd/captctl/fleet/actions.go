@@ -157,7 +157,7 @@ func setPaused(o *overview.Objects, paused bool) (change, error) {
 		done += fmt.Sprintf(", but these objects are, by their annotation %s: %s", clusterv1.PausedAnnotation, strings.Join(still, ", "))
 	}
 	if ptr.Deref(o.Cluster.Spec.Paused, false) == paused {
-		return change{done: "unchanged: " + done}, nil
+		return change{done: strings.Replace(done, "is paused", "is already paused", 1)}, nil
 	}
 	return change{[]client.Object{o.Cluster}, map[string]any{"spec": map[string]any{"paused": paused}}, done}, nil
 }

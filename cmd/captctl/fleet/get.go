@@ -64,7 +64,7 @@ PROGRESS is an estimate between two steps, based on the duration of earlier oper
 
 --retained instead lists the Workspaces whose WorkspaceTemplateApply was deleted with
 deletionPolicy: Retain, such as those of VPCs. Their cloud resources exist, and belong to no
-Cluster. Workspaces that CAPT v0.3 retained are not listed: captctl migrate check shows them.`,
+Cluster.`,
 		Example: `  # The whole fleet
   captctl get
 
@@ -192,13 +192,13 @@ func showClusters(p *output.Printer, list *ClusterList, now time.Time) {
 			waiting = append(waiting, c.Namespace+"/"+c.Name)
 		}
 		rows = append(rows, []string{
-			c.Namespace, c.Name, stateText(c), versionText(c), string(c.Health), c.Nodes.String(), progressText(c.Progress, now), output.Age(now, c.LastApplied), output.Age(now, &c.Created), c.Endpoint, causeText(c),
+			c.Namespace, c.Name, stateText(c), versionText(c), string(c.Health), c.Nodes.String(), progressText(c.Progress, now), output.Age(now, c.LastApplied), output.Age(now, &c.Created), c.Region, c.VPC, c.Revision, c.Endpoint, causeText(c),
 		})
 	}
 	byAction := output.RowsThat(func(row int) bool { return clusters[row].NeedsAction })
 	p.Table([]output.Column{
 		{Name: "Namespace"}, {Name: "Name", RowStyle: byAction}, {Name: "State", Style: stateStyle, RowStyle: byAction}, {Name: "Version"}, {Name: "Health", Style: stateStyle, Optional: true}, {Name: "Nodes"}, {Name: "Progress"},
-		{Name: "Applied", Optional: true}, {Name: "Age"}, {Name: "Endpoint", Wide: true}, {Name: "Message", Prose: 4},
+		{Name: "Applied", Optional: true}, {Name: "Age"}, {Name: "Region", Wide: true}, {Name: "VPC", Wide: true}, {Name: "Revision", Wide: true}, {Name: "Endpoint", Wide: true}, {Name: "Message", Prose: 4},
 	}, rows)
 	p.NeedsAction(output.Count(len(clusters), "Cluster")+": "+countsText(counts), rollout.Names(waiting))
 }

@@ -112,7 +112,7 @@ type TerraformRun struct {
 	Namespace string `json:"namespace"`
 	Cluster   string `json:"cluster"`
 	Name      string `json:"name"` // Name of the WorkspaceTemplateApply.
-	// Result is NothingToChange, Applied, Failed or NotStarted. Without a result, it is Requested until the manager has passed the request on, and then Running.
+	// Result is NothingToChange, Applied, Failed or NotStarted. Without a result, it is Requested until the manager has forwarded the request, and then Running.
 	Result  runs.Result `json:"result"`
 	Message string      `json:"message,omitempty"` // Message is the error, or why Terraform did not run.
 
@@ -275,13 +275,13 @@ func (o *runOptions) outcome(list *TerraformRuns) error {
 	}
 	switch pending := counts[runs.Requested] + counts[runs.Running]; {
 	case counts[runs.Failed] > 0:
-		return fmt.Errorf("Terraform failed for %d of %s; captctl logs shows the whole error", counts[runs.Failed], total)
+		return fmt.Errorf("the run of Terraform failed for %d of %s; captctl logs shows the whole error", counts[runs.Failed], total)
 	case o.wait && counts[runs.Requested] > 0:
-		return migrate.TimedOut.Errorf("the manager has not passed the request on for %d of %s within %s. Check that it runs, in this version, and watches the namespace: captctl check", counts[runs.Requested], total, o.timeout)
+		return migrate.TimedOut.Errorf("the manager has not forwarded the request for %d of %s within %s. Check that it runs, in this version, and watches the namespace: captctl check", counts[runs.Requested], total, o.timeout)
 	case o.wait && pending > 0:
 		return migrate.TimedOut.Errorf("%d of %s had no result within %s. Terraform continues; provider-terraform may be busy with other Workspaces", pending, total, o.timeout)
 	case counts[runs.NotStarted] > 0:
-		return fmt.Errorf("Terraform did not run for %d of %s, see above", counts[runs.NotStarted], total)
+		return fmt.Errorf("no run of Terraform started for %d of %s, see above", counts[runs.NotStarted], total)
 	}
 	return nil
 }

@@ -69,7 +69,9 @@ the objects that depend on the control plane, for example Fargate profiles, mach
 kubeconfigs.
 
 The objects are those of status.dependencies: the Cluster, CAPT's objects, Workspaces, templates and
-Secrets. Of Secrets only the names are read. A picture omits arrows that follow from others.
+Secrets. Of Secrets only the names are read. A picture omits arrows that follow from others; arrows
+from an owner to what it owns are solid, other dependencies are dashed. An object that is not ready
+because of one below it is gray, and the cause is red.
 
 With --impact it shows what an edit or the deletion of an object can affect, in all namespaces that
 you may read: below each object are those that depend on it. What the Workspaces of these clusters
@@ -130,7 +132,8 @@ func (o *treeOptions) Run(ctx context.Context, reader client.WithWatch) error {
 func showImpact(p *output.Printer, found *graph.Impact) error {
 	tree := &Tree{Root: found.Root, Graph: found.Graph}
 	return tree.show(p, found, func(p *output.Printer) {
-		p.Table(readyColumns("Object"), tree.rows(tree.Root, sets.New[string]()))
+		rows, consequences := tree.rows(tree.Root, sets.New[string]())
+		p.Table(treeColumns("Object", consequences), rows)
 		p.Blank()
 		of := func(names []string, kind string) string {
 			return output.Count(len(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == found.Root })), kind)
@@ -161,18 +164,30 @@ func (t *Tree) show(p *output.Printer, document any, text func(*output.Printer))
 // text prints the tree of the Cluster, then trees of what depends on it.
 func (t *Tree) text(p *output.Printer) {
 	shown := sets.New[string]()
-	p.Table(readyColumns("Object"), t.rows(t.Root, shown))
-	rows := output.Rows{}
+	rows, consequences := t.rows(t.Root, shown)
+	p.Table(treeColumns("Object", consequences), rows)
+	var all []bool
+	rows = output.Rows{}
 	for _, name := range slices.DeleteFunc(slices.Sorted(maps.Keys(t.Graph.Nodes)), shown.Has) {
 		if !shown.Has(name) {
-			rows = append(rows, t.rows(name, shown)...)
+			more, consequences := t.rows(name, shown)
+			rows, all = append(rows, more...), append(all, consequences...)
 		}
 	}
-	p.Section(readyColumns("Dependent"), rows)
+	p.Section(treeColumns("Dependent", all), rows)
 }
 
-// rows are the lines of a tree, with the state of their objects.
-func (t *Tree) rows(root string, shown sets.Set[string]) (rows output.Rows) {
+// treeColumns are the columns of a tree. What follows from another object is of less interest.
+func treeColumns(name string, consequences []bool) []output.Column {
+	columns := readyColumns(name)
+	for i := range columns[1:] {
+		columns[i+1].RowStyle = func(row int) output.Style { return map[bool]output.Style{true: output.Faint}[consequences[row]] }
+	}
+	return columns
+}
+
+// rows are the lines of a tree, with the state of their objects, and which of them are consequences of others.
+func (t *Tree) rows(root string, shown sets.Set[string]) (rows output.Rows, consequences []bool) {
 	names := []string{root}
 	printed := treeprint.NewWithRoot(t.name(root))
 	shown.Insert(root)
@@ -183,9 +198,9 @@ func (t *Tree) rows(root string, shown sets.Set[string]) (rows output.Rows) {
 		if ready == "" {
 			ready, reason = "Unknown", "no permission to read it"
 		}
-		rows = append(rows, []string{line, ready, reason})
+		rows, consequences = append(rows, []string{line, ready, reason}), append(consequences, t.Graph.IsConsequence(names[i]))
 	}
-	return rows
+	return rows, consequences
 }
 
 // branches adds what an object depends on, and its names in the order of the lines.
@@ -216,7 +231,15 @@ func (t *Tree) name(name string) string {
 
 func (t *Tree) color(name string) string {
 	colors := map[metav1.ConditionStatus]string{metav1.ConditionTrue: "green", metav1.ConditionFalse: "red"}
+	if t.Graph.IsConsequence(name) {
+		return "gray"
+	}
 	return cmp.Or(colors[t.Graph.Nodes[name].Ready], "gray")
+}
+
+// owns reports whether an edge is from an owner; the others are dependencies.
+func (t *Tree) owns(from, to string) bool {
+	return graph.Owns(t.Graph.Nodes[from].Kind, t.Graph.Nodes[to].Kind)
 }
 
 // dot prints the graph in the language of Graphviz.
@@ -225,7 +248,7 @@ func (t *Tree) dot(p *output.Printer) {
 	for _, name := range slices.Sorted(maps.Keys(t.Graph.Nodes)) {
 		p.Linef("  %q [label=%q color=%s]", name, t.name(name)+"\n"+t.Graph.Nodes[name].Reason, t.color(name))
 		for _, to := range t.Graph.Edges[name] {
-			p.Linef("  %q -> %q", name, to)
+			p.Linef("  %q -> %q%s", name, to, map[bool]string{false: " [style=dashed]"}[t.owns(name, to)])
 		}
 	}
 	p.Linef("}")
@@ -238,7 +261,7 @@ func (t *Tree) mermaid(p *output.Printer) {
 	for _, name := range names {
 		p.Linef("  %s[\"%s\"]\n  style %[1]s stroke:%[3]s", id(name), t.name(name), t.color(name))
 		for _, to := range t.Graph.Edges[name] {
-			p.Linef("  %s --> %s", id(name), id(to))
+			p.Linef("  %s %s %s", id(name), map[bool]string{true: "-->", false: "-.->"}[t.owns(name, to)], id(to))
 		}
 	}
 }
@@ -270,8 +293,18 @@ func relatives(g *graph.Graph, found *overview.Objects) sets.Set[graph.Key] {
 		Kind: applyKind, Namespace: found.Cluster.Namespace, Name: found.ControlPlane.Spec.WorkspaceTemplateApplyRef.Name,
 	}
 	keys := sets.New(self, graph.NodeOf(found.Cluster).Key)
-	for _, node := range slices.Concat(g.Upstream(self), g.Downstream(self, own)) {
+	dependents := g.Downstream(self, own)
+	for _, node := range slices.Concat(g.Upstream(self), dependents) {
 		keys.Insert(node.Key)
+	}
+	for _, dependent := range dependents { // Fargate profiles and node groups have Workspaces, too.
+		if dependent.Kind == applyKind {
+			for _, node := range g.Upstream(dependent.Key) {
+				if node.Kind == terraform.WorkspaceKind {
+					keys.Insert(node.Key)
+				}
+			}
+		}
 	}
 	return keys
 }

@@ -113,7 +113,7 @@ func (o *waitOptions) check(ctx context.Context, reader client.Reader, objects *
 	case objects == nil && o.goal.IsDeletion():
 		return true, nil
 	case objects == nil && o.existed:
-		return false, fmt.Errorf("Cluster %s/%s was deleted", o.Namespace, o.Name)
+		return false, fmt.Errorf("the Cluster %s/%s was deleted", o.Namespace, o.Name)
 	case objects == nil:
 		return false, missing(ctx, &o.Options, reader)
 	}

@@ -291,6 +291,7 @@ func (o *statusOptions) print(to *output.Printer, found *status.Status) error {
 func (o *statusOptions) follow(ctx context.Context, read func() (*status.Status, error), changed <-chan struct{}) error {
 	ticker := o.Clock.NewTicker(refresh)
 	defer ticker.Stop()
+	defer o.EndRedraw()
 	var last *status.Status
 	for {
 		found, err := read()

@@ -270,3 +270,20 @@ func TestOnATerminalProgressIsABarOfOneLine(t *testing.T) {
 	p.Phase("adopt", 4)
 	assert.Len(t, strings.TrimPrefix(out.String(), "\r\x1b[K"), 19, "never wider than the terminal")
 }
+
+func TestANarrowTerminalShowsShortKinds(t *testing.T) {
+	columns := []Column{{Name: "Object"}, {Name: "Ready"}, {Name: "Reason"}, {Name: "Age"}}
+	rows := Rows{{"WorkspaceTemplateApply/demo-eks-controlplane", "False", "ApplyFailed", "60m"}, {"CAPTCluster/demo", "True", "Ready", "60m"}}
+	assert.Equal(t, strings.TrimLeft(`
+OBJECT                      READY   REASON        AGE
+wta/demo-eks-controlplane   False   ApplyFailed   60m
+captc/demo                  True    Ready         60m
+`, "\n"), narrow(60, columns, rows))
+}
+
+func TestATextIsCroppedToTheScreen(t *testing.T) {
+	assert.Equal(t, "1\n2\n3\n", Cropped("1\n2\n3\n", 24))
+	assert.Equal(t, "1\n2\n… 3 more lines\n6\n", Cropped("1\n2\n3\n4\n5\n6\n", 5), "the last line names what needs an action")
+	assert.Equal(t, "1\n2\n3\n4\n", Cropped("1\n2\n3\n4\n", 5))
+	assert.Equal(t, "1\n2\n3\n", Cropped("1\n2\n3\n", 0), "the height is not known")
+}

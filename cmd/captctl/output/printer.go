@@ -19,6 +19,7 @@ import (
 
 	"github.com/mitchellh/go-wordwrap"
 	"github.com/pmezard/go-difflib/difflib"
+	"golang.org/x/term"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -116,6 +117,30 @@ type Printer struct {
 type Screen struct {
 	bytes.Buffer
 	Columns int
+	Lines   int // Lines is zero if all are shown.
+}
+
+// HeightOf returns how many lines a terminal has, or false if the writer is none.
+func HeightOf(to io.Writer) (lines int, is bool) {
+	if screen, is := to.(*Screen); is {
+		return screen.Lines, true
+	}
+	file, ok := to.(interface{ Fd() uintptr })
+	if !ok || !printers.IsTerminal(to) {
+		return 0, false
+	}
+	_, lines, err := term.GetSize(int(file.Fd()))
+	return lines, err == nil
+}
+
+// Cropped is a text that fits a screen of so many lines: the first lines, how many more there are, and the last line.
+func Cropped(text string, lines int) string {
+	all := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
+	if lines < 4 || len(all) < lines {
+		return text
+	}
+	shown := lines - 3
+	return strings.Join(all[:shown], "") + fmt.Sprintf("… %d more lines\n", len(all)-shown-1) + all[len(all)-1] + "\n"
 }
 
 // NewPrinter prints to a writer, with color if it is a terminal that shows colors and the user did not disable them.

@@ -179,12 +179,16 @@ func (p *Printer) prose(text string, width, most int) string {
 func widths(columns []Column, rows Rows) []int {
 	all := make([]int, len(columns))
 	for j := range columns {
-		all[j] = len(columns[j].Name)
-		for i := range rows {
-			all[j] = max(all[j], text.StringWidth(printers.EscapeTerminal(rows[i][j])))
-		}
+		all[j] = max(len(columns[j].Name), widest(rows, j))
 	}
 	return all
+}
+
+func widest(rows Rows, column int) (width int) {
+	for _, row := range rows {
+		width = max(width, text.StringWidth(printers.EscapeTerminal(row[column])))
+	}
+	return width
 }
 
 func lastOptional(columns []Column) int {
@@ -218,8 +222,21 @@ func total(widths []int) (total int) {
 	return total + padding*max(0, len(widths)-1)
 }
 
-// shorten shortens the widest columns until the table fits.
+// shortKinds are the short names of long kinds, as kubectl accepts them.
+var shortKinds = strings.NewReplacer("WorkspaceTemplateApply", "wta", "WorkspaceTemplate", "wt", "CAPTControlPlane", "captcp", "CAPTMachinePool", "captmp", "CAPTCluster", "captc")
+
+// shorten shortens the widest columns until the table fits: first the kinds of objects, then the middle of each cell.
 func (p *Printer) shorten(rows Rows, widths []int) {
+	if total(widths) > p.width {
+		for _, row := range rows {
+			for j := range widths {
+				row[j] = shortKinds.Replace(row[j])
+			}
+		}
+		for j := range widths {
+			widths[j] = min(widths[j], max(narrowestCell, widest(rows, j)))
+		}
+	}
 	for total(widths) > p.width && slices.Max(widths) > narrowestCell {
 		widths[slices.Index(widths, slices.Max(widths))]--
 	}

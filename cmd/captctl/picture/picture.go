@@ -53,13 +53,14 @@ type Picture struct {
 	Label               string // Label describes the picture for users who do not see it.
 	Boxes               []Box
 	Arrows              string // Arrows are path data, from each object to those that it depends on.
+	Owned               string // Owned are those from an owner to what it owns.
 	Cycles              string // Cycles are those that close a cycle.
 }
 
 // Box is an object.
 type Box struct {
 	X, Y              int
-	Class             string // Class is good, bad or unknown.
+	Class             string // Class is good, bad, unknown, or waiting if it is not ready because of another object.
 	Kind, Name, State string
 	Title             string // Title is everything, if Name or State is shortened.
 }
@@ -73,7 +74,7 @@ func New(of graph.Document, root string) *Picture {
 	}
 	p.Width, p.Height = 2*margin+int(last-first), 2*margin+max(0, len(l.rows)-1)*rowHeight+boxHeight
 	middle, top := func(at *place) int { return margin + int(at.x-first) }, map[*place]int{}
-	var arrows, cycles strings.Builder
+	var arrows, owned, cycles strings.Builder
 	for i, row := range l.rows {
 		for _, at := range row {
 			top[at] = margin + i*rowHeight
@@ -82,14 +83,21 @@ func New(of graph.Document, root string) *Picture {
 	for i, row := range l.rows {
 		for _, at := range row {
 			for _, to := range at.below {
-				fmt.Fprintf(&arrows, "M%d %dv%d", middle(at), margin+i*rowHeight, boxHeight)
-				curve(&arrows, middle(at), top[at]+boxHeight, middle(to), top[to], to.name != "")
+				path := &arrows
+				if at.owns || to.owns || graph.Owns(of.Nodes[at.name].Kind, of.Nodes[to.name].Kind) {
+					path = &owned
+				}
+				fmt.Fprintf(path, "M%d %dv%d", middle(at), margin+i*rowHeight, boxHeight)
+				curve(path, middle(at), top[at]+boxHeight, middle(to), top[to], to.name != "")
 			}
 		}
 	}
 	ready := 0
 	for _, name := range l.order {
 		box := boxOf(of.Nodes[name], of.Nodes[root].Namespace)
+		if of.IsConsequence(name) {
+			box.Class = "waiting"
+		}
 		box.X, box.Y = middle(l.places[name])-boxWidth/2, top[l.places[name]]
 		p.Boxes = append(p.Boxes, box)
 		if box.Class == good {
@@ -102,7 +110,7 @@ func New(of graph.Document, root string) *Picture {
 		fmt.Fprintf(&cycles, "M%d %d", x, top[from])
 		curve(&cycles, x, top[from], toX, top[to]+boxHeight, false)
 	}
-	p.Arrows, p.Cycles = arrows.String(), cycles.String()
+	p.Arrows, p.Owned, p.Cycles = arrows.String(), owned.String(), cycles.String()
 	p.Label = fmt.Sprintf("Graph of %s with what it depends on and what depends on it: %d of %d objects are ready", of.Nodes[root].Name, ready, len(p.Boxes))
 	return p
 }
@@ -180,6 +188,7 @@ type place struct {
 	x, size      float64 // x is its middle.
 	wish         float64 // wish is where it should be, regardless of others in the row.
 	above, below []*place
+	owns         bool // owns is true if the edge is from an owner.
 }
 
 // layout has the rows of a graph: what an object depends on is in rows below it.
@@ -198,7 +207,7 @@ func arrange(of graph.Document, root string) *layout {
 	l := &layout{next: map[string][]string{}, places: map[string]*place{}}
 	l.sort(of, root)
 	l.reduce()
-	l.fill(l.assign(root))
+	l.fill(of, l.assign(root))
 	for i := range sweeps {
 		for _, row := range l.rows {
 			spread(row, func(p *place) []*place { return p.above })
@@ -274,7 +283,7 @@ func (l *layout) assign(root string) map[string]int {
 }
 
 // fill puts objects into their rows, and edges into those that they pass.
-func (l *layout) fill(rows map[string]int) {
+func (l *layout) fill(of graph.Document, rows map[string]int) {
 	add := func(row int, p *place) *place {
 		for len(l.rows) <= row {
 			l.rows = append(l.rows, nil)
@@ -289,7 +298,7 @@ func (l *layout) fill(rows map[string]int) {
 		for _, to := range l.next[name] {
 			from := l.places[name]
 			for row := rows[name] + 1; row < rows[to]; row++ {
-				passing := add(row, &place{size: edgeWidth})
+				passing := add(row, &place{size: edgeWidth, owns: graph.Owns(of.Nodes[name].Kind, of.Nodes[to].Kind)})
 				join(from, passing)
 				from = passing
 			}

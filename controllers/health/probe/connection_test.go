@@ -5,8 +5,11 @@ package probe
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -16,6 +19,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -257,6 +261,66 @@ func foreignAuthority(t *testing.T) []byte {
 	require.NoError(t, err)
 	block, _ := pem.Decode(bundle)
 	return block.Bytes
+}
+
+// What a kubeconfig says about the connection.
+func TestHowAnAPIServerIsReached(t *testing.T) {
+	user := ""
+	server := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		name, password, _ := r.BasicAuth()
+		user = name + ":" + password + " " + r.UserAgent()
+	})
+	probeOnce(t, config(t, server, func(_ *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) {
+		u.Token, u.Username, u.Password = "", "a", "b"
+	}), time.Minute)
+	assert.Equal(t, "a:b capt-manager", user)
+	c, unusable := newConnection(config(t, server, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.ProxyURL = "http://proxy:1" }))
+	require.Nil(t, unusable)
+	proxy, err := c.http.Transport.(*http.Transport).Proxy(httptest.NewRequest(http.MethodGet, "https://a", http.NoBody))
+	require.NoError(t, err)
+	assert.Equal(t, "http://proxy:1", proxy.String())
+
+	c.expires = time.Now()
+	assert.Equal(t, controlplanev1.HealthUnhealthy, c.probe(t.Context(), "", c.expires).Credentials.Status, "it has just expired")
+}
+
+func TestWhichVersionsAreCompared(t *testing.T) {
+	for _, row := range []struct {
+		status int
+		wanted string
+		want   controlplanev1.HealthState
+	}{{http.StatusOK, "1.31", "Healthy"}, {http.StatusOK, "1.32", "Unhealthy"}, {http.StatusOK, "", ""}, {http.StatusForbidden, "1.32", ""}} {
+		c, unusable := newConnection(config(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(row.status)
+			_, _ = fmt.Fprint(w, version131)
+		})))
+		require.Nil(t, unusable)
+		assert.Equal(t, row.want, c.version(t.Context(), row.wanted).Status, row)
+	}
+}
+
+func TestProblemsOfConnections(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, row := range []struct {
+		ctx         context.Context
+		err         error
+		want        string
+		unreachable bool
+	}{
+		{t.Context(), &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired}}, "invalid or has expired", false},
+		{t.Context(), &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, "rejects the TLS connection", false},
+		{t.Context(), &net.OpError{Op: "read", Err: errors.New("reset")}, "the connection to the API server fails", true},
+		{t.Context(), tls.RecordHeaderError{}, "does not use TLS", false},
+		{ended, ended.Err(), "does not answer in time", true},
+		{t.Context(), &net.DNSError{}, "cannot be resolved", true},
+		{t.Context(), syscall.ECONNREFUSED, "refuses connections", true},
+		{t.Context(), errors.New("other"), "the connection to the API server fails", true},
+	} {
+		problem, unreachable := problemOf(row.ctx, row.err)
+		assert.Contains(t, problem, row.want)
+		assert.Equal(t, row.unreachable, unreachable, row.want)
+	}
 }
 
 // BenchmarkAnonymousProbes probes 1,000 API servers, which are one process, without credentials. After a minute, each was probed.

@@ -152,14 +152,19 @@ func TestTwoFailuresAreNotReported(t *testing.T) {
 	run(t, func(pool *testPool) {
 		pool.track()
 		pool.becomes(ready, false, time.Second)
-		pool.becomes(failing, false, healthyInterval)
-		for len(pool.probes) < threshold-1 {
-			time.Sleep(time.Second)
-			synctest.Wait()
+		for range 2 { // Failures with an answer in between are not counted together.
+			pool.becomes(failing, false, healthyInterval)
+			for len(pool.probes) < threshold-1 {
+				time.Sleep(time.Second)
+				synctest.Wait()
+			}
+			assert.Equal(t, health.Healthy(), pool.apiServer())
+			pool.becomes(ready, false, time.Minute)
+			assert.Empty(t, pool.woken)
 		}
-		assert.Equal(t, health.Healthy(), pool.apiServer())
-		pool.becomes(ready, false, time.Minute)
-		assert.Empty(t, pool.woken)
+		check := tracker{}
+		assert.False(t, check.observe(health.Result{}))
+		assert.False(t, check.failing(), "a check without result does not fail")
 	})
 }
 
@@ -258,6 +263,73 @@ func TestAKubeconfigThatCannotBeUsedIsNotProbed(t *testing.T) {
 		pool.track()
 		pool.becomes(ready, false, time.Second)
 		assert.Len(t, pool.probes, 1)
+		pool.track(func(target *Target) { target.Kubeconfig = []byte("x") })
+		pool.becomes(ready, false, time.Hour)
+		assert.Empty(t, pool.probes, "the next one was planned")
+	})
+}
+
+// A failure is reported when it has been seen often enough; that nothing is known, at once.
+func TestWhenAResultIsReported(t *testing.T) {
+	down, other, unseen := health.Unhealthy("down"), health.Unhealthy("other"), health.Unknown("unseen")
+	check := tracker{}
+	assert.True(t, check.observe(unseen))
+	assert.True(t, check.observe(health.Healthy()))
+	for _, result := range []health.Result{down, other} { // Another message, too.
+		for range threshold - 1 {
+			assert.False(t, check.observe(result))
+		}
+		assert.True(t, check.observe(result))
+		assert.False(t, check.failing())
+	}
+	check = tracker{}
+	assert.False(t, check.observe(down), "the first result is a failure")
+	assert.True(t, check.failing())
+}
+
+func TestWhatChangesWithATarget(t *testing.T) {
+	run(t, func(pool *testPool) {
+		target := Target{Kubeconfig: []byte(tokens.Kubeconfig(pool.T, "127.0.0.1:1", time.Now())), Version: "1.31"}
+		pool.Track(demo, target)
+		pool.becomes(ready, false, time.Minute)
+		first := pool.entries[demo]
+		pool.Track(demo, target)
+		assert.Same(t, first, pool.entries[demo])
+		target.Required = true
+		pool.Track(demo, target)
+		assert.True(t, pool.entries[demo].target.Required)
+		assert.Equal(t, controlplanev1.HealthHealthy, pool.entries[demo].version.status, "it is the same version")
+		target.Version = "1.32"
+		pool.Track(demo, target)
+		assert.Equal(t, "1.32", pool.entries[demo].target.Version)
+		assert.Zero(t, pool.entries[demo].version)
+		assert.Equal(t, controlplanev1.HealthHealthy, pool.entries[demo].credentials.status)
+	})
+}
+
+// A target can change while a probe runs.
+func TestAnAnswerToAnEarlierTargetIsNotUsed(t *testing.T) {
+	for name, change := range map[string]func(pool *testPool){
+		"stopped":                           func(pool *testPool) { pool.Stop(demo) },
+		"stopped, and tracked again":        func(pool *testPool) { pool.Stop(demo); pool.track() },
+		"with a kubeconfig that is invalid": func(pool *testPool) { pool.track(func(target *Target) { target.Kubeconfig = []byte("x") }) },
+	} {
+		run(t, func(pool *testPool) {
+			pool.hangs = true
+			pool.track()
+			probed := pool.entries[demo]
+			change(pool)
+			assert.False(t, pool.record(demo, probed, ready, time.Now()), name)
+			assert.NotEqual(t, controlplanev1.HealthHealthy, pool.apiServer().Status, name)
+		})
+	}
+	run(t, func(pool *testPool) {
+		pool.hangs = true
+		pool.track()
+		probed := pool.entries[demo]
+		pool.track(func(target *Target) { target.Version = "1.32" })
+		assert.True(t, pool.record(demo, probed, ready, time.Now()))
+		assert.Equal(t, health.Probed{APIServer: ready.APIServer, Credentials: ready.Credentials}, pool.Results(demo), "only the version is another one")
 	})
 }
 
@@ -384,6 +456,25 @@ func TestStoppingEndsProbesThatHang(t *testing.T) {
 		require.NoError(t, pool.Start(ctx))
 		assert.Equal(t, time.Second, time.Since(began))
 		assert.Len(t, pool.probes, 1)
+	})
+}
+
+// The manager ends when no probe uses anything any more.
+func TestStoppingWaitsForProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool, ended := &testPool{T: t}, false
+		pool.Pool = NewPool(metrics.NewHealth(prometheus.NewRegistry()), func(context.Context, client.ObjectKey) bool { return true })
+		pool.Pool.probe = func(ctx context.Context, _ *entry) answer {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			ended = true
+			return answer{}
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		pool.track(required)
+		time.AfterFunc(time.Second, stop)
+		require.NoError(t, pool.Start(ctx))
+		assert.True(t, ended)
 	})
 }
 

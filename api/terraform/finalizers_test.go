@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package reasons_test
+package terraform_test
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/reasons"
+	"github.com/capt-provider/capt/api/terraform"
 )
 
 func TestFinalizersOfOthersAreNamedOnceCAPTAndTheProviderAreDone(t *testing.T) {
@@ -31,7 +31,7 @@ func TestFinalizersOfOthersAreNamedOnceCAPTAndTheProviderAreDone(t *testing.T) {
 		"with the command at end": {&deleted, []string{"a"}, []string{"remove its finalizer: kubectl edit captcluster -n team demo"}},
 	} {
 		object := &metav1.ObjectMeta{Namespace: "team", Name: "demo", DeletionTimestamp: row.deletion, Finalizers: row.finalizers}
-		got := reasons.WaitingForFinalizers(object, "captcluster")
+		got := terraform.WaitingForFinalizers(object, "captcluster")
 		assert.Equal(t, row.want == nil, got == "", name)
 		for _, part := range row.want {
 			assert.Contains(t, got, part, name)
