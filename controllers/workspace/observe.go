@@ -73,6 +73,8 @@ type ObserveInput struct {
 	Published []string
 	// LastReason is the reason of the last observation.
 	LastReason string
+	// AllActions is true if what was rendered does not limit what the provider may do.
+	AllActions bool
 	// ConnectionSecret is its metadata if the Workspace waits for its deletion, else nil.
 	ConnectionSecret *metav1.PartialObjectMetadata
 	// Failure is the error of the Workspace, from Client.Explain; the zero value when there is none.
@@ -88,6 +90,9 @@ func Observe(live *Live, in ObserveInput) Observation {
 	switch {
 	case synced != nil && synced.Reason == reasonPaused: // Deletion is paused, too.
 		o.Reason, o.Message = live.whyPaused()
+	case in.AllActions && live.mayNotWrite() && !live.Deleting(): // The provider reports success without applying anything.
+		o.Reason = infrav1.WorkspacePausedReason
+		o.Message = fmt.Sprintf("another client has set spec.managementPolicies of Workspace %s to %v, so Terraform does not apply what the template has. Remove the field", name, live.typed.Spec.ManagementPolicies)
 	case live.Deleting():
 		o.Reason, o.Message = infrav1.WorkspaceDeletingReason, "Workspace "+name+" is being deleted: Terraform destroys its resources"
 		o.setUnreported(live, in)
@@ -107,6 +112,13 @@ func Observe(live *Live, in ObserveInput) Observation {
 }
 
 func (l *Live) isPaused() bool { return l.GetAnnotations()[terraform.PausedAnnotation] == "true" }
+
+// mayNotWrite reports whether managementPolicies exclude that the provider creates or updates.
+func (l *Live) mayNotWrite() bool {
+	policies := l.typed.Spec.ManagementPolicies
+	writes := slices.Contains(policies, "Create") && slices.Contains(policies, "Update")
+	return len(policies) > 0 && !slices.Contains(policies, terraform.ManageAll) && !writes
+}
 
 // AppliedLast reports whether the last run of the provider was an apply: a plan without changes leaves a checksum, and an apply removes it.
 func (l *Live) AppliedLast() bool { return l.typed.Status.AtProvider.Checksum == "" }
