@@ -209,10 +209,15 @@ func continueCreate(o *Objects, cause *Cause) *Next {
 
 // annotate is the command that changes annotations of the Workspace of a WorkspaceTemplateApply; none if it has no Workspace.
 func annotate(apply *infrav1.WorkspaceTemplateApply, changes string) []string {
+	return kubectl(apply, "annotate", changes)
+}
+
+// kubectl is a command for the Workspace of a WorkspaceTemplateApply; none if it has no Workspace.
+func kubectl(apply *infrav1.WorkspaceTemplateApply, verb, arguments string) []string {
 	if apply == nil || apply.Status.WorkspaceRef == nil {
 		return nil
 	}
 	ref := apply.Status.WorkspaceRef
 	scope, _ := ref.Scope()
-	return []string{fmt.Sprintf("kubectl -n %s annotate workspaces.%s %s %s", cmp.Or(ref.Namespace, apply.Namespace), scope.GroupVersionKind().Group, ref.Name, changes)}
+	return []string{fmt.Sprintf("kubectl -n %s %s workspaces.%s %s %s", cmp.Or(ref.Namespace, apply.Namespace), verb, scope.GroupVersionKind().Group, ref.Name, arguments)}
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/graph"
@@ -683,14 +684,25 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 	case strings.Contains(c.Cause.Message, "finalizer: "+terraform.EditCommand):
 		_, edit, _ := strings.Cut(c.Cause.Message, terraform.EditCommand)
 		return &Next{Step: "Find out what the controllers of the finalizers wait for. Remove the finalizer of one that does not run any more.", Commands: []string{terraform.EditCommand + edit}}
-	case c.Cause.NeedsProvider():
+	case o.NeedsProvider(c.Cause, now):
 		return o.Provider.nextStep(c, now)
+	case c.Cause.Reason == infrav1.NodesNotReadyReason && now.Sub(c.Cause.Since.Time) >= reasons.Grace: // Before, they may start.
+		return nextStepForPool(o, c)
+	case o.awaitsDependents(c.Cause):
+		return &Next{Step: "Its deletion was accepted, and cannot be reverted. To keep its cloud resources, retain them: CAPT then creates the object again, and shows the command with which it takes the Workspace over. To destroy them, delete the Cluster.",
+			Commands: []string{fmt.Sprintf(`kubectl patch workspacetemplateapply -n %s %s --type=merge -p '{"spec":{"deletionPolicy":"Retain"}}'`, c.Namespace, c.Cause.Name)}}
 	case c.Cause.IsWaiting():
 		return nil
 	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
 		return &Next{Step: "CAPT v0.3 created it, and it has not been adopted. See what its adoption needs.", Commands: []string{"captctl migrate check --cluster " + name}}
 	}
 	return cmp.Or(stepForCertificate(c.Cause), o.stepForError(c, name, now), nextStepFor(o, c, name), o.stepForWait(c), advice(o, c.Cause), retryStep(c, name))
+}
+
+// awaitsDependents reports whether the cause is that only this object of a Cluster is being deleted, which others need.
+func (o *Objects) awaitsDependents(cause *Cause) bool {
+	apply := o.Failing(cause)
+	return apply != nil && o.Cluster.DeletionTimestamp.IsZero() && conditions.GetReason(apply, infrav1.DeletingCondition) == infrav1.WaitingForDependentsReason
 }
 
 // stepForCertificate is what to do if the API server does not trust a webhook; nil if that is not the cause.
@@ -751,8 +763,14 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 	case controlplanev1.SecretTimeoutReason:
 		return &Next{Step: "Create what the message names. What Terraform creates needs an output in the module, or a run that ends. CAPT continues by itself.", Commands: edit}
 	case infrav1.WorkspacePausedReason:
+		if apply := o.Failing(c.Cause); strings.Contains(c.Cause.Message, "another client has set spec.managementPolicies") {
+			return &Next{Step: "Remove spec.managementPolicies of the Workspace when its reason has ended.", Commands: kubectl(apply, "patch", `--type=json -p '[{"op":"remove","path":"/spec/managementPolicies"}]'`)}
+		}
 		return &Next{Step: "Resume the Workspace when the reason for its pause has ended.", Commands: annotate(o.Failing(c.Cause), terraform.PausedAnnotation+"-")}
 	case controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileDependencyReason:
+		if strings.Contains(c.Cause.Message, "the template of the VPC") {
+			edit = editTemplate(o, &Cause{Kind: "CAPTCluster"})
+		}
 		return &Next{Step: "Correct what the message names: the profile, its template, or what it needs (docs/fargate.md, When something is wrong)." + endsRun(o),
 			Commands: slices.Concat([]string{"captctl logs " + name}, edit, endRuns(o))}
 	case controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason:

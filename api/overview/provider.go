@@ -13,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/api/terraform"
 )
 
@@ -26,9 +28,16 @@ type Provider struct {
 	Applies []infrav1.WorkspaceTemplateApply
 }
 
-// NeedsProvider reports whether the cause is that provider-terraform does not report on a Workspace.
-func (c *Cause) NeedsProvider() bool {
-	return c.Reason == infrav1.NotReportedReason || c.Reason == infrav1.WorkspaceNotReconciledReason
+// NeedsProvider reports whether the cause is that provider-terraform does not report on a Workspace. A plan of a change usually takes less than that time.
+func (o *Objects) NeedsProvider(c *Cause, now time.Time) bool {
+	switch c.Reason {
+	case infrav1.NotReportedReason, infrav1.WorkspaceNotReconciledReason:
+		return true
+	case infrav1.PreviewingChangeReason:
+		return now.Sub(c.Since.Time) >= reasons.Grace
+	}
+	apply := o.Failing(c)
+	return apply != nil && conditions.GetReason(apply, infrav1.DeletingCondition) == infrav1.NotReportedReason
 }
 
 // mayRunSince is since when Terraform may run for a WorkspaceTemplateApply; nil if it does not.
