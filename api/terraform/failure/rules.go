@@ -439,7 +439,7 @@ var configRules = []rule{
 	{
 		class: ClassConfig, object: ObjectBackend,
 		advice: "The backend has no state of this Workspace any more. Restore the state from a backup: without it, Terraform creates everything again beside what exists. " +
-			"Only if nothing of it exists any more, remove the directory /tf/" + uidOfWorkspace + " in the Pod of provider-terraform. " + retries,
+			"Only if nothing of it exists any more, remove the directory " + uidOfWorkspace + " below /tf in the Pod of provider-terraform. " + retries, // captctl shows no command for it.
 		phrases: []string{"currently selected workspace"},
 	},
 	{
