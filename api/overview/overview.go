@@ -768,9 +768,7 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 		}
 		return &Next{Step: "Resume the Workspace when the reason for its pause has ended.", Commands: annotate(o.Failing(c.Cause), terraform.PausedAnnotation+"-")}
 	case controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileDependencyReason:
-		if strings.Contains(c.Cause.Message, "the template of the VPC") {
-			edit = editTemplate(o, &Cause{Kind: "CAPTCluster"})
-		}
+		edit = o.editProfile(c.Cause, edit)
 		return &Next{Step: "Correct what the message names: the profile, its template, or what it needs (docs/fargate.md, When something is wrong)." + endsRun(o),
 			Commands: slices.Concat([]string{"captctl logs " + name}, edit, endRuns(o))}
 	case controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason:
@@ -937,6 +935,24 @@ func editTemplate(o *Objects, cause *Cause) (commands []string) {
 		edit(kind, naming.KeyOf(owner))
 	}
 	return commands
+}
+
+// editProfile are the commands that edit the template that a message about Fargate profiles is about, and the object that refers to it; edit if that is not known.
+func (o *Objects) editProfile(cause *Cause, edit []string) []string {
+	if strings.Contains(cause.Message, "the template of the VPC") {
+		return editTemplate(o, &Cause{Kind: "CAPTCluster"})
+	}
+	if o.ControlPlane == nil || len(edit) == 0 {
+		return edit
+	}
+	for i := range o.ControlPlane.Spec.FargateProfiles {
+		profile := &o.ControlPlane.Spec.FargateProfiles[i]
+		if !strings.Contains(cause.Message, "the template of the control plane") && strings.Contains(cause.Message, " "+profile.Name+" (") {
+			key := profile.WorkspaceTemplateRef.Key(o.ControlPlane.Namespace)
+			return append([]string{fmt.Sprintf("kubectl edit workspacetemplate -n %s %s", key.Namespace, key.Name)}, edit[len(edit)-1:]...)
+		}
+	}
+	return edit
 }
 
 // ownerOf returns the object that has the variables of the cause, which may be a WorkspaceTemplateApply, with its template; nil if it does not exist.

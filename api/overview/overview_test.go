@@ -209,11 +209,14 @@ func TestWhatHelpsANewClusterThatCannotWork(t *testing.T) {
 func TestTheNextStepNamesWhatTheMessageIsAbout(t *testing.T) {
 	for reason, row := range map[string]struct{ message, command string }{
 		controlplanev1.FargateProfileDependencyReason: {"Add an output of that name to the template of the VPC", "kubectl edit workspacetemplate -n default vpc"},
+		controlplanev1.FargateProfileFailedReason:     {"failed Fargate profile default (WorkspaceTemplateApply x: no subnets)", "kubectl edit workspacetemplate -n default fargate"},
 		infrav1.WorkspacePausedReason: {"another client has set spec.managementPolicies of Workspace demo-vpc to [Observe]",
 			`kubectl -n default patch workspaces.tf.m.upbound.io demo-vpc --type=json -p '[{"op":"remove","path":"/spec/managementPolicies"}]'`},
 	} {
 		o := ready()
 		o.CAPTCluster.Namespace, o.CAPTCluster.Spec.VPC.Template.Ref.Name = "default", "vpc"
+		o.ControlPlane.Namespace = "default"
+		o.ControlPlane.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "default", WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"}}}
 		fails := condition("Ready", metav1.ConditionFalse, reason)
 		fails.Message = row.message
 		if o.ControlPlane.Status.Conditions = []metav1.Condition{fails}; reason == infrav1.WorkspacePausedReason {
