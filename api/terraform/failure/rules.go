@@ -375,8 +375,8 @@ var networkRules = []rule{
 		phrases: []string{"cannot get credentials"},
 	},
 	{
-		class: ClassAuth, object: ObjectCredentials, vague: true, // The AWS provider.
-		phrases: []string{"no valid credential sources", "failed to refresh cached credentials", "cannot assume iam role", "static credentials are empty"},
+		class: ClassAuth, object: ObjectCredentials, vague: true, // The AWS CLI and its library; the AWS provider.
+		phrases: []string{"unable to locate credentials", "no valid credential sources", "failed to refresh cached credentials", "cannot assume iam role", "static credentials are empty"},
 	},
 	{
 		class: ClassTimeout, object: ObjectAWS,
