@@ -19,7 +19,6 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
-	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/graph"
@@ -707,8 +706,17 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 
 // awaitsDependents reports whether the cause is that only this object of a Cluster is being deleted, which others need.
 func (o *Objects) awaitsDependents(cause *Cause) bool {
-	apply := o.Failing(cause)
-	return apply != nil && o.Cluster.DeletionTimestamp.IsZero() && conditions.GetReason(apply, infrav1.DeletingCondition) == infrav1.WaitingForDependentsReason
+	return o.Cluster.DeletionTimestamp.IsZero() && o.deletionReason(cause) == infrav1.WaitingForDependentsReason
+}
+
+// deletionReason is the reason of the condition Deleting of the WorkspaceTemplateApply that is the cause; empty if it is another object.
+func (o *Objects) deletionReason(cause *Cause) string {
+	if apply := o.Failing(cause); apply != nil {
+		if deleting := meta.FindStatusCondition(apply.Status.Conditions, infrav1.DeletingCondition); deleting != nil {
+			return deleting.Reason
+		}
+	}
+	return ""
 }
 
 // stepForCertificate is what to do if the API server does not trust a webhook; nil if that is not the cause.

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
-	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/reasons"
@@ -36,8 +35,7 @@ func (o *Objects) NeedsProvider(c *Cause, now time.Time) bool {
 	case infrav1.PreviewingChangeReason:
 		return now.Sub(c.Since.Time) >= reasons.Grace
 	}
-	apply := o.Failing(c)
-	return apply != nil && conditions.GetReason(apply, infrav1.DeletingCondition) == infrav1.NotReportedReason
+	return o.deletionReason(c) == infrav1.NotReportedReason
 }
 
 // mayRunSince is since when Terraform may run for a WorkspaceTemplateApply; nil if it does not.
