@@ -114,9 +114,8 @@ func (f *Failure) nextStep(logs string, edit []string, failed bool, now time.Tim
 	switch f.Object {
 	case failure.ObjectVersion:
 		next.Commands = append(next.Commands, edit[max(0, len(edit)-1):]...)
-	case failure.ObjectCredentials, failure.ObjectPermissions, failure.ObjectAWSAccount, failure.ObjectProviderConfig, failure.ObjectBackend:
+	case failure.ObjectCredentials, failure.ObjectPermissions, failure.ObjectAWSAccount, failure.ObjectProviderConfig, failure.ObjectBackend, failure.ObjectWorkspace:
 		next.Step += " The module of the WorkspaceTemplate is not the cause."
-	case failure.ObjectWorkspace: // The message has the command.
 	default: // The template can refer to it, or name it.
 		next.Commands = append(next.Commands, edit[:min(1, len(edit))]...)
 	}

@@ -777,10 +777,7 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 	case controlplanev1.SecretTimeoutReason:
 		return &Next{Step: "Create what the message names. What Terraform creates needs an output in the module, or a run that ends. CAPT continues by itself.", Commands: edit}
 	case infrav1.WorkspacePausedReason:
-		if apply := o.Failing(c.Cause); strings.Contains(c.Cause.Message, "another client has set spec.managementPolicies") {
-			return &Next{Step: "Remove spec.managementPolicies of the Workspace when its reason has ended.", Commands: kubectl(apply, "patch", `--type=json -p '[{"op":"remove","path":"/spec/managementPolicies"}]'`)}
-		}
-		return &Next{Step: "Resume the Workspace when the reason for its pause has ended.", Commands: annotate(o.Failing(c.Cause), terraform.PausedAnnotation+"-")}
+		return resumeWorkspace(o.Failing(c.Cause), c.Cause.Message)
 	case controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileDependencyReason:
 		edit = o.editProfile(c.Cause, edit)
 		return &Next{Step: "Correct what the message names: the profile, its template, or what it needs (docs/fargate.md, When something is wrong)." + endsRun(o),
@@ -806,6 +803,14 @@ func (o *Objects) stepForWait(c *Cluster) *Next {
 		return o.correctTopology()
 	}
 	return nil
+}
+
+// resumeWorkspace is what to do about a Workspace that provider-terraform does not apply.
+func resumeWorkspace(apply *infrav1.WorkspaceTemplateApply, message string) *Next {
+	if strings.Contains(message, "another client has set spec.managementPolicies") {
+		return &Next{Step: "Remove spec.managementPolicies of the Workspace when its reason has ended.", Commands: kubectl(apply, "patch", `--type=json -p '[{"op":"remove","path":"/spec/managementPolicies"}]'`)}
+	}
+	return &Next{Step: "Resume the Workspace when the reason for its pause has ended.", Commands: annotate(apply, terraform.PausedAnnotation+"-")}
 }
 
 // correctTopology is what to do about a topology that Cluster API cannot reconcile.
