@@ -90,7 +90,7 @@ func Observe(live *Live, in ObserveInput) Observation {
 	switch {
 	case synced != nil && synced.Reason == reasonPaused: // Deletion is paused, too.
 		o.Reason, o.Message = live.whyPaused()
-	case in.AllActions && live.mayNotWrite() && !live.Deleting(): // The provider reports success without applying anything.
+	case live.mayNotWrite(in.AllActions): // The provider reports success without applying anything.
 		o.Reason = infrav1.WorkspacePausedReason
 		o.Message = fmt.Sprintf("another client has set spec.managementPolicies of Workspace %s to %v, so Terraform does not apply what the template has. Remove the field", name, live.typed.Spec.ManagementPolicies)
 	case live.Deleting():
@@ -113,11 +113,11 @@ func Observe(live *Live, in ObserveInput) Observation {
 
 func (l *Live) isPaused() bool { return l.GetAnnotations()[terraform.PausedAnnotation] == "true" }
 
-// mayNotWrite reports whether managementPolicies exclude that the provider creates or updates.
-func (l *Live) mayNotWrite() bool {
+// mayNotWrite reports whether managementPolicies exclude that the provider creates or updates, although what was rendered allows all actions.
+func (l *Live) mayNotWrite(allActions bool) bool {
 	policies := l.typed.Spec.ManagementPolicies
 	writes := slices.Contains(policies, "Create") && slices.Contains(policies, "Update")
-	return len(policies) > 0 && !slices.Contains(policies, terraform.ManageAll) && !writes
+	return allActions && !l.Deleting() && len(policies) > 0 && !slices.Contains(policies, terraform.ManageAll) && !writes
 }
 
 // AppliedLast reports whether the last run of the provider was an apply: a plan without changes leaves a checksum, and an apply removes it.
