@@ -49,7 +49,7 @@ func (m *MachinePool) waitingForMachinePool() *Blocked {
 		return nil
 	}
 	return &Blocked{infrav1.WaitingForOwnerReason,
-		"no MachinePool owns this object. Create a MachinePool whose spec.template.spec.infrastructureRef names it; if it exists, check that it is not paused and that Cluster API runs"}
+		"no MachinePool owns this object. Create a MachinePool whose spec.template.spec.infrastructureRef names it; if it exists, check that the Cluster of its spec.clusterName exists and is not paused, and that Cluster API runs"}
 }
 
 func (m *MachinePool) nodeGroup() *validation.NodeGroup {

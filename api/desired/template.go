@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/modules"
 )
@@ -73,6 +74,8 @@ func (f *TemplateFacts) MissingOutput(output, value string, returned bool) strin
 		_, declared = modules.OutputsOf(f.Template)[output]
 	}
 	switch {
+	case terraform.IsComposite(value):
+		return done + fmt.Sprintf("output %q of its module is a list or an object, and must be a string. Correct the expression of the output", output)
 	case value != "":
 		return done + fmt.Sprintf("output %q of its module has the value %q, which means that there is none. Correct the expression of the output", output, value)
 	case returned:

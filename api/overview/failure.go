@@ -116,7 +116,7 @@ func (f *Failure) nextStep(logs string, edit []string, failed bool, now time.Tim
 	switch f.Object {
 	case failure.ObjectVersion:
 		next.Commands = append(next.Commands, edit[max(0, len(edit)-1):]...)
-	case failure.ObjectCredentials, failure.ObjectPermissions, failure.ObjectAWSAccount, failure.ObjectNamespace, failure.ObjectProviderConfig, failure.ObjectBackend:
+	case failure.ObjectCredentials, failure.ObjectPermissions, failure.ObjectAWSAccount, failure.ObjectNamespace, failure.ObjectProviderConfig, failure.ObjectBackend, failure.ObjectWorkspace:
 		next.Step += " The module of the WorkspaceTemplate is not the cause."
 	default: // The template can refer to it, or name it.
 		next.Commands = append(next.Commands, edit[:min(1, len(edit))]...)
@@ -210,10 +210,15 @@ func continueCreate(o *Objects, cause *Cause) *Next {
 
 // annotate is the command that changes annotations of the Workspace of a WorkspaceTemplateApply; none if it has no Workspace.
 func annotate(apply *infrav1.WorkspaceTemplateApply, changes string) []string {
+	return kubectl(apply, "annotate", changes)
+}
+
+// kubectl is a command for the Workspace of a WorkspaceTemplateApply; none if it has no Workspace.
+func kubectl(apply *infrav1.WorkspaceTemplateApply, verb, arguments string) []string {
 	if apply == nil || apply.Status.WorkspaceRef == nil {
 		return nil
 	}
 	ref := apply.Status.WorkspaceRef
 	scope, _ := ref.Scope()
-	return []string{fmt.Sprintf("kubectl -n %s annotate workspaces.%s %s %s", cmp.Or(ref.Namespace, apply.Namespace), scope.GroupVersionKind().Group, ref.Name, changes)}
+	return []string{fmt.Sprintf("kubectl -n %s %s workspaces.%s %s %s", cmp.Or(ref.Namespace, apply.Namespace), verb, scope.GroupVersionKind().Group, ref.Name, arguments)}
 }

@@ -683,8 +683,13 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 		return o.approveChange(c)
 	case terraform.EditCommandIn(c.Cause.Message) != "":
 		return &Next{Step: "Find out what the controllers of the finalizers wait for. Remove the finalizer of one that does not run any more.", Commands: []string{terraform.EditCommandIn(c.Cause.Message)}}
-	case c.Cause.NeedsProvider():
+	case o.NeedsProvider(c.Cause, now):
 		return o.Provider.nextStep(c, now)
+	case c.Cause.Reason == infrav1.NodesNotReadyReason && now.Sub(c.Cause.Since.Time) >= reasons.Grace: // Before, they may start.
+		return nextStepForPool(o, c)
+	case o.awaitsDependents(c.Cause):
+		return &Next{Step: "Its deletion was accepted, and cannot be reverted. To keep its cloud resources, retain them: CAPT then creates the object again, and shows the command with which it takes the Workspace over. To destroy them, delete the Cluster.",
+			Commands: []string{fmt.Sprintf(`kubectl patch workspacetemplateapply -n %s %s --type=merge -p '{"spec":{"deletionPolicy":"Retain"}}'`, c.Namespace, c.Cause.Name)}}
 	case stepForClusterAPI(c, now) != nil:
 		return stepForClusterAPI(c, now)
 	case c.Cause.IsWaiting():
@@ -693,6 +698,21 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 		return &Next{Step: "CAPT v0.3 created it, and it has not been adopted. See what its adoption needs.", Commands: []string{"captctl migrate check --cluster " + name}}
 	}
 	return cmp.Or(stepForCertificate(c.Cause), o.stepForError(c, name, now), nextStepFor(o, c, name), o.stepForWait(c), advice(o, c.Cause), retryStep(c, name))
+}
+
+// awaitsDependents reports whether the cause is that only this object of a Cluster is being deleted, which others need.
+func (o *Objects) awaitsDependents(cause *Cause) bool {
+	return o.Cluster.DeletionTimestamp.IsZero() && o.deletionReason(cause) == infrav1.WaitingForDependentsReason
+}
+
+// deletionReason is the reason of the condition Deleting of the WorkspaceTemplateApply that is the cause; empty if it is another object.
+func (o *Objects) deletionReason(cause *Cause) string {
+	if apply := o.Failing(cause); apply != nil {
+		if deleting := meta.FindStatusCondition(apply.Status.Conditions, infrav1.DeletingCondition); deleting != nil {
+			return deleting.Reason
+		}
+	}
+	return ""
 }
 
 // stepForCertificate is what to do if the API server does not trust a webhook; nil if that is not the cause.
@@ -753,8 +773,9 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 	case controlplanev1.SecretTimeoutReason:
 		return &Next{Step: "Create what the message names. What Terraform creates needs an output in the module, or a run that ends. CAPT continues by itself.", Commands: edit}
 	case infrav1.WorkspacePausedReason:
-		return &Next{Step: "Resume the Workspace when the reason for its pause has ended.", Commands: annotate(o.Failing(c.Cause), terraform.PausedAnnotation+"-")}
+		return resumeWorkspace(o.Failing(c.Cause), c.Cause.Message)
 	case controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileDependencyReason:
+		edit = o.editProfile(c.Cause, edit)
 		return &Next{Step: "Correct what the message names: the profile, its template, or what it needs (docs/fargate.md, When something is wrong)." + endsRun(o),
 			Commands: slices.Concat([]string{"captctl logs " + name}, edit, endRuns(o))}
 	case controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason:
@@ -780,6 +801,14 @@ func (o *Objects) stepForWait(c *Cluster) *Next {
 		return o.correctTopology()
 	}
 	return nil
+}
+
+// resumeWorkspace is what to do about a Workspace that provider-terraform does not apply.
+func resumeWorkspace(apply *infrav1.WorkspaceTemplateApply, message string) *Next {
+	if strings.Contains(message, "another client has set spec.managementPolicies") {
+		return &Next{Step: "Remove spec.managementPolicies of the Workspace when its reason has ended.", Commands: kubectl(apply, "patch", `--type=json -p '[{"op":"remove","path":"/spec/managementPolicies"}]'`)}
+	}
+	return &Next{Step: "Resume the Workspace when the reason for its pause has ended.", Commands: annotate(apply, terraform.PausedAnnotation+"-")}
 }
 
 // correctTopology is what to do about a topology that Cluster API cannot reconcile.
@@ -923,6 +952,24 @@ func editTemplate(o *Objects, cause *Cause) (commands []string) {
 		edit(kind, naming.KeyOf(owner))
 	}
 	return commands
+}
+
+// editProfile are the commands that edit the template that a message about Fargate profiles is about, and the object that refers to it; edit if that is not known.
+func (o *Objects) editProfile(cause *Cause, edit []string) []string {
+	if strings.Contains(cause.Message, "the template of the VPC") {
+		return editTemplate(o, &Cause{Kind: "CAPTCluster"})
+	}
+	if o.ControlPlane == nil || len(edit) == 0 {
+		return edit
+	}
+	for i := range o.ControlPlane.Spec.FargateProfiles {
+		profile := &o.ControlPlane.Spec.FargateProfiles[i]
+		if !strings.Contains(cause.Message, "the template of the control plane") && strings.Contains(cause.Message, " "+profile.Name+" (") {
+			key := profile.WorkspaceTemplateRef.Key(o.ControlPlane.Namespace)
+			return append([]string{fmt.Sprintf("kubectl edit workspacetemplate -n %s %s", key.Namespace, key.Name)}, edit[len(edit)-1:]...)
+		}
+	}
+	return edit
 }
 
 // ownerOf returns the object that has the variables of the cause, which may be a WorkspaceTemplateApply, with its template; nil if it does not exist.

@@ -206,6 +206,29 @@ func TestWhatHelpsANewClusterThatCannotWork(t *testing.T) {
 	}
 }
 
+func TestTheNextStepNamesWhatTheMessageIsAbout(t *testing.T) {
+	for reason, row := range map[string]struct{ message, command string }{
+		controlplanev1.FargateProfileDependencyReason: {"Add an output of that name to the template of the VPC", "kubectl edit workspacetemplate -n default vpc"},
+		controlplanev1.FargateProfileFailedReason:     {"failed Fargate profile default (WorkspaceTemplateApply x: no subnets)", "kubectl edit workspacetemplate -n default fargate"},
+		infrav1.WorkspacePausedReason: {"another client has set spec.managementPolicies of Workspace demo-vpc to [Observe]",
+			`kubectl -n default patch workspaces.tf.m.upbound.io demo-vpc --type=json -p '[{"op":"remove","path":"/spec/managementPolicies"}]'`},
+	} {
+		o := ready()
+		o.CAPTCluster.Namespace, o.CAPTCluster.Spec.VPC.Template.Ref.Name = "default", "vpc"
+		o.ControlPlane.Namespace = "default"
+		o.ControlPlane.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "default", WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"}}}
+		fails := condition("Ready", metav1.ConditionFalse, reason)
+		fails.Message = row.message
+		if o.ControlPlane.Status.Conditions = []metav1.Condition{fails}; reason == infrav1.WorkspacePausedReason {
+			o.ControlPlane.Status.Conditions = nil
+			o.Applies[0].Status.Conditions, o.Applies[0].Namespace = []metav1.Condition{fails}, "default"
+			o.Applies[0].Status.WorkspaceRef = &infrav1.WorkspaceReference{APIVersion: "tf.m.upbound.io/v1beta1", Kind: "Workspace", Name: "demo-vpc", Namespace: "default"}
+		}
+		c := overview.Of(o, at(10))
+		assert.Contains(t, overview.NextStep(o, &c, at(10).Time).Commands, row.command)
+	}
+}
+
 func TestPausedObjects(t *testing.T) {
 	for name, pause := range map[string]func(*overview.Objects){
 		"the Cluster": func(o *overview.Objects) { o.Cluster.Spec.Paused = ptr.To(true) },

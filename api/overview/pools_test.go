@@ -54,10 +54,16 @@ func TestMachinePoolsAndAddOnsCount(t *testing.T) {
 		}, "Degraded", "WorkspaceTemplateApply nodegroup Ready ApplyFailed", "kubectl edit captmachinepool -n default workers"},
 		"nodes start": {func(o *overview.Objects) {
 			o.Pools[0].CAPTMachinePool.Status.Conditions = fails(infrav1.NodesNotReadyReason)
+			o.Pools[0].CAPTMachinePool.Status.Conditions[0].LastTransitionTime = at(9)
 		}, "Ready", "CAPTMachinePool workers Ready NodesNotReady", ""},
 		"nodes are not ready for too long": {func(o *overview.Objects) {
 			o.Pools[0].CAPTMachinePool.Status.Conditions = degraded
 		}, "Degraded", "CAPTMachinePool workers Degraded NodesNotReady",
+			"clusterctl get kubeconfig demo -n default > demo.kubeconfig && kubectl --kubeconfig demo.kubeconfig describe nodes -l eks.amazonaws.com/nodegroup=workers"},
+		"nodes have not been ready for minutes": {func(o *overview.Objects) {
+			o.Pools[0].CAPTMachinePool.Status.Conditions = fails(infrav1.NodesNotReadyReason)
+			o.Pools[0].CAPTMachinePool.Status.Conditions[0].LastTransitionTime = at(8)
+		}, "Ready", "CAPTMachinePool workers Ready NodesNotReady",
 			"clusterctl get kubeconfig demo -n default > demo.kubeconfig && kubectl --kubeconfig demo.kubeconfig describe nodes -l eks.amazonaws.com/nodegroup=workers"},
 		"the replicas are out of bounds": {func(o *overview.Objects) {
 			o.Pools[0].CAPTMachinePool.Status.Conditions = fails(infrav1.ReplicasOutOfBoundsReason)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/api/terraform"
 )
 
@@ -26,9 +27,15 @@ type Provider struct {
 	Applies []infrav1.WorkspaceTemplateApply
 }
 
-// NeedsProvider reports whether the cause is that provider-terraform does not report on a Workspace.
-func (c *Cause) NeedsProvider() bool {
-	return c.Reason == infrav1.NotReportedReason || c.Reason == infrav1.WorkspaceNotReconciledReason
+// NeedsProvider reports whether the cause is that provider-terraform does not report on a Workspace. A plan of a change usually takes less than that time.
+func (o *Objects) NeedsProvider(c *Cause, now time.Time) bool {
+	switch c.Reason {
+	case infrav1.NotReportedReason, infrav1.WorkspaceNotReconciledReason:
+		return true
+	case infrav1.PreviewingChangeReason:
+		return now.Sub(c.Since.Time) >= reasons.Grace
+	}
+	return o.deletionReason(c) == infrav1.NotReportedReason
 }
 
 // mayRunSince is since when Terraform may run for a WorkspaceTemplateApply; nil if it does not.

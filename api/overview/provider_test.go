@@ -50,6 +50,23 @@ func TestWhatRunsIsNamedIfTheProviderDoesNotReport(t *testing.T) {
 	assert.Contains(t, overview.NextStep(o, &c, at(10).Time).Step, "No Pod with its label was found")
 }
 
+func TestAPlanOrADeletionThatTheProviderDoesNotReportOnNeedsTheProvider(t *testing.T) {
+	o := ready()
+	previewing := condition("Ready", metav1.ConditionFalse, infrav1.PreviewingChangeReason)
+	previewing.LastTransitionTime = at(9)
+	o.Applies[1].Status.Conditions = []metav1.Condition{previewing}
+	c := overview.Of(o, at(10))
+	assert.Nil(t, overview.NextStep(o, &c, at(10).Time), "it may be planning")
+	assert.Contains(t, overview.NextStep(o, &c, at(12).Time).Step, "Check whether provider-terraform runs")
+
+	deleting := condition("Ready", metav1.ConditionFalse, infrav1.DeletingReason)
+	for reason, want := range map[string]string{infrav1.NotReportedReason: "Check whether provider-terraform runs", infrav1.WaitingForDependentsReason: "retain them"} {
+		o.Applies[1].Status.Conditions = []metav1.Condition{deleting, condition("Deleting", metav1.ConditionTrue, reason)}
+		c = overview.Of(o, at(10))
+		assert.Contains(t, overview.NextStep(o, &c, at(10).Time).Step, want)
+	}
+}
+
 func TestAnAddOnThatWaitsForWhatNothingProvidesMakesAClusterDegraded(t *testing.T) {
 	waiting := condition("Ready", metav1.ConditionFalse, infrav1.WaitingForDependenciesReason)
 	for name, row := range map[string]struct {

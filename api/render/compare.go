@@ -204,6 +204,12 @@ func SpecOf(live *unstructured.Unstructured) (*terraform.WorkspaceSpec, error) {
 	return typed, nil
 }
 
+// LimitsActions reports whether the template, or what is retained, limits what the provider may do.
+func (r *Rendered) LimitsActions() bool {
+	_, found, _ := unstructured.NestedFieldNoCopy(r.Object.Object, "spec", "managementPolicies")
+	return found
+}
+
 // Differs reports whether applying the rendered Workspace would change the live one.
 func (r *Rendered) Differs(live *unstructured.Unstructured) bool {
 	return ssa.Differs(live, r.For(live), naming.WorkspaceTemplateApplyFieldManager)

@@ -38,6 +38,11 @@ func HasNoValue(text string) bool {
 	return slices.Contains([]string{"", "null", "nil", "<nil>", "none", "undefined", "<no value>"}, strings.ToLower(strings.TrimSpace(text)))
 }
 
+// IsComposite reports whether an output is a list or an object, which status has as JSON, so that it is no ID.
+func IsComposite(text string) bool {
+	return strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{")
+}
+
 // ParseEndpoint splits the output cluster_endpoint, a URL or host[:port], into host and port. The host has neither scheme
 // nor brackets. Errors never quote the text, which may contain credentials.
 func ParseEndpoint(text string) (host string, port int32, err error) {

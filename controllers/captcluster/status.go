@@ -103,7 +103,7 @@ func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) engine.
 	}
 	condition := p.Report(infrav1.VPCReadyCondition, infrav1.VPCReadyReason, f.Paused)
 	condition = f.timeoutOf(captCluster, p, &condition).Condition(condition)
-	if id := vpcID(captCluster, f); condition.Status == metav1.ConditionTrue && terraform.HasNoValue(id) {
+	if id := vpcID(captCluster, f); condition.Status == metav1.ConditionTrue && !isID(id) {
 		_, returned := f.Apply.Live.Status.Outputs[terraform.OutputVPCID]
 		return engine.False(infrav1.VPCReadyCondition, infrav1.VPCIDMissingReason, f.Template.MissingOutput(terraform.OutputVPCID, id, returned))
 	}
@@ -136,9 +136,11 @@ func vpcID(captCluster *infrav1.CAPTCluster, f *Facts) string {
 	return f.Apply.Live.Status.Outputs[terraform.OutputVPCID]
 }
 
+func isID(text string) bool { return !terraform.HasNoValue(text) && !terraform.IsComposite(text) }
+
 func vpcStatus(captCluster *infrav1.CAPTCluster, f *Facts) infrav1.VPCStatus {
 	id := vpcID(captCluster, f)
-	if f.KeepVPC && !terraform.HasNoValue(captCluster.Status.VPC.ID) {
+	if f.KeepVPC && isID(captCluster.Status.VPC.ID) {
 		return infrav1.VPCStatus{ID: captCluster.Status.VPC.ID, ReplacedBy: id}
 	}
 	return infrav1.VPCStatus{ID: id}

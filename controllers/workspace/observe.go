@@ -74,6 +74,8 @@ type ObserveInput struct {
 	Published []string
 	// LastReason is the reason of the last observation.
 	LastReason string
+	// AllActions is true if what was rendered does not limit what the provider may do.
+	AllActions bool
 	// ConnectionSecret is its metadata if the Workspace waits for its deletion, else nil.
 	ConnectionSecret *metav1.PartialObjectMetadata
 	// Failure is the error of the Workspace, from Client.Explain; the zero value when there is none.
@@ -89,6 +91,9 @@ func Observe(live *Live, in ObserveInput) Observation {
 	switch {
 	case synced != nil && synced.Reason == reasonPaused: // Deletion is paused, too.
 		o.Reason, o.Message = live.whyPaused()
+	case live.mayNotWrite(in.AllActions): // The provider reports success without applying anything.
+		o.Reason = infrav1.WorkspacePausedReason
+		o.Message = fmt.Sprintf("another client has set spec.managementPolicies of Workspace %s to %v, so Terraform does not apply what the template has. Remove the field", name, live.typed.Spec.ManagementPolicies)
 	case live.Deleting():
 		o.Reason, o.Message = infrav1.WorkspaceDeletingReason, "Workspace "+name+" is being deleted: Terraform destroys its resources"
 		o.setUnreported(live, in)
@@ -114,6 +119,13 @@ func (l *Live) isPaused() bool { return l.GetAnnotations()[terraform.PausedAnnot
 func (l *Live) PlannedLast() bool {
 	checksum := l.typed.Status.AtProvider.Checksum
 	return checksum != "" && !runs.IsRequested(checksum)
+}
+
+// mayNotWrite reports whether managementPolicies exclude that the provider creates or updates, although what was rendered allows all actions.
+func (l *Live) mayNotWrite(allActions bool) bool {
+	policies := l.typed.Spec.ManagementPolicies
+	writes := slices.Contains(policies, "Create") && slices.Contains(policies, "Update")
+	return allActions && !l.Deleting() && len(policies) > 0 && !slices.Contains(policies, terraform.ManageAll) && !writes
 }
 
 // RunsWithoutState reports whether the next run of the provider would create again what the last one has created, and could not save.

@@ -251,6 +251,19 @@ func TestAStateThatWasNotSavedIsReportedDifferentlyDuringDestroy(t *testing.T) {
 	}
 }
 
+// The provider reports success for a Workspace that it may only observe.
+func TestActionsThatAnotherClientForbidsAreReported(t *testing.T) {
+	for _, row := range []builder.Row{builder.AtRest, builder.PlanFailed} {
+		for want, policies := range map[bool][]string{true: {"Observe"}, false: {"*"}} {
+			workspace := builder.Workspace("demo-vpc", row)
+			require.NoError(t, unstructured.SetNestedStringSlice(workspace.Object, policies, "spec", "managementPolicies"))
+			got := Observe(mustLive(t, workspace), ObserveInput{AllActions: true})
+			assert.Equal(t, want, got.Reason == infrav1.WorkspacePausedReason, got.Message)
+			assert.NotEqual(t, infrav1.WorkspacePausedReason, Observe(mustLive(t, workspace), ObserveInput{}).Reason, "the template has them")
+		}
+	}
+}
+
 func TestDestroyInATerminatingNamespaceFails(t *testing.T) {
 	workspace := builder.Workspace("demo-vpc", builder.Destroying, builder.WithError(
 		`connect failed: cannot track ProviderConfig usage: cannot apply ProviderConfigUsage: cannot create object: providerconfigusages "x" is forbidden: unable to create new content in namespace default because it is being terminated`))

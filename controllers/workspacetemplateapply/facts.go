@@ -275,7 +275,7 @@ func (f *Facts) observation(differs bool) workspace.Observation {
 	}
 	return workspace.Observe(f.Live, workspace.ObserveInput{
 		UnreconciledFor: f.UnreconciledFor, Differs: differs, LastUpdate: f.LastUpdate, Published: published, Failure: f.Failure,
-		ConnectionSecret: f.ConnectionSecret, LastReason: conditions.GetReason(f.apply, infrav1.ReadyCondition),
+		AllActions: f.Rendered != nil && !f.Rendered.LimitsActions(), ConnectionSecret: f.ConnectionSecret, LastReason: conditions.GetReason(f.apply, infrav1.ReadyCondition),
 	})
 }
 

@@ -299,3 +299,15 @@ func TestAdviceNamesWhatItIsAbout(t *testing.T) {
 		assert.Contains(t, Explain(message, secrets, command).Message, want)
 	}
 }
+
+func TestAnAdviceNamesTheWorkspaceAndItsConnectionSecret(t *testing.T) {
+	workspace := &terraform.Workspace{}
+	workspace.Namespace, workspace.Name = "team-a", "demo-vpc"
+	workspace.Spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "demo-vpc-connection"}
+	secrets := Secrets{workspace: workspace}
+	assert.Contains(t, Explain(`cannot create or update connection secret: refusing to modify uncontrolled secret of type "Opaque"`, secrets, "").Message,
+		"kubectl delete secret -n team-a demo-vpc-connection.")
+	assert.Contains(t, Explain("observe failed: external resource does not exist", secrets, "").Message, "kubectl edit workspace.tf.m.upbound.io -n team-a demo-vpc")
+	workspace.Namespace = ""
+	assert.Contains(t, Explain("observe failed: external resource does not exist", secrets, "").Message, "kubectl edit workspace.tf.upbound.io demo-vpc")
+}

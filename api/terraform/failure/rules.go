@@ -135,6 +135,12 @@ var interruptedRules = []rule{
 // uidOfWorkspace is replaced by the UID of the Workspace in an advice.
 const uidOfWorkspace = "UID-of-the-Workspace"
 
+// workspaceArguments and secretArguments are replaced by the arguments with which kubectl finds the Workspace, and its connection Secret.
+const (
+	workspaceArguments = "WORKSPACE"
+	secretArguments    = "SECRET"
+)
+
 // programs are those of the image of provider-terraform v1.
 const programs = "The module runs a program that provider-terraform cannot find. Its image has only terraform, bash, git and curl, and the tools of Alpine Linux: no aws, jq, kubectl or ssh. " +
 	"Use a data source or a resource instead (for a token of EKS: aws_eks_cluster_auth), or an image that has the program."
@@ -374,8 +380,8 @@ var networkRules = []rule{
 		phrases: []string{"cannot get credentials"},
 	},
 	{
-		class: ClassAuth, object: ObjectCredentials, vague: true, // The AWS provider.
-		phrases: []string{"no valid credential sources", "failed to refresh cached credentials", "cannot assume iam role", "static credentials are empty"},
+		class: ClassAuth, object: ObjectCredentials, vague: true, // The AWS CLI and its library; the AWS provider.
+		phrases: []string{"unable to locate credentials", "no valid credential sources", "failed to refresh cached credentials", "cannot assume iam role", "static credentials are empty"},
 	},
 	{
 		class: ClassTimeout, object: ObjectAWS,
@@ -389,6 +395,19 @@ var networkRules = []rule{
 }
 
 var configRules = []rule{
+	// Crossplane's runtime.
+	{
+		class: ClassConfig, object: ObjectWorkspace,
+		advice: "spec.managementPolicies of the Workspace lets provider-terraform only plan, not create. Remove it, and also spec.template.spec.managementPolicies of the WorkspaceTemplate if it is there: kubectl edit " +
+			workspaceArguments,
+		phrases: []string{"external resource does not exist"},
+	},
+	{
+		class: ClassConfig, object: ObjectWorkspace,
+		advice: "A Secret of another client has the name of the connection Secret, and provider-terraform does not overwrite it. Keep a copy if something uses it, and delete it: kubectl delete " +
+			secretArguments + ". " + retries,
+		phrases: []string{"refusing to modify uncontrolled secret"},
+	},
 	// provider-terraform, before Terraform runs.
 	{
 		class: ClassConfig, object: ObjectProviderConfig,
@@ -421,6 +440,12 @@ var configRules = []rule{
 		advice: "The backend in the ProviderConfig is not the one with which the working directory of this Workspace was initialized. If it is the right one and has the state, remove the directory /tf/" + uidOfWorkspace +
 			" in the Pod of provider-terraform, or restart the Pod. Otherwise restore the former one: with a backend that does not have the state, Terraform creates everything again.",
 		phrases: []string{"failed to decode current backend config"}, summaries: []string{"backend initialization required", "backend configuration changed"},
+	},
+	{
+		class: ClassConfig, object: ObjectBackend,
+		advice: "The backend has no state of this Workspace any more. Restore the state from a backup: without it, Terraform creates everything again beside what exists. " +
+			"Only if nothing of it exists any more, remove the directory " + uidOfWorkspace + " below /tf in the Pod of provider-terraform. " + retries, // captctl shows no command for it.
+		phrases: []string{"currently selected workspace"},
 	},
 	{
 		class: ClassConfig, object: ObjectBackend,
@@ -478,8 +503,7 @@ var configRules = []rule{
 			"couldn't find resource", "your query returned no results", "no matching ", // Data sources.
 			"expected length of ", "cannot be longer than ", // Arguments.
 			"no available releases match", "is no longer available", "openpgp: key expired", `" does not exist`, "no configuration has been provided", // Installation, backends.
-			"refusing to modify uncontrolled secret", // provider-terraform.
-			"admission webhook",                      // Kubernetes.
+			"admission webhook", // Kubernetes.
 		},
 		summaries: []string{ // Terraform's core.
 			"invalid ", "unsupported ", "missing ", "reference to undeclared", "duplicate ", "conflicting ", "incorrect ", "inconsistent conditional",

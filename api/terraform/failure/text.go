@@ -206,12 +206,23 @@ func (s *Secrets) ProviderConfig() string {
 	return "clusterproviderconfig." + terraform.ScopeNamespaced.GroupVersionKind().Group + " " + ref.Name
 }
 
+func (s *Secrets) workspaceArguments() string {
+	if s.workspace.Namespace == "" {
+		return "workspace." + terraform.ScopeCluster.GroupVersionKind().Group + " " + s.workspace.Name
+	}
+	return fmt.Sprintf("workspace.%s -n %s %s", terraform.ScopeNamespaced.GroupVersionKind().Group, s.workspace.Namespace, s.workspace.Name)
+}
+
 // named returns an advice with the names of what it is about, where they are known. failed is the error.
 func (s *Secrets) named(advice, failed string) string {
 	if s.workspace == nil {
 		return advice
 	}
 	advice = strings.ReplaceAll(advice, uidOfWorkspace, string(s.workspace.UID))
+	advice = strings.Replace(advice, workspaceArguments, s.workspaceArguments(), 1)
+	if secret := s.workspace.Spec.WriteConnectionSecretToRef; secret != nil {
+		advice = strings.Replace(advice, secretArguments, fmt.Sprintf("secret -n %s %s", cmp.Or(secret.Namespace, s.workspace.Namespace), secret.Name), 1)
+	}
 	if ref := s.workspace.Spec.ProviderConfigRef; ref != nil {
 		advice = strings.Replace(advice, "the ProviderConfig", fmt.Sprintf("the ProviderConfig (%s %s)", cmp.Or(ref.Kind, "ProviderConfig"), ref.Name), 1)
 	}

@@ -76,7 +76,7 @@ func (o *describeOptions) read(ctx context.Context, reader client.Reader) (*desc
 		return nil, err
 	}
 	objects.Failure = failureOfCause(ctx, reader, objects, o.Now())
-	if cause := overview.Of(objects, o.Now()).Cause; cause != nil && cause.NeedsProvider() {
+	if cause := overview.Of(objects, o.Now()).Cause; cause != nil && objects.NeedsProvider(cause, o.Now().Time) {
 		objects.Provider = providerOf(ctx, reader, objects)
 	}
 	events, err := eventsOf(ctx, reader, objects)

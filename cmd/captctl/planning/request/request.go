@@ -159,7 +159,7 @@ func (o *Options) outcome(d *Document) error {
 	case d.timedOut && d.Total == 0:
 		return fmt.Errorf("CAPT has not begun to plan within %s. Check that its manager runs, in this version", o.Timeout)
 	case d.timedOut:
-		return fmt.Errorf("%d of %s had no result within %s, because only a few are planned at a time. Use a longer --timeout",
+		return fmt.Errorf("%d of %s had no result within %s, because only a few are planned at a time, or provider-terraform is busy or does not run. See captctl describe, or use a longer --timeout",
 			d.pending, output.Count(d.Total, "Workspace"), o.Timeout)
 	case d.Failed > 0:
 		return fmt.Errorf("the plan of %s fails, see above", output.Count(d.Failed, "Workspace"))
