@@ -440,7 +440,9 @@ func waitingForFinalizers(kind string, object metav1.Object) *Cause {
 	switch {
 	case message == "":
 		return nil
-	case !slices.ContainsFunc(object.GetFinalizers(), func(name string) bool { return name != clusterv1.ClusterFinalizer && name != clusterv1.MachinePoolFinalizer }):
+	case !slices.ContainsFunc(object.GetFinalizers(), func(name string) bool {
+		return name != clusterv1.ClusterFinalizer && name != clusterv1.MachinePoolFinalizer
+	}):
 		message = "waiting for Cluster API, which deletes what it refers to first. If this takes long, check that Cluster API runs, and its log" // As in each deletion.
 	}
 	return &Cause{Kind: kind, Name: object.GetName(), Reason: infrav1.WaitingForFinalizersReason, Message: message, Since: *object.GetDeletionTimestamp()}
