@@ -38,8 +38,9 @@ func NewKubeconfig(environment *cli.Environment) *cobra.Command {
 		Use:   "kubeconfig [NAMESPACE/]CLUSTER",
 		Short: "Print the kubeconfig of a Cluster, or merge it into yours",
 		Long: `Prints the kubeconfig for users of a Cluster: it runs "aws eks get-token" with your own AWS
-credentials. Without it, for example with modules that return a kubeconfig, the one that Cluster API
-uses is printed, with a warning: its token may expire soon. docs/kubeconfig.md describes both.
+credentials. If there is none, because the module has no output cluster_certificate_authority_data,
+the one that Cluster API uses is printed, with a warning: its token may expire soon.
+docs/kubeconfig.md describes both.
 
 With --merge, it is added to the kubeconfig of --kubeconfig, of KUBECONFIG, or to ~/.kube/config, as
 one context with its cluster and user. The current context does not change. An entry of the same
