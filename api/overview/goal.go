@@ -22,8 +22,6 @@ const (
 	goalDeleted   = "deleted"
 	goalVersion   = "version"
 	goalCondition = "condition"
-
-	goals = "ready, deleted, version=VERSION or condition=NAME[=True|False|Unknown]"
 )
 
 // Goal is what is waited for: a state of a Cluster.
@@ -35,9 +33,6 @@ type Goal struct {
 
 // ParseGoal reads ready, deleted, version=VERSION, or condition=NAME[=STATUS].
 func ParseGoal(text string) (g Goal, err error) {
-	if text == "" {
-		return g, fmt.Errorf("is required: use %s", goals)
-	}
 	kind, value, valued := strings.Cut(text, "=")
 	g.kind = kind
 	switch {
@@ -58,7 +53,7 @@ func ParseGoal(text string) (g Goal, err error) {
 			}
 		}
 	}
-	return g, fmt.Errorf("%q cannot be waited for: use %s", text, goals)
+	return g, fmt.Errorf("must be ready, deleted, version=VERSION or condition=NAME[=True|False|Unknown], not %q", text)
 }
 
 // IsDeletion reports whether a Cluster that does not exist is the goal.

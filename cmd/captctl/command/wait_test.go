@@ -30,7 +30,7 @@ func TestWaitEndsAtOnceWithWhatIsKnown(t *testing.T) {
 		{[]string{"team-a/good", "--for=condition=Ready"}, "Cluster team-a/good: condition=Ready\n", ""},
 		{[]string{"team-a/nosuch", "--for", "deleted"}, "Cluster team-a/nosuch: deleted\n", ""},
 		{[]string{"team-a/nosuch", "--for", "ready"}, "", "there is no Cluster nosuch of CAPT in namespace team-a; captctl get lists all Clusters"},
-		{[]string{"team-a/good"}, "", `--for is required: use ready, deleted, version=VERSION or condition=NAME[=True|False|Unknown]`},
+		{[]string{"team-a/good"}, "", `--for must be ready, deleted, version=VERSION or condition=NAME[=True|False|Unknown], not ""`},
 		{[]string{"team-a/good", "--for", "ready", "--timeout=-1s"}, "", "--timeout must be positive"},
 	} {
 		out, _, err := env.run(t, append([]string{"wait"}, row.arguments...)...)

@@ -172,12 +172,12 @@ func (p *Printer) leftOut(columns []Column, widths []int) int {
 	if total(widths) <= p.width {
 		return -1
 	}
-	if i := lastOptional(columns); i >= 0 {
-		return i
-	}
 	least := slices.Clone(widths)
-	for j := range least {
-		least[j] = min(least[j], max(len(columns[j].Name), narrowestCell))
+	for j, column := range slices.Backward(columns[:len(widths)]) {
+		if column.Optional {
+			return j
+		}
+		least[j] = min(least[j], max(len(column.Name), narrowestCell))
 	}
 	if len(least) > 3 && total(least) > p.width {
 		return len(least) - 1
@@ -208,15 +208,6 @@ func widest(rows Rows, column int) (width int) {
 		width = max(width, text.StringWidth(printers.EscapeTerminal(row[column])))
 	}
 	return width
-}
-
-func lastOptional(columns []Column) int {
-	for i, column := range slices.Backward(columns) {
-		if column.Optional {
-			return i
-		}
-	}
-	return -1
 }
 
 func (r Rows) drop(column int) {
