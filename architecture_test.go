@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 69_000
+	maxProductLines = 72_500
 	maxSupportLines = 14_000
 )
 

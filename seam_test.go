@@ -67,6 +67,7 @@ var outsideSeam = map[string]int{
 	"api/validation/modules":     1,
 	"cmd/captctl/cli":            1,
 	"cmd/captctl/diff":           5,
+	"cmd/captctl/fleet":          1, // The annotation with which users take a retained Workspace over.
 	"config/rbac":                1,
 	"webhooks/admission":         20,
 }

@@ -67,13 +67,18 @@ func (g Goal) IsReached(o *Objects, c *Cluster) bool {
 	case goalVersion:
 		return g.isVersion(c.Version) && o.isObserved() && meta.IsStatusConditionTrue(o.ControlPlane.Status.Conditions, infrav1.ReadyCondition)
 	case goalCondition:
-		condition, generation := meta.FindStatusCondition(o.Cluster.Status.Conditions, g.name), o.Cluster.Generation
-		if condition == nil && o.ControlPlane != nil {
-			condition, generation = meta.FindStatusCondition(o.ControlPlane.Status.Conditions, g.name), o.ControlPlane.Generation
-		}
-		return condition != nil && condition.Status == g.status && (condition.ObservedGeneration == 0 || condition.ObservedGeneration >= generation)
+		return g.isCondition(o)
 	}
 	return false
+}
+
+// isCondition reports whether the Cluster, or else its control plane, has the condition.
+func (g Goal) isCondition(o *Objects) bool {
+	condition, generation := meta.FindStatusCondition(o.Cluster.Status.Conditions, g.name), o.Cluster.Generation
+	if condition == nil && o.ControlPlane != nil {
+		condition, generation = meta.FindStatusCondition(o.ControlPlane.Status.Conditions, g.name), o.ControlPlane.Generation
+	}
+	return condition != nil && condition.Status == g.status && (condition.ObservedGeneration == 0 || condition.ObservedGeneration >= generation)
 }
 
 // isVersion compares minor versions: EKS has no others.

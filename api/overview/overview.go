@@ -133,17 +133,7 @@ func Of(o *Objects, now metav1.Time) Cluster {
 	c.Cause = o.cause()
 	o.markStalled(c.Cause, c.State, now)
 	o.addActor(c.Cause)
-	if c.Cause != nil && !c.Cause.IsWaiting() {
-		if c.Progress != nil && !o.isAdded(c.Cause) {
-			c.Progress = c.Progress.stalled(o.ControlPlane.Status.Progress)
-		}
-		if c.State == infrav1.StateReady && c.Cause.isProblem() {
-			c.State = infrav1.StateDegraded
-			if c.Health == controlplanev1.HealthHealthy {
-				c.Health = controlplanev1.HealthUnhealthy
-			}
-		}
-	}
+	c.addProblem(o)
 	if c.State == infrav1.StateConfiguring && c.Cause != nil && c.Cause.Reason == infrav1.WaitingForApprovalReason {
 		c.State, c.Progress = StateWaitingForApproval, nil
 	}
@@ -154,6 +144,22 @@ func Of(o *Objects, now metav1.Time) Cluster {
 	}
 	c.NeedsAction = c.State == infrav1.StateFailed || c.Cause != nil && c.Cause.Actor == reasons.User
 	return c
+}
+
+// addProblem adds what a cause that does not only wait means for progress, state and health.
+func (c *Cluster) addProblem(o *Objects) {
+	if c.Cause == nil || c.Cause.IsWaiting() {
+		return
+	}
+	if c.Progress != nil && !o.isAdded(c.Cause) {
+		c.Progress = c.Progress.stalled(o.ControlPlane.Status.Progress)
+	}
+	if c.State == infrav1.StateReady && c.Cause.isProblem() {
+		c.State = infrav1.StateDegraded
+		if c.Health == controlplanev1.HealthHealthy {
+			c.Health = controlplanev1.HealthUnhealthy
+		}
+	}
 }
 
 // addActor adds who must act, and what is known of the error of Terraform.

@@ -257,14 +257,7 @@ func nextStep(s *Status) *overview.Next {
 	case !staged:
 		return nil
 	case s.Reason == infrav1.RolloutStoppedReason:
-		step := "See why the revision fails. Then edit the template again, roll back, or continue although it fails."
-		if s.Stalls() {
-			step = "See why users do not finish the update. Then edit the template again, roll back, or continue without them."
-		}
-		if s.planFails() {
-			step = "See why the revision cannot be planned. Then edit the template again, roll back, or continue although the plan fails."
-		}
-		return &overview.Next{Step: step, Commands: append(s.failures(), "captctl template rollback "+name, "captctl template resume "+name)}
+		return &overview.Next{Step: s.afterStop(), Commands: append(s.failures(), "captctl template rollback "+name, "captctl template resume "+name)}
 	case s.planFails() && s.waitsForApproval(): // With onFailure: Continue.
 		return &overview.Next{Step: "See why the revision cannot be planned for some users. Then edit the template again, or roll back.", Commands: append(s.failures(), "captctl template rollback "+name)}
 	case s.waitsForApproval():
@@ -277,6 +270,17 @@ func nextStep(s *Status) *overview.Next {
 		return &overview.Next{Step: "The rollout is paused. Resume it when the reason for the pause has ended.", Commands: []string{"captctl template resume " + name}}
 	}
 	return nil
+}
+
+// afterStop is what to do when the rollout has stopped.
+func (s *Status) afterStop() string {
+	switch {
+	case s.planFails():
+		return "See why the revision cannot be planned. Then edit the template again, roll back, or continue although the plan fails."
+	case s.Stalls():
+		return "See why users do not finish the update. Then edit the template again, roll back, or continue without them."
+	}
+	return "See why the revision fails. Then edit the template again, roll back, or continue although it fails."
 }
 
 // waitsForApproval reports whether an approval continues the rollout.

@@ -287,12 +287,12 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 // annotateWorkspace requests a recovery of the Workspace, or pauses it.
 func (r *Reconciler) annotateWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, action Action) error {
 	annotate, request := r.Workspaces.Pause, apply.Annotations[naming.RecoveryAnnotation]
-	switch action {
-	case Recover:
+	if action == Recover {
 		annotate = func(ctx context.Context, live *workspace.Live) (*workspace.Live, error) {
 			return r.Workspaces.Recover(ctx, live, request, f.LastUpdate)
 		}
-	case Reconnect:
+	}
+	if action == Reconnect {
 		annotate = func(ctx context.Context, live *workspace.Live) (*workspace.Live, error) {
 			return r.Workspaces.Reconnect(ctx, live, f.SecretLost)
 		}

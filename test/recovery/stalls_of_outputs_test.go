@@ -219,7 +219,7 @@ func (s *halt) follow(env *fixture.Environment, described *fleet.Description) {
 func (s *halt) awaitReady(env *fixture.Environment) {
 	env.Helper()
 	env.Eventually(func() string {
-		described := describe(env, fixture.Demo)
+		described := describeCluster(env, fixture.Demo)
 		warned := slices.ContainsFunc(described.Warnings, func(warning *overview.Cause) bool { return s.warning && warning.Reason == s.reason })
 		return fixture.Unless(described.State == infrav1.StateReady && described.Cause == nil && !warned, "%+v", described.Cluster)
 	})
@@ -232,7 +232,7 @@ func (s *halt) awaitDescribed(env *fixture.Environment) (described fleet.Descrip
 		columns = "captcontrolplane"
 	}
 	env.Eventually(func() string {
-		described = describe(env, fixture.Demo)
+		described = describeCluster(env, fixture.Demo)
 		cause := described.Cause
 		for _, warning := range described.Warnings {
 			if s.warning && warning.Reason == s.reason {

@@ -310,7 +310,7 @@ func TestEveryStallExplainsItself(t *testing.T) {
 			}
 			env.AwaitState(infrav1.StateReady, "")
 			env.Eventually(func() string {
-				d := describe(env, fixture.Demo)
+				d := describeCluster(env, fixture.Demo)
 				return fixture.Unless(d.State == infrav1.StateReady && d.Cause == nil, "%s: %+v", d.State, d.Cause)
 			})
 		})
@@ -332,7 +332,7 @@ func (s *stall) requireExplained(env *fixture.Environment) {
 	})
 	var d fleet.Description
 	env.Eventually(func() string {
-		d = describe(env, fixture.Demo)
+		d = describeCluster(env, fixture.Demo)
 		if d.Cause == nil {
 			return fmt.Sprintf("%s has no cause", d.State)
 		}

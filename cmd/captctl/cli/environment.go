@@ -506,12 +506,18 @@ func spaced(ctx context.Context, c clock.Clock, changed <-chan struct{}) <-chan 
 // Show reads and prints. With --watch it reads when an object has changed, and prints when that, or the time, changes what is printed.
 func Show[T any](ctx context.Context, o *Options, reader client.WithWatch, watched Watched, read func(context.Context) (T, error), draw func(*output.Printer, T) error) error {
 	found, err := read(ctx)
-	if err != nil || !o.watch {
-		if err == nil {
-			err = draw(o.Printer(), found)
-		}
+	switch {
+	case err != nil:
 		return err
+	case !o.watch:
+		return draw(o.Printer(), found)
 	}
+	return follow(ctx, o, reader, watched, found, read, draw)
+}
+
+func follow[T any](
+	ctx context.Context, o *Options, reader client.WithWatch, watched Watched, found T, read func(context.Context) (T, error), draw func(*output.Printer, T) error,
+) error {
 	ticker := o.Clock.NewTicker(refresh)
 	defer ticker.Stop()
 	defer o.EndRedraw()

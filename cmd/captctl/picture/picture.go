@@ -73,23 +73,16 @@ func New(of graph.Document, root string) *Picture {
 		first, last = min(first, row[0].x-row[0].size/2), max(last, row[len(row)-1].x+row[len(row)-1].size/2)
 	}
 	p.Width, p.Height = 2*margin+int(last-first), 2*margin+max(0, len(l.rows)-1)*rowHeight+boxHeight
-	middle, top := func(at *place) int { return margin + int(at.x-first) }, map[*place]int{}
+	middle, top := func(at *place) int { return margin + int(at.x-first) }, l.tops()
 	var arrows, owned, cycles strings.Builder
-	for i, row := range l.rows {
-		for _, at := range row {
-			top[at] = margin + i*rowHeight
-		}
-	}
-	for i, row := range l.rows {
-		for _, at := range row {
-			for _, to := range at.below {
-				path := &arrows
-				if at.owns || to.owns || graph.Owns(of.Nodes[at.name].Kind, of.Nodes[to.name].Kind) {
-					path = &owned
-				}
-				fmt.Fprintf(path, "M%d %dv%d", middle(at), margin+i*rowHeight, boxHeight)
-				curve(path, middle(at), top[at]+boxHeight, middle(to), top[to], to.name != "")
+	for _, at := range slices.Concat(l.rows...) {
+		for _, to := range at.below {
+			path := &arrows
+			if at.owns || to.owns || graph.Owns(of.Nodes[at.name].Kind, of.Nodes[to.name].Kind) {
+				path = &owned
 			}
+			fmt.Fprintf(path, "M%d %dv%d", middle(at), top[at], boxHeight)
+			curve(path, middle(at), top[at]+boxHeight, middle(to), top[to], to.name != "")
 		}
 	}
 	ready := 0
@@ -113,6 +106,17 @@ func New(of graph.Document, root string) *Picture {
 	p.Arrows, p.Owned, p.Cycles = arrows.String(), owned.String(), cycles.String()
 	p.Label = fmt.Sprintf("Graph of %s with what it depends on and what depends on it: %d of %d objects are ready", of.Nodes[root].Name, ready, len(p.Boxes))
 	return p
+}
+
+// tops are the upper ends of the places.
+func (l *layout) tops() map[*place]int {
+	top := map[*place]int{}
+	for i, row := range l.rows {
+		for _, at := range row {
+			top[at] = margin + i*rowHeight
+		}
+	}
+	return top
 }
 
 // curve continues a path to a place below, with the head of an arrow if it ends there.
