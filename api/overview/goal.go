@@ -40,7 +40,7 @@ func ParseGoal(text string) (g Goal, err error) {
 		}
 		return g, err
 	}
-	return g, fmt.Errorf("%q cannot be waited for: use ready, deleted or version=VERSION", text)
+	return g, fmt.Errorf("must be ready, deleted or version=VERSION, not %q", text)
 }
 
 // IsDeletion reports whether a Cluster that does not exist is the goal.

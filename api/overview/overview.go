@@ -171,8 +171,11 @@ func (o *Objects) addActor(cause *Cause) {
 		return
 	}
 	row, apply := reasons.Of(cause.Reason), o.Failing(cause)
-	if cause.Actor = row.Actor; cause.stalled {
+	switch cause.Actor = row.Actor; {
+	case cause.stalled:
 		cause.Actor = reasons.User
+	case nodesStart(cause.Condition, cause.Reason):
+		cause.Actor = reasons.Waiting
 	}
 	if apply == nil {
 		return
@@ -349,10 +352,14 @@ func (c *Cause) isProblem() bool {
 	}, c.Condition) || c.Kind == machinePoolKind
 }
 
-// isWaiting reports whether a reason of Ready means that work is in progress, or that the object waits for another one. Nodes need some time to start;
-// after a timeout, the pool is Degraded.
+// isWaiting reports whether a reason of Ready means that work is in progress, or that the object waits for another one.
 func isWaiting(condition, reason string) bool {
-	return reasons.IsWaiting(reason) || reason == infrav1.NodesNotReadyReason && condition == infrav1.ReadyCondition
+	return reasons.IsWaiting(reason) || nodesStart(condition, reason)
+}
+
+// nodesStart reports whether nodes may still be starting: after a timeout, the pool is Degraded.
+func nodesStart(condition, reason string) bool {
+	return reason == infrav1.NodesNotReadyReason && condition == infrav1.ReadyCondition
 }
 
 // missing is the cause of a Cluster whose objects do not exist, or were never reconciled. In a deletion, they are deleted one after the other.

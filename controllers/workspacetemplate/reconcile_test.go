@@ -116,10 +116,10 @@ func TestUsersWithAnotherRevisionAreReported(t *testing.T) {
 		status, message string
 	}{
 		"none has another one": {[]client.Object{newcomer, updated, deleted}, 0, "", ""},
-		"some have":            {[]client.Object{newcomer, updated, user("b", "old", ""), user("a", "old", "")}, 2, "True RollingOut", "2 of 4 users do not have revision " + current[:12] + " yet: default/a, default/b"},
+		"some have":            {[]client.Object{newcomer, updated, user("b", "old", ""), user("a", "old", "")}, 2, "True RollingOut", "2 of 4 users are not up to date with revision " + current[:12] + ": default/a, default/b"},
 		"Terraform fails for some": {
 			[]client.Object{updated, user("a", "old", ""), user("b", "old", "rendered")}, 2, "True RolloutFailing",
-			"2 of 3 users do not have revision " + current[:12] + " yet: default/b, default/a. Terraform fails for 1 of them: see their conditions",
+			"2 of 3 users are not up to date with revision " + current[:12] + ": default/b, default/a. Terraform fails for 1 of them: see their conditions",
 		},
 		"a failure of a user with the current one": {[]client.Object{user("a", current, "rendered")}, 0, "", ""},
 	} {

@@ -45,7 +45,7 @@ func rollingOut(f *Facts, p *stagedPlan) engine.Condition {
 	if p != nil {
 		return stagedCondition(f.Staged, p)
 	}
-	message := fmt.Sprintf("%d of %d users do not have revision %s yet: ", len(f.Failing)+len(f.Outdated), len(f.Users), terraform.ShortRevision(f.Revision))
+	message := fmt.Sprintf("%d of %d users are not up to date with revision %s: ", len(f.Failing)+len(f.Outdated), len(f.Users), terraform.ShortRevision(f.Revision))
 	switch {
 	case len(f.Failing) > 0:
 		return engine.True(infrav1.RollingOutCondition, infrav1.RolloutFailingReason, message+rollout.Names(slices.Concat(f.Failing, f.Outdated))+

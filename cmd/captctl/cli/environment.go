@@ -453,7 +453,7 @@ func (w *Writes) DryRun() bool { return w.dryRun == dryRunServer }
 func (w *Writes) Asks() bool { return !w.yes && !w.DryRun() }
 
 // ErrNotInteractive is why a question cannot be asked.
-var ErrNotInteractive = errors.New("standard input is not a terminal, so the run cannot be confirmed: add --yes")
+var ErrNotInteractive = errors.New("standard input is not a terminal, so the question cannot be answered: add --yes")
 
 // Confirm asks a question, as terraform does: only "yes" is accepted. It is asked on standard error, so that it is never part of the output.
 func (e *Environment) Confirm(question string) error {

@@ -6,6 +6,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +41,12 @@ Exit codes: 0 no errors; 1 at least one check found an error, or the API server 
 	}
 	o.AddOutput(command)
 	return cli.NewConnected(command, o)
+}
+
+// Complete leaves out the API server's warnings: reading v1beta1, which is deprecated, is intended.
+func (o *checkOptions) Complete(args []string) error {
+	o.Access.Warnings = io.Discard
+	return o.Options.Complete(args)
 }
 
 func (o *checkOptions) Run(ctx context.Context, connected client.WithWatch) error {

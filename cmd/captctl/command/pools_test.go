@@ -53,6 +53,7 @@ func TestGetAndDescribeShowMachinePools(t *testing.T) {
 	out, _, err := starting.run(t, "get")
 	require.NoError(t, err)
 	assert.Contains(t, out, "team-a      good   Ready   v1.36.0   Healthy   2/3     -          10m       60m   2 of 3 nodes are ready; not ready: ip-10-0-0-3")
+	assert.NotContains(t, out, "Needs action", "nodes need some time to start")
 
 	degraded := withPool(func(pool *infrav1.CAPTMachinePool, _, _ *infrav1.WorkspaceTemplateApply) {
 		pool.Status.State = infrav1.StateDegraded

@@ -93,7 +93,7 @@ func TestChangesOfTemplatesAreRejectedBeforeConnecting(t *testing.T) {
 	for want, arguments := range map[string][]string{
 		"--revision is required":                                      {"approve", "vpc", "--yes"},
 		"standard input is not a terminal":                            {"rollback", "vpc"},
-		"so the run cannot be confirmed: add --yes":                   {"approve", "vpc", "--revision", "2"},
+		"so the question cannot be answered: add --yes":               {"approve", "vpc", "--revision", "2"},
 		"--dry-run=client is not supported. Use --dry-run=server":     {"pause", "vpc", "--dry-run=client"},
 		`"/vpc": must be NAME or NAMESPACE/NAME`:                      {"resume", "/vpc"},
 		`the usage is "captctl template pause [NAMESPACE/]NAME [flag`: {"pause"},

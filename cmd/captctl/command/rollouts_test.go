@@ -276,7 +276,7 @@ func TestTemplateStatusShowsWhatTheUserMayRead(t *testing.T) {
 	assert.Contains(t, out, "Users:     2 Waiting\n")
 
 	_, _, err = newStaging().run(t, "template", "status", "nothing")
-	require.EqualError(t, err, "there is no WorkspaceTemplate nothing in namespace default; kubectl get workspacetemplates -A lists all")
+	require.EqualError(t, err, "there is no WorkspaceTemplate nothing in namespace default; captctl template list lists all")
 	_, _, err = newStaging().run(t, "template", "status", "a/b/c")
 	assert.EqualError(t, err, `"a/b/c": must be NAME or NAMESPACE/NAME`)
 }

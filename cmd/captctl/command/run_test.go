@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	testclock "k8s.io/utils/clock/testing"
@@ -119,6 +120,11 @@ func TestRunSaysWhyNothingRuns(t *testing.T) {
 	r := newRunner()
 	r.objects[0].(*clusterv1.Cluster).Spec.Paused = new(bool)
 	*r.objects[0].(*clusterv1.Cluster).Spec.Paused = true
+	for _, object := range r.objects {
+		if apply, is := object.(*infrav1.WorkspaceTemplateApply); is {
+			apply.Status.Conditions = append(apply.Status.Conditions, metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue, Reason: "Paused", Message: "paused; clusterctl move would wait"})
+		}
+	}
 	out, _, err := r.after(t, aSecond, "run", "team-a/good")
 	require.EqualError(t, err, "no run of Terraform started for 1 of 1 Workspace, see above")
 	assert.Equal(t, strings.TrimLeft(`

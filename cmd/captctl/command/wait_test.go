@@ -29,7 +29,7 @@ func TestWaitEndsAtOnceWithWhatIsKnown(t *testing.T) {
 		{[]string{"team-a/good", "--for", "version=1.36"}, "Cluster team-a/good: version=1.36\n", ""},
 		{[]string{"team-a/nosuch", "--for", "deleted"}, "Cluster team-a/nosuch: deleted\n", ""},
 		{[]string{"team-a/nosuch", "--for", "ready"}, "", "there is no Cluster nosuch of CAPT in namespace team-a; captctl get lists all Clusters"},
-		{[]string{"team-a/good"}, "", `--for "" cannot be waited for: use ready, deleted or version=VERSION`},
+		{[]string{"team-a/good"}, "", `--for must be ready, deleted or version=VERSION, not ""`},
 		{[]string{"team-a/good", "--for", "ready", "--timeout=-1s"}, "", "--timeout must be positive"},
 	} {
 		out, _, err := env.run(t, append([]string{"wait"}, row.arguments...)...)

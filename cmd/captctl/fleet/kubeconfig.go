@@ -39,10 +39,10 @@ func NewKubeconfig(environment *cli.Environment) *cobra.Command {
 		Use:   "kubeconfig [NAMESPACE/]CLUSTER",
 		Short: "Print the kubeconfig of a Cluster, or merge it into yours",
 		Long: `Prints the kubeconfig for users of a Cluster: it runs "aws eks get-token" with your own AWS
-credentials. Without it, for example with modules that return a kubeconfig, the one that Cluster API
-uses is printed, with a warning: its token may expire soon. docs/kubeconfig.md describes both. A
-kubeconfig that runs another command, or reads files, is not used: who may write Secrets in the
-namespace could run programs as you.
+credentials. If there is none, because the module has no output cluster_certificate_authority_data,
+the one that Cluster API uses is printed, with a warning: its token may expire soon.
+docs/kubeconfig.md describes both. A kubeconfig that runs another command, or reads files, is not
+used: who may write Secrets in the namespace could run programs as you.
 
 With --merge, it is added to the kubeconfig of --kubeconfig, of KUBECONFIG, or to ~/.kube/config, as
 one context with its cluster and user. The current context does not change. An entry of the same

@@ -157,7 +157,7 @@ func (o *runOptions) add(list *TerraformRuns, objects *overview.Objects) error {
 		}
 		found = true
 		one := TerraformRun{Namespace: apply.Namespace, Cluster: objects.Cluster.Name, Name: apply.Name, Result: runs.Requested, Message: runs.Refused(apply), apply: apply}
-		if one.Message == "" && ptr.Deref(objects.Cluster.Spec.Paused, false) { // The manager may not have reported it yet.
+		if ptr.Deref(objects.Cluster.Spec.Paused, false) { // The manager may not have reported it yet, or report at length that clusterctl move would wait.
 			one.Message = "the Cluster is paused: captctl resume ends that"
 		}
 		if one.Message != "" {

@@ -66,7 +66,7 @@ func NewTree(environment *cli.Environment) *cobra.Command {
 		Long: `Shows the dependency graph of a Cluster as a tree: below each object are those that it depends on,
 with their readiness. An object whose dependencies are shown above is followed by "...". Then come
 the objects that depend on the control plane, for example Fargate profiles, machine pools and
-kubeconfigs.
+kubeconfigs. A Cluster is ready once it was initialized; captctl get shows its state.
 
 The objects are those of status.dependencies: the Cluster, CAPT's objects, Workspaces, templates and
 Secrets. Of Secrets only the names are read. A picture omits arrows that follow from others; arrows

@@ -61,6 +61,15 @@ func TestANarrowTerminalShortensTheWidestColumn(t *testing.T) {
 	assert.Equal(t, "NAMESPACE   STATE     NAME\ndefault     Blocked   demo\nteam-ü      Ready     a-lon…\n", narrow(28, columns, rows), "cells keep 12 characters")
 }
 
+func TestATableThatCannotBeShortenedLosesItsLastColumns(t *testing.T) {
+	columns := []Column{{Name: "Namespace"}, {Name: "Name"}, {Name: "State"}, {Name: "Progress"}, {Name: "Age"}, {Name: "Message", Prose: 4}}
+	assert.Equal(t, strings.TrimLeft(`
+NAMESPACE   NAME   STATE      PROGRESS
+default     demo   Degraded   -
+    AccessDenied
+`, "\n"), narrow(40, columns, Rows{{"default", "demo", "Degraded", "-", "5m", "AccessDenied"}}), "instead of a column that is cut")
+}
+
 func TestANarrowTerminalBreaksProseIntoLines(t *testing.T) {
 	columns := []Column{{Name: "Name"}, {Name: "State", Style: states}, {Name: "Message", Prose: 4}}
 	rows := Rows{

@@ -140,7 +140,7 @@ func (p *Printer) fit(columns []Column, rows Rows) (_ []Column, below []string) 
 	if columns[last].Prose > 0 {
 		fixed = all[:last]
 	}
-	if i := lastOptional(columns); i >= 0 && total(fixed) > p.width {
+	if i := p.leftOut(columns, fixed); i >= 0 {
 		rows.drop(i)
 		return p.fit(slices.Delete(columns, i, i+1), rows)
 	}
@@ -166,6 +166,25 @@ func (p *Printer) fit(columns []Column, rows Rows) (_ []Column, below []string) 
 	return columns[:last], below
 }
 
+// leftOut is the column to leave out of a table that is too wide: the last optional one or, if shortened cells are not enough, the last one; -1 if none is.
+// A table of three columns is cut instead.
+func (p *Printer) leftOut(columns []Column, widths []int) int {
+	if total(widths) <= p.width {
+		return -1
+	}
+	least := slices.Clone(widths)
+	for j, column := range slices.Backward(columns[:len(widths)]) {
+		if column.Optional {
+			return j
+		}
+		least[j] = min(least[j], max(len(column.Name), narrowestCell))
+	}
+	if len(least) > 3 && total(least) > p.width {
+		return len(least) - 1
+	}
+	return -1
+}
+
 // prose breaks prose into at most so many lines.
 func (p *Printer) prose(text string, width, most int) string {
 	lines := strings.Split(p.wrapped(text, width-len(" .")), "\n")
@@ -189,15 +208,6 @@ func widest(rows Rows, column int) (width int) {
 		width = max(width, text.StringWidth(printers.EscapeTerminal(row[column])))
 	}
 	return width
-}
-
-func lastOptional(columns []Column) int {
-	for i, column := range slices.Backward(columns) {
-		if column.Optional {
-			return i
-		}
-	}
-	return -1
 }
 
 func (r Rows) drop(column int) {

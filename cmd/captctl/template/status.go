@@ -113,7 +113,7 @@ func readTemplate(ctx context.Context, o *cli.Options, reader client.Reader) (*i
 	template := &infrav1.WorkspaceTemplate{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, template)
 	if apierrors.IsNotFound(err) {
-		err = fmt.Errorf("there is no WorkspaceTemplate %s in namespace %s; kubectl get workspacetemplates -A lists all", o.Name, o.Namespace)
+		err = fmt.Errorf("there is no WorkspaceTemplate %s in namespace %s; captctl template list lists all", o.Name, o.Namespace)
 	}
 	return template, err
 }
@@ -337,7 +337,7 @@ func showUsers(p *output.Printer, s *Status) {
 		})
 	}
 	p.Section([]output.Column{
-		{Name: "Namespace"}, {Name: "Name"}, {Name: "Owner", Wide: true}, {Name: "Cluster"}, {Name: "State", Style: userStyle}, {Name: "Revision"}, {Name: "Canary"}, {Name: "Plan", Style: output.PlanStyle},
+		{Name: "Namespace"}, {Name: "Name"}, {Name: "Owner", Wide: true}, {Name: "Cluster", Optional: true}, {Name: "State", Style: userStyle}, {Name: "Revision"}, {Name: "Canary", Optional: true}, {Name: "Plan", Style: output.PlanStyle},
 		{Name: "Assigned", Wide: true}, {Name: "Written", Wide: true}, {Name: "Applied", Wide: true}, {Name: "Resources", Wide: true}, {Name: "Message", Prose: 4},
 	}, rows)
 }
