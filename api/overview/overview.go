@@ -678,14 +678,10 @@ func (o *Objects) approveChange(c *Cluster) *Next {
 // NextStep returns what to do about the cause; nil if its message alone says it.
 func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 	name := c.Namespace + "/" + c.Name
+	if next := stepForPause(o, c, name); next != nil || c.Cause == nil {
+		return next
+	}
 	switch {
-	case ptr.Deref(o.Cluster.Spec.Paused, false):
-		return &Next{Step: "It is paused. Resume it when the reason for the pause has ended.", Commands: []string{"captctl resume " + name}}
-	case c.Paused:
-		return &Next{Step: "Some of its objects are paused by the annotation cluster.x-k8s.io/paused. If its value is " + naming.MigrationPause +
-			", a run of captctl migrate was interrupted: see captctl migrate status. Otherwise remove the annotation when the reason for the pause has ended.", Commands: unpause(o)}
-	case c.Cause == nil:
-		return nil
 	case c.Cause.Reason == infrav1.WaitingForApprovalReason:
 		return o.approveChange(c)
 	case terraform.EditCommandIn(c.Cause.Message) != "":
@@ -705,6 +701,18 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 		return &Next{Step: "CAPT v0.3 created it, and it has not been adopted. See what its adoption needs.", Commands: []string{"captctl migrate check --cluster " + name}}
 	}
 	return cmp.Or(stepForCertificate(c.Cause), o.stepForError(c, name, now), nextStepFor(o, c, name), o.stepForWait(c), advice(o, c.Cause), retryStep(c, name))
+}
+
+// stepForPause is how to resume; nil if nothing is paused.
+func stepForPause(o *Objects, c *Cluster, name string) *Next {
+	switch {
+	case ptr.Deref(o.Cluster.Spec.Paused, false):
+		return &Next{Step: "It is paused. Resume it when the reason for the pause has ended.", Commands: []string{"captctl resume " + name}}
+	case c.Paused:
+		return &Next{Step: "Some of its objects are paused by the annotation cluster.x-k8s.io/paused. If its value is " + naming.MigrationPause +
+			", a run of captctl migrate was interrupted: see captctl migrate status. Otherwise remove the annotation when the reason for the pause has ended.", Commands: unpause(o)}
+	}
+	return nil
 }
 
 // awaitsDependents reports whether the cause is that only this object of a Cluster is being deleted, which others need.
@@ -792,13 +800,11 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 		}}
 	case WrongReferenceReason, graph.NotFoundReason:
 		return o.correctReferences(c.Cause)
-	case NotReconciledReason:
-		return &Next{Step: "Check that the manager of CAPT runs.", Commands: []string{"kubectl -n capt-system get pods"}}
 	}
 	return nil
 }
 
-// stepForWait is what to do about an add-on or a topology that does not continue.
+// stepForWait is what to do about an add-on, a topology or a manager that does not continue.
 func (o *Objects) stepForWait(c *Cluster) *Next {
 	switch c.Cause.Reason {
 	case infrav1.WaitingForDependenciesReason:
@@ -806,6 +812,8 @@ func (o *Objects) stepForWait(c *Cluster) *Next {
 			fmt.Sprintf("kubectl edit workspacetemplateapply -n %s %s", c.Namespace, c.Cause.Name)}}
 	case clusterv1.ClusterTopologyReconciledFailedReason, clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason:
 		return o.correctTopology()
+	case NotReconciledReason:
+		return &Next{Step: "Check that the manager of CAPT runs.", Commands: []string{"kubectl -n capt-system get pods"}}
 	}
 	return nil
 }

@@ -132,16 +132,6 @@ func TestTheCauseIsTheFirstObjectThatDoesNotWaitForAnother(t *testing.T) {
 	}
 }
 
-func TestOnlyFinalizersOfOthersThanClusterAPIAreToBeRemoved(t *testing.T) {
-	o := ready()
-	o.Cluster.DeletionTimestamp, o.Cluster.Finalizers = ptr.To(at(8)), []string{clusterv1.ClusterFinalizer}
-	got := overview.Of(o, at(10))
-	assert.Contains(t, got.Cause.Message, "waiting for Cluster API")
-	o.Cluster.Finalizers = append(o.Cluster.Finalizers, "example.com/protect")
-	got = overview.Of(o, at(10))
-	assert.Contains(t, got.Cause.Message, "kubectl edit cluster")
-}
-
 func TestADeletionHasWhatIsDestroyedAndWhatWaits(t *testing.T) {
 	o := ready()
 	assert.Nil(t, overview.Of(o, at(10)).Deletion)

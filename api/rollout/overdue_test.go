@@ -168,7 +168,7 @@ func TestWhatStopsARollout(t *testing.T) {
 		r.History = history(row.history)
 		assert.Equal(t, row.want, r.stopped(), name)
 		r.Policy.OnFailure = infrav1.RolloutFailureContinue
-		assert.False(t, r.stopped(), "it is no canary: "+name)
+		assert.False(t, r.stopped(), "it is not a canary: "+name)
 		r.canaries = []*User{&r.users[0]}
 		assert.Equal(t, row.want, r.stopped(), "canary: "+name)
 		r.Resume = target

@@ -38,7 +38,7 @@ func HasNoValue(text string) bool {
 	return slices.Contains([]string{"", "null", "nil", "<nil>", "none", "undefined", "<no value>"}, strings.ToLower(strings.TrimSpace(text)))
 }
 
-// IsComposite reports whether an output is a list or an object, which status has as JSON, so that it is no ID.
+// IsComposite reports whether an output is a list or an object, which status has as JSON, so that it cannot be an ID.
 func IsComposite(text string) bool {
 	return strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{")
 }

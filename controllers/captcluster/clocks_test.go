@@ -236,7 +236,7 @@ func TestTheRemainingTimeOfAVPC(t *testing.T) {
 	before, after := env.get(), env.get()
 	after.Status.Progress.EstimatedSecondsRemaining = ptr.To[int32](1)
 	details(before, after, nil)
-	assert.Equal(t, before, after, "it alone is no reason to write")
+	assert.Equal(t, before, after, "it alone does not cause a write")
 }
 
 func TestTheStepsOfAVPC(t *testing.T) {

@@ -39,7 +39,7 @@ func (g *guide) runTroubleshooting() (commands int) {
 			scripts = append(scripts, match[1]+"\n")
 		}
 		for _, script := range scripts {
-			// There is no Deployment of the manager, no AWS, and nobody deletes what a Cluster needs.
+			// There is no Deployment of the manager, no AWS, and what a Cluster needs is not deleted.
 			if regexp.MustCompile(`deploy/|deployment/|\baws |allow-delete=true`).MatchString(script) {
 				continue
 			}

@@ -58,7 +58,7 @@ type Level string
 
 // Levels of findings, as in SARIF.
 const (
-	LevelError   Level = "error"   // The API server or a webhook rejects the object, it cannot work, or a document is no YAML.
+	LevelError   Level = "error"   // The API server or a webhook rejects the object, it cannot work, or a document is not YAML.
 	LevelWarning Level = "warning" // The object is admitted with a warning, or a document is not checked.
 )
 

@@ -89,7 +89,7 @@ func TestKubeconfigIsMergedWithoutLosingOthers(t *testing.T) {
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
-// Whoever may write Secrets in the namespace could otherwise run commands, and read files, as the user of captctl.
+// Users who may write Secrets in the namespace could otherwise run commands, and read files, as the user of captctl.
 func TestAKubeconfigThatRunsCommandsOrReadsFilesIsNotUsed(t *testing.T) {
 	file := kubeconfig(t)
 	for fields, refused := range map[string]bool{

@@ -28,7 +28,7 @@ and Namespaces. Helm templates, and documents that are no objects, are reported 
 
 Each finding has file, line and column. For v1beta1 objects, it can be the start of the object.
 
-Exit codes: 0 no errors; 1 errors, there are no files, or one cannot be read or is no YAML.`
+Exit codes: 0 no errors; 1 errors, there are no files, or one cannot be read or is not YAML.`
 
 const example = `  captctl validate cluster.yaml templates.yaml
   captctl validate -f manifests/ -R
