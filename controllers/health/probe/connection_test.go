@@ -163,7 +163,7 @@ func TestAPIServersThatDoNotAnswer(t *testing.T) {
 		"hangs before the handshake":  {config(t, other, at("https://"+silent.Addr().String())), short, true, "the API server does not answer in time"},
 		"refuses":                     {config(t, closed), time.Minute, true, "the API server refuses connections"},
 		"another authority":           {config(t, other, wrongCA), time.Minute, false, "the certificate of the API server is not signed by the certificate authority of the kubeconfig"},
-		"a certificate of another":    {config(t, other, otherHost), time.Minute, false, "the certificate of the API server is for another host"},
+		"a certificate of another":    {config(t, other, otherHost), time.Minute, false, "the certificate of the API server is for another host than elsewhere.invalid; compare the outputs cluster_endpoint and kubeconfig of the module"},
 		"no TLS, although it must be": {config(t, other, at("https://"+plain.Listener.Addr().String())), time.Minute, false, "the endpoint does not use TLS"},
 	} {
 		t.Run(name, func(t *testing.T) {

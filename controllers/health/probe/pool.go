@@ -364,7 +364,7 @@ func problemOf(ctx context.Context, err error) (problem string, unreachable bool
 	case errors.As(err, &authority):
 		return "the certificate of the API server is not signed by the certificate authority of the kubeconfig", false
 	case errors.As(err, &host):
-		return "the certificate of the API server is for another host", false
+		return fmt.Sprintf("the certificate of the API server is for another host than %s; compare the outputs cluster_endpoint and kubeconfig of the module", host.Host), false
 	case errors.As(err, &certificate):
 		return "the certificate of the API server is invalid or has expired", false
 	case errors.As(err, &operation) && operation.Op == "remote error":

@@ -153,7 +153,7 @@ func TestTwoFailuresAreNotReported(t *testing.T) {
 		pool.track()
 		pool.becomes(ready, false, time.Second)
 		for range 2 { // Failures with an answer in between are not counted together.
-			pool.becomes(failing, false, healthyInterval)
+			pool.becomes(failing, false, 0)
 			for len(pool.probes) < threshold-1 {
 				time.Sleep(time.Second)
 				synctest.Wait()
