@@ -67,12 +67,12 @@ func TestEachMissingDependencyIsNamedWithSinceWhen(t *testing.T) {
 		}
 		began := time.Now().Truncate(time.Second)
 		env.user(env.template(), workspaceTemplateApply("late", before, waits...))
-		since := env.missing("late", "Secret account does not exist", "Secret other does not exist", "Workspace "+workspace+" does not exist")
+		since := env.missing("late", "Secret account does not exist: it needs a value for key id and key key", "Secret other does not exist", "Workspace "+workspace+" does not exist")
 		for _, at := range since {
 			require.False(env, at.Time.Before(began))
 			require.False(env, at.After(time.Now()))
 		}
-		account, base := since["Secret account does not exist"], since["Workspace "+workspace+" does not exist"]
+		account, base := since["Secret account does not exist: it needs a value for key id and key key"], since["Workspace "+workspace+" does not exist"]
 
 		// A dependency that exists is no longer reported. A missing one keeps its start time, whatever changes meanwhile.
 		env.awaitLaterSecond(account.Time)
