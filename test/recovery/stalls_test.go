@@ -336,7 +336,8 @@ func (s *stall) requireExplained(env *fixture.Environment) {
 		if d.Cause == nil {
 			return fmt.Sprintf("%s has no cause", d.State)
 		}
-		return fixture.Unless(d.Cause.Reason == s.reason && (s.state == anyState || d.State == s.state) && d.Cause.Kind+" "+d.Cause.Name == s.object, "%s: %+v", d.State, d.Cause)
+		named := d.Cause.Reason == s.reason && d.Cause.Kind+" "+d.Cause.Name == s.object && missing(d.Cause.Message, s.message) == ""
+		return fixture.Unless(named && (s.state == anyState || d.State == s.state), "%s: %+v", d.State, d.Cause)
 	})
 	next := overview.Next{}
 	if d.NextStep != nil {
