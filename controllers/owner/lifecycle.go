@@ -260,7 +260,7 @@ type Timeout struct {
 
 // Of adds what Terraform does for what the owner controls.
 func (t *Timeout) Of(f *Facts) *Timeout {
-	if t == nil || f.Live == nil || f.Live.Status.StartedTime == nil || f.ReadyReason() != infrav1.ProvisioningReason {
+	if running := f.ReadyReason() == infrav1.ProvisioningReason || f.ReadyReason() == infrav1.NotReportedReason; t == nil || f.Live == nil || f.Live.Status.StartedTime == nil || !running {
 		return t
 	}
 	t.doing = fmt.Sprintf("%s (since %s)", conditions.Get(f.Live, infrav1.ReadyCondition).Message, f.Live.Status.StartedTime.UTC().Format(time.RFC3339))

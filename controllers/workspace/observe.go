@@ -296,7 +296,7 @@ func (o *Observation) setUnreported(live *Live, in ObserveInput) {
 		o.Reason = infrav1.NotReportedReason
 	}
 	o.Unreported = true
-	o.Message = fmt.Sprintf("provider-terraform has not reported on %s%s for more than %s. It does not do so before Terraform has ended. If the provider does not run, start it. %s", what, atTime(at), duration.HumanDuration(ReconcileTimeout), busy)
+	o.Message = fmt.Sprintf("provider-terraform has not reported on %s%s for more than %s. It does not do so before Terraform has ended. If the provider does not run, start it. %s", what, atTime(at), duration.HumanDuration(ReconcileTimeout), busy) + live.earlierContent()
 }
 
 // busy is why the provider may not work on a Workspace although it runs.
