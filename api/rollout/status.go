@@ -5,7 +5,9 @@ package rollout
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -260,6 +262,10 @@ func nextStep(s *Status) *overview.Next {
 		return &overview.Next{Step: s.afterStop(), Commands: append(s.failures(), "captctl template rollback "+name, "captctl template resume "+name)}
 	case s.planFails() && s.waitsForApproval(): // With onFailure: Continue.
 		return &overview.Next{Step: "See why the revision cannot be planned for some users. Then edit the template again, or roll back.", Commands: append(s.failures(), "captctl template rollback "+name)}
+	case s.waitsForApproval() && strings.Contains(s.Message, neverAllowed):
+		return &overview.Next{Step: "No approval releases users for which Terraform would destroy what spec.rollout.neverDestroy names. Correct the template, roll back, or change that list.", Commands: []string{
+			fmt.Sprintf("kubectl edit workspacetemplate -n %s %s", s.Namespace, s.Name), "captctl template rollback " + name,
+		}}
 	case s.waitsForApproval():
 		return &overview.Next{Step: "See what the revision changes, and approve it, or roll back.", Commands: []string{
 			"captctl template approve " + name + " --revision " + s.Revision, "captctl template rollback " + name,
