@@ -812,6 +812,12 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 		return &Next{Step: "Correct what the message names: the profile, its template, or what it needs (docs/fargate.md, When something is wrong)." + endsRun(o),
 			Commands: slices.Concat([]string{"captctl logs " + name}, edit, endRuns(o))}
 	case controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason:
+		switch message := c.Cause.Message; {
+		case strings.Contains(message, "of the module"):
+			return &Next{Step: "Correct the outputs that the message names, in the module of the WorkspaceTemplate.", Commands: edit}
+		case strings.Contains(message, "spec.version"):
+			return &Next{Step: "Do what the message says. EKS upgrades a cluster by itself when the support of its version ends.", Commands: edit[max(0, len(edit)-1):]}
+		}
 		return &Next{Step: "Check whether the API server answers you. If it does, the network or the kubeconfig of CAPT is the cause.", Commands: []string{
 			fmt.Sprintf("clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig", c.Name, c.Namespace),
 			fmt.Sprintf("kubectl --kubeconfig %s.kubeconfig get --raw '/readyz?verbose'", c.Name),
@@ -840,7 +846,7 @@ func (o *Objects) stepForWait(c *Cluster) *Next {
 				fmt.Sprintf("kubectl annotate -n %s %s %s %s-", c.Namespace, strings.ToLower(c.Cause.Kind), c.Cause.Name, clusterv1.ManagedByAnnotation)}}
 		}
 		return &Next{Step: "See whether the manager of CAPT runs, and in its log what rejects its reads and writes: a policy, a webhook or a role.", Commands: []string{
-			"captctl check", "kubectl -n capt-system get pods", "kubectl -n capt-system logs deployment/capt-manager --tail=50"}}
+			"captctl check", "kubectl -n capt-system get pods", "kubectl -n capt-system logs deployment/capt-manager | grep Reconciler.error | tail"}}
 	}
 	return nil
 }
