@@ -423,7 +423,7 @@ var configRules = []rule{
 	{
 		class: ClassConfig, object: ObjectNamespace,
 		advice:  "provider-terraform cannot write the Workspace or its connection Secret. Change what rejects it: a policy, a webhook, or the role of provider-terraform. " + retries,
-		phrases: []string{"cannot create or update connection secret", "failed: cannot update object: ", "cannot update managed resource"}, // Crossplane's runtime.
+		phrases: []string{"cannot create or update connection secret", "cannot update object: workspaces", "cannot update managed resource"}, // Crossplane's runtime.
 	},
 	// provider-terraform, before Terraform runs.
 	{
