@@ -134,6 +134,8 @@ func TestTheMessageOfAChangeNamesTheCommand(t *testing.T) {
 		"it cannot be previewed: no. CAPT retries every 10 minutes" + command: {Change{Policy: onChanges}, infrav1.RevisionPreview{Result: infrav1.PreviewUnavailable, Message: "no"}},
 		"the rollout policy of T requires an approval. The annotation " + approve + " is a, which is not the hash of this content, and has no effect" + command: {
 			Change{Approve: "a"}, infrav1.RevisionPreview{}},
+		"Terraform plans it first, when the Workspace is up to date, as the move from WorkspaceTemplate ns/old to T requires" + command: {
+			Change{Policy: ofMoves, MovedFrom: "ns/old"}, infrav1.RevisionPreview{}},
 	} {
 		change := row.change
 		change.Revision = "b"
@@ -157,4 +159,28 @@ func TestTheHashOfASpecIsOfWhatIsRendered(t *testing.T) {
 	}))
 	assert.NotEqual(t, same, with(func(s *infrav1.WorkspaceTemplateApplySpec) { s.TemplateRef.Name = "other" }))
 	assert.NotEqual(t, same, SpecHash(builder.WorkspaceTemplateApply("a", builder.WithConnectionSecret("out", ""))))
+}
+
+// A move is recognized by the template that Terraform has applied: a return to it undoes the move.
+func TestAMoveIsHeldUnlessItReturns(t *testing.T) {
+	staged := infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged}
+	always := staged
+	always.Preview, always.Approval = infrav1.RolloutPreviewAlways, infrav1.RolloutApprovalAlways
+	for name, row := range map[string]struct {
+		policy  infrav1.WorkspaceTemplateRollout
+		applied string
+		want    Change
+	}{
+		"never applied":                       {staged, "", Change{}},
+		"the template that was applied":       {staged, "default/vpc", Change{}},
+		"another one":                         {staged, "default/old", Change{Policy: ofMoves, MovedFrom: "default/old", Revision: "r"}},
+		"another one without a policy":        {infrav1.WorkspaceTemplateRollout{}, "default/old", Change{Policy: ofMoves, MovedFrom: "default/old", Revision: "r"}},
+		"a policy that holds all changes":     {always, "default/old", Change{Policy: always, Revision: "r"}},
+		"the same name in another namespace":  {staged, "other/vpc", Change{Policy: ofMoves, MovedFrom: "other/vpc", Revision: "r"}},
+		"a policy that holds all, not a move": {always, "default/vpc", Change{Policy: always, Revision: "r"}},
+	} {
+		apply := builder.WorkspaceTemplateApply("a")
+		apply.Status.AppliedTemplate = row.applied
+		assert.Equal(t, row.want, ChangeOf(apply, row.policy, "r"), name)
+	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -139,7 +140,7 @@ func setWritten(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	case !f.Policy.HoldsChanges():
 		s.WrittenSpec = ""
 	case written:
-		s.WrittenSpec = f.SpecHash
+		s.WrittenSpec = rollout.SpecHash(apply)
 	}
 }
 
@@ -193,7 +194,7 @@ func setRevisions(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, p Plan, o w
 		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = f.Rendered.Revision, f.Rejected, string(failure.ClassConfig)
 		s.FailedTemplateRevision = f.Revision
 	case o.UpToDate:
-		s.TemplateRevision, s.FailedTemplateRevision = f.Revision, ""
+		s.TemplateRevision, s.AppliedTemplate, s.FailedTemplateRevision = f.Revision, f.TemplateKey.String(), ""
 		if !terraform.IsRecordedAs(f.Rendered.Revision, s.LastAppliedRevision) {
 			s.LastAppliedTime = ptr.To(metav1.NewTime(f.Now))
 		}
