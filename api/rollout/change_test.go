@@ -134,13 +134,24 @@ func TestTheMessageOfAChangeNamesTheCommand(t *testing.T) {
 		"it cannot be previewed: no. CAPT retries every 10 minutes" + command: {Change{Policy: onChanges}, infrav1.RevisionPreview{Result: infrav1.PreviewUnavailable, Message: "no"}},
 		"the rollout policy of T requires an approval. The annotation " + approve + " is a, which is not the hash of this content, and has no effect" + command: {
 			Change{Approve: "a"}, infrav1.RevisionPreview{}},
-		"Terraform plans it first, when the Workspace is up to date, as the move from WorkspaceTemplate ns/old to T requires" + command: {
-			Change{Policy: ofMoves, MovedFrom: "ns/old"}, infrav1.RevisionPreview{}},
 	} {
 		change := row.change
 		change.Revision = "b"
 		assert.Equal(t, "the changed spec (content b) is not applied yet: "+want, change.Message("T", row.preview, "command", "ns/a"))
 	}
+}
+
+func TestTheMessageOfAMoveNamesBothTemplates(t *testing.T) {
+	move := Change{Policy: ofMoves, MovedFrom: "ns/old", Revision: "b"}
+	const is = "the move from WorkspaceTemplate ns/old to ns/new (content b) is not applied yet: "
+	const keep = ". To keep what the former template created, refer to it again. "
+	assert.Equal(t, is+"Terraform plans it first, when the Workspace is up to date, as such a move requires"+keep+"To approve this content, run: command",
+		move.Message("WorkspaceTemplate ns/new", infrav1.RevisionPreview{}, "command", "ns/a"))
+	message := move.Message("WorkspaceTemplate ns/new", infrav1.RevisionPreview{Result: infrav1.PreviewChanges, Changes: &infrav1.PlannedChanges{
+		Destroys: []string{"aws_eks_cluster"}, Counts: []infrav1.PlannedCount{{Action: infrav1.PlanDelete, Count: 1}},
+	}}, "command", "ns/a")
+	assert.Contains(t, message, is+"Terraform would replace or delete resources. ")
+	assert.Contains(t, message, keep+"captctl lists what is destroyed, and asks: captctl template approve-change ns/a --allow-destroy")
 }
 
 func TestTheHashOfASpecIsOfWhatIsRendered(t *testing.T) {

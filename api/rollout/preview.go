@@ -245,9 +245,10 @@ func (c Change) HeldBy(preview infrav1.RevisionPreview) string {
 
 // Message is why the change is held, and what to do. approve is the command that approves it, and object the argument of captctl for the user.
 func (c Change) Message(template string, preview infrav1.RevisionPreview, approve, object string) string {
-	holder := "the rollout policy of " + template
+	what, holder, undo := "changed spec", "the rollout policy of "+template, ""
 	if c.MovedFrom != "" {
-		holder = "the move from WorkspaceTemplate " + c.MovedFrom + " to " + strings.TrimPrefix(template, "WorkspaceTemplate ")
+		what, holder = "move from WorkspaceTemplate "+c.MovedFrom+" to "+strings.TrimPrefix(template, "WorkspaceTemplate "), "such a move"
+		undo = ". To keep what the former template created, refer to it again"
 	}
 	required := holder + " requires an approval"
 	reason := map[infrav1.PreviewResult]string{
@@ -281,7 +282,7 @@ func (c Change) Message(template string, preview infrav1.RevisionPreview, approv
 	if c.Approve != "" && !c.isApproved() {
 		reason += fmt.Sprintf(". The annotation %s is %s, which is not the hash of this content, and has no effect", naming.ApproveAnnotation, c.Approve)
 	}
-	return join(fmt.Sprintf("the changed spec (content %s) is not applied yet: %s", terraform.ShortRevision(c.Revision), reason), next)
+	return join(fmt.Sprintf("the %s (content %s) is not applied yet: %s%s", what, terraform.ShortRevision(c.Revision), reason, undo), next)
 }
 
 // join returns two sentences as one text; either may be empty.

@@ -356,7 +356,7 @@ func (p *previewing) planned() {
 // A control plane whose template is replaced by that of the VPC would lose its EKS cluster: the state is the same.
 func TestAMoveToAnotherTemplateDestroysNothingWithoutAnApproval(t *testing.T) {
 	p := newMoving(t, planlog.Changes{Counts: planlog.Counts{Create: 1, Delete: 1}, Total: 2, Destroys: []string{"aws_eks_cluster"}})
-	assert.Contains(t, p.ready("demo-vpc"), "Terraform plans it first, when the Workspace is up to date, as the move from WorkspaceTemplate default/vpc to default/other requires")
+	assert.Contains(t, p.ready("demo-vpc"), "the move from WorkspaceTemplate default/vpc to default/other (content ")
 	p.planned()
 	assert.Equal(t, "# 1", p.module())
 	assert.Contains(t, p.ready("demo-vpc"), "False WaitingForApproval")
