@@ -230,7 +230,7 @@ func rendered(f *Facts) engine.Condition {
 		return *engine.Blocking(infrav1.RenderedCondition, blocked)
 	case f.Rejected != "":
 		return engine.False(infrav1.RenderedCondition, infrav1.WorkspaceRejectedReason, fmt.Sprintf(
-			"%s. Correct the WorkspaceTemplate, or what rejects the Workspace. CAPT retries every %s, or at once after captctl reconcile", // A time would be a write each time.
+			"%s. Correct the WorkspaceTemplate, or what rejects or changes the Workspace. CAPT retries every %s, or at once after captctl reconcile", // A time would be a write each time.
 			strings.TrimRight(f.Rejected, "."), duration.HumanDuration(previews.RejectedInterval)))
 	}
 	if f.Revision != f.CurrentRevision {
