@@ -52,17 +52,6 @@ func TestWhatCannotBeReadIsNotAbsent(t *testing.T) {
 	}
 }
 
-// unread is an API server that must not be asked.
-func unread(env *environment) client.Reader {
-	asked := errors.New("the API server is asked")
-	return interceptor.NewClient(env.API, interceptor.Funcs{
-		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-			return asked
-		},
-		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return asked },
-	})
-}
-
 // The cache may not have what was created a moment ago. While nothing may be created, the API server is not asked.
 func TestAVPCThatOnlyTheAPIServerHasIsNotCreatedAgain(t *testing.T) {
 	byHand := builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"))
@@ -79,7 +68,7 @@ func TestAVPCThatOnlyTheAPIServerHasIsNotCreatedAgain(t *testing.T) {
 			env := newEnvironment(t, builder.Cluster("demo", row.cluster...), builder.CAPTCluster("demo", append([]builder.Option{owned}, row.options...)...))
 			env.Uncached = builder.Clients(builder.Cluster("demo"), builder.CAPTCluster("demo", owned), byHand.DeepCopy()).Build()
 			if row.want != "False AdoptionRequired" {
-				env.Uncached = unread(env)
+				env.Uncached = builder.Unasked(t, env.API)
 			}
 			assert.Equal(t, []string{"status"}, env.reconcile())
 			assert.Equal(t, row.want, env.conditionSummary()["VPCReady"])
@@ -105,7 +94,7 @@ func TestTheVPCOfAnEKSClusterThatAnotherControlPlaneHas(t *testing.T) {
 
 	env.remove(older)
 	assert.Contains(t, env.reconcile(), "apply demo-vpc")
-	env.Uncached = unread(env)
+	env.Uncached = builder.Unasked(t, env.API)
 	env.Client = interceptor.NewClient(env.API, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			if _, reads := list.(*controlplanev1.CAPTControlPlaneList); reads {
@@ -119,7 +108,7 @@ func TestTheVPCOfAnEKSClusterThatAnotherControlPlaneHas(t *testing.T) {
 
 func TestForAnExistingVPCNoWorkspaceTemplateApplyIsLookedFor(t *testing.T) {
 	env := newEnvironment(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned, builder.WithExistingVPC("vpc-1")))
-	env.Uncached = unread(env)
+	env.Uncached = builder.Unasked(t, env.API)
 	env.reconcile()
 	assert.Equal(t, "True Ready", env.conditionSummary()["Ready"])
 	assert.Equal(t, "vpc-1", env.get().Status.VPC.ID)

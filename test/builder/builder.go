@@ -905,6 +905,20 @@ func FailEachRead(t *testing.T, newEnvironment func() (*API, func() error)) {
 	}
 }
 
+// Unasked is an API server that must receive no request.
+func Unasked(t *testing.T, c client.WithWatch) client.WithWatch {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+			t.Errorf("%T %s is read from the API server", object, key)
+			return errRead
+		},
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			t.Errorf("%T is read from the API server", list)
+			return errRead
+		},
+	})
+}
+
 func nameOf(object any) string {
 	if kind, ok := object.(interface{ GetKind() string }); ok && kind.GetKind() == terraform.WorkspaceKind {
 		return terraform.WorkspaceKind
