@@ -41,12 +41,10 @@ func TestWhatCannotBeReadIsNotAbsent(t *testing.T) {
 		"a deletion after a control plane": func() *environment { return leaving(builder.CAPTControlPlane("demo")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			builder.FailEachRead(t, func() (*builder.API, func() error) {
-				env := newEnvironment()
-				return env.API, func() error {
-					_, err := env.Reconcile(t.Context(), demo)
-					return err
-				}
+			env := newEnvironment()
+			builder.FailEachRead(t, env.API, func() error {
+				_, err := env.Reconcile(t.Context(), demo)
+				return err
 			})
 		})
 	}

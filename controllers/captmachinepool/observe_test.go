@@ -47,9 +47,10 @@ func TestWhatCannotBeReadIsNotAbsent(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			builder.FailEachRead(t, func() (*builder.API, func() error) {
-				env := newEnvironment()
-				return env.API, func() error { _, err := env.Reconcile(t.Context(), request); return err }
+			env := newEnvironment()
+			builder.FailEachRead(t, env.API, func() error {
+				_, err := env.Reconcile(t.Context(), request)
+				return err
 			})
 		})
 	}

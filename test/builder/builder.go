@@ -887,13 +887,12 @@ func (a *API) read(read string, do func() error) error {
 	return do()
 }
 
-// FailEachRead reconciles once for each read of a reconcile, in a new environment in which that read fails: what could not be read is not absent, so the
-// reconcile returns the error, and writes nothing after it.
-func FailEachRead(t *testing.T, newEnvironment func() (*API, func() error)) {
+// FailEachRead reconciles once for each read of a reconcile, which fails, and then once more: what could not be read is not absent, so the reconcile returns
+// the error, and writes nothing after it.
+func FailEachRead(t *testing.T, api *API, reconcile func() error) {
 	t.Helper()
 	for read := 1; ; read++ {
-		api, reconcile := newEnvironment()
-		api.failRead, api.Writes = read, nil
+		api.failRead, api.failed = read, ""
 		err := reconcile()
 		if api.failed == "" {
 			require.NoError(t, err)
