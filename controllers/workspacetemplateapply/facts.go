@@ -100,7 +100,7 @@ type Facts struct {
 	OlderClaim string
 	// Failure is the error of the Workspace.
 	Failure failure.Report
-	// SecretLost identifies the request for a run that writes the connection Secret again; empty if it exists.
+	// SecretLost identifies the request for a run that writes the connection Secret again; empty if it exists with all outputs.
 	SecretLost string
 	// Inputs are what the failed run used; the zero value without a failure.
 	Inputs workspace.RunInputs
@@ -346,6 +346,7 @@ type lastSeen struct {
 	rejected     *rejection
 	failure      explained
 	applied      applied
+	connection   string // connection is the version of the connection Secret that had all outputs.
 }
 
 // applied is a Workspace for which the last run of the provider was an apply.

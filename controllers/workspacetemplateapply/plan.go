@@ -190,7 +190,7 @@ func deletionAction(apply *infrav1.WorkspaceTemplateApply, f *Facts, held bool) 
 		return WaitForKind
 	case !f.owned():
 		return Release
-	case f.Dependents != nil && !f.Live.Deleting():
+	case (f.Dependents != nil || f.desired().OtherState() != nil) && !f.Live.Deleting():
 		return Observe
 	case !held && f.correctsDestroy():
 		return Update
