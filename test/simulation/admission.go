@@ -33,7 +33,7 @@ func (w *World) admit(request *write, old, object client.Object) (client.Object,
 	}
 	path := "-" + strings.ReplaceAll(gvk.Group, ".", "-") + "-" + gvk.Version + "-" + strings.ToLower(gvk.Kind)
 	p := w.manager
-	if p == nil || p.dead {
+	if p == nil || p.dead || w.steps < w.hooksDown {
 		return nil, apierrors.NewInternalError(fmt.Errorf("failed calling webhook %q: no endpoints available for service", path))
 	}
 	active := w.active

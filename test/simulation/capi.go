@@ -152,7 +152,7 @@ func (c core) deleteCluster(cluster *clusterv1.Cluster) {
 
 func (c core) delete(gvk schema.GroupVersionKind, object client.Object) {
 	if object.GetDeletionTimestamp().IsZero() {
-		_, _ = c.world.store.remove(gvk, client.ObjectKeyFromObject(object), nil)
+		_, _ = c.world.store.remove(capiUser, gvk, client.ObjectKeyFromObject(object), nil)
 	}
 }
 
@@ -205,7 +205,7 @@ func (w *World) collect() bool {
 			references := object.GetOwnerReferences()
 			if len(references) > 0 && object.GetDeletionTimestamp().IsZero() && !slices.ContainsFunc(references, func(o metav1.OwnerReference) bool { return known[o.UID] }) {
 				w.tracef("gc %s %s", r.gvk.Kind, key)
-				_, _ = w.store.remove(r.gvk, key, nil)
+				_, _ = w.store.remove("gc", r.gvk, key, nil)
 				return true
 			}
 		}
@@ -230,7 +230,7 @@ func (w *World) terminate() bool {
 				left = true
 				if r.objects[key].GetDeletionTimestamp().IsZero() {
 					w.tracef("namespace deletes %s %s", r.gvk.Kind, key)
-					_, _ = w.store.remove(r.gvk, key, nil)
+					_, _ = w.store.remove("gc", r.gvk, key, nil)
 					return true
 				}
 			}

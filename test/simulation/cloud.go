@@ -6,6 +6,7 @@ package simulation
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -14,10 +15,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capt-provider/capt/test/provider/executor"
+	"github.com/capt-provider/capt/test/sandbox/pki"
 )
 
 // state is a Terraform state, and the resources that it records.
@@ -29,6 +32,8 @@ type state struct {
 	outputs   []executor.Output
 	// lock is the process that holds the lock; a killed one leaves it.
 	lock string
+	// orphaned is a lock whose holder was killed.
+	orphaned bool
 }
 
 // cloud has the Terraform states and their resources: they survive the provider. It implements executor.Factory.
@@ -177,6 +182,13 @@ func (r *run) Checksum(context.Context) (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
+// authority is the certificate authority of all clusters.
+var authority = sync.OnceValue(func() string {
+	a, err := pki.NewAuthority("simulation")
+	must(err)
+	return base64.StdEncoding.EncodeToString(a.Bundle())
+})
+
 var outputName = regexp.MustCompile(`(?m)^output "([a-z_]+)"`)
 
 // outputs are those of the module. Values derive from the state, so that different clusters have different ones.
@@ -187,7 +199,7 @@ func (r *run) outputs(o executor.RunOptions) (outputs []executor.Output) {
 		case "cluster_endpoint":
 			value = "https://" + strings.ToLower(r.state) + ".eks.test:443"
 		case "cluster_certificate_authority_data":
-			value = "Y2VydGlmaWNhdGU="
+			value = authority()
 		case "cluster_name":
 			value = variablesOf(o)["cluster_name"]
 		case "kubernetes_version":

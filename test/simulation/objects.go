@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"context"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +22,7 @@ import (
 var modules = map[string]struct{ variables, outputs string }{
 	"vpc":       {"cluster_name vpc_name region", "vpc_id vpc_config"},
 	"eks":       {"cluster_name kubernetes_version region vpc_id", "cluster_name cluster_endpoint cluster_certificate_authority_data kubernetes_version"},
-	"fargate":   {"cluster_name region fargate_profile_name", "fargate_profile_arn"},
+	"fargate":   {"cluster_name region profile_name", "fargate_profile_arn"},
 	"nodegroup": {"cluster_name region nodegroup_name kubernetes_version min_size max_size", "node_group_arn"},
 }
 
@@ -48,6 +49,9 @@ func template(namespace, name string) *infrav1.WorkspaceTemplate {
 	return t
 }
 
+// namespaces of two tenants.
+var namespaces = []string{"team-a", "team-b"}
+
 // fresh removes what the API server sets.
 func fresh[O client.Object](object O) O {
 	object.SetUID("")
@@ -68,11 +72,18 @@ func (w *World) installation() {
 	config.SetName("aws")
 	config.Object["spec"] = map[string]any{"configuration": "terraform {\n  backend \"s3\" {}\n}\n"}
 	w.create(admin, config)
-	for _, name := range []string{"default", "team-b"} {
+	for _, name := range namespaces {
 		w.create(admin, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"kubernetes"}}})
 	}
 }
 
 func (w *World) create(c client.Client, object client.Object) {
-	must(c.Create(nil, object)) //nolint:staticcheck // The simulation has no context.
+	must(c.Create(context.Background(), object))
+}
+
+// templates creates the templates of a namespace that do not exist.
+func (w *World) templates(namespace string) {
+	for _, name := range []string{"eks", "fargate", "nodegroup", "vpc"} {
+		_ = w.user(namespace).Create(context.Background(), template(namespace, name))
+	}
 }

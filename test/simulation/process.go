@@ -50,6 +50,8 @@ type process struct {
 	cancel  context.CancelFunc
 	leading bool
 	dead    bool
+	// fenced is a process that has lost its leadership, and does not know it yet: it starts no further reconcile.
+	fenced bool
 }
 
 // newProcess sets a process up; lead starts its controllers.
@@ -76,6 +78,11 @@ func (p *process) lead() {
 func (p *process) kill() {
 	p.dead = true
 	p.cancel()
+	for _, s := range p.world.cloud.states {
+		if s.lock == p.name {
+			s.orphaned = true
+		}
+	}
 	p.world.processes = slices.DeleteFunc(p.world.processes, func(other *process) bool { return other == p })
 	for _, call := range p.world.parked {
 		if call.process == p {

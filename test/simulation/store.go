@@ -26,8 +26,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// change is an event of a watch. Objects are immutable.
-type change struct {
+// watchEvent is an event of a watch. Objects are immutable.
+type watchEvent struct {
 	object  client.Object
 	deleted bool
 }
@@ -36,7 +36,7 @@ type change struct {
 type resource struct {
 	gvk     schema.GroupVersionKind
 	objects map[types.NamespacedName]client.Object
-	log     []change
+	log     []watchEvent
 }
 
 // store is the API server: it has what a client can observe of resource versions, generations, finalizers, the status subresource,
@@ -49,6 +49,8 @@ type store struct {
 	created   int
 	// admit is called for writes that are not of a status; nil admits all.
 	admit func(w *write, old, object client.Object) (client.Object, error)
+	// observe is called after each change. old is nil for a new object, and object has its last state when it is deleted.
+	observe func(user string, old, object client.Object, deleted bool)
 }
 
 // write is a request that changes an object.
@@ -208,7 +210,10 @@ func (s *store) create(w *write, object client.Object) (client.Object, error) {
 			return nil, err
 		}
 	}
-	return s.put(r, key, stored), nil
+	if w.dryRun {
+		return stored, nil
+	}
+	return s.put(w.user, r, key, stored), nil
 }
 
 func (s *store) checkNamespace(r *resource, key types.NamespacedName) error {
@@ -225,16 +230,20 @@ func (s *store) checkNamespace(r *resource, key types.NamespacedName) error {
 	return nil
 }
 
-func (s *store) put(r *resource, key types.NamespacedName, object client.Object) client.Object {
+func (s *store) put(user string, r *resource, key types.NamespacedName, object client.Object) client.Object {
 	s.version++
 	object.SetResourceVersion(strconv.FormatInt(s.version, 10))
-	if object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 {
+	deleted := object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0
+	if s.observe != nil {
+		defer s.observe(user, r.objects[key], object, deleted)
+	}
+	if deleted {
 		delete(r.objects, key)
-		r.log = append(r.log, change{object: object, deleted: true})
+		r.log = append(r.log, watchEvent{object: object, deleted: true})
 		return object
 	}
 	r.objects[key] = object
-	r.log = append(r.log, change{object: object})
+	r.log = append(r.log, watchEvent{object: object})
 	return object
 }
 
@@ -305,7 +314,7 @@ func (s *store) replace(w *write, r *resource, old, wanted client.Object) (clien
 	if w.dryRun {
 		return wanted, nil
 	}
-	return s.put(r, key, wanted), nil
+	return s.put(w.user, r, key, wanted), nil
 }
 
 // patch applies a JSON merge patch. Its resourceVersion and its uid are preconditions.
@@ -323,9 +332,6 @@ func (s *store) patch(w *write, gvk schema.GroupVersionKind, key types.Namespace
 	wanted := reflect.New(reflect.TypeOf(old).Elem()).Interface().(client.Object)
 	if err := json.Unmarshal(merged, wanted); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	if string(data) == "{}" {
-		return old, nil
 	}
 	return s.update(w, wanted)
 }
@@ -359,7 +365,7 @@ func (s *store) apply(w *write, config *unstructured.Unstructured) (client.Objec
 }
 
 // remove deletes an object, or starts its deletion if it has finalizers.
-func (s *store) remove(gvk schema.GroupVersionKind, key types.NamespacedName, preconditions *metav1.Preconditions) (client.Object, error) {
+func (s *store) remove(user string, gvk schema.GroupVersionKind, key types.NamespacedName, preconditions *metav1.Preconditions) (client.Object, error) {
 	r := s.of(gvk)
 	old := r.objects[key]
 	if old == nil {
@@ -379,7 +385,7 @@ func (s *store) remove(gvk schema.GroupVersionKind, key types.NamespacedName, pr
 	if len(gone.GetFinalizers()) > 0 && r.gvk.Group != "" {
 		gone.SetGeneration(old.GetGeneration() + 1)
 	}
-	return s.put(r, key, gone), nil
+	return s.put(user, r, key, gone), nil
 }
 
 func hasStatus(object client.Object) bool {

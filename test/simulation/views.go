@@ -41,9 +41,11 @@ type view struct {
 	// kind is an empty object of the type that this process has of the kind; nil for generic objects.
 	kind      client.Object
 	delivered int
-	objects   map[types.NamespacedName]*cached
-	indexers  map[string]client.IndexerFunc
-	handlers  []toolscache.ResourceEventHandler
+	// frozen is the step until which no event arrives.
+	frozen   int
+	objects  map[types.NamespacedName]*cached
+	indexers map[string]client.IndexerFunc
+	handlers []toolscache.ResourceEventHandler
 }
 
 type cached struct {

@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"sync"
 	"testing/synctest"
@@ -74,6 +73,8 @@ type World struct {
 	collected int64
 	trace     *strings.Builder
 	steps     int
+	faults
+	invariants
 	// violation is the first broken invariant.
 	violation string
 }
@@ -88,6 +89,8 @@ type parkedCall struct {
 	process *process
 	what    string
 	resume  chan struct{}
+	// notBefore is the step until which the call waits.
+	notBefore int
 }
 
 func newWorld(seed uint64, traced bool) *World {
@@ -98,6 +101,8 @@ func newWorld(seed uint64, traced bool) *World {
 		w.trace = &strings.Builder{}
 	}
 	w.store.admit = w.admit
+	w.store.observe = w.observe
+	w.invariants = newInvariants()
 	return w
 }
 
@@ -149,27 +154,15 @@ func (w *World) user(name string) client.Client {
 	return &api{world: w, user: name, scheme: scheme()}
 }
 
-// request runs a request of a worker.
-func (w *World) request(p *process, verb, object string, do func() error) error {
-	p.exitIfDead()
-	if w.rng.IntN(100) < 10 {
-		w.park(p, verb+" "+object)
-	}
-	err := do()
-	if w.trace != nil && verb != "get" && verb != "list" {
-		w.tracef("  %s: %s %s %v", p.name, verb, object, err)
-	}
-	return err
-}
+// park lets others run in the middle of a request or of a run of Terraform.
+func (w *World) park(p *process, what string) { w.parkFor(p, what, 0) }
 
-// park lets others run in the middle of a request.
-func (w *World) park(p *process, what string) {
-	call := &parkedCall{process: p, what: what, resume: make(chan struct{})}
+// parkFor is park, for at least a number of steps.
+func (w *World) parkFor(p *process, what string, steps int) {
+	call := &parkedCall{process: p, what: what, resume: make(chan struct{}), notBefore: w.steps + steps}
 	w.parked = append(w.parked, call)
 	<-call.resume
-	if p.dead {
-		runtime.Goexit()
-	}
+	p.exitIfDead()
 }
 
 // action is something that can happen next.
@@ -182,11 +175,14 @@ type action struct {
 func (w *World) enabled() (actions []action) {
 	for _, p := range w.processes {
 		for _, v := range p.views.order {
-			if v.pending() > 0 {
+			if v.pending() > 0 && w.steps >= v.frozen {
 				actions = append(actions, action{"deliver " + p.name, func() { w.deliver(v) }})
 			}
 		}
 		for _, q := range p.queues {
+			if p.fenced {
+				continue
+			}
 			for _, request := range q.runnable() {
 				actions = append(actions, action{"reconcile " + p.name, func() {
 					w.tracef("%s: reconcile %s %s", p.name, q.name, request)
@@ -196,13 +192,46 @@ func (w *World) enabled() (actions []action) {
 		}
 	}
 	for i, call := range w.parked {
+		if w.steps < call.notBefore {
+			continue
+		}
 		actions = append(actions, action{"resume " + call.process.name, func() {
-			w.parked = append(w.parked[:i], w.parked[i+1:]...)
+			w.parked = append(w.parked[:i:i], w.parked[i+1:]...)
 			w.tracef("%s: continues %s", call.process.name, call.what)
 			w.run(func() { close(call.resume) })
 		}})
 	}
 	return w.enabledCore(actions)
+}
+
+// lagging reports whether something waits for a later step.
+func (w *World) lagging() bool {
+	for _, p := range w.processes {
+		for _, v := range p.views.order {
+			if v.pending() > 0 && w.steps < v.frozen {
+				return true
+			}
+		}
+	}
+	for _, call := range w.parked {
+		if w.steps < call.notBefore {
+			return true
+		}
+	}
+	return len(w.later) > 0
+}
+
+// deliverAll gives all pending events to the handlers, in a random order of kinds.
+func (w *World) deliverAll() {
+	for _, p := range w.processes {
+		for _, i := range w.rng.Perm(len(p.views.order)) {
+			if v := p.views.order[i]; w.steps >= v.frozen {
+				for v.pending() > 0 {
+					v.deliver()
+				}
+			}
+		}
+	}
 }
 
 // enabledCore adds the actions of Cluster API, of the garbage collector and of the controller of namespaces.
@@ -244,17 +273,23 @@ func (w *World) run(start func()) {
 
 // deliver gives events of one kind to the handlers of a process.
 func (w *World) deliver(v *view) {
-	n := 1 + w.rng.IntN(v.pending())
-	for range n {
+	for range 1 + w.rng.IntN(v.pending()) {
 		v.deliver()
 	}
-	synctest.Wait()
 }
 
 // step does one thing. It returns false when nothing can happen before the next timer.
 func (w *World) step() bool {
+	w.runLater()
+	if w.rng.IntN(100) < 60 {
+		w.deliverAll()
+	}
 	actions := w.enabled()
 	if len(actions) == 0 {
+		if w.lagging() {
+			w.steps++
+			return true
+		}
 		return false
 	}
 	w.steps++
@@ -272,22 +307,4 @@ func (w *World) nextTimer() (at time.Time) {
 		}
 	}
 	return at
-}
-
-// pass lets virtual time pass until a time, with everything that happens until then.
-func (w *World) pass(until time.Time, maxSteps int) {
-	for range maxSteps {
-		if w.violation != "" {
-			return
-		}
-		if w.step() {
-			continue
-		}
-		next := w.nextTimer()
-		if next.IsZero() || next.After(until) {
-			time.Sleep(time.Until(until))
-			return
-		}
-		time.Sleep(time.Until(next))
-	}
 }
