@@ -200,6 +200,8 @@ func (r *run) outputs(o executor.RunOptions) (outputs []executor.Output) {
 			value = "https://" + strings.ToLower(r.state) + ".eks.test:443"
 		case "cluster_certificate_authority_data":
 			value = authority()
+		case "vpc_config":
+			value = fmt.Sprintf("vpc_id = %q\nprivate_subnets = [\"subnet-1\", \"subnet-2\"]\n", "vpc_id-"+r.state)
 		case "cluster_name":
 			value = variablesOf(o)["cluster_name"]
 		case "kubernetes_version":

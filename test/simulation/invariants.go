@@ -31,6 +31,8 @@ type invariants struct {
 	approved map[string]bool
 	// byUser are the objects that users have deleted.
 	byUser map[types.UID]bool
+	// foreign are the Workspaces that CAPT did not create.
+	foreign map[types.UID]bool
 	// intruders are objects with which a tenant interferes.
 	intruders []client.Object
 	// appliedBy is the Workspace that applied a state, roles what it has.
@@ -42,7 +44,7 @@ type invariants struct {
 type role struct{ cluster, part string }
 
 func newInvariants() invariants {
-	return invariants{approved: map[string]bool{}, byUser: map[types.UID]bool{}, appliedBy: map[string]types.UID{}, roles: map[string]role{}}
+	return invariants{approved: map[string]bool{}, byUser: map[types.UID]bool{}, foreign: map[types.UID]bool{}, appliedBy: map[string]types.UID{}, roles: map[string]role{}}
 }
 
 // failf records the first violation.
@@ -110,17 +112,16 @@ func (w *World) workspacesOf(apply types.NamespacedName) (found []*unstructured.
 	return found
 }
 
+// intrudes reports whether a tenant created a Workspace.
 func (w *World) intrudes(object client.Object) bool {
-	for _, intruder := range w.intruders {
-		if intruder.GetUID() == object.GetUID() {
-			return true
-		}
-	}
-	return false
+	return w.foreign[object.GetUID()]
 }
 
 func (w *World) checkWorkspace(user string, old client.Object, workspace *unstructured.Unstructured, deleted bool) {
 	key := client.ObjectKeyFromObject(workspace)
+	if old == nil && !strings.HasSuffix(user, "capt") {
+		w.foreign[workspace.GetUID()] = true
+	}
 	if naming.IsPreview(workspace) {
 		if policies, _, _ := unstructured.NestedStringSlice(workspace.Object, "spec", "managementPolicies"); len(policies) != 1 || policies[0] != "Observe" {
 			w.failf("preview: %s could apply", key)
@@ -135,7 +136,7 @@ func (w *World) checkWorkspace(user string, old client.Object, workspace *unstru
 			w.failf("identity: Workspace %s of %s is claimed by %s", key, before, after)
 		}
 	}
-	if deleted || user == "tenant" {
+	if deleted || w.intrudes(workspace) {
 		return
 	}
 	if claim, name, ok := strings.Cut(workspace.GetAnnotations()[naming.ClaimAnnotation], "/"); ok && len(w.workspacesOf(types.NamespacedName{Namespace: claim, Name: name})) > 1 {
@@ -167,7 +168,8 @@ func (w *World) checkApproved(old client.Object, workspace *unstructured.Unstruc
 }
 
 // applied checks an apply of Terraform.
-func (w *World) applied(r *run, _ executor.RunOptions) {
+func (w *World) applied(r *run, o executor.RunOptions) {
+	w.tracef("terraform applies %s with %v", r.state, variablesOf(o))
 	workspace := w.workspaceOf(r)
 	if workspace == nil {
 		return
@@ -306,6 +308,11 @@ func (w *World) missing(cluster *clusterv1.Cluster) string {
 	plane := peek[*controlplanev1.CAPTControlPlane](w, captPlaneKind, cluster.Namespace, cluster.Spec.ControlPlaneRef.Name)
 	if w.templateGone(cluster.Namespace) || infra == nil || plane == nil || !infra.DeletionTimestamp.IsZero() || !plane.DeletionTimestamp.IsZero() {
 		return ""
+	}
+	for _, key := range w.store.of(applyKind).keys() {
+		if object := w.store.of(applyKind).objects[key]; key.Namespace == cluster.Namespace && object.GetDeletionTimestamp() != nil && w.byUser[object.GetUID()] {
+			return "" // It waits for its dependents.
+		}
 	}
 	switch {
 	case !conditions.IsTrue(infra, infrav1.ReadyCondition):

@@ -89,7 +89,13 @@ var userActions = map[string]func(w *World, n uint64){
 		change(w, clusterKind, n, func(o *clusterv1.Cluster) { o.Spec.Paused = nil })
 	},
 	"delete namespace": func(w *World, _ uint64) {
-		_, _ = w.store.remove("admin", namespaceKind, types.NamespacedName{Name: "team-b"}, nil)
+		for _, gvk := range []schema.GroupVersionKind{clusterKind, applyKind} { // A policy refuses it.
+			if slices.ContainsFunc(w.store.of(gvk).keys(), func(key types.NamespacedName) bool { return key.Namespace == "team-b" }) {
+				return
+			}
+		}
+		_, err := w.store.remove("admin", namespaceKind, types.NamespacedName{Name: "team-b"}, nil)
+		w.tracef("admin deletes namespace team-b: %v", err)
 	},
 	"delete template": func(w *World, n uint64) { w.userDeletes(templateKind, n) },
 	"delete apply":    func(w *World, n uint64) { w.userDeletes(applyKind, n) },
@@ -117,7 +123,7 @@ func (w *World) userDeletes(gvk schema.GroupVersionKind, n uint64) {
 
 // createCluster creates the objects of a cluster, and of its options.
 func (w *World) createCluster(n uint64) {
-	namespace, name := namespaces[n%2], []string{"one", "two"}[n/2%2]
+	namespace, name := namespaces[n%2], [][]string{{"one", "two"}, {"three", "four"}}[n%2][n/2%2]
 	if w.store.of(namespaceKind).objects[types.NamespacedName{Name: namespace}] == nil {
 		w.create(w.user("admin"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Finalizers: []string{"kubernetes"}}})
 	}
@@ -126,6 +132,8 @@ func (w *World) createCluster(n uint64) {
 	captCluster, plane := builder.CAPTCluster(name, in), builder.CAPTControlPlane(name, in)
 	if n/4%4 == 0 {
 		captCluster = builder.CAPTCluster(name, in, builder.WithExistingVPC("vpc-0123456789abcdef0"))
+		captCluster.Spec.VPC.ConnectionSecretRef.Name = "network"
+		_ = w.user(namespace).Create(context.Background(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "network"}, Data: map[string][]byte{"vpc_config": []byte("vpc_id = \"vpc-0123456789abcdef0\"")}})
 	}
 	if n/16%3 == 0 {
 		plane.Spec.FargateProfiles = []controlplanev1.FargateProfile{{
@@ -194,7 +202,8 @@ func (w *World) interfere(n uint64) {
 		object.SetAnnotations(map[string]string{naming.ClaimAnnotation: victim.GetAnnotations()[naming.ClaimAnnotation]})
 	default: // A Cluster that refers to the control plane of another one.
 		copied := builder.Cluster("copy", builder.WithNamespace(victim.GetNamespace()))
-		copied.Spec.ControlPlaneRef.Name, copied.Spec.InfrastructureRef.Name = "one", "one"
+		name := map[string]string{namespaces[0]: "one", namespaces[1]: "three"}[victim.GetNamespace()]
+		copied.Spec.ControlPlaneRef.Name, copied.Spec.InfrastructureRef.Name = name, name
 		object = fresh(copied)
 	}
 	err := w.user(other).Create(context.Background(), object)
