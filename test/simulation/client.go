@@ -150,7 +150,7 @@ func (a *api) patch(verb string, object client.Object, patch client.Patch, owner
 		return fmt.Errorf("patches of type %s are not simulated", patch.Type())
 	}
 	return a.request(verb, object, object.GetName(), func() error {
-		stored, err := a.store().patch(a.write("patch", owner, dryRun), a.gvk(object), client.ObjectKeyFromObject(object), data)
+		stored, err := a.store().patch(a.write("patch", owner, dryRun), a.gvk(object), object, data)
 		if err == nil {
 			a.answer(stored, object)
 		}

@@ -251,6 +251,9 @@ func (w *World) destroyed(r *run) {
 		}
 	}
 	workspace := w.workspaceOf(r)
+	if workspace != nil && is.part == "" { // No apply has succeeded.
+		is = w.roleOf(workspace, r.text())
+	}
 	if workspace == nil || w.intrudes(workspace) || w.byUser[workspace.GetUID()] {
 		return
 	}

@@ -81,7 +81,7 @@ const (
 	rounds        = 10
 	roundDuration = 20 * time.Minute
 	// quiet is for how long nothing is written at the end.
-	quiet = 25 * time.Minute
+	quiet = 15 * time.Minute
 )
 
 // Result of a schedule.

@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -301,6 +302,12 @@ func (s *store) replace(w *write, r *resource, old, wanted client.Object) (clien
 		}
 	}
 	if w.verb != "apply" {
+		if len(wanted.GetManagedFields()) == 0 {
+			wanted.SetManagedFields(old.GetManagedFields())
+		}
+		if equality.Semantic.DeepEqual(old, wanted) {
+			return old, nil
+		}
 		if wanted, err = trackUpdate(w, old, wanted); err != nil {
 			return nil, err
 		}
@@ -318,22 +325,38 @@ func (s *store) replace(w *write, r *resource, old, wanted client.Object) (clien
 }
 
 // patch applies a JSON merge patch. Its resourceVersion and its uid are preconditions.
-func (s *store) patch(w *write, gvk schema.GroupVersionKind, key types.NamespacedName, data []byte) (client.Object, error) {
-	old, err := s.get(gvk, key)
+func (s *store) patch(w *write, gvk schema.GroupVersionKind, object client.Object, data []byte) (client.Object, error) {
+	old, err := s.get(gvk, client.ObjectKeyFromObject(object))
 	if err != nil {
 		return nil, err
 	}
+	if wanted := merged(old, object, data); wanted != nil {
+		return s.update(w, wanted)
+	}
 	current, err := json.Marshal(old)
 	must(err)
-	merged, err := jsonpatch.MergePatch(current, data)
+	result, err := jsonpatch.MergePatch(current, data)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	wanted := reflect.New(reflect.TypeOf(old).Elem()).Interface().(client.Object)
-	if err := json.Unmarshal(merged, wanted); err != nil {
+	if err := json.Unmarshal(result, wanted); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	return s.update(w, wanted)
+}
+
+// merged is the result of a patch that was made from the version that is stored, which is the object of the client; nil for other patches, which
+// must be merged.
+func merged(old, object client.Object, data []byte) client.Object {
+	if reflect.TypeOf(old) != reflect.TypeOf(object) || !bytes.Contains(data, []byte(`"resourceVersion":"`+old.GetResourceVersion()+`"`)) || bytes.Contains(data, []byte("managedFields")) {
+		return nil
+	}
+	wanted := object.DeepCopyObject().(client.Object)
+	wanted.GetObjectKind().SetGroupVersionKind(old.GetObjectKind().GroupVersionKind())
+	wanted.SetManagedFields(old.GetManagedFields())
+	wanted.SetResourceVersion(old.GetResourceVersion())
+	return wanted
 }
 
 // apply is server-side apply with force.

@@ -89,7 +89,7 @@ var userActions = map[string]func(w *World, n uint64){
 		change(w, clusterKind, n, func(o *clusterv1.Cluster) { o.Spec.Paused = nil })
 	},
 	"delete namespace": func(w *World, _ uint64) {
-		for _, gvk := range []schema.GroupVersionKind{clusterKind, applyKind} { // A policy refuses it.
+		for _, gvk := range []schema.GroupVersionKind{clusterKind, applyKind, terraform.ScopeNamespaced.GroupVersionKind()} { // A policy refuses it.
 			if slices.ContainsFunc(w.store.of(gvk).keys(), func(key types.NamespacedName) bool { return key.Namespace == "team-b" }) {
 				return
 			}
@@ -133,7 +133,7 @@ func (w *World) createCluster(n uint64) {
 	if n/4%4 == 0 {
 		captCluster = builder.CAPTCluster(name, in, builder.WithExistingVPC("vpc-0123456789abcdef0"))
 		captCluster.Spec.VPC.ConnectionSecretRef.Name = "network"
-		_ = w.user(namespace).Create(context.Background(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "network"}, Data: map[string][]byte{"vpc_config": []byte("vpc_id = \"vpc-0123456789abcdef0\"")}})
+		_ = w.createNetwork(namespace)
 	}
 	if n/16%3 == 0 {
 		plane.Spec.FargateProfiles = []controlplanev1.FargateProfile{{
@@ -153,6 +153,14 @@ func (w *World) createCluster(n uint64) {
 		err := w.user(namespace).Create(context.Background(), fresh(object))
 		w.tracef("user creates %T %s/%s: %v", object, namespace, name, err)
 	}
+}
+
+// createNetwork creates the Secret that describes an existing VPC.
+func (w *World) createNetwork(namespace string) error {
+	return w.user(namespace).Create(context.Background(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "network"},
+		Data:       map[string][]byte{"vpc_config": []byte("vpc_id = \"vpc-0123456789abcdef0\"\nprivate_subnets = [\"subnet-1\"]\n")},
+	})
 }
 
 func setModule(o *infrav1.WorkspaceTemplate, comment string) {
@@ -241,6 +249,9 @@ func (w *World) operate() {
 				o.SetAnnotations(annotations)
 			})
 		}
+	}
+	for _, key := range w.store.of(captClusterKind).keys() { // The Secret of an existing VPC is theirs.
+		_ = w.createNetwork(key.Namespace)
 	}
 	for _, intruder := range w.intruders {
 		_ = w.user(intruder.GetNamespace()).Delete(context.Background(), intruder)
