@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,9 +27,12 @@ const externalName = "crossplane.io/external-name"
 
 // invariants is what the checks remember.
 type invariants struct {
-	// contents counts the edits of templates, approved has the modules that a user approved.
+	// contents counts the edits of templates.
 	contents int
-	approved map[string]bool
+	// restricted are contents of templates that need an approval.
+	restricted, approved map[string]bool
+	// pausedAt is the step at which a Cluster was paused.
+	pausedAt map[types.NamespacedName]int
 	// byUser are the objects that users have deleted.
 	byUser map[types.UID]bool
 	// foreign are the Workspaces that CAPT did not create.
@@ -44,7 +48,10 @@ type invariants struct {
 type role struct{ cluster, part string }
 
 func newInvariants() invariants {
-	return invariants{approved: map[string]bool{}, byUser: map[types.UID]bool{}, foreign: map[types.UID]bool{}, appliedBy: map[string]types.UID{}, roles: map[string]role{}}
+	return invariants{
+		restricted: map[string]bool{}, approved: map[string]bool{}, pausedAt: map[types.NamespacedName]int{},
+		byUser: map[types.UID]bool{}, foreign: map[types.UID]bool{}, appliedBy: map[string]types.UID{}, roles: map[string]role{},
+	}
 }
 
 // failf records the first violation.
@@ -67,6 +74,18 @@ func (w *World) observe(user string, old, object client.Object, deleted bool) {
 	case *infrav1.WorkspaceTemplateApply:
 		if deleted {
 			w.checkReleased(object)
+		} else if old == nil || old.GetGeneration() != object.Generation {
+			w.checkPaused(user, object, object)
+		}
+	case *clusterv1.Cluster:
+		if key := client.ObjectKeyFromObject(object); !ptr.Deref(object.Spec.Paused, false) {
+			delete(w.pausedAt, key)
+		} else if w.pausedAt[key] == 0 {
+			w.pausedAt[key] = w.steps
+		}
+	case *infrav1.WorkspaceTemplate:
+		if object.Spec.Rollout.RequiresApproval() {
+			w.restrict(old, object)
 		}
 	case *unstructured.Unstructured:
 		if object.GetKind() == "Workspace" {
@@ -144,6 +163,29 @@ func (w *World) checkWorkspace(user string, old client.Object, workspace *unstru
 	}
 	if strings.HasSuffix(user, "capt") {
 		w.checkApproved(old, workspace)
+		if apply := w.applyOf(workspace); apply != nil && (old == nil || old.GetGeneration() != workspace.GetGeneration()) {
+			w.checkPaused(user, apply, workspace)
+		}
+	}
+}
+
+// restrict records a content that reaches the users of a template only after an approval: one that was edited while its policy required that.
+func (w *World) restrict(old client.Object, template *infrav1.WorkspaceTemplate) {
+	before, ok := old.(*infrav1.WorkspaceTemplate)
+	module := template.Spec.Template.Spec.ForProvider.Module
+	if ok && before.Spec.Rollout.RequiresApproval() && before.Spec.Template.Spec.ForProvider.Module != module {
+		w.restricted[template.Namespace+module] = true
+	}
+}
+
+// staleSteps is more than a write can be delayed by a cache or a request.
+const staleSteps = 150
+
+// checkPaused fails if something is written for a Cluster that was paused long ago.
+func (w *World) checkPaused(user string, apply *infrav1.WorkspaceTemplateApply, object client.Object) {
+	key := types.NamespacedName{Namespace: apply.Namespace, Name: apply.Labels[clusterv1.ClusterNameLabel]}
+	if at, paused := w.pausedAt[key]; paused && strings.HasSuffix(user, "capt") && metav1.GetControllerOf(apply) != nil && w.steps > at+staleSteps {
+		w.failf("paused: %T %s is written, although its Cluster is paused", object, client.ObjectKeyFromObject(object))
 	}
 }
 
@@ -159,10 +201,10 @@ func moduleOfWorkspace(object client.Object) string {
 // checkApproved fails if an update of a Workspace has a content that its template requires an approval for.
 func (w *World) checkApproved(old client.Object, workspace *unstructured.Unstructured) {
 	before, after := moduleOfWorkspace(old), moduleOfWorkspace(workspace)
-	if before == "" || before == after || !strings.Contains(after, "# approval required") {
+	if before == "" || before == after {
 		return
 	}
-	if !w.approved[after] {
+	if content := workspace.GetNamespace() + after; w.restricted[content] && !w.approved[content] {
 		w.failf("approval: Workspace %s gets a content that no user has approved", client.ObjectKeyFromObject(workspace))
 	}
 }
@@ -171,7 +213,7 @@ func (w *World) checkApproved(old client.Object, workspace *unstructured.Unstruc
 func (w *World) applied(r *run, o executor.RunOptions) {
 	w.tracef("terraform applies %s with %v", r.state, variablesOf(o))
 	workspace := w.workspaceOf(r)
-	if workspace == nil {
+	if workspace == nil || w.intrudes(workspace) {
 		return
 	}
 	if naming.IsPreview(workspace) {
@@ -242,7 +284,10 @@ func (w *World) has(cluster, part string) bool {
 
 // destroyed checks a destroy of Terraform, before the resources are gone.
 func (w *World) destroyed(r *run) {
-	is := w.roles[r.state]
+	workspace, is := w.workspaceOf(r), w.roles[r.state]
+	if workspace != nil && w.intrudes(workspace) {
+		return
+	}
 	for part, users := range map[string][]string{"vpc": {"eks", "fargate", "nodegroup"}, "eks": {"fargate", "nodegroup"}} {
 		for _, user := range users {
 			if is.part == part && w.has(is.cluster, user) {
@@ -250,11 +295,10 @@ func (w *World) destroyed(r *run) {
 			}
 		}
 	}
-	workspace := w.workspaceOf(r)
 	if workspace != nil && is.part == "" { // No apply has succeeded.
 		is = w.roleOf(workspace, r.text())
 	}
-	if workspace == nil || w.intrudes(workspace) || w.byUser[workspace.GetUID()] {
+	if workspace == nil || w.byUser[workspace.GetUID()] {
 		return
 	}
 	if w.appliedBy[r.state] != "" && w.appliedBy[r.state] != r.module.UID && w.exists(w.appliedBy[r.state]) {
@@ -342,6 +386,19 @@ func (w *World) outdated(cluster *clusterv1.Cluster) string {
 			}
 		}
 	}
+	return w.withoutProfile(cluster)
+}
+
+// withoutProfile returns a Fargate profile that is not in the spec of its control plane any more.
+func (w *World) withoutProfile(cluster *clusterv1.Cluster) string {
+	plane := peek[*controlplanev1.CAPTControlPlane](w, captPlaneKind, cluster.Namespace, cluster.Spec.ControlPlaneRef.Name)
+	if is := cluster.Namespace + "/" + cluster.Name; len(plane.Spec.FargateProfiles) == 0 && w.has(is, "fargate") {
+		return "its Fargate profile is not gone"
+	}
+	secret := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + "-kubeconfig"}
+	if w.store.of(corev1.SchemeGroupVersion.WithKind("Secret")).objects[secret] == nil {
+		return "has no kubeconfig"
+	}
 	return ""
 }
 
@@ -354,8 +411,13 @@ func (w *World) templateGone(namespace string) bool {
 	return false
 }
 
-// leaked returns resources in the cloud without a Workspace.
+// leaked returns resources in the cloud without a Workspace, and Workspaces without an object that they belong to.
 func (w *World) leaked() string {
+	for _, object := range w.store.of(terraform.ScopeNamespaced.GroupVersionKind()).objects {
+		if workspace := object.(*unstructured.Unstructured); !w.intrudes(workspace) && !naming.IsPreview(workspace) && w.applyOf(workspace) == nil {
+			return fmt.Sprintf("Workspace %s has no WorkspaceTemplateApply", client.ObjectKeyFromObject(workspace))
+		}
+	}
 	for _, name := range sortedKeys(w.cloud.states) {
 		if uid := w.appliedBy[name]; len(w.cloud.states[name].resources) > 0 && uid != "" && !w.exists(uid) {
 			return fmt.Sprintf("the resources of state %s have no Workspace", name)

@@ -42,15 +42,33 @@ func (s Schedule) String() string {
 func NewSchedule(seed uint64) Schedule {
 	rng := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // It must be reproducible.
 	s := Schedule{Seed: seed, Events: []Event{{At: 0, Name: "create", N: rng.Uint64() >> 1}}}
-	users, faults := sortedKeys(userActions), slices.Concat(requestFaults, providerFaults(), sortedKeys(worldFaults))
+	users, common := sortedKeys(userActions), rng.Uint64()>>1
+	if rng.IntN(2) == 0 { // Actions that belong together, on the same objects.
+		users = themes[rng.IntN(len(themes))]
+	} else {
+		common = 0
+	}
+	faults := slices.Concat(requestFaults, providerFaults(), sortedKeys(worldFaults))
 	for range rng.IntN(6) {
-		s.Events = append(s.Events, Event{At: rng.IntN(260), Name: users[rng.IntN(len(users))], N: rng.Uint64() >> 1})
+		n := rng.Uint64() >> 1
+		if common != 0 {
+			n = common&^(7<<3) | n&(7<<3)
+		}
+		s.Events = append(s.Events, Event{At: rng.IntN(260), Name: users[rng.IntN(len(users))], N: n})
 	}
 	for range rng.IntN(7) {
 		s.Events = append(s.Events, Event{At: rng.IntN(260), Name: faults[rng.IntN(len(faults))], N: rng.Uint64() >> 1})
 	}
 	slices.SortStableFunc(s.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	return s
+}
+
+// themes are actions that depend on each other.
+var themes = [][]string{
+	{"stage template", "edit template", "approve", "edit template"},
+	{"break template", "repair template", "edit template", "upgrade"},
+	{"delete", "create", "pause", "unpause", "tenant"},
+	{"remove profiles", "delete pool", "scale", "delete apply", "delete secret", "edit variables"},
 }
 
 // providerFaults are faults of requests of the provider.

@@ -184,7 +184,7 @@ func (w *World) approve(o *infrav1.WorkspaceTemplate) {
 	}
 	o.Annotations[naming.ApproveAnnotation], o.Annotations[naming.ApproveDestroyAnnotation] = revision, revision
 	o.Annotations[naming.ResumeAnnotation] = revision
-	w.approved[o.Spec.Template.Spec.ForProvider.Module] = true
+	w.approved[o.Namespace+o.Spec.Template.Spec.ForProvider.Module] = true
 }
 
 // interfere is what a tenant tries with objects that name those of another one.
@@ -200,7 +200,8 @@ func (w *World) interfere(n uint64) {
 	var object client.Object
 	switch n / 8 % 3 {
 	case 0: // A WorkspaceTemplateApply whose Workspace has the name of one of the other tenant, in the same namespace or not.
-		object = fresh(builder.WorkspaceTemplateApply("intruder", builder.WithNamespace(other), builder.WithWorkspaceName(victim.GetName())))
+		namespace := []string{other, victim.GetNamespace()}[n/32%2]
+		object = fresh(builder.WorkspaceTemplateApply("intruder", builder.WithNamespace(namespace), builder.WithWorkspaceName(victim.GetName())))
 	case 1: // A Workspace with the state of another one.
 		workspace := convert(victim, &unstructured.Unstructured{}).(*unstructured.Unstructured)
 		object = &unstructured.Unstructured{Object: map[string]any{"spec": workspace.Object["spec"]}}
