@@ -134,7 +134,13 @@ func (c *ControlPlane) InfrastructureReady() bool {
 	if c.Cluster == nil || !ptr.Deref(c.Cluster.Status.Initialization.InfrastructureProvisioned, false) {
 		return false
 	}
-	return !HasCAPTCluster(c.Cluster) || VPCID(c.CAPTCluster) != "" && (c.Apply != nil || c.CAPTCluster.Status.VPC.ReplacedBy == "")
+	return !HasCAPTCluster(c.Cluster) || VPCID(c.CAPTCluster) != "" && (c.Apply != nil || c.CAPTCluster.Status.VPC.ReplacedBy == "" && !c.vpcDeleting())
+}
+
+// vpcDeleting reports whether the VPC is being destroyed although the CAPTCluster is not: its WorkspaceTemplateApply was deleted.
+func (c *ControlPlane) vpcDeleting() bool {
+	ready := meta.FindStatusCondition(c.CAPTCluster.Status.Conditions, infrav1.VPCReadyCondition)
+	return ready != nil && ready.Status != metav1.ConditionTrue && ready.Reason == infrav1.DeletingReason
 }
 
 // HasCAPTCluster reports whether the infrastructure of a Cluster is a CAPTCluster.
@@ -224,13 +230,16 @@ func (c *ControlPlane) Want() *Want {
 }
 
 // vpcWorkspace returns the Workspace of the VPC, on which the Workspace of the control plane depends. It is known when the control plane is created,
-// because that waits for the VPC.
+// because that waits for the VPC. While it is not known later, because the WorkspaceTemplateApply of the VPC was recreated, the dependency stays.
 func (c *ControlPlane) vpcWorkspace() []infrav1.WorkspaceDependency {
 	if c.CAPTCluster == nil {
 		return nil
 	}
 	summary := c.CAPTCluster.Status.WorkspaceTemplateApply
-	if summary == nil || summary.WorkspaceName == "" {
+	switch known := summary != nil && summary.WorkspaceName != ""; {
+	case !known && c.Apply != nil && c.CAPTCluster.Spec.VPC.Template.IsDefined():
+		return c.Apply.Spec.WaitForWorkspaces
+	case !known:
 		return nil
 	}
 	return []infrav1.WorkspaceDependency{{Name: summary.WorkspaceName, Namespace: c.CAPTCluster.Namespace}}
