@@ -17,7 +17,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -25,9 +27,23 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
+// secondCluster is the policy that refuses a new Cluster with a reference to an object to which another Cluster refers.
+func (w *World) secondCluster(cluster *clusterv1.Cluster) error {
+	for _, object := range w.store.of(clusterKind).objects {
+		other := object.(*clusterv1.Cluster)
+		if other.Namespace == cluster.Namespace && (other.Spec.ControlPlaneRef == cluster.Spec.ControlPlaneRef || other.Spec.InfrastructureRef == cluster.Spec.InfrastructureRef) {
+			return apierrors.NewForbidden(schema.GroupResource{Group: clusterKind.Group, Resource: "clusters"}, cluster.Name, fmt.Errorf("Cluster %s refers to the same objects", other.Name))
+		}
+	}
+	return nil
+}
+
 // admit calls the webhooks of a process that serves them.
 func (w *World) admit(request *write, old, object client.Object) (client.Object, error) {
 	gvk := object.GetObjectKind().GroupVersionKind()
+	if cluster, ok := object.(*clusterv1.Cluster); ok && old == nil {
+		return object, w.secondCluster(cluster)
+	}
 	if !slices.Contains([]string{infrav1.GroupVersion.Group, controlplanev1.GroupVersion.Group}, gvk.Group) {
 		return object, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -29,13 +30,32 @@ type Schedule struct {
 	Events []Event
 }
 
-// String prints the steps of a schedule.
+// String prints the steps of a schedule, as ParseEvents reads them.
 func (s Schedule) String() string {
-	text := &strings.Builder{}
-	for _, event := range s.Events {
-		fmt.Fprintf(text, "  step %d: %s (%d)\n", event.At, event.Name, event.N)
+	steps := make([]string, len(s.Events))
+	for i, event := range s.Events {
+		steps[i] = fmt.Sprintf("%d %s %d", event.At, event.Name, event.N)
 	}
-	return text.String()
+	return strings.Join(steps, "; ")
+}
+
+// ParseEvents reads the steps of a schedule.
+func ParseEvents(text string) (events []Event, err error) {
+	for step := range strings.SplitSeq(text, ";") {
+		fields := strings.Fields(step)
+		if len(fields) < 3 {
+			return nil, fmt.Errorf("%q must be a step, a name and a number", step)
+		}
+		event := Event{Name: strings.Join(fields[1:len(fields)-1], " ")}
+		if event.At, err = strconv.Atoi(fields[0]); err != nil {
+			return nil, err
+		}
+		if event.N, err = strconv.ParseUint(fields[len(fields)-1], 10, 64); err != nil {
+			return nil, err
+		}
+		events = append(events, event)
+	}
+	return events, nil
 }
 
 // NewSchedule returns the schedule of a seed.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -55,7 +56,7 @@ var userActions = map[string]func(w *World, n uint64){
 	"delete": func(w *World, n uint64) { w.userDeletes(clusterKind, n) },
 	"upgrade": func(w *World, n uint64) {
 		change(w, captPlaneKind, n, func(o *controlplanev1.CAPTControlPlane) {
-			o.Spec.Version = []string{"v1.32.0", "v1.33.0"}[n/8%2]
+			o.Spec.Version = "v1.32.0"
 		})
 	},
 	"edit variables": func(w *World, n uint64) {
@@ -258,7 +259,25 @@ func (w *World) operate() {
 		_ = w.user(intruder.GetNamespace()).Delete(context.Background(), intruder)
 	}
 	w.intruders = nil
+	w.approveChanges()
 	w.retry()
+}
+
+var approveCommand = regexp.MustCompile(naming.ApproveAnnotation + `=([0-9a-f]+)`)
+
+// approveChanges approves the changes of single WorkspaceTemplateApplies, as their conditions say.
+func (w *World) approveChanges() {
+	for _, key := range w.store.of(applyKind).keys() {
+		apply := peek[*infrav1.WorkspaceTemplateApply](w, applyKind, key.Namespace, key.Name)
+		for _, condition := range apply.Status.Conditions {
+			if hash := approveCommand.FindStringSubmatch(condition.Message); hash != nil {
+				_ = edit(w, key.Namespace, apply, false, func(o *infrav1.WorkspaceTemplateApply) {
+					metav1.SetMetaDataAnnotation(&o.ObjectMeta, naming.ApproveAnnotation, hash[1])
+				})
+				break
+			}
+		}
+	}
 }
 
 // retry sets the annotation that captctl retry sets.
