@@ -15,6 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -326,6 +327,74 @@ func (w *World) wanted(apply *infrav1.WorkspaceTemplateApply, is role) bool {
 	for _, r := range w.store.order {
 		if object := r.objects[types.NamespacedName{Namespace: apply.Namespace, Name: owner.Name}]; object != nil && object.GetUID() == owner.UID {
 			return object.GetDeletionTimestamp().IsZero()
+		}
+	}
+	return false
+}
+
+// checkAwake fails if nothing happens any more although an object does not show what it depends on has reported: no event has caused a reconcile.
+// Only a timer would.
+func (w *World) checkAwake() {
+	if w.manager == nil || w.manager.dead || len(w.parked) > 0 {
+		return
+	}
+	for _, key := range w.store.of(applyKind).keys() {
+		apply := peek[*infrav1.WorkspaceTemplateApply](w, applyKind, key.Namespace, key.Name)
+		ready := conditions.Get(apply, infrav1.ReadyCondition)
+		if ready == nil || !apply.DeletionTimestamp.IsZero() || w.retries("workspacetemplateapply", key) {
+			continue
+		}
+		if workspace := w.recorded(apply); workspace != nil && apply.Status.ObservedGeneration == apply.Generation && inProgress(ready.Reason) && isUpToDate(workspace) {
+			w.failf("awake: WorkspaceTemplateApply %s still reports %s although its Workspace is Ready", key, ready.Reason)
+		}
+		captCluster := peek[*infrav1.CAPTCluster](w, captClusterKind, key.Namespace, ownerOf(apply, "CAPTCluster"))
+		if ready.Status == metav1.ConditionTrue && apply.Status.ObservedGeneration == apply.Generation && captCluster != nil && captCluster.DeletionTimestamp.IsZero() && !w.retries("captcluster", client.ObjectKeyFromObject(captCluster)) &&
+			inProgress(conditions.GetReason(captCluster, infrav1.VPCReadyCondition)) {
+			w.failf("awake: CAPTCluster %s still waits for the WorkspaceTemplateApply of its VPC, which is Ready", key)
+		}
+	}
+}
+
+func ownerOf(object client.Object, kind string) string {
+	if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == kind {
+		return owner.Name
+	}
+	return ""
+}
+
+func inProgress(reason string) bool {
+	return reason == infrav1.ProvisioningReason || reason == infrav1.NotReportedReason || reason == infrav1.WorkspaceNotReconciledReason
+}
+
+// recorded is the Workspace that a WorkspaceTemplateApply has written last.
+func (w *World) recorded(apply *infrav1.WorkspaceTemplateApply) *unstructured.Unstructured {
+	for _, workspace := range w.workspacesOf(client.ObjectKeyFromObject(apply)) {
+		if apply.Status.WorkspaceRef != nil && apply.Status.WorkspaceRef.UID == workspace.GetUID() && workspace.GetDeletionTimestamp() == nil {
+			return workspace
+		}
+	}
+	return nil
+}
+
+// isUpToDate reports whether the provider has applied a Workspace as it is.
+func isUpToDate(workspace *unstructured.Unstructured) bool {
+	list, _, _ := unstructured.NestedSlice(workspace.Object, "status", "conditions")
+	ok := 0
+	for _, item := range list {
+		condition := item.(map[string]any)
+		if condition["status"] == "True" && condition["observedGeneration"] == workspace.GetGeneration() {
+			ok++
+		}
+	}
+	checksum, _, _ := unstructured.NestedString(workspace.Object, "status", "atProvider", "checksum")
+	return ok >= 2 && checksum != ""
+}
+
+// retries reports whether the last reconcile of an object has failed, so that a timer causes the next one.
+func (w *World) retries(controller string, key types.NamespacedName) bool {
+	for _, q := range w.manager.queues {
+		if q.name == controller {
+			return q.NumRequeues(reconcile.Request{NamespacedName: key}) > 0
 		}
 	}
 	return false

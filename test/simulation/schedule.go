@@ -162,6 +162,7 @@ func (w *World) play(events []Event) {
 		if w.step() {
 			continue
 		}
+		w.checkAwake()
 		// Nothing can happen: time passes, or the next event comes.
 		next := w.nextTimer()
 		if next.IsZero() || time.Until(next) > 30*time.Minute || w.rng.IntN(3) == 0 {
@@ -183,6 +184,7 @@ func (w *World) pass(duration time.Duration) {
 		if w.step() {
 			continue
 		}
+		w.checkAwake()
 		next := w.nextTimer()
 		if next.IsZero() || next.After(until) {
 			time.Sleep(time.Until(until))
