@@ -128,19 +128,20 @@ func (c *ControlPlane) dependencyCycle() *Blocked {
 	return &Blocked{controlplanev1.DependencyCycleReason, c.Cycle}
 }
 
-// InfrastructureReady reports whether the VPC exists. For other providers, the status of the Cluster counts. A new control plane waits until the
-// CAPTCluster has recorded the VPC that replaced another one.
+// InfrastructureReady reports whether the VPC exists. For other providers, the status of the Cluster counts. A new control plane waits until the VPC is
+// ready, and until the CAPTCluster has recorded the one that replaced another.
 func (c *ControlPlane) InfrastructureReady() bool {
 	if c.Cluster == nil || !ptr.Deref(c.Cluster.Status.Initialization.InfrastructureProvisioned, false) {
 		return false
 	}
-	return !HasCAPTCluster(c.Cluster) || VPCID(c.CAPTCluster) != "" && (c.Apply != nil || c.CAPTCluster.Status.VPC.ReplacedBy == "" && !c.vpcDeleting())
+	return !HasCAPTCluster(c.Cluster) || VPCID(c.CAPTCluster) != "" && (c.Apply != nil || c.CAPTCluster.Status.VPC.ReplacedBy == "" && !c.vpcNotReady())
 }
 
-// vpcDeleting reports whether the VPC is being destroyed although the CAPTCluster is not: its WorkspaceTemplateApply was deleted.
-func (c *ControlPlane) vpcDeleting() bool {
+// vpcNotReady reports whether the VPC of a template is reported as not ready. Its recorded ID may be that of one which was destroyed, because its
+// WorkspaceTemplateApply was deleted.
+func (c *ControlPlane) vpcNotReady() bool {
 	ready := meta.FindStatusCondition(c.CAPTCluster.Status.Conditions, infrav1.VPCReadyCondition)
-	return ready != nil && ready.Status != metav1.ConditionTrue && ready.Reason == infrav1.DeletingReason
+	return c.CAPTCluster.Spec.VPC.Template.IsDefined() && ready != nil && ready.Status != metav1.ConditionTrue
 }
 
 // HasCAPTCluster reports whether the infrastructure of a Cluster is a CAPTCluster.

@@ -61,8 +61,10 @@ func TestAControlPlaneDependsOnItsVPCWhileThatIsRecreated(t *testing.T) {
 	assert.True(t, c.InfrastructureReady())
 	assert.Empty(t, c.Want().WaitForWorkspaces)
 
-	c.CAPTCluster.Status.Conditions = []metav1.Condition{{Type: infrav1.VPCReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.DeletingReason}}
-	assert.False(t, c.InfrastructureReady(), "a new control plane waits for the next VPC")
+	for _, reason := range []string{infrav1.DeletingReason, infrav1.ProvisioningReason} {
+		c.CAPTCluster.Status.Conditions = []metav1.Condition{{Type: infrav1.VPCReadyCondition, Status: metav1.ConditionFalse, Reason: reason}}
+		assert.False(t, c.InfrastructureReady(), "a new control plane waits for the next VPC: %s", reason)
+	}
 
 	c.Apply = builder.WorkspaceTemplateApply("demo", builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.WaitForWorkspaces = vpc }))
 	assert.True(t, c.InfrastructureReady())
