@@ -5,12 +5,16 @@ package simulation
 
 import (
 	"errors"
+	"maps"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // faults of requests and processes.
@@ -86,9 +90,7 @@ func (w *World) request(p *process, verb, object string, do func() error) error 
 	case "crash before":
 		w.crash(p)
 	case "conflict":
-		if verb != "apply" && verb != "create" {
-			return apierrors.NewConflict(resource, object, errors.New("the object has been modified"))
-		}
+		w.touch(object)
 	case "unavailable":
 		return apierrors.NewServiceUnavailable("etcdserver: leader changed")
 	case "refused":
@@ -113,6 +115,26 @@ func (w *World) request(p *process, verb, object string, do func() error) error 
 		return apierrors.NewTimeoutError("the server did not answer in time", 1)
 	}
 	return err
+}
+
+// touch changes the metadata of an object of CAPT as another client does, so that a write based on an earlier version is refused. Workspaces are left
+// alone: a change makes the provider plan.
+func (w *World) touch(object string) {
+	kind, name, _ := strings.Cut(object, "/")
+	for _, gvk := range []schema.GroupVersionKind{captClusterKind, captPlaneKind, poolKind, applyKind, templateKind, clusterKind} {
+		for _, key := range w.store.of(gvk).keys() {
+			if gvk.Kind == kind && key.Name == name {
+				_ = edit(w, "other", w.store.of(gvk).objects[key], false, func(o client.Object) {
+					annotations := maps.Clone(o.GetAnnotations())
+					if annotations == nil {
+						annotations = map[string]string{}
+					}
+					annotations["example.com/touched"] = strconv.Itoa(w.steps)
+					o.SetAnnotations(annotations)
+				})
+			}
+		}
+	}
 }
 
 // crash ends the process of the worker that calls it.
