@@ -797,7 +797,7 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 		return &Next{Step: "Create the WorkspaceTemplate, or correct the reference to it. A template of another namespace must allow this one in spec.allowedNamespaces.",
 			Commands: []string{"kubectl get workspacetemplates -A"}}
 	case infrav1.WorkspaceRejectedReason:
-		return &Next{Step: "Correct the WorkspaceTemplate or the variables of the Cluster, or what rejects the Workspace. After a correction elsewhere, make CAPT try again.",
+		return &Next{Step: "Correct the WorkspaceTemplate or the variables of the Cluster, or what rejects or changes the Workspace. After a correction elsewhere, make CAPT try again.",
 			Commands: append(slices.Clip(edit), "captctl reconcile "+name)}
 	case infrav1.TemplateInvalidReason, infrav1.VariableMissingReason, infrav1.VariableInvalidReason, infrav1.NothingCreatedReason:
 		if strings.Contains(c.Cause.Message, "spec.infrastructureRef") {

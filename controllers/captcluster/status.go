@@ -143,7 +143,7 @@ func isID(text string) bool {
 
 func vpcStatus(captCluster *infrav1.CAPTCluster, f *Facts) infrav1.VPCStatus {
 	id := vpcID(captCluster, f)
-	if f.KeepVPC && isID(captCluster.Status.VPC.ID) {
+	if f.KeepVPC {
 		return infrav1.VPCStatus{ID: captCluster.Status.VPC.ID, ReplacedBy: id}
 	}
 	return infrav1.VPCStatus{ID: id}
