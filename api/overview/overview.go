@@ -393,7 +393,7 @@ func (o *Objects) unreconciled(now metav1.Time) *Cause {
 		switch seen := ptr.Deref(ready, metav1.Condition{}).ObservedGeneration; {
 		case ready == nil && !o.deleting():
 			cause.Message, cause.Since = "CAPT has not reconciled it yet. Check that the manager of CAPT runs and watches this namespace", object.GetCreationTimestamp()
-		case seen > 0 && seen < object.GetGeneration() && (external || late): // CAPT v0.3 does not record it.
+		case seen > 0 && seen < object.GetGeneration() && (external || late): // Earlier versions do not record it.
 			cause.Message = "CAPT has not reconciled it since it was changed, and its status is of before. Check that the manager of CAPT runs, watches this namespace, and may write the status"
 		default:
 			continue
@@ -835,12 +835,8 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 func (o *Objects) stepForWait(c *Cluster) *Next {
 	switch c.Cause.Reason {
 	case infrav1.WaitingForDependenciesReason:
-		apply, _, _ := strings.Cut(strings.TrimPrefix(c.Cause.Message, "WorkspaceTemplateApply "), ": ") // That of the object with this message.
-		if o.Failing(&Cause{Kind: "WorkspaceTemplateApply", Name: apply}) == nil {
-			apply = c.Cause.Name
-		}
 		return &Next{Step: "Create what the message names, or remove it from what the WorkspaceTemplateApply waits for.", Commands: []string{
-			fmt.Sprintf("kubectl edit workspacetemplateapply -n %s %s", c.Namespace, apply)}}
+			fmt.Sprintf("kubectl edit workspacetemplateapply -n %s %s", c.Namespace, c.Cause.Name)}}
 	case clusterv1.ClusterTopologyReconciledFailedReason, clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason:
 		return o.correctTopology()
 	case NotReconciledReason:

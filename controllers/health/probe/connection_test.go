@@ -162,7 +162,7 @@ func TestAPIServersThatDoNotAnswer(t *testing.T) {
 		"hangs in the body":           {config(t, drips), short, true, "the API server does not answer in time"},
 		"hangs before the handshake":  {config(t, other, at("https://"+silent.Addr().String())), short, true, "the API server does not answer in time"},
 		"refuses":                     {config(t, closed), time.Minute, true, "the API server refuses connections"},
-		"another authority":           {config(t, other, wrongCA), time.Minute, false, "the certificate of the API server is not signed by the certificate authority of the kubeconfig"},
+		"another authority":           {config(t, other, wrongCA), time.Minute, false, "the certificate of the API server is not signed by the certificate authority of the kubeconfig; compare the outputs cluster_certificate_authority_data and kubeconfig of the module with the cluster"},
 		"a certificate of another":    {config(t, other, otherHost), time.Minute, false, "the certificate of the API server is for another host than elsewhere.invalid; compare the outputs cluster_endpoint and kubeconfig of the module"},
 		"no TLS, although it must be": {config(t, other, at("https://"+plain.Listener.Addr().String())), time.Minute, false, "the endpoint does not use TLS"},
 	} {
