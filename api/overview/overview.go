@@ -815,20 +815,26 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 		return &Next{Step: "Correct what the message names: the profile, its template, or what it needs (docs/fargate.md, When something is wrong)." + endsRun(o),
 			Commands: slices.Concat([]string{"captctl logs " + name}, edit, endRuns(o))}
 	case controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason:
-		switch message := c.Cause.Message; {
-		case strings.Contains(message, "of the module"):
-			return &Next{Step: "Correct the outputs that the message names, in the module of the WorkspaceTemplate.", Commands: edit}
-		case strings.Contains(message, "spec.version"):
-			return &Next{Step: "Do what the message says. EKS upgrades a cluster by itself when the support of its version ends.", Commands: edit[max(0, len(edit)-1):]}
-		}
-		return &Next{Step: "Check whether the API server answers you. If it does, the network or the kubeconfig of CAPT is the cause.", Commands: []string{
-			fmt.Sprintf("clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig", c.Name, c.Namespace),
-			fmt.Sprintf("kubectl --kubeconfig %s.kubeconfig get --raw '/readyz?verbose'", c.Name),
-		}}
+		return stepForHealth(c, edit)
 	case WrongReferenceReason, graph.NotFoundReason:
 		return o.correctReferences(c.Cause)
 	}
 	return nil
+}
+
+// stepForHealth is what to do about an API server that does not answer, or answers otherwise than the control plane has it. edit are the commands that edit
+// its template and the control plane.
+func stepForHealth(c *Cluster, edit []string) *Next {
+	switch message := c.Cause.Message; {
+	case strings.Contains(message, "of the module"):
+		return &Next{Step: "Correct the outputs that the message names, in the module of the WorkspaceTemplate.", Commands: edit}
+	case strings.Contains(message, "spec.version"):
+		return &Next{Step: "Do what the message says. EKS upgrades a cluster by itself when the support of its version ends.", Commands: edit[max(0, len(edit)-1):]}
+	}
+	return &Next{Step: "Check whether the API server answers you. If it does, the network or the kubeconfig of CAPT is the cause.", Commands: []string{
+		fmt.Sprintf("clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig", c.Name, c.Namespace),
+		fmt.Sprintf("kubectl --kubeconfig %s.kubeconfig get --raw '/readyz?verbose'", c.Name),
+	}}
 }
 
 // stepForWait is what to do about an add-on, a topology or a manager that does not continue.

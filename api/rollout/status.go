@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -181,7 +182,7 @@ func (t *Template) StatusOf(now time.Time) *Status {
 	if condition := meta.FindStatusCondition(t.Status.Conditions, infrav1.RollingOutCondition); condition != nil && observed {
 		status.Reason, status.Message = condition.Reason, condition.Message
 	}
-	if valid := meta.FindStatusCondition(t.Status.Conditions, infrav1.ValidCondition); valid != nil && valid.Reason == infrav1.WriteRefusedReason {
+	if valid := ptr.Deref(meta.FindStatusCondition(t.Status.Conditions, infrav1.ValidCondition), metav1.Condition{}); valid.Reason == infrav1.WriteRefusedReason {
 		status.Reason, status.Message = valid.Reason, valid.Message // Such as a revision that cannot be stored.
 	}
 	for _, user := range t.Users {
@@ -267,20 +268,24 @@ func nextStep(s *Status) *overview.Next {
 		return &overview.Next{Step: s.afterStop(), Commands: append(s.failures(), "captctl template rollback "+name, "captctl template resume "+name)}
 	case s.planFails() && s.waitsForApproval(): // With onFailure: Continue.
 		return &overview.Next{Step: "See why the revision cannot be planned for some users. Then edit the template again, or roll back.", Commands: append(s.failures(), "captctl template rollback "+name)}
-	case s.waitsForApproval() && strings.Contains(s.Message, neverAllowed):
-		return &overview.Next{Step: "No approval releases users for which Terraform would destroy what spec.rollout.neverDestroy names. Correct the template, roll back, or change that list.", Commands: []string{
-			fmt.Sprintf("kubectl edit workspacetemplate -n %s %s", s.Namespace, s.Name), "captctl template rollback " + name,
-		}}
 	case s.waitsForApproval():
-		return &overview.Next{Step: "See what the revision changes, and approve it, or roll back.", Commands: []string{
-			"captctl template approve " + name + " --revision " + s.Revision, "captctl template rollback " + name,
-		}}
+		return s.approve(name)
 	case s.waitsForResume():
 		return &overview.Next{Step: "Remove what the message names, or continue without it.", Commands: []string{"captctl template resume " + name}}
 	case s.State == infrav1.RolloutPaused && s.Stage != infrav1.RolloutComplete:
 		return &overview.Next{Step: "The rollout is paused. Resume it when the reason for the pause has ended.", Commands: []string{"captctl template resume " + name}}
 	}
 	return nil
+}
+
+// approve is how a rollout continues that waits for an approval.
+func (s *Status) approve(name string) *overview.Next {
+	rollback := "captctl template rollback " + name
+	if strings.Contains(s.Message, neverAllowed) {
+		return &overview.Next{Step: "No approval releases users for which Terraform would destroy what spec.rollout.neverDestroy names. Correct the template, roll back, or change that list.",
+			Commands: []string{fmt.Sprintf("kubectl edit workspacetemplate -n %s %s", s.Namespace, s.Name), rollback}}
+	}
+	return &overview.Next{Step: "See what the revision changes, and approve it, or roll back.", Commands: []string{"captctl template approve " + name + " --revision " + s.Revision, rollback}}
 }
 
 // afterStop is what to do when the rollout has stopped.

@@ -152,12 +152,9 @@ func (k *Kubeconfig) resolve(cluster Cluster, source func() (data []byte, reason
 		k.Problem = fmt.Sprintf("Secret %s belongs to %s and is not overwritten. If nothing uses the Secret, delete it; otherwise the Cluster needs another name", k.Live.Name, owner)
 		return
 	}
-	for _, from := range []*corev1.Secret{cluster.Connection, k.Live} {
-		if from != nil && ptr.Deref(from.Immutable, false) { // crossplane-runtime reports no error when it cannot update a connection Secret.
-			k.Reason = controlplanev1.KubeconfigConflictReason
-			k.Problem = fmt.Sprintf("another client has made Secret %[1]s immutable, so it does not get what Terraform returns. Delete it, and it is written again within seconds: kubectl delete secret -n %[2]s %[1]s", from.Name, from.Namespace)
-			return
-		}
+	if k.Problem = k.immutable(cluster); k.Problem != "" {
+		k.Reason = controlplanev1.KubeconfigConflictReason
+		return
 	}
 	data, reason, err := source()
 	k.Data = data
@@ -170,6 +167,16 @@ func (k *Kubeconfig) resolve(cluster Cluster, source func() (data []byte, reason
 	// Label and owner are part of the contract, so a Secret that lost them is written again.
 	k.Written = k.Live != nil && data != nil && bytes.Equal(k.publishedData(), data) && !managedfields.Lost(k.Live, fieldManager) &&
 		k.Live.Labels[clusterv1.ClusterNameLabel] == cluster.Name && metav1.IsControlledBy(k.Live, cluster.ControlPlane)
+}
+
+// immutable is the problem of a Secret that does not get what Terraform returns; empty without one. crossplane-runtime reports no error then.
+func (k *Kubeconfig) immutable(cluster Cluster) string {
+	for _, from := range []*corev1.Secret{cluster.Connection, k.Live} {
+		if from != nil && ptr.Deref(from.Immutable, false) {
+			return fmt.Sprintf("another client has made Secret %[1]s immutable, so it does not get what Terraform returns. Delete it, and it is written again within seconds: kubectl delete secret -n %[2]s %[1]s", from.Name, from.Namespace)
+		}
+	}
+	return ""
 }
 
 // otherOwner names the owner of the Secret if that is another object; else it is empty.

@@ -352,19 +352,20 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 		return engine.True(infrav1.DeletingCondition, infrav1.WorkspaceKindMissingReason,
 			f.kindMissingMessage()+", or set spec.deletionPolicy to Retain to keep the cloud resources")
 	}
+	if other := f.desired().OtherState(); other != nil && !f.Live.Deleting() {
+		return engine.True(infrav1.DeletingCondition, other.Reason, other.Message)
+	}
 	return destroying(f, o)
 }
 
 // destroying reports what the destruction of the Workspace waits for.
 func destroying(f *Facts, o workspace.Observation) engine.Condition {
-	switch other := f.desired().OtherState(); {
+	switch {
 	case f.Restored, f.Live != nil && !f.owned():
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, fmt.Sprintf(
 			"Workspace %s is kept: it is not recorded for this object", f.Name))
 	case f.Dependents != nil && f.owned() && !f.Live.Deleting():
 		return engine.True(infrav1.DeletingCondition, f.Dependents.Reason, f.Dependents.Message)
-	case other != nil && !f.Live.Deleting():
-		return engine.True(infrav1.DeletingCondition, other.Reason, other.Message)
 	case f.Queued != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.QueuedReason, f.Queued)
 	case o.Failed, o.Reason == infrav1.WorkspacePausedReason, o.Reason == infrav1.StateNotSavedReason:
