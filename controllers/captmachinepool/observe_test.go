@@ -18,7 +18,6 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -81,14 +80,7 @@ func TestANodeGroupThatOnlyTheAPIServerHasIsNotCreatedAgain(t *testing.T) {
 func TestOtherNodeGroupsAreNotReadForOneThatExists(t *testing.T) {
 	env := newEnvironment(t, three(), poolOf())
 	env.reconcile()
-	env.Client = interceptor.NewClient(env.API, interceptor.Funcs{
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			if _, reads := list.(*clusterv1.MachinePoolList); reads {
-				return errors.New("other MachinePools are read")
-			}
-			return c.List(ctx, list, options...)
-		},
-	})
+	env.Client = builder.FailingList[*clusterv1.MachinePoolList](env.API)
 	env.reconcile()
 }
 
