@@ -16,6 +16,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/builder/tokens"
@@ -155,4 +156,32 @@ func TestTheTimeOfAFargateProfile(t *testing.T) {
 	assert.Equal(t, "True FargateProfileFailed", env.summary()["FargateProfileFailed"])
 	env.State = &engine.StateCache{Clock: env.clock}
 	assert.Empty(t, env.reconcile(), "a restart of the manager does not revert it")
+}
+
+// A control plane that is blocked has no place for new profiles.
+func TestNoProfileIsCreatedWhileTheControlPlaneIsBlocked(t *testing.T) {
+	env := newEnvironment(t, append(prepared(), builder.SecretWith("demo-vpc-connection", map[string]string{"vpc_config": `vpc_id = "vpc-1"`}))...)
+	env.reconcile()
+	env.terraformMade()
+	env.terraform(builder.WithWorkspaceName("eks"))
+	change(env, "demo-eks-connection", &corev1.Secret{}, func(s *corev1.Secret) {
+		s.Data["cluster_name"], s.Data["cluster_endpoint"] = []byte("demo"), []byte("https://"+host)
+	})
+	env.reconcile()
+	env.spec(func(c *controlplanev1.CAPTControlPlane) { withProfile(c); c.Spec.Version = "what?" })
+	env.reconcile()
+	assert.Nil(t, read(env, "demo-a-fargate-apply", &infrav1.WorkspaceTemplateApply{}))
+	env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = "v1.31.0" })
+	env.reconcile()
+	assert.NotNil(t, read(env, "demo-a-fargate-apply", &infrav1.WorkspaceTemplateApply{}))
+}
+
+// The deletion was accepted because the policy that rejects it is gone. Pods run on the profiles of a Cluster that is not being deleted.
+func TestNoProfileIsDeletedWhileALiveClusterRefersToTheControlPlane(t *testing.T) {
+	controlPlane := builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithApplyRef(applyName), builder.Deleting(),
+		builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer, controlplanev1.FargateProfileFinalizer))
+	env := newEnvironment(t, builder.Cluster("demo"), controlPlane, builder.WorkspaceTemplateApply(applyName, ofTemplate("eks"), builder.OwnedBy(controlPlane)),
+		builder.WorkspaceTemplateApply("demo-profile", ofTemplate("fargate"), builder.OwnedBy(controlPlane), builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup)))
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, "True "+infrav1.UsedByClusterReason, env.summary()["Deleting"])
 }

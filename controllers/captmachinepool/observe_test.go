@@ -96,7 +96,12 @@ func TestAPoolWithoutAnOwnerIsPausedWithItsCluster(t *testing.T) {
 		"a Cluster that does not exist":     {[]client.Object{three()}, "False WaitingForOwner"},
 		"the Cluster of another pool":       {[]client.Object{builder.MachinePool("a", of), three(), builder.Cluster("demo"), builder.Cluster("other", paused)}, "False WaitingForOwner"},
 		"its Cluster, beside another one's": {[]client.Object{builder.MachinePool("a", of), three(), builder.Cluster("demo", paused), builder.Cluster("other")}, "False Paused"},
-		"another namespace":                 {[]client.Object{three(builder.WithNamespace("x")), builder.Cluster("demo", paused, builder.WithNamespace("x"))}, "False WaitingForOwner"},
+		"a MachinePool whose Cluster does not exist, too": {[]client.Object{
+			builder.MachinePool("a", builder.With(func(m *clusterv1.MachinePool) {
+				m.Spec.ClusterName, m.Spec.Template.Spec.InfrastructureRef.Name = "gone", "workers"
+			})), three(), builder.Cluster("demo", paused),
+		}, "False Paused"},
+		"another namespace": {[]client.Object{three(builder.WithNamespace("x")), builder.Cluster("demo", paused, builder.WithNamespace("x"))}, "False WaitingForOwner"},
 	} {
 		env := newEnvironmentOf(t, append(row.objects, builder.CAPTMachinePool("workers"))...)
 		env.reconcile()

@@ -602,7 +602,9 @@ func TestAPoolDoesNotWaitForEver(t *testing.T) {
 
 // The user decides what is recovered, and how often.
 func TestTheStrategyOfANodeGroup(t *testing.T) {
-	none := builder.With(func(pool *infrav1.CAPTMachinePool) { pool.Spec.Recovery = &infrav1.RecoveryStrategy{MaxRetries: ptr.To[int32](0)} })
+	none := builder.With(func(pool *infrav1.CAPTMachinePool) {
+		pool.Spec.Recovery = &infrav1.RecoveryStrategy{MaxRetries: ptr.To[int32](0)}
+	})
 	env := newEnvironment(t, three(), poolOf(none))
 	env.Recovery = metrics.NewRecovery(prometheus.NewRegistry())
 	env.reconcile()
@@ -635,7 +637,9 @@ func TestRefusedWritesOfAPoolAreErrors(t *testing.T) {
 	by := builder.WithAnnotation(clusterv1.ReplicasManagedByAnnotation, "autoscaler")
 	env = newEnvironment(t, three(by), poolOf(builder.WithScaling(1, 9)))
 	env.reconcile()
-	update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) { builder.UpToDate(map[string]string{"node_group_size": "5"})(apply) })
+	update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) {
+		builder.UpToDate(map[string]string{"node_group_size": "5"})(apply)
+	})
 	require.ErrorIs(t, try(env), refused, "the replicas")
 	env.Refuse = nil
 	env.reconcile()
@@ -655,7 +659,9 @@ func TestRefusedWritesOfAPoolAreErrors(t *testing.T) {
 func TestAPoolWithoutItsWorkspaceTemplateApplyPublishesNothing(t *testing.T) {
 	env := newEnvironment(t, three(), poolOf())
 	env.reconcile()
-	update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) { builder.UpToDate(map[string]string{"node_group_arn": arn})(apply) })
+	update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) {
+		builder.UpToDate(map[string]string{"node_group_arn": arn})(apply)
+	})
 	env.reconcile()
 	update(env, three(), func(m *clusterv1.MachinePool) { m.Spec.Template.Spec.Version = "v1.99.0" })
 	env.remove(env.apply())
