@@ -41,6 +41,8 @@ type Workspace struct {
 	Ownership render.Ownership
 	// OlderClaim names another WorkspaceTemplateApply with an older claim to the same Workspace.
 	OlderClaim string
+	// StateUser describes another object that has the Terraform state which this one is to adopt.
+	StateUser string
 	// OwnerMissing describes an owner that does not exist, while nothing is recorded for the WorkspaceTemplateApply.
 	OwnerMissing string
 	Findings
@@ -143,7 +145,7 @@ func (w *Workspace) variablesOfOwner() string {
 
 // Conflict returns why the Workspace is not written although it can be rendered: it may belong to another object, or would lose its state.
 func (w *Workspace) Conflict() *Blocked {
-	return Chain{w.lostState, w.olderClaim, w.ownerMissing, w.stateUnknown, w.otherScope, w.otherProviderConfig, w.notOwned}.First()
+	return Chain{w.stateInUse, w.lostState, w.olderClaim, w.ownerMissing, w.stateUnknown, w.otherScope, w.otherProviderConfig, w.notOwned}.First()
 }
 
 // Owned reports whether the Workspace exists and belongs to the WorkspaceTemplateApply.
@@ -186,6 +188,14 @@ func (w *Workspace) lostState() *Blocked {
 	}
 	return &Blocked{infrav1.WorkspaceConflictReason, fmt.Sprintf("Workspace %s does not exist, and this object had one with Terraform state %s: a new Workspace would have another state and create all resources a second time. "+
 		"Restore the Workspace, or remove the annotation %s if none of its resources are left", w.Name, w.LostState, naming.ExternalNameAnnotation)}
+}
+
+func (w *Workspace) stateInUse() *Blocked {
+	if w.StateUser == "" {
+		return nil
+	}
+	return &Blocked{infrav1.WorkspaceConflictReason, fmt.Sprintf("Terraform state %s of spec.stateName is in use by %s: two Workspaces with one state would change each other's resources, so nothing is planned or created. "+
+		"Release it there, or delete this object", w.Apply.Spec.StateName, w.StateUser)}
 }
 
 func (w *Workspace) olderClaim() *Blocked {
@@ -335,13 +345,13 @@ func claimsClusterWide(other *infrav1.WorkspaceTemplateApply, name string) bool 
 	return mayCreate || claim.RecordedWorkspace(other) == types.NamespacedName{Name: name}
 }
 
-// RecordedExternalName is the state that status records. For an adopted Workspace without an external name, the provider names the state
+// RecordedExternalName is the state that status records or, before there is a Workspace, the one that the object is to adopt. For an adopted Workspace without an external name, the provider names the state
 // like the Workspace.
 func RecordedExternalName(apply *infrav1.WorkspaceTemplateApply) string {
 	ref := apply.Status.WorkspaceRef
 	switch {
 	case ref == nil:
-		return ""
+		return apply.Spec.StateName
 	case ref.ExternalName == "" && ref.Namespace == "" && ref.Name != naming.Workspace(terraform.ScopeCluster, naming.KeyOf(apply)):
 		return ref.Name
 	}

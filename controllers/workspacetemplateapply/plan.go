@@ -60,6 +60,8 @@ const (
 	Destroy Action = "Destroy"
 	// WaitForDestroy: the Workspace is being destroyed.
 	WaitForDestroy Action = "WaitForDestroy"
+	// Abandon: delete the Workspace of an adopted state without destroying its resources.
+	Abandon Action = "Abandon"
 	// Release: remove the finalizers. The Workspace is gone, or is retained.
 	Release Action = "Release"
 )
@@ -77,6 +79,8 @@ type Plan struct {
 	HeldBy string
 	// ChangePreview is the preview of that change; the zero value without one.
 	ChangePreview infrav1.RevisionPreview
+	// AdoptionPlan is the plan of the content with which the object would adopt its state; the zero value without one.
+	AdoptionPlan infrav1.RevisionPreview
 }
 
 // plan is pure.
@@ -90,6 +94,10 @@ func plan(apply *infrav1.WorkspaceTemplateApply, f *Facts) (Plan, error) {
 		p.Preview.Step, p.Requested = previews.None, f.decideRequest()
 	}
 	p.HeldBy = f.Change.HeldBy(p.ChangePreview)
+	if f.Adopts {
+		p.AdoptionPlan = ptr.Deref(p.Preview.Result, infrav1.RevisionPreview{})
+		p.HeldBy = f.adoptionHeldBy(p.AdoptionPlan)
+	}
 	switch {
 	case f.Paused != "":
 		p.Action, p.Paused = planPaused(apply, f)
@@ -180,6 +188,8 @@ func deletionAction(apply *infrav1.WorkspaceTemplateApply, f *Facts, held bool) 
 	switch {
 	case f.DeletionHeld != nil, f.RetainConflict != "":
 		return Observe
+	case f.abandons():
+		return Abandon
 	case retained(apply), f.Restored:
 		return Release
 	case f.Block != nil:
@@ -276,6 +286,8 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 	case Destroy:
 		ctrl.LoggerFrom(ctx).Info("Deleting Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
 		return r.Workspaces.Delete(ctx, f.Live)
+	case Abandon:
+		return r.abandon(ctx, apply, f)
 	case Release:
 		return r.release(ctx, apply, f)
 	case Observe, WaitForDestroy:
@@ -391,6 +403,13 @@ func (r *Reconciler) reportReplaced(apply *infrav1.WorkspaceTemplateApply, f *Fa
 
 // create records the name of the Workspace before it creates it, so that the Workspace is found after a crash between the two.
 func (r *Reconciler) create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	if f.Adopts {
+		r.adopting.Lock()
+		defer r.adopting.Unlock()
+		if err := r.verifyState(ctx, apply, f); err != nil {
+			return err
+		}
+	}
 	if err := r.protect(ctx, apply, f); err != nil {
 		return err
 	}

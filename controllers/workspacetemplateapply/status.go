@@ -315,6 +315,9 @@ func firstProblem(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o wor
 	if c := conflict(f); c.Status == metav1.ConditionTrue {
 		return engine.False(infrav1.ReadyCondition, c.Reason, c.Message)
 	}
+	if p.HeldBy != "" && f.Adopts {
+		return engine.False(infrav1.ReadyCondition, p.HeldBy, f.adoptionMessage(apply, p))
+	}
 	if p.HeldBy != "" {
 		message := f.Change.Message("WorkspaceTemplate "+f.TemplateKey.String(),
 			p.ChangePreview, desired.AnnotateCommand(apply, naming.ApproveAnnotation, f.Change.Revision), apply.Namespace+"/"+apply.Name)
@@ -341,6 +344,9 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 		return engine.True(infrav1.DeletingCondition, f.DeletionHeld.Reason, f.DeletionHeld.Message)
 	case f.RetainConflict != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletionPolicyConflictReason, f.RetainConflict)
+	case f.abandons():
+		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason,
+			fmt.Sprintf("Workspace %s is deleted without Terraform: its cloud resources and Terraform state %s are kept", f.Name, f.Live.ExternalName()))
 	case f.Retained:
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason,
 			fmt.Sprintf("Workspace %s and its cloud resources are kept", f.Name))

@@ -19,6 +19,7 @@ const (
 
 // WorkspaceTemplateApplySpec is the template to apply, its variables and its Workspace.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceName) || !has(self.workspaceName) || self.workspaceName == oldSelf.workspaceName",message="workspaceName is immutable: the cloud resources of the current Workspace would be abandoned. Restore the name",fieldPath=".workspaceName",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="has(self.stateName) == has(oldSelf.stateName) && (!has(self.stateName) || self.stateName == oldSelf.stateName)",message="stateName can be set at creation only: with another state, Terraform would create all resources again. Restore the field",fieldPath=".stateName",reason=FieldValueForbidden
 type WorkspaceTemplateApplySpec struct {
 	// templateRef refers to the WorkspaceTemplate.
 	// +required
@@ -30,6 +31,14 @@ type WorkspaceTemplateApplySpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	WorkspaceName string `json:"workspaceName,omitempty"`
+
+	// stateName is the Terraform state that this object adopts (docs/adopt.md): a Terraform workspace of the backend of the ProviderConfig. The Workspace is
+	// created when a plan has shown that Terraform would change no resource. Only users with the right to migrate can set it, at creation.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._~-]+$`
+	StateName string `json:"stateName,omitempty"`
 
 	// variables replace the placeholders of the template (docs/templates.md).
 	// +optional
@@ -179,7 +188,7 @@ type WorkspaceTemplateApplyStatus struct {
 	Assignment RevisionAssignment `json:"assignment,omitempty,omitzero"`
 
 	// preview is the plan of Terraform for the revision of the WorkspaceTemplate that a staged rollout is about to assign, or has assigned, or
-	// with which captctl migrate apply --prove adopts the Workspace; absent before there is a result, and when no preview is requested.
+	// with which captctl migrate apply --prove adopts the Workspace, or of an object that adopts a state; absent before there is a result, and when no preview is requested.
 	// +optional
 	Preview RevisionPreview `json:"preview,omitempty,omitzero"`
 

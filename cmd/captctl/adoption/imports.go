@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package adoption
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/adopt"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/cmd/captctl/cli"
+)
+
+func newImport(environment *cli.Environment) *cobra.Command {
+	o := &stateOptions{target: target{Options: cli.Options{Environment: environment}}, isImport: true}
+	command := &cobra.Command{
+		Use:   "import (--cluster CLUSTER | --apply NAME) --import ADDRESS=ID",
+		Short: "Adopt cloud resources that are in no Terraform state",
+		Long: `Adopts an EKS cluster, or other resources, that no Terraform state has.
+
+The template is copied as NAME-imported, with import blocks in its module, which must be inline and in
+HCL. The plan must show imports, and nothing else. Terraform then imports the resources into a new
+state, and the blocks are removed by a second revision of the template, which is assigned when a plan
+of it is empty. The resources of the VPC can only be adopted from a state, or by another import.
+
+` + stateHelp,
+		Example: `  captctl adopt import --cluster team-a/old --control-plane-template eks --vpc-id vpc-0a1b2c \
+    --region eu-west-1 --version v1.33.0 --import aws_eks_cluster.this=old -f imports.yaml --yes`,
+	}
+	o.addFlags(command)
+	command.Flags().StringArrayVar(&o.importTexts, "import", nil, "Resource to import, as ADDRESS=ID. Can be repeated.")
+	command.Flags().StringArrayVarP(&o.Paths, "filename", "f", nil, "File with a list of imports, each with to and id. Can be repeated.")
+	cli.CompleteFlag(command, "filename", cli.Files("yaml", "yml", "json"))
+	return cli.NewConnected(command, o)
+}
+
+// importedName is the name of the template with the import blocks.
+func (a *adoption) importedName() types.NamespacedName {
+	return types.NamespacedName{Namespace: a.key.Namespace, Name: a.key.Name + "-imported"}
+}
+
+// prepareImport makes the copy of the template that an import uses. A copy that exists without import blocks has been imported.
+func (a *adoption) prepareImport(ctx context.Context, main *adopt.Part) error {
+	if err := a.readImports(); err != nil {
+		return err
+	}
+	source, err := get(ctx, a.client, main.Template.Key(a.key.Namespace), &infrav1.WorkspaceTemplate{})
+	if err != nil || source == nil {
+		return cmp.Or(err, errors.New("the WorkspaceTemplate was deleted"))
+	}
+	key := a.importedName()
+	copied := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: *source.Spec.DeepCopy()}
+	copied.SetGroupVersionKind(infrav1.GroupVersion.WithKind("WorkspaceTemplate"))
+	copied.Spec.Rollout, copied.Spec.AllowedNamespaces = infrav1.WorkspaceTemplateRollout{}, infrav1.AllowedNamespaces{}
+	if a.imported, err = adopt.WithImports(copied, a.imports); err != nil {
+		return err
+	}
+	existing, err := get(ctx, a.client, key, &infrav1.WorkspaceTemplate{})
+	if err != nil {
+		return err
+	}
+	if existing != nil && (existing.Spec.Rollout.Strategy != "" || adopt.WithoutImports(existing.Spec.Template.Spec.ForProvider.Module) == existing.Spec.Template.Spec.ForProvider.Module) {
+		a.imported, a.isImported = existing, true // The import is done, and its blocks are being removed, or are.
+	}
+	main.Template = infrav1.WorkspaceTemplateReference{Name: key.Name}
+	main.State = cmp.Or(main.State, naming.ExternalName("", types.NamespacedName{Namespace: a.key.Namespace, Name: a.applyName()}))
+	return nil
+}
+
+// applyName is the name of the WorkspaceTemplateApply that imports.
+func (a *adoption) applyName() string {
+	if a.stateOptions.apply != "" {
+		return a.key.Name
+	}
+	return naming.ControlPlaneWorkspaceTemplateApply(a.key.Name)
+}
+
+// removeImports removes the import blocks by a second revision of the template. It is staged, so that it is assigned only after an empty plan; the policy is
+// written first, in a request of its own, so that the first revision is stored.
+func (a *adoption) removeImports(ctx context.Context) error {
+	module := adopt.WithoutImports(a.imported.Spec.Template.Spec.ForProvider.Module)
+	policy := map[string]any{"strategy": infrav1.RolloutStaged, "preview": infrav1.RolloutPreviewAlways, "approval": infrav1.RolloutApprovalOnChanges}
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: *a.imported.ObjectMeta.DeepCopy()}
+	if err := patch(ctx, a.client, template, map[string]any{"spec": map[string]any{"rollout": policy}}); err != nil {
+		return err
+	}
+	if err := a.until(ctx, a.hasRevision); err != nil {
+		return err
+	}
+	content := map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"forProvider": map[string]any{"module": module}}}}}
+	if err := patch(ctx, a.client, template, content); err != nil {
+		return err
+	}
+	return a.until(ctx, a.hasRevision)
+}
+
+// hasRevision reports whether the object has the current revision of its template, applied, and the rollout is complete.
+func (a *adoption) hasRevision(ctx context.Context) (bool, error) {
+	template, err := get(ctx, a.client, a.importedName(), &infrav1.WorkspaceTemplate{})
+	if err != nil || template == nil {
+		return false, err
+	}
+	apply, err := get(ctx, a.client, types.NamespacedName{Namespace: a.key.Namespace, Name: a.applyName()}, &infrav1.WorkspaceTemplateApply{})
+	if err != nil || apply == nil {
+		return false, err
+	}
+	rolling := conditions.Get(template, infrav1.RollingOutCondition)
+	hash := rollout.HashOf(template)
+	if rolling == nil || rolling.ObservedGeneration != template.Generation {
+		return false, nil
+	}
+	if rolling.Reason == infrav1.RolloutWaitingReason || rolling.Reason == infrav1.RolloutStoppedReason {
+		return false, decision("the import blocks cannot be removed yet: %s. captctl template status %s shows the plan", rolling.Message, client.ObjectKeyFromObject(template))
+	}
+	a.show("WorkspaceTemplate "+template.Name, rolling.Message)
+	return template.Status.Revision == hash && apply.Status.TemplateRevision == hash && conditions.IsTrue(apply, infrav1.ReadyCondition) && rolling.Status == metav1.ConditionFalse, nil
+}
+
+var _ = fmt.Sprint
