@@ -9,12 +9,11 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/adopt"
+	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/overview"
@@ -24,9 +23,15 @@ import (
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 )
 
+// adoptedRequest is the value of naming.ResumedAnnotation that lets the provider report an adopted state.
+const adoptedRequest = "adopted"
+
 // observeAdoption finds out whether the object is to adopt the Terraform state that spec.stateName names, and whether another object has that state.
 func (r *Reconciler) observeAdoption(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
 	f.Adopts = adopt.IsPending(apply) && f.Live == nil && !f.KindMissing
+	if apply.Spec.StateName != "" && f.owned() && f.Paused == "" && f.Live.FoundResources() {
+		f.LookRequest = adoptedRequest // Once: the provider would report the state at its next poll.
+	}
 	if !f.Adopts || f.Rendered == nil || !apply.DeletionTimestamp.IsZero() {
 		return nil
 	}
@@ -64,13 +69,8 @@ func (r *Reconciler) stateUser(ctx context.Context, reader client.Reader, apply 
 func (f *Facts) observeStatePlan(apply *infrav1.WorkspaceTemplateApply) *render.Rendered {
 	p := &f.Preview
 	p.Revision, p.Proof, p.Adopts = f.Revision, apply.Annotations[naming.ProveAnnotation], true
-	p.Ready = f.Paused == "" && f.writable() && !f.mustNotBeWritten() && !awaitsController(apply)
+	p.Ready = f.Paused == "" && f.writable() && !f.mustNotBeWritten() && !claim.AwaitsOwner(apply)
 	return f.Rendered
-}
-
-// awaitsController reports whether the owner of an object has not written it yet: without what the owner adds, the plan would be about another content.
-func awaitsController(apply *infrav1.WorkspaceTemplateApply) bool {
-	return apply.Labels[clusterv1.ClusterNameLabel] != "" && metav1.GetControllerOf(apply) == nil
 }
 
 // adoptionHeldBy returns the reason why the Workspace of an object that adopts a state is not created yet; empty if it may be.
@@ -91,9 +91,6 @@ func (f *Facts) adoptionMessage(apply *infrav1.WorkspaceTemplateApply, p Plan) s
 	case p.HeldBy == infrav1.NotProvenReason:
 		return fmt.Sprintf("Terraform state %s is not adopted: %s. Nothing is applied. Correct the variables, the template or the state; captctl adopt state plans again",
 			apply.Spec.StateName, overview.WhyNotEmpty(p.AdoptionPlan))
-	case awaitsController(apply):
-		return fmt.Sprintf("%s: waiting until the owner in Cluster %s refers to this object and writes its variables. If none does, remove the label %s",
-			state, apply.Labels[clusterv1.ClusterNameLabel], clusterv1.ClusterNameLabel)
 	case f.Preview.Queued:
 		return state + ": waiting for other previews"
 	}

@@ -105,8 +105,8 @@ type Facts struct {
 	OlderClaim string
 	// Failure is the error of the Workspace.
 	Failure failure.Report
-	// SecretLost identifies the request for a run that writes the connection Secret again; empty if it exists.
-	SecretLost string
+	// LookRequest identifies the request for a run that writes the connection Secret again, or that reports an adopted state; empty if none is needed.
+	LookRequest string
 	// Inputs are what the failed run used; the zero value without a failure.
 	Inputs workspace.RunInputs
 	desired.Findings
@@ -164,9 +164,9 @@ func (f *Facts) recoveryRequested(apply *infrav1.WorkspaceTemplateApply) bool {
 	return !workspace.ClearsInterruptedCreate(request) || f.createInterrupted() && f.createNotRecoverable() == ""
 }
 
-// reconnects reports whether the provider must be asked to write the connection Secret again.
+// reconnects reports whether the provider must be asked to look at the Workspace again.
 func (f *Facts) reconnects() bool {
-	return f.SecretLost != "" && f.Live.GetAnnotations()[naming.ResumedAnnotation] != f.SecretLost
+	return f.LookRequest != "" && f.Live.GetAnnotations()[naming.ResumedAnnotation] != f.LookRequest
 }
 
 // createInterrupted reports whether the provider ended during the first apply.

@@ -225,7 +225,7 @@ func (r *Reconciler) observeConnection(ctx context.Context, apply *infrav1.Works
 			return err
 		}
 	}
-	f.SecretLost = f.Now.UTC().Truncate(connectionInterval).Format(time.RFC3339)
+	f.LookRequest = f.Now.UTC().Truncate(connectionInterval).Format(time.RFC3339)
 	return nil
 }
 

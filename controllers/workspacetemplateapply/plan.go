@@ -50,7 +50,7 @@ const (
 	Restore Action = "Restore"
 	// Recover: carry out a recovery action that the owner requested.
 	Recover Action = "Recover"
-	// Reconnect: let the provider write the connection Secret again.
+	// Reconnect: let the provider write the connection Secret again, or report an adopted state before its next poll.
 	Reconnect Action = "Reconnect"
 	// Pause the Workspace: another run of Terraform would create again what the last one has created.
 	Pause Action = "Pause"
@@ -306,7 +306,7 @@ func (r *Reconciler) annotateWorkspace(ctx context.Context, apply *infrav1.Works
 	}
 	if action == Reconnect {
 		annotate = func(ctx context.Context, live *workspace.Live) (*workspace.Live, error) {
-			return r.Workspaces.Reconnect(ctx, live, f.SecretLost)
+			return r.Workspaces.Reconnect(ctx, live, f.LookRequest)
 		}
 	}
 	ctrl.LoggerFrom(ctx).Info("Annotating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "action", action)

@@ -12,8 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	"github.com/capt-provider/capt/api/claim"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -306,6 +308,10 @@ func ready(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o workspace.
 func firstProblem(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o workspace.Observation) engine.Condition {
 	if f.Block != nil {
 		return engine.False(infrav1.ReadyCondition, f.Block.Reason, f.Block.Message)
+	}
+	if f.Adopts && claim.AwaitsOwner(apply) {
+		return engine.False(infrav1.ReadyCondition, infrav1.WaitingForOwnerReason, fmt.Sprintf("waiting until an owner in Cluster %s refers to this object and writes its variables: then Terraform state %s is planned. If none does, remove the label %s",
+			apply.Labels[clusterv1.ClusterNameLabel], apply.Spec.StateName, clusterv1.ClusterNameLabel))
 	}
 	for _, condition := range preconditions(f) {
 		if condition.Status != metav1.ConditionTrue {

@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -130,7 +133,8 @@ func (r *release) describe() (lines []string) {
 func (r *release) run(ctx context.Context) error {
 	waiting, stop := context.WithTimeout(ctx, r.timeout)
 	defer stop()
-	if err := r.step(ctx); err != nil { // The first error is not retried: it may be a missing right.
+	// Other errors of the first step are not retried: it may be a missing right.
+	if err := retry.OnError(unprotected, isStillProtected, func() error { return r.step(ctx) }); err != nil {
 		return err
 	}
 	gone := false
@@ -151,6 +155,13 @@ func (r *release) run(ctx context.Context) error {
 		r.Printer().Text("", output.Good, r.title()+" is released: its cloud resources and Terraform states are kept")
 	}
 	return ctx.Err()
+}
+
+// unprotected is how long the API server may need to see that the protection from deletion has ended.
+var unprotected = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1, Steps: 60}
+
+func isStillProtected(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "is protected from deletion")
 }
 
 // step retains everything, and deletes what is not being deleted yet.
@@ -179,9 +190,9 @@ func (r *release) step(ctx context.Context) error {
 
 // unprotect ends the protection of the owners, the pause of an adoption that was interrupted, and lets the VPC be retained.
 func (r *release) unprotect(ctx context.Context) error {
-	unprotected := map[string]any{"deletionProtection": infrav1.DeletionProtectionDisabled}
+	disabled := map[string]any{"deletionProtection": infrav1.DeletionProtectionDisabled}
 	if vpc := r.objects.CAPTCluster; vpc != nil {
-		spec := maps.Clone(unprotected)
+		spec := maps.Clone(disabled)
 		if vpc.Spec.VPC.Template.IsDefined() {
 			spec["vpc"] = map[string]any{"template": map[string]any{"deletionPolicy": infrav1.DeletionPolicyRetain}}
 		}
@@ -201,7 +212,7 @@ func (r *release) unprotect(ctx context.Context) error {
 		}
 	}
 	for _, object := range protected {
-		if err := patch(ctx, r.client, object, map[string]any{"spec": unprotected}); err != nil {
+		if err := patch(ctx, r.client, object, map[string]any{"spec": disabled}); err != nil {
 			return err
 		}
 	}

@@ -13,10 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/adopt"
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
@@ -107,11 +109,8 @@ func (a *adoption) adopted(ctx context.Context) (bool, error) {
 			return false, decision("WorkspaceTemplateApply %s: %s", client.ObjectKeyFromObject(apply), ready.Message)
 		case ready.Status != metav1.ConditionTrue || adopt.IsPending(apply):
 			all = false
-			a.show(apply.Name, ready.Message)
+			a.show(apply.Name, a.waitsFor(ctx, apply, ready.Message))
 		}
-	}
-	if a.Cluster != nil && !all {
-		a.showOwners(ctx)
 	}
 	return all, nil
 }
@@ -121,16 +120,19 @@ func (a *adoption) isNotProven(apply *infrav1.WorkspaceTemplateApply) bool {
 	return adopt.IsPending(apply) && plan.Proof == a.request && plan.Result != "" && !adopt.IsProvenBy(plan) && conditions.GetReason(apply, infrav1.ReadyCondition) == infrav1.NotProvenReason
 }
 
-// showOwners shows why the owners have not written their WorkspaceTemplateApplies yet.
-func (a *adoption) showOwners(ctx context.Context) {
-	captCluster, err := get(ctx, a.client, a.key, &infrav1.CAPTCluster{})
-	if err == nil && captCluster != nil {
-		a.show("CAPTCluster", conditions.GetMessage(captCluster, infrav1.ReadyCondition))
+// waitsFor is what an object waits for: its message, or that of the owner that is to write it.
+func (a *adoption) waitsFor(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, message string) string {
+	var owner conditions.Getter = &controlplanev1.CAPTControlPlane{}
+	if a.Cluster != nil && apply.Name == a.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name {
+		owner = &infrav1.CAPTCluster{}
 	}
-	controlPlane, err := get(ctx, a.client, a.key, &controlplanev1.CAPTControlPlane{})
-	if err == nil && controlPlane != nil {
-		a.show("CAPTControlPlane", conditions.GetMessage(controlPlane, infrav1.ReadyCondition))
+	if !claim.AwaitsOwner(apply) || a.client.Get(ctx, a.key, owner.(client.Object)) != nil { //nolint:forcetypeassert // Both kinds are objects.
+		return message
 	}
+	if conditions.IsTrue(owner, clusterv1.PausedCondition) {
+		return ""
+	}
+	return conditions.GetMessage(owner, infrav1.ReadyCondition)
 }
 
 // show prints a line on standard error when it differs from the last one of that object.
