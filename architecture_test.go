@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 72_500
+	maxProductLines = 74_000
 	maxSupportLines = 14_000
 )
 

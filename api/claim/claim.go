@@ -247,9 +247,9 @@ func Restored(apply *infrav1.WorkspaceTemplateApply) bool {
 		apply.Annotations[naming.ExternalNameUIDAnnotation] != string(apply.UID)
 }
 
-// AwaitsOwner reports whether a WorkspaceTemplateApply adopts a Terraform state for an owner of a Cluster that has not written it yet: the owner adds variables.
+// AwaitsOwner reports whether a WorkspaceTemplateApply takes a Terraform state over for an owner of a Cluster that has not written it yet: the owner adds variables.
 func AwaitsOwner(apply *infrav1.WorkspaceTemplateApply) bool {
-	return apply.Spec.StateName != "" && apply.Labels[clusterv1.ClusterNameLabel] != "" && metav1.GetControllerOf(apply) == nil
+	return apply.Spec.TerraformState.Name != "" && apply.Labels[clusterv1.ClusterNameLabel] != "" && metav1.GetControllerOf(apply) == nil
 }
 
 // RecordsWorkspace reports whether status records that there is a Workspace, maybe without its name.

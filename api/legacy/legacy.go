@@ -281,9 +281,9 @@ func adoptionRequired(conditions []metav1.Condition) bool {
 }
 
 // AwaitsProof reports whether captctl migrate apply --prove has written the adoption of a WorkspaceTemplateApply, and not completed it. Until then the
-// object counts as not adopted, for its owner as well. An object with spec.stateName is held by its own controller.
+// object counts as not adopted, for its owner as well. An object with spec.terraformState is held by its own controller.
 func AwaitsProof(apply *infrav1.WorkspaceTemplateApply) bool {
-	return apply.Spec.WorkspaceName != "" && apply.Spec.StateName == "" && apply.Annotations[naming.ProveAnnotation] != ""
+	return apply.Spec.WorkspaceName != "" && apply.Spec.TerraformState.Name == "" && apply.Annotations[naming.ProveAnnotation] != ""
 }
 
 // ProofResult returns the result of the proof that an annotation of an object requests; empty while there is none. Without a request it is Empty.

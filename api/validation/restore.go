@@ -156,7 +156,7 @@ func restoreApply(ctx context.Context, reader Reader, old, apply *infrav1.Worksp
 	if old.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && (legacy.HelperRole(old) != "" || legacy.IsSpotRoleHelper(old) || writtenByMigration(old.ManagedFields, "spec", "deletionPolicy")) {
 		apply.Spec.DeletionPolicy = old.Spec.DeletionPolicy
 	}
-	apply.Spec.TemplateRevision, apply.Spec.StateName = old.Spec.TemplateRevision, old.Spec.StateName
+	apply.Spec.TemplateRevision, apply.Spec.TerraformState = old.Spec.TemplateRevision, old.Spec.TerraformState
 	return keepPinned(ctx, reader, old.Namespace, old.Spec.TemplateRef, &apply.Spec.TemplateRef)
 }
 
@@ -221,7 +221,8 @@ func IdentityOf(object metav1.Object) []IdentityField {
 	case *infrav1.WorkspaceTemplateApply:
 		return []IdentityField{
 			{Path: spec.Child("workspaceName"), Value: &o.Spec.WorkspaceName},
-			{Path: spec.Child("stateName"), Value: &o.Spec.StateName, Assigned: true, AtCreation: true},
+			{Path: spec.Child("terraformState", "name"), Value: &o.Spec.TerraformState.Name, Assigned: true, AtCreation: true},
+			{Path: spec.Child("terraformState", "providerConfig"), Value: &o.Spec.TerraformState.ProviderConfig, Assigned: true, AtCreation: true},
 			{Path: spec.Child("templateRevision"), Value: &o.Spec.TemplateRevision, Assigned: true},
 		}
 	}

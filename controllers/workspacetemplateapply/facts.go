@@ -98,14 +98,14 @@ type Facts struct {
 	// OwnerMissing describes an owner that does not exist, or cannot be read, while nothing is recorded for the object: the garbage
 	// collector may delete it.
 	OwnerMissing string
-	// Adopts is true while the object is to adopt the state of spec.stateName, and StateUser describes another object that has this state.
-	Adopts    bool
-	StateUser string
+	// TakesState is true while the object is to take the state of spec.terraformState over, and StateUser describes another object that has this state.
+	TakesState bool
+	StateUser  string
 	// OlderClaim names another WorkspaceTemplateApply with an older claim to the same Workspace.
 	OlderClaim string
 	// Failure is the error of the Workspace.
 	Failure failure.Report
-	// LookRequest identifies the request for a run that writes the connection Secret again, or that reports an adopted state; empty if none is needed.
+	// LookRequest identifies the request for a run that writes the connection Secret again, or that reports a state that was taken over; empty if none is needed.
 	LookRequest string
 	// Inputs are what the failed run used; the zero value without a failure.
 	Inputs workspace.RunInputs

@@ -52,7 +52,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	}
 	r.observeTemplate(ctx, apply, f)
 	for _, observe := range []func(context.Context, *infrav1.WorkspaceTemplateApply, *Facts) error{
-		r.observeDeletion, r.observeWorkspace, r.observeAdoption, r.observeConnection, r.observeOwners, r.observeMove, r.observePreview, r.observeRequest,
+		r.observeDeletion, r.observeWorkspace, r.observeState, r.observeConnection, r.observeOwners, r.observeMove, r.observePreview, r.observeRequest,
 	} {
 		if err := observe(ctx, apply, f); err != nil {
 			return nil, err
@@ -252,7 +252,7 @@ func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.Workspac
 	switch {
 	case f.GateDecision.Proof != "":
 		wanted = f.observeProof()
-	case f.Adopts:
+	case f.TakesState:
 		wanted = f.observeStatePlan(apply)
 	case f.Change.NeedsPreview(*f.recordedOfChange(apply)):
 		recorded = f.recordedOfChange(apply)

@@ -50,7 +50,7 @@ const (
 	Restore Action = "Restore"
 	// Recover: carry out a recovery action that the owner requested.
 	Recover Action = "Recover"
-	// Reconnect: let the provider write the connection Secret again, or report an adopted state before its next poll.
+	// Reconnect: let the provider write the connection Secret again, or report a state that was taken over before its next poll.
 	Reconnect Action = "Reconnect"
 	// Pause the Workspace: another run of Terraform would create again what the last one has created.
 	Pause Action = "Pause"
@@ -60,7 +60,7 @@ const (
 	Destroy Action = "Destroy"
 	// WaitForDestroy: the Workspace is being destroyed.
 	WaitForDestroy Action = "WaitForDestroy"
-	// Abandon: delete the Workspace of an adopted state without destroying its resources.
+	// Abandon: delete the Workspace of a state that was taken over without destroying its resources.
 	Abandon Action = "Abandon"
 	// Release: remove the finalizers. The Workspace is gone, or is retained.
 	Release Action = "Release"
@@ -79,8 +79,8 @@ type Plan struct {
 	HeldBy string
 	// ChangePreview is the preview of that change; the zero value without one.
 	ChangePreview infrav1.RevisionPreview
-	// AdoptionPlan is the plan of the content with which the object would adopt its state; the zero value without one.
-	AdoptionPlan infrav1.RevisionPreview
+	// StatePlan is the plan of the content with which the object would take its state over; the zero value without one.
+	StatePlan infrav1.RevisionPreview
 }
 
 // plan is pure.
@@ -94,9 +94,9 @@ func plan(apply *infrav1.WorkspaceTemplateApply, f *Facts) (Plan, error) {
 		p.Preview.Step, p.Requested = previews.None, f.decideRequest()
 	}
 	p.HeldBy = f.Change.HeldBy(p.ChangePreview)
-	if f.Adopts {
-		p.AdoptionPlan = ptr.Deref(p.Preview.Result, infrav1.RevisionPreview{})
-		p.HeldBy = f.adoptionHeldBy(p.AdoptionPlan)
+	if f.TakesState {
+		p.StatePlan = ptr.Deref(p.Preview.Result, infrav1.RevisionPreview{})
+		p.HeldBy = f.stateHeldBy(p.StatePlan)
 	}
 	switch {
 	case f.Paused != "":
@@ -403,9 +403,9 @@ func (r *Reconciler) reportReplaced(apply *infrav1.WorkspaceTemplateApply, f *Fa
 
 // create records the name of the Workspace before it creates it, so that the Workspace is found after a crash between the two.
 func (r *Reconciler) create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-	if f.Adopts {
-		r.adopting.Lock()
-		defer r.adopting.Unlock()
+	if f.TakesState {
+		r.taking.Lock()
+		defer r.taking.Unlock()
 		if err := r.verifyState(ctx, apply, f); err != nil {
 			return err
 		}

@@ -309,9 +309,9 @@ func firstProblem(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o wor
 	if f.Block != nil {
 		return engine.False(infrav1.ReadyCondition, f.Block.Reason, f.Block.Message)
 	}
-	if f.Adopts && claim.AwaitsOwner(apply) {
+	if f.TakesState && claim.AwaitsOwner(apply) {
 		return engine.False(infrav1.ReadyCondition, infrav1.WaitingForOwnerReason, fmt.Sprintf("waiting until an owner in Cluster %s refers to this object and writes its variables: then Terraform state %s is planned. If none does, remove the label %s",
-			apply.Labels[clusterv1.ClusterNameLabel], apply.Spec.StateName, clusterv1.ClusterNameLabel))
+			apply.Labels[clusterv1.ClusterNameLabel], apply.Spec.TerraformState.Name, clusterv1.ClusterNameLabel))
 	}
 	for _, condition := range preconditions(f) {
 		if condition.Status != metav1.ConditionTrue {
@@ -321,8 +321,8 @@ func firstProblem(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o wor
 	if c := conflict(f); c.Status == metav1.ConditionTrue {
 		return engine.False(infrav1.ReadyCondition, c.Reason, c.Message)
 	}
-	if p.HeldBy != "" && f.Adopts {
-		return engine.False(infrav1.ReadyCondition, p.HeldBy, f.adoptionMessage(apply, p))
+	if p.HeldBy != "" && f.TakesState {
+		return engine.False(infrav1.ReadyCondition, p.HeldBy, f.stateMessage(apply, p))
 	}
 	if p.HeldBy != "" {
 		message := f.Change.Message("WorkspaceTemplate "+f.TemplateKey.String(),

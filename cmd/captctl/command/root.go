@@ -15,13 +15,13 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
 
-	"github.com/capt-provider/capt/cmd/captctl/adoption"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/diff"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
 	"github.com/capt-provider/capt/cmd/captctl/migration"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/planning"
+	"github.com/capt-provider/capt/cmd/captctl/takeover"
 	"github.com/capt-provider/capt/cmd/captctl/template"
 	"github.com/capt-provider/capt/cmd/captctl/validate"
 )
@@ -103,7 +103,7 @@ plugin: kubectl capt.`,
 		DisableAutoGenTag: true,
 	},
 		fleet.NewGet, fleet.NewDescribe, fleet.NewTree, fleet.NewReport, fleet.NewLogs, fleet.NewPause, fleet.NewResume, fleet.NewRetry, fleet.NewReconcile, fleet.NewRun, fleet.NewWait, fleet.NewKubeconfig,
-		newCheck, planning.New, diff.New, validate.New, template.New, adoption.New, migration.New, migration.NewConvert, newVersion,
+		newCheck, planning.New, diff.New, validate.New, template.New, takeover.New, migration.New, migration.NewConvert, newVersion,
 	)
 	root.SetIn(environment.In)
 	root.SetOut(environment.Out)

@@ -12,36 +12,36 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/adopt"
 	"github.com/capt-provider/capt/api/claim"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/states"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 )
 
-// adoptedRequest is the value of naming.ResumedAnnotation that lets the provider report an adopted state.
-const adoptedRequest = "adopted"
+// takenRequest is the value of naming.ResumedAnnotation that lets the provider report a state that was taken over.
+const takenRequest = "adopted"
 
-// observeAdoption finds out whether the object is to adopt the Terraform state that spec.stateName names, and whether another object has that state.
-func (r *Reconciler) observeAdoption(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
-	f.Adopts = adopt.IsPending(apply) && f.Live == nil && !f.KindMissing
-	if apply.Spec.StateName != "" && f.owned() && f.Paused == "" && f.Live.FoundResources() {
-		f.LookRequest = adoptedRequest // Once: the provider would report the state at its next poll.
+// observeState finds out whether the object is to take over the Terraform state that spec.terraformState names, and whether another object has that state.
+func (r *Reconciler) observeState(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
+	f.TakesState = states.IsPending(apply) && f.Live == nil && !f.KindMissing
+	if apply.Spec.TerraformState.Name != "" && f.owned() && f.Paused == "" && f.Live.FoundResources() {
+		f.LookRequest = takenRequest // Once: the provider would report the state at its next poll.
 	}
-	if !f.Adopts || f.Rendered == nil || !apply.DeletionTimestamp.IsZero() {
+	if !f.TakesState || f.Rendered == nil || !apply.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	f.StateUser, err = r.stateUser(ctx, r.Client, apply, f)
 	return err
 }
 
-// stateUser describes another object that has the state which the object is to adopt; empty without one. What is in other namespaces is not disclosed.
+// stateUser describes another object that has the state which the object is to take over; empty without one. What is in other namespaces is not disclosed.
 func (r *Reconciler) stateUser(ctx context.Context, reader client.Reader, apply *infrav1.WorkspaceTemplateApply, f *Facts) (string, error) {
-	user := adopt.Claim{Apply: apply, Config: render.ProviderConfigObject(f.Rendered.Object), Prefix: r.StatePrefix, Read: func(config *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	user := states.Claim{Apply: apply, Config: render.ProviderConfigObject(f.Rendered.Object), Prefix: r.StatePrefix, Read: func(config *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		return engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(config), config)
 	}}
 	for _, scope := range terraform.Scopes() {
@@ -65,52 +65,52 @@ func (r *Reconciler) stateUser(ctx context.Context, reader client.Reader, apply 
 	return user.User()
 }
 
-// observeStatePlan returns what is to be planned before the object adopts its state.
+// observeStatePlan returns what is to be planned before the object takes its state over.
 func (f *Facts) observeStatePlan(apply *infrav1.WorkspaceTemplateApply) *render.Rendered {
 	p := &f.Preview
-	p.Revision, p.Proof, p.Adopts = f.Revision, apply.Annotations[naming.ProveAnnotation], true
+	p.Revision, p.Proof, p.OfState = f.Revision, apply.Annotations[naming.ProveAnnotation], true
 	p.Ready = f.Paused == "" && f.writable() && !f.mustNotBeWritten() && !claim.AwaitsOwner(apply)
 	return f.Rendered
 }
 
-// adoptionHeldBy returns the reason why the Workspace of an object that adopts a state is not created yet; empty if it may be.
-func (f *Facts) adoptionHeldBy(plan infrav1.RevisionPreview) string {
+// stateHeldBy returns the reason why the Workspace of an object that takes a state over is not created yet; empty if it may be.
+func (f *Facts) stateHeldBy(plan infrav1.RevisionPreview) string {
 	switch {
 	case !f.Preview.Ready, plan.Result == "":
 		return infrav1.WaitingForProofReason
-	case adopt.IsProvenBy(&plan):
+	case states.IsProvenBy(&plan):
 		return ""
 	}
 	return infrav1.NotProvenReason
 }
 
-// adoptionMessage is why the Workspace is not created yet, and what to do.
-func (f *Facts) adoptionMessage(apply *infrav1.WorkspaceTemplateApply, p Plan) string {
-	state := fmt.Sprintf("Terraform state %s is adopted when a plan shows that Terraform would change no resource", apply.Spec.StateName)
+// stateMessage is why the Workspace is not created yet, and what to do.
+func (f *Facts) stateMessage(apply *infrav1.WorkspaceTemplateApply, p Plan) string {
+	state := fmt.Sprintf("Terraform state %s is adopted when a plan shows that Terraform would change no resource", apply.Spec.TerraformState.Name)
 	switch {
 	case p.HeldBy == infrav1.NotProvenReason:
 		return fmt.Sprintf("Terraform state %s is not adopted: %s. Nothing is applied. Correct the variables, the template or the state; captctl adopt state plans again",
-			apply.Spec.StateName, overview.WhyNotEmpty(p.AdoptionPlan))
+			apply.Spec.TerraformState.Name, overview.WhyNotEmpty(p.StatePlan))
 	case f.Preview.Queued:
 		return state + ": waiting for other previews"
 	}
 	return state + ": waiting for provider-terraform to plan it"
 }
 
-// verifyState confirms with the API server that no other object has the state, before the Workspace is created. Adoptions are serialized: the Workspace of
+// verifyState confirms with the API server that no other object has the state, before the Workspace is created. These are created one by one: the Workspace of
 // one is seen by the next.
 func (r *Reconciler) verifyState(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	user, err := r.stateUser(ctx, r.Uncached, apply, f)
 	if err == nil && user != "" {
-		err = errors.New("Terraform state " + apply.Spec.StateName + " is in use by " + user)
+		err = errors.New("Terraform state " + apply.Spec.TerraformState.Name + " is in use by " + user)
 	}
 	return err
 }
 
-// abandons reports whether the Workspace of an adopted state is deleted without destroying anything: the object is deleted, and retains its resources. The
+// abandons reports whether the Workspace of a state that was taken over is deleted without destroying anything: the object is deleted, and retains its resources. The
 // state stays where Terraform finds it.
 func (f *Facts) abandons() bool {
-	return f.Retained && f.apply.Spec.StateName != "" && f.owned() && !f.apply.DeletionTimestamp.IsZero()
+	return f.Retained && f.apply.Spec.TerraformState.Name != "" && f.owned() && !f.apply.DeletionTimestamp.IsZero()
 }
 
 func (r *Reconciler) abandon(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {

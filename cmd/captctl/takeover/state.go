@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package adoption
+package takeover
 
 import (
 	"context"
@@ -20,10 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/capt-provider/capt/api/adopt"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/states"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/migrate"
@@ -49,7 +49,7 @@ type stateOptions struct {
 	// import has these, too.
 	isImport    bool
 	importTexts []string
-	imports     []adopt.Import
+	imports     []states.Import
 }
 
 const stateHelp = `With --cluster, prints a Cluster with its CAPTCluster, CAPTControlPlane and WorkspaceTemplateApplies;
@@ -158,7 +158,7 @@ type adoption struct {
 	*stateOptions
 	client  client.WithWatch
 	request string
-	adopt.Objects
+	states.Objects
 	// imported is the template with the import blocks; nil without any.
 	imported *infrav1.WorkspaceTemplate
 	// isImported is true if that exists, and needs no import any more.
@@ -191,7 +191,7 @@ func (a *adoption) read(ctx context.Context) error {
 		a.Applies = append(a.Applies, apply)
 		return a.checkExisting(ctx)
 	}
-	c := adopt.Cluster{
+	c := states.Cluster{
 		Key: a.key, Region: a.region, Version: a.version, EKSName: a.eksName, ControlPlane: main, ExistingVPC: a.vpcID, VPCSecret: a.vpcSecret,
 		PublicEndpoint: a.endpointAccess != "private", PrivateEndpoint: a.endpointAccess != "public",
 	}
@@ -205,19 +205,19 @@ func (a *adoption) read(ctx context.Context) error {
 }
 
 // read reads the template of a state, and parses its variables.
-func (p *part) read(ctx context.Context, a *adoption, name string) (adopt.Part, error) {
+func (p *part) read(ctx context.Context, a *adoption, name string) (states.Part, error) {
 	key := a.keyOf(name)
 	template, err := get(ctx, a.client, key, &infrav1.WorkspaceTemplate{})
 	if err != nil {
-		return adopt.Part{}, err
+		return states.Part{}, err
 	}
 	if template == nil {
-		return adopt.Part{}, fmt.Errorf("WorkspaceTemplate %s does not exist. Create it from your module: captctl template init", key)
+		return states.Part{}, fmt.Errorf("WorkspaceTemplate %s does not exist. Create it from your module: captctl template init", key)
 	}
-	if config := adopt.ConfigOf(template, a.key.Namespace); a.providerConfig != "" && config.GetName() != a.providerConfig {
-		return adopt.Part{}, fmt.Errorf("WorkspaceTemplate %s has ProviderConfig %s, not %s, so its backend may be another one. Correct spec.template.spec.providerConfigRef", key, config.GetName(), a.providerConfig)
+	if config := states.ConfigOf(template, a.key.Namespace); a.providerConfig != "" && config.GetName() != a.providerConfig {
+		return states.Part{}, fmt.Errorf("WorkspaceTemplate %s has ProviderConfig %s, not %s, so its backend may be another one. Correct spec.template.spec.providerConfigRef", key, config.GetName(), a.providerConfig)
 	}
-	out := adopt.Part{Template: reference(key, a.key.Namespace), State: p.state, Variables: infrav1.Variables{}}
+	out := states.Part{Template: reference(key, a.key.Namespace), State: infrav1.TerraformState{Name: p.state, ProviderConfig: states.ConfigNameOf(template)}, Variables: infrav1.Variables{}}
 	for name, value := range p.variables {
 		if out.Variables[name] = infrav1.TextValue(value); strings.HasPrefix(value, "[") || strings.HasPrefix(value, "{") {
 			if !json.Valid([]byte(value)) {
@@ -255,9 +255,9 @@ func (a *adoption) checkExisting(ctx context.Context) error {
 			return err
 		case existing == nil:
 			apply.Annotations = map[string]string{naming.ProveAnnotation: a.request}
-		case existing.Spec.StateName != apply.Spec.StateName:
-			return decision("WorkspaceTemplateApply %s exists, and does not adopt Terraform state %s: use another name, or delete it", client.ObjectKeyFromObject(apply), apply.Spec.StateName)
-		case adopt.IsPending(existing):
+		case existing.Spec.TerraformState.Name != apply.Spec.TerraformState.Name:
+			return decision("WorkspaceTemplateApply %s exists, and does not adopt Terraform state %s: use another name, or delete it", client.ObjectKeyFromObject(apply), apply.Spec.TerraformState.Name)
+		case states.IsPending(existing):
 			apply.UID, apply.CreationTimestamp = existing.UID, existing.CreationTimestamp
 			apply.Annotations = map[string]string{naming.ProveAnnotation: a.request}
 		default:
@@ -268,7 +268,7 @@ func (a *adoption) checkExisting(ctx context.Context) error {
 			return err
 		}
 		if user != "" {
-			return decision("Terraform state %s is in use by %s: nothing was written. Release it there first", apply.Spec.StateName, user)
+			return decision("Terraform state %s is in use by %s: nothing was written. Release it there first", apply.Spec.TerraformState.Name, user)
 		}
 	}
 	return a.checkCluster(ctx)
@@ -309,7 +309,7 @@ func (a *adoption) userOf(ctx context.Context, apply *infrav1.WorkspaceTemplateA
 	if err != nil || template == nil {
 		return "", err
 	}
-	claim := adopt.Claim{Apply: apply, Config: adopt.ConfigOf(template, apply.Namespace), Template: templateOf, Read: func(config *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	claim := states.Claim{Apply: apply, Config: states.ConfigOf(template, apply.Namespace), Template: templateOf, Read: func(config *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		return get(ctx, a.client, client.ObjectKeyFromObject(config), config)
 	}}
 	for _, scope := range terraform.Scopes() {
@@ -330,14 +330,14 @@ func (a *adoption) userOf(ctx context.Context, apply *infrav1.WorkspaceTemplateA
 // readImports adds the imports of flags and files.
 func (o *stateOptions) readImports() error {
 	for _, text := range o.importTexts {
-		one, err := adopt.ParseImport(text)
+		one, err := states.ParseImport(text)
 		if err != nil {
 			return fmt.Errorf("--import: %w", err)
 		}
 		o.imports = append(o.imports, one)
 	}
 	for _, path := range o.Paths {
-		var list []adopt.Import
+		var list []states.Import
 		data, err := os.ReadFile(path) //nolint:gosec // Users choose it.
 		if err == nil {
 			err = yaml.UnmarshalStrict(data, &list)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package adoption
+package takeover
 
 import (
 	"context"
@@ -107,7 +107,7 @@ func (r *release) read(ctx context.Context) error {
 		return err
 	}
 	for i := range list.Items {
-		if list.Items[i].Spec.StateName != "" && metav1.GetControllerOf(&list.Items[i]) == nil {
+		if list.Items[i].Spec.TerraformState.Name != "" && metav1.GetControllerOf(&list.Items[i]) == nil {
 			r.applies = append(r.applies, &list.Items[i])
 		}
 	}
@@ -121,8 +121,8 @@ func (r *release) isEmpty() bool { return r.objects == nil && len(r.applies) == 
 func (r *release) describe() (lines []string) {
 	for _, apply := range r.applies {
 		kept := "the Workspace is kept as well"
-		if apply.Spec.StateName != "" {
-			kept = "Terraform state " + apply.Spec.StateName
+		if apply.Spec.TerraformState.Name != "" {
+			kept = "Terraform state " + apply.Spec.TerraformState.Name
 		}
 		lines = append(lines, "  "+apply.Name+": "+kept)
 	}

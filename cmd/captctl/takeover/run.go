@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package adoption
+package takeover
 
 import (
 	"context"
@@ -17,11 +17,11 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/adopt"
 	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/api/states"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
@@ -107,7 +107,7 @@ func (a *adoption) adopted(ctx context.Context) (bool, error) {
 			all = false
 		case ready.Reason == infrav1.WorkspaceConflictReason:
 			return false, decision("WorkspaceTemplateApply %s: %s", client.ObjectKeyFromObject(apply), ready.Message)
-		case ready.Status != metav1.ConditionTrue || adopt.IsPending(apply):
+		case ready.Status != metav1.ConditionTrue || states.IsPending(apply):
 			all = false
 			a.show(apply.Name, a.waitsFor(ctx, apply, ready.Message))
 		}
@@ -117,7 +117,7 @@ func (a *adoption) adopted(ctx context.Context) (bool, error) {
 
 func (a *adoption) isNotProven(apply *infrav1.WorkspaceTemplateApply) bool {
 	plan := &apply.Status.Preview
-	return adopt.IsPending(apply) && plan.Proof == a.request && plan.Result != "" && !adopt.IsProvenBy(plan) && conditions.GetReason(apply, infrav1.ReadyCondition) == infrav1.NotProvenReason
+	return states.IsPending(apply) && plan.Proof == a.request && plan.Result != "" && !states.IsProvenBy(plan) && conditions.GetReason(apply, infrav1.ReadyCondition) == infrav1.NotProvenReason
 }
 
 // waitsFor is what an object waits for: its message, or that of the owner that is to write it.
@@ -150,7 +150,7 @@ func (a *adoption) show(name, text string) {
 func (a *adoption) showPlan(apply *infrav1.WorkspaceTemplateApply) error {
 	plan := overview.RequestedPlan(apply, &apply.Status.Preview)
 	p := a.Printer()
-	p.Text("", output.Attention, fmt.Sprintf("WorkspaceTemplateApply %s is not adopted. Plan of Terraform state %s: %s", client.ObjectKeyFromObject(apply), apply.Spec.StateName, plan.Summary))
+	p.Text("", output.Attention, fmt.Sprintf("WorkspaceTemplateApply %s is not adopted. Plan of Terraform state %s: %s", client.ObjectKeyFromObject(apply), apply.Spec.TerraformState.Name, plan.Summary))
 	for _, line := range plan.Lines(output.AllResources) {
 		p.Text("  ", output.Plain, line)
 	}
@@ -158,5 +158,5 @@ func (a *adoption) showPlan(apply *infrav1.WorkspaceTemplateApply) error {
 	if slices.ContainsFunc(ptr.Deref(apply.Status.Preview.Changes, infrav1.PlannedChanges{}).Counts, func(c infrav1.PlannedCount) bool { return c.Action == infrav1.PlanCreate }) {
 		next = "If Terraform would create everything, the name of the state, or the backend of the ProviderConfig, is wrong. " + next
 	}
-	return decision("Terraform state %s is not adopted, and nothing was applied. %s. captctl adopt release removes the objects", apply.Spec.StateName, next)
+	return decision("Terraform state %s is not adopted, and nothing was applied. %s. captctl adopt release removes the objects", apply.Spec.TerraformState.Name, next)
 }

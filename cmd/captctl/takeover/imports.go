@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package adoption
+package takeover
 
 import (
 	"cmp"
@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/adopt"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/states"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 )
 
@@ -51,7 +51,7 @@ func (a *adoption) importedName() types.NamespacedName {
 }
 
 // prepareImport makes the copy of the template that an import uses. A copy that exists without import blocks has been imported.
-func (a *adoption) prepareImport(ctx context.Context, main *adopt.Part) error {
+func (a *adoption) prepareImport(ctx context.Context, main *states.Part) error {
 	if err := a.readImports(); err != nil {
 		return err
 	}
@@ -63,18 +63,18 @@ func (a *adoption) prepareImport(ctx context.Context, main *adopt.Part) error {
 	copied := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: *source.Spec.DeepCopy()}
 	copied.SetGroupVersionKind(infrav1.GroupVersion.WithKind("WorkspaceTemplate"))
 	copied.Spec.Rollout, copied.Spec.AllowedNamespaces = infrav1.WorkspaceTemplateRollout{}, infrav1.AllowedNamespaces{}
-	if a.imported, err = adopt.WithImports(copied, a.imports); err != nil {
+	if a.imported, err = states.WithImports(copied, a.imports); err != nil {
 		return err
 	}
 	existing, err := get(ctx, a.client, key, &infrav1.WorkspaceTemplate{})
 	if err != nil {
 		return err
 	}
-	if existing != nil && (existing.Spec.Rollout.Strategy != "" || adopt.WithoutImports(existing.Spec.Template.Spec.ForProvider.Module) == existing.Spec.Template.Spec.ForProvider.Module) {
+	if existing != nil && (existing.Spec.Rollout.Strategy != "" || states.WithoutImports(existing.Spec.Template.Spec.ForProvider.Module) == existing.Spec.Template.Spec.ForProvider.Module) {
 		a.imported, a.isImported = existing, true // The import is done, and its blocks are being removed, or are.
 	}
 	main.Template = infrav1.WorkspaceTemplateReference{Name: key.Name}
-	main.State = cmp.Or(main.State, naming.ExternalName("", types.NamespacedName{Namespace: a.key.Namespace, Name: a.applyName()}))
+	main.State.Name = cmp.Or(main.State.Name, naming.ExternalName("", types.NamespacedName{Namespace: a.key.Namespace, Name: a.applyName()}))
 	return nil
 }
 
@@ -89,7 +89,7 @@ func (a *adoption) applyName() string {
 // removeImports removes the import blocks by a second revision of the template. It is staged, so that it is assigned only after an empty plan; the policy is
 // written first, in a request of its own, so that the first revision is stored.
 func (a *adoption) removeImports(ctx context.Context) error {
-	module := adopt.WithoutImports(a.imported.Spec.Template.Spec.ForProvider.Module)
+	module := states.WithoutImports(a.imported.Spec.Template.Spec.ForProvider.Module)
 	policy := map[string]any{"strategy": infrav1.RolloutStaged, "preview": infrav1.RolloutPreviewAlways, "approval": infrav1.RolloutApprovalOnChanges}
 	template := &infrav1.WorkspaceTemplate{ObjectMeta: *a.imported.ObjectMeta.DeepCopy()}
 	if err := patch(ctx, a.client, template, map[string]any{"spec": map[string]any{"rollout": policy}}); err != nil {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package adopt
+package states
 
 import (
 	"cmp"
@@ -27,7 +27,7 @@ import (
 // Part is a Terraform state, and the template that describes its resources.
 type Part struct {
 	Template  infrav1.WorkspaceTemplateReference
-	State     string
+	State     infrav1.TerraformState
 	Variables infrav1.Variables
 }
 
@@ -99,7 +99,7 @@ func (c *Cluster) apply(name string, part Part) *infrav1.WorkspaceTemplateApply 
 func (p *Part) Apply(key types.NamespacedName) *infrav1.WorkspaceTemplateApply {
 	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	apply.SetGroupVersionKind(infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"))
-	apply.Spec = infrav1.WorkspaceTemplateApplySpec{TemplateRef: p.Template, StateName: p.State, Variables: p.Variables}
+	apply.Spec = infrav1.WorkspaceTemplateApplySpec{TemplateRef: p.Template, TerraformState: p.State, Variables: p.Variables}
 	return apply
 }
 

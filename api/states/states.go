@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package adopt decides about the adoption of Terraform states that CAPT has not created (spec.stateName of a WorkspaceTemplateApply): who has a state, and
+// Package states decides about the adoption of Terraform states that CAPT has not created (spec.terraformState of a WorkspaceTemplateApply): who has a state, and
 // whether a plan proves that nothing would change. Its functions are pure.
-package adopt
+package states
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ import (
 
 // IsPending reports whether a WorkspaceTemplateApply is to adopt a state, and has no Workspace yet.
 func IsPending(apply *infrav1.WorkspaceTemplateApply) bool {
-	return apply.Spec.StateName != "" && apply.Status.WorkspaceRef == nil
+	return apply.Spec.TerraformState.Name != "" && apply.Status.WorkspaceRef == nil
 }
 
 // IsProvenBy reports whether a plan shows that Terraform would change no resource. Resources that import blocks take over, and outputs, are only written
@@ -55,9 +55,9 @@ type Claim struct {
 	Read func(*unstructured.Unstructured) (*unstructured.Unstructured, error)
 }
 
-// User describes the object that has the state of spec.stateName; empty without one. What is in other namespaces is not disclosed.
+// User describes the object that has the state of spec.terraformState; empty without one. What is in other namespaces is not disclosed.
 func (c *Claim) User() (string, error) {
-	state, own := c.Apply.Spec.StateName, c.Apply.Namespace
+	state, own := c.Apply.Spec.TerraformState.Name, c.Apply.Namespace
 	seen := map[string]bool{} // The UIDs of Workspaces that exist: they decide, and not what is recorded about them.
 	for i := range c.Workspaces {
 		w := &c.Workspaces[i]
@@ -93,15 +93,15 @@ func (c *Claim) User() (string, error) {
 // hasState reports whether another object without a live Workspace has the state: status records it, its name is derived from the object, or an older object
 // is to adopt it.
 func (c *Claim) hasState(other *infrav1.WorkspaceTemplateApply, seen map[string]bool) (bool, error) {
-	state, ref := c.Apply.Spec.StateName, other.Status.WorkspaceRef
+	state, ref := c.Apply.Spec.TerraformState.Name, other.Status.WorkspaceRef
 	switch {
 	case other.UID == c.Apply.UID && naming.KeyOf(other) == naming.KeyOf(c.Apply), ref != nil && seen[string(ref.UID)]:
 		return false, nil
 	case ref != nil:
 		return desired.RecordedExternalName(other) == state, nil
-	case other.Spec.StateName == "":
+	case other.Spec.TerraformState.Name == "":
 		return naming.ExternalName(c.Prefix, naming.KeyOf(other)) == state, nil
-	case other.Spec.StateName != state || c.Apply.UID != "" && !desired.Older(other, c.Apply):
+	case other.Spec.TerraformState.Name != state || c.Apply.UID != "" && !desired.Older(other, c.Apply):
 		return false, nil
 	}
 	template, err := c.Template(other)
@@ -109,6 +109,12 @@ func (c *Claim) hasState(other *infrav1.WorkspaceTemplateApply, seen map[string]
 		return true, err
 	}
 	return c.sameBackend(ConfigOf(template, other.Namespace))
+}
+
+// ConfigNameOf returns the ProviderConfig of a template as spec.terraformState has it.
+func ConfigNameOf(template *infrav1.WorkspaceTemplate) string {
+	ref := ptr.Deref(template.Spec.Template.Spec.ProviderConfigRef, terraform.ProviderConfigReference{})
+	return render.ProviderConfigName(template.Spec.WorkspaceScope, string(ref.Kind), ref.Name)
 }
 
 // ConfigOf returns kind, namespace and name of the ProviderConfig of the Workspace that a template renders to in a namespace.

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package adoption is captctl adopt: it brings clusters under CAPT whose Terraform state, or whose cloud resources, exist. The objects that it creates hold
+// Package takeover is captctl adopt: it brings clusters under CAPT whose Terraform state, or whose cloud resources, exist. The objects that it creates hold
 // themselves until Terraform has planned them; api/adopt has the rules.
-package adoption
+package takeover
 
 import (
 	"context"
