@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -115,16 +114,16 @@ func (a *adoption) hasRevision(ctx context.Context) (bool, error) {
 	if err != nil || apply == nil {
 		return false, err
 	}
-	rolling := conditions.Get(template, infrav1.RollingOutCondition)
+	valid, rolling := conditions.Get(template, infrav1.ValidCondition), conditions.Get(template, infrav1.RollingOutCondition)
 	hash := rollout.HashOf(template)
-	if rolling == nil || rolling.ObservedGeneration != template.Generation {
+	switch {
+	case valid == nil || valid.ObservedGeneration != template.Generation:
 		return false, nil
-	}
-	if rolling.Reason == infrav1.RolloutWaitingReason || rolling.Reason == infrav1.RolloutStoppedReason {
+	case rolling != nil && (rolling.Reason == infrav1.RolloutWaitingReason || rolling.Reason == infrav1.RolloutStoppedReason):
 		return false, decision("the import blocks cannot be removed yet: %s. captctl template status %s shows the plan", rolling.Message, client.ObjectKeyFromObject(template))
+	case rolling != nil && rolling.Status == metav1.ConditionTrue:
+		a.show("WorkspaceTemplate "+template.Name, rolling.Message)
 	}
-	a.show("WorkspaceTemplate "+template.Name, rolling.Message)
-	return template.Status.Revision == hash && apply.Status.TemplateRevision == hash && conditions.IsTrue(apply, infrav1.ReadyCondition) && rolling.Status == metav1.ConditionFalse, nil
+	complete := template.Status.Rollout.Stage == infrav1.RolloutComplete && template.Status.Rollout.Revision == hash
+	return complete && apply.Status.TemplateRevision == hash && conditions.IsTrue(apply, infrav1.ReadyCondition), nil
 }
-
-var _ = fmt.Sprint
