@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
@@ -53,11 +54,13 @@ type Claim struct {
 	Template func(*infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplate, error)
 	// Read reads a ProviderConfig; nil if it does not exist.
 	Read func(*unstructured.Unstructured) (*unstructured.Unstructured, error)
+	// Discloses is true if objects of other namespaces may be named.
+	Discloses bool
 }
 
 // User describes the object that has the state of spec.terraformState; empty without one. What is in other namespaces is not disclosed.
 func (c *Claim) User() (string, error) {
-	state, own := c.Apply.Spec.TerraformState.Name, c.Apply.Namespace
+	state := c.Apply.Spec.TerraformState.Name
 	seen := map[string]bool{} // The UIDs of Workspaces that exist: they decide, and not what is recorded about them.
 	for i := range c.Workspaces {
 		w := &c.Workspaces[i]
@@ -69,10 +72,8 @@ func (c *Claim) User() (string, error) {
 		switch {
 		case err != nil:
 			return "", err
-		case same && render.NamespaceOf(w) == own:
-			return "Workspace " + w.GetName(), nil
 		case same:
-			return "a Workspace of another namespace", nil
+			return c.name("Workspace", render.NamespaceOf(w), w.GetName()), nil
 		}
 	}
 	for i := range c.Applies {
@@ -81,13 +82,22 @@ func (c *Claim) User() (string, error) {
 		switch {
 		case err != nil:
 			return "", err
-		case has && other.Namespace == own:
-			return "WorkspaceTemplateApply " + other.Name, nil
 		case has:
-			return "a WorkspaceTemplateApply of another namespace", nil
+			return c.name("WorkspaceTemplateApply", other.Namespace, other.Name), nil
 		}
 	}
 	return "", nil
+}
+
+// name is how messages name an object.
+func (c *Claim) name(kind, namespace, name string) string {
+	switch {
+	case c.Discloses:
+		return kind + " " + strings.TrimPrefix(namespace+"/"+name, "/")
+	case namespace == c.Apply.Namespace:
+		return kind + " " + name
+	}
+	return "a " + kind + " of another namespace"
 }
 
 // hasState reports whether another object without a live Workspace has the state: status records it, its name is derived from the object, or an older object

@@ -69,8 +69,15 @@ func (a *adoption) prepareImport(ctx context.Context, main *states.Part) error {
 	if err != nil {
 		return err
 	}
-	if existing != nil && (existing.Spec.Rollout.Strategy != "" || states.WithoutImports(existing.Spec.Template.Spec.ForProvider.Module) == existing.Spec.Template.Spec.ForProvider.Module) {
-		a.imported, a.isImported = existing, true // The import is done, and its blocks are being removed, or are.
+	if existing != nil && existing.Spec.Rollout.Strategy != "" { // The import is done, and its blocks are being removed, or are.
+		apply, err := get(ctx, a.client, types.NamespacedName{Namespace: key.Namespace, Name: a.applyName()}, &infrav1.WorkspaceTemplateApply{})
+		if err != nil {
+			return err
+		}
+		if apply == nil || states.IsPending(apply) {
+			return decision("WorkspaceTemplate %s is left from an earlier import: delete it, and run the command again. What that import has imported is in a state, which captctl adopt state adopts", key)
+		}
+		a.imported, a.isImported = existing, true
 	}
 	main.Template = infrav1.WorkspaceTemplateReference{Name: key.Name}
 	main.State.Name = cmp.Or(main.State.Name, naming.ExternalName("", types.NamespacedName{Namespace: a.key.Namespace, Name: a.applyName()}))

@@ -309,22 +309,35 @@ func (a *adoption) userOf(ctx context.Context, apply *infrav1.WorkspaceTemplateA
 	if err != nil || template == nil {
 		return "", err
 	}
-	claim := states.Claim{Apply: apply, Config: states.ConfigOf(template, apply.Namespace), Template: templateOf, Read: func(config *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		return get(ctx, a.client, client.ObjectKeyFromObject(config), config)
+	claim, err := readClaim(ctx, a.client, templateOf)
+	if err != nil {
+		return "", err
+	}
+	claim.Apply, claim.Config = apply, states.ConfigOf(template, apply.Namespace)
+	return claim.User()
+}
+
+// readClaim reads what may have a state. templateOf may be nil.
+func readClaim(ctx context.Context, reader client.Reader, templateOf func(*infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplate, error)) (*states.Claim, error) {
+	if templateOf == nil {
+		templateOf = func(of *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplate, error) {
+			return get(ctx, reader, of.TemplateKey(), &infrav1.WorkspaceTemplate{})
+		}
+	}
+	claim := &states.Claim{Template: templateOf, Read: func(config *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		return get(ctx, reader, client.ObjectKeyFromObject(config), config)
 	}}
 	for _, scope := range terraform.Scopes() {
-		workspaces, err := cli.ListWorkspaces(ctx, a.client, scope, "")
+		workspaces, err := cli.ListWorkspaces(ctx, reader, scope, "")
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		claim.Workspaces = append(claim.Workspaces, workspaces...)
 	}
 	var applies infrav1.WorkspaceTemplateApplyList
-	if err := a.client.List(ctx, &applies); err != nil {
-		return "", err
-	}
+	err := reader.List(ctx, &applies)
 	claim.Applies = applies.Items
-	return claim.User()
+	return claim, err
 }
 
 // readImports adds the imports of flags and files.

@@ -43,7 +43,7 @@ Objects of CAPT v0.3 are adopted with captctl migrate.`,
 
   # Take it out again
   captctl adopt release --cluster team-a/shop --yes`,
-	}, newState, newImport, newRelease)
+	}, newState, newImport, newRelease, newList)
 }
 
 // target is what is adopted or released: a Cluster, or one WorkspaceTemplateApply.
