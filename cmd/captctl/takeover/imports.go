@@ -28,14 +28,15 @@ func newImport(environment *cli.Environment) *cobra.Command {
 		Short: "Adopt cloud resources that are in no Terraform state",
 		Long: `Adopts an EKS cluster, or other resources, that no Terraform state has.
 
-The template is copied as NAME-imported, with import blocks in its module, which must be inline and in
-HCL. The plan must show imports, and nothing else. Terraform then imports the resources into a new
-state, and the blocks are removed by a second revision of the template, which is assigned when a plan
-of it is empty. The resources of the VPC can only be adopted from a state, or by another import.
+The template is copied as NAME-imported, with import blocks in its module, which must be inline and
+in HCL. The plan must show imports, and nothing else. Terraform then imports the resources to a new
+state. A second revision of the template removes the blocks; it is assigned when its plan is empty.
+The VPC is one that CAPT does not manage, or in a state.
 
 ` + stateHelp,
-		Example: `  captctl adopt import --cluster team-a/old --control-plane-template eks --vpc-id vpc-0a1b2c \
-    --region eu-west-1 --version v1.33.0 --import aws_eks_cluster.this=old -f imports.yaml --yes`,
+		Example: `  # A node group; a Cluster needs the flags of captctl adopt state
+  captctl adopt import --apply team-a/nodes --template nodes --import aws_eks_node_group.a=old:a
+  captctl adopt import --apply team-a/nodes --template nodes -f imports.yaml --yes`,
 	}
 	o.addFlags(command)
 	command.Flags().StringArrayVar(&o.importTexts, "import", nil, "Resource to import, as ADDRESS=ID. Can be repeated.")

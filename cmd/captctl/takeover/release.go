@@ -39,9 +39,9 @@ func newRelease(environment *cli.Environment) *cobra.Command {
 		Short: "Take a Cluster out of CAPT again, without touching cloud or state",
 		Long: `Deletes the objects of a Cluster, or a WorkspaceTemplateApply, and keeps what Terraform created: the
 deletion policy of each WorkspaceTemplateApply becomes Retain, and the protection from deletion of
-the CAPTCluster and the CAPTControlPlane ends first. Workspaces of adopted states are removed without
-a run of Terraform, and their states stay in the backend, where Terraform finds them. Workspaces that
-CAPT has created since are kept; captctl get --retained lists them.
+the CAPTCluster and the CAPTControlPlane ends first. Workspaces of adopted states are removed
+without a run of Terraform, and the states stay in the backend, where Terraform finds them.
+Workspaces that CAPT has created since are kept; captctl get --retained lists them.
 
 It can be used at any time, also while the plan is not empty, and continues when it is run again.
 Suspend a GitOps tool that applies the objects first.`,

@@ -52,9 +52,9 @@ type stateOptions struct {
 	imports     []states.Import
 }
 
-const stateHelp = `With --cluster, prints a Cluster with its CAPTCluster, CAPTControlPlane and WorkspaceTemplateApplies;
-with --apply, one WorkspaceTemplateApply, for example of a node group or an add-on. With --yes, it
-creates them, and waits.
+const stateHelp = `With --cluster, prints a Cluster, its CAPTCluster, CAPTControlPlane and WorkspaceTemplateApplies;
+with --apply, one WorkspaceTemplateApply, such as a node group or an add-on. With --yes, it creates
+them, and waits.
 
 The template is your module, and its ProviderConfig has the backend. The state (--state-name) is a
 Terraform workspace of that backend: "default" if you never selected another one. CAPT plans it with
@@ -75,13 +75,11 @@ func newState(environment *cli.Environment) *cobra.Command {
 		Use:   "state (--cluster CLUSTER | --apply NAME) --state-name STATE",
 		Short: "Adopt what a Terraform state has",
 		Long:  "Adopts an EKS cluster, or other resources, from a Terraform state that exists.\n\n" + stateHelp,
-		Example: `  # Print the objects; --yes creates them, and waits for the plan
-  captctl adopt state --cluster team-a/shop --control-plane-template eks --state-name shop \
-    --vpc-id vpc-0a1b2c --region eu-west-1 --version v1.33.0 --var instance_type=m5.large
+		Example: `  # An EKS cluster; also needs --region and --version. --yes creates the objects, and waits
+  captctl adopt state --cluster shop --control-plane-template eks --state-name shop --vpc-id vpc-0a1
 
-  # With a VPC in a state of its own
-  captctl adopt state --cluster team-a/shop --control-plane-template eks --state-name shop \
-    --vpc-template vpc --vpc-state-name shop-vpc --region eu-west-1 --version v1.33.0 --yes
+  # With a VPC in a state of its own: instead of --vpc-id
+  captctl adopt state --cluster shop --vpc-template vpc --vpc-state-name shop-vpc
 
   # A node group
   captctl adopt state --apply team-a/shop-nodes --template nodes --state-name shop-nodes --yes`,

@@ -37,9 +37,9 @@ Terraform state, import if they are in none. Nothing is applied before a plan ha
 Terraform would change no resource. release takes them out again, without touching cloud or state.
 
 Objects of CAPT v0.3 are adopted with captctl migrate.`,
-		Example: `  # What would be created for an EKS cluster in the Terraform state shop?
-  captctl adopt state --cluster team-a/shop --control-plane-template eks --state-name shop \
-    --vpc-id vpc-0a1b2c --region eu-west-1 --version v1.33.0
+		Example: `  # Print what would be created for an EKS cluster in the Terraform state shop; also needs --region
+  # and --version
+  captctl adopt state --cluster shop --control-plane-template eks --state-name shop --vpc-id vpc-0a1
 
   # Take it out again
   captctl adopt release --cluster team-a/shop --yes`,
