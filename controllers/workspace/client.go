@@ -313,6 +313,9 @@ func (c *Client) Delete(ctx context.Context, live *Live) error {
 	return nil
 }
 
+// ScopeOf returns the scope of a Workspace.
+func ScopeOf(object *unstructured.Unstructured) terraform.Scope { return scopeOf(object) }
+
 func scopeOf(object *unstructured.Unstructured) terraform.Scope {
 	if object.GroupVersionKind().Group == terraform.ScopeCluster.GroupVersionKind().Group {
 		return terraform.ScopeCluster

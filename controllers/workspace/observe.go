@@ -190,11 +190,11 @@ func (o *Observation) setProgress(live *Live, in ObserveInput, ready, synced *me
 		o.Message = "Workspace " + live.GetName() + " has not been updated to the current template and variables yet"
 	case !live.reconciled():
 		o.setUnreconciled(live, in.UnreconciledFor)
-	case live.unreported() && live.statusIsCurrent(in.LastUpdate):
+	case live.FoundResources() && live.statusIsCurrent(in.LastUpdate):
 		o.Message = unreportedMessage
 	case isTrue(ready) && live.statusIsCurrent(in.LastUpdate):
 		o.Message = "Terraform is applying a change"
-	case isTrue(ready), live.unreported():
+	case isTrue(ready), live.FoundResources():
 		o.Message = "the change of Workspace " + live.GetName() + atTime(lastChange(live)) + " is pending or in progress: provider-terraform has not reported on it yet"
 		o.Message += live.earlierChange(synced)
 		if synced != nil && synced.ObservedGeneration == 0 {
@@ -237,13 +237,13 @@ func (l *Live) timeIn(annotation string) time.Time {
 	return at
 }
 
-// unreported reports whether the provider has found existing resources and not reported them yet. It loses the result of its first observation
+// FoundResources reports whether the provider has found existing resources and not reported them yet. It loses the result of its first observation
 // when it adds its finalizer, and observes again after its poll interval.
-func (l *Live) unreported() bool {
+func (l *Live) FoundResources() bool {
 	return l.condition(conditionReady) == nil && isTrue(l.condition(conditionSynced))
 }
 
-func (l *Live) applied() bool { return isTrue(l.condition(conditionReady)) || l.unreported() }
+func (l *Live) applied() bool { return isTrue(l.condition(conditionReady)) || l.FoundResources() }
 
 func atTime(t time.Time) string {
 	if t.IsZero() {
@@ -447,7 +447,7 @@ func (l *Live) Started(known time.Time) time.Time {
 	changed := lastChange(l)
 	began := l.timeIn(terraform.CreatePendingAnnotation)
 	switch {
-	case l.unreported(): // The annotation is of before a move.
+	case l.FoundResources(): // The annotation is of before a move.
 		return time.Time{}
 	case !known.IsZero() && !known.Before(changed):
 		return known
@@ -480,7 +480,7 @@ func InProgress(live *Live, last *infrav1.WorkspaceUpdate, class failure.Class) 
 	case live.failed() && isCurrent(live, synced) && (!live.Deleting() || !isApplyError(synced)):
 		return class.IsTransient() && !isPlanError(synced)
 	}
-	done := isTrue(ready) && isTrue(synced) || live.unreported()
+	done := isTrue(ready) && isTrue(synced) || live.FoundResources()
 	return live.Deleting() || !done || !live.statusIsCurrent(last)
 }
 

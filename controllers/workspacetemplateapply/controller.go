@@ -73,6 +73,8 @@ type Reconciler struct {
 	inputs     failedInputs
 	slots      previews.Slots
 	strays     sync.Map
+	// taking serializes the creation of Workspaces for states that exist.
+	taking sync.Mutex
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch;patch

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -96,12 +97,15 @@ type Facts struct {
 	// OwnerMissing describes an owner that does not exist, or cannot be read, while nothing is recorded for the object: the garbage
 	// collector may delete it.
 	OwnerMissing string
+	// TakesState is true while the object is to take the state of spec.terraformState over, and StateUser describes another object that has this state.
+	TakesState bool
+	StateUser  string
 	// OlderClaim names another WorkspaceTemplateApply with an older claim to the same Workspace.
 	OlderClaim string
 	// Failure is the error of the Workspace.
 	Failure failure.Report
-	// SecretLost identifies the request for a run that writes the connection Secret again; empty if it exists with all outputs.
-	SecretLost string
+	// LookRequest identifies the request for a run that writes the connection Secret again, or that reports a state that was taken over; empty if none is needed.
+	LookRequest string
 	// Inputs are what the failed run used; the zero value without a failure.
 	Inputs workspace.RunInputs
 	desired.Findings
@@ -159,9 +163,9 @@ func (f *Facts) recoveryRequested(apply *infrav1.WorkspaceTemplateApply) bool {
 	return !workspace.ClearsInterruptedCreate(request) || f.createInterrupted() && f.createNotRecoverable() == ""
 }
 
-// reconnects reports whether the provider must be asked to write the connection Secret again.
+// reconnects reports whether the provider must be asked to look at the Workspace again.
 func (f *Facts) reconnects() bool {
-	return f.SecretLost != "" && f.Live.GetAnnotations()[naming.ResumedAnnotation] != f.SecretLost
+	return f.LookRequest != "" && f.Live.GetAnnotations()[naming.ResumedAnnotation] != f.LookRequest
 }
 
 // createInterrupted reports whether the provider ended during the first apply.
@@ -331,12 +335,28 @@ func conflict(f *Facts) engine.Condition {
 func (f *Facts) desired() *desired.Workspace {
 	w := &desired.Workspace{
 		Apply: f.apply, Name: f.Name, Template: f.Template, Revision: f.Revision, RevisionMissing: f.RevisionMissing, Rendered: f.Rendered, RenderErrors: f.RenderErrors,
-		Ownership: f.Ownership, OlderClaim: f.OlderClaim, OwnerMissing: f.OwnerMissing, Findings: f.Findings,
+		Ownership: f.Ownership, OlderClaim: f.OlderClaim, StateUser: f.StateUser, OwnerMissing: f.OwnerMissing, Findings: f.Findings,
 	}
 	if f.Live != nil {
 		w.Live = f.Live.Unstructured
 	}
 	return w
+}
+
+// scope of the Workspace as the template has it.
+func (f *Facts) scope() terraform.Scope {
+	if f.Template == nil {
+		return terraform.ScopeNamespaced
+	}
+	return f.Template.Spec.WorkspaceScope.OrDefault()
+}
+
+// liveObject is the Workspace that a preview is compared with; nil without one.
+func (f *Facts) liveObject() *unstructured.Unstructured {
+	if f.Live == nil {
+		return nil
+	}
+	return f.Live.Unstructured
 }
 
 // lastSeen is what the controller last observed of a WorkspaceTemplateApply, see engine.StateOf. It is lost when the manager restarts; at worst, an

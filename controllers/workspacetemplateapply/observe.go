@@ -52,7 +52,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	}
 	r.observeTemplate(ctx, apply, f)
 	for _, observe := range []func(context.Context, *infrav1.WorkspaceTemplateApply, *Facts) error{
-		r.observeDeletion, r.observeWorkspace, r.observeConnection, r.observeOwners, r.observeMove, r.observePreview, r.observeRequest,
+		r.observeDeletion, r.observeWorkspace, r.observeState, r.observeConnection, r.observeOwners, r.observeMove, r.observePreview, r.observeRequest,
 	} {
 		if err := observe(ctx, apply, f); err != nil {
 			return nil, err
@@ -228,9 +228,9 @@ func (r *Reconciler) observeConnection(ctx context.Context, apply *infrav1.Works
 	case err != nil:
 		return err
 	case secret == nil:
-		f.SecretLost = f.Now.UTC().Truncate(connectionInterval).Format(time.RFC3339)
+		f.LookRequest = f.Now.UTC().Truncate(connectionInterval).Format(time.RFC3339)
 	case f.Live.LostOutput(secret):
-		f.SecretLost = "Secret-" + secret.ResourceVersion // One request for each change of the Secret.
+		f.LookRequest = "Secret-" + secret.ResourceVersion // One request for each change of the Secret.
 	default:
 		last.connection = secret.ResourceVersion
 	}
@@ -253,13 +253,15 @@ func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.Workspac
 	p := &f.Preview
 	p.Now, f.Change = f.Now, f.changeOf(apply)
 	f.Change.IsPlannable = f.Change.IsPending() && f.canBePreviewed()
-	if p.Live, err = r.previews().Live(ctx, apply, f.Live); err != nil || !apply.DeletionTimestamp.IsZero() {
+	if p.Live, err = r.previews().Live(ctx, apply, f.Live, f.scope()); err != nil || !apply.DeletionTimestamp.IsZero() {
 		return err
 	}
 	recorded, wanted := &apply.Status.Preview, (*render.Rendered)(nil)
 	switch {
 	case f.GateDecision.Proof != "":
 		wanted = f.observeProof()
+	case f.TakesState:
+		wanted = f.observeStatePlan(apply)
 	case f.Change.NeedsPreview(*f.recordedOfChange(apply)):
 		recorded = f.recordedOfChange(apply)
 		p.Revision, wanted = f.Revision, f.Rendered
@@ -285,7 +287,7 @@ func (r *Reconciler) observeWanted(ctx context.Context, apply *infrav1.Workspace
 		return nil
 	}
 	p.Ready = p.Ready || f.canBePreviewed()
-	if p.Wanted, err = wanted.Preview(f.Live.Unstructured, apply); err != nil {
+	if p.Wanted, err = wanted.Preview(f.liveObject(), apply); err != nil {
 		return err
 	}
 	return r.previews().Observe(ctx, apply, f.Live, p)

@@ -52,7 +52,7 @@ const (
 	Restore Action = "Restore"
 	// Recover: carry out a recovery action that the owner requested.
 	Recover Action = "Recover"
-	// Reconnect: let the provider write the connection Secret again.
+	// Reconnect: let the provider write the connection Secret again, or report a state that was taken over before its next poll.
 	Reconnect Action = "Reconnect"
 	// Pause the Workspace: another run of Terraform would create again what the last one has created.
 	Pause Action = "Pause"
@@ -62,6 +62,8 @@ const (
 	Destroy Action = "Destroy"
 	// WaitForDestroy: the Workspace is being destroyed.
 	WaitForDestroy Action = "WaitForDestroy"
+	// Abandon: delete the Workspace of a state that was taken over without destroying its resources.
+	Abandon Action = "Abandon"
 	// Release: remove the finalizers. The Workspace is gone, or is retained.
 	Release Action = "Release"
 )
@@ -79,6 +81,8 @@ type Plan struct {
 	HeldBy string
 	// ChangePreview is the preview of that change; the zero value without one.
 	ChangePreview infrav1.RevisionPreview
+	// StatePlan is the plan of the content with which the object would take its state over; the zero value without one.
+	StatePlan infrav1.RevisionPreview
 }
 
 // plan is pure.
@@ -92,6 +96,10 @@ func plan(apply *infrav1.WorkspaceTemplateApply, f *Facts) (Plan, error) {
 		p.Preview.Step, p.Requested = previews.None, f.decideRequest()
 	}
 	p.HeldBy = f.Change.HeldBy(p.ChangePreview)
+	if f.TakesState {
+		p.StatePlan = ptr.Deref(p.Preview.Result, infrav1.RevisionPreview{})
+		p.HeldBy = f.stateHeldBy(p.StatePlan)
+	}
 	switch {
 	case f.Paused != "":
 		p.Action, p.Paused = planPaused(apply, f)
@@ -182,6 +190,8 @@ func deletionAction(apply *infrav1.WorkspaceTemplateApply, f *Facts, held bool) 
 	switch {
 	case f.DeletionHeld != nil, f.RetainConflict != "":
 		return Observe
+	case f.abandons():
+		return Abandon
 	case retained(apply), f.Restored:
 		return Release
 	case f.Block != nil:
@@ -278,6 +288,8 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 	case Destroy:
 		ctrl.LoggerFrom(ctx).Info("Deleting Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
 		return r.Workspaces.Delete(ctx, f.Live)
+	case Abandon:
+		return r.abandon(ctx, apply, f)
 	case Release:
 		return r.release(ctx, apply, f)
 	case Observe, WaitForDestroy:
@@ -296,7 +308,7 @@ func (r *Reconciler) annotateWorkspace(ctx context.Context, apply *infrav1.Works
 	}
 	if action == Reconnect {
 		annotate = func(ctx context.Context, live *workspace.Live) (*workspace.Live, error) {
-			return r.Workspaces.Reconnect(ctx, live, f.SecretLost)
+			return r.Workspaces.Reconnect(ctx, live, f.LookRequest)
 		}
 	}
 	ctrl.LoggerFrom(ctx).Info("Annotating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "action", action)
@@ -393,6 +405,13 @@ func (r *Reconciler) reportReplaced(apply *infrav1.WorkspaceTemplateApply, f *Fa
 
 // create records the name of the Workspace before it creates it, so that the Workspace is found after a crash between the two.
 func (r *Reconciler) create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	if f.TakesState {
+		r.taking.Lock()
+		defer r.taking.Unlock()
+		if err := r.verifyState(ctx, apply, f); err != nil {
+			return err
+		}
+	}
 	if err := r.protect(ctx, apply, f); err != nil {
 		return err
 	}

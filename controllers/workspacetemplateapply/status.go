@@ -12,8 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	"github.com/capt-provider/capt/api/claim"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -308,6 +310,10 @@ func firstProblem(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o wor
 	if f.Block != nil {
 		return engine.False(infrav1.ReadyCondition, f.Block.Reason, f.Block.Message)
 	}
+	if f.TakesState && claim.AwaitsOwner(apply) {
+		return engine.False(infrav1.ReadyCondition, infrav1.WaitingForOwnerReason, fmt.Sprintf("waiting until an owner in Cluster %s refers to this object and writes its variables: then Terraform state %s is planned. If none does, remove the label %s",
+			apply.Labels[clusterv1.ClusterNameLabel], apply.Spec.TerraformState.Name, clusterv1.ClusterNameLabel))
+	}
 	for _, condition := range preconditions(f) {
 		if condition.Status != metav1.ConditionTrue {
 			return engine.False(infrav1.ReadyCondition, condition.Reason, condition.Message)
@@ -315,6 +321,9 @@ func firstProblem(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o wor
 	}
 	if c := conflict(f); c.Status == metav1.ConditionTrue {
 		return engine.False(infrav1.ReadyCondition, c.Reason, c.Message)
+	}
+	if p.HeldBy != "" && f.TakesState {
+		return engine.False(infrav1.ReadyCondition, p.HeldBy, f.stateMessage(apply, p))
 	}
 	if p.HeldBy != "" {
 		message := f.Change.Message("WorkspaceTemplate "+f.TemplateKey.String(),
@@ -342,6 +351,9 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 		return engine.True(infrav1.DeletingCondition, f.DeletionHeld.Reason, f.DeletionHeld.Message)
 	case f.RetainConflict != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletionPolicyConflictReason, f.RetainConflict)
+	case f.abandons():
+		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason,
+			fmt.Sprintf("Workspace %s is deleted without Terraform: its cloud resources and Terraform state %s are kept", f.Name, f.Live.ExternalName()))
 	case f.Retained:
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason,
 			fmt.Sprintf("Workspace %s and its cloud resources are kept", f.Name))
