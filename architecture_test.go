@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 72_500
+	maxProductLines = 74_300
 	maxSupportLines = 18_000
 )
 

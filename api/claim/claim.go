@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -244,6 +245,11 @@ func (want Expectation) SameTemplate(apply *infrav1.WorkspaceTemplateApply) bool
 func Restored(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Status.WorkspaceRef == nil && apply.Annotations[naming.ExternalNameAnnotation] != "" &&
 		apply.Annotations[naming.ExternalNameUIDAnnotation] != string(apply.UID)
+}
+
+// AwaitsOwner reports whether a WorkspaceTemplateApply takes a Terraform state over for an owner of a Cluster that has not written it yet: the owner adds variables.
+func AwaitsOwner(apply *infrav1.WorkspaceTemplateApply) bool {
+	return apply.Spec.TerraformState.Name != "" && apply.Labels[clusterv1.ClusterNameLabel] != "" && metav1.GetControllerOf(apply) == nil
 }
 
 // RecordsWorkspace reports whether status records that there is a Workspace, maybe without its name.

@@ -41,6 +41,8 @@ type Workspace struct {
 	Ownership render.Ownership
 	// OlderClaim names another WorkspaceTemplateApply with an older claim to the same Workspace.
 	OlderClaim string
+	// StateUser describes another object that has the Terraform state which this one is to take over.
+	StateUser string
 	// OwnerMissing describes an owner that does not exist, while nothing is recorded for the WorkspaceTemplateApply.
 	OwnerMissing string
 	Findings
@@ -143,7 +145,9 @@ func (w *Workspace) variablesOfOwner() string {
 
 // Conflict returns why the Workspace is not written although it can be rendered: it may belong to another object, or would lose its state.
 func (w *Workspace) Conflict() *Blocked {
-	return Chain{w.lostState, w.olderClaim, w.ownerMissing, w.stateUnknown, w.otherScope, w.otherProviderConfig, w.notOwned}.First()
+	return Chain{
+		w.stateInUse, w.otherBackend, w.lostState, w.OtherState, w.olderClaim, w.ownerMissing, w.stateUnknown, w.otherScope, w.otherProviderConfig, w.notOwned,
+	}.First()
 }
 
 // Owned reports whether the Workspace exists and belongs to the WorkspaceTemplateApply.
@@ -186,6 +190,39 @@ func (w *Workspace) lostState() *Blocked {
 	}
 	return &Blocked{infrav1.WorkspaceConflictReason, fmt.Sprintf("Workspace %s does not exist, and this object had one with Terraform state %s: a new Workspace would have another state and create all resources a second time. "+
 		"Restore the Workspace, or remove the annotation %s if none of its resources are left", w.Name, w.LostState, naming.ExternalNameAnnotation)}
+}
+
+// OtherState blocks a Workspace whose state another client has changed: Terraform creates everything in it a second time, and would destroy only that.
+func (w *Workspace) OtherState() *Blocked {
+	recorded, own := w.Apply.Annotations[naming.ExternalNameAnnotation], w.Apply.Annotations[naming.ExternalNameUIDAnnotation] == string(w.Apply.UID)
+	if !w.Owned() || !own || recorded == "" || w.Live.GetAnnotations()[render.ExternalNameAnnotation] == "" || recorded == w.ExternalName() {
+		return nil
+	}
+	resource := "workspaces." + w.Live.GroupVersionKind().Group
+	if namespace := w.Live.GetNamespace(); namespace != "" {
+		resource = "-n " + namespace + " " + resource
+	}
+	return &Blocked{infrav1.WorkspaceConflictReason, fmt.Sprintf("another client has changed the Terraform state of Workspace %[1]s from %[2]s to %[3]s (annotation %[4]s), in which Terraform creates all resources a second time. Nothing is updated. "+
+		"Set it back: kubectl annotate --overwrite %[5]s %[1]s %[4]s=%[2]s. Then destroy what state %[3]s has. If %[3]s is the right state: %[6]s",
+		w.Name, recorded, w.ExternalName(), render.ExternalNameAnnotation, resource, AnnotateCommand(w.Apply, naming.ExternalNameAnnotation, w.ExternalName()))}
+}
+
+func (w *Workspace) stateInUse() *Blocked {
+	if w.StateUser == "" {
+		return nil
+	}
+	return &Blocked{infrav1.WorkspaceConflictReason, fmt.Sprintf("Terraform state %s of spec.terraformState is in use by %s: two Workspaces with one state would change each other's resources, so nothing is planned or created. "+
+		"Release it there, or delete this object", w.Apply.Spec.TerraformState.Name, w.StateUser)}
+}
+
+// otherBackend blocks the use of a state that exists in another backend than the one for which it was permitted.
+func (w *Workspace) otherBackend() *Blocked {
+	permitted := w.Apply.Spec.TerraformState.ProviderConfig
+	if permitted == "" || w.Live != nil || w.Rendered == nil || w.Apply.Status.WorkspaceRef != nil || w.Rendered.ProviderConfig() == permitted {
+		return nil
+	}
+	return &Blocked{infrav1.ProviderConfigConflictReason, fmt.Sprintf("spec.terraformState is in the backend of ProviderConfig %s, and WorkspaceTemplate %s has %s: nothing is planned or created. Use a template with ProviderConfig %[1]s",
+		permitted, w.Apply.TemplateKey(), w.Rendered.ProviderConfig())}
 }
 
 func (w *Workspace) olderClaim() *Blocked {
@@ -335,13 +372,13 @@ func claimsClusterWide(other *infrav1.WorkspaceTemplateApply, name string) bool 
 	return mayCreate || claim.RecordedWorkspace(other) == types.NamespacedName{Name: name}
 }
 
-// RecordedExternalName is the state that status records. For an adopted Workspace without an external name, the provider names the state
-// like the Workspace.
+// RecordedExternalName is the state that status records or, before there is a Workspace, the one that the object is to take over. For an
+// adopted Workspace without an external name, the provider names the state like the Workspace.
 func RecordedExternalName(apply *infrav1.WorkspaceTemplateApply) string {
 	ref := apply.Status.WorkspaceRef
 	switch {
 	case ref == nil:
-		return ""
+		return apply.Spec.TerraformState.Name
 	case ref.ExternalName == "" && ref.Namespace == "" && ref.Name != naming.Workspace(terraform.ScopeCluster, naming.KeyOf(apply)):
 		return ref.Name
 	}

@@ -17,6 +17,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -217,6 +218,6 @@ func TestWhyAnAdoptionIsNotProven(t *testing.T) {
 		"Terraform would change something":                                       {Result: infrav1.PreviewChanges},
 		"its plan fails: no":                                                     {Result: infrav1.PreviewFailed, Message: "no"},
 	} {
-		assert.Equal(t, want, legacy.WhyNotProven(found))
+		assert.Equal(t, want, overview.WhyNotEmpty(found))
 	}
 }

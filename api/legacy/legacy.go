@@ -6,7 +6,6 @@
 package legacy
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -19,7 +18,6 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/terraform"
 )
 
@@ -283,9 +281,9 @@ func adoptionRequired(conditions []metav1.Condition) bool {
 }
 
 // AwaitsProof reports whether captctl migrate apply --prove has written the adoption of a WorkspaceTemplateApply, and not completed it. Until then the
-// object counts as not adopted, for its owner as well.
+// object counts as not adopted, for its owner as well. An object with spec.terraformState is held by its own controller.
 func AwaitsProof(apply *infrav1.WorkspaceTemplateApply) bool {
-	return apply.Spec.WorkspaceName != "" && apply.Annotations[naming.ProveAnnotation] != ""
+	return apply.Spec.WorkspaceName != "" && apply.Spec.TerraformState.Name == "" && apply.Annotations[naming.ProveAnnotation] != ""
 }
 
 // ProofResult returns the result of the proof that an annotation of an object requests; empty while there is none. Without a request it is Empty.
@@ -297,23 +295,4 @@ func ProofResult(object metav1.Object, found infrav1.RevisionPreview) infrav1.Pr
 		return ""
 	}
 	return found.Result
-}
-
-// namedResources is how many resources a text about a proof names.
-const namedResources = 5
-
-// WhyNotProven describes the result of a proof that is not Empty.
-func WhyNotProven(found infrav1.RevisionPreview) string {
-	text, why := map[infrav1.PreviewResult]string{
-		infrav1.PreviewChanges: "Terraform would change something", infrav1.PreviewFailed: "its plan fails", infrav1.PreviewUnavailable: "no plan is possible",
-	}[found.Result], found.Message
-	if what := overview.ChangesText(found.Changes, namedResources); what != "" {
-		text = "Terraform would " + what
-	} else if found.Changes != nil {
-		why = cmp.Or(why, found.Changes.Unknown)
-	}
-	if why != "" {
-		text += ": " + strings.TrimSuffix(why, ".")
-	}
-	return text
 }

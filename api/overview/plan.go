@@ -220,3 +220,22 @@ func CountsText(c *infrav1.PlannedChanges) string {
 }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// provenResources is how many resources a text about a proof names.
+const provenResources = 5
+
+// WhyNotEmpty describes the result of a plan that is not Empty.
+func WhyNotEmpty(found infrav1.RevisionPreview) string {
+	text, why := map[infrav1.PreviewResult]string{
+		infrav1.PreviewChanges: "Terraform would change something", infrav1.PreviewFailed: "its plan fails", infrav1.PreviewUnavailable: "no plan is possible",
+	}[found.Result], found.Message
+	if what := ChangesText(found.Changes, provenResources); what != "" {
+		text = "Terraform would " + what
+	} else if found.Changes != nil {
+		why = cmp.Or(why, found.Changes.Unknown)
+	}
+	if why != "" {
+		text += ": " + strings.TrimSuffix(why, ".")
+	}
+	return text
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/capt-provider/capt/api/claim"
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/reasons"
 )
 
 const machinePoolKind = "MachinePool"
@@ -123,10 +124,15 @@ func (o *Objects) pools() (found []graph.Object) {
 	return found
 }
 
-// lostPool is the cause of a MachinePool that refers to a CAPTMachinePool that does not exist.
-func (o *Objects) lostPool() *Cause {
+// lostPool is the cause of a MachinePool that refers to a CAPTMachinePool that does not exist, or that Cluster API does not delete.
+func (o *Objects) lostPool(now metav1.Time) *Cause {
 	for i := range o.Pools {
-		if pool := &o.Pools[i]; pool.CAPTMachinePool == nil && pool.MachinePool.DeletionTimestamp.IsZero() && !o.deleting() {
+		pool := &o.Pools[i]
+		if object := pool.MachinePool; object != nil && !o.deleting() && object.DeletionTimestamp != nil && now.Sub(object.DeletionTimestamp.Time) >= reasons.Grace &&
+			(pool.CAPTMachinePool == nil || pool.CAPTMachinePool.DeletionTimestamp.IsZero()) {
+			return o.waitingForFinalizers(machinePoolKind, object)
+		}
+		if pool.CAPTMachinePool == nil && pool.MachinePool.DeletionTimestamp.IsZero() && !o.deleting() {
 			return &Cause{
 				Kind: machinePoolKind, Name: pool.MachinePool.Name, Reason: graph.NotFoundReason, Since: pool.MachinePool.CreationTimestamp,
 				Message: fmt.Sprintf("spec.template.spec.infrastructureRef refers to CAPTMachinePool %s, which does not exist. Create it, or correct the reference", claim.PoolOf(pool.MachinePool)),
@@ -194,8 +200,8 @@ func nextStepForPool(o *Objects, c *Cluster) *Next {
 	switch c.Cause.Reason {
 	case infrav1.NodesNotReadyReason:
 		group := cmp.Or(pool.Spec.NodeGroupName, claim.OwnerMachinePool(pool), pool.Name)
-		return &Next{Step: "See why nodes are not ready. For nodes that have not joined the cluster, look at the health of the node group in AWS.", Commands: []string{fmt.Sprintf(
-			"clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig && kubectl --kubeconfig %[1]s.kubeconfig describe nodes -l eks.amazonaws.com/nodegroup=%[3]s", c.Name, c.Namespace, group)}}
+		return &Next{Step: "See why nodes are not ready. For nodes that have not joined the cluster, look at the health of the node group in AWS; the last command creates one again that was deleted there.", Commands: []string{fmt.Sprintf(
+			"clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig && kubectl --kubeconfig %[1]s.kubeconfig describe nodes -l eks.amazonaws.com/nodegroup=%[3]s", c.Name, c.Namespace, group), fmt.Sprintf("captctl run %s/%s", c.Namespace, c.Name)}}
 	case infrav1.ReplicasOutOfBoundsReason:
 		return &Next{Step: "Scale the MachinePool, or change the limits of its size.", Commands: []string{edit}}
 	case infrav1.InvalidScalingReason:

@@ -55,8 +55,8 @@ var rows = []Row{
 		"something that was not adopted yet, or several objects, may belong to this one",
 		"[migration.md](migration.md), or [\"Adoption\"](troubleshooting-reference.md#adoption)"},
 	{User, Degrades, []string{infrav1.NotProvenReason},
-		"`captctl migrate apply --prove` knows that the plan of Terraform is not empty, or there is no plan",
-		"[what the proof waits for, and what to do](migration-reference.md#prove-that-nothing-changes)"},
+		"Terraform would change something in a state that is to be adopted, or there is no plan; or `captctl migrate apply --prove` knows that",
+		"correct [what the plan shows](adopt.md#a-plan-that-is-not-empty); for `captctl migrate`, see [the proof](migration-reference.md#prove-that-nothing-changes)"},
 
 	// Terraform and its provider.
 	{User, FailsByClass, []string{infrav1.ApplyFailedReason, infrav1.PlanFailedReason},
@@ -87,8 +87,8 @@ var rows = []Row{
 		"an output, or a token, that the kubeconfig needs is missing",
 		"add the [output](templates.md#outputs-that-capt-uses), or see the message for what the token needs"},
 	{User, Degrades, []string{controlplanev1.KubeconfigConflictReason},
-		"the kubeconfig Secret, or the EKS cluster, belongs to another object",
-		"find out which object owns it, and do what the message names"},
+		"the kubeconfig Secret, or the EKS cluster, belongs to another object; or another client has made a Secret immutable",
+		"do what the message names"},
 	{User, Degrades, []string{infrav1.WorkspaceNotReconciledReason}, // It may be busy: a new object is Failed with WaitTimeout only.
 		"provider-terraform does not work on the Workspace: it is down or busy",
 		"check the Pods and the queue of the provider"},
@@ -218,8 +218,8 @@ var rows = []Row{
 		"a new user of a template has no revision until one is approved or rolled out",
 		"[approve the rollout](rollouts.md#approval), or do what the condition `RollingOut` of the WorkspaceTemplate says"},
 	{Waiting, Waits, []string{infrav1.WaitingForProofReason},
-		"`captctl migrate apply --prove` waits for a plan of Terraform",
-		"[what the proof waits for](migration-reference.md#prove-that-nothing-changes)"},
+		"a [Terraform state](adopt.md), or what `captctl migrate apply --prove` adopts, waits for a plan of Terraform",
+		"wait; for `captctl migrate`, see [what the proof waits for](migration-reference.md#prove-that-nothing-changes)"},
 	{Waiting, Waits, []string{
 		infrav1.WaitingForControlPlaneDeletionReason, infrav1.WaitingForWorkspaceTemplateApplyDeletionReason, infrav1.WaitingForWorkspaceDeletionReason, infrav1.WaitingForDependentsReason,
 		controlplanev1.FargateProfileDeletingReason, infrav1.DeletingReason,

@@ -26,8 +26,11 @@ const jsonArg = "-json"
 // Preview returns the Workspace that previews the update of a live Workspace to the rendered one, and the hash of its spec. It has the state of
 // the live one and the content that it would have after the update, fields of other clients included. It may only observe, and it writes no
 // Secret. It does not have the claim, so that it cannot be taken for the Workspace of the WorkspaceTemplateApply. It plans without -json, as
-// the provider does not keep errors in JSON.
+// the provider does not keep errors in JSON. Without a live Workspace, it previews the creation of one.
 func (r *Rendered) Preview(live *unstructured.Unstructured, apply *infrav1.WorkspaceTemplateApply) (*Rendered, error) {
+	if live == nil {
+		return previewOf(r.Object, r.Object, apply)
+	}
 	return previewOf(live, ssa.Applied(live, r.For(live), naming.WorkspaceTemplateApplyFieldManager), apply)
 }
 
@@ -122,5 +125,10 @@ func OnlyObserves(workspace *unstructured.Unstructured) bool {
 
 // OnlyObserve makes a Workspace one that the provider can neither apply nor destroy.
 func OnlyObserve(workspace *unstructured.Unstructured) error {
+	if workspace.GroupVersionKind() == terraform.ScopeCluster.GroupVersionKind() {
+		if err := unstructured.SetNestedField(workspace.Object, string(terraform.DeletionOrphan), "spec", "deletionPolicy"); err != nil {
+			return err
+		}
+	}
 	return unstructured.SetNestedStringSlice(workspace.Object, []string{observe}, "spec", "managementPolicies")
 }

@@ -156,7 +156,7 @@ func restoreApply(ctx context.Context, reader Reader, old, apply *infrav1.Worksp
 	if old.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && (legacy.HelperRole(old) != "" || legacy.IsSpotRoleHelper(old) || writtenByMigration(old.ManagedFields, "spec", "deletionPolicy")) {
 		apply.Spec.DeletionPolicy = old.Spec.DeletionPolicy
 	}
-	apply.Spec.TemplateRevision = old.Spec.TemplateRevision
+	apply.Spec.TemplateRevision, apply.Spec.TerraformState = old.Spec.TemplateRevision, old.Spec.TerraformState
 	return keepPinned(ctx, reader, old.Namespace, old.Spec.TemplateRef, &apply.Spec.TemplateRef)
 }
 
@@ -196,6 +196,8 @@ type IdentityField struct {
 	// Assigned is true if only CAPT may set the field, to any value; users may remove it. The other fields can be set once, by anyone who can write
 	// the object. Only captctl migrate may remove them, to roll back an adoption.
 	Assigned bool
+	// AtCreation is true for an assigned field that never changes after the creation of the object. Its value is assigned by users with the right to migrate.
+	AtCreation bool
 }
 
 // IdentityOf returns the fields of an object. The fields of a Fargate profile exist as long as the profile does.
@@ -219,6 +221,8 @@ func IdentityOf(object metav1.Object) []IdentityField {
 	case *infrav1.WorkspaceTemplateApply:
 		return []IdentityField{
 			{Path: spec.Child("workspaceName"), Value: &o.Spec.WorkspaceName},
+			{Path: spec.Child("terraformState", "name"), Value: &o.Spec.TerraformState.Name, Assigned: true, AtCreation: true},
+			{Path: spec.Child("terraformState", "providerConfig"), Value: &o.Spec.TerraformState.ProviderConfig, Assigned: true, AtCreation: true},
 			{Path: spec.Child("templateRevision"), Value: &o.Spec.TemplateRevision, Assigned: true},
 		}
 	}
@@ -230,7 +234,7 @@ func IdentityOf(object metav1.Object) []IdentityField {
 func keepIdentity(old, object metav1.Object) {
 	before := byPath(old)
 	for _, f := range IdentityOf(object) {
-		if *f.Value == "" && !f.Assigned {
+		if *f.Value == "" && (!f.Assigned || f.AtCreation) {
 			*f.Value = before[f.Path.String()]
 		}
 	}

@@ -70,7 +70,7 @@ func ValidateWorkspaceTemplateApply(ctx context.Context, reader Reader, apply *i
 	if template != nil {
 		findings.Add(validateVariableValues(template, apply.Spec.Variables.Texts(), variables.Key))
 		// Controllers set all their variables for every template, so unused ones are normal.
-		if metav1.GetControllerOf(apply) == nil {
+		if metav1.GetControllerOf(apply) == nil && !claim.AwaitsOwner(apply) {
 			findings.Add(checkPlaceholders(template, apply.Spec.Variables.Texts(), variables))
 			findings.Add(checkPassed(template, variablesOf{given: apply.Spec.Variables, path: variables}))
 			unknown, unused := FieldsWithoutEffect(template, variableFields(apply.Spec.Variables, variables, IsSetByCAPT)) // A new owner gives these to every template.

@@ -59,6 +59,7 @@ func noReference() map[string]string {
 		"addons/name":                                         "the name of an add-on",
 		"vpc/template/name":                                   "a name in AWS",
 		"vpcConfig/name":                                      "a name in AWS",
+		"terraformState/name":                                 "the name of a Terraform workspace",
 		"env/name":                                            "the name of an environment variable",
 		"inputs/name":                                         "the name of a variable",
 		"patches/name":                                        "the name of a patch",

@@ -16,6 +16,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
@@ -139,7 +140,7 @@ func keepApply(obj engine.Object, s engine.Situation) {
 			"Workspace %s is adopted when a plan shows that Terraform would change nothing: waiting for %s", apply.Spec.WorkspaceName, s.WaitsFor))
 	case proof:
 		required = engine.True(infrav1.AdoptionRequiredCondition, infrav1.NotProvenReason, fmt.Sprintf(
-			"Workspace %s is not adopted: %s. Remove the cause, and run captctl migrate apply --prove again", apply.Spec.WorkspaceName, legacy.WhyNotProven(s.Preview)))
+			"Workspace %s is not adopted: %s. Remove the cause, and run captctl migrate apply --prove again", apply.Spec.WorkspaceName, overview.WhyNotEmpty(s.Preview)))
 	}
 	keepStatus(apply, s.Paused, required)
 }

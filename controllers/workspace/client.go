@@ -31,6 +31,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/ssa"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -278,6 +279,7 @@ func (c *Client) Restore(ctx context.Context, live *Live, rendered *render.Rende
 }
 
 func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (*Live, error) {
+	want := object.DeepCopy()
 	err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
 		client.FieldOwner(naming.WorkspaceTemplateApplyFieldManager), client.ForceOwnership)
 	switch {
@@ -290,7 +292,11 @@ func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (
 		return nil, fmt.Errorf("applying Workspace %s: %w", object.GetName(), err)
 	}
 	c.written.Record(object)
-	return newLive(object)
+	live, err := newLive(object)
+	if err == nil {
+		live.Rewritten = !ssa.Contains(object, want)
+	}
+	return live, err
 }
 
 // isNotServed reports whether an error means that the API server does not serve the kind.
@@ -308,6 +314,9 @@ func (c *Client) Delete(ctx context.Context, live *Live) error {
 	}
 	return nil
 }
+
+// ScopeOf returns the scope of a Workspace.
+func ScopeOf(object *unstructured.Unstructured) terraform.Scope { return scopeOf(object) }
 
 func scopeOf(object *unstructured.Unstructured) terraform.Scope {
 	if object.GroupVersionKind().Group == terraform.ScopeCluster.GroupVersionKind().Group {

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -189,11 +190,11 @@ func (o *Observation) setProgress(live *Live, in ObserveInput, ready, synced *me
 		o.Message = "Workspace " + live.GetName() + " has not been updated to the current template and variables yet"
 	case !live.reconciled():
 		o.setUnreconciled(live, in.UnreconciledFor)
-	case live.unreported() && live.statusIsCurrent(in.LastUpdate):
+	case live.FoundResources() && live.statusIsCurrent(in.LastUpdate):
 		o.Message = unreportedMessage
 	case isTrue(ready) && live.statusIsCurrent(in.LastUpdate):
 		o.Message = "Terraform is applying a change"
-	case isTrue(ready), live.unreported():
+	case isTrue(ready), live.FoundResources():
 		o.Message = "the change of Workspace " + live.GetName() + atTime(lastChange(live)) + " is pending or in progress: provider-terraform has not reported on it yet"
 		o.Message += live.earlierChange(synced)
 		if synced != nil && synced.ObservedGeneration == 0 {
@@ -236,13 +237,13 @@ func (l *Live) timeIn(annotation string) time.Time {
 	return at
 }
 
-// unreported reports whether the provider has found existing resources and not reported them yet. It loses the result of its first observation
+// FoundResources reports whether the provider has found existing resources and not reported them yet. It loses the result of its first observation
 // when it adds its finalizer, and observes again after its poll interval.
-func (l *Live) unreported() bool {
+func (l *Live) FoundResources() bool {
 	return l.condition(conditionReady) == nil && isTrue(l.condition(conditionSynced))
 }
 
-func (l *Live) applied() bool { return isTrue(l.condition(conditionReady)) || l.unreported() }
+func (l *Live) applied() bool { return isTrue(l.condition(conditionReady)) || l.FoundResources() }
 
 func atTime(t time.Time) string {
 	if t.IsZero() {
@@ -341,6 +342,25 @@ func outputs(workspace *terraform.Workspace, published []string) map[string]stri
 	return out
 }
 
+// LostOutput reports whether another client has removed an output from the connection Secret. managedFields name the keys, so the values need not be read.
+func (l *Live) LostOutput(secret *metav1.PartialObjectMetadata) bool {
+	keys := map[string]any{}
+	for _, entry := range secret.ManagedFields {
+		var fields struct {
+			Data map[string]any `json:"f:data"`
+		}
+		if entry.FieldsV1 != nil && json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) == nil {
+			maps.Copy(keys, fields.Data)
+		}
+	}
+	for name, value := range l.typed.Status.AtProvider.Outputs {
+		if _, has := keys["f:"+name]; !has && len(secret.ManagedFields) > 0 && len(value.Raw) > 0 && string(value.Raw) != "null" {
+			return true
+		}
+	}
+	return false
+}
+
 // outputText returns the value of a string output, and compact JSON for any other output, as in the connection Secret.
 func outputText(raw []byte) string {
 	var s string
@@ -427,7 +447,7 @@ func (l *Live) Started(known time.Time) time.Time {
 	changed := lastChange(l)
 	began := l.timeIn(terraform.CreatePendingAnnotation)
 	switch {
-	case l.unreported(): // The annotation is of before a move.
+	case l.FoundResources(): // The annotation is of before a move.
 		return time.Time{}
 	case !known.IsZero() && !known.Before(changed):
 		return known
@@ -460,7 +480,7 @@ func InProgress(live *Live, last *infrav1.WorkspaceUpdate, class failure.Class) 
 	case live.failed() && isCurrent(live, synced) && (!live.Deleting() || !isApplyError(synced)):
 		return class.IsTransient() && !isPlanError(synced)
 	}
-	done := isTrue(ready) && isTrue(synced) || live.unreported()
+	done := isTrue(ready) && isTrue(synced) || live.FoundResources()
 	return live.Deleting() || !done || !live.statusIsCurrent(last)
 }
 

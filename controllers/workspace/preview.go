@@ -55,15 +55,30 @@ func (c *Client) Previews(ctx context.Context, scope terraform.Scope, since time
 }
 
 func listPreviews(ctx context.Context, reader client.Reader, scope terraform.Scope, options ...client.ListOption) ([]unstructured.Unstructured, error) {
+	return list(ctx, reader, scope, append(options, client.HasLabels{naming.PreviewLabel})...)
+}
+
+func list(ctx context.Context, reader client.Reader, scope terraform.Scope, options ...client.ListOption) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(scope.GroupVersionKind())
-	switch err := reader.List(ctx, list, append(options, client.HasLabels{naming.PreviewLabel})...); {
+	switch err := reader.List(ctx, list, options...); {
 	case meta.IsNoMatchError(err), isNotServed(err):
 		return nil, fmt.Errorf("%w: %s", ErrKindNotServed, scope.GroupVersionKind())
 	case err != nil:
-		return nil, fmt.Errorf("listing previews: %w", err)
+		return nil, fmt.Errorf("listing Workspaces: %w", err)
 	}
 	return list.Items, nil
+}
+
+// List lists the Workspaces of a scope; none if its kind is not installed. They must not be changed.
+func (c *Client) List(ctx context.Context, reader client.Reader, scope terraform.Scope, options ...client.ListOption) ([]unstructured.Unstructured, error) {
+	if err := c.ensureWatched(ctx, scope); err != nil {
+		if errors.Is(err, ErrKindNotServed) {
+			return nil, err
+		}
+		return nil, ignoreKindMissing(err)
+	}
+	return list(ctx, reader, scope, append(options, client.UnsafeDisableDeepCopy)...)
 }
 
 // ParsePreviewOf returns the WorkspaceTemplateApply of a Workspace that is a preview.
@@ -116,12 +131,12 @@ func (c *Client) Replan(ctx context.Context, preview *Live, now time.Time) error
 // previewChangedInterval is when to try again to delete a preview that changed after it was read.
 const previewChangedInterval = time.Second
 
-// DeletePreview deletes a preview. If another client has allowed the provider more than to observe, the deletion would destroy the resources of the
-// Workspace, so that this is reverted first, also while the preview is already being deleted. Only the version that was checked is deleted.
+// DeletePreview deletes a preview, or the Workspace of a state that CAPT releases. If the provider may do more than to observe, the deletion would destroy the
+// resources of the Workspace, so that this is changed first, also while it is already being deleted. Only the version that was checked is deleted.
 func (c *Client) DeletePreview(ctx context.Context, preview *Live) error {
 	object := preview.Unstructured.DeepCopy()
 	if !preview.OnlyObserves() {
-		ctrl.LoggerFrom(ctx).Info("Reverting the managementPolicies of a preview, which another client changed", "Workspace", klog.KObj(object))
+		ctrl.LoggerFrom(ctx).Info("Restricting a Workspace to Observe before its deletion", "Workspace", klog.KObj(object))
 		if err := render.OnlyObserve(object); err != nil {
 			return fmt.Errorf("writing preview %s: %w", object.GetName(), err)
 		}
@@ -285,7 +300,10 @@ func (l *Live) lookedAt() (at time.Time, checksum string) {
 
 // ExplainPreview explains the error of a preview, without the secrets that it or the state of the Workspace may have.
 func (c *Client) ExplainPreview(ctx context.Context, preview, live *Live) failure.Report {
-	secrets, ofLive := c.secrets(ctx, preview), c.secrets(ctx, live)
-	secrets.Values, secrets.Missing = append(secrets.Values, ofLive.Values...), cmp.Or(secrets.Missing, ofLive.Missing)
+	secrets := c.secrets(ctx, preview)
+	if live != nil {
+		ofLive := c.secrets(ctx, live)
+		secrets.Values, secrets.Missing = append(secrets.Values, ofLive.Values...), cmp.Or(secrets.Missing, ofLive.Missing)
+	}
 	return failure.Explain(preview.condition(conditionSynced).Message, secrets, "")
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -60,9 +61,8 @@ type Facts struct {
 	Current *infrav1.WorkspaceTemplate
 	// Policy of the rollouts of the template.
 	Policy infrav1.WorkspaceTemplateRollout
-	// Change is the change of spec that the policy of the template holds. SpecHash identifies the spec.
-	Change   rollout.Change
-	SpecHash string
+	// Change is the change of spec that the policy of the template, or a move to another one, holds.
+	Change rollout.Change
 	// Preview has the facts about the preview of a proof, of Change, of CurrentRevision, or else of the content that Terraform has applied.
 	Preview previews.Facts
 	// PlanCheckAfter is when to plan that content; zero if an event shows whether that is needed.
@@ -97,12 +97,15 @@ type Facts struct {
 	// OwnerMissing describes an owner that does not exist, or cannot be read, while nothing is recorded for the object: the garbage
 	// collector may delete it.
 	OwnerMissing string
+	// TakesState is true while the object is to take the state of spec.terraformState over, and StateUser describes another object that has this state.
+	TakesState bool
+	StateUser  string
 	// OlderClaim names another WorkspaceTemplateApply with an older claim to the same Workspace.
 	OlderClaim string
 	// Failure is the error of the Workspace.
 	Failure failure.Report
-	// SecretLost identifies the request for a run that writes the connection Secret again; empty if it exists.
-	SecretLost string
+	// LookRequest identifies the request for a run that writes the connection Secret again, or that reports a state that was taken over; empty if none is needed.
+	LookRequest string
 	// Inputs are what the failed run used; the zero value without a failure.
 	Inputs workspace.RunInputs
 	desired.Findings
@@ -160,9 +163,9 @@ func (f *Facts) recoveryRequested(apply *infrav1.WorkspaceTemplateApply) bool {
 	return !workspace.ClearsInterruptedCreate(request) || f.createInterrupted() && f.createNotRecoverable() == ""
 }
 
-// reconnects reports whether the provider must be asked to write the connection Secret again.
+// reconnects reports whether the provider must be asked to look at the Workspace again.
 func (f *Facts) reconnects() bool {
-	return f.SecretLost != "" && f.Live.GetAnnotations()[naming.ResumedAnnotation] != f.SecretLost
+	return f.LookRequest != "" && f.Live.GetAnnotations()[naming.ResumedAnnotation] != f.LookRequest
 }
 
 // createInterrupted reports whether the provider ended during the first apply.
@@ -238,13 +241,11 @@ func (f *Facts) setKindMissing(err error) {
 	}
 }
 
-// changeOf returns the change of spec that the policy of the template holds. Otherwise, an update comes from the rollout of the template, or repairs
-// what another client changed. Without a record of the spec that was written, CAPT cannot know that.
+// changeOf returns the change of spec that is held. Otherwise, an update comes from the rollout of the template, or repairs what another client changed.
 func (f *Facts) changeOf(apply *infrav1.WorkspaceTemplateApply) (c rollout.Change) {
 	// A Workspace that no longer exists may have left its state, so that a new one would apply the change.
 	recreated := f.Live == nil && f.Rendered != nil && !f.KindMissing && apply.Status.WorkspaceRef != nil
-	held := f.Policy.HoldsChanges() && apply.DeletionTimestamp.IsZero() && (f.outdated() || recreated) && f.SpecHash != apply.Status.WrittenSpec
-	if !held || f.mustNotBeWritten() { // A conflict is reported first.
+	if !apply.DeletionTimestamp.IsZero() || !f.outdated() && !recreated || f.mustNotBeWritten() { // A conflict is reported first.
 		return c
 	}
 	return rollout.ChangeOf(apply, f.Policy, f.Rendered.Revision)
@@ -334,12 +335,28 @@ func conflict(f *Facts) engine.Condition {
 func (f *Facts) desired() *desired.Workspace {
 	w := &desired.Workspace{
 		Apply: f.apply, Name: f.Name, Template: f.Template, Revision: f.Revision, RevisionMissing: f.RevisionMissing, Rendered: f.Rendered, RenderErrors: f.RenderErrors,
-		Ownership: f.Ownership, OlderClaim: f.OlderClaim, OwnerMissing: f.OwnerMissing, Findings: f.Findings,
+		Ownership: f.Ownership, OlderClaim: f.OlderClaim, StateUser: f.StateUser, OwnerMissing: f.OwnerMissing, Findings: f.Findings,
 	}
 	if f.Live != nil {
 		w.Live = f.Live.Unstructured
 	}
 	return w
+}
+
+// scope of the Workspace as the template has it.
+func (f *Facts) scope() terraform.Scope {
+	if f.Template == nil {
+		return terraform.ScopeNamespaced
+	}
+	return f.Template.Spec.WorkspaceScope.OrDefault()
+}
+
+// liveObject is the Workspace that a preview is compared with; nil without one.
+func (f *Facts) liveObject() *unstructured.Unstructured {
+	if f.Live == nil {
+		return nil
+	}
+	return f.Live.Unstructured
 }
 
 // lastSeen is what the controller last observed of a WorkspaceTemplateApply, see engine.StateOf. It is lost when the manager restarts; at worst, an
@@ -349,6 +366,7 @@ type lastSeen struct {
 	rejected     *rejection
 	failure      explained
 	applied      applied
+	connection   string // connection is the version of the connection Secret that had all outputs.
 }
 
 // applied is a Workspace for which the last run of the provider was an apply.

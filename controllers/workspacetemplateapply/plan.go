@@ -6,8 +6,10 @@ package workspacetemplateapply
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,7 +52,7 @@ const (
 	Restore Action = "Restore"
 	// Recover: carry out a recovery action that the owner requested.
 	Recover Action = "Recover"
-	// Reconnect: let the provider write the connection Secret again.
+	// Reconnect: let the provider write the connection Secret again, or report a state that was taken over before its next poll.
 	Reconnect Action = "Reconnect"
 	// Pause the Workspace: another run of Terraform would create again what the last one has created.
 	Pause Action = "Pause"
@@ -60,6 +62,8 @@ const (
 	Destroy Action = "Destroy"
 	// WaitForDestroy: the Workspace is being destroyed.
 	WaitForDestroy Action = "WaitForDestroy"
+	// Abandon: delete the Workspace of a state that was taken over without destroying its resources.
+	Abandon Action = "Abandon"
 	// Release: remove the finalizers. The Workspace is gone, or is retained.
 	Release Action = "Release"
 )
@@ -77,6 +81,8 @@ type Plan struct {
 	HeldBy string
 	// ChangePreview is the preview of that change; the zero value without one.
 	ChangePreview infrav1.RevisionPreview
+	// StatePlan is the plan of the content with which the object would take its state over; the zero value without one.
+	StatePlan infrav1.RevisionPreview
 }
 
 // plan is pure.
@@ -90,6 +96,10 @@ func plan(apply *infrav1.WorkspaceTemplateApply, f *Facts) (Plan, error) {
 		p.Preview.Step, p.Requested = previews.None, f.decideRequest()
 	}
 	p.HeldBy = f.Change.HeldBy(p.ChangePreview)
+	if f.TakesState {
+		p.StatePlan = ptr.Deref(p.Preview.Result, infrav1.RevisionPreview{})
+		p.HeldBy = f.stateHeldBy(p.StatePlan)
+	}
 	switch {
 	case f.Paused != "":
 		p.Action, p.Paused = planPaused(apply, f)
@@ -180,6 +190,8 @@ func deletionAction(apply *infrav1.WorkspaceTemplateApply, f *Facts, held bool) 
 	switch {
 	case f.DeletionHeld != nil, f.RetainConflict != "":
 		return Observe
+	case f.abandons():
+		return Abandon
 	case retained(apply), f.Restored:
 		return Release
 	case f.Block != nil:
@@ -188,7 +200,7 @@ func deletionAction(apply *infrav1.WorkspaceTemplateApply, f *Facts, held bool) 
 		return WaitForKind
 	case !f.owned():
 		return Release
-	case f.Dependents != nil && !f.Live.Deleting():
+	case (f.Dependents != nil || f.desired().OtherState() != nil) && !f.Live.Deleting():
 		return Observe
 	case !held && f.correctsDestroy():
 		return Update
@@ -276,6 +288,8 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 	case Destroy:
 		ctrl.LoggerFrom(ctx).Info("Deleting Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
 		return r.Workspaces.Delete(ctx, f.Live)
+	case Abandon:
+		return r.abandon(ctx, apply, f)
 	case Release:
 		return r.release(ctx, apply, f)
 	case Observe, WaitForDestroy:
@@ -294,7 +308,7 @@ func (r *Reconciler) annotateWorkspace(ctx context.Context, apply *infrav1.Works
 	}
 	if action == Reconnect {
 		annotate = func(ctx context.Context, live *workspace.Live) (*workspace.Live, error) {
-			return r.Workspaces.Reconnect(ctx, live, f.SecretLost)
+			return r.Workspaces.Reconnect(ctx, live, f.LookRequest)
 		}
 	}
 	ctrl.LoggerFrom(ctx).Info("Annotating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "action", action)
@@ -391,6 +405,13 @@ func (r *Reconciler) reportReplaced(apply *infrav1.WorkspaceTemplateApply, f *Fa
 
 // create records the name of the Workspace before it creates it, so that the Workspace is found after a crash between the two.
 func (r *Reconciler) create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	if f.TakesState {
+		r.taking.Lock()
+		defer r.taking.Unlock()
+		if err := r.verifyState(ctx, apply, f); err != nil {
+			return err
+		}
+	}
 	if err := r.protect(ctx, apply, f); err != nil {
 		return err
 	}
@@ -422,11 +443,7 @@ func (r *Reconciler) recordWrite(ctx context.Context, apply *infrav1.WorkspaceTe
 	var rejected *workspace.RejectedError
 	switch {
 	case errors.As(err, &rejected):
-		f.Rejected, f.RetryAt = "the API server rejected the Workspace: "+failure.OneLine(rejected.Error()), f.Now.Add(previews.RejectedInterval)
-		if r.lastObserved(apply).Reject(*f.request(), f.Rejected, f.Now) {
-			ctrl.LoggerFrom(ctx).Error(err, "The API server rejected the Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
-		}
-		return waitForRetry(f)
+		return r.reject(ctx, apply, f, "the API server rejected the Workspace: "+failure.OneLine(rejected.Error()))
 	case errors.Is(err, workspace.ErrKindMissing):
 		f.setKindMissing(err)
 		return waitForKind(f)
@@ -435,7 +452,32 @@ func (r *Reconciler) recordWrite(ctx context.Context, apply *infrav1.WorkspaceTe
 		return err
 	}
 	f.Live, f.Ownership = live, live.Owner(apply, f.Rendered)
+	if live.Rewritten {
+		return r.reject(ctx, apply, f, rewritten(f))
+	}
 	return nil
+}
+
+// reject records why the Workspace is not as it was written, so that the same request waits.
+func (r *Reconciler) reject(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, why string) error {
+	f.Rejected, f.RetryAt = why, f.Now.Add(previews.RejectedInterval)
+	if r.lastObserved(apply).Reject(*f.request(), why, f.Now) {
+		ctrl.LoggerFrom(ctx).Error(errors.New(why), "The Workspace is not as it was written", "Workspace", klog.KRef(apply.Namespace, f.Name))
+	}
+	return waitForRetry(f)
+}
+
+// rewritten is what admission changed in the Workspace. Terraform may run with it.
+func rewritten(f *Facts) string {
+	var fields []string
+	for _, change := range f.Rendered.Changes(f.Live.Unstructured) {
+		fields = append(fields, change.Field)
+	}
+	if len(fields) == 0 {
+		fields = []string{"metadata"}
+	}
+	return fmt.Sprintf("the API server stored another value of %s of Workspace %s than CAPT wrote, and Terraform may run with it: a mutating webhook or policy of this management cluster changes Workspaces "+
+		"(kubectl get mutatingwebhookconfigurations,mutatingadmissionpolicies). Exclude those of CAPT from it", strings.Join(fields, ", "), f.Name)
 }
 
 // protect sets the finalizer, spec.workspaceName and the annotations, in one patch.

@@ -12,13 +12,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	"github.com/capt-provider/capt/api/claim"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -139,7 +142,7 @@ func setWritten(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	case !f.Policy.HoldsChanges():
 		s.WrittenSpec = ""
 	case written:
-		s.WrittenSpec = f.SpecHash
+		s.WrittenSpec = rollout.SpecHash(apply)
 	}
 }
 
@@ -193,7 +196,7 @@ func setRevisions(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, p Plan, o w
 		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = f.Rendered.Revision, f.Rejected, string(failure.ClassConfig)
 		s.FailedTemplateRevision = f.Revision
 	case o.UpToDate:
-		s.TemplateRevision, s.FailedTemplateRevision = f.Revision, ""
+		s.TemplateRevision, s.AppliedTemplate, s.FailedTemplateRevision = f.Revision, f.TemplateKey.String(), ""
 		if !terraform.IsRecordedAs(f.Rendered.Revision, s.LastAppliedRevision) {
 			s.LastAppliedTime = ptr.To(metav1.NewTime(f.Now))
 		}
@@ -229,7 +232,7 @@ func rendered(f *Facts) engine.Condition {
 		return *engine.Blocking(infrav1.RenderedCondition, blocked)
 	case f.Rejected != "":
 		return engine.False(infrav1.RenderedCondition, infrav1.WorkspaceRejectedReason, fmt.Sprintf(
-			"%s. Correct the WorkspaceTemplate, or what rejects the Workspace. CAPT retries every %s, or at once after captctl reconcile", // A time would be a write each time.
+			"%s. Correct the WorkspaceTemplate, or what rejects or changes the Workspace. CAPT retries every %s, or at once after captctl reconcile", // A time would be a write each time.
 			strings.TrimRight(f.Rejected, "."), duration.HumanDuration(previews.RejectedInterval)))
 	}
 	if f.Revision != f.CurrentRevision {
@@ -307,6 +310,10 @@ func firstProblem(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o wor
 	if f.Block != nil {
 		return engine.False(infrav1.ReadyCondition, f.Block.Reason, f.Block.Message)
 	}
+	if f.TakesState && claim.AwaitsOwner(apply) {
+		return engine.False(infrav1.ReadyCondition, infrav1.WaitingForOwnerReason, fmt.Sprintf("waiting until an owner in Cluster %s refers to this object and writes its variables: then Terraform state %s is planned. If none does, remove the label %s",
+			apply.Labels[clusterv1.ClusterNameLabel], apply.Spec.TerraformState.Name, clusterv1.ClusterNameLabel))
+	}
 	for _, condition := range preconditions(f) {
 		if condition.Status != metav1.ConditionTrue {
 			return engine.False(infrav1.ReadyCondition, condition.Reason, condition.Message)
@@ -314,6 +321,9 @@ func firstProblem(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o wor
 	}
 	if c := conflict(f); c.Status == metav1.ConditionTrue {
 		return engine.False(infrav1.ReadyCondition, c.Reason, c.Message)
+	}
+	if p.HeldBy != "" && f.TakesState {
+		return engine.False(infrav1.ReadyCondition, p.HeldBy, f.stateMessage(apply, p))
 	}
 	if p.HeldBy != "" {
 		message := f.Change.Message("WorkspaceTemplate "+f.TemplateKey.String(),
@@ -341,6 +351,9 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 		return engine.True(infrav1.DeletingCondition, f.DeletionHeld.Reason, f.DeletionHeld.Message)
 	case f.RetainConflict != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletionPolicyConflictReason, f.RetainConflict)
+	case f.abandons():
+		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason,
+			fmt.Sprintf("Workspace %s is deleted without Terraform: its cloud resources and Terraform state %s are kept", f.Name, f.Live.ExternalName()))
 	case f.Retained:
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason,
 			fmt.Sprintf("Workspace %s and its cloud resources are kept", f.Name))
@@ -356,12 +369,14 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 
 // destroying reports what the destruction of the Workspace waits for.
 func destroying(f *Facts, o workspace.Observation) engine.Condition {
-	switch {
+	switch other := f.desired().OtherState(); {
 	case f.Restored, f.Live != nil && !f.owned():
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, fmt.Sprintf(
 			"Workspace %s is kept: it is not recorded for this object", f.Name))
 	case f.Dependents != nil && f.owned() && !f.Live.Deleting():
 		return engine.True(infrav1.DeletingCondition, f.Dependents.Reason, f.Dependents.Message)
+	case other != nil && !f.Live.Deleting():
+		return engine.True(infrav1.DeletingCondition, other.Reason, other.Message)
 	case f.Queued != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.QueuedReason, f.Queued)
 	case o.Failed, o.Reason == infrav1.WorkspacePausedReason, o.Reason == infrav1.StateNotSavedReason:

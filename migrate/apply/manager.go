@@ -25,6 +25,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
@@ -127,7 +128,7 @@ type unprovenError struct {
 }
 
 func (e *unprovenError) Error() string {
-	return fmt.Sprintf("%s: %s", e.object, legacy.WhyNotProven(e.found))
+	return fmt.Sprintf("%s: %s", e.object, overview.WhyNotEmpty(e.found))
 }
 
 // setProof requests a proof of the WorkspaceTemplateApplies that a unit adopts, before their first field is written, or ends the request.

@@ -191,6 +191,11 @@ func (r validator[T]) assignments(ctx context.Context, old, object T) (field.Err
 	}
 	var errs field.ErrorList
 	for _, f := range assigned {
+		if f.AtCreation {
+			errs = append(errs, validation.Forbidden(f.Path, "names a Terraform state, which may be that of another cluster: only a user with the verb migrate on the resource guards "+
+				"(ClusterRole capt-adopter) can set it, and only at creation. Remove it, or ask an administrator to run captctl adopt"))
+			continue
+		}
 		errs = append(errs, validation.Forbidden(f.Path, "is assigned by CAPT, in stages as spec.rollout of the WorkspaceTemplate requires. Remove it; "+
 			"to change the revision, edit the template, or approve or resume its rollout"))
 	}

@@ -277,7 +277,7 @@ const (
 	VPCNotReplacedReason = "VPCNotReplaced"
 	// AdoptionRequiredReason: the user must specify the WorkspaceTemplateApply that belongs to the object.
 	AdoptionRequiredReason = "AdoptionRequired"
-	// WaitingForProofReason: the object is adopted when the plan of Terraform is known to be empty (captctl migrate apply --prove).
+	// WaitingForProofReason: a Terraform state, or what captctl migrate apply --prove adopts, is adopted when the plan of Terraform is known to be empty.
 	WaitingForProofReason = "WaitingForProof"
 	// ProvenReason: Terraform would change nothing. captctl migrate apply completes the adoption when that is so for all of the Cluster.
 	ProvenReason = "Proven"

@@ -19,6 +19,7 @@ const (
 
 // WorkspaceTemplateApplySpec is the template to apply, its variables and its Workspace.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceName) || !has(self.workspaceName) || self.workspaceName == oldSelf.workspaceName",message="workspaceName is immutable: the cloud resources of the current Workspace would be abandoned. Restore the name",fieldPath=".workspaceName",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="has(self.terraformState) == has(oldSelf.terraformState) && (!has(self.terraformState) || self.terraformState == oldSelf.terraformState)",message="terraformState can be set at creation only: with another state, Terraform would create all resources again. Restore the field",fieldPath=".terraformState",reason=FieldValueForbidden
 type WorkspaceTemplateApplySpec struct {
 	// templateRef refers to the WorkspaceTemplate.
 	// +required
@@ -30,6 +31,11 @@ type WorkspaceTemplateApplySpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	WorkspaceName string `json:"workspaceName,omitempty"`
+
+	// terraformState is the Terraform state that this object takes over (docs/adopt.md). The Workspace is created when a plan has shown that Terraform would change
+	// no resource. Only users with the right to migrate can set it, at creation.
+	// +optional
+	TerraformState TerraformState `json:"terraformState,omitempty,omitzero"`
 
 	// variables replace the placeholders of the template (docs/templates.md).
 	// +optional
@@ -67,6 +73,22 @@ type WorkspaceTemplateApplySpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	TemplateRevision string `json:"templateRevision,omitempty"`
+}
+
+// TerraformState is a Terraform state that CAPT has not created.
+type TerraformState struct {
+	// name is the Terraform workspace that has the state; "default" without others.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._~-]+$`
+	Name string `json:"name,omitempty"`
+
+	// providerConfig is the ProviderConfig whose backend has the state, as KIND/NAME, or NAME for cluster-wide Workspaces. The template must have it.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	ProviderConfig string `json:"providerConfig,omitempty"`
 }
 
 // SecretDependency is a Secret that the Workspace depends on.
@@ -179,7 +201,7 @@ type WorkspaceTemplateApplyStatus struct {
 	Assignment RevisionAssignment `json:"assignment,omitempty,omitzero"`
 
 	// preview is the plan of Terraform for the revision of the WorkspaceTemplate that a staged rollout is about to assign, or has assigned, or
-	// with which captctl migrate apply --prove adopts the Workspace; absent before there is a result, and when no preview is requested.
+	// with which captctl migrate apply --prove adopts the Workspace, or takes a Terraform state over; absent before there is a result, and when no preview is requested.
 	// +optional
 	Preview RevisionPreview `json:"preview,omitempty,omitzero"`
 
@@ -197,7 +219,14 @@ type WorkspaceTemplateApplyStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	WrittenSpec string `json:"writtenSpec,omitempty"`
 
-	// change is a change of spec that spec.rollout of the template holds; absent if there is none.
+	// appliedTemplate is the WorkspaceTemplate whose content was last applied, as namespace/name. A move to another template waits for its plan, whatever
+	// the rollout policy is.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	AppliedTemplate string `json:"appliedTemplate,omitempty"`
+
+	// change is a change of spec that spec.rollout of the template, or the move to another template, holds; absent if there is none.
 	// +optional
 	Change HeldChange `json:"change,omitempty,omitzero"`
 

@@ -18,7 +18,7 @@ const (
 	ObjectCredentials    Object = "Credentials"       // The credentials for AWS.
 	ObjectPermissions    Object = "Permissions"       // The IAM policies, or the RBAC, of the identity that was accepted.
 	ObjectAWSAccount     Object = "AWSAccount"        // The AWS account: its quotas, and what it is activated for.
-	ObjectNamespace      Object = "Namespace"         // The quota of a namespace of Kubernetes.
+	ObjectNamespace      Object = "Namespace"         // A policy, a webhook or a quota of a namespace of Kubernetes.
 	ObjectAWS            Object = "AWS"               // AWS itself.
 	ObjectBackend        Object = "Backend"           // The storage of the state.
 	ObjectState          Object = "State"             // The Terraform state.
@@ -37,7 +37,7 @@ func (o Object) Description() string {
 		ObjectTemplate: "the module of the WorkspaceTemplate and its variables", ObjectModuleSource: "the address and the version of the module, and the credentials for it",
 		ObjectFluxSource: "the Flux source of the module", ObjectSecret: "the Secret or ConfigMap that the Workspace reads", ObjectProviderConfig: "the ProviderConfig, and the Secrets that it names",
 		ObjectWorkspace: "the Workspace", ObjectProviderPod: "the Pod of provider-terraform", ObjectCredentials: "the credentials for AWS",
-		ObjectPermissions: "the permissions of the identity", ObjectAWSAccount: "the AWS account", ObjectNamespace: "the ResourceQuota of the namespace", ObjectAWS: "AWS", ObjectBackend: "the backend of the Terraform state",
+		ObjectPermissions: "the permissions of the identity", ObjectAWSAccount: "the AWS account", ObjectNamespace: "the policies, webhooks and quotas of the namespace", ObjectAWS: "AWS", ObjectBackend: "the backend of the Terraform state",
 		ObjectState: "the Terraform state", ObjectLock: "the lock of the Terraform state", ObjectNetwork: "the network", ObjectCluster: "the API server of the cluster",
 		ObjectNodeGroup: "the node group", ObjectVersion: "spec.version of the CAPTControlPlane", ObjectExisting: "the resource that exists in AWS", ObjectLeftover: "what is left in AWS",
 	}[o]
@@ -67,6 +67,12 @@ var unclassified = &rule{class: ClassUnknown, object: ObjectTemplate}
 
 // killed is the rule of a run that printed nothing.
 var killed = &rule{class: ClassInterrupted, object: ObjectState}
+
+// ConfigurationFile is where provider-terraform writes spec.configuration of a ProviderConfig.
+const ConfigurationFile = "crossplane-provider-config.tf"
+
+// configuration is the rule of an error that Terraform finds in this file, if nothing but the module would be the cause.
+var configuration = &rule{class: ClassConfig, object: ObjectProviderConfig, advice: "The file is spec.configuration of the ProviderConfig, not a part of the module: correct it there. " + retries}
 
 // unsaved is the rule of a run of which the state could not be saved. It comes before all others, whatever else went wrong: each run that follows
 // creates again what this one has created.
@@ -167,6 +173,12 @@ var podRules = []rule{
 			"plugin reinitialization required", "the specified plugin cache dir", "failed to install provider from shared cache",
 		},
 		summaries: []string{"required plugins are not installed", "inconsistent dependency lock file", "module not installed"},
+	},
+	{
+		class: ClassProviderPod, object: ObjectProviderPod,
+		advice: "provider-terraform cannot write the working directory of this Workspace, so its volume /tf or the directory is damaged. The module is not the cause. " + retries + persists +
+			"correct in the Pod what the error names, or restart provider-terraform.",
+		phrases: []string{"cannot make terraform configuration directory", "cannot write terraform configuration"},
 	},
 	{
 		class: ClassProviderPod, object: ObjectProviderPod,
@@ -408,6 +420,11 @@ var configRules = []rule{
 			secretArguments + ". " + retries,
 		phrases: []string{"refusing to modify uncontrolled secret"},
 	},
+	{
+		class: ClassConfig, object: ObjectNamespace,
+		advice:  "provider-terraform cannot write the Workspace or its connection Secret. Change what rejects it: a policy, a webhook, or the role of provider-terraform. " + retries,
+		phrases: []string{"cannot create or update connection secret", "cannot update object: workspaces", "cannot update managed resource"}, // Crossplane's runtime.
+	},
 	// provider-terraform, before Terraform runs.
 	{
 		class: ClassConfig, object: ObjectProviderConfig,
@@ -433,6 +450,16 @@ var configRules = []rule{
 		advice:    "Correct the address, the path or the version of the module in the WorkspaceTemplate. " + retries,
 		phrases:   []string{"cannot get remote terraform module", "exited with 1: error: pathspec", "bad response code: 404"},
 		summaries: []string{"module not found", "module has no versions", "unresolvable module version constraint", "module subdirectory not found", "unreadable module directory"},
+	},
+	{
+		class: ClassConfig, object: ObjectTemplate,
+		advice:  "Correct the source of the Terraform provider in required_providers of the module, of modules that it calls, or of spec.configuration of the ProviderConfig. If provider-terraform installs providers from a mirror only, the mirror must have it. " + retries,
+		phrases: []string{"does not have a provider named", "was not found in any of the search locations"},
+	},
+	{
+		class: ClassConfig, object: ObjectTemplate,
+		advice:  "Correct initArgs, planArgs, applyArgs or destroyArgs in spec.template.spec.forProvider of the WorkspaceTemplate. " + retries,
+		phrases: []string{"flag provided but not defined"},
 	},
 	// The backend and the state.
 	{

@@ -64,6 +64,8 @@ type Facts struct {
 	Revision string
 	// Proof is the request for a proof that the preview answers; empty without one.
 	Proof string
+	// OfState is true when the object has no Workspace yet: the plan is of the state that it would take over.
+	OfState bool
 	// IsCheck is true when the content that Terraform has applied is planned once more. The result is not recorded.
 	IsCheck bool
 	// Assigned is true when the object already has the revision, and nothing else changes.
@@ -181,7 +183,7 @@ func (f *Facts) decideAsObserved(d *Decision) {
 
 // limit ends the wait for a result previewTimeout after it began. The wait for a proof ends with captctl, which withdraws the request.
 func (f *Facts) limit(d *Decision, since time.Time, why string) {
-	if f.Proof != "" {
+	if f.Proof != "" && !f.OfState {
 		return
 	}
 	left := since.Add(previewTimeout).Sub(f.Now)
@@ -286,8 +288,8 @@ func (r Runner) Report(preview client.Object, apply *infrav1.WorkspaceTemplateAp
 }
 
 // Live returns the preview of a WorkspaceTemplateApply, nil when there is none. One with another name is returned first, and deleted. It has the scope of the recorded Workspace. After a rollback, which
-// removes that record, it has the scope of the Workspace that exists.
-func (r Runner) Live(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, of *workspace.Live) (*workspace.Live, error) {
+// removes that record, it has the scope of the Workspace that exists. That of an object which takes a state over has the scope of its template.
+func (r Runner) Live(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, of *workspace.Live, ofTemplate terraform.Scope) (*workspace.Live, error) {
 	scope, ok := apply.Status.WorkspaceRef.Scope()
 	switch {
 	case ok:
@@ -295,6 +297,8 @@ func (r Runner) Live(ctx context.Context, apply *infrav1.WorkspaceTemplateApply,
 		scope = of.Scope()
 	case claim.RecordsWorkspace(apply): // A record without a reference is of a cluster-wide Workspace.
 		scope = terraform.ScopeCluster
+	case apply.Spec.TerraformState.Name != "":
+		scope = ofTemplate
 	default:
 		return nil, nil
 	}
@@ -344,7 +348,7 @@ func (r Runner) create(ctx context.Context, apply *infrav1.WorkspaceTemplateAppl
 		take = r.Slots.TakeRequested
 	}
 	wait, err := take(key, apply.TemplateKey().String(), f.Now, func() ([]client.ObjectKey, error) {
-		scope, _ := apply.Status.WorkspaceRef.Scope() // Those of the other scope have slots, if this process reconciles their objects.
+		scope := workspace.ScopeOf(f.Wanted.Object) // Those of the other scope have slots, if this process reconciles their objects.
 		return r.Workspaces.Previews(ctx, scope, f.Now.Add(-slotTimeout))
 	})
 	if err != nil {

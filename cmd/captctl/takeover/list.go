@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package takeover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/states"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/output"
+	"github.com/capt-provider/capt/cmd/captctl/planning/local"
+)
+
+type listOptions struct {
+	cli.Options
+	config, program string
+	used            bool
+}
+
+func newList(environment *cli.Environment) *cobra.Command {
+	o := &listOptions{Options: cli.Options{Environment: environment}}
+	command := &cobra.Command{
+		Use:   "list --provider-config KIND/NAME",
+		Short: "List the Terraform states of a backend that nothing uses",
+		Long: `Lists the Terraform workspaces of the backend of a ProviderConfig that no object of the management
+cluster uses; with --used, all, and who has each of them.
+
+It uses your credentials: terraform workspace list on this machine or, for the backend kubernetes,
+the right to list its Secrets. Nothing is changed.`,
+		Example: `  captctl adopt list --provider-config ClusterProviderConfig/aws
+  captctl adopt list --provider-config aws --used      # of cluster-wide Workspaces`,
+	}
+	flags := command.Flags()
+	flags.StringVar(&o.config, "provider-config", "", "ClusterProviderConfig/NAME, ProviderConfig/NAME in the namespace of --namespace, or NAME for cluster-wide Workspaces.")
+	flags.BoolVar(&o.used, "used", false, "Also list states that are in use, and by what.")
+	flags.StringVar(&o.program, "terraform", "", "Path of tofu or terraform. The default is the first of them on PATH.")
+	return cli.NewConnected(command, o)
+}
+
+func (o *listOptions) Validate() error {
+	if o.config == "" {
+		return errors.New("--provider-config is required: it has the backend")
+	}
+	return o.Options.Validate()
+}
+
+func (o *listOptions) Run(ctx context.Context, connected client.WithWatch) error {
+	config := &unstructured.Unstructured{}
+	kind, name, namespaced := strings.Cut(o.config, "/")
+	scope := terraform.ScopeNamespaced
+	if !namespaced {
+		scope, kind, name = terraform.ScopeCluster, "ProviderConfig", o.config
+	}
+	config.SetGroupVersionKind(scope.GroupVersionKind().GroupVersion().WithKind(kind))
+	config.SetName(name)
+	if namespaced && kind == "ProviderConfig" {
+		namespace, _, err := o.Access.ToRawKubeConfigLoader().Namespace()
+		if err != nil {
+			return err
+		}
+		config.SetNamespace(namespace)
+	}
+	if err := connected.Get(ctx, client.ObjectKeyFromObject(config), config); err != nil {
+		return err
+	}
+	found, err := local.States(ctx, o.Environment, connected, config, o.program)
+	if err != nil {
+		return err
+	}
+	claim, err := readClaim(ctx, connected, nil)
+	if err != nil {
+		return err
+	}
+	claim.Config, claim.Discloses = config, true
+	return o.show(claim, found)
+}
+
+func (o *listOptions) show(claim *states.Claim, found []string) error {
+	p := o.Printer()
+	shown := 0
+	for _, name := range found {
+		claim.Apply = &infrav1.WorkspaceTemplateApply{Spec: infrav1.WorkspaceTemplateApplySpec{TerraformState: infrav1.TerraformState{Name: name}}}
+		user, err := claim.User()
+		if err != nil {
+			return err
+		}
+		if user != "" && !o.used {
+			continue
+		}
+		shown++
+		line := name
+		if user != "" {
+			line += "  in use by " + user
+		}
+		p.Text("", output.Plain, line)
+	}
+	if shown == 0 {
+		p.Text("", output.Plain, fmt.Sprintf("No such state: the backend has %s", output.Count(len(found), "state")))
+	}
+	return nil
+}

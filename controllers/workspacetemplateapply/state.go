@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workspacetemplateapply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/claim"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/states"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/workspacetemplate"
+)
+
+// takenRequest is the value of naming.ResumedAnnotation that lets the provider report a state that was taken over.
+const takenRequest = "adopted"
+
+// observeState finds out whether the object is to take over the Terraform state that spec.terraformState names, and whether another object has that state.
+func (r *Reconciler) observeState(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
+	f.TakesState = states.IsPending(apply) && f.Live == nil && !f.KindMissing
+	if apply.Spec.TerraformState.Name != "" && f.owned() && f.Paused == "" && f.Live.FoundResources() {
+		f.LookRequest = takenRequest // Once: the provider would report the state at its next poll.
+	}
+	if !f.TakesState || f.Rendered == nil || !apply.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	f.StateUser, err = r.stateUser(ctx, r.Client, apply, f)
+	return err
+}
+
+// stateUser describes another object that has the state which the object is to take over; empty without one. What is in other namespaces is not disclosed.
+func (r *Reconciler) stateUser(ctx context.Context, reader client.Reader, apply *infrav1.WorkspaceTemplateApply, f *Facts) (string, error) {
+	user := states.Claim{Apply: apply, Config: render.ProviderConfigObject(f.Rendered.Object), Prefix: r.StatePrefix, Read: func(config *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		return engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(config), config)
+	}}
+	for _, scope := range terraform.Scopes() {
+		if r.Namespace != "" && scope == terraform.ScopeCluster {
+			continue // The manager has no rights at cluster scope.
+		}
+		list, err := r.Workspaces.List(ctx, reader, scope, client.InNamespace(r.Namespace))
+		if err != nil {
+			return "", err
+		}
+		user.Workspaces = append(user.Workspaces, list...)
+	}
+	var applies infrav1.WorkspaceTemplateApplyList
+	if err := reader.List(ctx, &applies, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("listing WorkspaceTemplateApplies: %w", err)
+	}
+	templates := workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace}
+	user.Applies, user.Template = applies.Items, func(other *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplate, error) {
+		return templates.Permitted(ctx, other.TemplateKey(), other.Namespace)
+	}
+	return user.User()
+}
+
+// observeStatePlan returns what is to be planned before the object takes its state over.
+func (f *Facts) observeStatePlan(apply *infrav1.WorkspaceTemplateApply) *render.Rendered {
+	p := &f.Preview
+	p.Revision, p.Proof, p.OfState = f.Revision, apply.Annotations[naming.ProveAnnotation], true
+	p.Ready = f.Paused == "" && f.writable() && !f.mustNotBeWritten() && !claim.AwaitsOwner(apply)
+	return f.Rendered
+}
+
+// stateHeldBy returns the reason why the Workspace of an object that takes a state over is not created yet; empty if it may be.
+func (f *Facts) stateHeldBy(plan infrav1.RevisionPreview) string {
+	switch {
+	case !f.Preview.Ready, plan.Result == "":
+		return infrav1.WaitingForProofReason
+	case states.IsProvenBy(&plan):
+		return ""
+	}
+	return infrav1.NotProvenReason
+}
+
+// stateMessage is why the Workspace is not created yet, and what to do.
+func (f *Facts) stateMessage(apply *infrav1.WorkspaceTemplateApply, p Plan) string {
+	state := fmt.Sprintf("Terraform state %s is adopted when a plan shows that Terraform would change no resource", apply.Spec.TerraformState.Name)
+	switch {
+	case p.HeldBy == infrav1.NotProvenReason:
+		return fmt.Sprintf("Terraform state %s is not adopted: %s. Nothing is applied. Correct the variables, the template or the state; captctl adopt state plans again",
+			apply.Spec.TerraformState.Name, overview.WhyNotEmpty(p.StatePlan))
+	case f.Preview.Queued:
+		return state + ": waiting for other previews"
+	}
+	return state + ": waiting for provider-terraform to plan it"
+}
+
+// verifyState confirms with the API server that no other object has the state, before the Workspace is created. These are created one by one: the Workspace of
+// one is seen by the next.
+func (r *Reconciler) verifyState(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	user, err := r.stateUser(ctx, r.Uncached, apply, f)
+	if err == nil && user != "" {
+		err = errors.New("Terraform state " + apply.Spec.TerraformState.Name + " is in use by " + user)
+	}
+	return err
+}
+
+// abandons reports whether the Workspace of a state that was taken over is deleted without destroying anything: the object is deleted, and retains its resources. The
+// state stays where Terraform finds it.
+func (f *Facts) abandons() bool {
+	return f.Retained && f.apply.Spec.TerraformState.Name != "" && f.owned() && !f.apply.DeletionTimestamp.IsZero()
+}
+
+func (r *Reconciler) abandon(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	if !f.Live.Deleting() {
+		r.Recorder.Eventf(apply, nil, corev1.EventTypeNormal, "StateReleased", "Delete",
+			"Workspace %s is deleted without Terraform: its cloud resources and Terraform state %s are kept", f.Name, f.Live.ExternalName())
+	}
+	return r.Workspaces.DeletePreview(ctx, f.Live)
+}
