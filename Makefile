@@ -232,6 +232,22 @@ chaos: sandbox-binaries ## Kill captctl at every single API call of a migration 
 bench: sandbox-binaries ## Run the benchmarks that match BENCH=<regular expression> (default: all).
 	@$(GO) test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -timeout 150m -p 1 $$(grep -rl --include='*_test.go' --exclude-dir=bin '^func Benchmark' . | xargs -n 1 dirname | sort -u) | $(RESULTS)
 
+SCHEDULES ?= 100000
+
+.PHONY: simulate
+simulate: ## Run SCHEDULES (default 100000) schedules in the simulated world, in two processes, from SEED (default 1). Without SCHEDULES, SEED and EVENTS of a failure replay one.
+	@$(GO) test $(TEST_FLAGS) -c -o bin/simulation.test ./test/simulation
+ifeq ($(origin SCHEDULES)$(if $(SEED),,-),file)
+	@cd test/simulation; SEED='$(SEED)' EVENTS='$(EVENTS)' $(CURDIR)/bin/simulation.test -test.v -test.run TestNoScheduleBreaksAnInvariant
+else
+	@cd test/simulation; half=$$(($(SCHEDULES) / 2)); seed=$(or $(SEED),1); printf '%s\n' $$seed $$((seed + half)) | \
+	  xargs -P 2 -I{} env SEED={} SCHEDULES=$$half $(CURDIR)/bin/simulation.test -test.v -test.timeout 24h -test.run TestNoScheduleBreaksAnInvariant
+endif
+
+.PHONY: simulate-defects
+simulate-defects: ## Plant each defect of test/simulation/defects.yaml, or those that DEFECTS matches, and show after how many schedules it is found.
+	@DEFECTS='$(or $(DEFECTS),all)' $(GO) test $(TEST_FLAGS) -timeout 24h -v -run TestEachPlantedDefectIsFound ./test/simulation
+
 ##@ Try
 
 .PHONY: quickstart

@@ -73,7 +73,7 @@ var (
 
 const (
 	maxProductLines = 74_300
-	maxSupportLines = 14_000
+	maxSupportLines = 18_000
 )
 
 // pkg is what go list prints about a package.

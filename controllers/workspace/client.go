@@ -257,8 +257,10 @@ func (c *Client) inOtherScope(ctx context.Context, apply *infrav1.WorkspaceTempl
 // Update updates the live Workspace to what was rendered, by server-side apply. The caller checks difference and owner.
 func (c *Client) Update(ctx context.Context, live *Live, rendered *render.Rendered) (*Live, error) {
 	want := rendered.For(live.Unstructured)
-	// The API server refuses if the Workspace was recreated.
+	// The API server refuses if the Workspace was recreated, or written since it was read: a manager that has lost its leadership must not revert what the
+	// next one wrote.
 	want.SetUID(live.GetUID())
+	want.SetResourceVersion(live.GetResourceVersion())
 	return c.apply(ctx, want)
 }
 

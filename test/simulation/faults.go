@@ -173,7 +173,7 @@ func (w *World) moveLeadership() {
 	}
 	w.tracef("leadership moves")
 	old.fenced = true
-	old.name = "old capt"
+	old.name = "former capt"
 	w.startManager()
 	w.at(60, func() {
 		if !old.dead {

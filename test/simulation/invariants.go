@@ -6,6 +6,7 @@ package simulation
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +27,7 @@ import (
 
 const externalName = "crossplane.io/external-name"
 
-// invariants is what the checks remember.
+// invariants is what the checks have observed.
 type invariants struct {
 	// contents counts the edits of templates.
 	contents int
@@ -398,11 +399,13 @@ func isUpToDate(workspace *unstructured.Unstructured) bool {
 	return ready && synced && checksum != ""
 }
 
-// retries reports whether the last reconcile of an object has failed, so that a timer causes the next one.
+// retries reports whether the last reconcile of an object has failed, or waits for the rate limit, so that a timer causes the next one.
 func (w *World) retries(controller string, key types.NamespacedName) bool {
+	request := reconcile.Request{NamespacedName: key}
 	for _, q := range w.manager.queues {
 		if q.name == controller {
-			return q.NumRequeues(reconcile.Request{NamespacedName: key}) > 0
+			due, delayed := q.delayed[request]
+			return q.NumRequeues(request) > 0 || delayed && time.Until(due) < time.Minute
 		}
 	}
 	return false

@@ -128,6 +128,9 @@ func (w *World) createCluster(n uint64) {
 	if w.store.of(namespaceKind).objects[types.NamespacedName{Name: namespace}] == nil {
 		w.create(w.user("admin"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Finalizers: []string{"kubernetes"}}})
 	}
+	if w.store.of(clusterKind).objects[types.NamespacedName{Namespace: namespace, Name: name}] != nil {
+		return
+	}
 	w.templates(namespace)
 	in := builder.WithNamespace(namespace)
 	captCluster, plane := builder.CAPTCluster(name, in), builder.CAPTControlPlane(name, in)
