@@ -143,7 +143,7 @@ func (w *Workspace) variablesOfOwner() string {
 
 // Conflict returns why the Workspace is not written although it can be rendered: it may belong to another object, or would lose its state.
 func (w *Workspace) Conflict() *Blocked {
-	return Chain{w.lostState, w.olderClaim, w.ownerMissing, w.stateUnknown, w.otherScope, w.otherProviderConfig, w.notOwned}.First()
+	return Chain{w.lostState, w.OtherState, w.olderClaim, w.ownerMissing, w.stateUnknown, w.otherScope, w.otherProviderConfig, w.notOwned}.First()
 }
 
 // Owned reports whether the Workspace exists and belongs to the WorkspaceTemplateApply.
@@ -186,6 +186,21 @@ func (w *Workspace) lostState() *Blocked {
 	}
 	return &Blocked{infrav1.WorkspaceConflictReason, fmt.Sprintf("Workspace %s does not exist, and this object had one with Terraform state %s: a new Workspace would have another state and create all resources a second time. "+
 		"Restore the Workspace, or remove the annotation %s if none of its resources are left", w.Name, w.LostState, naming.ExternalNameAnnotation)}
+}
+
+// OtherState blocks a Workspace whose state another client has changed: Terraform creates everything in it a second time, and would destroy only that.
+func (w *Workspace) OtherState() *Blocked {
+	recorded, own := w.Apply.Annotations[naming.ExternalNameAnnotation], w.Apply.Annotations[naming.ExternalNameUIDAnnotation] == string(w.Apply.UID)
+	if !w.Owned() || !own || recorded == "" || w.Live.GetAnnotations()[render.ExternalNameAnnotation] == "" || recorded == w.ExternalName() {
+		return nil
+	}
+	resource := "workspaces." + w.Live.GroupVersionKind().Group
+	if namespace := w.Live.GetNamespace(); namespace != "" {
+		resource = "-n " + namespace + " " + resource
+	}
+	return &Blocked{infrav1.WorkspaceConflictReason, fmt.Sprintf("another client has changed the Terraform state of Workspace %[1]s from %[2]s to %[3]s (annotation %[4]s), in which Terraform creates all resources a second time. Nothing is updated. "+
+		"Set it back: kubectl annotate --overwrite %[5]s %[1]s %[4]s=%[2]s. Then destroy what state %[3]s has. If %[3]s is the right state: %[6]s",
+		w.Name, recorded, w.ExternalName(), render.ExternalNameAnnotation, resource, AnnotateCommand(w.Apply, naming.ExternalNameAnnotation, w.ExternalName()))}
 }
 
 func (w *Workspace) olderClaim() *Blocked {

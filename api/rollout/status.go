@@ -5,7 +5,9 @@ package rollout
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -85,7 +87,7 @@ type Status struct {
 	SoakUntil *metav1.Time         `json:"soakUntil,omitempty"`
 	// Approval is who approved the revision; absent if it is not approved.
 	Approval *Approval `json:"approval,omitempty"`
-	// Reason and Message are those of condition RollingOut.
+	// Reason and Message are those of condition RollingOut, or of Valid if a write was rejected.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	// NextStep is what to do if the rollout does not proceed.
@@ -179,6 +181,9 @@ func (t *Template) StatusOf(now time.Time) *Status {
 	if condition := meta.FindStatusCondition(t.Status.Conditions, infrav1.RollingOutCondition); condition != nil && observed {
 		status.Reason, status.Message = condition.Reason, condition.Message
 	}
+	if valid := meta.FindStatusCondition(t.Status.Conditions, infrav1.ValidCondition); valid != nil && valid.Reason == infrav1.WriteRefusedReason {
+		status.Reason, status.Message = valid.Reason, valid.Message // Such as a revision that cannot be stored.
+	}
 	for _, user := range t.Users {
 		of := t.userStatus(user, &decision)
 		status.Counts[of.State]++
@@ -247,6 +252,8 @@ func nextStep(s *Status, previewed, destroys bool) *overview.Next {
 	case s.DeletionTime != nil:
 		return &overview.Next{Step: "The template is being deleted, which cannot be reverted: no rollout of it proceeds, and no other object can use it. It is deleted after its last user. " +
 			"To keep the users, create a template with another name, and let their owners refer to it."}
+	case s.Reason == infrav1.WriteRefusedReason:
+		return &overview.Next{Step: "Change what the message names: a policy, a webhook, a quota or a role. CAPT retries within minutes."}
 	case !s.Observed:
 		return &overview.Next{Step: "The manager has not observed the current content yet. If this takes longer than a minute, check that it runs."}
 	case !staged:
@@ -265,20 +272,22 @@ func nextStep(s *Status, previewed, destroys bool) *overview.Next {
 	return nil
 }
 
-// toApprove is how to approve the revision.
+// toApprove is how to approve the revision, or why no approval helps.
 func (s *Status) toApprove(previewed, destroys bool) *overview.Next {
 	name := s.Namespace + "/" + s.Name
-	next := &overview.Next{Step: "See what the revision changes, and approve it, or roll back.", Commands: []string{
-		"captctl template approve " + name + " --revision " + s.Revision, "captctl template rollback " + name,
-	}}
-	if !previewed {
-		return next
-	}
-	if destroys {
+	approve, rollback := "captctl template approve "+name+" --revision "+s.Revision, "captctl template rollback "+name
+	next := &overview.Next{Step: "See what the revision changes, and approve it, or roll back.", Commands: []string{approve, rollback}}
+	switch {
+	case strings.Contains(s.Message, neverAllowed):
+		next.Step = "No approval releases users for which Terraform would destroy what spec.rollout.neverDestroy names. Correct the template, roll back, or change that list."
+		next.Commands[0] = fmt.Sprintf("kubectl edit workspacetemplate -n %s %s", s.Namespace, s.Name)
+	case previewed && destroys:
 		next.Step = "See what the revision changes and destroys, and approve both, or roll back."
-		next.Commands[0] += " --allow-destroy"
+		next.Commands[0] = approve + " --allow-destroy"
 	}
-	next.Commands = append([]string{"captctl template plan " + name}, next.Commands...)
+	if previewed {
+		next.Commands = append([]string{"captctl template plan " + name}, next.Commands...)
+	}
 	return next
 }
 
