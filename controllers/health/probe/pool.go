@@ -500,7 +500,7 @@ func (h *history) observe(found answer, required, anonymous bool) (changed bool)
 	// The address of a private endpoint may be that of another server in the network of the manager.
 	noAnswer := found.unreachable || anonymous && !found.answered
 	if noAnswer && !h.answered && !required {
-		if anonymous && h.apiServer.status == "" {
+		if anonymous {
 			h.apiServer.status = controlplanev1.HealthUnknown
 			return false
 		}

@@ -553,6 +553,11 @@ func TestWhatIsRememberedOfAnAPIServerThatNeverAnswered(t *testing.T) {
 	h = newHistory(nil)
 	assert.True(t, h.observe(answer{Probed: health.Probed{APIServer: health.Healthy()}, answered: true}, false, true), "an answer is one without credentials, too")
 	h = newHistory(nil)
+	for range threshold {
+		h.observe(answer{Probed: health.Probed{APIServer: health.Unhealthy("another certificate authority")}}, false, false)
+	}
+	assert.Equal(t, controlplanev1.HealthUnhealthy, h.apiServer.status, "with credentials, the server must be that of the kubeconfig")
+	h = newHistory(nil)
 	h.observe(failing, false, false)
 	assert.Empty(t, h.apiServer.status, "a first failure of one that answers is not reported")
 }
