@@ -273,25 +273,22 @@ func nextStep(s *Status, previewed, destroys bool) *overview.Next {
 	return nil
 }
 
-// toApprove is how to approve the revision.
+// toApprove is how to approve the revision, or why no approval helps.
 func (s *Status) toApprove(previewed, destroys bool) *overview.Next {
 	name := s.Namespace + "/" + s.Name
-	if strings.Contains(s.Message, neverAllowed) {
-		return &overview.Next{Step: "No approval releases users for which Terraform would destroy what spec.rollout.neverDestroy names. Correct the template, roll back, or change that list.", Commands: []string{
-			"captctl template plan " + name, fmt.Sprintf("kubectl edit workspacetemplate -n %s %s", s.Namespace, s.Name), "captctl template rollback " + name,
-		}}
-	}
-	next := &overview.Next{Step: "See what the revision changes, and approve it, or roll back.", Commands: []string{
-		"captctl template approve " + name + " --revision " + s.Revision, "captctl template rollback " + name,
-	}}
-	if !previewed {
-		return next
-	}
-	if destroys {
+	approve, rollback := "captctl template approve "+name+" --revision "+s.Revision, "captctl template rollback "+name
+	next := &overview.Next{Step: "See what the revision changes, and approve it, or roll back.", Commands: []string{approve, rollback}}
+	switch {
+	case strings.Contains(s.Message, neverAllowed):
+		next.Step = "No approval releases users for which Terraform would destroy what spec.rollout.neverDestroy names. Correct the template, roll back, or change that list."
+		next.Commands[0] = fmt.Sprintf("kubectl edit workspacetemplate -n %s %s", s.Namespace, s.Name)
+	case previewed && destroys:
 		next.Step = "See what the revision changes and destroys, and approve both, or roll back."
-		next.Commands[0] += " --allow-destroy"
+		next.Commands[0] = approve + " --allow-destroy"
 	}
-	next.Commands = append([]string{"captctl template plan " + name}, next.Commands...)
+	if previewed {
+		next.Commands = append([]string{"captctl template plan " + name}, next.Commands...)
+	}
 	return next
 }
 

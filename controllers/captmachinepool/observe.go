@@ -141,7 +141,7 @@ func (r *Reconciler) observeOwners(ctx context.Context, pool *infrav1.CAPTMachin
 	if f.MachinePool, err = engine.MachinePoolOf(ctx, r.Client, pool); err != nil {
 		return err
 	}
-	if f.MachinePool == nil && claim.OwnerMachinePool(pool) != "" {
+	if f.MachinePool == nil {
 		if f.MachinePool, err = engine.MachinePoolOf(ctx, r.Uncached, pool); err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func (r *Reconciler) observeOwners(ctx context.Context, pool *infrav1.CAPTMachin
 	if f.MachinePool != nil { // Cluster API sets the label of the pool, and users can change it.
 		of.Labels = map[string]string{clusterv1.ClusterNameLabel: f.MachinePool.Spec.ClusterName}
 	}
-	if f.Cluster, err = engine.LabeledCluster(ctx, r.Client, r.Uncached, &of); err != nil || f.Cluster == nil {
+	if f.Cluster, err = engine.LabeledCluster(ctx, r.Client, r.Uncached, &of); f.Cluster == nil {
 		return err
 	}
 	f.ControlPlane = &desired.ControlPlane{Cluster: f.Cluster}
@@ -164,7 +164,7 @@ func (r *Reconciler) observeOwners(ctx context.Context, pool *infrav1.CAPTMachin
 
 func (r *Reconciler) observeControlPlane(ctx context.Context, f *Facts) error {
 	c, err := r.EKSClaim(ctx, f.Cluster)
-	if err != nil || c == nil {
+	if c == nil {
 		return err
 	}
 	if err := r.CompleteObjects(ctx, c, f.Cluster); err != nil {

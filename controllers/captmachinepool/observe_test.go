@@ -84,6 +84,18 @@ func TestOtherNodeGroupsAreNotReadForOneThatExists(t *testing.T) {
 	env.reconcile()
 }
 
+// The label of the pool can be changed by users, and the kubeconfig is read once.
+func TestThePoolOfAnotherLabelBelongsToTheClusterOfItsMachinePool(t *testing.T) {
+	env := newEnvironment(t, three(), poolOf(builder.WithLabel(clusterv1.ClusterNameLabel, "x")))
+	assert.Contains(t, env.reconcile(), "apply workers-nodegroup-apply")
+	assert.Equal(t, "demo", env.apply().Labels[clusterv1.ClusterNameLabel])
+
+	env = created(t, newWorkload(t, "a", "b", "c"), three(), poolOf())
+	env.settles("NodesReady", "True NodesReady")
+	env.Uncached = builder.Unasked(t, env.API)
+	env.reconcile()
+}
+
 // Cluster API sets no owner while the Cluster is paused.
 func TestAPoolWithoutAnOwnerIsPausedWithItsCluster(t *testing.T) {
 	paused := builder.With(func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })

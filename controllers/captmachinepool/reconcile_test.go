@@ -954,6 +954,11 @@ func TestANodeGroupIsRecovered(t *testing.T) {
 	assert.Contains(t, env.message("Ready"), "AWS says no (recovery attempt 1 of 5 (Reapply) starts at")
 
 	env.clock.Pass(3 * time.Minute)
+	refused := errors.New("refused")
+	env.FailOn("patch", refused)
+	_, err := env.Reconcile(t.Context(), request)
+	require.ErrorIs(t, err, refused, "a request that is refused is repeated")
+	env.Refuse = nil
 	assert.Equal(t, infrav1.StateRecovering, env.settles("Recovering", "True Recovering").Status.State)
 	assert.True(t, strings.HasPrefix(env.apply().Annotations[naming.RecoveryAnnotation], "Reapply/workspace/"))
 

@@ -425,6 +425,7 @@ func TestWhatAPoolDoesNotWaitForIsNoFailure(t *testing.T) {
 	assert.Equal(t, infrav1.InvalidVersionReason, conditions.GetReason(pool, infrav1.NodeGroupReadyCondition))
 
 	f = ofPool(made(), func(f *Facts) {
+		f.ControlPlane.ControlPlane.Status.State = infrav1.StateFailed
 		f.ControlPlane.ControlPlane.Status.Conditions = []metav1.Condition{{Type: infrav1.FailedCondition, Status: "True", Reason: "ApplyFailed", Message: "why"}}
 	})
 	pool = builder.CAPTMachinePool("workers")
@@ -438,6 +439,24 @@ func TestTheRecordOfANodeGroupIsKept(t *testing.T) {
 	report(pool, ofPool(made()))
 	report(pool, ofPool())
 	assert.Equal(t, "workers-nodegroup-apply", pool.Status.WorkspaceTemplateApply.Name)
+}
+
+// The reason of limits that contradict each other is InvalidScaling.
+func TestLimitsThatContradictAreNoBounds(t *testing.T) {
+	pool := builder.CAPTMachinePool("workers", builder.WithScaling(5, 3))
+	report(pool, ofPool(func(f *Facts) { f.MachinePool.Spec.Replicas = ptr.To[int32](9) }))
+	assert.Equal(t, infrav1.InvalidScalingReason, conditions.GetReason(pool, infrav1.ReadyCondition))
+	assert.False(t, conditions.IsTrue(pool, infrav1.ReplicasOutOfBoundsCondition))
+}
+
+// The remaining time is that of the last status write: time alone changes nothing.
+func TestTheRemainingTimeIsADetail(t *testing.T) {
+	before := builder.CAPTMachinePool("workers")
+	report(before, ofPool(applied(builder.NotUpToDate(infrav1.ProvisioningReason, "why"))))
+	after := before.DeepCopy()
+	after.Status.Progress.EstimatedSecondsRemaining = ptr.To[int32](1)
+	details(before, after, nil)
+	assert.Equal(t, before, after)
 }
 
 func TestHowManyNodesAreWanted(t *testing.T) {
@@ -470,7 +489,7 @@ func TestInstancesAreLimited(t *testing.T) {
 	report(pool, ofPool(made(), func(f *Facts) { f.Nodes = known(names...) }))
 	assert.Len(t, pool.Status.Instances, maxInstances)
 	assert.Equal(t, ptr.To[int32](maxInstances+1), pool.Status.ReadyReplicas)
-	assert.Contains(t, conditions.GetMessage(unreadyPool(known("a!", "b!", "c!")), infrav1.NodesReadyCondition), "not ready: a, b, c")
+	assert.True(t, strings.HasSuffix(conditions.GetMessage(unreadyPool(known("a!", "b!", "c!")), infrav1.NodesReadyCondition), "not ready: a, b, c"))
 	assert.Contains(t, conditions.GetMessage(unreadyPool(known("a!", "b!", "c!", "d!")), infrav1.NodesReadyCondition), "not ready: a, b, c and 1 more")
 	assert.Equal(t, ptr.To(false), unreadyPool(known("a!")).Status.Instances[0].Ready)
 	assert.Equal(t, infrav1.MachinePoolInstance{Name: "00000", ProviderID: "aws:///00000", Version: "v1.31.1", Ready: ptr.To(true)}, pool.Status.Instances[0])

@@ -114,7 +114,7 @@ func TestProseBelowARowHasItsStyle(t *testing.T) {
 	faint := func(row int) Style { return map[int]Style{1: Faint}[row] }
 	NewPrinter(screen, Table, false).Table([]Column{{Name: "Name"}, {Name: "State", RowStyle: RowsThat(func(int) bool { return true })}, {Name: "Message", Prose: 4, RowStyle: faint}},
 		Rows{{"demo", "", "the role may not create a VPC"}, {"other", "Ready", "waiting for Terraform to end"}})
-	assert.Contains(t, screen.String(), "demo    -\n    the role may not create\n    a VPC\n", "an empty cell is no problem")
+	assert.Contains(t, screen.String(), "demo    -\n    the role may not create\n    a VPC\n", "an empty cell has no color")
 	assert.Contains(t, screen.String(), "\x1b[38;5;196mReady\x1b[0m\n    \x1b[38;5;243mwaiting for Terraform to\x1b[0m\n    \x1b[38;5;243mend\x1b[0m\n")
 }
 

@@ -96,7 +96,7 @@ func (p *Printer) aligned(columns []Column, rows Rows) string {
 		for j, column := range columns {
 			style := rowStyle(column.RowStyle, i)
 			if row[j] == "-" && style == Bad {
-				style = Plain // An empty cell is no problem.
+				style = Plain // An empty cell has no color.
 			}
 			if column.Style != nil && style == Plain {
 				style = column.Style(row[j])

@@ -426,13 +426,11 @@ func (p *Pool) Track(key client.ObjectKey, target Target) {
 	}
 	e.target.Last = nil
 	p.entries[key] = e
-	switch {
-	case e.unusable != nil:
-	case soon || e.interval(target.Required) != healthyInterval:
+	if soon || e.interval(target.Required) != healthyInterval {
 		p.queue.Add(key)
-	default: // After a restart, the probes of all clusters are distributed.
-		p.queue.AddAfter(key, rand.N(healthyInterval)) //nolint:gosec // It distributes probes.
+		return
 	}
+	p.queue.AddAfter(key, rand.N(healthyInterval)) //nolint:gosec // After a restart, it distributes the probes of all clusters.
 }
 
 // Results returns the results of a control plane. Those that status has already are zero.
@@ -502,7 +500,7 @@ func (h *history) observe(found answer, required, anonymous bool) (changed bool)
 	// The address of a private endpoint may be that of another server in the network of the manager.
 	noAnswer := found.unreachable || anonymous && !found.answered
 	if noAnswer && !h.answered && !required {
-		if anonymous && h.apiServer.status == "" {
+		if anonymous {
 			h.apiServer.status = controlplanev1.HealthUnknown
 			return false
 		}

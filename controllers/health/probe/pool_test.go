@@ -485,3 +485,108 @@ func (pool *testPool) series() int {
 	require.NoError(pool, err)
 	return count
 }
+
+// The probes of all clusters are distributed after a restart, unless something is to be found out.
+func TestWhichClustersAreProbedAtOnce(t *testing.T) {
+	for name, row := range map[string]struct {
+		change []func(*Target)
+		want   int
+	}{
+		"a new one":                     {nil, 1},
+		"a healthy one":                 {[]func(*Target){last(controlplanev1.HealthHealthy)}, 0},
+		"one that failed":               {[]func(*Target){last(controlplanev1.HealthUnhealthy)}, 1},
+		"a healthy one that must serve": {[]func(*Target){last(controlplanev1.HealthHealthy), required}, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			pool := &testPool{T: t, Pool: NewPool(metrics.NewHealth(prometheus.NewRegistry()), nil)}
+			pool.track(row.change...)
+			assert.Equal(t, row.want, pool.queue.Len(), name)
+			pool.queue.ShutDown()
+			synctest.Wait()
+		})
+	}
+}
+
+func TestWhenAClusterIsProbedAgain(t *testing.T) {
+	with := func(name string, status controlplanev1.HealthState) *history {
+		return newHistory(&controlplanev1.Health{Checks: []controlplanev1.HealthCheck{{Name: health.APIServer, Status: controlplanev1.HealthHealthy}, {Name: name, Status: status}}})
+	}
+	failed := func(change func(*history)) *history {
+		h := with(health.Version, controlplanev1.HealthHealthy)
+		change(h)
+		return h
+	}
+	unreachable := newHistory(nil)
+	unreachable.apiServer.status = controlplanev1.HealthUnknown
+	for name, row := range map[string]struct {
+		history  *history
+		required bool
+		want     time.Duration
+	}{
+		"all checks pass":                         {with(health.Version, controlplanev1.HealthHealthy), false, healthyInterval},
+		"status has another version":              {with(health.Version, controlplanev1.HealthUnhealthy), false, failedInterval},
+		"status has rejected credentials":         {with(health.Credentials, controlplanev1.HealthUnhealthy), false, failedInterval},
+		"the API server failed once":              {failed(func(h *history) { h.apiServer.failures = 1 }), false, retryInterval},
+		"the version failed once":                 {failed(func(h *history) { h.version.failures = 1 }), false, retryInterval},
+		"the credentials failed once":             {failed(func(h *history) { h.credentials.failures = 1 }), false, retryInterval},
+		"the network may not reach it":            {unreachable, false, unreachableInterval},
+		"the network does not reach it, but must": {unreachable, true, failedInterval},
+		"nothing is known":                        {newHistory(nil), false, failedInterval},
+	} {
+		assert.Equal(t, row.want, row.history.interval(row.required), name)
+	}
+}
+
+// Without credentials and without an answer, it is known once that nothing is known.
+func TestWhatIsRememberedOfAnAPIServerThatNeverAnswered(t *testing.T) {
+	h := newHistory(nil)
+	assert.False(t, h.observe(refuses, false, true), "it is not worth a status write")
+	assert.Equal(t, controlplanev1.HealthUnknown, h.apiServer.status)
+	assert.Zero(t, h.apiServer.reported)
+	for range threshold {
+		h.observe(refuses, false, true)
+	}
+	assert.Equal(t, controlplanev1.HealthUnknown, h.apiServer.status)
+
+	h = newHistory(nil)
+	assert.True(t, h.observe(refuses, false, false), "with credentials, it is reported why")
+	h = newHistory(nil)
+	assert.True(t, h.observe(answer{Probed: health.Probed{APIServer: health.Healthy()}, answered: true}, false, true), "an answer is one without credentials, too")
+	h = newHistory(nil)
+	for range threshold {
+		h.observe(answer{Probed: health.Probed{APIServer: health.Unhealthy("another certificate authority")}}, false, false)
+	}
+	assert.Equal(t, controlplanev1.HealthUnhealthy, h.apiServer.status, "with credentials, the server must be that of the kubeconfig")
+	h = newHistory(nil)
+	h.observe(failing, false, false)
+	assert.Empty(t, h.apiServer.status, "a first failure of one that answers is not reported")
+}
+
+func TestTheMessageBeforeTheFirstAnswer(t *testing.T) {
+	run(t, func(pool *testPool) {
+		pool.track(func(target *Target) {
+			data, err := kubeconfig.ForExec("demo", "eu-central-1", "https://127.0.0.1:1", builder.CA())
+			require.NoError(t, err)
+			target.Kubeconfig = data
+		})
+		pool.becomes(refuses, false, time.Minute)
+		assert.Equal(t, health.Unknown(health.Unanswered), pool.apiServer())
+		pool.becomes(ready, false, 2*time.Minute)
+		pool.entries[demo].apiServer.reported = health.Result{}
+		assert.Zero(t, pool.apiServer(), "status has it already")
+	})
+}
+
+func TestTheMetricsOfChecks(t *testing.T) {
+	run(t, func(pool *testPool) {
+		pool.track()
+		pool.becomes(ready, false, time.Second)
+		before := pool.series()
+		pool.Report(demo, &controlplanev1.Health{Checks: []controlplanev1.HealthCheck{{Name: health.APIServer, Status: controlplanev1.HealthHealthy}, {Name: health.Version, Status: controlplanev1.HealthUnhealthy}}})
+		assert.Equal(t, before+2, pool.series(), "those that are known")
+		pool.Stop(demo)
+		assert.Equal(t, 2, pool.series(), "a pause keeps what is known")
+		pool.Forget(demo)
+		assert.Zero(t, pool.series())
+	})
+}
