@@ -207,16 +207,16 @@ func (f *Fleet) notNow(u *Unit, subject *desired.Workspace, changes bool) *desir
 	if missing := f.missing(subject.Apply); missing != "" {
 		return &desired.Blocked{Reason: infrav1.WaitingForDependenciesReason, Message: missing}
 	}
-	change, status := rollout.ChangeOf(subject.Apply, subject.Template.RolloutPolicy(), ""), &subject.Apply.Status
-	if change.Policy.HoldsChanges() && (subject.Live != nil || status.WorkspaceRef != nil) && rollout.SpecHash(subject.Apply) != status.WrittenSpec {
-		change.Revision = subject.Rendered.Revision
+	status, change := &subject.Apply.Status, rollout.Change{}
+	if subject.Live != nil || status.WorkspaceRef != nil {
+		change = rollout.ChangeOf(subject.Apply, subject.Template.RolloutPolicy(), subject.Rendered.Revision)
 	}
 	var planned infrav1.RevisionPreview
 	if status.Change.Revision == change.Revision {
 		planned = status.Change.Preview
 	}
 	if reason := change.HeldBy(planned); reason != "" {
-		return &desired.Blocked{Reason: reason, Message: "written as the rollout policy of the template allows: after its preview, or when content " + change.Revision + " is approved"}
+		return &desired.Blocked{Reason: reason, Message: "written as the rollout policy of the template, or its move to another template, allows: after its preview, or when content " + change.Revision + " is approved"}
 	}
 	if u.Queued {
 		return queued()

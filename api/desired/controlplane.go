@@ -128,13 +128,20 @@ func (c *ControlPlane) dependencyCycle() *Blocked {
 	return &Blocked{controlplanev1.DependencyCycleReason, c.Cycle}
 }
 
-// InfrastructureReady reports whether the VPC exists. For other providers, the status of the Cluster counts. A new control plane waits until the
-// CAPTCluster has recorded the VPC that replaced another one.
+// InfrastructureReady reports whether the VPC exists. For other providers, the status of the Cluster counts. A new control plane waits until the VPC is
+// ready, and until the CAPTCluster has recorded the one that replaced another.
 func (c *ControlPlane) InfrastructureReady() bool {
 	if c.Cluster == nil || !ptr.Deref(c.Cluster.Status.Initialization.InfrastructureProvisioned, false) {
 		return false
 	}
-	return !HasCAPTCluster(c.Cluster) || VPCID(c.CAPTCluster) != "" && (c.Apply != nil || c.CAPTCluster.Status.VPC.ReplacedBy == "")
+	return !HasCAPTCluster(c.Cluster) || VPCID(c.CAPTCluster) != "" && (c.Apply != nil || c.CAPTCluster.Status.VPC.ReplacedBy == "" && !c.vpcNotReady())
+}
+
+// vpcNotReady reports whether the VPC of a template is reported as not ready. Its recorded ID may be that of one which was destroyed, because its
+// WorkspaceTemplateApply was deleted.
+func (c *ControlPlane) vpcNotReady() bool {
+	ready := meta.FindStatusCondition(c.CAPTCluster.Status.Conditions, infrav1.VPCReadyCondition)
+	return c.CAPTCluster.Spec.VPC.Template.IsDefined() && ready != nil && ready.Status != metav1.ConditionTrue
 }
 
 // HasCAPTCluster reports whether the infrastructure of a Cluster is a CAPTCluster.
@@ -224,13 +231,16 @@ func (c *ControlPlane) Want() *Want {
 }
 
 // vpcWorkspace returns the Workspace of the VPC, on which the Workspace of the control plane depends. It is known when the control plane is created,
-// because that waits for the VPC.
+// because that waits for the VPC. While it is not known later, because the WorkspaceTemplateApply of the VPC was recreated, the dependency stays.
 func (c *ControlPlane) vpcWorkspace() []infrav1.WorkspaceDependency {
 	if c.CAPTCluster == nil {
 		return nil
 	}
 	summary := c.CAPTCluster.Status.WorkspaceTemplateApply
-	if summary == nil || summary.WorkspaceName == "" {
+	switch known := summary != nil && summary.WorkspaceName != ""; {
+	case !known && c.Apply != nil && c.CAPTCluster.Spec.VPC.Template.IsDefined():
+		return c.Apply.Spec.WaitForWorkspaces
+	case !known:
 		return nil
 	}
 	return []infrav1.WorkspaceDependency{{Name: summary.WorkspaceName, Namespace: c.CAPTCluster.Namespace}}

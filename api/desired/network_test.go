@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/capt-provider/capt/api/desired"
@@ -48,4 +49,29 @@ func TestTheNetworkIsNotKeptForALaterTemplate(t *testing.T) {
 	_, others := validation.FieldsWithoutEffect(before, validation.NetworkFields(cluster))
 	require.Len(t, others, 1)
 	assert.Contains(t, others[0].Error(), "does not use the variable service_cidr, and the network of an EKS cluster cannot be changed. Unset the field, or create a new Cluster")
+}
+
+// TestAControlPlaneDependsOnItsVPCWhileThatIsRecreated: without the dependency, Terraform would create the control plane in a VPC that does not exist, or destroy
+// the VPC first.
+func TestAControlPlaneDependsOnItsVPCWhileThatIsRecreated(t *testing.T) {
+	vpc := []infrav1.WorkspaceDependency{{Name: "demo-vpc", Namespace: builder.Namespace}}
+	c := desired.NewControlPlane(builder.CAPTControlPlane("demo"), builder.Cluster("demo", builder.WithInfrastructureProvisioned()), builder.CAPTCluster("demo"))
+	c.Template = &desired.TemplateFacts{Template: builder.WorkspaceTemplate("eks")}
+	c.CAPTCluster.Status.VPC.ID = "vpc-1"
+	assert.True(t, c.InfrastructureReady())
+	assert.Empty(t, c.Want().WaitForWorkspaces)
+
+	for _, reason := range []string{infrav1.DeletingReason, infrav1.ProvisioningReason} {
+		c.CAPTCluster.Status.Conditions = []metav1.Condition{{Type: infrav1.VPCReadyCondition, Status: metav1.ConditionFalse, Reason: reason}}
+		assert.False(t, c.InfrastructureReady(), "a new control plane waits for the next VPC: %s", reason)
+	}
+
+	c.Apply = builder.WorkspaceTemplateApply("demo", builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.WaitForWorkspaces = vpc }))
+	assert.True(t, c.InfrastructureReady())
+	for name, summary := range map[string]*infrav1.WorkspaceTemplateApplySummary{"unknown": nil, "recreated": {Name: "demo-vpc"}} {
+		c.CAPTCluster.Status.WorkspaceTemplateApply = summary
+		assert.Equal(t, vpc, c.Want().WaitForWorkspaces, name)
+	}
+	c.CAPTCluster.Status.WorkspaceTemplateApply = &infrav1.WorkspaceTemplateApplySummary{WorkspaceName: "other-vpc"}
+	assert.Equal(t, "other-vpc", c.Want().WaitForWorkspaces[0].Name)
 }

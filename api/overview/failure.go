@@ -48,9 +48,10 @@ func (f *Failure) blamesDirectory() bool {
 
 func (f *Failure) directory() string { return "/tf/" + string(f.Workspace) }
 
-// addBackend adds the commands for an error of the backend: to correct it in the ProviderConfig, and then to initialize the working directory again.
+// addBackend adds the commands for an error of the backend or of the configuration: to correct it in the ProviderConfig, and then to initialize the working
+// directory again.
 func (f *Failure) addBackend(next *Next) *Next {
-	if next == nil || f.Object != failure.ObjectBackend {
+	if next == nil || f.Object != failure.ObjectBackend && !strings.Contains(f.Message, failure.ConfigurationFile) {
 		return next
 	}
 	if f.ProviderConfig != "" {

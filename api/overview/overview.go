@@ -133,7 +133,7 @@ func Of(o *Objects, now metav1.Time) Cluster {
 	c.addControlPlane(o, now)
 	c.Nodes, c.LastApplied = o.nodes(), o.lastApplied()
 	c.addPlace(o)
-	c.Cause = o.cause()
+	c.Cause = o.cause(now)
 	o.markStalled(c.Cause, c.State, now)
 	o.addActor(c.Cause)
 	c.addProblem(o)
@@ -141,7 +141,7 @@ func Of(o *Objects, now metav1.Time) Cluster {
 		c.State, c.Progress = StateWaitingForApproval, nil
 	}
 	if o.deleting() {
-		c.State, c.Progress, c.Cause = StateDeleting, nil, cmp.Or(o.deletionCause(), c.Cause)
+		c.State, c.Progress, c.Cause = StateDeleting, nil, cmp.Or(o.deletionCause(now), c.Cause)
 		o.addActor(c.Cause)
 		c.Deletion = o.deletion()
 	}
@@ -304,7 +304,7 @@ func (o *Objects) isAdded(cause *Cause) bool {
 
 // cause is the condition of the object that awaits adoption, of the first one with a problem or, if all only wait, of the first one that is not
 // Ready.
-func (o *Objects) cause() *Cause {
+func (o *Objects) cause(now metav1.Time) *Cause {
 	first := func(is func(graph.Object, *metav1.Condition) bool, conditionTypes ...string) *Cause {
 		for _, object := range o.all() {
 			for _, conditionType := range conditionTypes {
@@ -330,6 +330,7 @@ func (o *Objects) cause() *Cause {
 		o.topology(),
 		first(notReady, infrav1.ReadyCondition),
 		o.missing(),
+		o.unreconciled(now),
 	)
 }
 
@@ -362,7 +363,7 @@ func nodesStart(condition, reason string) bool {
 	return reason == infrav1.NodesNotReadyReason && condition == infrav1.ReadyCondition
 }
 
-// missing is the cause of a Cluster whose objects do not exist, or were never reconciled. In a deletion, they are deleted one after the other.
+// missing is the cause of a Cluster whose objects do not exist. In a deletion, they are deleted one after the other.
 func (o *Objects) missing() *Cause {
 	if o.deleting() {
 		return nil
@@ -374,13 +375,30 @@ func (o *Objects) missing() *Cause {
 	if ref := o.Cluster.Spec.InfrastructureRef; o.CAPTCluster == nil && ref.Kind == "CAPTCluster" {
 		return &Cause{Kind: ref.Kind, Name: ref.Name, Reason: graph.NotFoundReason, Message: "spec.infrastructureRef of the Cluster refers to an object that does not exist", Since: since}
 	}
+	return nil
+}
+
+// unreconciled is the cause of an object that CAPT has not reconciled since it was created, changed or deleted; nil if there is none.
+func (o *Objects) unreconciled(now metav1.Time) *Cause {
 	for _, object := range o.all() {
-		if meta.FindStatusCondition(object.GetConditions(), infrav1.ReadyCondition) == nil {
-			return &Cause{
-				Kind: graph.NodeOf(object).Kind, Name: object.GetName(), Reason: NotReconciledReason, Since: object.GetCreationTimestamp(),
-				Message: "CAPT has not reconciled it yet. Check that the manager of CAPT runs and watches this namespace",
-			}
+		changed := metav1.NewTime(terraform.LatestWrite(object, func(entry metav1.ManagedFieldsEntry) bool { return entry.Subresource == "" }))
+		if deleted := object.GetDeletionTimestamp(); deleted != nil {
+			changed = *deleted
 		}
+		ready, external, late := meta.FindStatusCondition(object.GetConditions(), infrav1.ReadyCondition), annotations.IsExternallyManaged(object), now.Sub(changed.Time) >= reasons.Grace
+		cause := &Cause{Kind: graph.NodeOf(object).Kind, Name: object.GetName(), Reason: NotReconciledReason, Since: changed}
+		switch seen := ptr.Deref(ready, metav1.Condition{}).ObservedGeneration; {
+		case ready == nil && !o.deleting():
+			cause.Message, cause.Since = "CAPT has not reconciled it yet. Check that the manager of CAPT runs and watches this namespace", object.GetCreationTimestamp()
+		case seen > 0 && seen < object.GetGeneration() && (external || late): // CAPT v0.3 does not record it.
+			cause.Message = "CAPT has not reconciled it since it was changed, and its status is of before. Check that the manager of CAPT runs, watches this namespace, and may write the status"
+		default:
+			continue
+		}
+		if external {
+			cause.Message = fmt.Sprintf("CAPT reconciles neither the object nor its deletion, because it has the annotation %s: another controller is meant to manage it", clusterv1.ManagedByAnnotation)
+		}
+		return cause
 	}
 	return nil
 }
@@ -418,7 +436,7 @@ func (o *Objects) deletionOrder() []graph.Object {
 
 // deletionCause is the condition Deleting of the first object that needs a user or else, because the others wait for it, of one that Terraform destroys,
 // or else of the one that is deleted first.
-func (o *Objects) deletionCause() *Cause {
+func (o *Objects) deletionCause(now metav1.Time) *Cause {
 	of := map[bool]*Cause{}
 	var first *Cause
 	for _, object := range o.deletionOrder() {
@@ -433,7 +451,7 @@ func (o *Objects) deletionCause() *Cause {
 			of[needsUser] = cmp.Or(of[needsUser], cause)
 		}
 	}
-	if found := cmp.Or(of[true], of[false], first); found != nil {
+	if found := cmp.Or(of[true], of[false], o.unreconciled(now), first); found != nil {
 		return found
 	}
 	for i := range o.Pools {
@@ -776,7 +794,7 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 		return &Next{Step: "Create the WorkspaceTemplate, or correct the reference to it. A template of another namespace must allow this one in spec.allowedNamespaces.",
 			Commands: []string{"kubectl get workspacetemplates -A"}}
 	case infrav1.WorkspaceRejectedReason:
-		return &Next{Step: "Correct the WorkspaceTemplate or the variables of the Cluster, or what rejects the Workspace. After a correction elsewhere, make CAPT try again.",
+		return &Next{Step: "Correct the WorkspaceTemplate or the variables of the Cluster, or what rejects or changes the Workspace. After a correction elsewhere, make CAPT try again.",
 			Commands: append(slices.Clip(edit), "captctl reconcile "+name)}
 	case infrav1.TemplateInvalidReason, infrav1.VariableMissingReason, infrav1.VariableInvalidReason, infrav1.NothingCreatedReason:
 		if strings.Contains(c.Cause.Message, "spec.infrastructureRef") {
@@ -794,6 +812,12 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 		return &Next{Step: "Correct what the message names: the profile, its template, or what it needs (docs/fargate.md, When something is wrong)." + endsRun(o),
 			Commands: slices.Concat([]string{"captctl logs " + name}, edit, endRuns(o))}
 	case controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason:
+		switch message := c.Cause.Message; {
+		case strings.Contains(message, "of the module"):
+			return &Next{Step: "Correct the outputs that the message names, in the module of the WorkspaceTemplate.", Commands: edit}
+		case strings.Contains(message, "spec.version"):
+			return &Next{Step: "Do what the message says. EKS upgrades a cluster by itself when the support of its version ends.", Commands: edit[max(0, len(edit)-1):]}
+		}
 		return &Next{Step: "Check whether the API server answers you. If it does, the network or the kubeconfig of CAPT is the cause.", Commands: []string{
 			fmt.Sprintf("clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig", c.Name, c.Namespace),
 			fmt.Sprintf("kubectl --kubeconfig %s.kubeconfig get --raw '/readyz?verbose'", c.Name),
@@ -808,12 +832,21 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 func (o *Objects) stepForWait(c *Cluster) *Next {
 	switch c.Cause.Reason {
 	case infrav1.WaitingForDependenciesReason:
+		apply, _, _ := strings.Cut(strings.TrimPrefix(c.Cause.Message, "WorkspaceTemplateApply "), ": ") // That of the object with this message.
+		if o.Failing(&Cause{Kind: "WorkspaceTemplateApply", Name: apply}) == nil {
+			apply = c.Cause.Name
+		}
 		return &Next{Step: "Create what the message names, or remove it from what the WorkspaceTemplateApply waits for.", Commands: []string{
-			fmt.Sprintf("kubectl edit workspacetemplateapply -n %s %s", c.Namespace, c.Cause.Name)}}
+			fmt.Sprintf("kubectl edit workspacetemplateapply -n %s %s", c.Namespace, apply)}}
 	case clusterv1.ClusterTopologyReconciledFailedReason, clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason:
 		return o.correctTopology()
 	case NotReconciledReason:
-		return &Next{Step: "Check that the manager of CAPT runs.", Commands: []string{"kubectl -n capt-system get pods"}}
+		if strings.Contains(c.Cause.Message, clusterv1.ManagedByAnnotation) {
+			return &Next{Step: "Remove the annotation, unless another controller manages the object.", Commands: []string{
+				fmt.Sprintf("kubectl annotate -n %s %s %s %s-", c.Namespace, strings.ToLower(c.Cause.Kind), c.Cause.Name, clusterv1.ManagedByAnnotation)}}
+		}
+		return &Next{Step: "See whether the manager of CAPT runs, and in its log what rejects its reads and writes: a policy, a webhook or a role.", Commands: []string{
+			"captctl check", "kubectl -n capt-system get pods", "kubectl -n capt-system logs deployment/capt-manager | grep Reconciler.error | tail"}}
 	}
 	return nil
 }
@@ -863,7 +896,7 @@ func nextStepForTerraform(o *Objects, c *Cluster, name string, edit []string) *N
 	case infrav1.VPCIDMissingReason, controlplanev1.EndpointMissingReason, controlplanev1.EndpointInvalidReason, controlplanev1.KubeconfigInvalidReason:
 		return &Next{Step: "Correct the output that the message names in the module of the WorkspaceTemplate.", Commands: edit}
 	case controlplanev1.KubeconfigMissingReason:
-		return &Next{Step: "Correct the output that the message names in the module of the WorkspaceTemplate, or what a token needs.", Commands: edit}
+		return &Next{Step: "Correct the output that the message names in the module of the WorkspaceTemplate, or what a token needs. The last command writes a connection Secret again that another client has edited.", Commands: append(slices.Clip(edit), "captctl run "+name)}
 	case controlplanev1.EndpointChangedReason:
 		return &Next{Step: "Find out what replaced the cluster. If it was replaced on purpose, use the new endpoint.", Commands: useEndpoint(o)}
 	case infrav1.VPCReadyTimeoutReason, controlplanev1.ControlPlaneTimeoutReason, infrav1.NodeGroupTimeoutReason:

@@ -183,7 +183,7 @@ func TestWhatHelpsANewClusterThatCannotWork(t *testing.T) {
 		infrav1.FieldNotConsumedReason:            {false, "Declare the variable", []string{"kubectl edit workspacetemplate -n default eks", "kubectl edit captcontrolplane -n default demo"}},
 		controlplanev1.RegionConflictReason:       {false, "Change the field", []string{"kubectl edit captcontrolplane -n default demo"}},
 		controlplanev1.SecretTimeoutReason:        {false, "Create what the message names", []string{"kubectl edit workspacetemplate -n default eks", "kubectl edit captcontrolplane -n default demo"}},
-		infrav1.WorkspaceRejectedReason:           {false, "what rejects the Workspace", []string{"kubectl edit workspacetemplate -n default eks", "kubectl edit captcontrolplane -n default demo", "captctl reconcile default/demo"}},
+		infrav1.WorkspaceRejectedReason:           {false, "what rejects or changes the Workspace", []string{"kubectl edit workspacetemplate -n default eks", "kubectl edit captcontrolplane -n default demo", "captctl reconcile default/demo"}},
 		infrav1.WriteRefusedReason:                {false, "a policy, webhook, quota or role", []string{"captctl reconcile default/demo"}},
 		controlplanev1.FargateProfileFailedReason: {false, "Correct what the message names", []string{"captctl logs default/demo", "kubectl edit workspacetemplate -n default eks", "kubectl edit captcontrolplane -n default demo"}},
 		infrav1.WaitTimeoutReason:                 {false, "CAPT continues by itself", nil},

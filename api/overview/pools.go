@@ -194,8 +194,8 @@ func nextStepForPool(o *Objects, c *Cluster) *Next {
 	switch c.Cause.Reason {
 	case infrav1.NodesNotReadyReason:
 		group := cmp.Or(pool.Spec.NodeGroupName, claim.OwnerMachinePool(pool), pool.Name)
-		return &Next{Step: "See why nodes are not ready. For nodes that have not joined the cluster, look at the health of the node group in AWS.", Commands: []string{fmt.Sprintf(
-			"clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig && kubectl --kubeconfig %[1]s.kubeconfig describe nodes -l eks.amazonaws.com/nodegroup=%[3]s", c.Name, c.Namespace, group)}}
+		return &Next{Step: "See why nodes are not ready. For nodes that have not joined the cluster, look at the health of the node group in AWS; the last command creates one again that was deleted there.", Commands: []string{fmt.Sprintf(
+			"clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig && kubectl --kubeconfig %[1]s.kubeconfig describe nodes -l eks.amazonaws.com/nodegroup=%[3]s", c.Name, c.Namespace, group), fmt.Sprintf("captctl run %s/%s", c.Namespace, c.Name)}}
 	case infrav1.ReplicasOutOfBoundsReason:
 		return &Next{Step: "Scale the MachinePool, or change the limits of its size.", Commands: []string{edit}}
 	case infrav1.InvalidScalingReason:

@@ -87,8 +87,8 @@ var rows = []Row{
 		"an output, or a token, that the kubeconfig needs is missing",
 		"add the [output](templates.md#outputs-that-capt-uses), or see the message for what the token needs"},
 	{User, Degrades, []string{controlplanev1.KubeconfigConflictReason},
-		"the kubeconfig Secret, or the EKS cluster, belongs to another object",
-		"find out which object owns it, and do what the message names"},
+		"the kubeconfig Secret, or the EKS cluster, belongs to another object; or another client has made a Secret immutable",
+		"do what the message names"},
 	{User, Degrades, []string{infrav1.WorkspaceNotReconciledReason}, // It may be busy: a new object is Failed with WaitTimeout only.
 		"provider-terraform does not work on the Workspace: it is down or busy",
 		"check the Pods and the queue of the provider"},

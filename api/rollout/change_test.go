@@ -141,6 +141,19 @@ func TestTheMessageOfAChangeNamesTheCommand(t *testing.T) {
 	}
 }
 
+func TestTheMessageOfAMoveNamesBothTemplates(t *testing.T) {
+	move := Change{Policy: ofMoves, MovedFrom: "ns/old", Revision: "b"}
+	const is = "the move from WorkspaceTemplate ns/old to ns/new (content b) is not applied yet: "
+	const keep = ". To keep what the former template created, refer to it again. "
+	assert.Equal(t, is+"Terraform plans it first, when the Workspace is up to date, as such a move requires"+keep+"To approve this content, run: command",
+		move.Message("WorkspaceTemplate ns/new", infrav1.RevisionPreview{}, "command", "ns/a"))
+	message := move.Message("WorkspaceTemplate ns/new", infrav1.RevisionPreview{Result: infrav1.PreviewChanges, Changes: &infrav1.PlannedChanges{
+		Destroys: []string{"aws_eks_cluster"}, Counts: []infrav1.PlannedCount{{Action: infrav1.PlanDelete, Count: 1}},
+	}}, "command", "ns/a")
+	assert.Contains(t, message, is+"Terraform would replace or delete resources. ")
+	assert.Contains(t, message, keep+"captctl lists what is destroyed, and asks: captctl template approve-change ns/a --allow-destroy")
+}
+
 func TestTheHashOfASpecIsOfWhatIsRendered(t *testing.T) {
 	with := func(change func(*infrav1.WorkspaceTemplateApplySpec)) string {
 		apply := builder.WorkspaceTemplateApply("a")
@@ -157,4 +170,28 @@ func TestTheHashOfASpecIsOfWhatIsRendered(t *testing.T) {
 	}))
 	assert.NotEqual(t, same, with(func(s *infrav1.WorkspaceTemplateApplySpec) { s.TemplateRef.Name = "other" }))
 	assert.NotEqual(t, same, SpecHash(builder.WorkspaceTemplateApply("a", builder.WithConnectionSecret("out", ""))))
+}
+
+// A move is recognized by the template that Terraform has applied: a return to it undoes the move.
+func TestAMoveIsHeldUnlessItReturns(t *testing.T) {
+	staged := infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged}
+	always := staged
+	always.Preview, always.Approval = infrav1.RolloutPreviewAlways, infrav1.RolloutApprovalAlways
+	for name, row := range map[string]struct {
+		policy  infrav1.WorkspaceTemplateRollout
+		applied string
+		want    Change
+	}{
+		"never applied":                       {staged, "", Change{}},
+		"the template that was applied":       {staged, "default/vpc", Change{}},
+		"another one":                         {staged, "default/old", Change{Policy: ofMoves, MovedFrom: "default/old", Revision: "r"}},
+		"another one without a policy":        {infrav1.WorkspaceTemplateRollout{}, "default/old", Change{Policy: ofMoves, MovedFrom: "default/old", Revision: "r"}},
+		"a policy that holds all changes":     {always, "default/old", Change{Policy: always, Revision: "r"}},
+		"the same name in another namespace":  {staged, "other/vpc", Change{Policy: ofMoves, MovedFrom: "other/vpc", Revision: "r"}},
+		"a policy that holds all, not a move": {always, "default/vpc", Change{Policy: always, Revision: "r"}},
+	} {
+		apply := builder.WorkspaceTemplateApply("a")
+		apply.Status.AppliedTemplate = row.applied
+		assert.Equal(t, row.want, ChangeOf(apply, row.policy, "r"), name)
+	}
 }

@@ -15,6 +15,8 @@ import (
 // none as the only element of neverDestroy is the empty list.
 const none = "None"
 
+const neverAllowed = "which spec.rollout.neverDestroy does not allow"
+
 // NeverDestroy returns the types of resources that a policy never allows to be replaced or deleted.
 func NeverDestroy(policy infrav1.WorkspaceTemplateRollout) []string {
 	switch {
@@ -56,7 +58,7 @@ func mayDestroy(policy infrav1.WorkspaceTemplateRollout, preview infrav1.Revisio
 // whyNotDestroyed returns what to do about a plan that mayDestroy does not let pass. subject is the user, or empty.
 func whyNotDestroyed(policy infrav1.WorkspaceTemplateRollout, preview infrav1.RevisionPreview, subject, revision string) string {
 	if types := forbidden(policy, preview); len(types) > 0 {
-		return fmt.Sprintf("Terraform would destroy %s%s, which spec.rollout.neverDestroy does not allow. Change the template so that it does not, or that list", strings.Join(types, ", "), subject)
+		return fmt.Sprintf("Terraform would destroy %s%s, "+neverAllowed+". Change the template so that it does not, or that list", strings.Join(types, ", "), subject)
 	}
 	what := "replace or delete resources" + subject
 	if preview.Changes == nil || preview.Changes.Unknown != "" {

@@ -147,9 +147,12 @@ func (r *rollout) neverEmpty() string {
 	return fmt.Sprintf(". Terraform changes something of %s at each run, whatever the revision (condition %s, which names it), so that they wait for every revision", Names(names), infrav1.PlanNeverEmptyCondition)
 }
 
-// Change is a change of one user of a template that the policy of the template holds: of its variables, its connection Secret or its template.
+// Change is a change of one user of a template that is held: of its variables, its connection Secret or its template.
 type Change struct {
+	// Policy is that of the template, or the one for moves.
 	Policy infrav1.WorkspaceTemplateRollout
+	// MovedFrom is the template that was last applied, as namespace/name, if the change is held only because the object moves to another one.
+	MovedFrom string
 	// Revision is the hash of the rendered Workspace; empty if no change is pending.
 	Revision string
 	// Approve and ApproveDestroy are the values of the annotations of the user.
@@ -158,9 +161,28 @@ type Change struct {
 	IsPlannable bool
 }
 
-// ChangeOf returns the change of a user to the revision of a rendered Workspace; an empty revision is none.
+// ofMoves is the policy for a move to another template whose own policy holds no changes. The Terraform state stays the same, so that Terraform destroys
+// what the former module created and the new one does not have.
+var ofMoves = infrav1.WorkspaceTemplateRollout{
+	Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnDestroy, NeverDestroy: []string{none},
+}
+
+// ChangeOf returns the change of a user, whose Workspace differs from the rendered one with the revision; the zero value if the change is not held. A policy
+// that holds changes holds all whose spec differs from the one that was written; without a record of that, all. Otherwise, a move to another template is held
+// if Terraform has applied the former one.
 func ChangeOf(apply *infrav1.WorkspaceTemplateApply, policy infrav1.WorkspaceTemplateRollout, revision string) Change {
-	return Change{Policy: policy, Revision: revision, Approve: apply.Annotations[naming.ApproveAnnotation], ApproveDestroy: apply.Annotations[naming.ApproveDestroyAnnotation]}
+	c := Change{Policy: policy, Revision: revision, Approve: apply.Annotations[naming.ApproveAnnotation], ApproveDestroy: apply.Annotations[naming.ApproveDestroyAnnotation]}
+	s := &apply.Status
+	switch {
+	case policy.HoldsChanges():
+		if SpecHash(apply) != s.WrittenSpec {
+			return c
+		}
+	case s.AppliedTemplate != "" && s.AppliedTemplate != apply.TemplateKey().String():
+		c.Policy, c.MovedFrom = ofMoves, s.AppliedTemplate
+		return c
+	}
+	return Change{}
 }
 
 // SpecHash returns a hash of the fields from which the Workspace of a user is rendered, apart from the revision of the template.
@@ -223,7 +245,12 @@ func (c Change) HeldBy(preview infrav1.RevisionPreview) string {
 
 // Message is why the change is held, and what to do. approve is the command that approves it, and object the argument of captctl for the user.
 func (c Change) Message(template string, preview infrav1.RevisionPreview, approve, object string) string {
-	required := "the rollout policy of " + template + " requires an approval"
+	what, holder, undo := "changed spec", "the rollout policy of "+template, ""
+	if c.MovedFrom != "" {
+		what, holder = "move from WorkspaceTemplate "+c.MovedFrom+" to "+strings.TrimPrefix(template, "WorkspaceTemplate "), "such a move"
+		undo = ". To keep what the former template created, refer to it again"
+	}
+	required := holder + " requires an approval"
 	reason := map[infrav1.PreviewResult]string{
 		"":                         required,
 		infrav1.PreviewEmpty:       "Terraform would change nothing, and " + required,
@@ -235,7 +262,7 @@ func (c Change) Message(template string, preview infrav1.RevisionPreview, approv
 	next := "To approve this content, run: " + approve
 	switch awaitsPlan := preview.Result == "" && c.Policy.IsPreviewed(); {
 	case awaitsPlan:
-		reason = "Terraform plans it first, when the Workspace is up to date, as the rollout policy of " + template + " requires"
+		reason = "Terraform plans it first, when the Workspace is up to date, as " + holder + " requires"
 		if c.isApproved() {
 			next = "The approval takes effect then"
 			if !c.IsPlannable {
@@ -255,7 +282,7 @@ func (c Change) Message(template string, preview infrav1.RevisionPreview, approv
 	if c.Approve != "" && !c.isApproved() {
 		reason += fmt.Sprintf(". The annotation %s is %s, which is not the hash of this content, and has no effect", naming.ApproveAnnotation, c.Approve)
 	}
-	return join(fmt.Sprintf("the changed spec (content %s) is not applied yet: %s", terraform.ShortRevision(c.Revision), reason), next)
+	return join(fmt.Sprintf("the %s (content %s) is not applied yet: %s%s", what, terraform.ShortRevision(c.Revision), reason, undo), next)
 }
 
 // join returns two sentences as one text; either may be empty.

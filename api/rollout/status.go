@@ -5,7 +5,9 @@ package rollout
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -85,7 +87,7 @@ type Status struct {
 	SoakUntil *metav1.Time         `json:"soakUntil,omitempty"`
 	// Approval is who approved the revision; absent if it is not approved.
 	Approval *Approval `json:"approval,omitempty"`
-	// Reason and Message are those of condition RollingOut.
+	// Reason and Message are those of condition RollingOut, or of Valid if a write was rejected.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	// NextStep is what to do if the rollout does not proceed.
@@ -179,6 +181,9 @@ func (t *Template) StatusOf(now time.Time) *Status {
 	if condition := meta.FindStatusCondition(t.Status.Conditions, infrav1.RollingOutCondition); condition != nil && observed {
 		status.Reason, status.Message = condition.Reason, condition.Message
 	}
+	if valid := meta.FindStatusCondition(t.Status.Conditions, infrav1.ValidCondition); valid != nil && valid.Reason == infrav1.WriteRefusedReason {
+		status.Reason, status.Message = valid.Reason, valid.Message // Such as a revision that cannot be stored.
+	}
 	for _, user := range t.Users {
 		of := t.userStatus(user, &decision)
 		status.Counts[of.State]++
@@ -186,7 +191,7 @@ func (t *Template) StatusOf(now time.Time) *Status {
 	}
 	if status.NextStep = nextStep(status); status.waitsForApproval() && t.Policy.IsPreviewed() && status.NextStep != nil {
 		status.NextStep.Commands = append([]string{"captctl template plan " + t.Argument()}, status.NextStep.Commands...)
-		if t.destroys() {
+		if t.destroys() && !strings.Contains(status.Message, neverAllowed) {
 			status.NextStep.Step = "See what the revision changes and destroys, and approve both, or roll back."
 			status.NextStep.Commands[1] += " --allow-destroy"
 		}
@@ -252,6 +257,8 @@ func nextStep(s *Status) *overview.Next {
 	case s.DeletionTime != nil:
 		return &overview.Next{Step: "The template is being deleted, which cannot be reverted: no rollout of it proceeds, and no other object can use it. It is deleted after its last user. " +
 			"To keep the users, create a template with another name, and let their owners refer to it."}
+	case s.Reason == infrav1.WriteRefusedReason:
+		return &overview.Next{Step: "Change what the message names: a policy, a webhook, a quota or a role. CAPT retries within minutes."}
 	case !s.Observed:
 		return &overview.Next{Step: "The manager has not observed the current content yet. If this takes longer than a minute, check that it runs."}
 	case !staged:
@@ -260,6 +267,10 @@ func nextStep(s *Status) *overview.Next {
 		return &overview.Next{Step: s.afterStop(), Commands: append(s.failures(), "captctl template rollback "+name, "captctl template resume "+name)}
 	case s.planFails() && s.waitsForApproval(): // With onFailure: Continue.
 		return &overview.Next{Step: "See why the revision cannot be planned for some users. Then edit the template again, or roll back.", Commands: append(s.failures(), "captctl template rollback "+name)}
+	case s.waitsForApproval() && strings.Contains(s.Message, neverAllowed):
+		return &overview.Next{Step: "No approval releases users for which Terraform would destroy what spec.rollout.neverDestroy names. Correct the template, roll back, or change that list.", Commands: []string{
+			fmt.Sprintf("kubectl edit workspacetemplate -n %s %s", s.Namespace, s.Name), "captctl template rollback " + name,
+		}}
 	case s.waitsForApproval():
 		return &overview.Next{Step: "See what the revision changes, and approve it, or roll back.", Commands: []string{
 			"captctl template approve " + name + " --revision " + s.Revision, "captctl template rollback " + name,

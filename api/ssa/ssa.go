@@ -23,6 +23,11 @@ func Differs(live, want *unstructured.Unstructured, manager string, merged ...st
 	return !contains(live.Object, want.Object, merged) || removesFields(live, want, manager)
 }
 
+// Contains reports whether an object, such as the response to an apply, has every value of want. All lists are atomic.
+func Contains(object, want *unstructured.Unstructured) bool {
+	return contains(object.Object, want.Object, nil)
+}
+
 // Unstructured turns a typed object into an apply configuration: without status and other server-side fields.
 func Unstructured(object any) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)

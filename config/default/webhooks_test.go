@@ -24,6 +24,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 )
@@ -195,6 +196,13 @@ func TestDeletePolicyNamesExistingResources(t *testing.T) {
 	assert.Contains(t, policy.Spec.MatchConditions[3].Expression, "'"+clusterctlv1.DeleteForMoveAnnotation+"'")
 	assert.Contains(t, policy.Spec.Variables[1].Expression, "'"+naming.AllowDeleteAnnotation+"'")
 	assert.Contains(t, policy.Spec.Validations[0].MessageExpression, naming.AllowDeleteAnnotation)
+}
+
+func TestIdentityPolicyNamesTheAnnotationsOfWorkspaces(t *testing.T) {
+	policy := policy(t, load(t), "capt-keep-workspace-identity")
+	assert.Contains(t, policy.Spec.MatchConditions[0].Expression, "'"+naming.ClaimAnnotation+"'")
+	assert.Contains(t, policy.Spec.MatchConditions[1].Expression, "'"+clusterctlv1.DeleteForMoveAnnotation+"'")
+	assert.Contains(t, policy.Spec.Variables[0].Expression, "['"+naming.ClaimAnnotation+"', '"+render.ExternalNameAnnotation+"']")
 }
 
 func TestMovePolicyNamesExistingResources(t *testing.T) {

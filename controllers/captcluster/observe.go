@@ -82,13 +82,9 @@ func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCl
 // observeReplacement reports whether a control plane was created in the VPC that status records, although Terraform reports another one. What
 // was recorded without a generation does not count.
 func (r *Reconciler) observeReplacement(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) (bool, error) {
-	status, id := &captCluster.Status, vpcID(captCluster, f)
-	replaced := status.ObservedGeneration != 0 && status.VPC.ID != "" && id != "" && id != status.VPC.ID
-	if !replaced || !captCluster.DeletionTimestamp.IsZero() {
+	status := &captCluster.Status
+	if f.Cluster == nil || status.ObservedGeneration == 0 || !isID(status.VPC.ID) || vpcID(captCluster, f) == status.VPC.ID {
 		return false, nil
-	}
-	if f.Cluster == nil { // A user can remove the owner reference for a moment.
-		return len(f.Clusters) > 0, nil
 	}
 	if f.Cluster.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" {
 		return true, nil // What else was created in it is not known.
@@ -109,7 +105,7 @@ func (r *Reconciler) observeReplacement(ctx context.Context, captCluster *infrav
 // created a moment ago must not be missed.
 func (r *Reconciler) isCreated(ctx context.Context, key client.ObjectKey) (bool, error) {
 	controlPlane, err := engine.Get(ctx, r.Uncached, key, &controlplanev1.CAPTControlPlane{})
-	if err != nil || controlPlane == nil {
+	if controlPlane == nil {
 		return false, err
 	}
 	ref := controlPlane.Spec.WorkspaceTemplateApplyRef

@@ -374,6 +374,26 @@ func TestControlPlanesAreNamedInOneOrder(t *testing.T) {
 	names, err := env.existingControlPlanes(t.Context(), builder.CAPTCluster("demo", labeled), cluster)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a", "b", "c"}, names)
+
+	for _, known := range []*clusterv1.Cluster{nil, builder.Cluster("demo", builder.With(func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef.Name = "b" }))} {
+		names, err = env.existingControlPlanes(t.Context(), builder.CAPTCluster("demo", labeled), known)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"b", "c"}, names, "each is named once")
+	}
+	none := builder.CAPTControlPlane("none", builder.WithLabel(clusterv1.ClusterNameLabel, ""))
+	names, err = newEnvironment(t, none).existingControlPlanes(t.Context(), builder.CAPTCluster("demo"), nil)
+	require.NoError(t, err)
+	assert.Empty(t, names, "without a label, it is not known whose they are")
+}
+
+func TestWithoutTheDefinitionOfControlPlanesThereAreNone(t *testing.T) {
+	env := newEnvironment(t)
+	env.Uncached = interceptor.NewClient(env.API, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+		return apierrors.NewNotFound(controlplanev1.GroupVersion.WithResource("captcontrolplanes").GroupResource(), "")
+	}})
+	names, err := env.existingControlPlanes(t.Context(), builder.CAPTCluster("demo", builder.WithLabel(clusterv1.ClusterNameLabel, "demo")), nil)
+	require.NoError(t, err)
+	assert.Empty(t, names)
 }
 
 // The start of Terraform is written with the next change, or later than the others.

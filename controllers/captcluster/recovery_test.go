@@ -19,6 +19,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
@@ -178,6 +179,9 @@ func TestAVPCThatTakesTooLong(t *testing.T) {
 	env.reconcile()
 	assert.Equal(t, "True VPCReadyTimeout", env.conditionSummary()["Failed"])
 	assert.Equal(t, "Timeout", env.get().Status.Recovery.FailureClass)
+	env.State = &engine.StateCache{Clock: env.clock}
+	env.reconcile()
+	assert.Equal(t, "True VPCReadyTimeout", env.conditionSummary()["Failed"], "a restart of the manager does not revert it")
 
 	update(env.environment, env.get(), func(c *infrav1.CAPTCluster) { c.Annotations = map[string]string{naming.RetryAnnotation: "1"} })
 	env.reconcile()

@@ -18,7 +18,7 @@ import (
 // replacedEnvironment has a CAPTCluster that records vpc-1, whose Cluster has a CAPTControlPlane of that name, and a VPC with another ID.
 func replacedEnvironment(t *testing.T, id string, change func(*clusterv1.Cluster, *infrav1.CAPTCluster), objects ...client.Object) *environment {
 	cluster := builder.Cluster("demo")
-	env := newEnvironment(t, append(objects, cluster, builder.CAPTCluster("demo", owned, held, builder.WithApplyRef("demo-vpc"), builder.WithGeneration(1)))...)
+	env := newEnvironment(t, append(objects, cluster, builder.CAPTCluster("demo", owned, held, builder.WithLabel(clusterv1.ClusterNameLabel, "demo"), builder.WithApplyRef("demo-vpc"), builder.WithGeneration(1)))...)
 	env.reconcile()
 	captCluster := env.get()
 	captCluster.Status.VPC.ID = "vpc-1"
@@ -46,7 +46,10 @@ func TestARecordedVPCIsNotOverwrittenWhileAControlPlaneUsesIt(t *testing.T) {
 		"a control plane that is created again":                 {nil, []client.Object{controlPlane}, other},
 		"no control plane":                                      {nil, nil, other},
 		"recorded by CAPT v0.3":                                 {func(_ *clusterv1.Cluster, c *infrav1.CAPTCluster) { c.Status.ObservedGeneration = 0 }, created, other},
-		"nothing recorded, as after a move":                     {func(_ *clusterv1.Cluster, c *infrav1.CAPTCluster) { c.Status.VPC.ID = "" }, created, other},
+		"a second control plane, after one that was not created": {func(c *clusterv1.Cluster, _ *infrav1.CAPTCluster) { c.Spec.ControlPlaneRef.Name = "a" },
+			[]client.Object{builder.CAPTControlPlane("a"), builder.CAPTControlPlane("demo", builder.WithApplyRef("demo-eks"), builder.WithLabel(clusterv1.ClusterNameLabel, "demo")), created[1]}, kept},
+		"an output without a value, recorded by an earlier version": {func(_ *clusterv1.Cluster, c *infrav1.CAPTCluster) { c.Status.VPC.ID = "null" }, created, other},
+		"nothing recorded, as after a move":                         {func(_ *clusterv1.Cluster, c *infrav1.CAPTCluster) { c.Status.VPC.ID = "" }, created, other},
 	} {
 		t.Run(name, func(t *testing.T) {
 			change := row.change
@@ -69,6 +72,17 @@ func TestARecordedVPCIsNotOverwrittenWhileAControlPlaneUsesIt(t *testing.T) {
 			assert.Empty(t, env.reconcile(), "at rest nothing is written")
 		})
 	}
+}
+
+// A user can remove the owner reference for a moment.
+func TestARecordedVPCStaysWhileNoClusterOwnsTheCAPTCluster(t *testing.T) {
+	env := replacedEnvironment(t, "vpc-2", func(_ *clusterv1.Cluster, _ *infrav1.CAPTCluster) {}, builder.CAPTControlPlane("demo", builder.WithApplyRef("demo-eks")))
+	update(env, env.get(), func(c *infrav1.CAPTCluster) { c.OwnerReferences = nil })
+	env.reconcile()
+	assert.Equal(t, infrav1.VPCStatus{ID: "vpc-2"}, env.get().Status.VPC)
+	update(env, env.apply("demo-vpc"), func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.Outputs["vpc_id"] = "vpc-3" })
+	env.reconcile()
+	assert.Equal(t, infrav1.VPCStatus{ID: "vpc-2"}, env.get().Status.VPC)
 }
 
 func TestAReplacedVPCIsReportedUntilTerraformHasItAgain(t *testing.T) {

@@ -140,7 +140,7 @@ func isID(text string) bool { return !terraform.HasNoValue(text) && !terraform.I
 
 func vpcStatus(captCluster *infrav1.CAPTCluster, f *Facts) infrav1.VPCStatus {
 	id := vpcID(captCluster, f)
-	if f.KeepVPC && isID(captCluster.Status.VPC.ID) {
+	if f.KeepVPC {
 		return infrav1.VPCStatus{ID: captCluster.Status.VPC.ID, ReplacedBy: id}
 	}
 	return infrav1.VPCStatus{ID: id}

@@ -412,7 +412,7 @@ func TestAnOutputWithoutValueIsNoVPC(t *testing.T) {
 	} {
 		captCluster, facts := builder.CAPTCluster("demo"), made(row.outputs)
 		facts.Template.Template = row.template
-		captCluster.Status.VPC.ID, facts.KeepVPC = "null", true // An earlier version recorded it.
+		captCluster.Status.VPC.ID = "null" // An earlier version recorded it.
 		report(captCluster, facts)
 		assert.Equal(t, infrav1.VPCIDMissingReason, conditions.GetReason(captCluster, infrav1.ReadyCondition), name)
 		assert.Contains(t, conditions.GetMessage(captCluster, infrav1.ReadyCondition), row.want, name)

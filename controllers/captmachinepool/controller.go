@@ -51,9 +51,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Act: engine.Finally(engine.Independent(
 			r.reconcileNodeGroup, engine.InOrder(r.reconcileNodes, r.publishNodes, r.reportReplicas), r.reconcileRecovery,
 		), r.await),
-		Status:    status,
-		Situation: situation,
-		Details:   details,
+		Status:  status,
+		Details: details,
 		EventConditions: []string{
 			infrav1.ReadyCondition, infrav1.DegradedCondition, infrav1.RecoveringCondition, infrav1.NodesKnownCondition, infrav1.ReplicasOutOfBoundsCondition, infrav1.DeletingCondition, infrav1.DeletionTimedOutCondition, infrav1.KubeletVersionsDifferCondition,
 			engine.DecisionCondition, infrav1.FieldsConsumedCondition,
@@ -118,11 +117,11 @@ func (r *Reconciler) requests() owner.Requests {
 }
 
 func ofMachinePool(_ context.Context, object client.Object) []ctrl.Request {
-	machinePool, ok := object.(*clusterv1.MachinePool)
-	if !ok || claim.PoolOf(machinePool) == "" {
+	name := claim.PoolOf(object.(*clusterv1.MachinePool))
+	if name == "" {
 		return nil
 	}
-	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: machinePool.Namespace, Name: claim.PoolOf(machinePool)}}}
+	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: name}}}
 }
 
 // afterPool returns requests for the pools whose node group may be that of a CAPTMachinePool that was deleted.
@@ -143,11 +142,7 @@ func (r *Reconciler) ofClusterNamed(ctx context.Context, namespace, name string)
 
 // ofControlPlane returns requests for the pools of the Cluster of a CAPTControlPlane or a CAPTCluster.
 func (r *Reconciler) ofControlPlane(ctx context.Context, object client.Object) []ctrl.Request {
-	name := claim.ClusterName(object)
-	if name == "" {
-		return nil
-	}
-	return r.ofClusterNamed(ctx, object.GetNamespace(), name)
+	return r.ofClusterNamed(ctx, object.GetNamespace(), claim.ClusterName(object))
 }
 
 // ofSecret returns requests for the pools of the Cluster whose kubeconfig a Secret has.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -565,6 +566,8 @@ func TestTimeoutsCauseAReconcile(t *testing.T) {
 	assert.Equal(t, []string{"status"}, writes)
 	assert.Zero(t, after)
 	assert.Equal(t, "False NodeGroupTimeout", env.summary()["Ready"])
+	env.State = &engine.StateCache{Clock: env.clock}
+	assert.Empty(t, env.reconcile(), "a restart of the manager does not revert it")
 }
 
 func TestADegradedPool(t *testing.T) {
@@ -711,27 +714,6 @@ func TestAMachinePoolThatReachesTheCacheLateIsNotWaitedFor(t *testing.T) {
 	assert.Contains(t, env.reconcile(), "apply workers-nodegroup-apply")
 }
 
-func TestReadErrorsAreReturned(t *testing.T) {
-	failed := errors.New("timeout")
-	for name, fail := range map[string]func(env *environment){
-		"MachinePool": func(env *environment) { env.Client = builder.FailingGet[*clusterv1.MachinePool](env.API, failed) },
-		"Cluster":     func(env *environment) { env.Client = builder.FailingGet[*clusterv1.Cluster](env.API, failed) },
-		"ControlPlane": func(env *environment) {
-			env.Client = builder.FailingGet[*controlplanev1.CAPTControlPlane](env.API, failed)
-		},
-		"CAPTCluster": func(env *environment) { env.Client = builder.FailingGet[*infrav1.CAPTCluster](env.API, failed) },
-		"Apply": func(env *environment) {
-			env.Client = builder.FailingGet[*infrav1.WorkspaceTemplateApply](env.API, failed)
-		},
-	} {
-		env := newEnvironment(t, three(), poolOf())
-		fail(env)
-		_, err := env.Reconcile(t.Context(), request)
-		require.ErrorIs(t, err, failed, name)
-		assert.Empty(t, env.Writes, name)
-	}
-}
-
 func TestWithoutConnectionsToClusters(t *testing.T) {
 	env := created(t, newWorkload(t), three(), poolOf())
 	env.Reconciler.Nodes = nil
@@ -778,7 +760,6 @@ func TestWhichPoolsAnEventConcerns(t *testing.T) {
 	assert.Empty(t, env.ofSecret(t.Context(), builder.SecretWith("demo", nil)))
 	assert.Equal(t, []string{"workers"}, names(ofMachinePool(t.Context(), three())))
 	assert.Empty(t, ofMachinePool(t.Context(), three(builder.With(func(m *clusterv1.MachinePool) { m.Spec.Template.Spec.InfrastructureRef.Kind = "DockerMachinePool" }))))
-	assert.Empty(t, ofMachinePool(t.Context(), builder.Cluster("demo")))
 
 	update(env, env.get(), func(pool *infrav1.CAPTMachinePool) { pool.Spec.WorkspaceTemplateApplyRef.Name = "by-hand" })
 	assert.Equal(t, []string{"workers"}, names(env.requests().ReferringTo(t.Context(), builder.WorkspaceTemplateApply("by-hand"))))
@@ -806,6 +787,10 @@ func TestWhichChangesOfControlPlanesWakePools(t *testing.T) {
 		"initialization":  {func(c *controlplanev1.CAPTControlPlane) { c.Status.Initialization.ControlPlaneInitialized = nil }, true},
 	} {
 		assert.Equal(t, row.want, of(row.change), name)
+	}
+	waiting, failed := builder.CAPTControlPlane("demo"), builder.CAPTControlPlane("demo", builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Status.State = infrav1.StateFailed }))
+	for _, controlPlane := range []client.Object{waiting, failed} {
+		assert.False(t, controlPlaneChanged().Update(event.UpdateEvent{ObjectOld: controlPlane, ObjectNew: controlPlane}), "what stays wakes none")
 	}
 	assert.True(t, controlPlaneChanged().Create(event.CreateEvent{Object: initialized()}))
 }
@@ -846,7 +831,8 @@ func kubeconfigWith(t *testing.T, address string, ca []byte, token string) strin
 // A node group is recovered as a VPC is: controllers/captcluster and controllers/recovery test each rule.
 func TestANodeGroupIsRecovered(t *testing.T) {
 	env := newEnvironment(t, three(), poolOf())
-	env.Recovery = metrics.NewRecovery(prometheus.NewRegistry())
+	registry := prometheus.NewRegistry()
+	env.Recovery = metrics.NewRecovery(registry)
 	env.reconcile()
 	terraform := func(options ...builder.Option) {
 		update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) {
@@ -856,9 +842,12 @@ func TestANodeGroupIsRecovered(t *testing.T) {
 			}
 		})
 	}
-	terraform(builder.NotUpToDate(infrav1.ApplyFailedReason, "AWS says no"), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
-		apply.Status.LastFailureClass, apply.Status.FailureInputs = "Throttle", "1"
-	}))
+	throttled := func() {
+		terraform(builder.NotUpToDate(infrav1.ApplyFailedReason, "AWS says no"), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+			apply.Status.LastFailureClass, apply.Status.FailureInputs = "Throttle", "1"
+		}))
+	}
+	throttled()
 	pool := env.settles("Recovering", "False WaitingForRetry")
 	assert.Equal(t, infrav1.StateProvisioning, pool.Status.State)
 	assert.Equal(t, infrav1.OperationCreation, pool.Status.Progress.CurrentOperation)
@@ -872,4 +861,17 @@ func TestANodeGroupIsRecovered(t *testing.T) {
 	pool = env.settles("Recovering", "False Recovered")
 	assert.Equal(t, "Succeeded", pool.Status.Recovery.LastOutcome)
 	assert.NotEqual(t, infrav1.StateRecovering, pool.Status.State)
+
+	planned := func() int {
+		count, err := testutil.GatherAndCount(registry, "capt_recovery_next_attempt_timestamp_seconds")
+		require.NoError(t, err)
+		return count
+	}
+	throttled()
+	env.settles("Recovering", "False WaitingForRetry")
+	assert.Equal(t, 1, planned())
+	update(env, env.get(), func(pool *infrav1.CAPTMachinePool) { pool.Finalizers = nil })
+	env.remove(env.get())
+	env.reconcile()
+	assert.Zero(t, planned(), "a pool that is gone has no metrics")
 }

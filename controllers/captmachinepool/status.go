@@ -109,10 +109,6 @@ func asBefore(pool *infrav1.CAPTMachinePool, conditionType string) engine.Condit
 	return engine.Condition{Type: was.Type, Status: was.Status, Reason: was.Reason, Message: was.Message}
 }
 
-func situation(_ *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) engine.Situation {
-	return p.Situation(f.Paused)
-}
-
 // nodesDelay collects changes of single nodes, because a scaled or updated pool changes one after the other.
 const nodesDelay = 5 * time.Second
 

@@ -107,7 +107,7 @@ func report(pool *infrav1.CAPTMachinePool, f *Facts) owner.Step {
 		panic(err)
 	}
 	p.Differs = false
-	engine.GateDecision{}.Report(pool, situation(pool, f, p), func() { status(pool, f, p) })
+	status(pool, f, p)
 	return p.Step
 }
 
@@ -371,18 +371,19 @@ func TestAnnotationsThatWinAreReported(t *testing.T) {
 
 func TestWhichConditionsAreWarnings(t *testing.T) {
 	for condition, want := range map[metav1.Condition]bool{
-		{Type: infrav1.DegradedCondition, Status: metav1.ConditionTrue, Reason: infrav1.NodesNotReadyReason}:        true,
-		{Type: infrav1.DegradedCondition, Status: metav1.ConditionFalse, Reason: infrav1.NotDegradedReason}:         false,
-		{Type: infrav1.NodesKnownCondition, Status: metav1.ConditionFalse, Reason: infrav1.NodesUnreachableReason}:  true,
-		{Type: infrav1.NodesKnownCondition, Status: metav1.ConditionFalse, Reason: infrav1.WaitingForNodesReason}:   false,
-		{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.InvalidScalingReason}:         true,
-		{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.WaitingForControlPlaneReason}: false,
-		{Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReadyReason}:                   false,
-		{Type: infrav1.ReplicasOutOfBoundsCondition, Status: metav1.ConditionTrue, Reason: "ReplicasOutOfBounds"}:   true,
-		{Type: infrav1.DeletingCondition, Status: metav1.ConditionTrue, Reason: infrav1.UsedByMachinePoolReason}:    true,
-		{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.NodeGroupTimeoutReason}:       true,
-		{Type: infrav1.ReplicasOutOfBoundsCondition, Status: metav1.ConditionFalse, Reason: "ReplicasWithinBounds"}: false,
-		{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.WaitingForVersionReason}:      false,
+		{Type: infrav1.DegradedCondition, Status: metav1.ConditionTrue, Reason: infrav1.NodesNotReadyReason}:           true,
+		{Type: infrav1.DegradedCondition, Status: metav1.ConditionFalse, Reason: infrav1.NotDegradedReason}:            false,
+		{Type: infrav1.NodesKnownCondition, Status: metav1.ConditionFalse, Reason: infrav1.NodesUnreachableReason}:     true,
+		{Type: infrav1.NodesKnownCondition, Status: metav1.ConditionFalse, Reason: infrav1.WaitingForNodesReason}:      false,
+		{Type: infrav1.NodesKnownCondition, Status: metav1.ConditionFalse, Reason: infrav1.HealthProbesDisabledReason}: false,
+		{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.InvalidScalingReason}:            true,
+		{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.WaitingForControlPlaneReason}:    false,
+		{Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReadyReason}:                      false,
+		{Type: infrav1.ReplicasOutOfBoundsCondition, Status: metav1.ConditionTrue, Reason: "ReplicasOutOfBounds"}:      true,
+		{Type: infrav1.DeletingCondition, Status: metav1.ConditionTrue, Reason: infrav1.UsedByMachinePoolReason}:       true,
+		{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.NodeGroupTimeoutReason}:          true,
+		{Type: infrav1.ReplicasOutOfBoundsCondition, Status: metav1.ConditionFalse, Reason: "ReplicasWithinBounds"}:    false,
+		{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.WaitingForVersionReason}:         false,
 	} {
 		assert.Equal(t, want, isWarning(condition), condition)
 	}

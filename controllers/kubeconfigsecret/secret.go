@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -150,6 +151,13 @@ func (k *Kubeconfig) resolve(cluster Cluster, source func() (data []byte, reason
 		k.Reason = controlplanev1.KubeconfigConflictReason
 		k.Problem = fmt.Sprintf("Secret %s belongs to %s and is not overwritten. If nothing uses the Secret, delete it; otherwise the Cluster needs another name", k.Live.Name, owner)
 		return
+	}
+	for _, from := range []*corev1.Secret{cluster.Connection, k.Live} {
+		if from != nil && ptr.Deref(from.Immutable, false) { // crossplane-runtime reports no error when it cannot update a connection Secret.
+			k.Reason = controlplanev1.KubeconfigConflictReason
+			k.Problem = fmt.Sprintf("another client has made Secret %[1]s immutable, so it does not get what Terraform returns. Delete it, and it is written again within seconds: kubectl delete secret -n %[2]s %[1]s", from.Name, from.Namespace)
+			return
+		}
 	}
 	data, reason, err := source()
 	k.Data = data
@@ -342,7 +350,12 @@ func (c *Cluster) missing(output string) error {
 	if _, returned := c.Connection.Data[output]; returned {
 		return fmt.Errorf("output %q has no value, or the text of one that does not exist, such as null or None; correct it in the module of WorkspaceTemplate %s", output, c.template())
 	}
-	return fmt.Errorf("the connection Secret has no output %q; add it to the module of WorkspaceTemplate %s or, if the module has it, correct its value, which is null", output, c.template())
+	names := fmt.Sprintf("%q", output)
+	if output == terraform.OutputClusterCA && len(c.connectionValue(terraform.OutputKubeconfig)) == 0 {
+		names = fmt.Sprintf("%q or %q", terraform.OutputKubeconfig, output) // Either is enough.
+	}
+	return fmt.Errorf("the connection Secret has no output %s; add it to the module of WorkspaceTemplate %s. If the module has it, its value is null, or another client has edited Secret %s: then captctl run lets Terraform write it again",
+		names, c.template(), c.Connection.Name)
 }
 
 // writtenAgain is the advice about a connection Secret that was deleted: no module needs a change.

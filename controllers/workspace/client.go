@@ -31,6 +31,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/ssa"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -276,6 +277,7 @@ func (c *Client) Restore(ctx context.Context, live *Live, rendered *render.Rende
 }
 
 func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (*Live, error) {
+	want := object.DeepCopy()
 	err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
 		client.FieldOwner(naming.WorkspaceTemplateApplyFieldManager), client.ForceOwnership)
 	switch {
@@ -288,7 +290,11 @@ func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (
 		return nil, fmt.Errorf("applying Workspace %s: %w", object.GetName(), err)
 	}
 	c.written.Record(object)
-	return newLive(object)
+	live, err := newLive(object)
+	if err == nil {
+		live.Rewritten = !ssa.Contains(object, want)
+	}
+	return live, err
 }
 
 // isNotServed reports whether an error means that the API server does not serve the kind.

@@ -23,6 +23,8 @@ import (
 type Live struct {
 	*unstructured.Unstructured
 	typed terraform.Workspace
+	// Rewritten is true for the response to a write that the API server stored with other values: a mutating webhook or policy changed it.
+	Rewritten bool
 }
 
 func newLive(object *unstructured.Unstructured) (*Live, error) {

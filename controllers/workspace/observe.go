@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -339,6 +340,25 @@ func outputs(workspace *terraform.Workspace, published []string) map[string]stri
 		out[name] = outputText(value.Raw)
 	}
 	return out
+}
+
+// LostOutput reports whether another client has removed an output from the connection Secret. managedFields name the keys, so the values need not be read.
+func (l *Live) LostOutput(secret *metav1.PartialObjectMetadata) bool {
+	keys := map[string]any{}
+	for _, entry := range secret.ManagedFields {
+		var fields struct {
+			Data map[string]any `json:"f:data"`
+		}
+		if entry.FieldsV1 != nil && json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) == nil {
+			maps.Copy(keys, fields.Data)
+		}
+	}
+	for name, value := range l.typed.Status.AtProvider.Outputs {
+		if _, has := keys["f:"+name]; !has && len(secret.ManagedFields) > 0 && string(value.Raw) != "null" {
+			return true
+		}
+	}
+	return false
 }
 
 // outputText returns the value of a string output, and compact JSON for any other output, as in the connection Secret.

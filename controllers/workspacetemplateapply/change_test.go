@@ -322,3 +322,93 @@ func TestAnApprovalDuringAPauseIsAppliedAfterwards(t *testing.T) {
 	pause(func(m *metav1.ObjectMeta) { delete(m.Annotations, clusterv1.PausedAnnotation) })
 	assert.Equal(t, "# 2", p.module())
 }
+
+// newMoving is an object at rest, without a rollout policy, that moves to another template. The log of the provider shows the plan of the preview.
+func newMoving(t *testing.T, plan planlog.Changes) *previewing {
+	t.Helper()
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc", builder.WithModule("# 1")), builder.WorkspaceTemplate("other", builder.WithModule("# 2")),
+		builder.WorkspaceTemplateApply("demo-vpc"))
+	env.rest("demo-vpc")
+	env.reconciler.Plans = &planLog{changes: &plan}
+	p := &previewing{env, ""}
+	p.move("other")
+	return p
+}
+
+func (p *previewing) move(template string) {
+	p.Helper()
+	p.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Spec.TemplateRef.Name = template
+		apply.Generation++
+	})
+	p.look()
+}
+
+// planned ends the preview of the change.
+func (p *previewing) planned() {
+	p.Helper()
+	p.shows(builder.ResourcesExist, "abc")
+	p.look()
+	p.reconciler.Clock = clocktesting.NewFakePassiveClock(p.reconciler.Clock.Now().Add(11 * time.Second))
+	p.look()
+}
+
+// A control plane whose template is replaced by that of the VPC would lose its EKS cluster: the state is the same.
+func TestAMoveToAnotherTemplateDestroysNothingWithoutAnApproval(t *testing.T) {
+	p := newMoving(t, planlog.Changes{Counts: planlog.Counts{Create: 1, Delete: 1}, Total: 2, Destroys: []string{"aws_eks_cluster"}})
+	assert.Contains(t, p.ready("demo-vpc"), "the move from WorkspaceTemplate default/vpc to default/other (content ")
+	p.planned()
+	assert.Equal(t, "# 1", p.module())
+	assert.Contains(t, p.ready("demo-vpc"), "False WaitingForApproval")
+	assert.Contains(t, p.ready("demo-vpc"), "captctl template approve-change default/demo-vpc --allow-destroy")
+	p.look()
+	assert.Empty(t, p.mustWrite(), "at rest nothing is written")
+
+	revision := p.change().Revision
+	p.move("vpc")
+	assert.Empty(t, p.change())
+	assert.Equal(t, "True UpToDate: ", p.ready("demo-vpc"))
+
+	p.move("other")
+	p.approve(revision)
+	p.planned()
+	assert.Equal(t, "# 1", p.module(), "what is destroyed is not approved")
+	p.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
+		metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.ApproveDestroyAnnotation, revision)
+	})
+	p.look()
+	assert.Equal(t, "# 2", p.module(), "with an approval, neverDestroy of a policy that is not in effect does not matter")
+}
+
+func TestAMoveToAnotherTemplateThatDestroysNothingNeedsNoApproval(t *testing.T) {
+	p := newMoving(t, planlog.Changes{Counts: planlog.Counts{Create: 1, Update: 1}, Total: 2})
+	assert.Equal(t, "# 1", p.module())
+	p.planned()
+	assert.Equal(t, "# 2", p.module())
+	p.provide("demo-vpc", builder.AtRest)
+	p.look()
+	assert.Equal(t, "True UpToDate: ", p.ready("demo-vpc"))
+	assert.Equal(t, "default/other", p.get("demo-vpc").Status.AppliedTemplate)
+	require.Nil(t, p.preview())
+}
+
+// Templates with equal contents are common: a template that is replaced by one with another name.
+func TestAMoveToATemplateWithTheSameContentIsNotHeld(t *testing.T) {
+	p := newMoving(t, planlog.Changes{})
+	p.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = "third" })
+	p.create(builder.WorkspaceTemplate("third", builder.WithModule("# 1")))
+	p.look()
+	assert.Equal(t, "True UpToDate: ", p.ready("demo-vpc"))
+	assert.Equal(t, "default/third", p.get("demo-vpc").Status.AppliedTemplate)
+}
+
+// Nothing is lost: a creation that fails is corrected by another template as well.
+func TestAMoveBeforeTheFirstApplyIsNotHeld(t *testing.T) {
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc", builder.WithModule("# 1")), builder.WorkspaceTemplate("other", builder.WithModule("# 2")), builder.WorkspaceTemplateApply("demo-vpc"))
+	env.look()
+	env.provide("demo-vpc", builder.FirstApplyFailed)
+	env.look()
+	p := &previewing{env, ""}
+	p.move("other")
+	assert.Equal(t, "# 2", p.module())
+}

@@ -156,7 +156,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.CAPTMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.ofOwner), builder.WithPredicates(ownerChanged())).
 		WatchesMetadata(engine.Metadata("Secret"), handler.EnqueueRequestsFromMapFunc(r.ofSecret), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		WatchesMetadata(engine.Metadata("Secret"), handler.EnqueueRequestsFromMapFunc(r.ofConnection), builder.WithPredicates(predicate.Funcs{
-			CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false },
+			CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: predicate.ResourceVersionChangedPredicate{}.Update,
 		})).
 		WatchesMetadata(engine.Metadata("Namespace"), handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesMetadata(engine.Metadata("CustomResourceDefinition"), handler.EnqueueRequestsFromMapFunc(r.ofDefinition), builder.WithPredicates(definitionChanged())).
@@ -211,7 +211,7 @@ func (r *Reconciler) ofSecret(ctx context.Context, secret client.Object) []ctrl.
 	return append(r.requests(ctx, client.MatchingFields{index.WaitForSecret: namespacedKey(secret)}), r.ofInput(ctx, secret)...)
 }
 
-// ofConnection reconciles the WorkspaceTemplateApplies whose connection Secret was deleted.
+// ofConnection reconciles the WorkspaceTemplateApplies whose connection Secret was changed or deleted.
 func (r *Reconciler) ofConnection(ctx context.Context, secret client.Object) []ctrl.Request {
 	return r.requests(ctx, client.MatchingFields{index.ConnectionSecret: namespacedKey(secret)})
 }

@@ -61,9 +61,8 @@ type Facts struct {
 	Current *infrav1.WorkspaceTemplate
 	// Policy of the rollouts of the template.
 	Policy infrav1.WorkspaceTemplateRollout
-	// Change is the change of spec that the policy of the template holds. SpecHash identifies the spec.
-	Change   rollout.Change
-	SpecHash string
+	// Change is the change of spec that the policy of the template, or a move to another one, holds.
+	Change rollout.Change
 	// Preview has the facts about the preview of a proof, of Change, of CurrentRevision, or else of the content that Terraform has applied.
 	Preview previews.Facts
 	// PlanCheckAfter is when to plan that content; zero if an event shows whether that is needed.
@@ -105,7 +104,7 @@ type Facts struct {
 	OlderClaim string
 	// Failure is the error of the Workspace.
 	Failure failure.Report
-	// LookRequest identifies the request for a run that writes the connection Secret again, or that reports a state that was taken over; empty if none is needed.
+	// LookRequest identifies the request for a run that writes the connection Secret again with all outputs, or that reports a state that was taken over; empty if none is needed.
 	LookRequest string
 	// Inputs are what the failed run used; the zero value without a failure.
 	Inputs workspace.RunInputs
@@ -242,13 +241,11 @@ func (f *Facts) setKindMissing(err error) {
 	}
 }
 
-// changeOf returns the change of spec that the policy of the template holds. Otherwise, an update comes from the rollout of the template, or repairs
-// what another client changed. Without a record of the spec that was written, CAPT cannot know that.
+// changeOf returns the change of spec that is held. Otherwise, an update comes from the rollout of the template, or repairs what another client changed.
 func (f *Facts) changeOf(apply *infrav1.WorkspaceTemplateApply) (c rollout.Change) {
 	// A Workspace that no longer exists may have left its state, so that a new one would apply the change.
 	recreated := f.Live == nil && f.Rendered != nil && !f.KindMissing && apply.Status.WorkspaceRef != nil
-	held := f.Policy.HoldsChanges() && apply.DeletionTimestamp.IsZero() && (f.outdated() || recreated) && f.SpecHash != apply.Status.WrittenSpec
-	if !held || f.mustNotBeWritten() { // A conflict is reported first.
+	if !apply.DeletionTimestamp.IsZero() || !f.outdated() && !recreated || f.mustNotBeWritten() { // A conflict is reported first.
 		return c
 	}
 	return rollout.ChangeOf(apply, f.Policy, f.Rendered.Revision)
@@ -369,6 +366,7 @@ type lastSeen struct {
 	rejected     *rejection
 	failure      explained
 	applied      applied
+	connection   string // connection is the version of the connection Secret that had all outputs.
 }
 
 // applied is a Workspace for which the last run of the provider was an apply.

@@ -45,7 +45,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	f := &Facts{
 		apply: apply,
 		Now:   r.Clock.Now(), GateDecision: v, Block: v.Block, Retained: retained(apply), Restored: claim.Restored(apply),
-		WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate, SpecHash: rollout.SpecHash(apply),
+		WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate,
 	}
 	if err := r.observePause(ctx, apply, f); err != nil {
 		return nil, err
@@ -209,8 +209,8 @@ func (r *Reconciler) observeReports(apply *infrav1.WorkspaceTemplateApply, f *Fa
 // connectionInterval is how often a lost connection Secret is requested, as far as anything reconciles the object.
 const connectionInterval = 10 * time.Minute
 
-// observeConnection finds out that the connection Secret of a Workspace that is up to date was deleted. provider-terraform writes it at each run.
-// A Workspace that CAPT has not created keeps its metadata: the Secret is written at the next poll.
+// observeConnection finds out that the connection Secret of a Workspace that is up to date was deleted, or has lost an output. provider-terraform writes it at
+// each run. A Workspace that CAPT has not created keeps its metadata: the Secret is written at the next poll.
 func (r *Reconciler) observeConnection(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	if f.Paused != "" || !apply.DeletionTimestamp.IsZero() || !f.Observation().UpToDate {
 		return nil
@@ -219,13 +219,21 @@ func (r *Reconciler) observeConnection(ctx context.Context, apply *infrav1.Works
 	if key == nil || !f.Live.ClaimedBy(apply) {
 		return nil
 	}
-	for _, reader := range []client.Reader{r.Client, r.Uncached} {
-		secret, err := engine.Get(ctx, reader, *key, engine.Metadata("Secret"))
-		if err != nil || secret != nil {
-			return err
-		}
+	last := r.lastObserved(apply)
+	cached, err := engine.Get(ctx, r.Client, *key, engine.Metadata("Secret"))
+	if err != nil || cached != nil && cached.ResourceVersion == last.connection {
+		return err
 	}
-	f.LookRequest = f.Now.UTC().Truncate(connectionInterval).Format(time.RFC3339)
+	switch secret, err := engine.Get(ctx, r.Uncached, *key, engine.Metadata("Secret")); { // The cache has neither a new Secret nor managedFields.
+	case err != nil:
+		return err
+	case secret == nil:
+		f.LookRequest = f.Now.UTC().Truncate(connectionInterval).Format(time.RFC3339)
+	case f.Live.LostOutput(secret):
+		f.LookRequest = "Secret-" + secret.ResourceVersion // One request for each change of the Secret.
+	default:
+		last.connection = secret.ResourceVersion
+	}
 	return nil
 }
 

@@ -6,8 +6,10 @@ package workspacetemplateapply
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -198,7 +200,7 @@ func deletionAction(apply *infrav1.WorkspaceTemplateApply, f *Facts, held bool) 
 		return WaitForKind
 	case !f.owned():
 		return Release
-	case f.Dependents != nil && !f.Live.Deleting():
+	case (f.Dependents != nil || f.desired().OtherState() != nil) && !f.Live.Deleting():
 		return Observe
 	case !held && f.correctsDestroy():
 		return Update
@@ -441,11 +443,7 @@ func (r *Reconciler) recordWrite(ctx context.Context, apply *infrav1.WorkspaceTe
 	var rejected *workspace.RejectedError
 	switch {
 	case errors.As(err, &rejected):
-		f.Rejected, f.RetryAt = "the API server rejected the Workspace: "+failure.OneLine(rejected.Error()), f.Now.Add(previews.RejectedInterval)
-		if r.lastObserved(apply).Reject(*f.request(), f.Rejected, f.Now) {
-			ctrl.LoggerFrom(ctx).Error(err, "The API server rejected the Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
-		}
-		return waitForRetry(f)
+		return r.reject(ctx, apply, f, "the API server rejected the Workspace: "+failure.OneLine(rejected.Error()))
 	case errors.Is(err, workspace.ErrKindMissing):
 		f.setKindMissing(err)
 		return waitForKind(f)
@@ -454,7 +452,32 @@ func (r *Reconciler) recordWrite(ctx context.Context, apply *infrav1.WorkspaceTe
 		return err
 	}
 	f.Live, f.Ownership = live, live.Owner(apply, f.Rendered)
+	if live.Rewritten {
+		return r.reject(ctx, apply, f, rewritten(f))
+	}
 	return nil
+}
+
+// reject records why the Workspace is not as it was written, so that the same request waits.
+func (r *Reconciler) reject(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, why string) error {
+	f.Rejected, f.RetryAt = why, f.Now.Add(previews.RejectedInterval)
+	if r.lastObserved(apply).Reject(*f.request(), why, f.Now) {
+		ctrl.LoggerFrom(ctx).Error(errors.New(why), "The Workspace is not as it was written", "Workspace", klog.KRef(apply.Namespace, f.Name))
+	}
+	return waitForRetry(f)
+}
+
+// rewritten is what admission changed in the Workspace. Terraform may run with it.
+func rewritten(f *Facts) string {
+	var fields []string
+	for _, change := range f.Rendered.Changes(f.Live.Unstructured) {
+		fields = append(fields, change.Field)
+	}
+	if len(fields) == 0 {
+		fields = []string{"metadata"}
+	}
+	return fmt.Sprintf("the API server stored another value of %s of Workspace %s than CAPT wrote, and Terraform may run with it: a mutating webhook or policy of this management cluster changes Workspaces "+
+		"(kubectl get mutatingwebhookconfigurations,mutatingadmissionpolicies). Exclude those of CAPT from it", strings.Join(fields, ", "), f.Name)
 }
 
 // protect sets the finalizer, spec.workspaceName and the annotations, in one patch.

@@ -4,6 +4,7 @@
 package workspacetemplateapply
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -12,9 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -116,6 +121,24 @@ func TestAFailedCreationIsReported(t *testing.T) {
 			assert.Contains(t, env.ready("demo-vpc"), "exceeded quota")
 		}
 	}
+}
+
+// A neighbor's policy may change what CAPT writes. Nothing else shows that, and the module looks guilty.
+func TestAWorkspaceThatAdmissionChangesIsReported(t *testing.T) {
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	env.reconciler.Workspaces.Client = interceptor.NewClient(env.API, interceptor.Funcs{
+		Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+			err := c.Apply(ctx, object, options...)
+			content := object.(interface{ UnstructuredContent() map[string]any }).UnstructuredContent()
+			require.NoError(t, unstructured.SetNestedField(content, "# other", "spec", "forProvider", "module"))
+			return err
+		},
+	})
+	got, err := env.reconcile("demo-vpc")
+	require.NoError(t, err)
+	assert.Equal(t, ctrl.Result{RequeueAfter: previews.RejectedInterval}, got)
+	assert.Contains(t, env.ready("demo-vpc"), "False WorkspaceRejected: the API server stored another value of spec.forProvider.module of Workspace demo-vpc than CAPT wrote, and Terraform may run with it")
+	assert.NotNil(t, env.get("demo-vpc").Status.WorkspaceRef, "it is owned")
 }
 
 func TestAMissingKindIsReportedAndWatched(t *testing.T) {

@@ -181,7 +181,7 @@ func TestARejectedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
 		require.Contains(t, env.ready("demo-vpc"), "False WorkspaceRejected")
 		clock.SetTime(clock.Now().Add(previews.RejectedInterval / 2))
 	}
-	assert.Equal(t, 1, strings.Count(logged.String(), "The API server rejected the Workspace"), "equal rejections are logged once")
+	assert.Equal(t, 1, strings.Count(logged.String(), "The Workspace is not as it was written"), "equal rejections are logged once")
 
 	_, err := env.reconciler.Reconcile(ctx, request("demo-vpc"))
 	require.NoError(t, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -141,7 +142,7 @@ func setWritten(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	case !f.Policy.HoldsChanges():
 		s.WrittenSpec = ""
 	case written:
-		s.WrittenSpec = f.SpecHash
+		s.WrittenSpec = rollout.SpecHash(apply)
 	}
 }
 
@@ -195,7 +196,7 @@ func setRevisions(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, p Plan, o w
 		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = f.Rendered.Revision, f.Rejected, string(failure.ClassConfig)
 		s.FailedTemplateRevision = f.Revision
 	case o.UpToDate:
-		s.TemplateRevision, s.FailedTemplateRevision = f.Revision, ""
+		s.TemplateRevision, s.AppliedTemplate, s.FailedTemplateRevision = f.Revision, f.TemplateKey.String(), ""
 		if !terraform.IsRecordedAs(f.Rendered.Revision, s.LastAppliedRevision) {
 			s.LastAppliedTime = ptr.To(metav1.NewTime(f.Now))
 		}
@@ -231,7 +232,7 @@ func rendered(f *Facts) engine.Condition {
 		return *engine.Blocking(infrav1.RenderedCondition, blocked)
 	case f.Rejected != "":
 		return engine.False(infrav1.RenderedCondition, infrav1.WorkspaceRejectedReason, fmt.Sprintf(
-			"%s. Correct the WorkspaceTemplate, or what rejects the Workspace. CAPT retries every %s, or at once after captctl reconcile", // A time would be a write each time.
+			"%s. Correct the WorkspaceTemplate, or what rejects or changes the Workspace. CAPT retries every %s, or at once after captctl reconcile", // A time would be a write each time.
 			strings.TrimRight(f.Rejected, "."), duration.HumanDuration(previews.RejectedInterval)))
 	}
 	if f.Revision != f.CurrentRevision {
@@ -368,12 +369,14 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 
 // destroying reports what the destruction of the Workspace waits for.
 func destroying(f *Facts, o workspace.Observation) engine.Condition {
-	switch {
+	switch other := f.desired().OtherState(); {
 	case f.Restored, f.Live != nil && !f.owned():
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, fmt.Sprintf(
 			"Workspace %s is kept: it is not recorded for this object", f.Name))
 	case f.Dependents != nil && f.owned() && !f.Live.Deleting():
 		return engine.True(infrav1.DeletingCondition, f.Dependents.Reason, f.Dependents.Message)
+	case other != nil && !f.Live.Deleting():
+		return engine.True(infrav1.DeletingCondition, other.Reason, other.Message)
 	case f.Queued != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.QueuedReason, f.Queued)
 	case o.Failed, o.Reason == infrav1.WorkspacePausedReason, o.Reason == infrav1.StateNotSavedReason:

@@ -10,11 +10,14 @@ package builder
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -800,6 +803,9 @@ type API struct {
 	Refuse func(write string) error
 	// CreationTime is the creation time of new objects; zero means none.
 	CreationTime time.Time
+	// failRead counts reads down to the one that fails, which failed describes.
+	failRead int
+	failed   string
 }
 
 // Clients prepares a fake API server with objects.
@@ -814,6 +820,12 @@ func Clients(objects ...client.Object) *fake.ClientBuilder {
 func NewAPI(clients *fake.ClientBuilder) *API {
 	a := &API{}
 	a.WithWatch = clients.WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			return a.read(fmt.Sprintf("%T %s", object, key), func() error { return c.Get(ctx, key, object, options...) })
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			return a.read(fmt.Sprintf("%T", list), func() error { return c.List(ctx, list, options...) })
+		},
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
 			if created := object.GetCreationTimestamp(); created.IsZero() && !a.CreationTime.IsZero() {
 				object.SetCreationTimestamp(metav1.NewTime(a.CreationTime))
@@ -859,6 +871,51 @@ func (a *API) write(write string, do func() error) error {
 	}
 	a.Writes = append(a.Writes, write)
 	return do()
+}
+
+// errRead is the error of FailEachRead.
+var errRead = errors.New("the API server does not answer")
+
+func (a *API) read(read string, do func() error) error {
+	// Controllers report a template that cannot be read.
+	if a.failRead > 0 && !strings.HasPrefix(read, "*v1beta2.WorkspaceTemplate ") {
+		if a.failRead--; a.failRead == 0 {
+			a.failed, a.Writes = read, nil
+			return errRead
+		}
+	}
+	return do()
+}
+
+// FailEachRead reconciles once for each read of a reconcile, which fails, and then once more: what could not be read is not absent, so the reconcile returns
+// the error, and writes nothing after it.
+func FailEachRead(t *testing.T, api *API, reconcile func() error) {
+	t.Helper()
+	for read := 1; ; read++ {
+		api.failRead, api.failed = read, ""
+		err := reconcile()
+		if api.failed == "" {
+			require.NoError(t, err)
+			require.Greater(t, read, 3, "reads")
+			return
+		}
+		require.ErrorIs(t, err, errRead, "reading %s", api.failed)
+		require.Empty(t, api.Writes, "after the failed read of %s", api.failed)
+	}
+}
+
+// Unasked is an API server that must receive no request.
+func Unasked(t *testing.T, c client.WithWatch) client.WithWatch {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+			t.Errorf("%T %s is read from the API server", object, key)
+			return errRead
+		},
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			t.Errorf("%T is read from the API server", list)
+			return errRead
+		},
+	})
 }
 
 func nameOf(object any) string {

@@ -25,7 +25,7 @@ import (
 // waitingChange returns the hash of the change of a user that waits for an approval.
 func (env *environment) waitingChange(name string) string {
 	env.Helper()
-	env.Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "run: kubectl")
+	env.Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "is not applied yet: ")
 	apply := &infrav1.WorkspaceTemplateApply{}
 	require.True(env, env.Exists(apply, name))
 	require.NotEmpty(env, apply.Status.Change.Revision)
@@ -127,6 +127,40 @@ func TestAnUpgradeOfAControlPlaneWaitsForItsApproval(t *testing.T) {
 	env.Captctl("template", "approve-change", env.Namespace+"/"+fixture.Demo, "--revision="+env.waitingChange(fixture.ControlPlane), "--yes")
 	upgraded := env.AwaitState(infrav1.StateReady, controlplanev1.ReadyReason)
 	assert.Equal(t, "v1.36.0", upgraded.Status.Version)
+}
+
+// Terraform keeps the state of an object that is pointed at another template, and would destroy what only the former module has. No template has a policy.
+func TestAControlPlaneThatIsPointedAtAnotherTemplateKeepsItsCluster(t *testing.T) {
+	t.Parallel()
+	env := &environment{shared.NewEnvironment(t, terraform.ScopeNamespaced)}
+	other := strings.ReplaceAll(fixture.ControlPlaneModule, `"terraform_data" "eks"`, `"terraform_data" "other"`)
+	env.User(env.ControlPlaneTemplate(fixture.ControlPlaneModule), env.Template("other", other, "cluster_name", "tags"), env.Template("copy", fixture.ControlPlaneModule, "cluster_name", "tags"),
+		fixture.Cluster(), fixture.CAPTClusterWith(fixture.Demo, "{existingID: vpc-0123}"), fixture.CAPTControlPlane(fixture.Demo))
+	env.AwaitState(infrav1.StateReady, controlplanev1.ReadyReason)
+	applied := len(env.Operations(fixture.ControlPlane, scripted.Apply))
+	move := func(template string) {
+		env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"workspaceTemplateRef":{"name":"`+template+`"}}}`)
+	}
+
+	move("other")
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "approve-change "+env.Namespace+"/"+fixture.ControlPlane+" --allow-destroy")
+	env.AwaitState(infrav1.StateConfiguring, infrav1.WaitingForApprovalReason)
+	assert.Len(t, env.Operations(fixture.ControlPlane, scripted.Apply), applied)
+	move(fixture.ControlPlaneTemplate)
+	env.AwaitState(infrav1.StateReady, controlplanev1.ReadyReason)
+	move("copy")
+	env.Eventually(func() string {
+		apply := &infrav1.WorkspaceTemplateApply{}
+		return fixture.Unless(env.Exists(apply, fixture.ControlPlane) && apply.Status.AppliedTemplate == env.Namespace+"/copy", "it was applied from %s", apply.Status.AppliedTemplate)
+	})
+	env.AwaitState(infrav1.StateReady, controlplanev1.ReadyReason)
+	assert.Len(t, env.Operations(fixture.ControlPlane, scripted.Apply), applied, "an equal template is not applied again")
+
+	move("other")
+	revision := env.waitingChange(fixture.ControlPlane)
+	env.Captctl("template", "approve-change", env.Namespace+"/"+fixture.Demo, "--revision="+revision, "--allow-destroy", "--yes")
+	env.AwaitState(infrav1.StateReady, controlplanev1.ReadyReason)
+	assert.Greater(t, len(env.Operations(fixture.ControlPlane, scripted.Apply)), applied)
 }
 
 // Node groups follow the version of the control plane, and edits of their template, as the policy of the template requires.

@@ -219,7 +219,14 @@ type WorkspaceTemplateApplyStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	WrittenSpec string `json:"writtenSpec,omitempty"`
 
-	// change is a change of spec that spec.rollout of the template holds; absent if there is none.
+	// appliedTemplate is the WorkspaceTemplate whose content was last applied, as namespace/name. A move to another template waits for its plan, whatever
+	// the rollout policy is.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	AppliedTemplate string `json:"appliedTemplate,omitempty"`
+
+	// change is a change of spec that spec.rollout of the template, or the move to another template, holds; absent if there is none.
 	// +optional
 	Change HeldChange `json:"change,omitempty,omitzero"`
 

@@ -81,6 +81,14 @@ const (
 // diagnose returns the rule for the message of condition Synced of a Workspace. The readable part is matched first, because it names
 // the first error; then the errors in the packed output, in order, as far as the message was not truncated and within limits.
 func diagnose(message string) *rule {
+	best := firstRule(message)
+	if output, _ := unpack(message); best.object == ObjectTemplate && strings.Contains(output, "on "+ConfigurationFile+" line") {
+		return configuration
+	}
+	return best
+}
+
+func firstRule(message string) *rule {
 	readable := withoutTail(message)
 	destroys := strings.HasPrefix(readable, destroyPrefix)
 	output, _ := unpack(message)
@@ -395,8 +403,11 @@ func Explain(message string, secrets Secrets, command string) Report {
 		secrets.Missing = nil
 	}
 	cause := "details omitted: they may contain credentials"
-	if secrets.Missing == nil {
+	switch {
+	case secrets.Missing == nil:
 		cause = causeOf(message, readable, secrets)
+	case secrets.LostKey != "" && found.object == ObjectTemplate:
+		cause, advice, report.Object = secrets.LostKey+", which Terraform reads variables from; "+cause, lostKey, ObjectSecret
 	}
 	if command != "" {
 		advice += CompleteText + command
@@ -405,6 +416,9 @@ func Explain(message string, secrets Secrets, command string) Report {
 	report.Message = at.failed + ": " + sentence(Truncate(cause, limit)) + " " + advice
 	return report
 }
+
+// lostKey is the advice about a key that a Secret does not have.
+const lostKey = "Restore the key, or correct varFiles and env of the WorkspaceTemplate. " + retries
 
 // advice is how to remove a lock.
 func (l Lock) advice() string {

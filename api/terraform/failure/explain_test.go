@@ -311,3 +311,13 @@ func TestAnAdviceNamesTheWorkspaceAndItsConnectionSecret(t *testing.T) {
 	workspace.Namespace = ""
 	assert.Contains(t, Explain("observe failed: external resource does not exist", secrets, "").Message, "kubectl edit workspace.tf.upbound.io demo-vpc")
 }
+
+func TestAnErrorInTheConfigurationOfAProviderConfig(t *testing.T) {
+	const text = "Error: Invalid multi-line string\n\n  on %s line 10, in locals:\n  10:   owner = \"team\n\nQuoted strings may not be split over multiple lines.\n"
+	for file, want := range map[string]Object{"crossplane-provider-config.tf": ObjectProviderConfig, "main.tf": ObjectTemplate} {
+		report := Explain(failed(initFailed, fmt.Sprintf(text, file)), Secrets{}, "")
+		assert.Equal(t, want, report.Object, report.Message)
+		assert.Equal(t, ClassConfig, report.Class)
+		assert.Equal(t, want == ObjectProviderConfig, strings.Contains(report.Message, "not a part of the module"), report.Message)
+	}
+}

@@ -68,6 +68,12 @@ var unclassified = &rule{class: ClassUnknown, object: ObjectTemplate}
 // killed is the rule of a run that printed nothing.
 var killed = &rule{class: ClassInterrupted, object: ObjectState}
 
+// ConfigurationFile is where provider-terraform writes spec.configuration of a ProviderConfig.
+const ConfigurationFile = "crossplane-provider-config.tf"
+
+// configuration is the rule of an error that Terraform finds in this file, if nothing but the module would be the cause.
+var configuration = &rule{class: ClassConfig, object: ObjectProviderConfig, advice: "The file is spec.configuration of the ProviderConfig, not a part of the module: correct it there. " + retries}
+
 // unsaved is the rule of a run of which the state could not be saved. It comes before all others, whatever else went wrong: each run that follows
 // creates again what this one has created.
 var unsaved = &rule{
@@ -433,6 +439,16 @@ var configRules = []rule{
 		advice:    "Correct the address, the path or the version of the module in the WorkspaceTemplate. " + retries,
 		phrases:   []string{"cannot get remote terraform module", "exited with 1: error: pathspec", "bad response code: 404"},
 		summaries: []string{"module not found", "module has no versions", "unresolvable module version constraint", "module subdirectory not found", "unreadable module directory"},
+	},
+	{
+		class: ClassConfig, object: ObjectTemplate,
+		advice:  "Correct the source of the Terraform provider in required_providers of the module, of modules that it calls, or of spec.configuration of the ProviderConfig. If provider-terraform installs providers from a mirror only, the mirror must have it. " + retries,
+		phrases: []string{"does not have a provider named", "was not found in any of the search locations"},
+	},
+	{
+		class: ClassConfig, object: ObjectTemplate,
+		advice:  "Correct initArgs, planArgs, applyArgs or destroyArgs in spec.template.spec.forProvider of the WorkspaceTemplate. " + retries,
+		phrases: []string{"flag provided but not defined"},
 	},
 	// The backend and the state.
 	{

@@ -6,6 +6,7 @@ package failure
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -187,6 +188,8 @@ type Secrets struct {
 	Public []string
 	// Missing is why some of the values are not known; nil if all are. Then the text of Terraform is omitted.
 	Missing error
+	// LostKey names a key that a Secret does not have: provider-terraform passes nothing in its place, so Terraform finds variables without a value.
+	LostKey string
 	// workspace is the Workspace that failed; nil if it is not known.
 	workspace *terraform.Workspace
 }
@@ -311,7 +314,8 @@ func SecretsOf(workspace *terraform.Workspace, read ReadSecret) (found Secrets) 
 		value, ok := secret.Data[ref.Key]
 		switch { // The error may quote an earlier value.
 		case !ok:
-			found.Missing = cmp.Or(found.Missing, fmt.Errorf("the Secret %s has no key %s", name, ref.Key))
+			found.LostKey = fmt.Sprintf("the Secret %s has no key %s", name, ref.Key)
+			found.Missing = cmp.Or(found.Missing, errors.New(found.LostKey))
 			continue
 		case lastWrite(secret).After(reportedAt):
 			found.Missing = cmp.Or(found.Missing, fmt.Errorf("the Secret %s has changed since the error", name))

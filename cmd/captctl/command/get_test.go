@@ -71,7 +71,7 @@ func TestGetSuggestsSimilarNames(t *testing.T) {
 
 func TestClustersThatNeedAnActionAreFirstAndNamed(t *testing.T) {
 	env := aFleet()
-	env.objects = append(env.objects, capt("zoo", infrav1.StateDegraded, func(c *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) {
+	env.objects = append(env.objects, capt("zoo", infrav1.StateConfiguring, func(c *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) {
 		apply.Status.Conditions = readyCondition(metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "the change waits for an approval")
 		c.Status.Conditions = readyCondition(metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "the change waits for an approval")
 	})...)
@@ -83,6 +83,12 @@ func TestClustersThatNeedAnActionAreFirstAndNamed(t *testing.T) {
 	assert.Contains(t, lines[3], "good")
 	assert.Contains(t, out, "\nNeeds action: team-a/broken, team-a/zoo\n")
 	assert.Contains(t, env.painted(t, 200, "get"), "\x1b[38;5;196mbroken\x1b[0m")
+
+	painted := env.painted(t, 70, "get")
+	assert.Contains(t, painted, "\x1b[38;5;130mWaitingForApproval\x1b[0m")
+	assert.Contains(t, painted, "\n    the change waits for an approval\n")
+	assert.Contains(t, painted, "\n    \x1b[38;5;243mwaiting for Terraform to apply a change\x1b[0m\n", "it needs no action")
+	assert.Contains(t, env.painted(t, 100, "describe", "team-a/zoo"), "Cause:\x1b[0m\x1b[38;5;130m WorkspaceTemplateApply zoo-eks: WaitingForApproval")
 
 	out, _, err = env.run(t, "get", "-o", "json")
 	require.NoError(t, err)
@@ -111,6 +117,13 @@ func TestTwoSpellingsOfAVersionAreNoChange(t *testing.T) {
 		require.NoError(t, err)
 		assert.NotContains(t, out, "->", spelling)
 	}
+}
+
+// The cause is red, and what is not ready because of it is gray.
+func TestDescribeShowsTheCauseAmongTheObjects(t *testing.T) {
+	painted := aFleet().painted(t, 120, "describe", "team-a/broken")
+	assert.Regexp(t, `WorkspaceTemplateApply/broken-eks +.\[38;5;130mFalse.\[0m +.\[38;5;196mApplyFailed`, painted)
+	assert.Regexp(t, `CAPTControlPlane/broken +.\[38;5;243mFalse.\[0m +.\[38;5;243mApplyFailed`, painted)
 }
 
 // claimed is a Workspace that CAPT created for a WorkspaceTemplateApply.

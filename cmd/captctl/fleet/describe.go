@@ -291,10 +291,10 @@ func showDescription(p *output.Printer, d *Description, now time.Time) {
 // causeStyle is plain while work is in progress as it should be.
 func causeStyle(c *overview.Cluster) output.Style {
 	switch {
+	case c.State == overview.StateDeleting && !c.Cause.IsWaiting(), c.State == overview.StateWaitingForApproval:
+		return output.Attention
 	case c.Cause.IsWaiting():
 		return output.Plain
-	case c.State == overview.StateDeleting:
-		return output.Attention
 	}
 	return output.Bad
 }
@@ -380,12 +380,22 @@ func describeObjects(p *output.Printer, d *Description, now time.Time) {
 		rows = append(rows, []string{object.Kind + "/" + object.Name, string(object.Ready), object.Reason, output.Age(now, &object.Created)})
 	}
 	p.Blank()
-	p.Table(append(readyColumns("Object"), output.Column{Name: "Age"}), rows)
+	consequences := make([]bool, len(d.Objects))
+	for i := range d.Objects {
+		consequences[i] = d.isConsequence(&d.Objects[i])
+	}
+	p.Table(append(treeColumns("Object", consequences), output.Column{Name: "Age"}), rows)
 	plans, checks, profiles, pools := d.plans(), d.checks(now), d.profiles(now), d.pools(now)
 	plans.columns[0].Name, profiles.columns[0].Name, pools.columns[0].Name = "Waiting", "Fargate-Profile", "Machine-Pool"
 	for _, t := range []table{plans, checks, profiles, pools} {
 		p.Section(t.columns, t.rows)
 	}
+}
+
+// isConsequence reports whether an object is not ready because of the cause, which is another one.
+func (d *Description) isConsequence(object *overview.Object) bool {
+	return d.Cause != nil && object.Ready != metav1.ConditionTrue && (object.Kind != d.Cause.Kind || object.Name != d.Cause.Name) &&
+		(object.Reason == d.Cause.Reason || reasons.Of(object.Reason).Actor == reasons.Waiting)
 }
 
 // mostOperations is how many operations are shown without -o wide.

@@ -100,6 +100,24 @@ other   Ready
 	}
 }
 
+// The values of a state are known: half of one is not.
+func TestWholeColumnsAreNotShortened(t *testing.T) {
+	columns := []Column{{Name: "Namespace"}, {Name: "Name"}, {Name: "State", Whole: true}, {Name: "Version", Whole: true}, {Name: "Nodes"}}
+	rows := Rows{{"team-a", "a-cluster-with-a-long-name", "WaitingForApproval", "v1.35.0->v1.36.0", "3/3"}}
+	assert.Equal(t, "NAMESPACE   NAME                    STATE\nteam-a      a-cluster-…-long-name   WaitingForApproval\n", narrow(54, columns, rows))
+	assert.Equal(t, "NAMESPACE   NAME               STATE                VERSION\nteam-a      a-cluste…ng-name   WaitingForApproval   v1.35.0->v1.36.0\n", narrow(68, columns, rows))
+}
+
+// What is below a row that needs no action is of less interest.
+func TestProseBelowARowHasItsStyle(t *testing.T) {
+	screen := &Screen{Columns: 30}
+	faint := func(row int) Style { return map[int]Style{1: Faint}[row] }
+	NewPrinter(screen, Table, false).Table([]Column{{Name: "Name"}, {Name: "State", RowStyle: RowsThat(func(int) bool { return true })}, {Name: "Message", Prose: 4, RowStyle: faint}},
+		Rows{{"demo", "", "the role may not create a VPC"}, {"other", "Ready", "waiting for Terraform to end"}})
+	assert.Contains(t, screen.String(), "demo    -\n    the role may not create\n    a VPC\n", "an empty cell is no problem")
+	assert.Contains(t, screen.String(), "\x1b[38;5;196mReady\x1b[0m\n    \x1b[38;5;243mwaiting for Terraform to\x1b[0m\n    \x1b[38;5;243mend\x1b[0m\n")
+}
+
 func TestShortProseStaysInItsColumn(t *testing.T) {
 	columns := []Column{{Name: "Name"}, {Name: "Message", Prose: 4}}
 	assert.Equal(t, "NAME              MESSAGE\na-name-in-full    adopted already\nanother-of-them   the manager adopts\n                  it\n",
@@ -110,7 +128,7 @@ func TestOfKindAndNameTheKindIsShortenedFirst(t *testing.T) {
 	const text = "└── WorkspaceTemplateApply/demo-eks-controlplane-apply"
 	assert.Equal(t, "└── Worksp…eApply/demo-eks-controlplane-apply", shortened(text, 45))
 	assert.Equal(t, "└── Worksp…Apply/demo-eks-…ane-apply", shortened(text, 36))
-	assert.Equal(t, "└── Workspa…lane-apply", shortened(text, 22), "too narrow for both")
+	assert.Equal(t, "└── Workspace…ne-apply", shortened(text, 22), "too narrow for both")
 }
 
 func TestTextIsBrokenBetweenWords(t *testing.T) {

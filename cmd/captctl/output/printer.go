@@ -316,8 +316,11 @@ func shortened(text string, width int) string {
 		kind = shortened(kind, max(narrowestCell, utf8.RuneCountInString(kind)-excess))
 		return text[:at] + kind + "/" + shortened(name, space-1-utf8.RuneCountInString(kind))
 	}
-	runes := []rune(text)
-	return string(runes[:width/2]) + "…" + string(runes[len(runes)-(width-1)/2:])
+	if space <= narrowestCell/2 {
+		at, space = 0, width
+	}
+	runes := []rune(text[at:])
+	return text[:at] + string(runes[:space/2]) + "…" + string(runes[len(runes)-(space-1)/2:])
 }
 
 // Value is the value of a field as YAML; empty if the field is not there. A block is put below the name of the field.

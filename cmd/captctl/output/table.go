@@ -24,6 +24,8 @@ type Column struct {
 	Wide bool
 	// Optional columns are left out if the terminal is too narrow, the last one first.
 	Optional bool
+	// Whole columns are not shortened: they have few values, which users know by their beginning and end.
+	Whole bool
 	// Prose is how many lines a cell may have on a narrow terminal, if this is the last column and has sentences.
 	Prose int
 	// Style of a cell; nil is plain.
@@ -56,6 +58,7 @@ func (p *Printer) Table(columns []Column, rows Rows) {
 	}
 	columns, rows = p.shown(columns, rows)
 	var below []string
+	style := columns[len(columns)-1].RowStyle
 	if p.width > 0 {
 		columns, below = p.fit(columns, rows)
 	}
@@ -65,7 +68,7 @@ func (p *Printer) Table(columns []Column, rows Rows) {
 		}
 		p.text(line + "\n")
 		if i > 0 && below != nil && below[i-1] != "" {
-			p.Text(proseIndent, Plain, below[i-1])
+			p.Text(proseIndent, rowStyle(style, i-1), below[i-1])
 		}
 	}
 }
@@ -90,9 +93,9 @@ func (p *Printer) aligned(columns []Column, rows Rows) string {
 	for i, row := range rows {
 		cells := table.Row{}
 		for j, column := range columns {
-			style := Plain
-			if column.RowStyle != nil {
-				style = column.RowStyle(i)
+			style := rowStyle(column.RowStyle, i)
+			if row[j] == "-" && style == Bad {
+				style = Plain // An empty cell is no problem.
 			}
 			if column.Style != nil && style == Plain {
 				style = column.Style(row[j])
@@ -102,6 +105,13 @@ func (p *Printer) aligned(columns []Column, rows Rows) string {
 		writer.AppendRow(cells)
 	}
 	return writer.Render()
+}
+
+func rowStyle(of func(row int) Style, row int) Style {
+	if of == nil {
+		return Plain
+	}
+	return of(row)
 }
 
 // shown are the columns that the format has. Empty cells get a dash, and prose is on one line.
@@ -126,8 +136,8 @@ func (p *Printer) shown(columns []Column, rows Rows) (some []Column, cells Rows)
 const (
 	// padding is between the columns of kubectl's tables.
 	padding = 3
-	// narrowestProse is the narrowest column of prose, and narrowestCell that of anything else.
-	narrowestProse, narrowestCell = 32, 12
+	// narrowestProse is the narrowest column of prose, and narrowestCell that of anything else. Columns are left out before a cell is narrower than readableCell.
+	narrowestProse, narrowestCell, readableCell = 32, 12, 16
 	// proseIndent is that of prose below its row.
 	proseIndent = "    "
 )
@@ -147,7 +157,7 @@ func (p *Printer) fit(columns []Column, rows Rows) (_ []Column, below []string) 
 	space := p.width - total(fixed) - padding
 	switch {
 	case columns[last].Prose == 0 || total(all) <= p.width:
-		p.shorten(rows, all)
+		p.shorten(columns, rows, all)
 		return columns, nil
 	case space >= narrowestProse || all[last] <= 2*space && longestWord(rows, last) < space-len(" ."):
 		for _, row := range rows {
@@ -162,7 +172,7 @@ func (p *Printer) fit(columns []Column, rows Rows) (_ []Column, below []string) 
 		}
 		rows[i] = row[:last]
 	}
-	p.shorten(rows, fixed)
+	p.shorten(columns, rows, fixed)
 	return columns[:last], below
 }
 
@@ -177,7 +187,9 @@ func (p *Printer) leftOut(columns []Column, widths []int) int {
 		if column.Optional {
 			return j
 		}
-		least[j] = min(least[j], max(len(column.Name), narrowestCell))
+		if !column.Whole {
+			least[j] = min(least[j], max(len(column.Name), readableCell))
+		}
 	}
 	if len(least) > 3 && total(least) > p.width {
 		return len(least) - 1
@@ -236,7 +248,7 @@ func total(widths []int) (total int) {
 var shortKinds = strings.NewReplacer("WorkspaceTemplateApply", "wta", "WorkspaceTemplate", "wt", "CAPTControlPlane", "captcp", "CAPTMachinePool", "captmp", "CAPTCluster", "captc")
 
 // shorten shortens the widest columns until the table fits: first the kinds of objects, then the middle of each cell.
-func (p *Printer) shorten(rows Rows, widths []int) {
+func (p *Printer) shorten(columns []Column, rows Rows, widths []int) {
 	if total(widths) > p.width {
 		for _, row := range rows {
 			for j := range widths {
@@ -247,8 +259,17 @@ func (p *Printer) shorten(rows Rows, widths []int) {
 			widths[j] = min(widths[j], max(narrowestCell, widest(rows, j)))
 		}
 	}
-	for total(widths) > p.width && slices.Max(widths) > narrowestCell {
-		widths[slices.Index(widths, slices.Max(widths))]--
+	for total(widths) > p.width {
+		widest := -1
+		for j := range widths {
+			if !columns[j].Whole && widths[j] > narrowestCell && (widest < 0 || widths[j] > widths[widest]) {
+				widest = j
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		widths[widest]--
 	}
 	for _, row := range rows {
 		for j := range widths {

@@ -544,7 +544,7 @@ func releasedBy(ctx context.Context, reader client.Reader, apply *infrav1.Worksp
 	template := &infrav1.WorkspaceTemplate{}
 	r := &released{hash: apply.Status.Change.Revision, policy: infrav1.WorkspaceTemplateRollout{Approval: infrav1.RolloutApprovalOnDestroy, NeverDestroy: []string{"None"}}}
 	if reader.Get(ctx, apply.TemplateKey(), template) == nil {
-		r.policy = template.RolloutPolicy()
+		r.policy = rollout.ChangeOf(apply, template.RolloutPolicy(), r.hash).Policy
 	}
 	if plan := overview.PlanOf(apply); plan != nil && plan.Change != "" {
 		r.plans = append(r.plans, *plan)

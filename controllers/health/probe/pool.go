@@ -362,7 +362,7 @@ func problemOf(ctx context.Context, err error) (problem string, unreachable bool
 	)
 	switch {
 	case errors.As(err, &authority):
-		return "the certificate of the API server is not signed by the certificate authority of the kubeconfig", false
+		return "the certificate of the API server is not signed by the certificate authority of the kubeconfig; compare the outputs cluster_certificate_authority_data and kubeconfig of the module with the cluster", false
 	case errors.As(err, &host):
 		return fmt.Sprintf("the certificate of the API server is for another host than %s; compare the outputs cluster_endpoint and kubeconfig of the module", host.Host), false
 	case errors.As(err, &certificate):

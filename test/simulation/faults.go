@@ -1,0 +1,231 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"errors"
+	"maps"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// faults of requests and processes.
+type faults struct {
+	// armed are faults of the next requests of the manager that write, in their order; of the provider for those that name it.
+	armed, armedProvider []string
+	// later are what happens at a step.
+	later []deferred
+	// hooksDown is the step until which no webhook answers.
+	hooksDown int
+	// managerAt and providerAt are the steps at which a process that ended starts again.
+	managerAt, providerAt int
+}
+
+type deferred struct {
+	step int
+	do   func()
+}
+
+// at runs a function in some steps.
+func (w *World) at(steps int, do func()) {
+	w.later = append(w.later, deferred{w.steps + steps, do})
+}
+
+func (w *World) runLater() {
+	for i := 0; i < len(w.later); {
+		if w.later[i].step > w.steps {
+			i++
+			continue
+		}
+		do := w.later[i].do
+		w.later = slices.Delete(w.later, i, i+1)
+		do()
+	}
+	if (w.manager == nil || w.manager.dead) && w.steps >= w.managerAt {
+		w.startManager()
+	}
+	if (w.provider == nil || w.provider.dead) && w.steps >= w.providerAt {
+		w.startProvider()
+	}
+}
+
+// requestFaults are the faults that a request can have.
+var requestFaults = []string{"conflict", "lost reply", "crash before", "crash after", "unavailable", "refused", "leader", "pause"}
+
+// fault takes the fault of a request.
+func (w *World) fault(p *process) (fault string) {
+	list := &w.armed
+	if p == w.provider {
+		list = &w.armedProvider
+	} else if p != w.manager {
+		return ""
+	}
+	if len(*list) > 0 {
+		fault = (*list)[0]
+		*list = (*list)[1:]
+	}
+	return fault
+}
+
+// request runs a request of a worker, with its fault. Other workers may run before and after it.
+func (w *World) request(p *process, verb, object string, do func() error) error {
+	p.exitIfDead()
+	fault := ""
+	if verb != "get" && verb != "list" {
+		fault = w.fault(p)
+	}
+	if fault != "" {
+		w.tracef("  fault: %s", fault)
+	}
+	resource := schema.GroupResource{Resource: object}
+	switch fault {
+	case "crash before":
+		w.crash(p)
+	case "conflict":
+		w.touch(object)
+	case "unavailable":
+		return apierrors.NewServiceUnavailable("etcdserver: leader changed")
+	case "refused":
+		return apierrors.NewForbidden(resource, object, errors.New("a policy denied the request"))
+	case "leader":
+		w.at(0, w.moveLeadership)
+		w.parkFor(p, verb+" "+object, 20)
+	case "pause":
+		w.parkFor(p, verb+" "+object, 25)
+	}
+	if w.rng.IntN(100) < 6 {
+		w.parkFor(p, verb+" "+object, 0)
+	}
+	err := do()
+	if w.trace != nil && verb != "get" && verb != "list" {
+		w.tracef("  %s: %s %s %v", p.name, verb, object, err)
+	}
+	switch fault {
+	case "crash after":
+		w.crash(p)
+	case "lost reply":
+		return apierrors.NewTimeoutError("the server did not answer in time", 1)
+	}
+	return err
+}
+
+// touch changes the metadata of an object of CAPT as another client does, so that a write based on an earlier version is refused. Workspaces are left
+// alone: a change makes the provider plan.
+func (w *World) touch(object string) {
+	kind, name, _ := strings.Cut(object, "/")
+	for _, gvk := range []schema.GroupVersionKind{captClusterKind, captPlaneKind, poolKind, applyKind, templateKind, clusterKind} {
+		for _, key := range w.store.of(gvk).keys() {
+			if gvk.Kind == kind && key.Name == name {
+				_ = edit(w, "other", w.store.of(gvk).objects[key], false, func(o client.Object) {
+					annotations := maps.Clone(o.GetAnnotations())
+					if annotations == nil {
+						annotations = map[string]string{}
+					}
+					annotations["example.com/touched"] = strconv.Itoa(w.steps)
+					o.SetAnnotations(annotations)
+				})
+			}
+		}
+	}
+}
+
+// crash ends the process of the worker that calls it.
+func (w *World) crash(p *process) {
+	p.dead = true
+	w.tracef("%s crashes", p.name)
+	w.restart(p, 3)
+	w.at(0, p.kill)
+	runtime.Goexit()
+}
+
+// restart starts a process again, some steps after it ended.
+func (w *World) restart(p *process, steps int) {
+	if p == w.manager {
+		w.managerAt = w.steps + steps
+	} else if p == w.provider {
+		w.providerAt = w.steps + steps
+	}
+}
+
+// killProcess ends a process from outside.
+func (w *World) killProcess(p *process, steps int) {
+	if p == nil || p.dead {
+		return
+	}
+	w.tracef("%s is killed", p.name)
+	w.restart(p, steps)
+	p.kill()
+}
+
+// moveLeadership starts another manager. What the old one is in the middle of continues later.
+func (w *World) moveLeadership() {
+	old := w.manager
+	if old == nil || old.dead {
+		return
+	}
+	w.tracef("leadership moves")
+	old.fenced = true
+	old.name = "old capt"
+	w.startManager()
+	w.at(60, func() {
+		if !old.dead {
+			old.kill()
+		}
+	})
+}
+
+// worldFaults are the faults outside of requests, by name. n is random.
+var worldFaults = map[string]func(w *World, n uint64){
+	"kill manager":  func(w *World, n uint64) { w.killProcess(w.manager, int(n%30)) },
+	"kill provider": func(w *World, n uint64) { w.killProcess(w.provider, int(n%60)) },
+	"webhooks down": func(w *World, n uint64) { w.hooksDown = w.steps + 10 + int(n%40) },
+	"relist": func(w *World, n uint64) {
+		for _, p := range w.processes {
+			if i := int(n % 64); i < len(p.views.order) {
+				w.tracef("%s: relist %s", p.name, p.views.order[i])
+				p.views.order[i].relist()
+			}
+		}
+	},
+	"lag": func(w *World, n uint64) {
+		if p := w.manager; p != nil && !p.dead {
+			v := p.views.order[int(n%uint64(len(p.views.order)))]
+			w.tracef("%s lags", v)
+			v.frozen = w.steps + 20 + int(n/64%80)
+		}
+	},
+	"clock jump": func(w *World, n uint64) { time.Sleep(time.Duration(n%180) * time.Minute) },
+	"terraform": func(w *World, n uint64) {
+		operation := []string{"plan", "apply", "destroy", "init"}[n%4]
+		w.tracef("the next %s fails", operation)
+		w.cloud.refuse[operation] = append(w.cloud.refuse[operation], terraformErrors[n/4%uint64(len(terraformErrors))])
+	},
+	"drift": func(w *World, n uint64) {
+		for _, name := range sortedKeys(w.cloud.states) {
+			if n%3 == 0 && len(w.cloud.states[name].resources) > 0 {
+				w.tracef("drift of %s", name)
+				w.cloud.states[name].content = "drift"
+				return
+			}
+			n /= 3
+		}
+	},
+}
+
+// terraformErrors are errors of several classes.
+var terraformErrors = []string{
+	"Error: creating EKS Cluster: operation error EKS: CreateCluster, https response error StatusCode: 400, ThrottlingException: Rate exceeded\n",
+	"Error: error configuring S3 Backend: no valid credential sources for S3 Backend found\n",
+	"Error: creating EC2 VPC: VpcLimitExceeded: The maximum number of VPCs has been reached.\n",
+	"Error: deleting EC2 Subnet: DependencyViolation: The subnet has dependencies and cannot be deleted.\n",
+	"Error: Get \"https://eks.eu-west-1.amazonaws.com\": dial tcp: lookup eks.eu-west-1.amazonaws.com: i/o timeout\n",
+	"Error: Invalid value for variable\n\n  on main.tf line 1:\n",
+}

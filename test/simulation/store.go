@@ -1,0 +1,471 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// watchEvent is an event of a watch. Objects are immutable.
+type watchEvent struct {
+	object  client.Object
+	deleted bool
+}
+
+// resource has the objects of one kind, and their history.
+type resource struct {
+	gvk     schema.GroupVersionKind
+	objects map[types.NamespacedName]client.Object
+	log     []watchEvent
+}
+
+// store is the API server: it has what a client can observe of resource versions, generations, finalizers, the status subresource,
+// preconditions and server-side apply.
+type store struct {
+	scheme    *runtime.Scheme
+	resources map[schema.GroupKind]*resource
+	order     []*resource
+	version   int64
+	created   int
+	// admit is called for writes that are not of a status; nil admits all.
+	admit func(w *write, old, object client.Object) (client.Object, error)
+	// observe is called after each change. old is nil for a new object, and object has its last state when it is deleted.
+	observe func(user string, old, object client.Object, deleted bool)
+}
+
+// write is a request that changes an object.
+type write struct {
+	user    string
+	manager string
+	verb    string
+	status  bool
+	dryRun  bool
+}
+
+func newStore(scheme *runtime.Scheme) *store {
+	return &store{scheme: scheme, resources: map[schema.GroupKind]*resource{}, version: 100}
+}
+
+func (s *store) of(gvk schema.GroupVersionKind) *resource {
+	r := s.resources[gvk.GroupKind()]
+	if r == nil {
+		r = &resource{gvk: gvk, objects: map[types.NamespacedName]client.Object{}}
+		s.resources[gvk.GroupKind()], s.order = r, append(s.order, r)
+		slices.SortFunc(s.order, func(a, b *resource) int { return compare(a.gvk.String(), b.gvk.String()) })
+	}
+	return r
+}
+
+func (s *store) gvk(object runtime.Object) schema.GroupVersionKind {
+	gvk, err := apiutil.GVKForObject(object, s.scheme)
+	if err != nil {
+		gvk = object.GetObjectKind().GroupVersionKind()
+	}
+	return gvk
+}
+
+// keys are sorted.
+func (r *resource) keys() []types.NamespacedName {
+	return slices.SortedFunc(maps.Keys(r.objects), compareKeys)
+}
+
+func (r *resource) notFound(name string) error {
+	return apierrors.NewNotFound(schema.GroupResource{Group: r.gvk.Group, Resource: r.gvk.Kind}, name)
+}
+
+func (r *resource) conflict(name, text string) error {
+	return apierrors.NewConflict(schema.GroupResource{Group: r.gvk.Group, Resource: r.gvk.Kind}, name, fmt.Errorf("%s", text))
+}
+
+// typed returns a copy of an object as the type that the store has of its kind.
+func (s *store) typed(object client.Object) client.Object {
+	gvk := s.gvk(object)
+	if _, generic := object.(*unstructured.Unstructured); !generic && s.scheme.Recognizes(gvk) {
+		copied := object.DeepCopyObject().(client.Object)
+		copied.GetObjectKind().SetGroupVersionKind(gvk)
+		return copied
+	}
+	created, err := s.scheme.New(gvk)
+	if err != nil {
+		content := convert(object, &unstructured.Unstructured{}).(*unstructured.Unstructured)
+		content.SetGroupVersionKind(gvk)
+		return content
+	}
+	typed := convert(object, created.(client.Object))
+	typed.GetObjectKind().SetGroupVersionKind(gvk)
+	return typed
+}
+
+// convert copies an object to one of another type.
+func convert(from, to client.Object) client.Object {
+	if generic, ok := to.(*unstructured.Unstructured); ok {
+		if content, ok := from.(*unstructured.Unstructured); ok {
+			generic.Object = content.DeepCopy().Object
+			return to
+		}
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
+		must(err)
+		generic.Object = content
+		return to
+	}
+	if generic, ok := from.(*unstructured.Unstructured); ok {
+		must(runtime.DefaultUnstructuredConverter.FromUnstructured(generic.Object, to))
+		return to
+	}
+	data, err := json.Marshal(from)
+	must(err)
+	must(json.Unmarshal(data, to))
+	return to
+}
+
+// into copies a stored object to the object of a client.
+func into(from, to client.Object) {
+	switch {
+	case reflect.TypeOf(from) == reflect.TypeOf(to):
+		reflect.ValueOf(to).Elem().Set(reflect.ValueOf(from.DeepCopyObject()).Elem())
+	default:
+		if metadata, ok := to.(*metav1.PartialObjectMetadata); ok {
+			*metadata = *metadataOf(from)
+			return
+		}
+		reflect.ValueOf(to).Elem().SetZero()
+		convert(from, to)
+	}
+}
+
+func metadataOf(object client.Object) *metav1.PartialObjectMetadata {
+	if already, ok := object.(*metav1.PartialObjectMetadata); ok {
+		return already.DeepCopy()
+	}
+	metadata := &metav1.PartialObjectMetadata{}
+	if generic, ok := object.(*unstructured.Unstructured); ok {
+		content, _ := generic.Object["metadata"].(map[string]any)
+		must(runtime.DefaultUnstructuredConverter.FromUnstructured(content, &metadata.ObjectMeta))
+	} else {
+		meta := reflect.ValueOf(object).Elem().FieldByName("ObjectMeta").Interface().(metav1.ObjectMeta)
+		metadata.ObjectMeta = *meta.DeepCopy()
+	}
+	metadata.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
+	return metadata
+}
+
+func (s *store) get(gvk schema.GroupVersionKind, key types.NamespacedName) (client.Object, error) {
+	r := s.of(gvk)
+	if found := r.objects[key]; found != nil {
+		return found, nil
+	}
+	return nil, r.notFound(key.Name)
+}
+
+// create stores a new object.
+func (s *store) create(w *write, object client.Object) (client.Object, error) {
+	stored := s.typed(object)
+	r, key := s.of(s.gvk(stored)), client.ObjectKeyFromObject(stored)
+	if r.objects[key] != nil {
+		return nil, apierrors.NewAlreadyExists(schema.GroupResource{Group: r.gvk.Group, Resource: r.gvk.Kind}, key.Name)
+	}
+	if err := s.checkNamespace(r, key); err != nil {
+		return nil, err
+	}
+	if stored.GetResourceVersion() != "" {
+		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+	}
+	s.created++
+	stored.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.created)))
+	stored.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
+	stored.SetDeletionTimestamp(nil)
+	stored.SetGeneration(1)
+	if hasStatus(stored) {
+		setField(stored, "Status", nil)
+	}
+	setDefaults(stored)
+	var err error
+	if s.admit != nil {
+		if stored, err = s.admit(w, nil, stored); err != nil {
+			return nil, err
+		}
+	}
+	if w.verb != "apply" {
+		if stored, err = trackUpdate(w, nil, stored); err != nil {
+			return nil, err
+		}
+	}
+	if w.dryRun {
+		return stored, nil
+	}
+	return s.put(w.user, r, key, stored), nil
+}
+
+func (s *store) checkNamespace(r *resource, key types.NamespacedName) error {
+	if key.Namespace == "" || r.gvk.Kind == "Namespace" {
+		return nil
+	}
+	namespace := s.of(corev1.SchemeGroupVersion.WithKind("Namespace")).objects[types.NamespacedName{Name: key.Namespace}]
+	switch {
+	case namespace == nil:
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, key.Namespace)
+	case namespace.GetDeletionTimestamp() != nil:
+		return apierrors.NewForbidden(schema.GroupResource{Group: r.gvk.Group, Resource: r.gvk.Kind}, key.Name, fmt.Errorf("unable to create new content in namespace %s because it is being terminated", key.Namespace))
+	}
+	return nil
+}
+
+func (s *store) put(user string, r *resource, key types.NamespacedName, object client.Object) client.Object {
+	s.version++
+	object.SetResourceVersion(strconv.FormatInt(s.version, 10))
+	deleted := object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0
+	if s.observe != nil {
+		defer s.observe(user, r.objects[key], object, deleted)
+	}
+	if deleted {
+		delete(r.objects, key)
+		r.log = append(r.log, watchEvent{object: object, deleted: true})
+		return object
+	}
+	r.objects[key] = object
+	r.log = append(r.log, watchEvent{object: object})
+	return object
+}
+
+// update replaces an object: its status only, or everything else.
+func (s *store) update(w *write, object client.Object) (client.Object, error) {
+	wanted := s.typed(object)
+	r, key := s.of(s.gvk(wanted)), client.ObjectKeyFromObject(wanted)
+	old := r.objects[key]
+	switch {
+	case old == nil:
+		return nil, r.notFound(key.Name)
+	case wanted.GetUID() != "" && wanted.GetUID() != old.GetUID():
+		return nil, r.conflict(key.Name, fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", wanted.GetUID(), old.GetUID()))
+	case wanted.GetResourceVersion() != "" && wanted.GetResourceVersion() != old.GetResourceVersion():
+		return nil, r.conflict(key.Name, "the object has been modified; please apply your changes to the latest version and try again")
+	}
+	return s.replace(w, r, old, wanted)
+}
+
+// replace stores wanted, with what a client cannot change taken from old.
+func (s *store) replace(w *write, r *resource, old, wanted client.Object) (client.Object, error) {
+	key := client.ObjectKeyFromObject(old)
+	if hasStatus(old) {
+		if w.status {
+			status := field(wanted, "Status")
+			fields := wanted.GetManagedFields()
+			wanted = old.DeepCopyObject().(client.Object)
+			setField(wanted, "Status", status)
+			wanted.SetManagedFields(fields)
+		} else {
+			setField(wanted, "Status", field(old, "Status"))
+		}
+	}
+	wanted.SetUID(old.GetUID())
+	wanted.SetCreationTimestamp(old.GetCreationTimestamp())
+	wanted.SetDeletionTimestamp(old.GetDeletionTimestamp())
+	wanted.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
+	wanted.SetGeneration(old.GetGeneration())
+	wanted.SetResourceVersion(old.GetResourceVersion())
+	if old.GetDeletionTimestamp() != nil {
+		for _, finalizer := range wanted.GetFinalizers() {
+			if !slices.Contains(old.GetFinalizers(), finalizer) {
+				return nil, apierrors.NewForbidden(schema.GroupResource{Group: r.gvk.Group, Resource: r.gvk.Kind}, key.Name,
+					fmt.Errorf("metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers %q", finalizer))
+			}
+		}
+	}
+	if !w.status {
+		setDefaults(wanted)
+	}
+	var err error
+	if s.admit != nil && !w.status {
+		if wanted, err = s.admit(w, old, wanted); err != nil {
+			return nil, err
+		}
+	}
+	if w.verb != "apply" {
+		if len(wanted.GetManagedFields()) == 0 {
+			wanted.SetManagedFields(old.GetManagedFields())
+		}
+		if equality.Semantic.DeepEqual(old, wanted) {
+			return old, nil
+		}
+		if wanted, err = trackUpdate(w, old, wanted); err != nil {
+			return nil, err
+		}
+	}
+	if equality.Semantic.DeepEqual(old, wanted) {
+		return old, nil
+	}
+	if !w.status && specChanged(old, wanted) {
+		wanted.SetGeneration(old.GetGeneration() + 1)
+	}
+	if w.dryRun {
+		return wanted, nil
+	}
+	return s.put(w.user, r, key, wanted), nil
+}
+
+// patch applies a JSON merge patch. Its resourceVersion and its uid are preconditions.
+func (s *store) patch(w *write, gvk schema.GroupVersionKind, object client.Object, data []byte) (client.Object, error) {
+	old, err := s.get(gvk, client.ObjectKeyFromObject(object))
+	if err != nil {
+		return nil, err
+	}
+	if wanted := merged(old, object, data); wanted != nil {
+		return s.update(w, wanted)
+	}
+	current, err := json.Marshal(old)
+	must(err)
+	result, err := jsonpatch.MergePatch(current, data)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	wanted := reflect.New(reflect.TypeOf(old).Elem()).Interface().(client.Object)
+	if err := json.Unmarshal(result, wanted); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return s.update(w, wanted)
+}
+
+// merged is the result of a patch that was made from the version that is stored, which is the object of the client; nil for other patches, which
+// must be merged.
+func merged(old, object client.Object, data []byte) client.Object {
+	if reflect.TypeOf(old) != reflect.TypeOf(object) || !bytes.Contains(data, []byte(`"resourceVersion":"`+old.GetResourceVersion()+`"`)) || bytes.Contains(data, []byte("managedFields")) {
+		return nil
+	}
+	wanted := object.DeepCopyObject().(client.Object)
+	wanted.GetObjectKind().SetGroupVersionKind(old.GetObjectKind().GroupVersionKind())
+	wanted.SetManagedFields(old.GetManagedFields())
+	wanted.SetResourceVersion(old.GetResourceVersion())
+	return wanted
+}
+
+// apply is server-side apply with force.
+func (s *store) apply(w *write, config *unstructured.Unstructured) (client.Object, error) {
+	w.verb = "apply"
+	r, key := s.of(config.GroupVersionKind()), client.ObjectKeyFromObject(config)
+	old := r.objects[key]
+	if old != nil && config.GetUID() != "" && config.GetUID() != old.GetUID() {
+		return nil, r.conflict(key.Name, "Precondition failed: UID in precondition does not match")
+	}
+	if old != nil && config.GetResourceVersion() != "" && config.GetResourceVersion() != old.GetResourceVersion() {
+		return nil, r.conflict(key.Name, "the object has been modified")
+	}
+	if old == nil && config.GetUID() != "" {
+		return nil, r.conflict(key.Name, "Precondition failed: UID in precondition: "+string(config.GetUID())+", UID in object meta: ")
+	}
+	config = config.DeepCopy()
+	config.SetUID("")
+	config.SetResourceVersion("")
+	applied, err := trackApply(w, r.gvk, old, config)
+	if err != nil {
+		return nil, err
+	}
+	wanted := s.typed(applied)
+	if old == nil {
+		return s.create(w, wanted)
+	}
+	return s.replace(w, r, old, wanted)
+}
+
+// remove deletes an object, or starts its deletion if it has finalizers.
+func (s *store) remove(user string, gvk schema.GroupVersionKind, key types.NamespacedName, preconditions *metav1.Preconditions) (client.Object, error) {
+	r := s.of(gvk)
+	old := r.objects[key]
+	if old == nil {
+		return nil, r.notFound(key.Name)
+	}
+	if preconditions != nil {
+		if preconditions.UID != nil && *preconditions.UID != old.GetUID() || preconditions.ResourceVersion != nil && *preconditions.ResourceVersion != old.GetResourceVersion() {
+			return nil, r.conflict(key.Name, "Precondition failed: UID or resourceVersion does not match")
+		}
+	}
+	if old.GetDeletionTimestamp() != nil && len(old.GetFinalizers()) > 0 {
+		return old, nil
+	}
+	gone := old.DeepCopyObject().(client.Object)
+	gone.SetDeletionTimestamp(ptr.To(metav1.NewTime(time.Now().Truncate(time.Second))))
+	gone.SetDeletionGracePeriodSeconds(ptr.To(int64(0)))
+	if len(gone.GetFinalizers()) > 0 && r.gvk.Group != "" {
+		gone.SetGeneration(old.GetGeneration() + 1)
+	}
+	return s.put(user, r, key, gone), nil
+}
+
+func hasStatus(object client.Object) bool {
+	switch object := object.(type) {
+	case *unstructured.Unstructured:
+		return object.GetKind() == "Workspace"
+	case *corev1.Namespace, *corev1.Secret:
+		return false
+	}
+	return reflect.ValueOf(object).Elem().FieldByName("Status").IsValid()
+}
+
+// field is a field of an object by its Go name, as a copy.
+func field(object client.Object, name string) any {
+	if generic, ok := object.(*unstructured.Unstructured); ok {
+		return runtime.DeepCopyJSONValue(generic.Object["status"])
+	}
+	return reflect.ValueOf(object.DeepCopyObject()).Elem().FieldByName(name).Interface()
+}
+
+func setField(object client.Object, name string, value any) {
+	if generic, ok := object.(*unstructured.Unstructured); ok {
+		if value == nil {
+			delete(generic.Object, "status")
+		} else {
+			generic.Object["status"] = value
+		}
+		return
+	}
+	of := reflect.ValueOf(object).Elem().FieldByName(name)
+	if value == nil {
+		of.SetZero()
+		return
+	}
+	of.Set(reflect.ValueOf(value))
+}
+
+// specChanged reports whether a write changes the generation.
+func specChanged(old, wanted client.Object) bool {
+	if generic, ok := old.(*unstructured.Unstructured); ok {
+		return !equality.Semantic.DeepEqual(generic.Object["spec"], wanted.(*unstructured.Unstructured).Object["spec"])
+	}
+	before, after := reflect.ValueOf(old).Elem(), reflect.ValueOf(wanted).Elem()
+	for i := range before.NumField() {
+		switch before.Type().Field(i).Name {
+		case "TypeMeta", "ObjectMeta", "Status":
+			continue
+		}
+		if !equality.Semantic.DeepEqual(before.Field(i).Interface(), after.Field(i).Interface()) {
+			return true
+		}
+	}
+	return false
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
