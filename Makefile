@@ -133,6 +133,7 @@ test-unit: ## Run the tests that start no servers.
 SLOW := captctl|crash|gitops|installers|migrate/(crash|reapply)|provider/(cmd|conformance|executor/tofu)|roles|rollout/(fleet|neverempty)|sandbox/cmd/sandbox|stress|upgrade
 SAMPLED := defects|deletion|fargate|faults
 SLOW_TESTS := \
+  TestWhatIsInNoStateIsImported TestCaptctlIsKilledAtEveryWrite \
   TestAClusterMovesWhileARolloutWaits \
   TestAClusterOfAClusterClassWaitsForApprovalsAndStaysProtected \
   TestAFargateProfileAndAMachinePoolMoveWithTheirCluster \
@@ -213,7 +214,7 @@ test-browser: ## Open the page of captctl report in Chromium, which must be inst
 test-slow: sandbox-binaries test-tools ## Run the tests and the combinations that are too slow for "make test".
 	@$(GO) test $(filter-out -short,$(UNIT_FLAGS)) $$(grep -rl --include='*_test.go' --exclude-dir=bin 'testing\.Short()' . | xargs -n 1 dirname | sort -u) | $(RESULTS)
 	@$(BUILT) CAPT_COMBINATIONS=all $(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -E '/test/($(SLOW)|$(SAMPLED))(/|$$)') | $(RESULTS)
-	@$(BUILT) $(GO) test $(SERVER_FLAGS) -run '^($(subst $(space),|,$(strip $(SLOW_TESTS))))$$' ./test/e2e ./test/fargate ./test/migrate/... ./test/move ./test/recovery ./test/rollout ./test/sandbox ./test/tenancy ./test/webhooks | $(RESULTS)
+	@$(BUILT) $(GO) test $(SERVER_FLAGS) -run '^($(subst $(space),|,$(strip $(SLOW_TESTS))))$$' ./test/adopt ./test/e2e ./test/fargate ./test/migrate/... ./test/move ./test/recovery ./test/rollout ./test/sandbox ./test/tenancy ./test/webhooks | $(RESULTS)
 	@$(BUILT) CAPT_COMBINATIONS=all $(GO) test $(TEST_FLAGS) -timeout 60m ./test/hostile | $(RESULTS)
 
 # tools/release and tools/rules have modules of their own, with Helm and with Prometheus, which take minutes to compile.
