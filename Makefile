@@ -133,7 +133,6 @@ test-unit: ## Run the tests that start no servers.
 SLOW := captctl|crash|gitops|installers|migrate/(crash|reapply)|provider/(cmd|conformance|executor/tofu)|roles|rollout/(fleet|neverempty)|sandbox/cmd/sandbox|stress|upgrade
 SAMPLED := defects|deletion|fargate|faults
 SLOW_TESTS := \
-  TestWhatIsInNoStateIsImported TestCaptctlIsKilledAtEveryWrite \
   TestAClusterMovesWhileARolloutWaits \
   TestAClusterOfAClusterClassWaitsForApprovalsAndStaysProtected \
   TestAFargateProfileAndAMachinePoolMoveWithTheirCluster \
@@ -141,9 +140,9 @@ SLOW_TESTS := \
   TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain \
   TestAMoveWaitsForTerraformAndGoesOn \
   TestAMoveWithoutWorkspacesIsNotPossible \
+  TestANewClusterThatCannotWorkIsFailedUntilItIsCorrected \
   TestAPreviewEndsWithWhatItIsAbout \
   TestAPreviewIsNotTakenForAWorkspace \
-  TestANewClusterThatCannotWorkIsFailedUntilItIsCorrected \
   TestAProtectedClusterMovesAndStaysProtected \
   TestAProviderThatDoesNotReportIsExplained \
   TestARollbackRestoresEveryObject \
@@ -151,6 +150,7 @@ SLOW_TESTS := \
   TestAnAPIServerThatDoesNotAnswerIsReported \
   TestAvailableClustersCauseNoRequests \
   TestBeforeAdoptionTheManagerWritesOnlyConditions \
+  TestCaptctlIsKilledAtEveryWrite \
   TestCertManagerRenewsCertificatesUnderTraffic \
   TestCertificateRotationUnderTraffic \
   TestClusterOfAClusterClass \
@@ -171,6 +171,7 @@ SLOW_TESTS := \
   TestStoppedSandboxLeavesNoProcessAndNoDirectory \
   TestTheRealFleetNeedsNoDecision \
   TestWhatBelongsToNoClusterMovesToo \
+  TestWhatIsInNoStateIsImported \
   TestWhatWasDecidedIsAdopted
 
 # Coverage of product code by all tests of a run together, per package. Programs that tests start are counted too, unless they are killed.
