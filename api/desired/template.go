@@ -6,6 +6,7 @@ package desired
 import (
 	"fmt"
 	"strings"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -76,6 +77,8 @@ func (f *TemplateFacts) MissingOutput(output, value string, returned bool) strin
 	switch {
 	case terraform.IsComposite(value):
 		return done + fmt.Sprintf("output %q of its module is a list or an object, and must be a string. Correct the expression of the output", output)
+	case strings.ContainsFunc(value, unicode.IsSpace):
+		return done + fmt.Sprintf("output %q of its module has the value %q, with a space or a line break. Correct the expression of the output, for example with trimspace", output, value)
 	case value != "":
 		return done + fmt.Sprintf("output %q of its module has the value %q, which means that there is none. Correct the expression of the output", output, value)
 	case returned:

@@ -66,3 +66,36 @@ func TestAVariableIsCorrectedInTheObjectThatHasIt(t *testing.T) {
 		assert.Equal(t, "WorkspaceTemplate default/vpc: spec.variables[zones]: Invalid value: is not valid for the module: list required. "+want, w.NotRendered().Message)
 	}
 }
+
+// With another state, Terraform creates everything a second time, and a deletion would destroy only that.
+func TestAnotherStateOfTheWorkspaceIsAConflict(t *testing.T) {
+	recorded := func(state, uid string) builder.Option {
+		return builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+			a.UID, a.Annotations = "1", map[string]string{naming.ExternalNameAnnotation: state, naming.ExternalNameUIDAnnotation: uid}
+		})
+	}
+	live := builder.Workspace("x", builder.AtRest)
+	live.SetAnnotations(map[string]string{render.ExternalNameAnnotation: "other"})
+	for name, row := range map[string]struct {
+		option    builder.Option
+		ownership render.Ownership
+		conflict  bool
+	}{
+		"changed":                {recorded("first", "1"), render.Owned, true},
+		"accepted":               {recorded("other", "1"), render.Owned, false},
+		"recorded before a move": {recorded("first", "2"), render.Owned, false},
+		"not recorded":           {recorded("", "1"), render.Owned, false},
+		"of another object":      {recorded("first", "1"), render.Foreign, false},
+	} {
+		w := Workspace{Name: "x", Live: live, Ownership: row.ownership, Apply: builder.WorkspaceTemplateApply("x", row.option)}
+		blocked := w.OtherState()
+		assert.Equal(t, row.conflict, blocked != nil, name)
+		if row.conflict {
+			assert.Equal(t, blocked, w.Conflict())
+			assert.Contains(t, blocked.Message, "kubectl annotate --overwrite -n default workspaces.tf.m.upbound.io x crossplane.io/external-name=first")
+			assert.Contains(t, blocked.Message, "capt.cluster.x-k8s.io/external-name=other")
+		}
+	}
+	live.SetAnnotations(nil) // The provider sets it.
+	assert.Nil(t, (&Workspace{Name: "x", Live: live, Ownership: render.Owned, Apply: builder.WorkspaceTemplateApply("x", recorded("first", "1"))}).OtherState())
+}

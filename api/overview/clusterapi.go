@@ -51,20 +51,20 @@ func (o *Objects) waitingForFinalizers(kind string, object graph.Object) *Cause 
 
 // stepForClusterAPI is what to do if Cluster API holds a deletion, or has not set the owner of an object for long; nil otherwise.
 func stepForClusterAPI(c *Cluster, now time.Time) *Next {
-	const pods = "kubectl -n capi-system get pods"
+	const pods, log = "kubectl -n capi-system get pods", "kubectl -n capi-system logs deployment/capi-controller-manager --tail=50"
 	switch {
 	case c.Cause.Reason == infrav1.WaitingForOwnerReason && now.Sub(c.Cause.Since.Time) >= reasons.Grace:
 		return &Next{
 			Step:     "Cluster API sets the owner of what a Cluster refers to. See whether it runs and finds the kinds of CAPT: its log has why not.",
-			Commands: []string{"captctl check", pods, "kubectl -n capi-system logs deployment/capi-controller-manager --tail=50"},
+			Commands: []string{"captctl check", pods, log},
 		}
 	case c.Cause.Condition != clusterv1.ClusterDeletingCondition || c.Cause.Kind != "Cluster" && c.Cause.Kind != machinePoolKind:
 		return nil
 	}
 	return &Next{
-		Step: "See what keeps the objects that Cluster API waits for: the finalizers and conditions of each. Do not remove the finalizer of Cluster API: the Cluster would be gone before what belongs to it.",
+		Step: "See what keeps the objects that Cluster API waits for: the finalizers and conditions of each. Its log has what it cannot do. Do not remove the finalizer of Cluster API: the Cluster would be gone before what belongs to it.",
 		Commands: []string{
-			fmt.Sprintf("kubectl get machines,machinesets,machinedeployments,machinepools -n %s -l %s=%s", c.Namespace, clusterv1.ClusterNameLabel, c.Name), pods,
+			fmt.Sprintf("kubectl get machines,machinesets,machinedeployments,machinepools -n %s -l %s=%s", c.Namespace, clusterv1.ClusterNameLabel, c.Name), pods, log,
 		},
 	}
 }

@@ -115,6 +115,9 @@ func (o *Objects) stalls(cause *Cause, now metav1.Time) bool {
 	if o.CAPTCluster != nil && !o.CAPTCluster.DeletionTimestamp.IsZero() && o.Cluster.DeletionTimestamp.IsZero() && cause.Kind == "CAPTCluster" {
 		return !ptr.Deref(o.Cluster.Spec.Paused, false) // clusterctl move deletes the objects of a paused Cluster.
 	}
+	if cause.Kind == machinePoolKind && cause.Condition == clusterv1.ClusterDeletingCondition {
+		return true
+	}
 	if cause.Reason != infrav1.WaitingForDependenciesReason || now.Sub(cause.Since.Time) < reasons.Grace {
 		return false
 	}
@@ -326,7 +329,7 @@ func (o *Objects) cause(now metav1.Time) *Cause {
 		o.wrongReference(),
 		first(isProblem, infrav1.DegradedCondition, infrav1.DeletingCondition, infrav1.ReadyCondition),
 		first(isTrue, controlplanev1.DependencyCycleCondition),
-		o.lostPool(),
+		o.lostPool(now),
 		o.topology(),
 		first(notReady, infrav1.ReadyCondition),
 		o.missing(),
@@ -995,6 +998,9 @@ func editTemplate(o *Objects, cause *Cause) (commands []string) {
 		if apply.Spec.TemplateRef.Name != "" {
 			template = apply.TemplateKey()
 		}
+	}
+	if vpc := o.CAPTCluster; vpc != nil && owner != vpc && strings.Contains(cause.Message, terraform.OutputVPCConfig) { // An output of the VPC.
+		edit("workspacetemplate", vpc.Spec.VPC.Template.Ref.Key(vpc.Namespace))
 	}
 	if edit("workspacetemplate", template); owner != nil {
 		edit(kind, naming.KeyOf(owner))

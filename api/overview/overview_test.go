@@ -4,6 +4,7 @@
 package overview_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -318,4 +319,47 @@ func TestWarningsOfObjectsThatAreReady(t *testing.T) {
 	}
 	assert.Equal(t, []string{"CAPTControlPlane KubeconfigReady: Cluster API cannot connect", "CAPTControlPlane FieldsWithoutEffect: about FieldsWithoutEffect"}, found)
 	assert.Len(t, o.Conditions(), 2)
+}
+
+// The status of an object that CAPT does not reconcile is of before: it may be Ready.
+func TestAnObjectThatIsNotReconciledIsTheCause(t *testing.T) {
+	written := []metav1.ManagedFieldsEntry{{Time: ptr.To(at(7))}, {Time: ptr.To(at(9)), Subresource: "status"}}
+	for name, row := range map[string]struct {
+		now    int
+		change func(o *overview.Objects)
+		cause  bool
+		next   string
+	}{
+		"up to date":          {10, func(o *overview.Objects) { o.ControlPlane.Generation = 1 }, false, ""},
+		"changed just now":    {8, func(*overview.Objects) {}, false, ""},
+		"changed long ago":    {10, func(*overview.Objects) {}, true, "kubectl -n capt-system logs deployment/capt-manager"},
+		"status of CAPT v0.3": {10, func(o *overview.Objects) { o.ControlPlane.Status.Conditions[0].ObservedGeneration = 0 }, false, ""},
+		"managed by another controller": {8, func(o *overview.Objects) {
+			o.ControlPlane.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "x"}
+		}, true, "kubectl annotate -n default captcontrolplane demo cluster.x-k8s.io/managed-by-"},
+		"its deletion": {20, func(o *overview.Objects) {
+			o.Cluster.DeletionTimestamp, o.ControlPlane.DeletionTimestamp = ptr.To(at(12)), ptr.To(at(12))
+		}, true, "kubectl -n capt-system logs deployment/capt-manager"},
+		"its deletion, just now": {13, func(o *overview.Objects) {
+			o.Cluster.DeletionTimestamp, o.ControlPlane.DeletionTimestamp = ptr.To(at(12)), ptr.To(at(12))
+		}, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := ready()
+			o.ControlPlane.Generation, o.ControlPlane.ManagedFields = 2, written
+			o.ControlPlane.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", ObservedGeneration: 1}}
+			row.change(o)
+			of := overview.Of(o, at(row.now))
+			if !row.cause {
+				assert.True(t, of.Cause == nil || of.Cause.Reason != overview.NotReconciledReason, "%+v", of.Cause)
+				return
+			}
+			require.NotNil(t, of.Cause)
+			assert.Equal(t, "CAPTControlPlane demo NotReconciled", of.Cause.Kind+" "+of.Cause.Name+" "+of.Cause.Reason)
+			assert.True(t, of.NeedsAction)
+			next := overview.NextStep(o, &of, at(row.now).Time)
+			require.NotNil(t, next)
+			assert.Contains(t, strings.Join(next.Commands, "\n"), row.next)
+		})
+	}
 }

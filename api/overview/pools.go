@@ -16,6 +16,7 @@ import (
 	"github.com/capt-provider/capt/api/claim"
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/reasons"
 )
 
 const machinePoolKind = "MachinePool"
@@ -123,10 +124,15 @@ func (o *Objects) pools() (found []graph.Object) {
 	return found
 }
 
-// lostPool is the cause of a MachinePool that refers to a CAPTMachinePool that does not exist.
-func (o *Objects) lostPool() *Cause {
+// lostPool is the cause of a MachinePool that refers to a CAPTMachinePool that does not exist, or that Cluster API does not delete.
+func (o *Objects) lostPool(now metav1.Time) *Cause {
 	for i := range o.Pools {
-		if pool := &o.Pools[i]; pool.CAPTMachinePool == nil && pool.MachinePool.DeletionTimestamp.IsZero() && !o.deleting() {
+		pool := &o.Pools[i]
+		if object := pool.MachinePool; object != nil && !o.deleting() && object.DeletionTimestamp != nil && now.Sub(object.DeletionTimestamp.Time) >= reasons.Grace &&
+			(pool.CAPTMachinePool == nil || pool.CAPTMachinePool.DeletionTimestamp.IsZero()) {
+			return o.waitingForFinalizers(machinePoolKind, object)
+		}
+		if pool.CAPTMachinePool == nil && pool.MachinePool.DeletionTimestamp.IsZero() && !o.deleting() {
 			return &Cause{
 				Kind: machinePoolKind, Name: pool.MachinePool.Name, Reason: graph.NotFoundReason, Since: pool.MachinePool.CreationTimestamp,
 				Message: fmt.Sprintf("spec.template.spec.infrastructureRef refers to CAPTMachinePool %s, which does not exist. Create it, or correct the reference", claim.PoolOf(pool.MachinePool)),

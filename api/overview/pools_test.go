@@ -59,12 +59,12 @@ func TestMachinePoolsAndAddOnsCount(t *testing.T) {
 		"nodes are not ready for too long": {func(o *overview.Objects) {
 			o.Pools[0].CAPTMachinePool.Status.Conditions = degraded
 		}, "Degraded", "CAPTMachinePool workers Degraded NodesNotReady",
-			"clusterctl get kubeconfig demo -n default > demo.kubeconfig && kubectl --kubeconfig demo.kubeconfig describe nodes -l eks.amazonaws.com/nodegroup=workers"},
+			"captctl run default/demo"},
 		"nodes have not been ready for minutes": {func(o *overview.Objects) {
 			o.Pools[0].CAPTMachinePool.Status.Conditions = fails(infrav1.NodesNotReadyReason)
 			o.Pools[0].CAPTMachinePool.Status.Conditions[0].LastTransitionTime = at(8)
 		}, "Ready", "CAPTMachinePool workers Ready NodesNotReady",
-			"clusterctl get kubeconfig demo -n default > demo.kubeconfig && kubectl --kubeconfig demo.kubeconfig describe nodes -l eks.amazonaws.com/nodegroup=workers"},
+			"captctl run default/demo"},
 		"the replicas are out of bounds": {func(o *overview.Objects) {
 			o.Pools[0].CAPTMachinePool.Status.Conditions = fails(infrav1.ReplicasOutOfBoundsReason)
 		}, "Degraded", "CAPTMachinePool workers Ready ReplicasOutOfBounds", "kubectl edit captmachinepool -n default workers"},
@@ -75,6 +75,9 @@ func TestMachinePoolsAndAddOnsCount(t *testing.T) {
 			o.Pools[0].MachinePool.Spec.Template.Spec.InfrastructureRef.Name = "lost"
 			o.Pools[0].CAPTMachinePool = nil
 		}, "Degraded", "MachinePool workers  NotFound", ""},
+		"Cluster API does not delete it": {func(o *overview.Objects) {
+			o.Pools[0].MachinePool.DeletionTimestamp, o.Pools[0].MachinePool.Finalizers = ptr.To(at(8)), []string{clusterv1.MachinePoolFinalizer}
+		}, "Degraded", "MachinePool workers Deleting WaitingForFinalizers", "kubectl -n capi-system logs deployment/capi-controller-manager --tail=50"},
 		"it cannot be destroyed": {func(o *overview.Objects) {
 			o.Applies[3].Status.Conditions = append(fails(infrav1.DeletingReason), condition("Deleting", metav1.ConditionTrue, infrav1.DestroyFailedReason))
 		}, "Degraded", "WorkspaceTemplateApply nodegroup Deleting DestroyFailed", "kubectl edit captmachinepool -n default workers"},
@@ -190,4 +193,15 @@ func TestEachWorkspaceTemplateApplyHasARole(t *testing.T) {
 		roles[apply.Name] = o.RoleOf(apply)
 	}
 	assert.Equal(t, map[string]overview.Role{"vpc": "vpc", "eks": "controlplane", "profile": "fargate", "nodegroup": "machinepool", "karpenter": "addon"}, roles)
+}
+
+// The message is that of the module, which has vpc_config from the VPC.
+func TestAPoolWithoutSubnetsNamesTheTemplateOfTheVPC(t *testing.T) {
+	o := withPool()
+	o.CAPTCluster.Namespace, o.CAPTCluster.Spec.VPC.Template.Ref.Name = "default", "network"
+	failed := condition("Ready", metav1.ConditionFalse, "PlanFailed")
+	failed.Message = "Resource precondition failed: vpc_config names no subnets"
+	o.Applies[3].Status.Conditions = []metav1.Condition{failed}
+	c := overview.Of(o, at(10))
+	assert.Contains(t, overview.NextStep(o, &c, at(10).Time).Commands, "kubectl edit workspacetemplate -n default network")
 }

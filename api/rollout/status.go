@@ -189,13 +189,7 @@ func (t *Template) StatusOf(now time.Time) *Status {
 		status.Counts[of.State]++
 		status.Users = append(status.Users, of)
 	}
-	if status.NextStep = nextStep(status); status.waitsForApproval() && t.Policy.IsPreviewed() && status.NextStep != nil {
-		status.NextStep.Commands = append([]string{"captctl template plan " + t.Argument()}, status.NextStep.Commands...)
-		if t.destroys() && !strings.Contains(status.Message, neverAllowed) {
-			status.NextStep.Step = "See what the revision changes and destroys, and approve both, or roll back."
-			status.NextStep.Commands[1] += " --allow-destroy"
-		}
-	}
+	status.NextStep = nextStep(status, t.Policy.IsPreviewed(), t.destroys())
 	return status
 }
 
@@ -250,8 +244,9 @@ func (t *Template) revisions() (revisions []RevisionStatus) {
 	return revisions
 }
 
-// nextStep is what to do; nil if the rollout proceeds, or its message alone says it.
-func nextStep(s *Status) *overview.Next {
+// nextStep is what to do; nil if the rollout proceeds, or its message alone says it. previewed is true if the revision has plans, and destroys if its
+// approval must include what they destroy.
+func nextStep(s *Status, previewed, destroys bool) *overview.Next {
 	name, staged := s.Namespace+"/"+s.Name, s.Strategy == infrav1.RolloutStaged
 	switch {
 	case s.DeletionTime != nil:
@@ -269,18 +264,33 @@ func nextStep(s *Status) *overview.Next {
 		return &overview.Next{Step: "See why the revision cannot be planned for some users. Then edit the template again, or roll back.", Commands: append(s.failures(), "captctl template rollback "+name)}
 	case s.waitsForApproval() && strings.Contains(s.Message, neverAllowed):
 		return &overview.Next{Step: "No approval releases users for which Terraform would destroy what spec.rollout.neverDestroy names. Correct the template, roll back, or change that list.", Commands: []string{
-			fmt.Sprintf("kubectl edit workspacetemplate -n %s %s", s.Namespace, s.Name), "captctl template rollback " + name,
+			"captctl template plan " + name, fmt.Sprintf("kubectl edit workspacetemplate -n %s %s", s.Namespace, s.Name), "captctl template rollback " + name,
 		}}
 	case s.waitsForApproval():
-		return &overview.Next{Step: "See what the revision changes, and approve it, or roll back.", Commands: []string{
-			"captctl template approve " + name + " --revision " + s.Revision, "captctl template rollback " + name,
-		}}
+		return s.toApprove(previewed, destroys)
 	case s.waitsForResume():
 		return &overview.Next{Step: "Remove what the message names, or continue without it.", Commands: []string{"captctl template resume " + name}}
 	case s.State == infrav1.RolloutPaused && s.Stage != infrav1.RolloutComplete:
 		return &overview.Next{Step: "The rollout is paused. Resume it when the reason for the pause has ended.", Commands: []string{"captctl template resume " + name}}
 	}
 	return nil
+}
+
+// toApprove is how to approve the revision.
+func (s *Status) toApprove(previewed, destroys bool) *overview.Next {
+	name := s.Namespace + "/" + s.Name
+	next := &overview.Next{Step: "See what the revision changes, and approve it, or roll back.", Commands: []string{
+		"captctl template approve " + name + " --revision " + s.Revision, "captctl template rollback " + name,
+	}}
+	if !previewed {
+		return next
+	}
+	if destroys {
+		next.Step = "See what the revision changes and destroys, and approve both, or roll back."
+		next.Commands[0] += " --allow-destroy"
+	}
+	next.Commands = append([]string{"captctl template plan " + name}, next.Commands...)
+	return next
 }
 
 // afterStop is what to do when the rollout has stopped.
@@ -294,10 +304,8 @@ func (s *Status) afterStop() string {
 	return "See why the revision fails. Then edit the template again, roll back, or continue although it fails."
 }
 
-// waitsForApproval reports whether an approval continues the rollout.
-func (s *Status) waitsForApproval() bool {
-	return s.Stage == infrav1.RolloutWaitingForApproval && s.Reason != infrav1.RolloutStoppedReason
-}
+// waitsForApproval reports whether an approval continues the rollout, if it is not stopped.
+func (s *Status) waitsForApproval() bool { return s.Stage == infrav1.RolloutWaitingForApproval }
 
 // waitsForResume reports whether the rollout waits, although nothing fails, for canaries or for users that cannot be previewed.
 func (s *Status) waitsForResume() bool {

@@ -202,7 +202,8 @@ func TestIdentityPolicyNamesTheAnnotationsOfWorkspaces(t *testing.T) {
 	policy := policy(t, load(t), "capt-keep-workspace-identity")
 	assert.Contains(t, policy.Spec.MatchConditions[0].Expression, "'"+naming.ClaimAnnotation+"'")
 	assert.Contains(t, policy.Spec.MatchConditions[1].Expression, "'"+clusterctlv1.DeleteForMoveAnnotation+"'")
-	assert.Contains(t, policy.Spec.Variables[0].Expression, "['"+naming.ClaimAnnotation+"', '"+render.ExternalNameAnnotation+"']")
+	assert.Contains(t, policy.Spec.Validations[0].Expression, "'"+naming.ClaimAnnotation+"'")
+	assert.Contains(t, policy.Spec.Validations[1].Expression, "'"+render.ExternalNameAnnotation+"'")
 }
 
 func TestMovePolicyNamesExistingResources(t *testing.T) {

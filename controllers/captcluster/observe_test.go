@@ -4,8 +4,6 @@
 package captcluster
 
 import (
-	"context"
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,7 +12,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -93,14 +90,7 @@ func TestTheVPCOfAnEKSClusterThatAnotherControlPlaneHas(t *testing.T) {
 	env.remove(older)
 	assert.Contains(t, env.reconcile(), "apply demo-vpc")
 	env.Uncached = builder.Unasked(t, env.API)
-	env.Client = interceptor.NewClient(env.API, interceptor.Funcs{
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			if _, reads := list.(*controlplanev1.CAPTControlPlaneList); reads {
-				return errors.New("control planes of all namespaces are read")
-			}
-			return c.List(ctx, list, options...)
-		},
-	})
+	env.Client = builder.FailingList[*controlplanev1.CAPTControlPlaneList](env.API)
 	env.reconcile()
 }
 

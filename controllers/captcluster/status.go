@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -136,7 +137,9 @@ func vpcID(captCluster *infrav1.CAPTCluster, f *Facts) string {
 	return f.Apply.Live.Status.Outputs[terraform.OutputVPCID]
 }
 
-func isID(text string) bool { return !terraform.HasNoValue(text) && !terraform.IsComposite(text) }
+func isID(text string) bool {
+	return !terraform.HasNoValue(text) && !terraform.IsComposite(text) && !strings.ContainsFunc(text, unicode.IsSpace)
+}
 
 func vpcStatus(captCluster *infrav1.CAPTCluster, f *Facts) infrav1.VPCStatus {
 	id := vpcID(captCluster, f)

@@ -404,6 +404,7 @@ func TestAnOutputWithoutValueIsNoVPC(t *testing.T) {
 	}{
 		"a list":             {map[string]string{"vpc_id": `["vpc-1"]`}, nil, `output "vpc_id" of its module is a list or an object, and must be a string. Correct the expression of the output`},
 		"null as a text":     {map[string]string{"vpc_id": "null"}, nil, `output "vpc_id" of its module has the value "null", which means that there is none. Correct the expression of the output`},
+		"a line break":       {map[string]string{"vpc_id": "vpc-1\n"}, nil, `has the value "vpc-1\n", with a space or a line break`},
 		"None":               {map[string]string{"vpc_id": "None"}, declares, `has the value "None"`},
 		"empty":              {map[string]string{"vpc_id": ""}, nil, `output "vpc_id" of its module is empty. Correct the expression of the output`},
 		"null":               {map[string]string{"x": "y"}, declares, `output "vpc_id" of its module is null, or sensitive. Correct the expression of the output`},

@@ -41,7 +41,9 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	f := &Facts{
 		Observed: observed, CreatesTokens: r.Tokens != nil, EndpointProbe: controlPlane.Spec.EndpointProbe,
 	}
-	r.observeProbes(controlPlane, f)
+	if r.Probes == nil {
+		f.EndpointProbe = controlplanev1.EndpointProbeDisabled
+	}
 	if err := r.observeInfrastructure(ctx, f); err != nil {
 		return nil, err
 	}
@@ -66,16 +68,6 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 		return f, err
 	}
 	return f, r.observeGraph(ctx, controlPlane, f)
-}
-
-// observeProbes reads the last results of the probes.
-func (r *Reconciler) observeProbes(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
-	switch {
-	case r.Probes == nil:
-		f.EndpointProbe = controlplanev1.EndpointProbeDisabled
-	case f.EndpointProbe != controlplanev1.EndpointProbeDisabled && f.Paused == "":
-		f.Probed = r.Probes.Results(client.ObjectKeyFromObject(controlPlane))
-	}
 }
 
 // observeOthers reads what may prevent the creation of the EKS cluster, or the change of its version: other control planes, and node groups.

@@ -7,19 +7,26 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/builder/tokens"
 )
 
+var withProfile = builder.With(func(c *controlplanev1.CAPTControlPlane) {
+	c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "a", WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"}}}
+})
+
 func TestWhatCannotBeReadIsNotAbsent(t *testing.T) {
-	withProfile := builder.With(func(c *controlplanev1.CAPTControlPlane) {
-		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "a", WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"}}}
-	})
 	made := func(options ...builder.Option) *environment {
 		env := newEnvironment(t, prepared(options...)...)
 		env.Tokens = tokens.With(env.clock)
@@ -61,4 +68,120 @@ func TestWhatCannotBeReadIsNotAbsent(t *testing.T) {
 			builder.FailEachRead(t, env.API, env.try)
 		})
 	}
+}
+
+// The cache may not have what was created a moment ago. While nothing may be created, the API server is not asked.
+func TestAnEKSClusterThatOnlyTheAPIServerHasIsNotCreatedAgain(t *testing.T) {
+	env := newEnvironment(t, prepared()...)
+	byHand := builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("demo")), ofTemplate("eks"))
+	env.Uncached = builder.NewAPI(builder.Clients(byHand))
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, "True AdoptionRequired", env.summary()["AdoptionRequired"])
+
+	for name, env := range map[string]*environment{
+		"paused":         newEnvironment(t, prepared(builder.Paused())...),
+		"before the VPC": newEnvironment(t, builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")))),
+	} {
+		env.Uncached = builder.Unasked(t, env.API)
+		env.reconcile()
+		assert.Contains(t, env.summary(), "Ready", name)
+	}
+}
+
+// A manager that probes no API servers does not wait for an answer.
+func TestWithoutProbesNoAnswerIsRequired(t *testing.T) {
+	env := newEnvironment(t, prepared(builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointProbe = controlplanev1.EndpointProbeRequired }))...)
+	env.reconcile()
+	env.terraformMade()
+	env.reconcile()
+	assert.Equal(t, "True Ready", env.summary()["Ready"])
+}
+
+// A CAPTCluster of the same name may belong to another Cluster.
+func TestTheInfrastructureOfAnotherProviderIsNotACAPTCluster(t *testing.T) {
+	other := builder.With(func(c *clusterv1.Cluster) { c.Spec.InfrastructureRef.Kind = "AWSManagedCluster" })
+	env := newEnvironment(t, builder.Cluster("demo", builder.WithInfrastructureProvisioned(), other), vpc(),
+		builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithRegion("eu-west-3")))
+	env.reconcile()
+	assert.Equal(t, "eu-west-3", read(env, applyName, &infrav1.WorkspaceTemplateApply{}).Spec.Variables.Text("region"), env.summary())
+}
+
+// Nodes may be two minor versions older than the control plane.
+func TestAVersionWaitsForNodeGroups(t *testing.T) {
+	env := built(t)
+	require.NoError(t, env.Client.Create(t.Context(), builder.MachinePool("workers", builder.With(func(m *clusterv1.MachinePool) { m.Spec.Template.Spec.Version = "v1.28.0" }))))
+	require.NoError(t, env.Client.Create(t.Context(), builder.CAPTMachinePool("workers", builder.WithLabel(clusterv1.ClusterNameLabel, "demo"),
+		builder.With(func(pool *infrav1.CAPTMachinePool) { pool.Status.Version = "v1.28.0" }))))
+	env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = "v1.32.0" })
+	env.reconcile()
+	assert.Equal(t, "1.31", read(env, applyName, &infrav1.WorkspaceTemplateApply{}).Spec.Variables.Text("kubernetes_version"))
+	assert.Contains(t, env.message(controlplanev1.ReadyCondition), "workers")
+
+	env.Client = builder.FailingList[*clusterv1.MachinePoolList](env.API)
+	env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = "v1.31.0" })
+	require.NoError(t, env.try(), "without a change of the version, node groups are not read")
+}
+
+func TestTemplatesAreDependencies(t *testing.T) {
+	env := newEnvironment(t, append(prepared(), builder.WorkspaceTemplate("eks"))...)
+	env.reconcile()
+	assert.Contains(t, env.dependencies(), "Upstream WorkspaceTemplate eks Unknown", "its controller has not checked it")
+	env = newEnvironment(t, prepared()...)
+	env.reconcile()
+	assert.Contains(t, env.dependencies(), "Upstream WorkspaceTemplate eks False TemplateNotFound")
+}
+
+// A profile is created when Terraform is done, and fails after its timeout, also after a restart of the manager.
+func TestTheTimeOfAFargateProfile(t *testing.T) {
+	const name = "demo-a-fargate-apply"
+	env := newEnvironment(t, append(prepared(withProfile), builder.SecretWith("demo-vpc-connection", map[string]string{"vpc_config": `vpc_id = "vpc-1"`}))...)
+	env.reconcile()
+	env.terraform(builder.WithWorkspaceName("eks"))
+	env.reconcile()
+	assert.Nil(t, read(env, name, &infrav1.WorkspaceTemplateApply{}))
+	env.terraformMade()
+	change(env, "demo-eks-connection", &corev1.Secret{}, func(s *corev1.Secret) {
+		s.Data["cluster_name"], s.Data["cluster_endpoint"] = []byte("demo"), []byte("https://"+host)
+	})
+	env.reconcile()
+	change(env, name, &infrav1.WorkspaceTemplateApply{}, func(apply *infrav1.WorkspaceTemplateApply) {
+		working(apply)
+		apply.Status.StartedTime = ptr.To(metav1.NewTime(env.clock.Now()))
+	})
+	env.settle()
+	assert.LessOrEqual(t, env.again, 30*time.Minute)
+	assert.NotContains(t, env.summary()["FargateProfileFailed"], "True")
+	env.clock.Pass(30 * time.Minute)
+	env.reconcile()
+	assert.Equal(t, "True FargateProfileFailed", env.summary()["FargateProfileFailed"])
+	env.State = &engine.StateCache{Clock: env.clock}
+	assert.Empty(t, env.reconcile(), "a restart of the manager does not revert it")
+}
+
+// A control plane that is blocked has no place for new profiles.
+func TestNoProfileIsCreatedWhileTheControlPlaneIsBlocked(t *testing.T) {
+	env := newEnvironment(t, append(prepared(), builder.SecretWith("demo-vpc-connection", map[string]string{"vpc_config": `vpc_id = "vpc-1"`}))...)
+	env.reconcile()
+	env.terraformMade()
+	env.terraform(builder.WithWorkspaceName("eks"))
+	change(env, "demo-eks-connection", &corev1.Secret{}, func(s *corev1.Secret) {
+		s.Data["cluster_name"], s.Data["cluster_endpoint"] = []byte("demo"), []byte("https://"+host)
+	})
+	env.reconcile()
+	env.spec(func(c *controlplanev1.CAPTControlPlane) { withProfile(c); c.Spec.Version = "what?" })
+	env.reconcile()
+	assert.Nil(t, read(env, "demo-a-fargate-apply", &infrav1.WorkspaceTemplateApply{}))
+	env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = "v1.31.0" })
+	env.reconcile()
+	assert.NotNil(t, read(env, "demo-a-fargate-apply", &infrav1.WorkspaceTemplateApply{}))
+}
+
+// The deletion was accepted because the policy that rejects it is gone. Pods run on the profiles of a Cluster that is not being deleted.
+func TestNoProfileIsDeletedWhileALiveClusterRefersToTheControlPlane(t *testing.T) {
+	controlPlane := builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithApplyRef(applyName), builder.Deleting(),
+		builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer, controlplanev1.FargateProfileFinalizer))
+	env := newEnvironment(t, builder.Cluster("demo"), controlPlane, builder.WorkspaceTemplateApply(applyName, ofTemplate("eks"), builder.OwnedBy(controlPlane)),
+		builder.WorkspaceTemplateApply("demo-profile", ofTemplate("fargate"), builder.OwnedBy(controlPlane), builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup)))
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, "True "+infrav1.UsedByClusterReason, env.summary()["Deleting"])
 }

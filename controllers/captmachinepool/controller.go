@@ -66,13 +66,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	})
 }
 
-func isWarning(condition metav1.Condition) bool {
-	switch condition.Type {
-	case infrav1.NodesKnownCondition:
-		return condition.Reason == infrav1.NodesUnreachableReason
-	}
-	return reasons.IsProblem(condition.Reason)
-}
+func isWarning(condition metav1.Condition) bool { return reasons.IsProblem(condition.Reason) }
 
 // RegisterIndexes adds the indexes of this controller to a cache.
 func RegisterIndexes(ctx context.Context, indexer client.FieldIndexer) error {

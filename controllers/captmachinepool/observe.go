@@ -53,7 +53,7 @@ func (r *Reconciler) observe(ctx context.Context, pool *infrav1.CAPTMachinePool,
 	d, ref := f.desired(pool), pool.Spec.WorkspaceTemplateApplyRef
 	want := claim.ExpectationOfMachinePool(pool, f.eksName(), d.NodeGroupName())
 	var err error
-	if f.Apply, err = r.Reader(v, f.MachinePool != nil && f.Paused == "" && d.ControlPlaneReady()).Observe(ctx, pool, ref, want); err != nil {
+	if f.Apply, err = r.Reader(v, f.Paused == "" && d.ControlPlaneReady()).Observe(ctx, pool, ref, want); err != nil {
 		return nil, err
 	}
 	if f.Cluster != nil && f.Apply.MayCreate(pool, f.Paused) {

@@ -18,7 +18,6 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -81,14 +80,7 @@ func TestANodeGroupThatOnlyTheAPIServerHasIsNotCreatedAgain(t *testing.T) {
 func TestOtherNodeGroupsAreNotReadForOneThatExists(t *testing.T) {
 	env := newEnvironment(t, three(), poolOf())
 	env.reconcile()
-	env.Client = interceptor.NewClient(env.API, interceptor.Funcs{
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			if _, reads := list.(*clusterv1.MachinePoolList); reads {
-				return errors.New("other MachinePools are read")
-			}
-			return c.List(ctx, list, options...)
-		},
-	})
+	env.Client = builder.FailingList[*clusterv1.MachinePoolList](env.API)
 	env.reconcile()
 }
 
@@ -104,7 +96,12 @@ func TestAPoolWithoutAnOwnerIsPausedWithItsCluster(t *testing.T) {
 		"a Cluster that does not exist":     {[]client.Object{three()}, "False WaitingForOwner"},
 		"the Cluster of another pool":       {[]client.Object{builder.MachinePool("a", of), three(), builder.Cluster("demo"), builder.Cluster("other", paused)}, "False WaitingForOwner"},
 		"its Cluster, beside another one's": {[]client.Object{builder.MachinePool("a", of), three(), builder.Cluster("demo", paused), builder.Cluster("other")}, "False Paused"},
-		"another namespace":                 {[]client.Object{three(builder.WithNamespace("x")), builder.Cluster("demo", paused, builder.WithNamespace("x"))}, "False WaitingForOwner"},
+		"a MachinePool whose Cluster does not exist, too": {[]client.Object{
+			builder.MachinePool("a", builder.With(func(m *clusterv1.MachinePool) {
+				m.Spec.ClusterName, m.Spec.Template.Spec.InfrastructureRef.Name = "gone", "workers"
+			})), three(), builder.Cluster("demo", paused),
+		}, "False Paused"},
+		"another namespace": {[]client.Object{three(builder.WithNamespace("x")), builder.Cluster("demo", paused, builder.WithNamespace("x"))}, "False WaitingForOwner"},
 	} {
 		env := newEnvironmentOf(t, append(row.objects, builder.CAPTMachinePool("workers"))...)
 		env.reconcile()

@@ -241,6 +241,7 @@ func TestTheReferenceIsWrittenBeforeTheApply(t *testing.T) {
 	assert.Contains(t, env.reconcile(), "apply workers-nodegroup-apply")
 	assert.Equal(t, "demo", env.apply().Labels[clusterv1.ClusterNameLabel])
 	assert.Equal(t, builder.UID("CAPTMachinePool", "workers"), env.apply().OwnerReferences[0].UID)
+	assert.Equal(t, "CAPTMachinePool", env.apply().OwnerReferences[0].Kind)
 	assert.Equal(t, []infrav1.WorkspaceDependency{{Name: "demo-eks", Namespace: "default"}}, env.apply().Spec.WaitForWorkspaces)
 	env.reconcile()
 	assert.Empty(t, env.reconcile(), "at rest nothing is written")
@@ -429,6 +430,10 @@ func TestReplicasAreWrittenOnlyIfAnotherClientManagesThem(t *testing.T) {
 	env.reconcile()
 	assert.Equal(t, machinePool.ResourceVersion, get(env, three()).ResourceVersion, "only on change")
 
+	update(env, three(), func(m *clusterv1.MachinePool) { m.Spec.Replicas = ptr.To[int32](9) })
+	env.reconcile()
+	assert.Equal(t, ptr.To[int32](2), get(env, three()).Spec.Replicas, "the number of nodes, of which status has details")
+
 	update(env, env.get(), func(pool *infrav1.CAPTMachinePool) { builder.Paused()(pool) })
 	update(env, three(), func(m *clusterv1.MachinePool) { m.Spec.Replicas = ptr.To[int32](7) })
 	env.reconcile()
@@ -568,6 +573,101 @@ func TestTimeoutsCauseAReconcile(t *testing.T) {
 	assert.Equal(t, "False NodeGroupTimeout", env.summary()["Ready"])
 	env.State = &engine.StateCache{Clock: env.clock}
 	assert.Empty(t, env.reconcile(), "a restart of the manager does not revert it")
+}
+
+// What a pool waits for may never exist. A control plane that exists has timeouts of its own.
+func TestAPoolDoesNotWaitForEver(t *testing.T) {
+	seconds := builder.With(func(pool *infrav1.CAPTMachinePool) { pool.Spec.Timeouts.WaitSeconds = 60 })
+	for name, objects := range map[string][]client.Object{
+		"a MachinePool":   {poolOf(seconds), builder.Cluster("demo")},
+		"a control plane": {poolOf(seconds), three(), builder.Cluster("demo")},
+	} {
+		env := newEnvironmentOf(t, objects...)
+		_, after := env.reconcileAfter()
+		assert.Equal(t, time.Minute, after, name)
+		env.clock.Pass(after)
+		env.reconcile()
+		assert.Equal(t, "True WaitTimeout", env.summary()["Failed"], name)
+		assert.Contains(t, env.message("Failed"), "timed out after 60s (spec.timeouts.waitSeconds)", name)
+	}
+	env := newEnvironmentOf(t, poolOf(seconds), three(), builder.Cluster("demo"), builder.CAPTControlPlane("demo"))
+	_, after := env.reconcileAfter()
+	assert.Zero(t, after)
+
+	update(env, env.get(), func(pool *infrav1.CAPTMachinePool) { builder.Paused()(pool) })
+	env.remove(three())
+	_, after = env.reconcileAfter()
+	assert.Zero(t, after, "nothing takes too long during a pause")
+}
+
+// The user decides what is recovered, and how often.
+func TestTheStrategyOfANodeGroup(t *testing.T) {
+	none := builder.With(func(pool *infrav1.CAPTMachinePool) {
+		pool.Spec.Recovery = &infrav1.RecoveryStrategy{MaxRetries: ptr.To[int32](0)}
+	})
+	env := newEnvironment(t, three(), poolOf(none))
+	env.Recovery = metrics.NewRecovery(prometheus.NewRegistry())
+	env.reconcile()
+	update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = apply.Name, &infrav1.WorkspaceReference{UID: "workspace"}
+		builder.NotUpToDate(infrav1.ApplyFailedReason, "AWS says no")(apply)
+		apply.Status.LastFailureClass, apply.Status.FailureInputs = "Throttle", "1"
+	})
+	env.reconcile()
+	env.clock.Pass(time.Hour)
+	env.reconcile()
+	assert.Empty(t, env.apply().Annotations[naming.RecoveryAnnotation])
+}
+
+// A write that is refused is repeated.
+func TestRefusedWritesOfAPoolAreErrors(t *testing.T) {
+	refused := errors.New("refused")
+	try := func(env *environment) error {
+		env.FailOn("patch", refused)
+		_, err := env.Reconcile(t.Context(), request)
+		return err
+	}
+	env := newEnvironment(t, three(), poolOf())
+	env.reconcile()
+	update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) {
+		builder.UpToDate(map[string]string{"node_group_arn": arn, "node_group_size": "3"})(apply)
+	})
+	require.ErrorIs(t, try(env), refused, "the ARN")
+
+	by := builder.WithAnnotation(clusterv1.ReplicasManagedByAnnotation, "autoscaler")
+	env = newEnvironment(t, three(by), poolOf(builder.WithScaling(1, 9)))
+	env.reconcile()
+	update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) {
+		builder.UpToDate(map[string]string{"node_group_size": "5"})(apply)
+	})
+	require.ErrorIs(t, try(env), refused, "the replicas")
+	env.Refuse = nil
+	env.reconcile()
+	update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) { builder.UpToDate(nil)(apply) })
+	env.reconcile()
+	assert.Equal(t, ptr.To[int32](5), get(env, three()).Spec.Replicas, "a size that is not known replaces none")
+	update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) {
+		builder.UpToDate(map[string]string{"node_group_arn": arn, "node_group_size": "7"})(apply)
+	})
+	update(env, env.get(), func(pool *infrav1.CAPTMachinePool) { pool.Finalizers = []string{infrav1.CAPTMachinePoolFinalizer} })
+	env.remove(env.get())
+	require.NoError(t, try(env), "a pool that is being deleted publishes nothing")
+	assert.Empty(t, env.get().Spec.ProviderID)
+}
+
+// A WorkspaceTemplateApply can be deleted by another client, while something blocks a new one.
+func TestAPoolWithoutItsWorkspaceTemplateApplyPublishesNothing(t *testing.T) {
+	env := newEnvironment(t, three(), poolOf())
+	env.reconcile()
+	update(env, env.apply(), func(apply *infrav1.WorkspaceTemplateApply) {
+		builder.UpToDate(map[string]string{"node_group_arn": arn})(apply)
+	})
+	env.reconcile()
+	update(env, three(), func(m *clusterv1.MachinePool) { m.Spec.Template.Spec.Version = "v1.99.0" })
+	env.remove(env.apply())
+	env.reconcile()
+	assert.Nil(t, env.apply())
+	assert.Equal(t, arn, env.get().Spec.ProviderID)
 }
 
 func TestADegradedPool(t *testing.T) {

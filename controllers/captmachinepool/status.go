@@ -47,7 +47,7 @@ func status(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) {
 		s.Version = f.runningVersion(p, f.desired(pool))
 	}
 	outOfBounds := engine.False(infrav1.ReplicasOutOfBoundsCondition, infrav1.ReplicasWithinBoundsReason, "")
-	if size, err := f.sizes(pool); err == nil && size != nil && size.OutOfBounds != "" {
+	if size := f.sizes(pool); size.OutOfBounds != "" {
 		outOfBounds = engine.True(infrav1.ReplicasOutOfBoundsCondition, infrav1.ReplicasOutOfBoundsReason, size.OutOfBounds)
 	}
 	f.ReportRecovery(p)
@@ -120,21 +120,22 @@ func details(before, after *infrav1.CAPTMachinePool, _ *Facts) time.Duration {
 	return nodesDelay
 }
 
-// sizes returns the sizes of the node group; nil while the MachinePool is not known.
-func (f *Facts) sizes(pool *infrav1.CAPTMachinePool) (*desired.Size, error) {
+// sizes returns the sizes of the node group; the zero value while the MachinePool is not known, or if they contradict each other.
+func (f *Facts) sizes(pool *infrav1.CAPTMachinePool) desired.Size {
 	if f.MachinePool == nil {
-		return nil, nil
+		return desired.Size{}
 	}
 	size, err := f.desired(pool).Size()
-	return &size, err
+	if err != nil {
+		return desired.Size{} // Condition NodeGroupReady reports it.
+	}
+	return size
 }
 
 // templates returns the facts about the template, with the fields of spec that annotations override.
 func (f *Facts) templates(pool *infrav1.CAPTMachinePool) []*desired.TemplateFacts {
 	facts := f.Template
-	if size, err := f.sizes(pool); err == nil && size != nil {
-		facts.Others = append(slices.Clone(facts.Others), size.Overridden...)
-	}
+	facts.Others = append(slices.Clone(facts.Others), f.sizes(pool).Overridden...)
 	return []*desired.TemplateFacts{&facts}
 }
 
@@ -171,10 +172,7 @@ func (f *Facts) timeout(pool *infrav1.CAPTMachinePool) *owner.Timeout {
 
 // runningVersion is the version of the node group according to Terraform or, without that output, the requested one.
 func (f *Facts) runningVersion(p *owner.Plan, d *desired.MachinePool) string {
-	requested := validation.KubernetesVersion{}
-	if f.MachinePool != nil {
-		requested, _ = d.Version() // It is applied.
-	}
+	requested, _ := d.Version() // It is applied.
 	for _, text := range []string{p.Live.Status.Outputs[terraform.OutputNodeGroupVersion], p.Live.Spec.Variables.Text(naming.VersionVariable)} {
 		if reported, err := validation.ParseKubernetesVersion(text); err == nil && reported.EKS != requested.EKS {
 			return reported.Semantic
@@ -309,7 +307,7 @@ func unmet(pool *infrav1.CAPTMachinePool, nodeGroup, outOfBounds, nodes engine.C
 		return nodeGroup
 	case outOfBounds.Status == metav1.ConditionTrue:
 		return outOfBounds
-	case nodes.Status == metav1.ConditionFalse && f.notReadyFor(pool) >= nodesReadyTimeout(pool):
+	case f.notReadyFor(pool) >= nodesReadyTimeout(pool):
 		nodes.Message += fmt.Sprintf(", for more than %s (spec.timeouts.nodesReadySeconds). Run kubectl describe node with the kubeconfig of the cluster, or check the instances of the node group in AWS",
 			duration.HumanDuration(nodesReadyTimeout(pool)))
 		return nodes

@@ -28,10 +28,12 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/controllers/captmachinepool/nodes"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/controllers/progress"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -168,6 +170,8 @@ func rows() (all []row) {
 		is("made, no node", made(), sees(known())),
 		is("made, unreachable", made(), sees(unreachable)),
 		is("made, nodes not listed yet", made(), sees(pending)),
+		is("made, nodes being listed", made(), sees(nodes.Nodes{Problem: "listing", Pending: true, Listing: true})),
+		is("made, no MachinePool", made(), func(f *Facts) { f.MachinePool = nil }),
 		is("made, no connections to clusters", made(), blind),
 		is("made, no connections, without outputs", applied(builder.UpToDate(nil)), blind),
 		is("out of bounds", func(f *Facts) { builder.WithAnnotation(clusterv1.AutoscalerMaxSizeAnnotation, "2")(f.MachinePool) }, made()),
@@ -349,6 +353,114 @@ func TestTheVersionOfStatusIsTheRequestedOne(t *testing.T) {
 	}
 }
 
+func TestWithoutAnOutputTheVersionOfStatusIsTheAppliedOne(t *testing.T) {
+	f := ofPool(applied(builder.UpToDate(nil), builder.WithVariables(map[string]string{naming.VersionVariable: "1.30"})))
+	p, err := plan(builder.CAPTMachinePool("workers"), f)
+	require.NoError(t, err)
+	assert.Equal(t, "v1.30.0", f.runningVersion(p, f.desired(builder.CAPTMachinePool("workers"))))
+}
+
+func TestTheStepsOfANodeGroup(t *testing.T) {
+	blocked := func(reason string) *owner.Plan { return &owner.Plan{Blocked: &engine.Condition{Reason: reason}} }
+	for name, row := range map[string]struct {
+		plan           *owner.Plan
+		applied, nodes bool
+		want           progress.Step
+	}{
+		"waits for the control plane": {blocked(infrav1.WaitingForControlPlaneReason), false, false, progress.Infrastructure},
+		"blocked":                     {blocked(infrav1.InvalidVersionReason), false, false, progress.Validation},
+		"Terraform runs":              {&owner.Plan{}, false, false, progress.Workspace},
+		"nodes join":                  {&owner.Plan{}, true, true, progress.Nodes},
+		"complete":                    {blocked(infrav1.InvalidVersionReason), true, false, progress.Done},
+		"a change, with nodes":        {&owner.Plan{}, false, true, progress.Workspace},
+	} {
+		assert.Equal(t, row.want, stepOf(row.plan, row.applied, row.nodes), name)
+	}
+}
+
+// The progress of a creation begins when what it waits for exists, and that of nodes ends with their timeout.
+func TestWhenAPoolIsWorking(t *testing.T) {
+	operation := func(pool *infrav1.CAPTMachinePool) infrav1.Operation {
+		if pool.Status.Progress == nil {
+			return ""
+		}
+		return pool.Status.Progress.CurrentOperation
+	}
+	before := builder.With(func(pool *infrav1.CAPTMachinePool) { pool.Status.Initialization.Provisioned = ptr.To(true) })
+	unready := func(since time.Duration) builder.Option {
+		return builder.With(func(pool *infrav1.CAPTMachinePool) {
+			pool.Status.Conditions = []metav1.Condition{{Type: infrav1.NodesReadyCondition, Status: "False", Reason: infrav1.NodesNotReadyReason, LastTransitionTime: metav1.NewTime(builder.Created.Add(time.Hour - since))}}
+		})
+	}
+	sees := func(found nodes.Nodes) func(*Facts) { return func(f *Facts) { f.Nodes = found } }
+	listing := sees(nodes.Nodes{Problem: "listing", Pending: true, Listing: true})
+	unowned := func(f *Facts) { f.MachinePool = nil }
+	for name, row := range map[string]struct {
+		options []builder.Option
+		facts   []func(*Facts)
+		want    infrav1.Operation
+		state   infrav1.State
+	}{
+		"nothing exists yet":           {nil, []func(*Facts){unowned}, "", infrav1.StatePending},
+		"Terraform creates it":         {nil, []func(*Facts){applied(builder.NotUpToDate(infrav1.ProvisioningReason, "why"))}, infrav1.OperationCreation, infrav1.StateProvisioning},
+		"it lost its owner":            {[]builder.Option{before}, []func(*Facts){made(), unowned}, "", infrav1.StateConfiguring},
+		"a node is replaced":           {[]builder.Option{before, unready(time.Minute)}, []func(*Facts){made(), sees(known("a", "b!", "c"))}, "", infrav1.StateConfiguring},
+		"nodes are listed again":       {[]builder.Option{before, unready(time.Minute)}, []func(*Facts){made(), listing}, "", infrav1.StateConfiguring},
+		"a node is not ready for long": {[]builder.Option{before, unready(time.Hour)}, []func(*Facts){made(), sees(known("a", "b!", "c"))}, "", infrav1.StateDegraded},
+	} {
+		pool := builder.CAPTMachinePool("workers", row.options...)
+		report(pool, ofPool(row.facts...))
+		assert.Equal(t, row.state, pool.Status.State, name)
+		assert.Equal(t, row.want, operation(pool), name)
+	}
+}
+
+// What blocks a change, or a Failed control plane that the pool does not wait for, is not the timeout of Terraform.
+func TestWhatAPoolDoesNotWaitForIsNoFailure(t *testing.T) {
+	f := ofPool(made(), func(f *Facts) {
+		f.MachinePool.Spec.Template.Spec.Version, f.Running.Terraform = "v1.40.0", ptr.To(time.Hour)
+	})
+	pool := builder.CAPTMachinePool("workers")
+	report(pool, f)
+	assert.Equal(t, infrav1.InvalidVersionReason, conditions.GetReason(pool, infrav1.NodeGroupReadyCondition))
+
+	f = ofPool(made(), func(f *Facts) {
+		f.ControlPlane.ControlPlane.Status.Conditions = []metav1.Condition{{Type: infrav1.FailedCondition, Status: "True", Reason: "ApplyFailed", Message: "why"}}
+	})
+	pool = builder.CAPTMachinePool("workers")
+	report(pool, f)
+	assert.Equal(t, infrav1.StateReady, pool.Status.State)
+}
+
+// What is known of the WorkspaceTemplateApply is evidence that the node group was created.
+func TestTheRecordOfANodeGroupIsKept(t *testing.T) {
+	pool := builder.CAPTMachinePool("workers")
+	report(pool, ofPool(made()))
+	report(pool, ofPool())
+	assert.Equal(t, "workers-nodegroup-apply", pool.Status.WorkspaceTemplateApply.Name)
+}
+
+func TestHowManyNodesAreWanted(t *testing.T) {
+	for name, row := range map[string]struct {
+		variables map[string]string
+		size      string
+		want      *int32
+	}{
+		"as Terraform received it": {map[string]string{naming.DesiredSizeVariable: "4", naming.MinSizeVariable: "1"}, "7", ptr.To[int32](4)},
+		"managed by another":       {map[string]string{naming.MinSizeVariable: "1"}, "7", ptr.To[int32](7)},
+		"below the minimum":        {map[string]string{naming.MinSizeVariable: "9"}, "7", ptr.To[int32](9)},
+		"the minimum only":         {map[string]string{naming.MinSizeVariable: "1"}, "", ptr.To[int32](1)},
+		"nothing":                  {nil, "", nil},
+		"no number":                {nil, "0x10", nil},
+		"too large":                {nil, "4294967299", nil},
+	} {
+		f := ofPool(applied(builder.UpToDate(map[string]string{"node_group_size": row.size}), builder.WithVariables(row.variables)))
+		p, err := plan(builder.CAPTMachinePool("workers"), f)
+		require.NoError(t, err)
+		assert.Equal(t, row.want, f.wanted(p), name)
+	}
+}
+
 func TestInstancesAreLimited(t *testing.T) {
 	names := make([]string, maxInstances+1)
 	for i := range names {
@@ -358,7 +470,17 @@ func TestInstancesAreLimited(t *testing.T) {
 	report(pool, ofPool(made(), func(f *Facts) { f.Nodes = known(names...) }))
 	assert.Len(t, pool.Status.Instances, maxInstances)
 	assert.Equal(t, ptr.To[int32](maxInstances+1), pool.Status.ReadyReplicas)
+	assert.Contains(t, conditions.GetMessage(unreadyPool(known("a!", "b!", "c!")), infrav1.NodesReadyCondition), "not ready: a, b, c")
+	assert.Contains(t, conditions.GetMessage(unreadyPool(known("a!", "b!", "c!", "d!")), infrav1.NodesReadyCondition), "not ready: a, b, c and 1 more")
+	assert.Equal(t, ptr.To(false), unreadyPool(known("a!")).Status.Instances[0].Ready)
 	assert.Equal(t, infrav1.MachinePoolInstance{Name: "00000", ProviderID: "aws:///00000", Version: "v1.31.1", Ready: ptr.To(true)}, pool.Status.Instances[0])
+}
+
+// unreadyPool is a pool with some nodes.
+func unreadyPool(found nodes.Nodes) *infrav1.CAPTMachinePool {
+	pool := builder.CAPTMachinePool("workers")
+	report(pool, ofPool(made(), func(f *Facts) { f.Nodes = found }))
+	return pool
 }
 
 func TestAnnotationsThatWinAreReported(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 // be replacing nodes.
 func kubeletVersionsDiffer(f *Facts, upToDate bool) engine.Condition {
 	none := engine.False(infrav1.KubeletVersionsDifferCondition, infrav1.KubeletVersionsMatchReason, "")
-	if !upToDate || !f.nodesKnown() || f.MachinePool == nil {
+	if !upToDate || !f.nodesKnown() {
 		return none
 	}
 	version := f.MachinePool.Spec.Template.Spec.Version

@@ -62,5 +62,12 @@ func TestKubeletsThatATopologyWaitsFor(t *testing.T) {
 		f.Nodes.List = f.Nodes.List[:1]
 		report(pool, f)
 		assert.True(t, conditions.IsFalse(pool, infrav1.KubeletVersionsDifferCondition), "after the version was replaced: %s", name)
+
+		f.MachinePool.Spec.Template.Spec.Version = row.version
+		f.Nodes.List[0].Version = other
+		report(pool, f)
+		f.Nodes.List[0].Version = "" // It is about to be deleted.
+		report(pool, f)
+		assert.True(t, conditions.IsFalse(pool, infrav1.KubeletVersionsDifferCondition), "while a node is replaced: %s", name)
 	}
 }

@@ -354,8 +354,8 @@ func (c *Cluster) missing(output string) error {
 	if output == terraform.OutputClusterCA && len(c.connectionValue(terraform.OutputKubeconfig)) == 0 {
 		names = fmt.Sprintf("%q or %q", terraform.OutputKubeconfig, output) // Either is enough.
 	}
-	return fmt.Errorf("the connection Secret has no output %s; add it to the module of WorkspaceTemplate %s. If the module has it, its value is null, or another client has edited Secret %s: then captctl run lets Terraform write it again",
-		names, c.template(), c.Connection.Name)
+	return fmt.Errorf("the connection Secret has no output %s. If the module has it, its value is null, or another client has edited Secret %s, and captctl run lets Terraform write it again. Otherwise add it to the module of WorkspaceTemplate %s",
+		names, c.Connection.Name, c.template())
 }
 
 // writtenAgain is the advice about a connection Secret that was deleted: no module needs a change.

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -248,7 +249,7 @@ func TestRemedies(t *testing.T) {
 		"no credentials":  {"Token", "", &tokens.Identity{Problem: kubeconfig.ErrNoCredentials}, "no token can be created: the manager has no AWS credentials; see docs/install.md (Tokens for kubeconfigs)"},
 		"a token's end":   {"Output", tokens.Kubeconfig(t, host, builder.Created.Add(-time.Hour)), nil, "set spec.kubeconfig.source to Token or Exec"},
 		"nothing to take": {"Output", "", nil, `output "kubeconfig" has no value, or the text of one that does not exist, such as null or None; correct it in the module of WorkspaceTemplate default/eks, or set spec.kubeconfig.source to Exec`},
-		"no output":       {"Output", "-", nil, `no output "kubeconfig"; add it to the module of WorkspaceTemplate default/eks or, if the module has it, correct its value, which is null, or set`},
+		"no output":       {"Output", "-", nil, `no output "kubeconfig". If the module has it, its value is null, or another client has edited Secret demo-eks-connection, and captctl run lets Terraform write it again. Otherwise add it to the module of WorkspaceTemplate default/eks, or set`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t, withSource(row.source)).withTokens(row.tokens)
@@ -424,4 +425,30 @@ func TestAKubeconfigThatClusterAPICannotUseNamesBothWaysOut(t *testing.T) {
 		assert.Contains(t, s.Contract.Warning, "give the manager of CAPT AWS credentials and access to the cluster")
 		assert.Contains(t, s.Contract.Warning, `or return a kubeconfig with a token or a client certificate in output "kubeconfig" of the module`)
 	}
+}
+
+// crossplane-runtime does not report that it cannot update a connection Secret.
+func TestAnImmutableSecretIsReported(t *testing.T) {
+	for name, change := range map[string]func(s *fixture){
+		"demo-eks-connection": func(s *fixture) { s.Cluster.Connection.Immutable = ptr.To(true) },
+		"demo-kubeconfig": func(s *fixture) {
+			s.Contract.Live = liveSecret([]byte("before"), metav1.NewControllerRef(s.Cluster.ControlPlane, controlplanev1.GroupVersion.WithKind("CAPTControlPlane")))
+			s.Contract.Live.Immutable = ptr.To(true)
+		},
+	} {
+		s := newFixture(t)
+		change(s)
+		s.publish()
+		assert.Equal(t, controlplanev1.KubeconfigConflictReason, s.Contract.Reason, name)
+		assert.Contains(t, s.Contract.Problem, "kubectl delete secret -n default "+name)
+		assert.Nil(t, s.Contract.Data, name)
+	}
+}
+
+func TestAConnectionSecretWithoutBothOutputsNamesBoth(t *testing.T) {
+	s := newFixture(t)
+	s.Cluster.Connection.Data = nil
+	s.publish()
+	assert.Contains(t, s.Contract.Problem, `no output "kubeconfig" or "cluster_certificate_authority_data"`)
+	assert.Contains(t, s.Contract.Problem, "captctl run")
 }

@@ -354,7 +354,7 @@ func (l *Live) LostOutput(secret *metav1.PartialObjectMetadata) bool {
 		}
 	}
 	for name, value := range l.typed.Status.AtProvider.Outputs {
-		if _, has := keys["f:"+name]; !has && len(secret.ManagedFields) > 0 && string(value.Raw) != "null" {
+		if _, has := keys["f:"+name]; !has && len(secret.ManagedFields) > 0 && len(value.Raw) > 0 && string(value.Raw) != "null" {
 			return true
 		}
 	}

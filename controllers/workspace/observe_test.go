@@ -495,3 +495,23 @@ func TestAChangeDuringTheFirstApplyWaitsForTheRun(t *testing.T) {
 	assert.Equal(t, "waiting for Terraform to apply the module for the first time", message(began.Add(-time.Minute)))
 	assert.Contains(t, message(began.Add(time.Minute)), "It runs since "+began.Format(time.RFC3339)+" with the content before the change at "+began.Add(time.Minute).Format(time.RFC3339))
 }
+
+// Another client has removed a key. managedFields that were cleared show nothing.
+func TestALostOutputOfTheConnectionSecret(t *testing.T) {
+	object := builder.Workspace("demo", builder.AtRest)
+	require.NoError(t, unstructured.SetNestedMap(object.Object, map[string]any{"vpc_id": "vpc-1", "absent": nil}, "status", "atProvider", "outputs"))
+	live, err := newLive(object)
+	require.NoError(t, err)
+	for fields, lost := range map[string]bool{
+		`{"f:data":{".":{},"f:vpc_id":{},"f:kubeconfig":{}}}`: false,
+		`{"f:data":{".":{},"f:kubeconfig":{}}}`:               true,
+		`{"f:metadata":{"f:labels":{}}}`:                      true,
+		"":                                                    false,
+	} {
+		secret := &metav1.PartialObjectMetadata{}
+		if fields != "" {
+			secret.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "provider", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}}
+		}
+		assert.Equal(t, lost, live.LostOutput(secret), fields)
+	}
+}

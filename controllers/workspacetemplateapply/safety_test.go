@@ -243,3 +243,33 @@ func TestWhatWasSeenIsRemembered(t *testing.T) {
 		assert.Equal(t, "first", report.Message)
 	}
 }
+
+// Terraform would destroy what it created in the other state, and keep what is in the first one.
+func TestAnotherStateIsReportedAndNotDestroyed(t *testing.T) {
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	env.rest("demo-vpc")
+	live := env.workspace("demo-vpc")
+	first := live.GetAnnotations()["crossplane.io/external-name"]
+	set := func(state string) {
+		live = env.workspace("demo-vpc")
+		annotations := live.GetAnnotations()
+		annotations["crossplane.io/external-name"] = state
+		live.SetAnnotations(annotations)
+		env.update(live)
+	}
+	set("other")
+	for range 2 { // It must not record the other one meanwhile.
+		env.mustReconcile("demo-vpc")
+		assert.Contains(t, env.ready("demo-vpc"), "False WorkspaceConflict: another client has changed the Terraform state of Workspace demo-vpc from "+first+" to other")
+	}
+	set(first)
+	env.mustReconcile("demo-vpc")
+	assert.Contains(t, env.ready("demo-vpc"), "True UpToDate")
+
+	set("other")
+	env.remove(env.get("demo-vpc"))
+	assert.NotContains(t, env.mustReconcile("demo-vpc"), "delete Workspace")
+	assert.Contains(t, conditions.GetMessage(env.get("demo-vpc"), infrav1.DeletingCondition), "another client has changed the Terraform state")
+	set(first)
+	assert.Contains(t, env.mustReconcile("demo-vpc"), "delete Workspace")
+}

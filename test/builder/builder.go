@@ -925,6 +925,18 @@ func nameOf(object any) string {
 	return object.(interface{ GetName() string }).GetName()
 }
 
+// FailingList is a client whose lists of one type of objects fail.
+func FailingList[L client.ObjectList](c client.WithWatch) client.WithWatch {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if _, ok := list.(L); ok {
+				return errRead
+			}
+			return c.List(ctx, list, options...)
+		},
+	})
+}
+
 // FailingGet is a client whose reads of one type of objects fail.
 func FailingGet[O client.Object](c client.WithWatch, err error) client.WithWatch {
 	return interceptor.NewClient(c, interceptor.Funcs{

@@ -4,6 +4,7 @@
 package deletion_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,6 +51,12 @@ func TestDeletedConnectionSecretsAreWrittenAgain(t *testing.T) {
 			return fixture.Unless(env.Exists(secret, name) && secret.UID != before[name] && len(secret.Data) > 0, "Secret %s was not written again", name)
 		})
 	}
+	secret := &corev1.Secret{}
+	env.Edit(secret, secrets[0], `{"data":{"vpc_id":null}}`) // A key that is removed is written again, too.
+	env.Eventually(func() string {
+		requested := strings.HasPrefix(env.Workspace(fixture.VPC).GetAnnotations()[naming.ResumedAnnotation], "Secret-")
+		return fixture.Unless(requested && env.Exists(secret, secrets[0]) && len(secret.Data["vpc_id"]) > 0, "Secret %s has no vpc_id again (requested: %t)", secrets[0], requested)
+	})
 	env.AwaitState(infrav1.StateReady, "")
 	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.AvailableCondition, metav1.ConditionTrue, "")
 	untouched(fixture.VPC, fixture.ControlPlane)

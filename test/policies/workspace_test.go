@@ -57,11 +57,18 @@ func TestTheStateAndTheClaimOfAWorkspaceDoNotChange(t *testing.T) {
 				"another claim":        {claim, func(a map[string]string) { a[naming.ClaimAnnotation] = "other/held" }},
 				"all are removed":      {claim, func(a map[string]string) { clear(a) }},
 				"the state is removed": {state, func(a map[string]string) { delete(a, render.ExternalNameAnnotation) }},
-				"another state":        {state, func(a map[string]string) { a[render.ExternalNameAnnotation] = "other" }},
+				"an empty state":       {state, func(a map[string]string) { a[render.ExternalNameAnnotation] = "" }},
 			} {
 				require.Contains(t, refused(t, func(context.Context) error { return update(row.change) }), row.want, name)
 			}
 			require.NoError(t, update(func(a map[string]string) { a["note"] = "b" }))
+			require.NoError(t, update(func(a map[string]string) { a[render.ExternalNameAnnotation] = "other" }), "an administrator corrects the state")
+			manager, err := shared.InstalledManagerUser()
+			require.NoError(t, err)
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+render.ExternalNameAnnotation+`":"other"}}}`))
+			require.Contains(t, refused(t, func(context.Context) error {
+				return as(t, manager).Patch(t.Context(), workspace.DeepCopy(), patch, client.DryRunAll)
+			}), state)
 			require.NoError(t, update(func(a map[string]string) {
 				clear(a)
 				a[clusterctlv1.DeleteForMoveAnnotation] = ""

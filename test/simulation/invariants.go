@@ -344,7 +344,7 @@ func (w *World) checkAwake() {
 		if ready == nil || !apply.DeletionTimestamp.IsZero() || w.retries("workspacetemplateapply", key) {
 			continue
 		}
-		if workspace := w.recorded(apply); workspace != nil && apply.Status.ObservedGeneration == apply.Generation && inProgress(ready.Reason) && isUpToDate(workspace) {
+		if workspace := w.recorded(apply); workspace != nil && w.isWritten(apply, workspace) && inProgress(ready.Reason) && isUpToDate(workspace) {
 			w.failf("awake: WorkspaceTemplateApply %s still reports %s although its Workspace is Ready", key, ready.Reason)
 		}
 		captCluster := peek[*infrav1.CAPTCluster](w, captClusterKind, key.Namespace, ownerOf(apply, "CAPTCluster"))
@@ -376,18 +376,26 @@ func (w *World) recorded(apply *infrav1.WorkspaceTemplateApply) *unstructured.Un
 	return nil
 }
 
+// isWritten reports whether a Workspace has what its WorkspaceTemplateApply and the template have now. Updates are limited: they may wait.
+func (w *World) isWritten(apply *infrav1.WorkspaceTemplateApply, workspace *unstructured.Unstructured) bool {
+	t := peek[*infrav1.WorkspaceTemplate](w, templateKind, apply.TemplateKey().Namespace, apply.TemplateKey().Name)
+	return apply.Status.ObservedGeneration == apply.Generation && apply.Status.WrittenGeneration == apply.Generation && t != nil && moduleOfWorkspace(workspace) == t.Spec.Template.Spec.ForProvider.Module
+}
+
 // isUpToDate reports whether the provider has applied a Workspace as it is.
 func isUpToDate(workspace *unstructured.Unstructured) bool {
 	list, _, _ := unstructured.NestedSlice(workspace.Object, "status", "conditions")
-	ok := 0
+	ready, synced := false, false
 	for _, item := range list {
-		condition := item.(map[string]any)
-		if condition["status"] == "True" && condition["observedGeneration"] == workspace.GetGeneration() {
-			ok++
+		switch condition := item.(map[string]any); condition["type"] {
+		case "Ready":
+			ready = condition["status"] == "True"
+		case "Synced":
+			synced = condition["status"] == "True" && condition["observedGeneration"] == workspace.GetGeneration()
 		}
 	}
 	checksum, _, _ := unstructured.NestedString(workspace.Object, "status", "atProvider", "checksum")
-	return ok >= 2 && checksum != ""
+	return ready && synced && checksum != ""
 }
 
 // retries reports whether the last reconcile of an object has failed, so that a timer causes the next one.

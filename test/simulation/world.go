@@ -218,7 +218,7 @@ func (w *World) lagging() bool {
 			return true
 		}
 	}
-	return len(w.later) > 0
+	return len(w.later) > 0 || w.manager.dead || w.provider.dead
 }
 
 // deliverAll gives all pending events to the handlers, in a random order of kinds.

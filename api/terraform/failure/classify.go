@@ -334,6 +334,10 @@ var stages = []stage{
 		failed: "provider-terraform cannot prepare the run", advice: retries,
 	},
 	{
+		prefix: "connect failed", part: "Terraform configuration", reason: infrav1.PlanFailedReason,
+		failed: "provider-terraform cannot prepare the run", advice: retries,
+	},
+	{
 		prefix: "connect failed", reason: infrav1.ProviderConfigFailedReason,
 		failed: "provider-terraform cannot use the ProviderConfig",
 		advice: "Create or correct the ProviderConfig of the WorkspaceTemplate, and its credentials.",

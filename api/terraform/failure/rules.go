@@ -18,7 +18,7 @@ const (
 	ObjectCredentials    Object = "Credentials"       // The credentials for AWS.
 	ObjectPermissions    Object = "Permissions"       // The IAM policies, or the RBAC, of the identity that was accepted.
 	ObjectAWSAccount     Object = "AWSAccount"        // The AWS account: its quotas, and what it is activated for.
-	ObjectNamespace      Object = "Namespace"         // The quota of a namespace of Kubernetes.
+	ObjectNamespace      Object = "Namespace"         // A policy, a webhook or a quota of a namespace of Kubernetes.
 	ObjectAWS            Object = "AWS"               // AWS itself.
 	ObjectBackend        Object = "Backend"           // The storage of the state.
 	ObjectState          Object = "State"             // The Terraform state.
@@ -37,7 +37,7 @@ func (o Object) Description() string {
 		ObjectTemplate: "the module of the WorkspaceTemplate and its variables", ObjectModuleSource: "the address and the version of the module, and the credentials for it",
 		ObjectFluxSource: "the Flux source of the module", ObjectSecret: "the Secret or ConfigMap that the Workspace reads", ObjectProviderConfig: "the ProviderConfig, and the Secrets that it names",
 		ObjectWorkspace: "the Workspace", ObjectProviderPod: "the Pod of provider-terraform", ObjectCredentials: "the credentials for AWS",
-		ObjectPermissions: "the permissions of the identity", ObjectAWSAccount: "the AWS account", ObjectNamespace: "the ResourceQuota of the namespace", ObjectAWS: "AWS", ObjectBackend: "the backend of the Terraform state",
+		ObjectPermissions: "the permissions of the identity", ObjectAWSAccount: "the AWS account", ObjectNamespace: "the policies, webhooks and quotas of the namespace", ObjectAWS: "AWS", ObjectBackend: "the backend of the Terraform state",
 		ObjectState: "the Terraform state", ObjectLock: "the lock of the Terraform state", ObjectNetwork: "the network", ObjectCluster: "the API server of the cluster",
 		ObjectNodeGroup: "the node group", ObjectVersion: "spec.version of the CAPTControlPlane", ObjectExisting: "the resource that exists in AWS", ObjectLeftover: "what is left in AWS",
 	}[o]
@@ -173,6 +173,12 @@ var podRules = []rule{
 			"plugin reinitialization required", "the specified plugin cache dir", "failed to install provider from shared cache",
 		},
 		summaries: []string{"required plugins are not installed", "inconsistent dependency lock file", "module not installed"},
+	},
+	{
+		class: ClassProviderPod, object: ObjectProviderPod,
+		advice: "provider-terraform cannot write the working directory of this Workspace, so its volume /tf or the directory is damaged. The module is not the cause. " + retries + persists +
+			"correct in the Pod what the error names, or restart provider-terraform.",
+		phrases: []string{"cannot make terraform configuration directory", "cannot write terraform configuration"},
 	},
 	{
 		class: ClassProviderPod, object: ObjectProviderPod,
@@ -413,6 +419,11 @@ var configRules = []rule{
 		advice: "A Secret of another client has the name of the connection Secret, and provider-terraform does not overwrite it. Keep a copy if something uses it, and delete it: kubectl delete " +
 			secretArguments + ". " + retries,
 		phrases: []string{"refusing to modify uncontrolled secret"},
+	},
+	{
+		class: ClassConfig, object: ObjectNamespace,
+		advice:  "provider-terraform cannot write the Workspace or its connection Secret. Change what rejects it: a policy, a webhook, or the role of provider-terraform. " + retries,
+		phrases: []string{"cannot create or update connection secret", "cannot update object: workspaces", "cannot update managed resource"}, // Crossplane's runtime.
 	},
 	// provider-terraform, before Terraform runs.
 	{

@@ -121,6 +121,25 @@ func forbid[T client.ObjectList](s *staging, when func(*client.ListOptions) bool
 	}
 }
 
+// No approval helps.
+func TestTemplateStatusShowsWhatNoApprovalContinues(t *testing.T) {
+	for want, change := range map[string]func(s *staging){
+		"Change what the message names": func(s *staging) {
+			s.template.Status.Conditions = append(s.template.Status.Conditions, metav1.Condition{Type: infrav1.ValidCondition, Reason: infrav1.WriteRefusedReason, Message: "revisions are denied"})
+		},
+		"kubectl edit workspacetemplate -n team-a vpc": func(s *staging) {
+			s.condition(infrav1.RolloutWaitingReason, "Terraform would destroy aws_vpc, which spec.rollout.neverDestroy does not allow")
+		},
+	} {
+		s := newStaging()
+		change(s)
+		out, _, err := s.run(t, "template", "status", "vpc", "-n", "team-a")
+		require.NoError(t, err)
+		assert.Contains(t, out, want)
+		assert.NotContains(t, out, "captctl template approve")
+	}
+}
+
 func TestTemplateStatusShowsWhatARolloutWaitsFor(t *testing.T) {
 	s := newStaging()
 	out, errOut, err := s.run(t, "template", "status", "vpc", "-n", "team-a")

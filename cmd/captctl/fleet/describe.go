@@ -395,7 +395,7 @@ func describeObjects(p *output.Printer, d *Description, now time.Time) {
 // isConsequence reports whether an object is not ready because of the cause, which is another one.
 func (d *Description) isConsequence(object *overview.Object) bool {
 	return d.Cause != nil && object.Ready != metav1.ConditionTrue && (object.Kind != d.Cause.Kind || object.Name != d.Cause.Name) &&
-		(object.Reason == d.Cause.Reason || reasons.Of(object.Reason).Actor == reasons.Waiting)
+		(object.Reason == d.Cause.Reason || reasons.Of(object.Reason).Actor == reasons.Waiting || d.Cause.Message != "" && strings.Contains(object.Message, d.Cause.Message))
 }
 
 // mostOperations is how many operations are shown without -o wide.

@@ -230,11 +230,14 @@ func (t *Tree) name(name string) string {
 }
 
 func (t *Tree) color(name string) string {
-	colors := map[metav1.ConditionStatus]string{metav1.ConditionTrue: "green", metav1.ConditionFalse: "red"}
-	if t.Graph.IsConsequence(name) {
+	node := t.Graph.Nodes[name]
+	switch {
+	case node.Ready == metav1.ConditionTrue:
+		return "green"
+	case node.Ready != metav1.ConditionFalse || t.Graph.IsConsequence(name):
 		return "gray"
 	}
-	return cmp.Or(colors[t.Graph.Nodes[name].Ready], "gray")
+	return map[string]string{"busy": "blue", "held": "orange", "bad": "red"}[picture.ClassOf(node.Reason)]
 }
 
 // owns reports whether an edge is from an owner; the others are dependencies.

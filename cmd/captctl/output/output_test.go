@@ -298,6 +298,12 @@ func TestOnATerminalProgressIsABarOfOneLine(t *testing.T) {
 	assert.Len(t, strings.TrimPrefix(out.String(), "\r\x1b[K"), 19, "never wider than the terminal")
 }
 
+func TestKindsInReasonsAreNotShortened(t *testing.T) {
+	columns := []Column{{Name: "Object"}, {Name: "Reason"}}
+	assert.Equal(t, "OBJECT                         REASON\nwta/demo-eks-controlplane-ap   WaitingForWorkspaceTemplateApplyDeletion\n",
+		narrow(71, columns, Rows{{"WorkspaceTemplateApply/demo-eks-controlplane-ap", "WaitingForWorkspaceTemplateApplyDeletion"}}))
+}
+
 func TestANarrowTerminalShowsShortKinds(t *testing.T) {
 	columns := []Column{{Name: "Object"}, {Name: "Ready"}, {Name: "Reason"}, {Name: "Age"}}
 	rows := Rows{{"WorkspaceTemplateApply/demo-eks-controlplane", "False", "ApplyFailed", "60m"}, {"CAPTCluster/demo", "True", "Ready", "60m"}}

@@ -5,6 +5,7 @@ package output
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -245,14 +246,17 @@ func total(widths []int) (total int) {
 }
 
 // shortKinds are the short names of long kinds, as kubectl accepts them.
-var shortKinds = strings.NewReplacer("WorkspaceTemplateApply", "wta", "WorkspaceTemplate", "wt", "CAPTControlPlane", "captcp", "CAPTMachinePool", "captmp", "CAPTCluster", "captc")
+var shortKinds = map[string]string{"WorkspaceTemplateApply": "wta", "WorkspaceTemplate": "wt", "CAPTControlPlane": "captcp", "CAPTMachinePool": "captmp", "CAPTCluster": "captc"}
+
+// word matches kinds, which reasons contain, too.
+var word = regexp.MustCompile(`\w+`)
 
 // shorten shortens the widest columns until the table fits: first the kinds of objects, then the middle of each cell.
 func (p *Printer) shorten(columns []Column, rows Rows, widths []int) {
 	if total(widths) > p.width {
 		for _, row := range rows {
 			for j := range widths {
-				row[j] = shortKinds.Replace(row[j])
+				row[j] = word.ReplaceAllStringFunc(row[j], func(word string) string { return cmp.Or(shortKinds[word], word) })
 			}
 		}
 		for j := range widths {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/capt-provider/capt/api/graph"
+	"github.com/capt-provider/capt/api/reasons"
 )
 
 // Measures in pixels.
@@ -60,7 +61,7 @@ type Picture struct {
 // Box is an object.
 type Box struct {
 	X, Y              int
-	Class             string // Class is good, bad, unknown, or waiting if it is not ready because of another object.
+	Class             string // Class is good, bad, busy, held, unknown, or waiting if it is not ready because of another object.
 	Kind, Name, State string
 	Title             string // Title is everything, if Name or State is shortened.
 }
@@ -139,7 +140,8 @@ func boxOf(node graph.Node, home string) Box {
 	case metav1.ConditionTrue:
 		box.Class, box.State = good, "✓ ready"
 	case metav1.ConditionFalse:
-		box.Class, box.State = "bad", "✗ "+cmp.Or(node.Reason, "not ready")
+		box.Class = ClassOf(node.Reason)
+		box.State = map[string]string{"bad": "✗ ", "busy": "… ", "held": "! "}[box.Class] + cmp.Or(node.Reason, "not ready")
 	case metav1.ConditionUnknown:
 		box.State = "? " + cmp.Or(node.Reason, "unknown")
 	}
@@ -149,6 +151,17 @@ func boxOf(node graph.Node, home string) Box {
 	}
 	box.Name, box.State = name, state
 	return box
+}
+
+// ClassOf is the class of an object that is not ready by its reason: busy while work is in progress, held while a user must decide, else bad.
+func ClassOf(reason string) string {
+	switch {
+	case !reasons.IsWaiting(reason):
+		return "bad"
+	case reasons.Of(reason).Actor == reasons.User:
+		return "held"
+	}
+	return "busy"
 }
 
 // shortened replaces the middle of a text that is too long: names differ at their ends.

@@ -128,3 +128,10 @@ func TestAFileIsXMLWithoutScripts(t *testing.T) {
 	assert.Contains(t, texts, `a<script>alert(1)</script>&"'`)
 	assert.Contains(t, texts, "\uFFFD[31m\uFFFD\uFFFD")
 }
+
+// Work in progress is no failure, and a user must decide about what is held.
+func TestWhatIsNotReadyIsDrawnByItsReason(t *testing.T) {
+	for reason, want := range map[string]string{"ApplyFailed": "bad", "NotFound": "bad", "": "bad", "Provisioning": "busy", "Deleting": "busy", "WaitingForApproval": "held"} {
+		assert.Equal(t, want, picture.ClassOf(reason), reason)
+	}
+}
