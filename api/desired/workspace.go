@@ -145,7 +145,9 @@ func (w *Workspace) variablesOfOwner() string {
 
 // Conflict returns why the Workspace is not written although it can be rendered: it may belong to another object, or would lose its state.
 func (w *Workspace) Conflict() *Blocked {
-	return Chain{w.stateInUse, w.otherBackend, w.lostState, w.OtherState, w.olderClaim, w.ownerMissing, w.stateUnknown, w.otherScope, w.otherProviderConfig, w.notOwned}.First()
+	return Chain{
+		w.stateInUse, w.otherBackend, w.lostState, w.OtherState, w.olderClaim, w.ownerMissing, w.stateUnknown, w.otherScope, w.otherProviderConfig, w.notOwned,
+	}.First()
 }
 
 // Owned reports whether the Workspace exists and belongs to the WorkspaceTemplateApply.
@@ -190,6 +192,21 @@ func (w *Workspace) lostState() *Blocked {
 		"Restore the Workspace, or remove the annotation %s if none of its resources are left", w.Name, w.LostState, naming.ExternalNameAnnotation)}
 }
 
+// OtherState blocks a Workspace whose state another client has changed: Terraform creates everything in it a second time, and would destroy only that.
+func (w *Workspace) OtherState() *Blocked {
+	recorded, own := w.Apply.Annotations[naming.ExternalNameAnnotation], w.Apply.Annotations[naming.ExternalNameUIDAnnotation] == string(w.Apply.UID)
+	if !w.Owned() || !own || recorded == "" || w.Live.GetAnnotations()[render.ExternalNameAnnotation] == "" || recorded == w.ExternalName() {
+		return nil
+	}
+	resource := "workspaces." + w.Live.GroupVersionKind().Group
+	if namespace := w.Live.GetNamespace(); namespace != "" {
+		resource = "-n " + namespace + " " + resource
+	}
+	return &Blocked{infrav1.WorkspaceConflictReason, fmt.Sprintf("another client has changed the Terraform state of Workspace %[1]s from %[2]s to %[3]s (annotation %[4]s), in which Terraform creates all resources a second time. Nothing is updated. "+
+		"Set it back: kubectl annotate --overwrite %[5]s %[1]s %[4]s=%[2]s. Then destroy what state %[3]s has. If %[3]s is the right state: %[6]s",
+		w.Name, recorded, w.ExternalName(), render.ExternalNameAnnotation, resource, AnnotateCommand(w.Apply, naming.ExternalNameAnnotation, w.ExternalName()))}
+}
+
 func (w *Workspace) stateInUse() *Blocked {
 	if w.StateUser == "" {
 		return nil
@@ -206,21 +223,6 @@ func (w *Workspace) otherBackend() *Blocked {
 	}
 	return &Blocked{infrav1.ProviderConfigConflictReason, fmt.Sprintf("spec.terraformState is in the backend of ProviderConfig %s, and WorkspaceTemplate %s has %s: nothing is planned or created. Use a template with ProviderConfig %[1]s",
 		permitted, w.Apply.TemplateKey(), w.Rendered.ProviderConfig())}
-}
-
-// OtherState blocks a Workspace whose state another client has changed: Terraform creates everything in it a second time, and would destroy only that.
-func (w *Workspace) OtherState() *Blocked {
-	recorded, own := w.Apply.Annotations[naming.ExternalNameAnnotation], w.Apply.Annotations[naming.ExternalNameUIDAnnotation] == string(w.Apply.UID)
-	if !w.Owned() || !own || recorded == "" || w.Live.GetAnnotations()[render.ExternalNameAnnotation] == "" || recorded == w.ExternalName() {
-		return nil
-	}
-	resource := "workspaces." + w.Live.GroupVersionKind().Group
-	if namespace := w.Live.GetNamespace(); namespace != "" {
-		resource = "-n " + namespace + " " + resource
-	}
-	return &Blocked{infrav1.WorkspaceConflictReason, fmt.Sprintf("another client has changed the Terraform state of Workspace %[1]s from %[2]s to %[3]s (annotation %[4]s), in which Terraform creates all resources a second time. Nothing is updated. "+
-		"Set it back: kubectl annotate --overwrite %[5]s %[1]s %[4]s=%[2]s. Then destroy what state %[3]s has. If %[3]s is the right state: %[6]s",
-		w.Name, recorded, w.ExternalName(), render.ExternalNameAnnotation, resource, AnnotateCommand(w.Apply, naming.ExternalNameAnnotation, w.ExternalName()))}
 }
 
 func (w *Workspace) olderClaim() *Blocked {

@@ -104,7 +104,7 @@ type Facts struct {
 	OlderClaim string
 	// Failure is the error of the Workspace.
 	Failure failure.Report
-	// LookRequest identifies the request for a run that writes the connection Secret again with all outputs, or that reports a state that was taken over; empty if none is needed.
+	// LookRequest identifies the request for a run that writes the connection Secret again, or that reports a state that was taken over; empty if none is needed.
 	LookRequest string
 	// Inputs are what the failed run used; the zero value without a failure.
 	Inputs workspace.RunInputs
