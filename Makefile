@@ -140,9 +140,9 @@ SLOW_TESTS := \
   TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain \
   TestAMoveWaitsForTerraformAndGoesOn \
   TestAMoveWithoutWorkspacesIsNotPossible \
+  TestANewClusterThatCannotWorkIsFailedUntilItIsCorrected \
   TestAPreviewEndsWithWhatItIsAbout \
   TestAPreviewIsNotTakenForAWorkspace \
-  TestANewClusterThatCannotWorkIsFailedUntilItIsCorrected \
   TestAProtectedClusterMovesAndStaysProtected \
   TestAProviderThatDoesNotReportIsExplained \
   TestARollbackRestoresEveryObject \
@@ -150,6 +150,7 @@ SLOW_TESTS := \
   TestAnAPIServerThatDoesNotAnswerIsReported \
   TestAvailableClustersCauseNoRequests \
   TestBeforeAdoptionTheManagerWritesOnlyConditions \
+  TestCaptctlIsKilledAtEveryWrite \
   TestCertManagerRenewsCertificatesUnderTraffic \
   TestCertificateRotationUnderTraffic \
   TestClusterOfAClusterClass \
@@ -170,6 +171,7 @@ SLOW_TESTS := \
   TestStoppedSandboxLeavesNoProcessAndNoDirectory \
   TestTheRealFleetNeedsNoDecision \
   TestWhatBelongsToNoClusterMovesToo \
+  TestWhatIsInNoStateIsImported \
   TestWhatWasDecidedIsAdopted
 
 # Coverage of product code by all tests of a run together, per package. Programs that tests start are counted too, unless they are killed.
@@ -213,7 +215,7 @@ test-browser: ## Open the page of captctl report in Chromium, which must be inst
 test-slow: sandbox-binaries test-tools ## Run the tests and the combinations that are too slow for "make test".
 	@$(GO) test $(filter-out -short,$(UNIT_FLAGS)) $$(grep -rl --include='*_test.go' --exclude-dir=bin 'testing\.Short()' . | xargs -n 1 dirname | sort -u) | $(RESULTS)
 	@$(BUILT) CAPT_COMBINATIONS=all $(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -E '/test/($(SLOW)|$(SAMPLED))(/|$$)') | $(RESULTS)
-	@$(BUILT) $(GO) test $(SERVER_FLAGS) -run '^($(subst $(space),|,$(strip $(SLOW_TESTS))))$$' ./test/e2e ./test/fargate ./test/migrate/... ./test/move ./test/recovery ./test/rollout ./test/sandbox ./test/tenancy ./test/webhooks | $(RESULTS)
+	@$(BUILT) $(GO) test $(SERVER_FLAGS) -run '^($(subst $(space),|,$(strip $(SLOW_TESTS))))$$' ./test/adopt ./test/e2e ./test/fargate ./test/migrate/... ./test/move ./test/recovery ./test/rollout ./test/sandbox ./test/tenancy ./test/webhooks | $(RESULTS)
 	@$(BUILT) CAPT_COMBINATIONS=all $(GO) test $(TEST_FLAGS) -timeout 60m ./test/hostile | $(RESULTS)
 
 # tools/release and tools/rules have modules of their own, with Helm and with Prometheus, which take minutes to compile.

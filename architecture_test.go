@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 74_300
+	maxProductLines = 74_500
 	maxSupportLines = 18_000
 )
 

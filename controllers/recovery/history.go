@@ -101,6 +101,8 @@ func (h *History) applyEvidence() string {
 	a := h.Apply
 	s, name, origin := &a.Status, "WorkspaceTemplateApply "+a.Name, h.Origin(a)
 	switch {
+	case a.Spec.TerraformState.Name != "":
+		return name + " has a Terraform state that existed before it"
 	case s.Applied == metav1.ConditionTrue, s.LastAppliedRevision != "", s.LastAppliedTime != nil:
 		return name + " was applied"
 	case len(s.Outputs) > 0:

@@ -49,6 +49,7 @@ func evidence() map[string]func(*History) {
 		"no apply":                func(h *History) { h.Apply = nil },
 		"applied":                 func(h *History) { h.Apply.Status.Applied = metav1.ConditionTrue },
 		"applied revision":        func(h *History) { h.Apply.Status.LastAppliedRevision = "1" },
+		"a state that existed":    func(h *History) { h.Apply.Spec.TerraformState.Name = "shop" },
 		"outputs":                 func(h *History) { h.Apply.Status.Outputs = map[string]string{"cluster_endpoint": "x"} },
 		"apply lost its status":   func(h *History) { h.Apply.Status = infrav1.WorkspaceTemplateApplyStatus{} },
 		"moved or restored":       func(h *History) { h.Apply.UID = "another" },

@@ -254,11 +254,22 @@ func (c *Client) inOtherScope(ctx context.Context, apply *infrav1.WorkspaceTempl
 	return nil, nil
 }
 
-// Update updates the live Workspace to what was rendered, by server-side apply. The caller checks difference and owner.
-func (c *Client) Update(ctx context.Context, live *Live, rendered *render.Rendered) (*Live, error) {
+// Update updates the live Workspace to what was rendered for a WorkspaceTemplateApply, by server-side apply. The caller checks difference and owner. A manager
+// that has lost its leadership must not revert what the next one wrote: the API server confirms that the WorkspaceTemplateApply is as it was read.
+func (c *Client) Update(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, live *Live, rendered *render.Rendered) (*Live, error) {
+	now, err := engine.Get(ctx, c.Uncached, client.ObjectKeyFromObject(apply), &infrav1.WorkspaceTemplateApply{})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading the WorkspaceTemplateApply: %w", err)
+	case now == nil || now.UID != apply.UID || now.Generation != apply.Generation:
+		return nil, fmt.Errorf("WorkspaceTemplateApply %s was changed during the reconcile", client.ObjectKeyFromObject(apply))
+	}
+	return c.update(ctx, live, rendered)
+}
+
+func (c *Client) update(ctx context.Context, live *Live, rendered *render.Rendered) (*Live, error) {
 	want := rendered.For(live.Unstructured)
-	// The API server refuses if the Workspace was recreated, or written since it was read: a manager that has lost its leadership must not revert what the
-	// next one wrote.
+	// The API server refuses if the Workspace was recreated, or written since it was read.
 	want.SetUID(live.GetUID())
 	want.SetResourceVersion(live.GetResourceVersion())
 	return c.apply(ctx, want)
@@ -267,7 +278,7 @@ func (c *Client) Update(ctx context.Context, live *Live, rendered *render.Render
 // Restore restores the managedFields of a Workspace that CAPT created and that is as rendered. provider-terraform does not plan: generation,
 // labels and annotations do not change.
 func (c *Client) Restore(ctx context.Context, live *Live, rendered *render.Rendered) (*Live, error) {
-	restored, err := c.Update(ctx, live, rendered)
+	restored, err := c.update(ctx, live, rendered)
 	if err != nil {
 		return nil, err
 	}

@@ -430,7 +430,7 @@ func (r *Reconciler) update(ctx context.Context, apply *infrav1.WorkspaceTemplat
 		}
 	}
 	ctrl.LoggerFrom(ctx).Info("Updating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "revision", f.Rendered.Revision)
-	live, err := r.Workspaces.Update(ctx, f.Live, f.Rendered)
+	live, err := r.Workspaces.Update(ctx, apply, f.Live, f.Rendered)
 	if err == nil {
 		f.LastUpdate, f.UnreconciledFor = live.UpdateRecord(), 0
 	}

@@ -204,6 +204,9 @@ func TestAClusterThatWasBuiltByHand(t *testing.T) {
 	printed = env.captctl(migrate.NeedsDecision, "state", "--apply=team-b/shop", "--template=default/sandbox-vpc", "--state-name=shop", "--yes")
 	assert.Contains(t, printed, "Terraform state shop is in use by a Workspace of another namespace")
 	env.refusesTenant()
+	list := []string{"list", "--provider-config=ClusterProviderConfig/" + sandbox.ProviderConfigName}
+	assert.NotContains(t, env.captctl(migrate.Done, list...), "shop")
+	assert.Contains(t, env.captctl(migrate.Done, append(list, "--used")...), "shop  in use by Workspace default/shop-eks-controlplane")
 
 	require.NoError(t, env.admin.Patch(t.Context(), controlPlane, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"version":"v1.34.0"}}`))))
 	fixture.EventuallyObject(t, tick, env.admin, demo, controlPlane, func() string {
@@ -214,6 +217,7 @@ func TestAClusterThatWasBuiltByHand(t *testing.T) {
 
 	env.captctl(migrate.Done, "release", "--cluster=default/shop", "--yes", "--timeout=4m")
 	assert.Empty(t, env.workspaces())
+	assert.Contains(t, env.captctl(migrate.Done, list...), "shop-vpc")
 	require.Equal(t, upgraded, eks.state(), "neither cloud nor state has changed")
 	require.Equal(t, vpcBefore, vpc.state())
 	variables := map[string]string{"cluster_name": "shop", "kubernetes_version": "1.34", "region": "eu-west-1", "vpc_id": controlPlaneVPC(eks)}

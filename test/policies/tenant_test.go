@@ -230,6 +230,37 @@ func TestATenantCannotAssignARevision(t *testing.T) {
 	})
 }
 
+func TestATenantCannotNameATerraformState(t *testing.T) {
+	t.Parallel()
+	asTenant(t, func(user tenant) {
+		const state = `{"spec":{"terraformState":{"name":"victim","providerConfig":"ClusterProviderConfig/aws"}}}`
+		apply := user.apply("own", hold)
+		require.NoError(user, user.api.Create(user.Context(), apply))
+		requireRefused := func(err error) {
+			user.Helper()
+			require.True(user, apierrors.IsForbidden(err) || apierrors.IsInvalid(err), "%v", err)
+			require.ErrorContains(user, err, "terraformState")
+		}
+		for _, manager := range []string{naming.MigrationFieldManager, "captctl-adopt", "kubectl"} {
+			requireRefused(user.patch(apply.DeepCopy(), state, client.FieldOwner(manager)))
+		}
+		created := user.apply("adopter")
+		created.Spec.TerraformState = infrav1.TerraformState{Name: "victim", ProviderConfig: "ClusterProviderConfig/aws"}
+		requireRefused(user.api.Create(user.Context(), created.DeepCopy(), client.FieldOwner(naming.MigrationFieldManager)))
+		require.NoError(user, user.Create(user.Context(), created), "an administrator may")
+		for _, patch := range []string{`{"spec":{"terraformState":{"name":"another"}}}`, `{"spec":{"terraformState":{"providerConfig":"ClusterProviderConfig/other"}}}`} {
+			requireRefused(user.patch(created.DeepCopy(), patch))
+		}
+		_ = user.patch(created.DeepCopy(), `{"spec":{"terraformState":null}}`) // The webhook restores it; without webhooks, it is refused.
+		require.True(user, user.Exists(created, created.Name))
+		require.Equal(user, "victim", created.Spec.TerraformState.Name)
+
+		require.NoError(user, user.api.Delete(user.Context(), apply))
+		requireRefused(user.patch(apply.DeepCopy(), state))
+		require.NoError(user, user.patch(apply, `{"metadata":{"finalizers":null}}`))
+	})
+}
+
 func TestATenantCannotChangeTheIdentityOfAnObject(t *testing.T) {
 	t.Parallel()
 	asTenant(t, func(user tenant) {

@@ -165,6 +165,7 @@ func (w *World) checkWorkspace(user string, old client.Object, workspace *unstru
 	}
 	if strings.HasSuffix(user, "capt") {
 		w.checkApproved(old, workspace)
+		w.checkNotReverted(old, workspace)
 		if apply := w.applyOf(workspace); apply != nil && (old == nil || old.GetGeneration() != workspace.GetGeneration()) {
 			w.checkPaused(user, apply, workspace)
 		}
@@ -198,6 +199,19 @@ func moduleOfWorkspace(object client.Object) string {
 	}
 	module, _, _ := unstructured.NestedString(workspace.Object, "spec", "forProvider", "module")
 	return module
+}
+
+// checkNotReverted fails if an update of a Workspace undoes an upgrade: users of the simulation never downgrade.
+func (w *World) checkNotReverted(old client.Object, workspace *unstructured.Unstructured) {
+	before, ok := old.(*unstructured.Unstructured)
+	if !ok {
+		return
+	}
+	was, _, _ := unstructured.NestedString(before.Object, "spec", "forProvider", "varmap", "kubernetes_version")
+	is, _, _ := unstructured.NestedString(workspace.Object, "spec", "forProvider", "varmap", "kubernetes_version")
+	if is < was {
+		w.failf("reverted: Workspace %s goes from version %s back to %s", client.ObjectKeyFromObject(workspace), was, is)
+	}
 }
 
 // checkApproved fails if an update of a Workspace has a content that its template requires an approval for.

@@ -278,6 +278,37 @@ func TestOnlyCAPTAssignsARevision(t *testing.T) {
 	}
 }
 
+// A user could name the Terraform state of another cluster.
+func TestOnlyUsersWhoMayMigrateNameATerraformState(t *testing.T) {
+	state := func(name string) *wta {
+		return builder.WorkspaceTemplateApply("demo", builder.With(func(apply *wta) {
+			if name != "" {
+				apply.Spec.TerraformState = infrav1.TerraformState{Name: name, ProviderConfig: "ClusterProviderConfig/aws"}
+			}
+		}))
+	}
+	both := []string{"spec.terraformState.name", "spec.terraformState.providerConfig"}
+	captctl := func(r *admission.Request) { r.Options.Raw = []byte(`{"fieldManager":"captctl"}`) }
+	for name, row := range map[string]struct {
+		old, object *wta
+		change      func(*admission.Request)
+		want        []string
+	}{
+		"of a new object":                      {nil, state("a"), captctl, both},
+		"of a new object, by an administrator": {nil, state("a"), by("captctl-adopt"), nil},
+		"later, by an administrator":           {state(""), state("a"), by("captctl"), both},
+		"another one":                          {state("a"), state("b"), by("captctl"), both[:1]},
+		"the same one":                         {state("a"), state("a"), captctl, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newEnvironment(t, builder.WorkspaceTemplate("vpc"))
+			assert.Equal(t, row.want, refusedFields(t, validated(t, validator[*infrav1.WorkspaceTemplateApply]{reader: w}, row.old, row.object, row.change)))
+		})
+	}
+	got := defaulted(t, &defaulter[*infrav1.WorkspaceTemplateApply]{reader: newEnvironment(t)}, state("a"), state(""))
+	assert.Equal(t, state("a").Spec.TerraformState, got.Spec.TerraformState, "a manifest without it keeps it")
+}
+
 // Pinning replaces the reference, and a rollback restores it.
 func TestRollbackMayRestoreAReferenceToATemplateInDeletion(t *testing.T) {
 	deleted := builder.WorkspaceTemplate("eks", builder.WithFinalizers("f"), builder.With(func(template *infrav1.WorkspaceTemplate) {
