@@ -291,6 +291,7 @@ func (c *Client) Restore(ctx context.Context, live *Live, rendered *render.Rende
 
 func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (*Live, error) {
 	want := object.DeepCopy()
+	want.SetResourceVersion("") // A precondition.
 	err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
 		client.FieldOwner(naming.WorkspaceTemplateApplyFieldManager), client.ForceOwnership)
 	switch {

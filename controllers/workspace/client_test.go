@@ -217,7 +217,11 @@ func TestUpdateHasAUIDPrecondition(t *testing.T) {
 	require.NoError(t, err)
 	changed := rendering{template: []builder.Option{builder.WithModule("# another")}}.must(t)
 	require.True(t, changed.Differs(live.Unstructured))
-	live, err = env.Update(ctx, live, changed)
+	edited := builder.WorkspaceTemplateApply("demo-vpc")
+	edited.Generation++
+	_, err = env.Update(ctx, edited, live, changed)
+	require.ErrorContains(t, err, "was changed during the reconcile")
+	live, err = env.Update(ctx, builder.WorkspaceTemplateApply("demo-vpc"), live, changed)
 	require.NoError(t, err)
 	assert.False(t, changed.Differs(live.Unstructured))
 
@@ -227,7 +231,7 @@ func TestUpdateHasAUIDPrecondition(t *testing.T) {
 			return errors.New("sent")
 		},
 	})
-	_, err = env.Update(ctx, mustLive(t, asLive(t, changed)), changed)
+	_, err = env.Update(ctx, builder.WorkspaceTemplateApply("demo-vpc"), mustLive(t, asLive(t, changed)), changed)
 	require.ErrorContains(t, err, "sent")
 }
 
