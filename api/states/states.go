@@ -124,7 +124,7 @@ func (c *Claim) hasState(other *infrav1.WorkspaceTemplateApply, seen map[string]
 // ConfigNameOf returns the ProviderConfig of a template as spec.terraformState has it.
 func ConfigNameOf(template *infrav1.WorkspaceTemplate) string {
 	ref := ptr.Deref(template.Spec.Template.Spec.ProviderConfigRef, terraform.ProviderConfigReference{})
-	return render.ProviderConfigName(template.Spec.WorkspaceScope, string(ref.Kind), ref.Name)
+	return render.ProviderConfigName(template.Spec.WorkspaceScope, ref.Kind, ref.Name)
 }
 
 // ConfigOf returns kind, namespace and name of the ProviderConfig of the Workspace that a template renders to in a namespace.

@@ -196,7 +196,9 @@ func showClusters(p *output.Printer, list *ClusterList, now time.Time) {
 		})
 	}
 	byAction := output.RowsThat(func(row int) bool { return clusters[row].NeedsAction })
-	soft := func(row int) output.Style { return map[bool]output.Style{false: output.Faint}[clusters[row].NeedsAction] }
+	soft := func(row int) output.Style {
+		return map[bool]output.Style{false: output.Faint}[clusters[row].NeedsAction]
+	}
 	p.Table([]output.Column{
 		{Name: "Namespace"}, {Name: "Name", RowStyle: byAction}, {Name: "State", Style: stateStyle, Whole: true}, {Name: "Version", Whole: true}, {Name: "Health", Style: stateStyle, Optional: true}, {Name: "Nodes"}, {Name: "Progress"},
 		{Name: "Applied", Optional: true}, {Name: "Age"}, {Name: "Region", Wide: true}, {Name: "VPC", Wide: true}, {Name: "Revision", Wide: true}, {Name: "Endpoint", Wide: true}, {Name: "Message", Prose: 4, RowStyle: soft},
