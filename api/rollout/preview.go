@@ -245,11 +245,7 @@ func (c Change) HeldBy(preview infrav1.RevisionPreview) string {
 
 // Message is why the change is held, and what to do. approve is the command that approves it, and object the argument of captctl for the user.
 func (c Change) Message(template string, preview infrav1.RevisionPreview, approve, object string) string {
-	what, holder, undo := "changed spec", "the rollout policy of "+template, ""
-	if c.MovedFrom != "" {
-		what, holder = "move from WorkspaceTemplate "+c.MovedFrom+" to "+strings.TrimPrefix(template, "WorkspaceTemplate "), "such a move"
-		undo = ". To keep what the former template created, refer to it again"
-	}
+	what, holder, undo := c.describe(template)
 	required := holder + " requires an approval"
 	reason := map[infrav1.PreviewResult]string{
 		"":                         required,
@@ -264,10 +260,7 @@ func (c Change) Message(template string, preview infrav1.RevisionPreview, approv
 	case awaitsPlan:
 		reason = "Terraform plans it first, when the Workspace is up to date, as " + holder + " requires"
 		if c.isApproved() {
-			next = "The approval takes effect then"
-			if !c.IsPlannable {
-				next += ". To apply it without a plan, whatever it destroys, run: " + allowDestroy
-			}
+			next = "The approval takes effect then" + c.withoutPlan(allowDestroy)
 		}
 	case len(forbidden(c.Policy, preview)) > 0:
 		reason, next = whyNotDestroyed(c.Policy, preview, "", c.Revision), ""
@@ -283,6 +276,22 @@ func (c Change) Message(template string, preview infrav1.RevisionPreview, approv
 		reason += fmt.Sprintf(". The annotation %s is %s, which is not the hash of this content, and has no effect", naming.ApproveAnnotation, c.Approve)
 	}
 	return join(fmt.Sprintf("the %s (content %s) is not applied yet: %s%s", what, terraform.ShortRevision(c.Revision), reason, undo), next)
+}
+
+// describe returns what is held, what holds it, and how to undo a move.
+func (c Change) describe(template string) (what, holder, undo string) {
+	if c.MovedFrom == "" {
+		return "changed spec", "the rollout policy of " + template, ""
+	}
+	return "move from WorkspaceTemplate " + c.MovedFrom + " to " + strings.TrimPrefix(template, "WorkspaceTemplate "), "such a move", ". To keep what the former template created, refer to it again"
+}
+
+// withoutPlan is how to apply an approved change that Terraform cannot plan now.
+func (c Change) withoutPlan(allowDestroy string) string {
+	if c.IsPlannable {
+		return ""
+	}
+	return ". To apply it without a plan, whatever it destroys, run: " + allowDestroy
 }
 
 // join returns two sentences as one text; either may be empty.

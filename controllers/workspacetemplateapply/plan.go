@@ -194,8 +194,15 @@ func deletionAction(apply *infrav1.WorkspaceTemplateApply, f *Facts, held bool) 
 		return Abandon
 	case retained(apply), f.Restored:
 		return Release
-	case f.Block != nil:
-		return Observe
+	case f.Block == nil:
+		return f.destroyAction(held)
+	}
+	return Observe
+}
+
+// destroyAction is the action for an object whose cloud resources are to be destroyed.
+func (f *Facts) destroyAction(held bool) Action {
+	switch {
 	case f.KindMissing:
 		return WaitForKind
 	case !f.owned():

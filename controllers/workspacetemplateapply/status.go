@@ -322,16 +322,8 @@ func firstProblem(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o wor
 	if c := conflict(f); c.Status == metav1.ConditionTrue {
 		return engine.False(infrav1.ReadyCondition, c.Reason, c.Message)
 	}
-	if p.HeldBy != "" && f.TakesState {
-		return engine.False(infrav1.ReadyCondition, p.HeldBy, f.stateMessage(apply, p))
-	}
 	if p.HeldBy != "" {
-		message := f.Change.Message("WorkspaceTemplate "+f.TemplateKey.String(),
-			p.ChangePreview, desired.AnnotateCommand(apply, naming.ApproveAnnotation, f.Change.Revision), apply.Namespace+"/"+apply.Name)
-		if conditions.IsTrue(apply, infrav1.PlanNeverEmptyCondition) {
-			message += ". Condition " + infrav1.PlanNeverEmptyCondition + " names what Terraform changes at each run, whatever the content"
-		}
-		return engine.False(infrav1.ReadyCondition, p.HeldBy, message)
+		return engine.False(infrav1.ReadyCondition, p.HeldBy, f.heldMessage(apply, p))
 	}
 	if f.Queued != "" {
 		return engine.False(infrav1.ReadyCondition, infrav1.QueuedReason, f.Queued)
@@ -340,6 +332,19 @@ func firstProblem(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o wor
 		return engine.False(infrav1.ReadyCondition, c.Reason, c.Message)
 	}
 	return engine.True(infrav1.ReadyCondition, infrav1.UpToDateReason, "")
+}
+
+// heldMessage is why the Workspace is not written, and what to do.
+func (f *Facts) heldMessage(apply *infrav1.WorkspaceTemplateApply, p Plan) string {
+	if f.TakesState {
+		return f.stateMessage(apply, p)
+	}
+	message := f.Change.Message("WorkspaceTemplate "+f.TemplateKey.String(),
+		p.ChangePreview, desired.AnnotateCommand(apply, naming.ApproveAnnotation, f.Change.Revision), apply.Namespace+"/"+apply.Name)
+	if conditions.IsTrue(apply, infrav1.PlanNeverEmptyCondition) {
+		message += ". Condition " + infrav1.PlanNeverEmptyCondition + " names what Terraform changes at each run, whatever the content"
+	}
+	return message
 }
 
 // deleting reports what the deletion waits for. The other conditions stay.

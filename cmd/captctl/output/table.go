@@ -251,6 +251,17 @@ var shortKinds = map[string]string{"WorkspaceTemplateApply": "wta", "WorkspaceTe
 // word matches kinds, which reasons contain, too.
 var word = regexp.MustCompile(`\w+`)
 
+// widestToShorten returns the index of the widest column that may be shortened; -1 without one.
+func widestToShorten(columns []Column, widths []int) int {
+	found := -1
+	for j := range widths {
+		if !columns[j].Whole && widths[j] > narrowestCell && (found < 0 || widths[j] > widths[found]) {
+			found = j
+		}
+	}
+	return found
+}
+
 // shorten shortens the widest columns until the table fits: first the kinds of objects, then the middle of each cell.
 func (p *Printer) shorten(columns []Column, rows Rows, widths []int) {
 	if total(widths) > p.width {
@@ -264,16 +275,11 @@ func (p *Printer) shorten(columns []Column, rows Rows, widths []int) {
 		}
 	}
 	for total(widths) > p.width {
-		widest := -1
-		for j := range widths {
-			if !columns[j].Whole && widths[j] > narrowestCell && (widest < 0 || widths[j] > widths[widest]) {
-				widest = j
-			}
-		}
-		if widest < 0 {
+		j := widestToShorten(columns, widths)
+		if j < 0 {
 			break
 		}
-		widths[widest]--
+		widths[j]--
 	}
 	for _, row := range rows {
 		for j := range widths {

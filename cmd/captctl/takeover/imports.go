@@ -122,8 +122,17 @@ func (a *adoption) hasRevision(ctx context.Context) (bool, error) {
 	if err != nil || apply == nil {
 		return false, err
 	}
-	valid, rolling := conditions.Get(template, infrav1.ValidCondition), conditions.Get(template, infrav1.RollingOutCondition)
+	if observed, err := a.followRollout(template); !observed || err != nil {
+		return false, err
+	}
 	hash := rollout.HashOf(template)
+	complete := template.Status.Rollout.Stage == infrav1.RolloutComplete && template.Status.Rollout.Revision == hash
+	return complete && apply.Status.TemplateRevision == hash && conditions.IsTrue(apply, infrav1.ReadyCondition), nil
+}
+
+// followRollout shows what a rollout does. It reports whether the manager has observed the template, and fails if a user must decide.
+func (a *adoption) followRollout(template *infrav1.WorkspaceTemplate) (observed bool, err error) {
+	valid, rolling := conditions.Get(template, infrav1.ValidCondition), conditions.Get(template, infrav1.RollingOutCondition)
 	switch {
 	case valid == nil || valid.ObservedGeneration != template.Generation:
 		return false, nil
@@ -132,6 +141,5 @@ func (a *adoption) hasRevision(ctx context.Context) (bool, error) {
 	case rolling != nil && rolling.Status == metav1.ConditionTrue:
 		a.show("WorkspaceTemplate "+template.Name, rolling.Message)
 	}
-	complete := template.Status.Rollout.Stage == infrav1.RolloutComplete && template.Status.Rollout.Revision == hash
-	return complete && apply.Status.TemplateRevision == hash && conditions.IsTrue(apply, infrav1.ReadyCondition), nil
+	return true, nil
 }

@@ -6,7 +6,6 @@ package takeover
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
@@ -190,16 +189,9 @@ func (r *release) step(ctx context.Context) error {
 
 // unprotect ends the protection of the owners, the pause of an adoption that was interrupted, and lets the VPC be retained.
 func (r *release) unprotect(ctx context.Context) error {
-	disabled := map[string]any{"deletionProtection": infrav1.DeletionProtectionDisabled}
 	if vpc := r.objects.CAPTCluster; vpc != nil {
-		spec := maps.Clone(disabled)
-		if vpc.Spec.VPC.Template.IsDefined() {
-			spec["vpc"] = map[string]any{"template": map[string]any{"deletionPolicy": infrav1.DeletionPolicyRetain}}
-		}
-		if vpc.Spec.DeletionProtection == infrav1.DeletionProtectionEnabled || vpc.Spec.VPC.Template.IsDefined() && vpc.Spec.VPC.Template.DeletionPolicy != infrav1.DeletionPolicyRetain {
-			if err := patch(ctx, r.client, vpc, map[string]any{"spec": spec}); err != nil {
-				return err
-			}
+		if err := r.unprotectVPC(ctx, vpc); err != nil {
+			return err
 		}
 	}
 	var protected []client.Object
@@ -212,7 +204,7 @@ func (r *release) unprotect(ctx context.Context) error {
 		}
 	}
 	for _, object := range protected {
-		if err := patch(ctx, r.client, object, map[string]any{"spec": disabled}); err != nil {
+		if err := patch(ctx, r.client, object, map[string]any{"spec": map[string]any{"deletionProtection": infrav1.DeletionProtectionDisabled}}); err != nil {
 			return err
 		}
 	}
@@ -220,6 +212,18 @@ func (r *release) unprotect(ctx context.Context) error {
 		return patch(ctx, r.client, r.objects.Cluster, map[string]any{"spec": map[string]any{"paused": false}})
 	}
 	return nil
+}
+
+func (r *release) unprotectVPC(ctx context.Context, vpc *infrav1.CAPTCluster) error {
+	spec, template := map[string]any{"deletionProtection": infrav1.DeletionProtectionDisabled}, vpc.Spec.VPC.Template
+	retains := !template.IsDefined() || template.DeletionPolicy == infrav1.DeletionPolicyRetain
+	if vpc.Spec.DeletionProtection != infrav1.DeletionProtectionEnabled && retains {
+		return nil
+	}
+	if template.IsDefined() {
+		spec["vpc"] = map[string]any{"template": map[string]any{"deletionPolicy": infrav1.DeletionPolicyRetain}}
+	}
+	return patch(ctx, r.client, vpc, map[string]any{"spec": spec})
 }
 
 // delete deletes an object that was read, once.

@@ -285,14 +285,19 @@ func (a *adoption) checkCluster(ctx context.Context) error {
 	if err := errors.Join(err, err2, err3); err != nil {
 		return err
 	}
-	if captCluster != nil && captCluster.Spec.WorkspaceTemplateApplyRef != a.CAPTCluster.Spec.WorkspaceTemplateApplyRef ||
-		controlPlane != nil && controlPlane.Spec.WorkspaceTemplateApplyRef != a.ControlPlane.Spec.WorkspaceTemplateApplyRef {
+	if a.isOther(captCluster, controlPlane) {
 		return decision("CAPTCluster or CAPTControlPlane %s exists, and was not created by captctl adopt: use another name", a.key)
 	}
 	if cluster != nil && captCluster != nil && controlPlane != nil {
 		a.Cluster.Spec.Paused = cluster.Spec.Paused // All exist: the run continues without a pause.
 	}
 	return nil
+}
+
+// isOther reports whether one of the owners exists for another WorkspaceTemplateApply. They may be nil.
+func (a *adoption) isOther(captCluster *infrav1.CAPTCluster, controlPlane *controlplanev1.CAPTControlPlane) bool {
+	otherVPC := captCluster != nil && captCluster.Spec.WorkspaceTemplateApplyRef != a.CAPTCluster.Spec.WorkspaceTemplateApplyRef
+	return otherVPC || controlPlane != nil && controlPlane.Spec.WorkspaceTemplateApplyRef != a.ControlPlane.Spec.WorkspaceTemplateApplyRef
 }
 
 // userOf describes who has the state of an object.

@@ -52,6 +52,11 @@ func States(ctx context.Context, environment *cli.Environment, reader client.Rea
 	if backend.Type == modules.KubernetesBackend {
 		return p.statesInSecrets(ctx, backend) // Terraform would create the state "default".
 	}
+	return p.listStates(ctx, program, backend.Type)
+}
+
+// listStates lists the states with Terraform.
+func (p *plan) listStates(ctx context.Context, program, backend string) (states []string, err error) {
 	if p.program, err = cli.FindTerraform(ctx, program); err == nil && p.program == nil {
 		err = errors.New("neither tofu nor terraform is on PATH: install one of them, or set --terraform")
 	}
@@ -59,7 +64,7 @@ func States(ctx context.Context, environment *cli.Environment, reader client.Rea
 		return nil, err
 	}
 	arguments := []string{"init", "-input=false", "-lock=false", noColor}
-	if spec.BackendFile != nil {
+	if p.inputs.backendFile != nil {
 		arguments = append(arguments, "-backend-config="+backendFile)
 	}
 	var listed, stderr bytes.Buffer
@@ -67,7 +72,7 @@ func States(ctx context.Context, environment *cli.Environment, reader client.Rea
 		err = p.terraform(ctx, &listed, &stderr, nil, "workspace", "list", noColor)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the states of the backend %s cannot be listed with your credentials: %w: %s", backend.Type, err, strings.TrimSpace(stderr.String()))
+		return nil, fmt.Errorf("the states of the backend %s cannot be listed with your credentials: %w: %s", backend, err, strings.TrimSpace(stderr.String()))
 	}
 	return strings.Fields(strings.ReplaceAll(listed.String(), "*", " ")), nil
 }
