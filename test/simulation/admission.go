@@ -32,7 +32,7 @@ func (w *World) secondCluster(cluster *clusterv1.Cluster) error {
 	for _, object := range w.store.of(clusterKind).objects {
 		other := object.(*clusterv1.Cluster)
 		if other.Namespace == cluster.Namespace && (other.Spec.ControlPlaneRef == cluster.Spec.ControlPlaneRef || other.Spec.InfrastructureRef == cluster.Spec.InfrastructureRef) {
-			return apierrors.NewForbidden(schema.GroupResource{Group: clusterKind.Group, Resource: "clusters"}, cluster.Name, fmt.Errorf("Cluster %s refers to the same objects", other.Name))
+			return apierrors.NewForbidden(schema.GroupResource{Group: clusterKind.Group, Resource: "clusters"}, cluster.Name, fmt.Errorf("another Cluster, %s, refers to the same objects", other.Name))
 		}
 	}
 	return nil
@@ -58,6 +58,17 @@ func (w *World) admit(request *write, old, object client.Object) (client.Object,
 	active := w.active
 	w.active = false
 	defer func() { w.active = active }()
+	review := reviewOf(request, old, object)
+	object, err := p.mutate(path, &review, object)
+	if err != nil {
+		return nil, err
+	}
+	return object, p.validate(path, &review)
+}
+
+// reviewOf is what the API server sends to a webhook. old is nil for a new object.
+func reviewOf(request *write, old, object client.Object) admission.Request {
+	gvk := object.GetObjectKind().GroupVersionKind()
 	review := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UID: "00000000-0000-4000-9000-000000000000", Kind: metav1.GroupVersionKind(gvk), Name: object.GetName(), Namespace: object.GetNamespace(),
 		Operation: admissionv1.Create, UserInfo: authenticationv1.UserInfo{Username: request.user}, DryRun: ptr.To(request.dryRun), Object: raw(object),
@@ -65,28 +76,40 @@ func (w *World) admit(request *write, old, object client.Object) (client.Object,
 	if old != nil {
 		review.Operation, review.OldObject = admissionv1.Update, raw(old)
 	}
-	if mutate, ok := p.hooks["/mutate"+path].(*admission.Webhook); ok {
-		response := mutate.Handle(context.Background(), review)
-		if err := refusal(&response, path); err != nil {
-			return nil, err
-		}
-		if len(response.Patch) > 0 {
-			patch, err := jsonpatch.DecodePatch(response.Patch)
-			must(err)
-			data, err := patch.Apply(review.Object.Raw)
-			must(err)
-			review.Object.Raw = data
-			object = reflect.New(reflect.TypeOf(object).Elem()).Interface().(client.Object)
-			must(json.Unmarshal(data, object))
-		}
+	return review
+}
+
+// mutate calls the mutating webhook of the object, if its kind has one. It returns the object with the patch of the webhook.
+func (p *process) mutate(path string, review *admission.Request, object client.Object) (client.Object, error) {
+	webhook, ok := p.hooks["/mutate"+path].(*admission.Webhook)
+	if !ok {
+		return object, nil
 	}
-	if validate, ok := p.hooks["/validate"+path].(*admission.Webhook); ok {
-		response := validate.Handle(context.Background(), review)
-		if err := refusal(&response, path); err != nil {
-			return nil, err
-		}
+	response := webhook.Handle(context.Background(), *review)
+	if err := refusal(&response, path); err != nil {
+		return nil, err
 	}
+	if len(response.Patch) == 0 {
+		return object, nil
+	}
+	patch, err := jsonpatch.DecodePatch(response.Patch)
+	must(err)
+	data, err := patch.Apply(review.Object.Raw)
+	must(err)
+	review.Object.Raw = data
+	object = reflect.New(reflect.TypeOf(object).Elem()).Interface().(client.Object)
+	must(json.Unmarshal(data, object))
 	return object, nil
+}
+
+// validate calls the validating webhook of the object, if its kind has one.
+func (p *process) validate(path string, review *admission.Request) error {
+	webhook, ok := p.hooks["/validate"+path].(*admission.Webhook)
+	if !ok {
+		return nil
+	}
+	response := webhook.Handle(context.Background(), *review)
+	return refusal(&response, path)
 }
 
 func raw(object runtime.Object) runtime.RawExtension {

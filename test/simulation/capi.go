@@ -152,7 +152,17 @@ func (c core) deleteCluster(cluster *clusterv1.Cluster) {
 
 func (c core) delete(gvk schema.GroupVersionKind, object client.Object) {
 	if object.GetDeletionTimestamp().IsZero() {
-		_, _ = c.world.store.remove(capiUser, gvk, client.ObjectKeyFromObject(object), nil)
+		_ = c.world.store.remove(capiUser, gvk, client.ObjectKeyFromObject(object), nil)
+	}
+}
+
+// deleteMachinePool deletes the infrastructure of a machine pool, then its finalizer.
+func (c core) deleteMachinePool(pool *clusterv1.MachinePool, infra *infrav1.CAPTMachinePool) {
+	switch {
+	case infra != nil && metav1.IsControlledBy(infra, pool):
+		c.delete(poolKind, infra)
+	case controllerutil.ContainsFinalizer(pool, clusterv1.MachinePoolFinalizer):
+		_ = edit(c.world, capiUser, pool, false, func(o *clusterv1.MachinePool) { controllerutil.RemoveFinalizer(o, clusterv1.MachinePoolFinalizer) })
 	}
 }
 
@@ -163,12 +173,7 @@ func (c core) machinePool(pool *clusterv1.MachinePool) {
 		return
 	}
 	if !pool.DeletionTimestamp.IsZero() {
-		switch {
-		case infra != nil && metav1.IsControlledBy(infra, pool):
-			c.delete(poolKind, infra)
-		case controllerutil.ContainsFinalizer(pool, clusterv1.MachinePoolFinalizer):
-			_ = edit(c.world, capiUser, pool, false, func(o *clusterv1.MachinePool) { controllerutil.RemoveFinalizer(o, clusterv1.MachinePoolFinalizer) })
-		}
+		c.deleteMachinePool(pool, infra)
 		return
 	}
 	if cluster == nil {
@@ -205,7 +210,7 @@ func (w *World) collect() bool {
 			references := object.GetOwnerReferences()
 			if len(references) > 0 && object.GetDeletionTimestamp().IsZero() && !slices.ContainsFunc(references, func(o metav1.OwnerReference) bool { return known[o.UID] }) {
 				w.tracef("gc %s %s", r.gvk.Kind, key)
-				_, _ = w.store.remove("gc", r.gvk, key, nil)
+				_ = w.store.remove("gc", r.gvk, key, nil)
 				return true
 			}
 		}
@@ -230,7 +235,7 @@ func (w *World) terminate() bool {
 				left = true
 				if r.objects[key].GetDeletionTimestamp().IsZero() {
 					w.tracef("namespace deletes %s %s", r.gvk.Kind, key)
-					_, _ = w.store.remove("gc", r.gvk, key, nil)
+					_ = w.store.remove("gc", r.gvk, key, nil)
 					return true
 				}
 			}

@@ -183,7 +183,7 @@ func (a *api) Delete(_ context.Context, object client.Object, options ...client.
 	o := client.DeleteOptions{}
 	o.ApplyOptions(options)
 	return a.request("delete", object, object.GetName(), func() error {
-		_, err := a.store().remove(a.user, a.gvk(object), client.ObjectKeyFromObject(object), o.Preconditions)
+		err := a.store().remove(a.user, a.gvk(object), client.ObjectKeyFromObject(object), o.Preconditions)
 		return err
 	})
 }

@@ -100,10 +100,10 @@ func runWith(t *testing.T, d *defect) string {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(overlay, data, 0o600))
 	binary = filepath.Join(dir, "simulation.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", binary, "-vet=off", "-ldflags=-s -w", ".") //nolint:gosec // The arguments are those of this test.
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", binary, "-vet=off", "-ldflags=-s -w", ".")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s: %s", d.Name, out)
-	run := exec.CommandContext(t.Context(), binary, "-test.run=TestNoScheduleBreaksAnInvariant", "-test.timeout=60m") //nolint:gosec // It was built above.
+	run := exec.CommandContext(t.Context(), binary, "-test.run=TestNoScheduleBreaksAnInvariant", "-test.timeout=60m")
 	run.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "DEFECTS=") }), "SEED=1", "SCHEDULES=10000", "SHRINK=false")
 	out, _ = run.CombinedOutput() // It fails if it finds the defect.
 	return string(out)

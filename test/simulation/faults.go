@@ -78,34 +78,21 @@ func (w *World) fault(p *process) (fault string) {
 // request runs a request of a worker, with its fault. Other workers may run before and after it.
 func (w *World) request(p *process, verb, object string, do func() error) error {
 	p.exitIfDead()
-	fault := ""
-	if verb != "get" && verb != "list" {
+	fault, writes := "", verb != "get" && verb != "list"
+	if writes {
 		fault = w.fault(p)
 	}
 	if fault != "" {
 		w.tracef("  fault: %s", fault)
 	}
-	resource := schema.GroupResource{Resource: object}
-	switch fault {
-	case "crash before":
-		w.crash(p)
-	case "conflict":
-		w.touch(object)
-	case "unavailable":
-		return apierrors.NewServiceUnavailable("etcdserver: leader changed")
-	case "refused":
-		return apierrors.NewForbidden(resource, object, errors.New("a policy denied the request"))
-	case "leader":
-		w.at(0, w.moveLeadership)
-		w.parkFor(p, verb+" "+object, 20)
-	case "pause":
-		w.parkFor(p, verb+" "+object, 25)
+	if err := w.beforeRequest(p, fault, verb, object); err != nil {
+		return err
 	}
 	if w.rng.IntN(100) < 6 {
 		w.parkFor(p, verb+" "+object, 0)
 	}
 	err := do()
-	if w.trace != nil && verb != "get" && verb != "list" {
+	if w.trace != nil && writes {
 		w.tracef("  %s: %s %s %v", p.name, verb, object, err)
 	}
 	switch fault {
@@ -115,6 +102,26 @@ func (w *World) request(p *process, verb, object string, do func() error) error 
 		return apierrors.NewTimeoutError("the server did not answer in time", 1)
 	}
 	return err
+}
+
+// beforeRequest is what a fault does before its request. An error is the answer to the request, which does not happen.
+func (w *World) beforeRequest(p *process, fault, verb, object string) error {
+	switch fault {
+	case "crash before":
+		w.crash(p)
+	case "conflict":
+		w.touch(object)
+	case "unavailable":
+		return apierrors.NewServiceUnavailable("etcdserver: leader changed")
+	case "refused":
+		return apierrors.NewForbidden(schema.GroupResource{Resource: object}, object, errors.New("a policy denied the request"))
+	case "leader":
+		w.at(0, w.moveLeadership)
+		w.parkFor(p, verb+" "+object, 20)
+	case "pause":
+		w.parkFor(p, verb+" "+object, 25)
+	}
+	return nil
 }
 
 // touch changes the metadata of an object of CAPT as another client does, so that a write based on an earlier version is refused. Workspaces are left
@@ -148,9 +155,10 @@ func (w *World) crash(p *process) {
 
 // restart starts a process again, some steps after it ended.
 func (w *World) restart(p *process, steps int) {
-	if p == w.manager {
+	switch p {
+	case w.manager:
 		w.managerAt = w.steps + steps
-	} else if p == w.provider {
+	case w.provider:
 		w.providerAt = w.steps + steps
 	}
 }
@@ -202,7 +210,7 @@ var worldFaults = map[string]func(w *World, n uint64){
 			v.frozen = w.steps + 20 + int(n/64%80)
 		}
 	},
-	"clock jump": func(w *World, n uint64) { time.Sleep(time.Duration(n%180) * time.Minute) },
+	"clock jump": func(_ *World, n uint64) { time.Sleep(time.Duration(n%180) * time.Minute) },
 	"terraform": func(w *World, n uint64) {
 		operation := []string{"plan", "apply", "destroy", "init"}[n%4]
 		w.tracef("the next %s fails", operation)

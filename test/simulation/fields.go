@@ -77,7 +77,6 @@ func trackUpdate(w *write, old, wanted client.Object) (client.Object, error) {
 		return wanted, nil
 	}
 	if old == nil {
-		old = wanted.DeepCopyObject().(client.Object)
 		empty := &unstructured.Unstructured{}
 		empty.SetGroupVersionKind(gvk)
 		old = empty

@@ -70,9 +70,7 @@ func (w *World) observe(user string, old, object client.Object, deleted bool) {
 	case *controlplanev1.CAPTControlPlane:
 		w.checkControlPlane(old, object)
 	case *infrav1.CAPTCluster:
-		if before, ok := old.(*infrav1.CAPTCluster); ok && before.UID == object.UID && ptr.Deref(before.Status.Initialization.Provisioned, false) && !ptr.Deref(object.Status.Initialization.Provisioned, false) {
-			w.failf("initialization: CAPTCluster %s is not provisioned any more", client.ObjectKeyFromObject(object))
-		}
+		w.checkCAPTCluster(old, object)
 	case *infrav1.WorkspaceTemplateApply:
 		if deleted {
 			w.checkReleased(object)
@@ -80,11 +78,7 @@ func (w *World) observe(user string, old, object client.Object, deleted bool) {
 			w.checkPaused(user, object, object)
 		}
 	case *clusterv1.Cluster:
-		if key := client.ObjectKeyFromObject(object); !ptr.Deref(object.Spec.Paused, false) {
-			delete(w.pausedAt, key)
-		} else if w.pausedAt[key] == 0 {
-			w.pausedAt[key] = w.steps
-		}
+		w.recordPause(object)
 	case *infrav1.WorkspaceTemplate:
 		if object.Spec.Rollout.RequiresApproval() {
 			w.restrict(old, object)
@@ -93,6 +87,22 @@ func (w *World) observe(user string, old, object client.Object, deleted bool) {
 		if object.GetKind() == "Workspace" {
 			w.checkWorkspace(user, old, object, deleted)
 		}
+	}
+}
+
+func (w *World) checkCAPTCluster(old client.Object, object *infrav1.CAPTCluster) {
+	before, ok := old.(*infrav1.CAPTCluster)
+	if ok && before.UID == object.UID && ptr.Deref(before.Status.Initialization.Provisioned, false) && !ptr.Deref(object.Status.Initialization.Provisioned, false) {
+		w.failf("initialization: CAPTCluster %s is not provisioned any more", client.ObjectKeyFromObject(object))
+	}
+}
+
+// recordPause records since when a Cluster is paused.
+func (w *World) recordPause(cluster *clusterv1.Cluster) {
+	if key := client.ObjectKeyFromObject(cluster); !ptr.Deref(cluster.Spec.Paused, false) {
+		delete(w.pausedAt, key)
+	} else if w.pausedAt[key] == 0 {
+		w.pausedAt[key] = w.steps
 	}
 }
 
@@ -139,24 +149,14 @@ func (w *World) intrudes(object client.Object) bool {
 }
 
 func (w *World) checkWorkspace(user string, old client.Object, workspace *unstructured.Unstructured, deleted bool) {
-	key := client.ObjectKeyFromObject(workspace)
 	if old == nil && !strings.HasSuffix(user, "capt") {
 		w.foreign[workspace.GetUID()] = true
 	}
 	if naming.IsPreview(workspace) {
-		if policies, _, _ := unstructured.NestedStringSlice(workspace.Object, "spec", "managementPolicies"); len(policies) != 1 || policies[0] != "Observe" {
-			w.failf("preview: %s could apply", key)
-		}
+		w.checkPreview(workspace)
 		return
 	}
-	if old != nil && old.GetUID() == workspace.GetUID() {
-		if before, after := old.GetAnnotations()[externalName], workspace.GetAnnotations()[externalName]; before != "" && before != after {
-			w.failf("identity: the state of Workspace %s changes from %s to %s", key, before, after)
-		}
-		if before, after := old.GetAnnotations()[naming.ClaimAnnotation], workspace.GetAnnotations()[naming.ClaimAnnotation]; before != after {
-			w.failf("identity: Workspace %s of %s is claimed by %s", key, before, after)
-		}
-	}
+	w.checkIdentity(old, workspace)
 	if deleted || w.intrudes(workspace) {
 		return
 	}
@@ -169,6 +169,28 @@ func (w *World) checkWorkspace(user string, old client.Object, workspace *unstru
 		if apply := w.applyOf(workspace); apply != nil && (old == nil || old.GetGeneration() != workspace.GetGeneration()) {
 			w.checkPaused(user, apply, workspace)
 		}
+	}
+}
+
+// checkPreview fails if a preview could change resources.
+func (w *World) checkPreview(workspace *unstructured.Unstructured) {
+	policies, _, _ := unstructured.NestedStringSlice(workspace.Object, "spec", "managementPolicies")
+	if len(policies) != 1 || policies[0] != "Observe" {
+		w.failf("preview: %s could apply", client.ObjectKeyFromObject(workspace))
+	}
+}
+
+// checkIdentity fails if a Workspace gets another Terraform state, or belongs to another WorkspaceTemplateApply.
+func (w *World) checkIdentity(old client.Object, workspace *unstructured.Unstructured) {
+	if old == nil || old.GetUID() != workspace.GetUID() {
+		return
+	}
+	key, was, is := client.ObjectKeyFromObject(workspace), old.GetAnnotations(), workspace.GetAnnotations()
+	if before, after := was[externalName], is[externalName]; before != "" && before != after {
+		w.failf("identity: the state of Workspace %s changes from %s to %s", key, before, after)
+	}
+	if before, after := was[naming.ClaimAnnotation], is[naming.ClaimAnnotation]; before != after {
+		w.failf("identity: Workspace %s of %s is claimed by %s", key, before, after)
 	}
 }
 
@@ -304,6 +326,21 @@ func (w *World) destroyed(r *run) {
 	if workspace != nil && w.intrudes(workspace) {
 		return
 	}
+	w.checkDestroyOrder(is)
+	if workspace != nil && is.part == "" { // No apply has succeeded.
+		is = w.roleOf(workspace, r.text())
+	}
+	if workspace == nil || w.byUser[workspace.GetUID()] {
+		return
+	}
+	if by := w.appliedBy[r.state]; by != "" && by != r.module.UID && w.exists(by) {
+		w.failf("tenant: the state %s is destroyed by a Workspace that did not create it", r.state)
+	}
+	w.checkDestroyWanted(r, workspace, is)
+}
+
+// checkDestroyOrder fails if a part of a cluster is destroyed before the parts that need it.
+func (w *World) checkDestroyOrder(is role) {
 	for part, users := range map[string][]string{"vpc": {"eks", "fargate", "nodegroup"}, "eks": {"fargate", "nodegroup"}} {
 		for _, user := range users {
 			if is.part == part && w.has(is.cluster, user) {
@@ -311,15 +348,10 @@ func (w *World) destroyed(r *run) {
 			}
 		}
 	}
-	if workspace != nil && is.part == "" { // No apply has succeeded.
-		is = w.roleOf(workspace, r.text())
-	}
-	if workspace == nil || w.byUser[workspace.GetUID()] {
-		return
-	}
-	if w.appliedBy[r.state] != "" && w.appliedBy[r.state] != r.module.UID && w.exists(w.appliedBy[r.state]) {
-		w.failf("tenant: the state %s is destroyed by a Workspace that did not create it", r.state)
-	}
+}
+
+// checkDestroyWanted fails if a destroy was not asked for: the WorkspaceTemplateApply is not being deleted, or its owner wants it.
+func (w *World) checkDestroyWanted(r *run, workspace *unstructured.Unstructured, is role) {
 	apply := w.applyOf(workspace)
 	if apply == nil {
 		return
@@ -355,18 +387,34 @@ func (w *World) checkAwake() {
 	}
 	for _, key := range w.store.of(applyKind).keys() {
 		apply := peek[*infrav1.WorkspaceTemplateApply](w, applyKind, key.Namespace, key.Name)
-		ready := conditions.Get(apply, infrav1.ReadyCondition)
-		if ready == nil || !apply.DeletionTimestamp.IsZero() || w.retries("workspacetemplateapply", key) {
-			continue
+		if apply.DeletionTimestamp.IsZero() && !w.retries("workspacetemplateapply", key) {
+			w.checkApplyAwake(apply)
 		}
-		if workspace := w.recorded(apply); workspace != nil && w.isWritten(apply, workspace) && inProgress(ready.Reason) && isUpToDate(workspace) {
-			w.failf("awake: WorkspaceTemplateApply %s still reports %s although its Workspace is Ready", key, ready.Reason)
-		}
-		captCluster := peek[*infrav1.CAPTCluster](w, captClusterKind, key.Namespace, ownerOf(apply, "CAPTCluster"))
-		if ready.Status == metav1.ConditionTrue && apply.Status.ObservedGeneration == apply.Generation && captCluster != nil && captCluster.DeletionTimestamp.IsZero() && !w.retries("captcluster", client.ObjectKeyFromObject(captCluster)) &&
-			inProgress(conditions.GetReason(captCluster, infrav1.VPCReadyCondition)) {
-			w.failf("awake: CAPTCluster %s still waits for the WorkspaceTemplateApply of its VPC, which is Ready", key)
-		}
+	}
+}
+
+// checkApplyAwake fails if a WorkspaceTemplateApply does not show that its Workspace is Ready, or its owner does not show that it is Ready itself.
+func (w *World) checkApplyAwake(apply *infrav1.WorkspaceTemplateApply) {
+	ready := conditions.Get(apply, infrav1.ReadyCondition)
+	if ready == nil {
+		return
+	}
+	if workspace := w.recorded(apply); workspace != nil && w.isWritten(apply, workspace) && inProgress(ready.Reason) && isUpToDate(workspace) {
+		w.failf("awake: WorkspaceTemplateApply %s still reports %s although its Workspace is Ready", client.ObjectKeyFromObject(apply), ready.Reason)
+	}
+	if ready.Status == metav1.ConditionTrue && apply.Status.ObservedGeneration == apply.Generation {
+		w.checkCAPTClusterAwake(apply)
+	}
+}
+
+// checkCAPTClusterAwake fails if the CAPTCluster that owns a Ready WorkspaceTemplateApply still waits for it.
+func (w *World) checkCAPTClusterAwake(apply *infrav1.WorkspaceTemplateApply) {
+	captCluster := peek[*infrav1.CAPTCluster](w, captClusterKind, apply.Namespace, ownerOf(apply, "CAPTCluster"))
+	if captCluster == nil || !captCluster.DeletionTimestamp.IsZero() || w.retries("captcluster", client.ObjectKeyFromObject(captCluster)) {
+		return
+	}
+	if inProgress(conditions.GetReason(captCluster, infrav1.VPCReadyCondition)) {
+		w.failf("awake: CAPTCluster %s still waits for the WorkspaceTemplateApply of its VPC, which is Ready", client.ObjectKeyFromObject(apply))
 	}
 }
 
@@ -450,10 +498,8 @@ func (w *World) missing(cluster *clusterv1.Cluster) string {
 	if w.templateGone(cluster.Namespace) || infra == nil || plane == nil || !infra.DeletionTimestamp.IsZero() || !plane.DeletionTimestamp.IsZero() {
 		return ""
 	}
-	for _, key := range w.store.of(applyKind).keys() {
-		if object := w.store.of(applyKind).objects[key]; key.Namespace == cluster.Namespace && object.GetDeletionTimestamp() != nil && w.byUser[object.GetUID()] {
-			return "" // It waits for its dependents.
-		}
+	if w.waitsForDependents(cluster.Namespace) {
+		return ""
 	}
 	switch {
 	case !conditions.IsTrue(infra, infrav1.ReadyCondition):
@@ -464,6 +510,16 @@ func (w *World) missing(cluster *clusterv1.Cluster) string {
 		return "is not initialized"
 	}
 	return w.outdated(cluster)
+}
+
+// waitsForDependents reports whether a user has deleted a WorkspaceTemplateApply of a namespace, which waits for its dependents.
+func (w *World) waitsForDependents(namespace string) bool {
+	for key, object := range w.store.of(applyKind).objects {
+		if key.Namespace == namespace && object.GetDeletionTimestamp() != nil && w.byUser[object.GetUID()] {
+			return true
+		}
+	}
+	return false
 }
 
 // outdated returns which part of a cluster does not have what the template has now.

@@ -60,7 +60,7 @@ func ParseEvents(text string) (events []Event, err error) {
 
 // NewSchedule returns the schedule of a seed.
 func NewSchedule(seed uint64) Schedule {
-	rng := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // It must be reproducible.
+	rng := rand.New(rand.NewPCG(seed, 2)) // It must be reproducible.
 	s := Schedule{Seed: seed, Events: []Event{{At: 0, Name: "create", N: rng.Uint64() >> 1}}}
 	users, common := sortedKeys(userActions), rng.Uint64()>>1
 	if rng.IntN(2) == 0 { // Actions that belong together, on the same objects.

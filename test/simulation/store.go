@@ -199,12 +199,9 @@ func (s *store) create(w *write, object client.Object) (client.Object, error) {
 	if hasStatus(stored) {
 		setField(stored, "Status", nil)
 	}
-	setDefaults(stored)
-	var err error
-	if s.admit != nil {
-		if stored, err = s.admit(w, nil, stored); err != nil {
-			return nil, err
-		}
+	stored, err := s.admitted(w, nil, stored)
+	if err != nil {
+		return nil, err
 	}
 	if w.verb != "apply" {
 		if stored, err = trackUpdate(w, nil, stored); err != nil {
@@ -215,6 +212,15 @@ func (s *store) create(w *write, object client.Object) (client.Object, error) {
 		return stored, nil
 	}
 	return s.put(w.user, r, key, stored), nil
+}
+
+// admitted is an object with its defaults, after the webhooks.
+func (s *store) admitted(w *write, old, object client.Object) (client.Object, error) {
+	setDefaults(object)
+	if s.admit == nil {
+		return object, nil
+	}
+	return s.admit(w, old, object)
 }
 
 func (s *store) checkNamespace(r *resource, key types.NamespacedName) error {
@@ -266,38 +272,14 @@ func (s *store) update(w *write, object client.Object) (client.Object, error) {
 
 // replace stores wanted, with what a client cannot change taken from old.
 func (s *store) replace(w *write, r *resource, old, wanted client.Object) (client.Object, error) {
-	key := client.ObjectKeyFromObject(old)
-	if hasStatus(old) {
-		if w.status {
-			status := field(wanted, "Status")
-			fields := wanted.GetManagedFields()
-			wanted = old.DeepCopyObject().(client.Object)
-			setField(wanted, "Status", status)
-			wanted.SetManagedFields(fields)
-		} else {
-			setField(wanted, "Status", field(old, "Status"))
-		}
-	}
-	wanted.SetUID(old.GetUID())
-	wanted.SetCreationTimestamp(old.GetCreationTimestamp())
-	wanted.SetDeletionTimestamp(old.GetDeletionTimestamp())
-	wanted.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
-	wanted.SetGeneration(old.GetGeneration())
-	wanted.SetResourceVersion(old.GetResourceVersion())
-	if old.GetDeletionTimestamp() != nil {
-		for _, finalizer := range wanted.GetFinalizers() {
-			if !slices.Contains(old.GetFinalizers(), finalizer) {
-				return nil, apierrors.NewForbidden(schema.GroupResource{Group: r.gvk.Group, Resource: r.gvk.Kind}, key.Name,
-					fmt.Errorf("metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers %q", finalizer))
-			}
-		}
+	wanted = keepStatus(w, old, wanted)
+	keepMetadata(old, wanted)
+	err := r.checkFinalizers(old, wanted)
+	if err != nil {
+		return nil, err
 	}
 	if !w.status {
-		setDefaults(wanted)
-	}
-	var err error
-	if s.admit != nil && !w.status {
-		if wanted, err = s.admit(w, old, wanted); err != nil {
+		if wanted, err = s.admitted(w, old, wanted); err != nil {
 			return nil, err
 		}
 	}
@@ -321,7 +303,46 @@ func (s *store) replace(w *write, r *resource, old, wanted client.Object) (clien
 	if w.dryRun {
 		return wanted, nil
 	}
-	return s.put(w.user, r, key, wanted), nil
+	return s.put(w.user, r, client.ObjectKeyFromObject(old), wanted), nil
+}
+
+// keepStatus separates the status from the rest: a write of the status changes nothing else, and any other write does not change it.
+func keepStatus(w *write, old, wanted client.Object) client.Object {
+	switch {
+	case !hasStatus(old):
+		return wanted
+	case !w.status:
+		setField(wanted, "Status", field(old, "Status"))
+		return wanted
+	}
+	changed := old.DeepCopyObject().(client.Object)
+	setField(changed, "Status", field(wanted, "Status"))
+	changed.SetManagedFields(wanted.GetManagedFields())
+	return changed
+}
+
+// keepMetadata keeps the metadata that a client cannot change.
+func keepMetadata(old, wanted client.Object) {
+	wanted.SetUID(old.GetUID())
+	wanted.SetCreationTimestamp(old.GetCreationTimestamp())
+	wanted.SetDeletionTimestamp(old.GetDeletionTimestamp())
+	wanted.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
+	wanted.SetGeneration(old.GetGeneration())
+	wanted.SetResourceVersion(old.GetResourceVersion())
+}
+
+// checkFinalizers refuses a new finalizer of an object that is being deleted.
+func (r *resource) checkFinalizers(old, wanted client.Object) error {
+	if old.GetDeletionTimestamp() == nil {
+		return nil
+	}
+	for _, finalizer := range wanted.GetFinalizers() {
+		if !slices.Contains(old.GetFinalizers(), finalizer) {
+			return apierrors.NewForbidden(schema.GroupResource{Group: r.gvk.Group, Resource: r.gvk.Kind}, old.GetName(),
+				fmt.Errorf("metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers %q", finalizer))
+		}
+	}
+	return nil
 }
 
 // patch applies a JSON merge patch. Its resourceVersion and its uid are preconditions.
@@ -388,19 +409,19 @@ func (s *store) apply(w *write, config *unstructured.Unstructured) (client.Objec
 }
 
 // remove deletes an object, or starts its deletion if it has finalizers.
-func (s *store) remove(user string, gvk schema.GroupVersionKind, key types.NamespacedName, preconditions *metav1.Preconditions) (client.Object, error) {
+func (s *store) remove(user string, gvk schema.GroupVersionKind, key types.NamespacedName, preconditions *metav1.Preconditions) error {
 	r := s.of(gvk)
 	old := r.objects[key]
 	if old == nil {
-		return nil, r.notFound(key.Name)
+		return r.notFound(key.Name)
 	}
 	if preconditions != nil {
 		if preconditions.UID != nil && *preconditions.UID != old.GetUID() || preconditions.ResourceVersion != nil && *preconditions.ResourceVersion != old.GetResourceVersion() {
-			return nil, r.conflict(key.Name, "Precondition failed: UID or resourceVersion does not match")
+			return r.conflict(key.Name, "Precondition failed: UID or resourceVersion does not match")
 		}
 	}
 	if old.GetDeletionTimestamp() != nil && len(old.GetFinalizers()) > 0 {
-		return old, nil
+		return nil
 	}
 	gone := old.DeepCopyObject().(client.Object)
 	gone.SetDeletionTimestamp(ptr.To(metav1.NewTime(time.Now().Truncate(time.Second))))
@@ -408,7 +429,8 @@ func (s *store) remove(user string, gvk schema.GroupVersionKind, key types.Names
 	if len(gone.GetFinalizers()) > 0 && r.gvk.Group != "" {
 		gone.SetGeneration(old.GetGeneration() + 1)
 	}
-	return s.put(user, r, key, gone), nil
+	s.put(user, r, key, gone)
+	return nil
 }
 
 func hasStatus(object client.Object) bool {

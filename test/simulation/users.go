@@ -95,7 +95,7 @@ var userActions = map[string]func(w *World, n uint64){
 				return
 			}
 		}
-		_, err := w.store.remove("admin", namespaceKind, types.NamespacedName{Name: "team-b"}, nil)
+		err := w.store.remove("admin", namespaceKind, types.NamespacedName{Name: "team-b"}, nil)
 		w.tracef("admin deletes namespace team-b: %v", err)
 	},
 	"delete template": func(w *World, n uint64) { w.userDeletes(templateKind, n) },
@@ -118,11 +118,11 @@ func (w *World) userDeletes(gvk schema.GroupVersionKind, n uint64) {
 	}
 	key := keys[n%uint64(len(keys))]
 	w.byUser[w.store.of(gvk).objects[key].GetUID()] = true
-	_, err := w.store.remove(key.Namespace, gvk, key, nil)
+	err := w.store.remove(key.Namespace, gvk, key, nil)
 	w.tracef("user deletes %s %s: %v", gvk.Kind, key, err)
 }
 
-// createCluster creates the objects of a cluster, and of its options.
+// createCluster creates the objects of a cluster and of its options.
 func (w *World) createCluster(n uint64) {
 	namespace, name := namespaces[n%2], [][]string{{"one", "two"}, {"three", "four"}}[n%2][n/2%2]
 	if w.store.of(namespaceKind).objects[types.NamespacedName{Name: namespace}] == nil {

@@ -94,7 +94,7 @@ type parkedCall struct {
 }
 
 func newWorld(seed uint64, traced bool) *World {
-	w := &World{store: newStore(scheme()), rng: rand.New(rand.NewPCG(seed, 1)), coreSeen: map[coreKey]int64{}} //nolint:gosec // It must be reproducible.
+	w := &World{store: newStore(scheme()), rng: rand.New(rand.NewPCG(seed, 1)), coreSeen: map[coreKey]int64{}} // It must be reproducible.
 	w.cloud = &cloud{world: w, states: map[string]*state{}, refuse: map[string][]string{}}
 	w.core = core{w}
 	if traced {
