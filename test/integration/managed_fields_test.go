@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/claim"
@@ -107,7 +108,9 @@ func TestAnAdoptedWorkspaceIsNotWrittenWhenManagedFieldsAreLost(t *testing.T) {
 	env.User(env.VPCTemplate(fixture.VPCModule), fixture.ClusterWithoutControlPlane(fixture.Demo), fixture.CAPTCluster(fixture.Demo))
 	env.AwaitVPC()
 	workspace := env.Workspace(fixture.VPC)
-	env.Edit(workspace, workspace.GetName(), `{"metadata":{"annotations":{"`+naming.ClaimAnnotation+`":null},"managedFields":[{}]}}`)
+	// No policy lets a claim be removed, but for clusterctl move, which an administrator may abort.
+	env.Edit(workspace, workspace.GetName(), `{"metadata":{"annotations":{"`+naming.ClaimAnnotation+`":null,"`+clusterctlv1.DeleteForMoveAnnotation+`":""}}}`)
+	env.Edit(workspace, workspace.GetName(), `{"metadata":{"annotations":{"`+clusterctlv1.DeleteForMoveAnnotation+`":null},"managedFields":[{}]}}`)
 	require.Empty(t, workspace.GetManagedFields())
 	// Ready is True from before. What is reconciled after this edit is reconciled without managedFields.
 	object := &infrav1.WorkspaceTemplateApply{}
