@@ -72,6 +72,8 @@ func createAndDeleteClusters(env, user *fixture.Environment) {
 		`{"metadata":{"annotations":{%q:"1"}},"spec":{"version":"v1.34.0","additionalTags":{"edited":"true"}}}`, naming.RetryAnnotation))
 	env.AwaitState(infrav1.StateReady, "")
 	addNodeGroup(env)
+	env.Captctl("run", env.Namespace+"/"+fixture.Demo)
+	env.Captctl("plan", env.Namespace+"/"+fixture.Demo)
 
 	// As clusterctl move pauses it.
 	env.Edit(&clusterv1.Cluster{}, fixture.Demo, `{"spec":{"paused":true}}`)

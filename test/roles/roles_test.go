@@ -65,6 +65,9 @@ func occasional() map[right]string {
 		"get cluster.x-k8s.io/machinepools":                           "a MachinePool that the cache does not have yet",
 		"get apps/controllerrevisions":                                "a revision that the cache does not have yet",
 		"get controlplane.cluster.x-k8s.io/captcontrolplanetemplates": "the CRD migrator reads an object again after a conflict",
+		"get infrastructure.cluster.x-k8s.io/captclustertemplates":    "the same",
+		"get infrastructure.cluster.x-k8s.io/planrequests":            "a PlanRequest that the cache does not have yet",
+		"delete infrastructure.cluster.x-k8s.io/planrequests":         "a PlanRequest is deleted an hour after it was completed",
 		"patch events.k8s.io/events":                                  "an event that repeats",
 		"get tf.m.upbound.io/workspaces":                              "captctl: a Workspace that this version created for a Cluster that is adopted partly",
 	}
