@@ -86,7 +86,7 @@ func stallsOfOutputs() map[string]halt {
 		"endpoint empty":          plane(controlplanev1.EndpointMissingReason, []string{`output "cluster_endpoint"`, "is empty"}, endpoint, `""`),
 		"endpoint without a form": plane(controlplanev1.EndpointInvalidReason, []string{`output "cluster_endpoint"`, "host[:port]"}, endpoint, `"a b"`),
 		"CA not base64":           plane(controlplanev1.KubeconfigInvalidReason, []string{`output "cluster_certificate_authority_data"`}, ca, `"not-base64!"`, kubeconfig, "null"),
-		"CA null":                 plane(controlplanev1.KubeconfigMissingReason, []string{`output "cluster_certificate_authority_data"`, "null"}, ca, "null", kubeconfig, "null"),
+		"CA null":                 plane(controlplanev1.KubeconfigMissingReason, []string{`"cluster_certificate_authority_data"`, "null"}, ca, "null", kubeconfig, "null"),
 		"CA empty":                plane(controlplanev1.KubeconfigMissingReason, []string{`output "cluster_certificate_authority_data"`, "no value"}, ca, `""`, kubeconfig, `""`),
 		"name of EKS":             plane(controlplanev1.KubeconfigInvalidReason, []string{`output "cluster_name"`}, kubeconfig, "null", terraform.OutputClusterName, `"-a"`),
 	}
