@@ -32,6 +32,9 @@ func moduleOf(name, comment string) string {
 	for _, variable := range strings.Fields(modules[name].variables) {
 		text.WriteString("variable \"" + variable + "\" {}\nlocals { use_" + variable + " = var." + variable + " }\n")
 	}
+	if name == "eks" { // Users set it, and a new control plane waits while the module does not have it.
+		text.WriteString("variable \"team\" { default = \"\" }\nlocals { use_team = var.team }\n")
+	}
 	for _, output := range strings.Fields(modules[name].outputs) {
 		text.WriteString("output \"" + output + "\" { value = \"\" }\n")
 	}
