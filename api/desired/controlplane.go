@@ -137,7 +137,7 @@ func (c *ControlPlane) InfrastructureReady() bool {
 	return !HasCAPTCluster(c.Cluster) || VPCID(c.CAPTCluster) != "" && (c.Apply != nil || c.CAPTCluster.Status.VPC.ReplacedBy == "" && !c.vpcNotReady())
 }
 
-// vpcNotReady reports whether the VPC of a template is reported as not ready. Its recorded ID may be that of one which was destroyed, because its
+// vpcNotReady reports whether the VPC of a template is reported as not ready. Its recorded ID may belong to a destroyed VPC, because its
 // WorkspaceTemplateApply was deleted.
 func (c *ControlPlane) vpcNotReady() bool {
 	ready := meta.FindStatusCondition(c.CAPTCluster.Status.Conditions, infrav1.VPCReadyCondition)

@@ -203,7 +203,7 @@ func (w *Workspace) OtherState() *Blocked {
 		resource = "-n " + namespace + " " + resource
 	}
 	return &Blocked{infrav1.WorkspaceConflictReason, fmt.Sprintf("another client has changed the Terraform state of Workspace %[1]s from %[2]s to %[3]s (annotation %[4]s), in which Terraform creates all resources a second time. Nothing is updated. "+
-		"Set it back, without ValidatingAdmissionPolicyBinding capt-keep-workspace-identity if it is there: kubectl annotate --overwrite %[5]s %[1]s %[4]s=%[2]s. Then destroy what state %[3]s has. If %[3]s is the right state: %[6]s",
+		"Set it back, as a user with the verb migrate on guards.capt.cluster.x-k8s.io: kubectl annotate --overwrite %[5]s %[1]s %[4]s=%[2]s. Then destroy what state %[3]s has. If %[3]s is the right state: %[6]s",
 		w.Name, recorded, w.ExternalName(), render.ExternalNameAnnotation, resource, AnnotateCommand(w.Apply, naming.ExternalNameAnnotation, w.ExternalName()))}
 }
 

@@ -149,7 +149,7 @@ func (r *rollout) neverEmpty() string {
 
 // Change is a change of one user of a template that is held: of its variables, its connection Secret or its template.
 type Change struct {
-	// Policy is that of the template, or the one for moves.
+	// Policy is the rollout policy of the template, or the one for moves.
 	Policy infrav1.WorkspaceTemplateRollout
 	// MovedFrom is the template that was last applied, as namespace/name, if the change is held only because the object moves to another one.
 	MovedFrom string

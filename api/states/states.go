@@ -136,7 +136,7 @@ func ConfigOf(template *infrav1.WorkspaceTemplate, namespace string) *unstructur
 	return render.ProviderConfigObject(w)
 }
 
-// sameBackend reports whether a ProviderConfig has the same backend as that of the object, or may have it.
+// sameBackend reports whether a ProviderConfig has the same backend as the object, or may have it.
 func (c *Claim) sameBackend(config *unstructured.Unstructured) (bool, error) {
 	if config.GroupVersionKind() == c.Config.GroupVersionKind() && naming.KeyOf(config) == naming.KeyOf(c.Config) {
 		return true, nil

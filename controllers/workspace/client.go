@@ -222,14 +222,23 @@ func (c *Client) Create(ctx context.Context, apply *infrav1.WorkspaceTemplateApp
 // checkExists fails if the WorkspaceTemplateApply no longer exists according to the API server: another manager may have become leader and
 // released it.
 func (c *Client) checkExists(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) error {
+	now, err := c.current(ctx, apply)
+	if err == nil && (now == nil || !now.DeletionTimestamp.IsZero()) {
+		err = fmt.Errorf("WorkspaceTemplateApply %s was deleted during the reconcile", client.ObjectKeyFromObject(apply))
+	}
+	return err
+}
+
+// current returns the WorkspaceTemplateApply according to the API server; nil if it no longer exists.
+func (c *Client) current(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplateApply, error) {
 	now, err := engine.Get(ctx, c.Uncached, client.ObjectKeyFromObject(apply), &infrav1.WorkspaceTemplateApply{})
 	switch {
 	case err != nil:
-		return fmt.Errorf("reading the WorkspaceTemplateApply: %w", err)
-	case now == nil || now.UID != apply.UID || !now.DeletionTimestamp.IsZero():
-		return fmt.Errorf("WorkspaceTemplateApply %s was deleted during the reconcile", client.ObjectKeyFromObject(apply))
+		return nil, fmt.Errorf("reading the WorkspaceTemplateApply: %w", err)
+	case now == nil || now.UID != apply.UID:
+		return nil, nil
 	}
-	return nil
+	return now, nil
 }
 
 // inOtherScope finds the Workspace in the other scope: the template may have been replaced, and status lost.
@@ -257,11 +266,11 @@ func (c *Client) inOtherScope(ctx context.Context, apply *infrav1.WorkspaceTempl
 // Update updates the live Workspace to what was rendered for a WorkspaceTemplateApply, by server-side apply. The caller checks difference and owner. A manager
 // that has lost its leadership must not revert what the next one wrote: the API server confirms that the WorkspaceTemplateApply is as it was read.
 func (c *Client) Update(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, live *Live, rendered *render.Rendered) (*Live, error) {
-	now, err := engine.Get(ctx, c.Uncached, client.ObjectKeyFromObject(apply), &infrav1.WorkspaceTemplateApply{})
+	now, err := c.current(ctx, apply)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("reading the WorkspaceTemplateApply: %w", err)
-	case now == nil || now.UID != apply.UID || now.Generation != apply.Generation:
+		return nil, err
+	case now == nil || now.Generation != apply.Generation:
 		return nil, fmt.Errorf("WorkspaceTemplateApply %s was changed during the reconcile", client.ObjectKeyFromObject(apply))
 	}
 	return c.update(ctx, live, rendered)

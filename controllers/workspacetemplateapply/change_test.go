@@ -353,7 +353,7 @@ func (p *previewing) planned() {
 	p.look()
 }
 
-// A control plane whose template is replaced by that of the VPC would lose its EKS cluster: the state is the same.
+// A control plane that is pointed at the template of the VPC would lose its EKS cluster: the state is the same.
 func TestAMoveToAnotherTemplateDestroysNothingWithoutAnApproval(t *testing.T) {
 	p := newMoving(t, planlog.Changes{Counts: planlog.Counts{Create: 1, Delete: 1}, Total: 2, Destroys: []string{"aws_eks_cluster"}})
 	assert.Contains(t, p.ready("demo-vpc"), "the move from WorkspaceTemplate default/vpc to default/other (content ")

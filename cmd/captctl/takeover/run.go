@@ -120,7 +120,7 @@ func (a *adoption) isNotProven(apply *infrav1.WorkspaceTemplateApply) bool {
 	return states.IsPending(apply) && plan.Proof == a.request && plan.Result != "" && !states.IsProvenBy(plan) && conditions.GetReason(apply, infrav1.ReadyCondition) == infrav1.NotProvenReason
 }
 
-// waitsFor is what an object waits for: its message, or that of the owner that is to write it.
+// waitsFor is what an object waits for: its message, or the message of the owner that is to write it.
 func (a *adoption) waitsFor(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, message string) string {
 	var owner conditions.Getter = &controlplanev1.CAPTControlPlane{}
 	if a.Cluster != nil && apply.Name == a.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name {

@@ -112,7 +112,7 @@ func (o *stateOptions) addFlags(command *cobra.Command) {
 	cli.CompleteFlag(command, "endpoint-access", cobra.FixedCompletions([]cobra.Completion{"public", "private", "both"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// Validate checks which flags are given: those of a Cluster, or those of a WorkspaceTemplateApply.
+// Validate checks which flags are given: for a Cluster, or for a WorkspaceTemplateApply.
 func (o *stateOptions) Validate() error {
 	var errs []error
 	check := func(wrong bool, message string) {
