@@ -306,7 +306,6 @@ const (
 	defaultSecretSeconds       = 300
 )
 
-// observeTimeouts measures the running operations.
 func (r *Reconciler) observeTimeouts(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	o := ownerOf(controlPlane)
 	r.ObserveRunning(o, &f.Observed, controlplanev1.ControlPlaneTimeoutReason)

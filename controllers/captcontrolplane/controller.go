@@ -180,7 +180,6 @@ func RegisterIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	)
 }
 
-// requests lists the CAPTControlPlanes to reconcile.
 func (r *Reconciler) requests() owner.Requests {
 	return owner.Requests{Client: r.Client, List: &controlplanev1.CAPTControlPlaneList{}, MayWaitFor: mayWaitFor}
 }

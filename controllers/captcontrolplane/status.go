@@ -23,7 +23,6 @@ import (
 	"github.com/capt-provider/capt/controllers/progress"
 )
 
-// status computes the status from facts and plan.
 func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	s := &controlPlane.Status
 	before := s.DeepCopy()

@@ -211,14 +211,12 @@ const (
 	deleting          = controlplanev1.FargateProfileStateDeleting
 )
 
-// state is the stage of a profile, with a message.
 type state struct {
 	stage
 	// message is why it is not ready.
 	message string
 }
 
-// stateOf returns the state of a profile of spec.
 func (p *Plan) stateOf(profile *PlannedProfile) state {
 	apply := &profile.Apply
 	switch {

@@ -37,13 +37,11 @@ type Reconciles struct {
 	objects map[graph.Key]lastSeen
 }
 
-// lastSeen is what was last observed of an object.
 type lastSeen struct {
 	state infrav1.State
 	// since is when the state began, created when an object was created that has not been Ready; zero if unknown.
 	since, created time.Time
-	// deleted is when the deletion was requested.
-	deleted time.Time
+	deleted        time.Time
 	// errorClass is the class of the error of the Workspace; empty while it does not fail.
 	errorClass string
 	// stage is the stage of the rollout of a WorkspaceTemplate; empty without one.
