@@ -167,7 +167,7 @@ func (p *Plan) Deleting() *engine.Condition {
 		return nil
 	}
 	if p.Paused != "" {
-		condition := engine.True(controlplanev1.DeletingCondition, infrav1.DeletingReason, engine.PausedMessage("deleted", p.Paused))
+		condition := engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, engine.PausedMessage("deleted", p.Paused))
 		return &condition
 	}
 	reason, profiles := controlplanev1.FargateProfileDeletingReason, make([]string, len(p.Obsolete))
@@ -177,7 +177,7 @@ func (p *Plan) Deleting() *engine.Condition {
 			reason = controlplanev1.FargateProfileFailedReason
 		}
 	}
-	condition := engine.True(controlplanev1.DeletingCondition, reason, listProfiles("the control plane is deleted after its Fargate profiles; deleting Fargate profile", profiles))
+	condition := engine.True(infrav1.DeletingCondition, reason, listProfiles("the control plane is deleted after its Fargate profiles; deleting Fargate profile", profiles))
 	return &condition
 }
 
