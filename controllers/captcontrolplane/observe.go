@@ -280,7 +280,6 @@ func (f *Facts) infrastructureUnreported() bool {
 	return unreported && !reasons.IsProblem(conditions.GetReason(f.Infrastructure, infrav1.ReadyCondition))
 }
 
-// outputs of Terraform.
 func (f *Facts) outputs() kubeconfigsecret.Outputs {
 	outputs := kubeconfigsecret.Outputs{Connection: f.Connection}
 	if f.Apply.Live != nil {

@@ -187,7 +187,6 @@ func (c *checker) readWorkspaces(ctx context.Context) (all []unstructured.Unstru
 	return all, nil
 }
 
-// managers are the Deployments of the manager.
 func (c *checker) managers() ([]appsv1.Deployment, error) { return c.deploymentsOf(IsManager) }
 
 func (c *checker) deploymentsOf(is func(*appsv1.Deployment) bool) ([]appsv1.Deployment, error) {

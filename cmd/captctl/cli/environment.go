@@ -427,7 +427,6 @@ func Line(err error) string {
 	return b.String()
 }
 
-// dryRunNone and dryRunServer are the values of --dry-run.
 const dryRunNone, dryRunServer = "none", "server"
 
 // Writes are the options of commands that write objects.
