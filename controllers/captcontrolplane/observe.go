@@ -138,7 +138,7 @@ func (r *Reconciler) fargate() fargate.Reader {
 // observeProfiles reads the Fargate profiles of spec, once the control plane has a Workspace.
 func (r *Reconciler) observeProfiles(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
 	apply := f.Apply.Live
-	if !controlPlane.DeletionTimestamp.IsZero() || apply == nil || apply.Spec.WorkspaceName == "" {
+	if apply == nil || apply.Spec.WorkspaceName == "" {
 		return nil
 	}
 	cluster := fargate.Cluster{EKSCluster: f.desired(controlPlane).EKSCluster(), UpToDate: f.Apply.UpToDate(), Connection: f.Connection}
@@ -183,10 +183,8 @@ func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlpl
 			return err
 		}
 	}
-	if f.CreatesTokens {
-		if f.NameConflict, err = kubeconfigsecret.NameConflict(ctx, r.Client, f.Apply.Live); err != nil {
-			return err
-		}
+	if f.NameConflict, err = kubeconfigsecret.NameConflict(ctx, r.Client, f.Apply.Live); err != nil {
+		return err
 	}
 	if ref := f.Apply.Live.Spec.WriteConnectionSecretToRef; ref != nil { // Terraform writes it.
 		f.Connection, err = r.ReadSecret(ctx, controlPlane.Namespace, ref.Name)

@@ -4,20 +4,26 @@
 package captcontrolplane
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/health/probe"
+	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/builder/tokens"
 )
@@ -32,6 +38,7 @@ func TestWhatCannotBeReadIsNotAbsent(t *testing.T) {
 		env.Tokens = tokens.With(env.clock)
 		env.reconcile()
 		env.terraformMade()
+		env.terraform(builder.WithWorkspaceName("eks"))
 		return env
 	}
 	for name, newEnvironment := range map[string]func() *environment{
@@ -40,7 +47,8 @@ func TestWhatCannotBeReadIsNotAbsent(t *testing.T) {
 				builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EKSClusterName = "demo" }), builder.OwnedBy(builder.Cluster("x")))
 			return newEnvironment(t, append(prepared(builder.WithCreation(builder.Created)), older)...)
 		},
-		"Terraform has created it": func() *environment { return made(withProfile) },
+		"Terraform has created it":      func() *environment { return made(withProfile) },
+		"a creation that may be redone": func() *environment { return failingEnvironment(t, "Network", recreates()) },
 		"an update runs": func() *environment {
 			env := made(withProfile)
 			env.reconcile()
@@ -56,7 +64,7 @@ func TestWhatCannotBeReadIsNotAbsent(t *testing.T) {
 			return env
 		},
 		"a deletion": func() *environment {
-			env := made(withProfile)
+			env := made(withProfile, builder.WithLabel(clusterv1.ClusterNameLabel, "demo"))
 			env.reconcile()
 			require.NoError(t, env.Client.Delete(t.Context(), builder.Cluster("demo")))
 			require.NoError(t, env.Client.Delete(t.Context(), env.get()))
@@ -184,4 +192,129 @@ func TestNoProfileIsDeletedWhileALiveClusterRefersToTheControlPlane(t *testing.T
 		builder.WorkspaceTemplateApply("demo-profile", ofTemplate("fargate"), builder.OwnedBy(controlPlane), builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup)))
 	assert.Equal(t, []string{"status"}, env.reconcile())
 	assert.Equal(t, "True "+infrav1.UsedByClusterReason, env.summary()["Deleting"])
+}
+
+// What a deletion does not need must not be able to stop it.
+func TestADeletionDoesNotReadTheGraph(t *testing.T) {
+	env := built(t)
+	require.NoError(t, env.Client.Delete(t.Context(), builder.Cluster("demo")))
+	require.NoError(t, env.Client.Delete(t.Context(), env.get()))
+	env.Cache = builder.Unasked(t, env.API)
+	env.reconcile()
+	assert.Nil(t, read(env, applyName, &infrav1.WorkspaceTemplateApply{}))
+}
+
+// The cache of a manager of one namespace has no templates of others. It reads its own from the API server, and does not know the state of others.
+func TestTemplatesOutsideOfTheNamespaceOfTheManager(t *testing.T) {
+	own := builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Namespace = "shared" })
+	vpcs := builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Namespace = "shared" })
+	for name, row := range map[string]struct {
+		objects []client.Object
+		err     error
+		want    string
+	}{
+		"its own":                     {append(prepared(own), vpcApply()), nil, "True"},
+		"its own, which is not known": {append(prepared(own), vpcApply()), assert.AnError, "Unknown"},
+		"that of its VPC":             {append(prepared(), vpcApply(vpcs)), nil, "Unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			template := builder.With(func(template *infrav1.WorkspaceTemplate) {
+				template.Namespace, template.Spec.AllowedNamespaces.Names = "shared", []string{builder.Namespace}
+				template.Status.Conditions = []metav1.Condition{{Type: infrav1.ValidCondition, Status: metav1.ConditionTrue}}
+			})
+			env := newEnvironment(t, append(row.objects, builder.WorkspaceTemplate("eks", template), builder.WorkspaceTemplate("vpc", template))...)
+			env.Namespace = builder.Namespace
+			if row.err != nil {
+				env.Uncached = builder.FailingGet[*infrav1.WorkspaceTemplate](env.API, row.err)
+			}
+			env.reconcile()
+			assert.Contains(t, env.dependencies(), "Upstream WorkspaceTemplate (another namespace) "+row.want)
+		})
+	}
+}
+
+// The API server is asked for the values of Secrets, so only those are read that a reconcile uses.
+func TestWhichSecretsAreRead(t *testing.T) {
+	const contract, user, connection = "demo-kubeconfig", "demo-user-kubeconfig", "demo-eks-connection"
+	probes := func(env *environment) {
+		env.Probes = probe.NewPool(metrics.NewHealth(prometheus.NewRegistry()), env.mustProbe)
+		env.Tokens = nil
+	}
+	for name, row := range map[string]struct {
+		happens func(env *environment)
+		want    []string
+	}{
+		"Terraform is done": {func(*environment) {}, []string{contract, user, connection}},
+		"an update runs":    {func(env *environment) { env.terraform(working) }, []string{contract, connection}},
+		"an update runs, without a token": {func(env *environment) {
+			env.spec(func(c *controlplanev1.CAPTControlPlane) { withSource(controlplanev1.KubeconfigExec)(c) })
+			env.reconcile()
+			env.terraform(working)
+		}, []string{contract}},
+		"an update runs, without tokens":   {func(env *environment) { env.Tokens = nil; env.terraform(working) }, nil},
+		"an update runs, only with probes": {func(env *environment) { probes(env); env.terraform(working) }, []string{contract}},
+		"a creation, with probes": {func(env *environment) {
+			probes(env)
+			env.terraform(working)
+			controlPlane := env.get()
+			controlPlane.Status.Initialization.ControlPlaneInitialized = nil
+			require.NoError(env, env.Client.Status().Update(env.Context(), controlPlane))
+		}, nil},
+		"a deletion": {func(env *environment) {
+			require.NoError(env, env.Delete(env.Context(), builder.Cluster("demo")))
+			require.NoError(env, env.Delete(env.Context(), env.get()))
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env, _ := withToken(t, controlplanev1.KubeconfigToken)
+			row.happens(env)
+			var got []string
+			env.Uncached = interceptor.NewClient(env.API, interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+					if _, ok := object.(*corev1.Secret); ok {
+						got = append(got, key.Name)
+					}
+					return c.Get(ctx, key, object, options...)
+				},
+			})
+			env.reconcile()
+			assert.Equal(t, row.want, got)
+		})
+	}
+}
+
+// Before the control plane has its Workspace, a profile is what its WorkspaceTemplateApply reports.
+func TestAProfileOfAControlPlaneWithoutItsWorkspace(t *testing.T) {
+	env := newEnvironment(t, append(prepared(withProfile), builder.WorkspaceTemplateApply("demo-a-fargate-apply", builder.OwnedBy(builder.CAPTControlPlane("demo")), ofTemplate("fargate"),
+		builder.UpToDate(nil), builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup), builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "a"})))...)
+	env.reconcile()
+	env.reconcile()
+	assert.Equal(t, "True FargateProfileReady", env.summary()["FargateProfileReady"])
+}
+
+// While Terraform changes the control plane no profile is created, so the API server is not asked whether one exists.
+func TestTheAPIServerIsNotAskedForProfilesDuringAnUpdate(t *testing.T) {
+	env := newEnvironment(t, append(prepared(withProfile), builder.SecretWith("demo-vpc-connection", map[string]string{"vpc_config": `vpc_id = "vpc-1"`}))...)
+	env.reconcile()
+	env.terraform(working)
+	env.terraform(builder.WithWorkspaceName("eks"))
+	env.Uncached = builder.Unasked(t, env.API)
+	env.reconcile()
+	assert.Equal(t, "False WaitingForWorkspace", env.summary()["FargateProfileReady"])
+}
+
+// An EKS cluster that was adopted has another name than its Cluster, and its profiles may have lost their owner reference.
+func TestAnOrphanedProfileIsDeletedBeforeItsEKSCluster(t *testing.T) {
+	of := func(variables map[string]string) builder.Option {
+		variables["cluster_name"] = "older"
+		return builder.WithVariables(variables)
+	}
+	controlPlane := builder.CAPTControlPlane("demo", builder.WithLabel(clusterv1.ClusterNameLabel, "demo"), withProfile, builder.WithApplyRef(applyName), builder.Deleting(),
+		builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer, controlplanev1.FargateProfileFinalizer))
+	env := newEnvironment(t, builder.DeletedCluster("demo"), controlPlane, builder.WorkspaceTemplateApply(applyName, ofTemplate("eks"), builder.OwnedBy(controlPlane), of(map[string]string{})),
+		builder.WorkspaceTemplateApply("demo-a-fargate-apply", ofTemplate("fargate"), builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup), of(map[string]string{"profile_name": "a"}),
+			builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)))
+	env.reconcile()
+	assert.False(t, read(env, "demo-a-fargate-apply", &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero())
+	assert.True(t, read(env, applyName, &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero())
 }
