@@ -263,7 +263,7 @@ func (f *Facts) graphWithWrites() *graph.Objects {
 // vpcReplaced returns the condition that is True while Terraform reports another VPC than the one that the control plane was created in.
 func (f *Facts) vpcReplaced() engine.Condition {
 	if f.Infrastructure == nil || f.Apply.Live == nil {
-		return engine.False(infrav1.VPCReplacedCondition, infrav1.VPCNotReplacedReason, "")
+		return owner.VPCReplaced(&infrav1.CAPTCluster{})
 	}
 	return owner.VPCReplaced(f.Infrastructure)
 }
@@ -271,7 +271,7 @@ func (f *Facts) vpcReplaced() engine.Condition {
 // infrastructureUnreported reports whether Cluster API has not reported the state of the infrastructure yet, although no problem is known: an
 // object that was moved or restored has no status.
 func (f *Facts) infrastructureUnreported() bool {
-	unreported := f.Cluster != nil && f.Cluster.Status.Initialization.InfrastructureProvisioned == nil
+	unreported := f.Cluster.Status.Initialization.InfrastructureProvisioned == nil
 	if f.Infrastructure == nil {
 		return unreported && !desired.HasCAPTCluster(f.Cluster)
 	}
@@ -280,11 +280,7 @@ func (f *Facts) infrastructureUnreported() bool {
 
 // outputs of Terraform.
 func (f *Facts) outputs() kubeconfigsecret.Outputs {
-	outputs := kubeconfigsecret.Outputs{Connection: f.Connection}
-	if f.Apply.Live != nil {
-		outputs.Published = f.Apply.Live.Status.Outputs
-	}
-	return outputs
+	return kubeconfigsecret.Outputs{Connection: f.Connection, Published: f.Apply.Live.Status.Outputs}
 }
 
 // runningVersion is the version that EKS runs according to Terraform or, without that output, the requested one.

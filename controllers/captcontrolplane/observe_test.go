@@ -260,6 +260,9 @@ func TestWhichSecretsAreRead(t *testing.T) {
 			controlPlane.Status.Initialization.ControlPlaneInitialized = nil
 			require.NoError(env, env.Client.Status().Update(env.Context(), controlPlane))
 		}, nil},
+		"the WorkspaceTemplateApply is gone": {func(env *environment) {
+			require.NoError(env, env.Client.Delete(env.Context(), read(env, applyName, &infrav1.WorkspaceTemplateApply{})))
+		}, nil},
 		"a deletion": {func(env *environment) {
 			require.NoError(env, env.Delete(env.Context(), builder.Cluster("demo")))
 			require.NoError(env, env.Delete(env.Context(), env.get()))
@@ -317,4 +320,35 @@ func TestAnOrphanedProfileIsDeletedBeforeItsEKSCluster(t *testing.T) {
 	env.reconcile()
 	assert.False(t, read(env, "demo-a-fargate-apply", &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero())
 	assert.True(t, read(env, applyName, &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero())
+}
+
+// Cluster API reports the infrastructure of an object that was moved or restored once its controller has. Until then, what serves is not Degraded, unless a
+// problem is known.
+func TestInfrastructureThatClusterAPIHasNotReportedYet(t *testing.T) {
+	broken := func(f *Facts) {
+		engine.Set(f.Infrastructure, engine.False(infrav1.ReadyCondition, infrav1.ApplyFailedReason, ""))
+	}
+	lost := func(f *Facts) { f.Cluster.Status.Initialization.InfrastructureProvisioned = nil }
+	refused := func(f *Facts) { f.Cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(false) }
+	for name, row := range map[string]struct {
+		changes []func(*Facts)
+		want    infrav1.State
+	}{
+		"a CAPTCluster":                               {[]func(*Facts){lost}, infrav1.StateConfiguring},
+		"a CAPTCluster with a problem":                {[]func(*Facts){lost, broken}, infrav1.StateDegraded},
+		"a CAPTCluster that is reported":              {[]func(*Facts){refused}, infrav1.StateDegraded},
+		"that of another provider":                    {[]func(*Facts){foreignInfrastructure, lost}, infrav1.StateConfiguring},
+		"that of another provider, which is reported": {[]func(*Facts){foreignInfrastructure, refused}, infrav1.StateDegraded},
+		"a CAPTCluster that does not exist":           {[]func(*Facts){func(f *Facts) { f.Infrastructure = nil }, lost}, infrav1.StateDegraded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := onceReady(t)
+			o.controlPlane.Spec.Region = builder.Region
+			for _, change := range row.changes {
+				change(o.Facts)
+			}
+			assert.Equal(t, row.want, o.status().State)
+			assert.Equal(t, "False WaitingForInfrastructure", o.summary()["Ready"])
+		})
+	}
 }

@@ -44,12 +44,10 @@ type Plan struct {
 // plan decides what to do. It is pure.
 func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err error) {
 	c := f.desired(controlPlane)
+	p = &Plan{}
 	if f.Graph != nil {
 		c.Cycle, c.CycleBlocks = f.Graph.Cycle()
-	}
-	p = &Plan{Cycle: c.Cycle}
-	if f.Graph != nil && f.Paused == "" {
-		p.Broken = f.Graph.Broken()
+		p.Cycle, p.Broken = c.Cycle, f.Graph.Broken()
 	}
 	in := owner.PlanInput{Owner: ownerOf(controlPlane), BlockOwnDeletion: len(f.Fargate.Obsolete) > 0}
 	if p.Apply, err = f.Observed.Plan(in, c, controlplanev1.DependenciesReadyCondition); err != nil {
