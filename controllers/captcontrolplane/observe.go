@@ -241,10 +241,10 @@ type Facts struct {
 }
 
 // graphWithWrites adds to Graph what this reconcile wrote, which the cache may not have yet, and returns it.
-func (f *Facts) graphWithWrites() *graph.Objects {
-	applies := []*infrav1.WorkspaceTemplateApply{f.Apply.Live}
-	for i := range f.Fargate.Profiles {
-		applies = append(applies, f.Fargate.Profiles[i].Apply.Live)
+func (f *Facts) graphWithWrites(p *Plan) *graph.Objects {
+	applies := []*infrav1.WorkspaceTemplateApply{p.Apply.Live}
+	for i := range p.Fargate.Profiles {
+		applies = append(applies, p.Fargate.Profiles[i].Apply.Live)
 	}
 	for _, apply := range applies {
 		if apply != nil {

@@ -182,6 +182,7 @@ func TestNoProfileIsCreatedWhileTheControlPlaneIsBlocked(t *testing.T) {
 	env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = "v1.31.0" })
 	env.reconcile()
 	assert.NotNil(t, read(env, "demo-a-fargate-apply", &infrav1.WorkspaceTemplateApply{}))
+	assert.Contains(t, env.dependencies(), "Downstream WorkspaceTemplateApply demo-a-fargate-apply Unknown", "it was just created")
 }
 
 // The deletion was accepted because the policy that rejects it is gone. Pods run on the profiles of a Cluster that is not being deleted.
