@@ -171,6 +171,7 @@ func TestAKnownEndpointIsNormalizedAndNotOverwritten(t *testing.T) {
 	} {
 		env := newEnvironment(t, prepared(builder.WithEndpoint(stored, 443), builder.WithApplyRef(applyName))...)
 		env.reconcile()
+		assert.NotContains(t, env.get().Spec.ControlPlaneEndpoint.Host, "https://", "Cluster API can copy it while Terraform runs")
 		env.terraformMade()
 		env.reconcile()
 		assert.Equal(t, clusterv1.APIEndpoint{Host: want, Port: 443}, env.get().Spec.ControlPlaneEndpoint)

@@ -139,20 +139,47 @@ func TestTemplatesAreDependencies(t *testing.T) {
 	assert.Contains(t, env.dependencies(), "Upstream WorkspaceTemplate eks False TemplateNotFound")
 }
 
+// withFargate is an environment whose control plane is Ready, and has a profile that was just created.
+func withFargate(t *testing.T) *environment {
+	env := newEnvironment(t, append(prepared(withProfile), builder.SecretWith("demo-vpc-connection", map[string]string{"vpc_config": `vpc_id = "vpc-1"`}))...)
+	env.reconcile()
+	env.terraformMade()
+	env.terraform(builder.WithWorkspaceName("eks"))
+	change(env, "demo-eks-connection", &corev1.Secret{}, func(s *corev1.Secret) {
+		s.Data["cluster_name"], s.Data["cluster_endpoint"] = []byte("demo"), []byte("https://"+host)
+	})
+	env.reconcile()
+	require.NotNil(t, read(env, profileApply, &infrav1.WorkspaceTemplateApply{}))
+	return env
+}
+
+const profileApply = "demo-a-fargate-apply"
+
+// While the control plane is blocked, what spec wants of a profile is not known, and does not make one pending that exists.
+func TestAProfileStaysReadyWhileTheControlPlaneIsBlocked(t *testing.T) {
+	env := withFargate(t)
+	change(env, profileApply, &infrav1.WorkspaceTemplateApply{}, func(apply *infrav1.WorkspaceTemplateApply) { builder.UpToDate(nil)(apply) })
+	env.reconcile()
+	require.Equal(t, "True FargateProfileReady", env.summary()["FargateProfileReady"])
+	require.NoError(t, env.Client.Delete(t.Context(), read(env, "demo", &infrav1.CAPTCluster{})))
+	env.reconcile()
+	assert.Equal(t, "False WaitingForInfrastructure", env.summary()["DependenciesReady"])
+	assert.Equal(t, "True FargateProfileReady", env.summary()["FargateProfileReady"])
+}
+
 // A profile is created when Terraform is done, and fails after its timeout, also after a restart of the manager.
 func TestTheTimeOfAFargateProfile(t *testing.T) {
-	const name = "demo-a-fargate-apply"
 	env := newEnvironment(t, append(prepared(withProfile), builder.SecretWith("demo-vpc-connection", map[string]string{"vpc_config": `vpc_id = "vpc-1"`}))...)
 	env.reconcile()
 	env.terraform(builder.WithWorkspaceName("eks"))
 	env.reconcile()
-	assert.Nil(t, read(env, name, &infrav1.WorkspaceTemplateApply{}))
+	assert.Nil(t, read(env, profileApply, &infrav1.WorkspaceTemplateApply{}))
 	env.terraformMade()
 	change(env, "demo-eks-connection", &corev1.Secret{}, func(s *corev1.Secret) {
 		s.Data["cluster_name"], s.Data["cluster_endpoint"] = []byte("demo"), []byte("https://"+host)
 	})
 	env.reconcile()
-	change(env, name, &infrav1.WorkspaceTemplateApply{}, func(apply *infrav1.WorkspaceTemplateApply) {
+	change(env, profileApply, &infrav1.WorkspaceTemplateApply{}, func(apply *infrav1.WorkspaceTemplateApply) {
 		working(apply)
 		apply.Status.StartedTime = ptr.To(metav1.NewTime(env.clock.Now()))
 	})
@@ -178,10 +205,10 @@ func TestNoProfileIsCreatedWhileTheControlPlaneIsBlocked(t *testing.T) {
 	env.reconcile()
 	env.spec(func(c *controlplanev1.CAPTControlPlane) { withProfile(c); c.Spec.Version = "what?" })
 	env.reconcile()
-	assert.Nil(t, read(env, "demo-a-fargate-apply", &infrav1.WorkspaceTemplateApply{}))
+	assert.Nil(t, read(env, profileApply, &infrav1.WorkspaceTemplateApply{}))
 	env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = "v1.31.0" })
 	env.reconcile()
-	assert.NotNil(t, read(env, "demo-a-fargate-apply", &infrav1.WorkspaceTemplateApply{}))
+	assert.NotNil(t, read(env, profileApply, &infrav1.WorkspaceTemplateApply{}))
 	assert.Contains(t, env.dependencies(), "Downstream WorkspaceTemplateApply demo-a-fargate-apply Unknown", "it was just created")
 }
 
@@ -289,7 +316,7 @@ func TestWhichSecretsAreRead(t *testing.T) {
 
 // Before the control plane has its Workspace, a profile is what its WorkspaceTemplateApply reports.
 func TestAProfileOfAControlPlaneWithoutItsWorkspace(t *testing.T) {
-	env := newEnvironment(t, append(prepared(withProfile), builder.WorkspaceTemplateApply("demo-a-fargate-apply", builder.OwnedBy(builder.CAPTControlPlane("demo")), ofTemplate("fargate"),
+	env := newEnvironment(t, append(prepared(withProfile), builder.WorkspaceTemplateApply(profileApply, builder.OwnedBy(builder.CAPTControlPlane("demo")), ofTemplate("fargate"),
 		builder.UpToDate(nil), builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup), builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "a"})))...)
 	env.reconcile()
 	env.reconcile()
@@ -316,10 +343,10 @@ func TestAnOrphanedProfileIsDeletedBeforeItsEKSCluster(t *testing.T) {
 	controlPlane := builder.CAPTControlPlane("demo", builder.WithLabel(clusterv1.ClusterNameLabel, "demo"), withProfile, builder.WithApplyRef(applyName), builder.Deleting(),
 		builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer, controlplanev1.FargateProfileFinalizer))
 	env := newEnvironment(t, builder.DeletedCluster("demo"), controlPlane, builder.WorkspaceTemplateApply(applyName, ofTemplate("eks"), builder.OwnedBy(controlPlane), of(map[string]string{})),
-		builder.WorkspaceTemplateApply("demo-a-fargate-apply", ofTemplate("fargate"), builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup), of(map[string]string{"profile_name": "a"}),
+		builder.WorkspaceTemplateApply(profileApply, ofTemplate("fargate"), builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup), of(map[string]string{"profile_name": "a"}),
 			builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)))
 	env.reconcile()
-	assert.False(t, read(env, "demo-a-fargate-apply", &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero())
+	assert.False(t, read(env, profileApply, &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero())
 	assert.True(t, read(env, applyName, &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero())
 }
 

@@ -78,10 +78,10 @@ func (f *Facts) kubeconfigPlan(controlPlane *controlplanev1.CAPTControlPlane, re
 	p := kubeconfigsecret.Plan{Paused: f.Paused != "", NameConflict: f.NameConflict, Now: f.Now}
 	switch {
 	case !controlPlane.DeletionTimestamp.IsZero() || f.Cluster == nil || f.Apply.Live == nil:
-		return p
+		return kubeconfigsecret.Plan{}
 	case ready:
 		p.Mode = kubeconfigsecret.Publish
-	case f.CreatesTokens && f.Kubeconfig.HoldsToken():
+	case f.CreatesTokens:
 		p.Mode = kubeconfigsecret.RenewToken
 	}
 	p.Cluster = kubeconfigsecret.Cluster{
