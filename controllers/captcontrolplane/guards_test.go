@@ -181,6 +181,20 @@ func TestAKnownEndpointIsNormalizedAndNotOverwritten(t *testing.T) {
 	}
 }
 
+// A cluster that was recreated has another endpoint, which the module may not return.
+func TestAnEndpointIsNotReplacedByNone(t *testing.T) {
+	for _, output := range []string{"", "http://x/y"} {
+		env := built(t)
+		env.terraform(builder.NotUpToDate(infrav1.WorkspaceDeletingReason, "why"))
+		env.reconcile()
+		require.Equal(t, "False NotAvailable", env.summary()["Available"])
+		env.terraform(builder.UpToDate(map[string]string{"cluster_endpoint": output}))
+		env.reconcile()
+		assert.Equal(t, host, env.get().Spec.ControlPlaneEndpoint.Host)
+		assert.Equal(t, "False NotAvailable", env.summary()["Available"])
+	}
+}
+
 // Nothing is written while it is paused.
 func TestStatusHasTheNormalizedEndpoint(t *testing.T) {
 	o := newObservation(t, builder.WithEndpoint("https://"+host, 443)).with(func(f *Facts) { f.Paused = "annotation" })

@@ -124,11 +124,10 @@ func (r *Reconciler) publishEndpoint(ctx context.Context, controlPlane *controlp
 	written := validation.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint)
 	endpoint, unknown := written, !written.IsValid() || recreated(&controlPlane.Status)
 	follow := !unknown && f.endpointMoved(controlPlane)
-	f.EndpointKept = !unknown && !follow
+	f.EndpointKept = !follow
 	if unknown || follow {
-		var err error
-		if endpoint, err = f.outputs().Endpoint(); err != nil || endpoint.IsZero() {
-			return nil //nolint:nilerr // The condition EndpointAvailable reports it; a retry would read the same output.
+		if endpoint, _ = f.outputs().Endpoint(); endpoint.IsZero() { // Missing or invalid: the condition EndpointAvailable reports it.
+			return nil
 		}
 	}
 	if err := engine.Patch(ctx, r.Client, controlPlane, func() { controlPlane.Spec.ControlPlaneEndpoint = endpoint }); err != nil || !follow {
@@ -150,8 +149,8 @@ func (f *Facts) endpointMoved(controlPlane *controlplanev1.CAPTControlPlane) boo
 	if err != nil {
 		return false
 	}
-	host, port, err := terraform.ParseEndpoint(address.Host)
-	return err == nil && now == clusterv1.APIEndpoint{Host: host, Port: port}
+	host, port, _ := terraform.ParseEndpoint(address.Host) // Empty if it is invalid.
+	return now == clusterv1.APIEndpoint{Host: host, Port: port}
 }
 
 // otherOutput returns the endpoint that Terraform reports if it differs from the one of spec, which status reports as the one before.
@@ -160,9 +159,9 @@ func (f *Facts) otherOutput(controlPlane *controlplanev1.CAPTControlPlane) (clus
 	if last == nil || !written.IsValid() {
 		return clusterv1.APIEndpoint{}, false
 	}
-	before, err := kubeconfigsecret.Outputs{Published: last.Outputs}.Endpoint()
-	now, errNow := f.outputs().Endpoint()
-	return now, err == nil && errNow == nil && before == written && !now.IsZero() && now != written
+	before, _ := kubeconfigsecret.Outputs{Published: last.Outputs}.Endpoint() // Zero if it is invalid.
+	now, _ := f.outputs().Endpoint()
+	return now, before == written && !now.IsZero() && now != written
 }
 
 func (r *Reconciler) reconcileFargateProfiles(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
