@@ -289,6 +289,9 @@ func TestTheEndpointOfARecreatedClusterIsFollowed(t *testing.T) {
 			require.NoError(env, err)
 			change(env, "demo-eks-connection", &corev1.Secret{}, func(s *corev1.Secret) { s.Data["kubeconfig"] = data })
 		}, refused: true},
+		"the kubeconfig cannot be made": {change: func(env *environment) {
+			change(env, "demo-eks-connection", &corev1.Secret{}, func(s *corev1.Secret) { s.Data = nil })
+		}, refused: true},
 		"a user wrote the endpoint": {change: func(env *environment) {
 			env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.ControlPlaneEndpoint.Host = "proxy.example.com" })
 		}, refused: true},

@@ -401,6 +401,7 @@ func TestWhenAPoolIsWorking(t *testing.T) {
 		want    infrav1.Operation
 		state   infrav1.State
 	}{
+		"no control plane":             {nil, []func(*Facts){func(f *Facts) { f.ControlPlane.ControlPlane = nil }}, "", infrav1.StateValidating},
 		"nothing exists yet":           {nil, []func(*Facts){unowned}, "", infrav1.StatePending},
 		"Terraform creates it":         {nil, []func(*Facts){applied(builder.NotUpToDate(infrav1.ProvisioningReason, "why"))}, infrav1.OperationCreation, infrav1.StateProvisioning},
 		"it lost its owner":            {[]builder.Option{before}, []func(*Facts){made(), unowned}, "", infrav1.StateConfiguring},
@@ -447,6 +448,40 @@ func TestLimitsThatContradictAreNoBounds(t *testing.T) {
 	report(pool, ofPool(func(f *Facts) { f.MachinePool.Spec.Replicas = ptr.To[int32](9) }))
 	assert.Equal(t, infrav1.InvalidScalingReason, conditions.GetReason(pool, infrav1.ReadyCondition))
 	assert.False(t, conditions.IsTrue(pool, infrav1.ReplicasOutOfBoundsCondition))
+}
+
+func TestTheRemainingTimeIsWrittenWithTheNextStatus(t *testing.T) {
+	pool, f := builder.CAPTMachinePool("workers"), ofPool(applied(builder.NotUpToDate(infrav1.ProvisioningReason, "why")))
+	f.Earlier = progress.Durations{infrav1.OperationCreation: {10 * time.Minute}}
+	report(pool, f)
+	before, first := pool.DeepCopy(), *pool.Status.Progress.EstimatedSecondsRemaining
+	f.Now = f.Now.Add(30 * time.Second)
+	report(pool, f)
+	assert.Equal(t, before, pool, "time alone changes nothing")
+	pool.Generation++
+	report(pool, f)
+	assert.Equal(t, first-30, *pool.Status.Progress.EstimatedSecondsRemaining)
+}
+
+// Nodes are the last step, and their timeout ends an operation.
+func TestTheProgressOfNodes(t *testing.T) {
+	pool, f := builder.CAPTMachinePool("workers"), ofPool(applied(builder.NotUpToDate(infrav1.ProvisioningReason, "why")))
+	report(pool, f)
+	percent := *pool.Status.Progress.PercentComplete
+	made()(f)
+	f.Nodes = known("a", "b!", "c")
+	report(pool, f)
+	assert.Equal(t, infrav1.OperationCreation, pool.Status.Progress.CurrentOperation)
+	assert.Greater(t, *pool.Status.Progress.PercentComplete, percent)
+	failed := pool.DeepCopy()
+	for i := range failed.Status.Conditions {
+		failed.Status.Conditions[i].LastTransitionTime = metav1.NewTime(f.Now.Add(-time.Hour))
+	}
+	report(failed, f)
+	assert.Equal(t, infrav1.OutcomeFailed, failed.Status.Progress.History[0].Outcome)
+	f.Nodes = known("a", "b", "c")
+	report(pool, f)
+	assert.Equal(t, infrav1.OutcomeSucceeded, pool.Status.Progress.History[0].Outcome)
 }
 
 // The remaining time is that of the last status write: time alone changes nothing.
