@@ -9,9 +9,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/controllers/health"
+	"github.com/capt-provider/capt/controllers/health/probe"
 	"github.com/capt-provider/capt/controllers/metrics"
 )
 
@@ -23,4 +26,42 @@ func TestTheExpiryOfATokenIsAMetric(t *testing.T) {
 	assert.InDelta(t, env.clock.Now().Add(env.left()).Unix(), testutil.ToFloat64(registry), 1)
 	env.forget(client.ObjectKeyFromObject(env.get()))
 	assert.Zero(t, testutil.CollectAndCount(registry))
+}
+
+// A control plane that is being deleted has no checks.
+func TestHealthChecksAreMetrics(t *testing.T) {
+	env, registry := newEnvironment(t, prepared()...), prometheus.NewRegistry()
+	env.Probes = probe.NewPool(metrics.NewHealth(registry), env.mustProbe)
+	checks := func() int {
+		count, err := testutil.GatherAndCount(registry, "capt_health_check")
+		require.NoError(t, err)
+		return count
+	}
+	env.reconcile()
+	env.terraform(working)
+	env.reconcile()
+	env.clock.Pass(env.again)
+	env.reconcile()
+	assert.Equal(t, "Terraform has not created the cluster, or is destroying it", health.Find(env.get().Status.Health, health.APIServer).Message)
+	env.terraformMade()
+	env.reconcile()
+	assert.Positive(t, checks())
+	require.NoError(t, env.Delete(t.Context(), env.get()))
+	env.reconcile()
+	require.NotNil(t, env.get(), "its Cluster holds it")
+	assert.Zero(t, checks())
+}
+
+func TestFargateProfilesAreMetrics(t *testing.T) {
+	env, registry := withFargate(t), prometheus.NewRegistry()
+	env.FargateMetrics = metrics.NewFargate(registry)
+	profiles := func() int {
+		count, err := testutil.GatherAndCount(registry, "capt_fargate_profiles")
+		require.NoError(t, err)
+		return count
+	}
+	env.reconcile()
+	assert.Positive(t, profiles())
+	env.forget(client.ObjectKeyFromObject(env.get()))
+	assert.Zero(t, profiles())
 }

@@ -191,15 +191,20 @@ func (r *Reconciler) reconcileProbes(_ context.Context, controlPlane *controlpla
 		r.Probes.Stop(key)
 		f.Probed = health.NotProbed("waiting for the kubeconfig")
 	default:
-		target := probe.Target{Kubeconfig: kubeconfig, Required: f.EndpointProbe == controlplanev1.EndpointProbeRequired, Last: controlPlane.Status.Health}
-		if p.Apply.Ready() && p.Apply.Blocked == nil {
-			target.Version = f.desired(controlPlane).Version.EKS
-		}
-		r.Probes.Track(key, target)
+		r.Probes.Track(key, f.probeTarget(controlPlane, p, kubeconfig))
 		f.Probed = r.Probes.Results(key)
 	}
 	r.Probes.Report(key, conditionsOf(controlPlane, f, p).health)
 	return nil
+}
+
+// probeTarget is what is probed. The version is known while Terraform has applied what spec wants.
+func (f *Facts) probeTarget(controlPlane *controlplanev1.CAPTControlPlane, p *Plan, kubeconfig []byte) probe.Target {
+	target := probe.Target{Kubeconfig: kubeconfig, Required: f.EndpointProbe == controlplanev1.EndpointProbeRequired, Last: controlPlane.Status.Health}
+	if p.Apply.Ready() && p.Apply.Blocked == nil {
+		target.Version = f.desired(controlPlane).Version.EKS
+	}
+	return target
 }
 
 // mustProbe reports whether this manager still has to probe the API server of a control plane.

@@ -191,6 +191,18 @@ func TestFieldsOfStatus(t *testing.T) {
 	assert.Equal(t, outputs(), got.WorkspaceTemplateApply.Outputs)
 }
 
+// Only an endpoint that another one may follow is recorded until that is decided.
+func TestTheFirstEndpointAndAnInvalidOneAreReportedDuringAPause(t *testing.T) {
+	o := newObservation(t).with(func(f *Facts) { f.Paused = "annotation" })
+	o.controlPlane.Status.WorkspaceTemplateApply = &controlplanev1.WorkspaceTemplateApplyStatus{}
+	assert.Equal(t, outputs(), o.status().WorkspaceTemplateApply.Outputs)
+
+	o = onceReady(t).with(func(f *Facts) { f.Paused = "annotation" })
+	invalid := map[string]string{"cluster_endpoint": "http://x/y"}
+	o.apply(builder.UpToDate(invalid))
+	assert.Equal(t, invalid, o.status().WorkspaceTemplateApply.Outputs)
+}
+
 func TestVersionIsTheRunningOne(t *testing.T) {
 	o := onceReady(t).apply(working)
 	o.controlPlane.Spec.Version = "v1.32.0"
