@@ -65,7 +65,6 @@ func (w *Workspace) because(blocked *desired.Blocked) {
 	}
 }
 
-// newWorkspace returns the recorded Workspace of a unit.
 func newWorkspace(u *Unit) Workspace {
 	apply := u.Apply()
 	w := Workspace{Name: validation.RecordedWorkspace(apply), Apply: naming.KeyOf(apply).String(), Template: apply.TemplateKey().String(), Action: ActionBlocked}

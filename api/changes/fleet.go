@@ -463,7 +463,6 @@ func (f *Fleet) pausedBy(u *Unit) string {
 	return why
 }
 
-// othersThan returns the other WorkspaceTemplateApplies.
 func (f *Fleet) othersThan(apply *infrav1.WorkspaceTemplateApply) (others []infrav1.WorkspaceTemplateApply) {
 	for _, other := range sorted(f.Applies) {
 		if naming.KeyOf(other) != naming.KeyOf(apply) {

@@ -145,7 +145,6 @@ func removedFields(live, want *unstructured.Unstructured, manager string) (remov
 	return removed
 }
 
-// hasField reports whether an object has a field.
 func hasField(node any, path fieldpath.Path) bool {
 	for _, element := range path {
 		switch {

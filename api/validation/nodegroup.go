@@ -65,7 +65,6 @@ func applyOf(ctx context.Context, reader NodeGroupReader, pool *infrav1.CAPTMach
 	return reader.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: pool.Namespace, Name: pool.Spec.WorkspaceTemplateApplyRef.Name})
 }
 
-// nodeGroupOf reads what determines the node group of a CAPTMachinePool.
 func nodeGroupOf(ctx context.Context, reader Reader, pool *infrav1.CAPTMachinePool) (group NodeGroup, err error) {
 	group.Pool = pool
 	if group.MachinePool, err = reader.MachinePoolOf(ctx, naming.KeyOf(pool)); err != nil {

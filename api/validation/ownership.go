@@ -307,7 +307,6 @@ func poolByScheme(ctx context.Context, reader Reader, key types.NamespacedName) 
 	return pool, nil
 }
 
-// refersToAnother reports whether a reference is to another WorkspaceTemplateApply.
 func refersToAnother(ref infrav1.WorkspaceTemplateApplyReference, key types.NamespacedName) bool {
 	return ref.IsDefined() && ref.Name != key.Name
 }

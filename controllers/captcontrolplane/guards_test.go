@@ -117,7 +117,7 @@ func TestAVersionThatEKSRefusesIsNotWritten(t *testing.T) {
 				return
 			}
 			require.NotNil(t, got)
-			assert.Equal(t, controlplanev1.InvalidVersionReason, got.Reason)
+			assert.Equal(t, infrav1.InvalidVersionReason, got.Reason)
 			assert.Equal(t, row.refused, got.Message)
 		})
 	}

@@ -278,7 +278,6 @@ func (f *Facts) infrastructureUnreported() bool {
 	return unreported && !reasons.IsProblem(conditions.GetReason(f.Infrastructure, infrav1.ReadyCondition))
 }
 
-// outputs of Terraform.
 func (f *Facts) outputs() kubeconfigsecret.Outputs {
 	return kubeconfigsecret.Outputs{Connection: f.Connection, Published: f.Apply.Live.Status.Outputs}
 }

@@ -64,7 +64,6 @@ func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err
 	return p, err
 }
 
-// ownerOf returns a control plane as the owner of its WorkspaceTemplateApply.
 func ownerOf(controlPlane *controlplanev1.CAPTControlPlane) owner.Owner {
 	return owner.Owner{
 		Object: controlPlane, Kind: controlplanev1.GroupVersion.WithKind("CAPTControlPlane"), Ref: &controlPlane.Spec.WorkspaceTemplateApplyRef,
@@ -91,7 +90,6 @@ func (f *Facts) kubeconfigPlan(controlPlane *controlplanev1.CAPTControlPlane, re
 	return p
 }
 
-// desired returns the control plane as package desired describes it.
 func (f *Facts) desired(controlPlane *controlplanev1.CAPTControlPlane) *desired.ControlPlane {
 	c := desired.NewControlPlane(controlPlane, f.Cluster, f.Infrastructure)
 	c.Existing, c.Template, c.OtherClaims, c.NodeGroups = f.Apply.Existing(), &f.Template, f.OtherClaims, f.NodeGroups

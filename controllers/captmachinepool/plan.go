@@ -30,7 +30,6 @@ func plan(pool *infrav1.CAPTMachinePool, f *Facts) (*owner.Plan, error) {
 	return &p, err
 }
 
-// ownerOf returns a CAPTMachinePool as the owner of its WorkspaceTemplateApply.
 func ownerOf(pool *infrav1.CAPTMachinePool) owner.Owner {
 	return owner.Owner{
 		Object: pool, Kind: infrav1.GroupVersion.WithKind("CAPTMachinePool"), Ref: &pool.Spec.WorkspaceTemplateApplyRef,

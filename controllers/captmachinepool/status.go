@@ -26,7 +26,6 @@ import (
 	"github.com/capt-provider/capt/controllers/progress"
 )
 
-// status computes the status from facts and plan.
 func status(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) {
 	s := &pool.Status
 	before := s.DeepCopy()

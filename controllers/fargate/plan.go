@@ -103,7 +103,6 @@ func (f *Facts) planProfile(controlPlane *controlplanev1.CAPTControlPlane, i int
 	return planned, err
 }
 
-// ownerOf is the owner of a profile's WorkspaceTemplateApply.
 func ownerOf(controlPlane *controlplanev1.CAPTControlPlane, profile string) owner.Owner {
 	return owner.Owner{
 		Object: controlPlane, Kind: controlplanev1.GroupVersion.WithKind("CAPTControlPlane"), Ref: &infrav1.WorkspaceTemplateApplyReference{},

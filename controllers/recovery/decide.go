@@ -152,7 +152,6 @@ func (d *Decision) restart(in Input) (now bool) {
 	return in.Retry || changed && revisionOf(known) == revisionOf(f.Inputs)
 }
 
-// revisionOf returns the revision of the Workspace in Failure.Inputs.
 func revisionOf(inputs string) string {
 	revision, _, _ := strings.Cut(inputs, "/")
 	return revision
@@ -220,7 +219,6 @@ func (d *Decision) isRunning(in Input) bool {
 	return true
 }
 
-// endAction records the outcome of the action that runs.
 func (d *Decision) endAction(outcome string) {
 	if inProgress(&d.Next) {
 		d.Ended, d.Next.LastOutcome = outcome, outcome

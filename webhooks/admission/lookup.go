@@ -296,7 +296,6 @@ func get[T client.Object](ctx context.Context, reader client.Reader, key types.N
 	return object, nil
 }
 
-// newObject returns a new object of a pointer type.
 func newObject[T client.Object](kind T) T {
 	return reflect.New(reflect.TypeOf(kind).Elem()).Interface().(T)
 }

@@ -36,8 +36,7 @@ import (
 type validator[T client.Object] struct {
 	reader validation.Reader
 	// schema is the schema of the hub version.
-	schema *schema.Schema
-	// mayMigrate is rights.mayMigrate.
+	schema     *schema.Schema
 	mayMigrate reviewer
 }
 
@@ -260,7 +259,6 @@ func lookupError(object client.Object, err error) error {
 	return apierrors.NewInternalError(fmt.Errorf("checking %s: %w", object.GetName(), err))
 }
 
-// reviewer reports whether the user of a request has a right.
 type reviewer func(ctx context.Context, request admission.Request) (bool, error)
 
 // rights asks the API server for the rights of users.

@@ -62,7 +62,6 @@ type rule struct {
 	also      []string
 }
 
-// unclassified is the rule of all errors that no rule matches.
 var unclassified = &rule{class: ClassUnknown, object: ObjectTemplate}
 
 // killed is the rule of a run that printed nothing.

@@ -49,7 +49,6 @@ type inputs struct {
 	notes []string
 }
 
-// read reads the inputs of the Workspace of a WorkspaceTemplateApply.
 func (p *plan) read(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*inputs, error) {
 	if apply.Status.WorkspaceRef == nil {
 		return nil, errors.New("it has no Workspace yet; captctl describe shows what it waits for")

@@ -55,7 +55,6 @@ func States(ctx context.Context, environment *cli.Environment, reader client.Rea
 	return p.listStates(ctx, program, backend.Type)
 }
 
-// listStates lists the states with Terraform.
 func (p *plan) listStates(ctx context.Context, program, backend string) (states []string, err error) {
 	if p.program, err = cli.FindTerraform(ctx, program); err == nil && p.program == nil {
 		err = errors.New("neither tofu nor terraform is on PATH: install one of them, or set --terraform")
