@@ -207,6 +207,9 @@ func TestNoProfileIsCreatedWhileTheControlPlaneIsBlocked(t *testing.T) {
 	env.reconcile()
 	assert.Nil(t, read(env, profileApply, &infrav1.WorkspaceTemplateApply{}))
 	env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = "v1.31.0" })
+	env.FailOn("apply "+profileApply, assert.AnError)
+	require.ErrorIs(t, env.try(), assert.AnError)
+	env.Refuse = nil
 	env.reconcile()
 	assert.NotNil(t, read(env, profileApply, &infrav1.WorkspaceTemplateApply{}))
 	assert.Contains(t, env.dependencies(), "Downstream WorkspaceTemplateApply demo-a-fargate-apply Unknown", "it was just created")

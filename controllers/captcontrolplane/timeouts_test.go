@@ -455,7 +455,7 @@ func TestWhenAControlPlaneIsReconciledAgain(t *testing.T) {
 	running := func(o *observation) { o.Running.Terraform = ptr.To(20 * time.Minute) }
 	invalid := func(o *observation) {
 		o.controlPlane.Spec.Version = "latest"
-		o.Running.Reason, o.Running.Persists = controlplanev1.InvalidVersionReason, time.Second
+		o.Running.Reason, o.Running.Persists = infrav1.InvalidVersionReason, time.Second
 	}
 	profileSince := func(option builder.Option) func(o *observation) {
 		p := profile("a", option)
