@@ -59,13 +59,13 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	}
 	r.observeTimeouts(controlPlane, f)
 	if err := r.observeProfiles(ctx, controlPlane, f); err != nil {
-		return f, err
+		return nil, err
 	}
 	if err := r.ObserveEarlier(ctx, ownerOf(controlPlane), &f.Observed, &controlplanev1.CAPTControlPlaneList{}); err != nil {
 		return nil, err
 	}
 	if err := r.observeHistory(ctx, controlPlane, f); err != nil {
-		return f, err
+		return nil, err
 	}
 	return f, r.observeGraph(ctx, controlPlane, f)
 }

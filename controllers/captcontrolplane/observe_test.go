@@ -225,11 +225,18 @@ func TestNoProfileIsDeletedWhileALiveClusterRefersToTheControlPlane(t *testing.T
 	assert.Equal(t, "True "+infrav1.UsedByClusterReason, env.summary()["Deleting"])
 }
 
+// deleted deletes the control plane with its Cluster, which Cluster API keeps until the control plane is gone.
+func (env *environment) deleted() {
+	env.Helper()
+	change(env, "demo", &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Finalizers = []string{clusterv1.ClusterFinalizer} })
+	require.NoError(env, env.Client.Delete(env.Context(), builder.Cluster("demo")))
+	require.NoError(env, env.Client.Delete(env.Context(), env.get()))
+}
+
 // What a deletion does not need must not be able to stop it.
 func TestADeletionDoesNotReadTheGraph(t *testing.T) {
 	env := built(t)
-	require.NoError(t, env.Client.Delete(t.Context(), builder.Cluster("demo")))
-	require.NoError(t, env.Client.Delete(t.Context(), env.get()))
+	env.deleted()
 	env.Cache = builder.Unasked(t, env.API)
 	env.reconcile()
 	assert.Nil(t, read(env, applyName, &infrav1.WorkspaceTemplateApply{}))
@@ -294,10 +301,7 @@ func TestWhichSecretsAreRead(t *testing.T) {
 		"the WorkspaceTemplateApply is gone": {func(env *environment) {
 			require.NoError(env, env.Client.Delete(env.Context(), read(env, applyName, &infrav1.WorkspaceTemplateApply{})))
 		}, nil},
-		"a deletion": {func(env *environment) {
-			require.NoError(env, env.Delete(env.Context(), builder.Cluster("demo")))
-			require.NoError(env, env.Delete(env.Context(), env.get()))
-		}, nil},
+		"a deletion": {(*environment).deleted, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env, _ := withToken(t, controlplanev1.KubeconfigToken)

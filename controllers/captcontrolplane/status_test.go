@@ -211,7 +211,7 @@ func TestVersionIsTheRunningOne(t *testing.T) {
 	assert.Equal(t, "v1.32.0", o.status().Version)
 	o.apply(builder.UpToDate(map[string]string{"cluster_endpoint": "https://" + host, "cluster_version": "1.33"}))
 	assert.Equal(t, "v1.33.0", o.status().Version, "AWS has upgraded it")
-	o.apply(builder.UpToDate(outputs()))
+	o.apply(builder.UpToDate(map[string]string{"cluster_endpoint": "https://" + host, "cluster_version": "1.32"}))
 	o.controlPlane.Spec.Version = "v1.32.1"
 	assert.Equal(t, "v1.32.1", o.status().Version)
 	o.controlPlane.Spec.Version = "latest"

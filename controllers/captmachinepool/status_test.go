@@ -262,6 +262,7 @@ func TestWhatAStatusSaysOfNodes(t *testing.T) {
 		"not ready":     {known("a", "b!", "c!"), "1 of 3 nodes are ready; not ready: b, c"},
 		"missing":       {known("a"), "1 of 3 nodes are ready; 2 have not joined the cluster"},
 		"both":          {known("a", "b!"), "1 of 3 nodes are ready; 1 have not joined the cluster; not ready: b"},
+		"all":           {known("a!", "b!", "c!"), "0 of 3 nodes are ready; not ready: a, b, c"},
 		"many":          {known("a!", "b!", "c!", "d!", "e!"), "0 of 3 nodes are ready; not ready: a, b, c and 2 more"},
 		"ready, enough": {known("a", "b", "c", "d!"), ""},
 	} {
@@ -276,6 +277,24 @@ func TestWhatAStatusSaysOfNodes(t *testing.T) {
 	assert.Contains(t, conditions.GetMessage(pool, infrav1.NodesKnownCondition), "no connection. Until the manager can read the Nodes with the kubeconfig Secret, the size comes from the output node_group_size")
 	report(pool, ofPool(made(), func(f *Facts) { f.WatchNodes = false }))
 	assert.Contains(t, conditions.GetMessage(pool, infrav1.NodesKnownCondition), "the manager runs with --feature-gates=HealthProbes=false")
+	report(pool, ofPool(made(), func(f *Facts) { f.Nodes = nodes.Nodes{Problem: "listing", Pending: true, Listing: true} }))
+	assert.Equal(t, "listing", conditions.GetMessage(pool, infrav1.ReadyCondition))
+}
+
+// That all nodes are ready for long is not that they are not.
+func TestAPoolStaysReady(t *testing.T) {
+	pool, f := builder.CAPTMachinePool("workers"), ofPool(made())
+	pool.Status.Conditions = []metav1.Condition{{Type: infrav1.NodesReadyCondition, Status: "True", Reason: infrav1.NodesReadyReason, LastTransitionTime: metav1.NewTime(f.Now.Add(-time.Hour))}}
+	report(pool, f)
+	assert.Equal(t, infrav1.StateReady, pool.Status.State)
+}
+
+// What Terraform waits for has the timeout of waits, also if the pool has its control plane.
+func TestTheTimeoutOfAWaitOfTerraform(t *testing.T) {
+	pool, f := builder.CAPTMachinePool("workers"), ofPool(applied(builder.NotUpToDate(infrav1.WaitingForDependenciesReason, "why")))
+	f.Running = owner.Running{Reason: infrav1.WaitingForDependenciesReason, Persists: time.Hour}
+	report(pool, f)
+	assert.Equal(t, infrav1.WaitTimeoutReason, conditions.GetReason(pool, infrav1.NodeGroupReadyCondition))
 }
 
 func TestAPoolIsDegradedAfterItsTimeout(t *testing.T) {
