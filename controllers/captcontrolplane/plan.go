@@ -76,7 +76,7 @@ func ownerOf(controlPlane *controlplanev1.CAPTControlPlane) owner.Owner {
 func (f *Facts) kubeconfigPlan(controlPlane *controlplanev1.CAPTControlPlane, ready bool) kubeconfigsecret.Plan {
 	p := kubeconfigsecret.Plan{Paused: f.Paused != "", NameConflict: f.NameConflict, Now: f.Now}
 	switch {
-	case !controlPlane.DeletionTimestamp.IsZero() || f.Cluster == nil || f.Apply.Live == nil:
+	case f.Cluster == nil || f.Apply.Live == nil:
 		return kubeconfigsecret.Plan{}
 	case ready:
 		p.Mode = kubeconfigsecret.Publish

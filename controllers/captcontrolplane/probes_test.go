@@ -359,6 +359,7 @@ func TestTheEndpointOfARecreatedClusterIsFollowed(t *testing.T) {
 				sent = append(sent, event)
 			}
 			assert.Equal(t, want, env.get().Spec.ControlPlaneEndpoint.Host)
+			assert.Equal(t, "https://"+other, env.get().Status.WorkspaceTemplateApply.Outputs["cluster_endpoint"], "it is decided")
 			assert.Equal(t, row.refused, env.summary()["EndpointAvailable"] == "False EndpointChanged")
 			assert.Equal(t, "True Available", env.summary()["Available"])
 			assert.Equal(t, !row.absent && !row.refused, strings.Contains(fmt.Sprint(sent), "Warning EndpointChanged Output \"cluster_endpoint\" changed from "+host+":443 to "+other+":443"), sent)

@@ -26,6 +26,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/health/probe"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/metrics"
@@ -124,10 +125,12 @@ func TestATokenIsRenewedIndependentlyOfTerraform(t *testing.T) {
 // Cluster API deletes the control plane after everything that needs the kubeconfig, and a manager that creates no tokens reads one for its probes only.
 func TestWhenATokenIsNotRenewed(t *testing.T) {
 	env, identity := withToken(t, "Token")
-	require.NoError(t, env.Delete(t.Context(), env.get()))
+	require.NoError(t, env.Create(t.Context(), builder.WorkspaceTemplateApply(profileApply, builder.OwnedBy(env.get()), builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup),
+		builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer))))
+	env.deleted()
 	env.clock.Pass(time.Hour)
 	env.reconcile()
-	require.Equal(t, "True "+infrav1.UsedByClusterReason, env.summary()["Deleting"])
+	require.Equal(t, "True FargateProfileDeleting", env.summary()["Deleting"])
 	assert.Equal(t, 1, identity.Made)
 
 	env, _ = withToken(t, "Token")
