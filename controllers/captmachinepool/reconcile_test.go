@@ -13,6 +13,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -52,6 +53,8 @@ type workload struct {
 	names  []string
 	ended  chan struct{}
 	status int
+	// version is that of the Nodes: a watch of an older one ends at once, because it would miss a change.
+	version int
 }
 
 func newWorkload(t *testing.T, names ...string) *workload {
@@ -66,12 +69,13 @@ func newWorkload(t *testing.T, names ...string) *workload {
 
 func (w *workload) serve(out http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
-	names, ended, status := w.names, w.ended, w.status
+	names, ended, status, version := w.names, w.ended, w.status, strconv.Itoa(w.version)
 	w.mu.Unlock()
 	out.Header().Set("Content-Type", "application/json")
 	switch {
 	case status != 0:
 		out.WriteHeader(status)
+	case r.URL.Query().Get("watch") != "" && r.URL.Query().Get("resourceVersion") != version:
 	case r.URL.Query().Get("watch") != "":
 		_ = http.NewResponseController(out).Flush()
 		select { // A watch that ends early is followed by a list.
@@ -80,7 +84,7 @@ func (w *workload) serve(out http.ResponseWriter, r *http.Request) {
 		}
 	default:
 		list := &corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}}
-		list.ResourceVersion = "1"
+		list.ResourceVersion = version
 		for _, node := range known(names...).List {
 			n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, Labels: map[string]string{nodes.NodeGroupLabel: "workers"}}}
 			n.Spec.ProviderID, n.Status.NodeInfo.KubeletVersion = node.ProviderID, node.Version
@@ -98,6 +102,7 @@ func (w *workload) set(status int, names ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.status, w.names = status, names
+	w.version++
 	close(w.ended)
 	w.ended = make(chan struct{})
 }
