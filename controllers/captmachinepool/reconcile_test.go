@@ -700,7 +700,7 @@ func TestWhenAPoolIsReconciledAgain(t *testing.T) {
 		builder.Deleting()(pool)
 		f.Running.Deletion = ptr.To(time.Minute)
 	}
-	invalid := func(pool *infrav1.CAPTMachinePool, f *Facts) {
+	invalid := func(_ *infrav1.CAPTMachinePool, f *Facts) {
 		f.MachinePool.Spec.Template.Spec.Version = "v1.40.0"
 		f.Running.Reason, f.Running.Persists = infrav1.InvalidVersionReason, time.Second
 	}
