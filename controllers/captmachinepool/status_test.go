@@ -444,13 +444,13 @@ func TestWhatAPoolDoesNotWaitForIsNoFailure(t *testing.T) {
 	report(pool, f)
 	assert.Equal(t, infrav1.InvalidVersionReason, conditions.GetReason(pool, infrav1.NodeGroupReadyCondition))
 
-	f = ofPool(made(), func(f *Facts) {
+	f = ofPool(applied(builder.NotUpToDate(infrav1.ProvisioningReason, "why")), func(f *Facts) {
 		f.ControlPlane.ControlPlane.Status.State = infrav1.StateFailed
 		f.ControlPlane.ControlPlane.Status.Conditions = []metav1.Condition{{Type: infrav1.FailedCondition, Status: "True", Reason: "ApplyFailed", Message: "why"}}
 	})
 	pool = builder.CAPTMachinePool("workers")
 	report(pool, f)
-	assert.Equal(t, infrav1.StateReady, pool.Status.State)
+	assert.Equal(t, infrav1.StateProvisioning, pool.Status.State)
 }
 
 // What is known of the WorkspaceTemplateApply is evidence that the node group was created.
