@@ -450,10 +450,7 @@ func applies(in Input, action infrav1.RecoveryAction) (ok bool, why string) {
 	return false, ""
 }
 
-// Refused is the message that an action is refused, and why; empty without a reason.
+// Refused is the message that an action is refused, and why.
 func Refused(action infrav1.RecoveryActionType, why string) string {
-	if why == "" {
-		return ""
-	}
 	return fmt.Sprintf("%s is refused: %s. Condition Ready has the error, and what to do about it", action, why)
 }

@@ -268,6 +268,7 @@ func TestAnErrorOfAnotherClassWaitsAgain(t *testing.T) {
 	assert.Equal(t, "Network", d.Next.FailureClass)
 	assert.EqualValues(t, 2, d.Attempt, "the attempts count on")
 	in.Failure = Failure{}
+	assert.Zero(t, Decide(in).Next.NextAttemptTime, "the provider succeeded")
 	assert.Empty(t, Decide(in).Next.FailureClass)
 }
 
