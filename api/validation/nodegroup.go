@@ -29,21 +29,15 @@ type NodeGroup struct {
 	Apply       *infrav1.WorkspaceTemplateApply
 }
 
-// NodeGroupReader is the part of Reader that NodeGroupsOf needs.
-type NodeGroupReader interface {
-	CAPTMachinePool(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTMachinePool, error)
-	WorkspaceTemplateApply(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error)
-}
-
 // NodeGroupsOf reads the node groups of MachinePools, sorted by name. Those without a CAPTMachinePool have none.
-func NodeGroupsOf(ctx context.Context, reader NodeGroupReader, machinePools []clusterv1.MachinePool) (groups []NodeGroup, err error) {
+func NodeGroupsOf(ctx context.Context, reader Getter, machinePools []clusterv1.MachinePool) (groups []NodeGroup, err error) {
 	for i := range machinePools {
 		group := NodeGroup{MachinePool: &machinePools[i]}
 		name := claim.PoolOf(group.MachinePool)
 		if name == "" {
 			continue
 		}
-		if group.Pool, err = reader.CAPTMachinePool(ctx, types.NamespacedName{Namespace: group.MachinePool.Namespace, Name: name}); err != nil {
+		if group.Pool, err = Get[*infrav1.CAPTMachinePool](ctx, reader, types.NamespacedName{Namespace: group.MachinePool.Namespace, Name: name}); err != nil {
 			return nil, err
 		}
 		if group.Pool == nil {
@@ -58,11 +52,11 @@ func NodeGroupsOf(ctx context.Context, reader NodeGroupReader, machinePools []cl
 	return groups, nil
 }
 
-func applyOf(ctx context.Context, reader NodeGroupReader, pool *infrav1.CAPTMachinePool) (*infrav1.WorkspaceTemplateApply, error) {
+func applyOf(ctx context.Context, reader Getter, pool *infrav1.CAPTMachinePool) (*infrav1.WorkspaceTemplateApply, error) {
 	if !pool.Spec.WorkspaceTemplateApplyRef.IsDefined() {
 		return nil, nil
 	}
-	return reader.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: pool.Namespace, Name: pool.Spec.WorkspaceTemplateApplyRef.Name})
+	return Get[*infrav1.WorkspaceTemplateApply](ctx, reader, types.NamespacedName{Namespace: pool.Namespace, Name: pool.Spec.WorkspaceTemplateApplyRef.Name})
 }
 
 func nodeGroupOf(ctx context.Context, reader Reader, pool *infrav1.CAPTMachinePool) (group NodeGroup, err error) {
@@ -112,21 +106,8 @@ func (g *NodeGroup) Conflict(others []NodeGroup) error {
 	return nil
 }
 
-// precedes reports whether a CAPTMachinePool comes before another one whose node group does not exist: its own exists, or it is older. One without a time
-// is new.
 func (g *NodeGroup) precedes(other *NodeGroup) bool {
-	mine, its := g.Pool.CreationTimestamp, other.Pool.CreationTimestamp
-	switch {
-	case g.Pool.Name == other.Pool.Name:
-		return false
-	case g.isRecorded():
-		return true
-	case mine.IsZero() != its.IsZero():
-		return its.IsZero()
-	case mine.Equal(&its):
-		return g.Pool.Name < other.Pool.Name
-	}
-	return mine.Before(&its)
+	return precedes(g.Pool, other.Pool, g.isRecorded())
 }
 
 // versions are the Kubernetes versions of the nodes, and the one that they are being updated to, in the form of EKS.
@@ -211,7 +192,7 @@ func clusterOfPool(group *NodeGroup) string {
 // eksNameOf returns the name of the EKS cluster of a node group; empty while it is unknown.
 func eksNameOf(ctx context.Context, reader Reader, pool *infrav1.CAPTMachinePool, group *NodeGroup) (string, error) {
 	name := clusterOfPool(group)
-	cluster, err := reader.Cluster(ctx, types.NamespacedName{Namespace: pool.Namespace, Name: name})
+	cluster, err := Get[*clusterv1.Cluster](ctx, reader, types.NamespacedName{Namespace: pool.Namespace, Name: name})
 	if err != nil {
 		return "", err
 	}

@@ -6,12 +6,12 @@ package owner
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 )
@@ -23,18 +23,13 @@ func (r *Reconciler) NodeGroups(ctx context.Context, cluster client.ObjectKey) (
 		return nil, fmt.Errorf("listing the MachinePools of Cluster %s: %w", cluster.Name, err)
 	}
 	list.Items = slices.DeleteFunc(list.Items, func(machinePool clusterv1.MachinePool) bool { return machinePool.Spec.ClusterName != cluster.Name })
-	return validation.NodeGroupsOf(ctx, nodeGroupReader{r.Client}, list.Items)
+	return validation.NodeGroupsOf(ctx, getter{r.Client}, list.Items)
 }
 
-// nodeGroupReader implements validation.NodeGroupReader.
-type nodeGroupReader struct{ client.Reader }
+// getter implements validation.Getter.
+type getter struct{ client.Reader }
 
-// CAPTMachinePool implements validation.NodeGroupReader.
-func (r nodeGroupReader) CAPTMachinePool(ctx context.Context, key client.ObjectKey) (*infrav1.CAPTMachinePool, error) {
-	return engine.Get(ctx, r, key, &infrav1.CAPTMachinePool{})
-}
-
-// WorkspaceTemplateApply implements validation.NodeGroupReader.
-func (r nodeGroupReader) WorkspaceTemplateApply(ctx context.Context, key client.ObjectKey) (*infrav1.WorkspaceTemplateApply, error) {
-	return engine.Get(ctx, r, key, &infrav1.WorkspaceTemplateApply{})
+// Object implements validation.Getter.
+func (r getter) Object(ctx context.Context, key client.ObjectKey, kind validation.Owner) (validation.Owner, error) {
+	return engine.Get(ctx, r, key, reflect.New(reflect.TypeOf(kind).Elem()).Interface().(client.Object))
 }

@@ -75,9 +75,12 @@ func (r liveReader) EKSClaims(ctx context.Context, name string) ([]validation.EK
 	return r.Cached.EKSClaims(ctx, name)
 }
 
-// Cluster implements validation.Reader.
-func (r liveReader) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
-	return r.Cached.Cluster(ctx, key)
+// Object implements validation.Reader.
+func (r liveReader) Object(ctx context.Context, key types.NamespacedName, kind validation.Owner) (validation.Owner, error) {
+	if _, ok := kind.(*clusterv1.Cluster); ok {
+		return r.Cached.Object(ctx, key, kind)
+	}
+	return r.Reader.Object(ctx, key, kind)
 }
 
 // MachinePoolOf implements validation.Reader.
@@ -95,39 +98,22 @@ func (r liveReader) HasUnownedLegacy(ctx context.Context, namespace string) (boo
 	return r.Cached.HasUnownedLegacy(ctx, namespace)
 }
 
-// WorkspaceTemplate implements validation.Reader.
-func (r cacheReader) WorkspaceTemplate(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
-	return get[*infrav1.WorkspaceTemplate](ctx, r, key)
-}
-
-// WorkspaceTemplateApply implements validation.Reader.
-func (r cacheReader) WorkspaceTemplateApply(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
-	return get[*infrav1.WorkspaceTemplateApply](ctx, r, key)
-}
-
-// CAPTCluster implements validation.Reader.
-func (r cacheReader) CAPTCluster(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error) {
-	return get[*infrav1.CAPTCluster](ctx, r, key)
-}
-
-// CAPTControlPlane implements validation.Reader.
-func (r cacheReader) CAPTControlPlane(ctx context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
-	return get[*controlplanev1.CAPTControlPlane](ctx, r, key)
-}
-
-// Cluster implements validation.Reader.
-func (r cacheReader) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
-	return get[*clusterv1.Cluster](ctx, r, key)
-}
-
-// CAPTMachinePool implements validation.Reader.
-func (r cacheReader) CAPTMachinePool(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTMachinePool, error) {
-	return get[*infrav1.CAPTMachinePool](ctx, r, key)
-}
-
-// MachinePool implements validation.Reader.
-func (r cacheReader) MachinePool(ctx context.Context, key types.NamespacedName) (*clusterv1.MachinePool, error) {
-	return get[*clusterv1.MachinePool](ctx, r, key)
+// Object implements validation.Reader. It returns nil for an invalid name, too: defaulting runs before the schema rejects one.
+func (r cacheReader) Object(ctx context.Context, key types.NamespacedName, kind validation.Owner) (validation.Owner, error) {
+	for _, name := range []string{key.Namespace, key.Name} {
+		if name == "" || len(content.IsPathSegmentName(name)) > 0 {
+			return nil, nil
+		}
+	}
+	object := newObject(kind.(client.Object))
+	err := r.Get(ctx, key, object)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %T %s: %w", object, key, err)
+	}
+	return object, nil
 }
 
 // MachinePoolOf implements validation.Reader.
@@ -250,7 +236,7 @@ func (r cacheReader) ClusterOf(ctx context.Context, owner validation.Owner) (*cl
 		return &clusters.Items[0], nil
 	}
 	// Cluster API creates the objects of a ClusterClass before the Cluster refers to them. A Cluster that refers to another object does not count.
-	cluster, err := r.Cluster(ctx, types.NamespacedName{Namespace: owner.GetNamespace(), Name: claim.ClusterName(owner)})
+	cluster, err := validation.Get[*clusterv1.Cluster](ctx, r, types.NamespacedName{Namespace: owner.GetNamespace(), Name: claim.ClusterName(owner)})
 	if err != nil || cluster == nil {
 		return nil, err
 	}
@@ -276,24 +262,6 @@ func (r cacheReader) NamespaceLabels(ctx context.Context, name string) (labels.S
 		return nil, fmt.Errorf("reading namespace %s: %w", name, err)
 	}
 	return labels.Merge(nil, namespace.Labels), nil // Not nil: the namespace exists.
-}
-
-// get returns nil if the object does not exist, or if its name is invalid: defaulting runs before the schema rejects such a name.
-func get[T client.Object](ctx context.Context, reader client.Reader, key types.NamespacedName) (found T, err error) {
-	for _, name := range []string{key.Namespace, key.Name} {
-		if name == "" || len(content.IsPathSegmentName(name)) > 0 {
-			return found, nil
-		}
-	}
-	object := newObject(found)
-	err = reader.Get(ctx, key, object)
-	if apierrors.IsNotFound(err) {
-		return found, nil
-	}
-	if err != nil {
-		return found, fmt.Errorf("reading %T %s: %w", object, key, err)
-	}
-	return object, nil
 }
 
 func newObject[T client.Object](kind T) T {
