@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,50 +53,25 @@ var _ validation.Reader = cacheReader{}
 // rules for Fargate profiles may look up many Clusters for one object.
 type liveReader struct {
 	validation.Reader
-	Cached validation.Reader
-}
-
-// ClusterOf implements validation.Reader.
-func (r liveReader) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
-	return r.Cached.ClusterOf(ctx, owner)
-}
-
-// ReferrersTo implements validation.Reader.
-func (r liveReader) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
-	return r.Cached.ReferrersTo(ctx, apply)
-}
-
-// ControlPlanesOfTemplate implements validation.Reader.
-func (r liveReader) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
-	return r.Cached.ControlPlanesOfTemplate(ctx, template)
-}
-
-// EKSClaims implements validation.Reader. It reads a few objects for each control plane, so none of them from the API server.
-func (r liveReader) EKSClaims(ctx context.Context, name string) ([]validation.EKSClaim, error) {
-	return r.Cached.EKSClaims(ctx, name)
+	Live validation.Reader
 }
 
 // Object implements validation.Reader.
 func (r liveReader) Object(ctx context.Context, key types.NamespacedName, kind validation.Owner) (validation.Owner, error) {
 	if _, ok := kind.(*clusterv1.Cluster); ok {
-		return r.Cached.Object(ctx, key, kind)
+		return r.Reader.Object(ctx, key, kind)
 	}
-	return r.Reader.Object(ctx, key, kind)
+	return r.Live.Object(ctx, key, kind)
 }
 
-// MachinePoolOf implements validation.Reader.
-func (r liveReader) MachinePoolOf(ctx context.Context, pool types.NamespacedName) (*clusterv1.MachinePool, error) {
-	return r.Cached.MachinePoolOf(ctx, pool)
+// HasUnclaimedWorkspace implements validation.Reader.
+func (r liveReader) HasUnclaimedWorkspace(ctx context.Context, workspaceName string) (bool, error) {
+	return r.Live.HasUnclaimedWorkspace(ctx, workspaceName)
 }
 
-// NodeGroups implements validation.Reader.
-func (r liveReader) NodeGroups(ctx context.Context, cluster types.NamespacedName) ([]validation.NodeGroup, error) {
-	return r.Cached.NodeGroups(ctx, cluster)
-}
-
-// HasUnownedLegacy implements validation.Reader.
-func (r liveReader) HasUnownedLegacy(ctx context.Context, namespace string) (bool, error) {
-	return r.Cached.HasUnownedLegacy(ctx, namespace)
+// NamespaceLabels implements validation.Reader.
+func (r liveReader) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
+	return r.Live.NamespaceLabels(ctx, name)
 }
 
 // Object implements validation.Reader. It returns nil for an invalid name, too: defaulting runs before the schema rejects one.
@@ -197,29 +173,21 @@ func (r cacheReader) HasUnclaimedWorkspace(ctx context.Context, workspaceName st
 }
 
 // ReferrersTo implements validation.Reader.
-func (r cacheReader) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
-	options := []client.ListOption{client.InNamespace(apply.Namespace), client.MatchingFields{referenceIndex: apply.Name}}
-	var clusters infrav1.CAPTClusterList
-	if err := r.List(ctx, &clusters, options...); err != nil {
-		return nil, fmt.Errorf("listing the CAPTClusters that refer to %s: %w", apply.Name, err)
-	}
-	var controlPlanes controlplanev1.CAPTControlPlaneList
-	if err := r.List(ctx, &controlPlanes, options...); err != nil {
-		return nil, fmt.Errorf("listing the CAPTControlPlanes that refer to %s: %w", apply.Name, err)
-	}
-	var pools infrav1.CAPTMachinePoolList
-	if err := r.List(ctx, &pools, options...); err != nil {
-		return nil, fmt.Errorf("listing the CAPTMachinePools that refer to %s: %w", apply.Name, err)
-	}
-	owners := make([]validation.Owner, 0, len(clusters.Items)+len(controlPlanes.Items)+len(pools.Items))
-	for i := range clusters.Items {
-		owners = append(owners, &clusters.Items[i])
-	}
-	for i := range controlPlanes.Items {
-		owners = append(owners, &controlPlanes.Items[i])
-	}
-	for i := range pools.Items {
-		owners = append(owners, &pools.Items[i])
+func (r cacheReader) ReferrersTo(ctx context.Context, apply types.NamespacedName) (owners []validation.Owner, err error) {
+	for _, of := range []struct {
+		kinds string
+		list  client.ObjectList
+	}{{"CAPTClusters", &infrav1.CAPTClusterList{}}, {"CAPTControlPlanes", &controlplanev1.CAPTControlPlaneList{}}, {"CAPTMachinePools", &infrav1.CAPTMachinePoolList{}}} {
+		if err := r.List(ctx, of.list, client.InNamespace(apply.Namespace), client.MatchingFields{referenceIndex: apply.Name}); err != nil {
+			return nil, fmt.Errorf("listing the %s that refer to %s: %w", of.kinds, apply.Name, err)
+		}
+		err := meta.EachListItem(of.list, func(item runtime.Object) error {
+			owners = append(owners, item.(validation.Owner))
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	return owners, nil
 }
