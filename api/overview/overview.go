@@ -137,6 +137,7 @@ func Of(o *Objects, now metav1.Time) Cluster {
 	c.Nodes, c.LastApplied = o.nodes(), o.lastApplied()
 	c.addPlace(o)
 	c.Cause = o.cause(now)
+	c.Cause.namesTheCluster()
 	o.markStalled(c.Cause, c.State, now)
 	o.addActor(c.Cause)
 	c.addProblem(o)

@@ -138,7 +138,7 @@ func ownerOf(captCluster *infrav1.CAPTCluster) owner.Owner {
 
 // reconcileVPC holds, provisions, destroys or releases the WorkspaceTemplateApply of the VPC.
 func (r *Reconciler) reconcileVPC(ctx context.Context, _ *infrav1.CAPTCluster, _ *Facts, p *owner.Plan) error {
-	return p.Act(ctx, r.Client, nil)
+	return p.Act(ctx, r.Client, r.Uncached, nil)
 }
 
 func (r *Reconciler) reconcileRecovery(ctx context.Context, _ *infrav1.CAPTCluster, f *Facts, p *owner.Plan) error {

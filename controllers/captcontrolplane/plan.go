@@ -100,7 +100,7 @@ func (f *Facts) desired(controlPlane *controlplanev1.CAPTControlPlane) *desired.
 
 // reconcileControlPlane holds, provisions, destroys or releases the WorkspaceTemplateApply of the control plane.
 func (r *Reconciler) reconcileControlPlane(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, _ *Facts, p *Plan) error {
-	return p.Apply.Act(ctx, r.Client, func() {
+	return p.Apply.Act(ctx, r.Client, r.Uncached, func() {
 		controlPlane.Spec.ControlPlaneEndpoint = validation.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint)
 	})
 }
@@ -170,7 +170,7 @@ func (r *Reconciler) reconcileFargateProfiles(ctx context.Context, controlPlane 
 	if p.SkipFargate {
 		return nil
 	}
-	return p.Fargate.Act(ctx, r.Client)
+	return p.Fargate.Act(ctx, r.Client, r.Uncached)
 }
 
 // reconcileProbes starts, changes or stops the probes of the API server, and reads their results.

@@ -40,7 +40,7 @@ func ownerOf(pool *infrav1.CAPTMachinePool) owner.Owner {
 
 // reconcileNodeGroup holds, provisions, destroys or releases the WorkspaceTemplateApply of the node group.
 func (r *Reconciler) reconcileNodeGroup(ctx context.Context, _ *infrav1.CAPTMachinePool, _ *Facts, p *owner.Plan) error {
-	return p.Act(ctx, r.Client, nil)
+	return p.Act(ctx, r.Client, r.Uncached, nil)
 }
 
 func (r *Reconciler) reconcileRecovery(ctx context.Context, _ *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) error {

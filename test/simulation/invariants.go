@@ -76,6 +76,9 @@ func (w *World) observe(user string, old, object client.Object, deleted bool) {
 			w.checkReleased(object)
 		} else if old == nil || old.GetGeneration() != object.Generation {
 			w.checkPaused(user, object, object)
+			if before, ok := old.(*infrav1.WorkspaceTemplateApply); ok && strings.HasSuffix(user, "capt") {
+				w.checkNotReverted(object, before.Spec.Variables.Text(naming.VersionVariable), object.Spec.Variables.Text(naming.VersionVariable))
+			}
 		}
 	case *clusterv1.Cluster:
 		w.recordPause(object)
@@ -165,7 +168,7 @@ func (w *World) checkWorkspace(user string, old client.Object, workspace *unstru
 	}
 	if strings.HasSuffix(user, "capt") {
 		w.checkApproved(old, workspace)
-		w.checkNotReverted(old, workspace)
+		w.checkNotReverted(workspace, versionOf(old), versionOf(workspace))
 		if apply := w.applyOf(workspace); apply != nil && (old == nil || old.GetGeneration() != workspace.GetGeneration()) {
 			w.checkPaused(user, apply, workspace)
 		}
@@ -223,17 +226,20 @@ func moduleOfWorkspace(object client.Object) string {
 	return module
 }
 
-// checkNotReverted fails if an update of a Workspace undoes an upgrade: users of the simulation never downgrade.
-func (w *World) checkNotReverted(old client.Object, workspace *unstructured.Unstructured) {
-	before, ok := old.(*unstructured.Unstructured)
-	if !ok {
-		return
-	}
-	was, _, _ := unstructured.NestedString(before.Object, "spec", "forProvider", "varmap", "kubernetes_version")
-	is, _, _ := unstructured.NestedString(workspace.Object, "spec", "forProvider", "varmap", "kubernetes_version")
+// checkNotReverted fails if an update undoes an upgrade: users of the simulation never downgrade.
+func (w *World) checkNotReverted(object client.Object, was, is string) {
 	if is < was {
-		w.failf("reverted: Workspace %s goes from version %s back to %s", client.ObjectKeyFromObject(workspace), was, is)
+		w.failf("reverted: %s %s goes from version %s back to %s", object.GetObjectKind().GroupVersionKind().Kind, client.ObjectKeyFromObject(object), was, is)
 	}
+}
+
+func versionOf(object client.Object) string {
+	workspace, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return ""
+	}
+	version, _, _ := unstructured.NestedString(workspace.Object, "spec", "forProvider", "varmap", naming.VersionVariable)
+	return version
 }
 
 // checkApproved fails if an update of a Workspace has a content that its template requires an approval for.
