@@ -126,7 +126,7 @@ func TestWhatADeletionWaitsFor(t *testing.T) {
 	f.Block = nil
 	says("", engine.DecisionReason, "by-hand")
 	f.OwnedCandidates = nil
-	says("", "WaitingForWorkspaceTemplateApplyDeletion", "waiting for WorkspaceTemplateApply eks to be deleted")
+	says("", infrav1.WaitingForWorkspaceTemplateApplyDeletionReason, "waiting for WorkspaceTemplateApply eks to be deleted")
 	f.Live, f.HeldBy = nil, &desired.Blocked{Reason: "Used"}
 	says("", infrav1.DeletingReason, "")
 	assert.False(t, f.IsHeld(), "what has nothing is not held")
