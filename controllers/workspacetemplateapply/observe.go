@@ -253,7 +253,7 @@ func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.Workspac
 	p := &f.Preview
 	p.Now, f.Change = f.Now, f.changeOf(apply)
 	f.Change.IsPlannable = f.Change.IsPending() && f.canBePreviewed()
-	if p.Live, err = r.previews().Live(ctx, apply, f.Live, f.scope()); err != nil || !apply.DeletionTimestamp.IsZero() {
+	if p.Live, err = r.previews().Live(ctx, apply, f.Live, f.scopeOfPreview()); err != nil || !apply.DeletionTimestamp.IsZero() {
 		return err
 	}
 	recorded, wanted := &apply.Status.Preview, (*render.Rendered)(nil)

@@ -1,0 +1,327 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package drills_test loses management clusters, and restores them from what users keep. Terraform follows a script whose states and cloud survive, as a
+// remote backend and AWS do.
+package drills_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers"
+	"github.com/capt-provider/capt/test/fixture"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+const tick = 200 * time.Millisecond
+
+// side is a management cluster.
+type side struct {
+	*sandbox.Sandbox
+	client.Client
+}
+
+// start starts a management cluster that shares states and cloud with others.
+func start(t *testing.T, scripts string, managerArgs ...string) *side {
+	t.Helper()
+	s := fixture.Start(t, sandbox.Options{
+		Log: os.Stderr, ClusterAPI: true, KubeControllerManager: true, Provider: true, ProviderPod: true, Manager: true, ManagerArgs: managerArgs,
+		ProviderArgs: []string{"--executor=scripted", "--script-dir=" + scripts, "--max-reconcile-rate=20"},
+	})
+	api, err := client.New(s.Config(), client.Options{Scheme: controllers.Scheme()})
+	require.NoError(t, err)
+	on := &side{s, api}
+	for _, scope := range terraform.Scopes() {
+		fixture.Apply(t, api, fixture.Decode(t, "", documents(scope).ProviderConfig()))
+	}
+	return on
+}
+
+// lose stops the controllers of a management cluster. Its API server stays: the tests compare with it.
+func (s *side) lose(t *testing.T) {
+	t.Helper()
+	for _, component := range []string{sandbox.Manager, sandbox.ClusterAPI, sandbox.Provider, sandbox.KubeControllerManager} {
+		require.NoError(t, s.StopComponent(t.Context(), component))
+	}
+}
+
+func documents(scope terraform.Scope) *fixture.Environment {
+	return &fixture.Environment{Namespace: "shared", Scope: scope}
+}
+
+// fleet is a namespace with a Cluster, and with objects whose states have other names than CAPT derives.
+type fleet struct {
+	*testing.T
+	namespace string
+	scripts   *scripted.Store
+	documents []string
+}
+
+// newFleet builds a fleet, and waits until everything is Ready.
+func newFleet(t *testing.T, on *side, scripts *scripted.Store, namespace string) *fleet {
+	t.Helper()
+	d := documents(terraform.ScopeNamespaced)
+	f := &fleet{T: t, namespace: namespace, scripts: scripts, documents: append(d.FargateTemplates(),
+		d.NodeGroupTemplate(fixture.NodeGroupModule), d.Template("alone", fixture.VPCModule, "vpc_name"),
+		fixture.Cluster(), fixture.CAPTCluster(fixture.Demo),
+		fixture.CAPTControlPlane(fixture.Demo, "eksClusterName: "+namespace, fixture.FargateProfiles("default")),
+		fixture.MachinePool(fixture.Demo, "workers", 3, ""), fixture.CAPTMachinePool("workers", fixture.NodeGroupTemplate),
+		fixture.WorkspaceTemplateApply("alone", "alone", "variables: {vpc_name: alone}", "writeConnectionSecretToRef: {name: alone-outputs}"))}
+	f.apply(on)
+	f.awaitReady(on)
+	f.takeState(on)
+	f.awaitReady(on)
+	return f
+}
+
+// apply applies what the fleet has in Git.
+func (f *fleet) apply(on *side) {
+	f.Helper()
+	err := on.Create(f.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}})
+	require.True(f, err == nil || apierrors.IsAlreadyExists(err), "%v", err)
+	for _, document := range f.documents {
+		fixture.EventuallyAccepted(f, func(context.Context) error {
+			object := fixture.Decode(f, f.namespace, document)
+			return on.Apply(f.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("user"), client.ForceOwnership)
+		})
+	}
+}
+
+// takeState adopts a state that CAPT has not created.
+func (f *fleet) takeState(on *side) {
+	f.Helper()
+	seed := fixture.NewWorkspace(terraform.ScopeNamespaced, client.ObjectKey{Namespace: f.namespace, Name: "alone"})
+	require.NoError(f, on.Get(f.Context(), client.ObjectKeyFromObject(seed), seed))
+	hand := fixture.NewWorkspace(terraform.ScopeNamespaced, client.ObjectKey{Namespace: f.namespace, Name: "by-hand"})
+	hand.SetAnnotations(map[string]string{"crossplane.io/external-name": f.namespace + "-legacy"})
+	hand.Object["spec"] = seed.Object["spec"]
+	unstructured.RemoveNestedField(hand.Object, "spec", "writeConnectionSecretToRef")
+	require.NoError(f, on.Create(f.Context(), hand))
+	fixture.EventuallyTrue(f, tick, func() bool {
+		states, err := f.scripts.States()
+		require.NoError(f, err)
+		return states[f.namespace+"-legacy"].Applied != ""
+	}, "the state is not there")
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"managementPolicies":["Observe"]}}`))
+	require.NoError(f, on.Patch(f.Context(), hand, patch))
+	require.NoError(f, on.Delete(f.Context(), hand))
+	fixture.EventuallyGone(f, tick, on, client.ObjectKeyFromObject(hand), hand)
+	f.documents = append(f.documents, fixture.WorkspaceTemplateApply("alone", "taken", "variables: {vpc_name: alone}",
+		"terraformState: {name: "+f.namespace+"-legacy, providerConfig: ClusterProviderConfig/shared}"))
+	f.apply(on)
+}
+
+// awaitReady waits until everything is Ready.
+func (f *fleet) awaitReady(on *side) {
+	f.Helper()
+	fixture.Eventually(f, tick, func() string { return f.notReady(on) })
+}
+
+func (f *fleet) notReady(on *side) string {
+	f.Helper()
+	var clusters clusterv1.ClusterList
+	var controlPlanes controlplanev1.CAPTControlPlaneList
+	var pools infrav1.CAPTMachinePoolList
+	var applies infrav1.WorkspaceTemplateApplyList
+	for _, list := range []client.ObjectList{&clusters, &controlPlanes, &pools, &applies} {
+		require.NoError(f, on.List(f.Context(), list, client.InNamespace(f.namespace)))
+	}
+	missing := []string{}
+	add := func(text string) {
+		if text != "" {
+			missing = append(missing, text)
+		}
+	}
+	add(fixture.Unless(len(clusters.Items) > 0 && len(controlPlanes.Items) > 0 && len(pools.Items) > 0, "objects are missing"))
+	add(fixture.Unless(len(applies.Items) >= len(f.expected()), "%d WorkspaceTemplateApplies", len(applies.Items)))
+	for i := range controlPlanes.Items {
+		add(fixture.ConditionMismatch(&controlPlanes.Items[i], infrav1.ReadyCondition, metav1.ConditionTrue, ""))
+	}
+	for i := range pools.Items {
+		add(fixture.ConditionMismatch(&pools.Items[i], infrav1.ReadyCondition, metav1.ConditionTrue, ""))
+	}
+	for i := range applies.Items {
+		if text := fixture.ConditionMismatch(&applies.Items[i], infrav1.ReadyCondition, metav1.ConditionTrue, ""); text != "" {
+			add(applies.Items[i].Name + ": " + text)
+		}
+	}
+	return strings.Join(missing, "\n")
+}
+
+// expected are the WorkspaceTemplateApplies of a fleet.
+func (f *fleet) expected() []string {
+	names := []string{"alone", naming.VPCWorkspaceTemplateApply(fixture.Demo), naming.ControlPlaneWorkspaceTemplateApply(fixture.Demo),
+		naming.FargateWorkspaceTemplateApply(fixture.Demo, "default"), naming.MachinePoolWorkspaceTemplateApply("workers")}
+	if slices.ContainsFunc(f.documents, func(text string) bool { return strings.Contains(text, "name: taken") }) {
+		names = append(names, "taken")
+	}
+	return names
+}
+
+// world is what Terraform has made for a fleet: the IDs of resources by state and address.
+func (f *fleet) world() map[string]string {
+	f.Helper()
+	states, err := f.scripts.States()
+	require.NoError(f, err)
+	cloud, err := f.scripts.Cloud()
+	require.NoError(f, err)
+	ids := map[string]string{}
+	for _, r := range cloud {
+		if strings.Contains(r.ExternalName, f.namespace) {
+			ids["cloud "+r.ID] = r.Address
+		}
+	}
+	for name, state := range states {
+		for _, r := range state.Resources {
+			if strings.Contains(name, f.namespace) {
+				ids[name+" "+r.Address] = r.ID
+			}
+		}
+	}
+	return ids
+}
+
+// changes lists what Terraform applied and destroyed in the namespace since a moment.
+func (f *fleet) changes(since time.Time) (changes []string) {
+	f.Helper()
+	entries, err := f.scripts.Journal()
+	require.NoError(f, err)
+	for _, e := range entries {
+		if e.Start.After(since) && strings.Contains(e.Namespace+e.Name+e.ExternalName, f.namespace) && (e.Operation == scripted.Apply || e.Operation == scripted.Destroy) {
+			changes = append(changes, string(e.Operation)+" "+e.Name)
+		}
+	}
+	return changes
+}
+
+// kinds are those that a backup has, in no order.
+func kinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{
+		infrav1.GroupVersion.WithKind("WorkspaceTemplate"), infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"), infrav1.GroupVersion.WithKind("CAPTCluster"),
+		infrav1.GroupVersion.WithKind("CAPTMachinePool"), controlplanev1.GroupVersion.WithKind("CAPTControlPlane"), clusterv1.GroupVersion.WithKind("Cluster"),
+		clusterv1.GroupVersion.WithKind("MachinePool"), terraform.ScopeNamespaced.GroupVersionKind(),
+	}
+}
+
+// backup returns the objects of the fleet of some kinds as a backup without status has them.
+func (f *fleet) backup(on *side, kinds ...schema.GroupVersionKind) (objects []*unstructured.Unstructured) {
+	f.Helper()
+	for _, kind := range kinds {
+		for _, object := range fixture.List(f, on, kind, client.InNamespace(f.namespace)) {
+			for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"} {
+				unstructured.RemoveNestedField(object.Object, "metadata", field)
+			}
+			delete(object.Object, "status")
+			objects = append(objects, &object)
+		}
+	}
+	return objects
+}
+
+// create creates objects in random order.
+func (f *fleet) create(on *side, objects []*unstructured.Unstructured) {
+	f.Helper()
+	seed := uint64(time.Now().UnixNano())
+	f.Logf("order %d", seed)
+	rand.New(rand.NewPCG(seed, 1)).Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] }) //nolint:gosec // It must be reproducible.
+	err := on.Create(f.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}})
+	require.True(f, err == nil || apierrors.IsAlreadyExists(err), "%v", err)
+	for _, object := range objects {
+		fixture.EventuallyAccepted(f, func(ctx context.Context) error {
+			if err := on.Create(ctx, object.DeepCopy()); !apierrors.IsAlreadyExists(err) { // Owners create what they miss.
+				return err
+			}
+			return nil
+		})
+	}
+}
+
+// withoutOwners removes owner references.
+func withoutOwners(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	for _, object := range objects {
+		object.SetOwnerReferences(nil)
+	}
+	return objects
+}
+
+var (
+	applyKind     = infrav1.GroupVersion.WithKind("WorkspaceTemplateApply")
+	workspaceKind = terraform.ScopeNamespaced.GroupVersionKind()
+)
+
+func without(all []schema.GroupVersionKind, some ...schema.GroupVersionKind) []schema.GroupVersionKind {
+	return slices.DeleteFunc(all, func(kind schema.GroupVersionKind) bool { return slices.Contains(some, kind) })
+}
+
+func TestAManagementClusterThatIsLostIsRestored(t *testing.T) {
+	scripts := t.TempDir()
+	before := start(t, scripts)
+	store := scripted.At(scripts)
+	drills := map[string]func(t *testing.T, f *fleet, after *side){
+		"git": func(_ *testing.T, f *fleet, after *side) { f.apply(after) },
+		"spec": func(_ *testing.T, f *fleet, after *side) {
+			f.create(after, withoutOwners(f.backup(before, without(kinds(), workspaceKind)...)))
+		},
+		"velero": func(_ *testing.T, f *fleet, after *side) { f.create(after, withoutOwners(f.backup(before, kinds()...))) },
+		"owners": func(_ *testing.T, f *fleet, after *side) { f.create(after, f.backup(before, without(kinds(), workspaceKind)...)) },
+		"half": func(_ *testing.T, f *fleet, after *side) {
+			f.create(after, withoutOwners(f.backup(before, without(kinds(), workspaceKind, applyKind)...)))
+			f.apply(after)
+		},
+	}
+	fleets := map[string]*fleet{}
+	t.Run("build", func(t *testing.T) {
+		for name := range drills {
+			fleets[name] = nil
+		}
+		done := make(chan *fleet)
+		for name := range drills {
+			go func() { done <- newFleet(t, before, store, "drill-"+name) }()
+		}
+		for range drills {
+			f := <-done
+			fleets[strings.TrimPrefix(f.namespace, "drill-")] = f
+		}
+	})
+	before.lose(t)
+	lost := time.Now()
+	after := start(t, scripts, strings.Fields(os.Getenv("DRILL_ARGS"))...)
+	for name, drill := range drills {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := fleets[name]
+			require.NotNil(t, f)
+			f.T = t
+			was := f.world()
+			require.NotEmpty(t, was)
+			drill(t, f, after)
+			if os.Getenv("DRILL_DEBUG") != "" {
+				time.AfterFunc(75*time.Second, func() { t.Log("AFTER 75s", f.notReady(after), f.changes(lost)) })
+			}
+			f.awaitReady(after)
+			assert.Equal(t, was, f.world(), "the same states have the same resources")
+			assert.Empty(t, f.changes(lost), "Terraform changed nothing")
+		})
+	}
+}
