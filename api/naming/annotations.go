@@ -153,6 +153,9 @@ func IsPreview(workspace metav1.Object) bool {
 // object counts as not adopted. The value identifies the request. captctl migrate apply --prove sets it, and removes it when all plans are empty.
 const ProveAnnotation = "capt.cluster.x-k8s.io/prove-adoption"
 
+// RestoredAnnotation is on objects that captctl restore has created. Its value is the checksum of the backup. It grants nothing: it says what --rollback may remove.
+const RestoredAnnotation = "capt.cluster.x-k8s.io/restored-from"
+
 // Claim returns the value of ClaimAnnotation for a WorkspaceTemplateApply.
 func Claim(apply types.NamespacedName) string { return apply.String() }
 

@@ -7,8 +7,11 @@ package drills_test
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +32,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers"
+	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -42,11 +46,21 @@ type side struct {
 	client.Client
 }
 
+// captctl runs captctl, and requires an exit code. It returns everything that was printed.
+func (s *side) captctl(t *testing.T, want migrate.Outcome, arguments ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), s.Binary(sandbox.Captctl), append(arguments, "--kubeconfig="+s.Kubeconfig())...)
+	command.Env = []string{"HOME=" + t.TempDir()}
+	output, _ := command.CombinedOutput()
+	require.Equal(t, want, migrate.Outcome(command.ProcessState.ExitCode()), "%s\n%s", command, output)
+	return string(output)
+}
+
 // start starts a management cluster that shares states and cloud with others.
 func start(t *testing.T, scripts string, managerArgs ...string) *side {
 	t.Helper()
 	s := fixture.Start(t, sandbox.Options{
-		Log: os.Stderr, ClusterAPI: true, KubeControllerManager: true, Provider: true, ProviderPod: true, Manager: true, ManagerArgs: managerArgs,
+		Log: os.Stderr, ClusterAPI: true, KubeControllerManager: true, Provider: true, ProviderPod: true, Manager: true, ManagerArgs: managerArgs, Programs: []string{sandbox.Captctl},
 		ProviderArgs: []string{"--executor=scripted", "--script-dir=" + scripts, "--max-reconcile-rate=20"},
 	})
 	api, err := client.New(s.Config(), client.Options{Scheme: controllers.Scheme()})
@@ -76,6 +90,8 @@ type fleet struct {
 	namespace string
 	scripts   *scripted.Store
 	documents []string
+	// backedUp is the file of captctl backup.
+	backedUp string
 }
 
 // newFleet builds a fleet, and waits until everything is Ready.
@@ -111,18 +127,7 @@ func (f *fleet) apply(on *side) {
 // takeState adopts a state that CAPT has not created.
 func (f *fleet) takeState(on *side) {
 	f.Helper()
-	seed := fixture.NewWorkspace(terraform.ScopeNamespaced, client.ObjectKey{Namespace: f.namespace, Name: "alone"})
-	require.NoError(f, on.Get(f.Context(), client.ObjectKeyFromObject(seed), seed))
-	hand := fixture.NewWorkspace(terraform.ScopeNamespaced, client.ObjectKey{Namespace: f.namespace, Name: "by-hand"})
-	hand.SetAnnotations(map[string]string{"crossplane.io/external-name": f.namespace + "-legacy"})
-	hand.Object["spec"] = seed.Object["spec"]
-	unstructured.RemoveNestedField(hand.Object, "spec", "writeConnectionSecretToRef")
-	require.NoError(f, on.Create(f.Context(), hand))
-	fixture.EventuallyTrue(f, tick, func() bool {
-		states, err := f.scripts.States()
-		require.NoError(f, err)
-		return states[f.namespace+"-legacy"].Applied != ""
-	}, "the state is not there")
+	hand := f.byHand(on, "legacy")
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"managementPolicies":["Observe"]}}`))
 	require.NoError(f, on.Patch(f.Context(), hand, patch))
 	require.NoError(f, on.Delete(f.Context(), hand))
@@ -130,6 +135,34 @@ func (f *fleet) takeState(on *side) {
 	f.documents = append(f.documents, fixture.WorkspaceTemplateApply("alone", "taken", "variables: {vpc_name: alone}",
 		"terraformState: {name: "+f.namespace+"-legacy, providerConfig: ClusterProviderConfig/shared}"))
 	f.apply(on)
+}
+
+// byHand creates a Workspace as a user would, with a state that has another name than CAPT derives.
+func (f *fleet) byHand(on *side, name string) *unstructured.Unstructured {
+	f.Helper()
+	seed := fixture.NewWorkspace(terraform.ScopeNamespaced, client.ObjectKey{Namespace: f.namespace, Name: "alone"})
+	require.NoError(f, on.Get(f.Context(), client.ObjectKeyFromObject(seed), seed))
+	hand := fixture.NewWorkspace(terraform.ScopeNamespaced, client.ObjectKey{Namespace: f.namespace, Name: "by-hand-" + name})
+	hand.SetAnnotations(map[string]string{"crossplane.io/external-name": f.namespace + "-" + name})
+	hand.Object["spec"] = seed.Object["spec"]
+	unstructured.RemoveNestedField(hand.Object, "spec", "writeConnectionSecretToRef")
+	require.NoError(f, on.Create(f.Context(), hand))
+	fixture.EventuallyTrue(f, tick, func() bool {
+		states, err := f.scripts.States()
+		require.NoError(f, err)
+		return states[f.namespace+"-"+name].Applied != ""
+	}, "the state is not there")
+	return hand
+}
+
+// adoptWorkspace adopts a Workspace that CAPT has not created: only status, and the Workspace itself, have the name of its state.
+func (f *fleet) adoptWorkspace(on *side) {
+	f.Helper()
+	hand := f.byHand(on, "adopted")
+	apply := fixture.Decode(f, f.namespace, fixture.WorkspaceTemplateApply("alone", "adopted", "variables: {vpc_name: alone}", "workspaceName: "+hand.GetName()))
+	apply.SetAnnotations(map[string]string{naming.AdoptWorkspaceAnnotation: string(hand.GetUID())})
+	fixture.Apply(f, on, apply)
+	f.awaitReady(on)
 }
 
 // awaitReady waits until everything is Ready.
@@ -239,6 +272,14 @@ func (f *fleet) backup(on *side, kinds ...schema.GroupVersionKind) (objects []*u
 	return objects
 }
 
+// captctlBackup backs up the namespace.
+func (f *fleet) captctlBackup(on *side) string {
+	f.Helper()
+	file := filepath.Join(f.TempDir(), "backup.json.gz")
+	on.captctl(f.T, migrate.Done, "backup", "--namespace="+f.namespace, "--file="+file)
+	return file
+}
+
 // create creates objects in random order.
 func (f *fleet) create(on *side, objects []*unstructured.Unstructured) {
 	f.Helper()
@@ -247,14 +288,14 @@ func (f *fleet) create(on *side, objects []*unstructured.Unstructured) {
 	rand.New(rand.NewPCG(seed, 1)).Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] }) //nolint:gosec // It must be reproducible.
 	err := on.Create(f.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}})
 	require.True(f, err == nil || apierrors.IsAlreadyExists(err), "%v", err)
-	for _, object := range objects {
-		fixture.EventuallyAccepted(f, func(ctx context.Context) error {
+	fixture.EventuallyAccepted(f, func(ctx context.Context) (failed error) {
+		for _, object := range objects {
 			if err := on.Create(ctx, object.DeepCopy()); !apierrors.IsAlreadyExists(err) { // Owners create what they miss.
-				return err
+				failed = errors.Join(failed, err)
 			}
-			return nil
-		})
-	}
+		}
+		return failed
+	})
 }
 
 // withoutOwners removes owner references.
@@ -284,26 +325,48 @@ func TestAManagementClusterThatIsLostIsRestored(t *testing.T) {
 			f.create(after, withoutOwners(f.backup(before, without(kinds(), workspaceKind)...)))
 		},
 		"velero": func(_ *testing.T, f *fleet, after *side) { f.create(after, withoutOwners(f.backup(before, kinds()...))) },
-		"owners": func(_ *testing.T, f *fleet, after *side) { f.create(after, f.backup(before, without(kinds(), workspaceKind)...)) },
+		// The garbage collector deletes what has owners of before. Nothing is destroyed, and it is created again.
+		"owners": func(t *testing.T, f *fleet, after *side) {
+			objects := f.backup(before, without(kinds(), workspaceKind)...)
+			f.create(after, objects)
+			withoutOwners(objects)
+			fixture.Eventually(t, tick, func() string {
+				f.create(after, objects)
+				return f.notReady(after)
+			})
+		},
+		"restore": func(t *testing.T, f *fleet, after *side) {
+			file := f.backedUp
+			assert.Contains(t, after.captctl(t, migrate.NeedsDecision, "restore", "--file="+file, "--yes"), "still answers")
+			assert.Contains(t, after.captctl(t, migrate.Done, "restore", "--file="+file, "--old-is-stopped"), "WorkspaceTemplateApply "+f.namespace+"/adopted: Terraform state "+f.namespace+"-adopted")
+			after.captctl(t, migrate.Done, "restore", "--file="+file, "--old-is-stopped", "--yes", "--timeout=3m")
+		},
 		"half": func(_ *testing.T, f *fleet, after *side) {
 			f.create(after, withoutOwners(f.backup(before, without(kinds(), workspaceKind, applyKind)...)))
 			f.apply(after)
 		},
 	}
+	prepare := map[string]func(f *fleet){"restore": func(f *fleet) { f.adoptWorkspace(before); f.backedUp = f.captctlBackup(before) }}
 	fleets := map[string]*fleet{}
-	t.Run("build", func(t *testing.T) {
+	{
 		for name := range drills {
 			fleets[name] = nil
 		}
 		done := make(chan *fleet)
 		for name := range drills {
-			go func() { done <- newFleet(t, before, store, "drill-"+name) }()
+			go func() {
+				f := newFleet(t, before, store, "drill-"+name)
+				if more := prepare[name]; more != nil {
+					more(f)
+				}
+				done <- f
+			}()
 		}
 		for range drills {
 			f := <-done
 			fleets[strings.TrimPrefix(f.namespace, "drill-")] = f
 		}
-	})
+	}
 	before.lose(t)
 	lost := time.Now()
 	after := start(t, scripts, strings.Fields(os.Getenv("DRILL_ARGS"))...)
@@ -317,7 +380,7 @@ func TestAManagementClusterThatIsLostIsRestored(t *testing.T) {
 			require.NotEmpty(t, was)
 			drill(t, f, after)
 			if os.Getenv("DRILL_DEBUG") != "" {
-				time.AfterFunc(75*time.Second, func() { t.Log("AFTER 75s", f.notReady(after), f.changes(lost)) })
+				time.AfterFunc(75*time.Second, func() { if t.Context().Err() == nil { t.Log("AFTER 75s", f.notReady(after), f.changes(lost)) } })
 			}
 			f.awaitReady(after)
 			assert.Equal(t, was, f.world(), "the same states have the same resources")
