@@ -261,3 +261,44 @@ func TestARetainedStateIsReleasedWithoutTerraform(t *testing.T) {
 	p.look()
 	require.Nil(t, p.workspace("demo-vpc"))
 }
+
+// newRestoring is an object of a management cluster that is being restored: each new Workspace waits for a proof.
+func newRestoring(t *testing.T, options ...builder.Option) *previewing {
+	t.Helper()
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", options...))
+	env.reconciler.ProveNew = true
+	return &previewing{environment: env}
+}
+
+func TestANewWorkspaceWaitsForAProofOfItsState(t *testing.T) {
+	p := newRestoring(t)
+	p.look()
+	preview := p.preview()
+	require.NotNil(t, preview)
+	assert.True(t, render.OnlyObserves(preview))
+	assert.Equal(t, naming.ExternalName("", naming.KeyOf(p.get("demo-vpc"))), preview.GetAnnotations()[render.ExternalNameAnnotation])
+	assert.Nil(t, p.workspace("demo-vpc"), "nothing is created before the plan")
+
+	p.shows(builder.AtRest, "abc")
+	p.look()
+	require.NotNil(t, p.workspace("demo-vpc"))
+	assert.Empty(t, p.get("demo-vpc").Spec.TerraformState, "its state has the name that CAPT derives")
+
+	p.provide("demo-vpc", builder.ResourcesExist)
+	p.look()
+	assert.Equal(t, "adopted", p.workspace("demo-vpc").GetAnnotations()[naming.ResumedAnnotation], "the provider must report before its next poll")
+}
+
+func TestANewWorkspaceWithoutAStateIsNotCreated(t *testing.T) {
+	p := newRestoring(t)
+	p.look()
+	p.changes(planlog.Changes{Counts: planlog.Counts{Create: 1}, Total: 1})
+	assert.Nil(t, p.workspace("demo-vpc"))
+	assert.Contains(t, p.ready("demo-vpc"), "False NotProven: Workspace demo-vpc is not created, because the manager runs with --prove-new-workspaces")
+
+	p.reconciler.ProveNew = false
+	p.look()
+	p.look()
+	require.NotNil(t, p.workspace("demo-vpc"), "without the flag, it is created")
+	assert.Nil(t, p.preview(), "its preview is deleted")
+}
