@@ -382,7 +382,9 @@ func TestAManagementClusterThatIsLostIsRestored(t *testing.T) {
 		"spec": func(_ *testing.T, f *fleet, after *side) {
 			f.create(after, withoutOwners(f.backup(before, without(kinds(), workspaceKind)...)))
 		},
-		"velero": func(_ *testing.T, f *fleet, after *side) { f.create(after, withoutOwners(f.backup(before, kinds()...))) },
+		"velero": func(_ *testing.T, f *fleet, after *side) {
+			f.create(after, withoutOwners(f.backup(before, kinds()...)))
+		},
 		// The garbage collector deletes what has owners of before. Nothing is destroyed, and it is created again.
 		"owners": func(t *testing.T, f *fleet, after *side) {
 			objects := f.backup(before, without(kinds(), workspaceKind)...)

@@ -81,7 +81,7 @@ func (o *backupOptions) Validate() error {
 }
 
 func (o *backupOptions) Run(ctx context.Context, connected client.WithWatch) error {
-	w := &backupWriter{backupOptions: o, reader: migrate.RetryingReader(connected), }
+	w := &backupWriter{backupOptions: o, reader: migrate.RetryingReader(connected)}
 	if err := w.read(ctx); err != nil {
 		return err
 	}
