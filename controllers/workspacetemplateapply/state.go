@@ -29,17 +29,26 @@ const takenRequest = "adopted"
 
 // observeState finds out whether the object is to take over the Terraform state that spec.terraformState names, and whether another object has that state.
 func (r *Reconciler) observeState(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
-	isNew := f.Live == nil && !f.KindMissing
-	f.ProvesNew = r.ProveNew && isNew && apply.Spec.TerraformState.Name == "" && !claim.RecordsWorkspace(apply)
-	f.TakesState = states.IsPending(apply) && isNew || f.ProvesNew
+	f.observeProofs(apply, r.ProveNew)
 	if f.owned() && f.Paused == "" && f.Live.FoundResources() && (apply.Spec.TerraformState.Name != "" || createdFor(apply)) {
 		f.LookRequest = takenRequest // Once: the provider would report the state at its next poll.
 	}
-	if !f.TakesState || f.ProvesNew || f.Rendered == nil || !apply.DeletionTimestamp.IsZero() {
+	if !f.TakesState || f.ProvesNew || f.ChangesScope || f.Rendered == nil || !apply.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	f.StateUser, err = r.stateUser(ctx, r.Client, apply, f)
 	return err
+}
+
+// observeProofs finds out whether the Workspace waits for a proof, and why.
+func (f *Facts) observeProofs(apply *infrav1.WorkspaceTemplateApply, proveNew bool) {
+	if f.KindMissing {
+		return
+	}
+	isNew := f.Live == nil
+	f.ProvesNew = proveNew && isNew && apply.Spec.TerraformState.Name == "" && !claim.RecordsWorkspace(apply)
+	f.ChangesScope = (isNew || f.owned() && !f.Live.Deleting()) && f.desired().ChangesScope()
+	f.TakesState = isNew && states.IsPending(apply) || f.ProvesNew || f.ChangesScope
 }
 
 // createdFor reports whether the Workspace was created for this object, and not for one that was moved.
@@ -77,10 +86,13 @@ func (r *Reconciler) stateUser(ctx context.Context, reader client.Reader, apply 
 func (f *Facts) observeStatePlan(apply *infrav1.WorkspaceTemplateApply) *render.Rendered {
 	p := &f.Preview
 	p.Revision, p.Proof, p.OfState = f.Revision, apply.Annotations[naming.ProveAnnotation], true
-	if f.ProvesNew {
+	switch {
+	case f.ProvesNew:
 		p.Proof = apply.Annotations[naming.ReconcileAnnotation]
+	case f.ChangesScope:
+		p.Proof = apply.Annotations[naming.EvacuateAnnotation]
 	}
-	p.Ready = f.Paused == "" && f.writable() && !f.mustNotBeWritten() && !claim.AwaitsOwner(apply)
+	p.Ready = f.Paused == "" && f.writable() && (f.ScopeChanged || !f.mustNotBeWritten()) && !claim.AwaitsOwner(apply)
 	return f.Rendered
 }
 
@@ -115,6 +127,10 @@ func (f *Facts) stateMessage(apply *infrav1.WorkspaceTemplateApply, p Plan) stri
 // verifyState confirms with the API server that no other object has the state, before the Workspace is created. These are created one by one: the Workspace of
 // one is seen by the next.
 func (r *Reconciler) verifyState(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	if f.ChangesScope {
+		apply = apply.DeepCopy()
+		apply.Spec.TerraformState.Name = desired.RecordedExternalName(apply)
+	}
 	user, err := r.stateUser(ctx, r.Uncached, apply, f)
 	if err == nil && user != "" {
 		err = errors.New("Terraform state " + apply.Spec.TerraformState.Name + " is in use by " + user)

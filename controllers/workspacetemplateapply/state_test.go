@@ -302,3 +302,33 @@ func TestANewWorkspaceWithoutAStateIsNotCreated(t *testing.T) {
 	require.NotNil(t, p.workspace("demo-vpc"), "without the flag, it is created")
 	assert.Nil(t, p.preview(), "its preview is deleted")
 }
+
+func TestAStateMovesToTheOtherScopeOnlyAfterAProof(t *testing.T) {
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("wide", builder.WithScope(terraform.ScopeCluster)), builder.WorkspaceTemplateApply("demo-vpc"))
+	env.rest("demo-vpc")
+	env.provide("demo-vpc", builder.AtRest)
+	env.rest("demo-vpc")
+	wide := func() (found []unstructured.Unstructured) {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind().GroupVersion().WithKind("WorkspaceList"))
+		require.NoError(t, env.API.List(t.Context(), list))
+		return list.Items
+	}
+	env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.TemplateRef.Name, a.Annotations[naming.EvacuateAnnotation] = "wide", "first"
+	})
+	env.look()
+	require.Len(t, wide(), 1, "the plan in the other scope is wanted")
+	assert.True(t, render.OnlyObserves(&wide()[0]))
+	assert.Equal(t, env.workspace("demo-vpc").GetAnnotations()[render.ExternalNameAnnotation], wide()[0].GetAnnotations()[render.ExternalNameAnnotation], "the same state")
+	assert.Contains(t, env.ready("demo-vpc"), "False WorkspaceScopeConflict")
+
+	live := env.workspace("demo-vpc")
+	live.SetFinalizers(nil)
+	require.NoError(t, env.API.Update(t.Context(), live))
+	require.NoError(t, client.IgnoreNotFound(env.API.Delete(t.Context(), live)))
+	env.look()
+	require.Len(t, wide(), 1, "no Workspace is created before the plan is known")
+	assert.True(t, render.OnlyObserves(&wide()[0]))
+	assert.Contains(t, env.ready("demo-vpc"), "False WaitingForProof")
+}

@@ -97,19 +97,25 @@ type fleet struct {
 }
 
 // newFleet builds a fleet, and waits until everything is Ready.
-func newFleet(t *testing.T, on *side, scripts *scripted.Store, namespace string) *fleet {
+func newFleet(t *testing.T, on *side, scripts *scripted.Store, namespace string, scope terraform.Scope) *fleet {
 	t.Helper()
-	d := documents(terraform.ScopeNamespaced)
+	d := documents(scope)
+	d.Namespace = namespace // Of Secrets in varFiles.
 	f := &fleet{T: t, namespace: namespace, scripts: scripts, documents: append(d.FargateTemplates(),
 		d.NodeGroupTemplate(fixture.NodeGroupModule), d.Template("alone", fixture.VPCModule, "vpc_name"),
 		fixture.Cluster(), fixture.CAPTCluster(fixture.Demo),
 		fixture.CAPTControlPlane(fixture.Demo, "eksClusterName: "+namespace, fixture.FargateProfiles("default")),
 		fixture.MachinePool(fixture.Demo, "workers", 3, ""), fixture.CAPTMachinePool("workers", fixture.NodeGroupTemplate),
 		fixture.WorkspaceTemplateApply("alone", "alone", "variables: {vpc_name: alone}", "writeConnectionSecretToRef: {name: alone-outputs}"))}
+	for i := range f.documents {
+		f.documents[i] = strings.ReplaceAll(f.documents[i], "Config, name: "+namespace+"}", "Config, name: shared}")
+	}
 	f.apply(on)
 	f.awaitReady(on)
-	f.takeState(on)
-	f.awaitReady(on)
+	if scope == terraform.ScopeNamespaced {
+		f.takeState(on)
+		f.awaitReady(on)
+	}
 	return f
 }
 
@@ -296,28 +302,23 @@ func (f *fleet) captctlRestore(t *testing.T, after *side, lost time.Time) {
 	assert.Contains(t, after.captctl(t, migrate.Done, command...), "WorkspaceTemplateApply "+f.namespace+"/adopted: Terraform state "+f.namespace+"-adopted")
 	assert.Error(t, after.Get(t.Context(), client.ObjectKey{Name: f.namespace}, &corev1.Namespace{}), "nothing was written without --yes")
 
-	var running *exec.Cmd
-	killer, err := proxy.Start(after.Config(), func() { _ = running.Process.Kill() })
-	require.NoError(t, err)
-	defer func() { require.NoError(t, killer.Close()) }()
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, killer.WriteKubeconfig(kubeconfig))
+	killer, kubeconfig, running := newKiller(t, after)
 	kills, killed := 0, true
-	for killed {
+	for number := 1; killed; number++ {
 		for _, moment := range []proxy.Moment{proxy.Before, proxy.After} { // Each run has fewer writes than the one before.
-			killer.Arm(proxy.Target{Number: 1, Moment: moment})
-			running = exec.CommandContext(t.Context(), after.Binary(sandbox.Captctl), append(command, "--yes", "--timeout=4m", "--kubeconfig="+kubeconfig)...)
-			output, _ := running.CombinedOutput()
+			killer.Arm(proxy.Target{Number: number, Moment: moment})
+			*running = exec.CommandContext(t.Context(), after.Binary(sandbox.Captctl), append(command, "--yes", "--timeout=4m", "--kubeconfig="+kubeconfig)...)
+			output, _ := (*running).CombinedOutput()
 			killer.Open()
-			if killed = running.ProcessState.ExitCode() < 0; !killed {
-				require.Equal(t, 0, running.ProcessState.ExitCode(), "%s", output)
+			if killed = (*running).ProcessState.ExitCode() < 0; !killed {
+				require.Equal(t, 0, (*running).ProcessState.ExitCode(), "%s", output)
 				break
 			}
 			kills++
 		}
 	}
 	t.Logf("killed %d times", kills)
-	require.Greater(t, kills, 20)
+	require.Greater(t, kills, 8)
 	f.awaitReady(after)
 	require.NoError(t, after.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "credentials"}, &corev1.Secret{}))
 
@@ -332,7 +333,7 @@ func (f *fleet) create(on *side, objects []*unstructured.Unstructured) {
 	f.Helper()
 	seed := uint64(time.Now().UnixNano())
 	f.Logf("order %d", seed)
-	rand.New(rand.NewPCG(seed, 1)).Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] }) //nolint:gosec // It must be reproducible.
+	rand.New(rand.NewPCG(seed, 1)).Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
 	err := on.Create(f.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}})
 	require.True(f, err == nil || apierrors.IsAlreadyExists(err), "%v", err)
 	fixture.EventuallyAccepted(f, func(ctx context.Context) (failed error) {
@@ -413,7 +414,7 @@ func TestAManagementClusterThatIsLostIsRestored(t *testing.T) {
 		done := make(chan *fleet)
 		for name := range drills {
 			go func() {
-				f := newFleet(t, before, store, "drill-"+name)
+				f := newFleet(t, before, store, "drill-"+name, terraform.ScopeNamespaced)
 				if more := prepare[name]; more != nil {
 					more(f)
 				}
@@ -442,4 +443,76 @@ func TestAManagementClusterThatIsLostIsRestored(t *testing.T) {
 			assert.Empty(t, f.changes(lost), "Terraform changed nothing")
 		})
 	}
+}
+
+// scopes lists the scope of the Workspace of each WorkspaceTemplateApply.
+func (f *fleet) scopes(on *side) map[string]terraform.Scope {
+	f.Helper()
+	var applies infrav1.WorkspaceTemplateApplyList
+	require.NoError(f, on.List(f.Context(), &applies, client.InNamespace(f.namespace)))
+	scopes := map[string]terraform.Scope{}
+	for i := range applies.Items {
+		scope, recorded := applies.Items[i].Status.WorkspaceRef.Scope()
+		require.True(f, recorded)
+		scopes[applies.Items[i].Name] = scope
+	}
+	delete(scopes, "alone") // It has no Cluster.
+	return scopes
+}
+
+func TestClusterWideWorkspacesAreEvacuated(t *testing.T) {
+	scripts := t.TempDir()
+	on := start(t, scripts)
+	f := newFleet(t, on, scripted.At(scripts), "evacuated", terraform.ScopeCluster)
+	was, began := f.world(), time.Now()
+	require.NotEmpty(t, was)
+	all := func(scope terraform.Scope) map[string]terraform.Scope {
+		scopes := map[string]terraform.Scope{}
+		for _, name := range f.expected() {
+			scopes[name] = scope
+		}
+		delete(scopes, "alone")
+		return scopes
+	}
+	require.Equal(t, all(terraform.ScopeCluster), f.scopes(on))
+	evacuate := []string{"evacuate", f.namespace + "/demo", "--yes", "--timeout=4m"}
+	killer, kubeconfig, running := newKiller(t, on)
+	kills := 0
+	for _, arguments := range [][]string{evacuate, append(slices.Clone(evacuate), "--rollback"), evacuate} {
+		scope := terraform.ScopeNamespaced
+		if slices.Contains(arguments, "--rollback") {
+			scope = terraform.ScopeCluster
+		}
+		for number, killed := 1, true; killed; number++ {
+			for _, moment := range []proxy.Moment{proxy.Before, proxy.After} {
+				killer.Arm(proxy.Target{Number: number, Moment: moment})
+				*running = exec.CommandContext(t.Context(), on.Binary(sandbox.Captctl), append(arguments, "--kubeconfig="+kubeconfig)...)
+				output, _ := (*running).CombinedOutput()
+				killer.Open()
+				if killed = (*running).ProcessState.ExitCode() < 0; !killed {
+					require.Equal(t, 0, (*running).ProcessState.ExitCode(), "%s", output)
+					break
+				}
+				kills++
+			}
+		}
+		f.awaitReady(on)
+		require.Equal(t, all(scope), f.scopes(on))
+		require.Equal(t, was, f.world(), "the same states have the same resources")
+		require.Empty(t, f.changes(began), "Terraform changed nothing")
+	}
+	t.Logf("killed %d times", kills)
+	require.Greater(t, kills, 20)
+}
+
+// newKiller returns a proxy that kills the running program.
+func newKiller(t *testing.T, on *side) (killer *proxy.Proxy, kubeconfig string, running **exec.Cmd) {
+	t.Helper()
+	running = new(*exec.Cmd)
+	killer, err := proxy.Start(on.Config(), func() { _ = (*running).Process.Kill() })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, killer.Close()) })
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, killer.WriteKubeconfig(kubeconfig))
+	return killer, kubeconfig, running
 }

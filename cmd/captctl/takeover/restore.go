@@ -4,6 +4,7 @@
 package takeover
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -238,14 +239,14 @@ func (r *restoring) createMissing(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// replan requests other plans of what an earlier run has created, and has not been proven yet.
+// replan requests other plans of what could not be proven before.
 func (r *restoring) replan(ctx context.Context) error {
 	for key := range r.backup.States {
 		apply, err := r.applyOf(ctx, key)
 		if err != nil {
 			return err
 		}
-		if apply == nil || !states.IsPending(apply) || apply.Annotations[naming.ProveAnnotation] == r.adoption.request || !r.isOurs(apply) {
+		if apply == nil || !isNotProven(apply) || !r.isOurs(apply) {
 			continue
 		}
 		if err := patch(ctx, r.adoption.client, apply, map[string]any{"metadata": map[string]any{"annotations": map[string]any{naming.ProveAnnotation: r.adoption.request}}}); err != nil {
@@ -294,24 +295,15 @@ func (r *restoring) proven(ctx context.Context) (bool, error) {
 			return false, err
 		}
 		paused, err := r.isPaused(ctx, apply)
-		switch {
-		case err != nil:
+		if err != nil {
 			return false, err
-		case paused:
-			continue
 		}
-		unit := apply.Namespace + "/" + apply.Labels[clusterv1.ClusterNameLabel]
-		if strings.HasSuffix(unit, "/") {
-			unit = key
-		}
-		switch ready := conditions.Get(apply, infrav1.ReadyCondition); {
-		case r.adoption.isNotProven(apply), ready != nil && ready.Reason == infrav1.WorkspaceConflictReason:
-			blocked[unit] = apply
-		case ready == nil || ready.ObservedGeneration != apply.Generation || ready.Status != metav1.ConditionTrue || states.IsPending(apply):
-			waiting[unit] = true
-			if ready != nil {
-				r.adoption.show(key, ready.Message)
-			}
+		switch ready := r.readiness(apply, paused); {
+		case ready == infrav1.NotProvenReason:
+			blocked[unitOf(apply)] = apply
+		case ready != "":
+			waiting[unitOf(apply)] = true
+			r.adoption.show(key, ready)
 		}
 	}
 	for unit := range waiting {
@@ -320,6 +312,28 @@ func (r *restoring) proven(ctx context.Context) (bool, error) {
 		}
 	}
 	return len(blocked) == 0, r.blockedError(blocked)
+}
+
+// unitOf is the Cluster of an object, or the object itself.
+func unitOf(apply *infrav1.WorkspaceTemplateApply) string {
+	return apply.Namespace + "/" + cmp.Or(apply.Labels[clusterv1.ClusterNameLabel], apply.Name)
+}
+
+// readiness is what an object waits for; NotProven if a user must act, and empty if it is Ready or not waited for.
+func (r *restoring) readiness(apply *infrav1.WorkspaceTemplateApply, paused bool) string {
+	if paused {
+		return ""
+	}
+	ready := conditions.Get(apply, infrav1.ReadyCondition)
+	switch {
+	case ready == nil || ready.ObservedGeneration != apply.Generation:
+		return "not reconciled yet"
+	case isNotProven(apply), ready.Reason == infrav1.WorkspaceConflictReason:
+		return infrav1.NotProvenReason
+	case ready.Status != metav1.ConditionTrue, states.IsPending(apply):
+		return cmp.Or(ready.Message, ready.Reason)
+	}
+	return ""
 }
 
 // isPaused reports whether an object is not waited for: a user has paused it or its Cluster, or deleted it.
@@ -337,7 +351,7 @@ func (r *restoring) blockedError(blocked map[string]*infrav1.WorkspaceTemplateAp
 		return nil
 	}
 	for _, unit := range slices.Sorted(maps.Keys(blocked)) {
-		if apply := blocked[unit]; r.adoption.isNotProven(apply) {
+		if apply := blocked[unit]; isNotProven(apply) {
 			_ = r.adoption.showPlan(apply)
 			continue
 		}
@@ -349,24 +363,9 @@ func (r *restoring) blockedError(blocked map[string]*infrav1.WorkspaceTemplateAp
 
 // rollBack releases what the restore has created.
 func (r *restoring) rollBack(ctx context.Context) error {
-	var targets []target
-	for _, object := range r.backup.Objects {
-		live := &unstructured.Unstructured{}
-		live.SetGroupVersionKind(object.GroupVersionKind())
-		isCluster := object.GetKind() == clusterv1.ClusterKind
-		if !isCluster && (object.GetKind() != "WorkspaceTemplateApply" || object.GetLabels()[clusterv1.ClusterNameLabel] != "") {
-			continue
-		}
-		if err := r.adoption.client.Get(ctx, client.ObjectKeyFromObject(object), live); client.IgnoreNotFound(err) != nil {
-			return err
-		} else if err != nil || !r.isOurs(live) {
-			continue
-		}
-		one := target{Options: r.Options, Writes: r.Writes, key: client.ObjectKeyFromObject(object)}
-		if !isCluster {
-			one.apply = object.GetName()
-		}
-		targets = append(targets, one)
+	targets, err := r.created(ctx)
+	if err != nil {
+		return err
 	}
 	if r.Asks() {
 		lines := []string{"Delete these, and keep their cloud resources and Terraform states?"}
@@ -379,15 +378,39 @@ func (r *restoring) rollBack(ctx context.Context) error {
 	}
 	for _, one := range targets {
 		out := &release{releaseOptions: &releaseOptions{target: one, timeout: r.timeout}, client: r.adoption.client}
-		if err := out.read(ctx); err != nil {
-			return err
+		err := out.read(ctx)
+		if err == nil && !out.isEmpty() {
+			err = out.run(ctx)
 		}
-		if !out.isEmpty() {
-			if err := out.run(ctx); err != nil {
-				return err
-			}
+		if err != nil {
+			return err
 		}
 	}
 	r.Printer().Text("", output.Good, fmt.Sprintf("%s of this backup removed; templates, ProviderConfigs, Secrets and namespaces stay", output.Count(len(targets), "unit")))
 	return nil
+}
+
+// created are the Clusters, and the WorkspaceTemplateApplies without one, that the restore has created.
+func (r *restoring) created(ctx context.Context) (targets []target, err error) {
+	for _, object := range r.backup.Objects {
+		isCluster := object.GetKind() == clusterv1.ClusterKind
+		if !isCluster && (object.GetKind() != "WorkspaceTemplateApply" || object.GetLabels()[clusterv1.ClusterNameLabel] != "") {
+			continue
+		}
+		kind := &unstructured.Unstructured{}
+		kind.SetGroupVersionKind(object.GroupVersionKind())
+		live, err := get(ctx, r.adoption.client, client.ObjectKeyFromObject(object), kind)
+		if err != nil {
+			return nil, err
+		}
+		if live == nil || !r.isOurs(live) {
+			continue
+		}
+		one := target{Options: r.Options, Writes: r.Writes, key: client.ObjectKeyFromObject(object)}
+		if !isCluster {
+			one.apply = object.GetName()
+		}
+		targets = append(targets, one)
+	}
+	return targets, nil
 }

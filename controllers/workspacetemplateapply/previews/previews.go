@@ -292,13 +292,13 @@ func (r Runner) Report(preview client.Object, apply *infrav1.WorkspaceTemplateAp
 func (r Runner) Live(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, of *workspace.Live, ofTemplate terraform.Scope) (*workspace.Live, error) {
 	scope, ok := apply.Status.WorkspaceRef.Scope()
 	switch {
+	case of == nil && ofTemplate != "":
+		scope = ofTemplate
 	case ok:
 	case of != nil:
 		scope = of.Scope()
 	case claim.RecordsWorkspace(apply): // A record without a reference is of a cluster-wide Workspace.
 		scope = terraform.ScopeCluster
-	case ofTemplate != "":
-		scope = ofTemplate
 	default:
 		return nil, nil
 	}
