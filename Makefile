@@ -78,7 +78,7 @@ generate: $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Generate deep copies, CRDs, the C
 	@$(CONTROLLER_GEN) webhook paths=./webhooks/... output:webhook:dir=config/webhook
 	@$(CRD_REF_DOCS) --log-level=ERROR --source-path=api --config=tools/crd-ref-docs/config.yaml --templates-dir=tools/crd-ref-docs/templates \
 	  --renderer=markdown --output-path=docs/api.md
-	@$(GO) run ./cmd/captctl/reference .
+	@$(GO) run ./tools/reference .
 
 .PHONY: format
 format: $(GOLANGCI_LINT) ## Format the Go code and sort its imports.

@@ -36,7 +36,7 @@ var imports = []importRule{
 	{"cmd/manager", "the manager migrates nothing", []string{"api", "webhooks", "controllers"}},
 	{"cmd/captctl", "captctl has flags, wiring and output; what it does is in api and migrate", []string{"api", "migrate", "cmd/captctl"}},
 	{"config", "config embeds manifests", nil},
-	{"tools", "tools are for the repository", nil},
+	{"tools", "tools are for the repository; tools/reference prints the help and the types of captctl", []string{"api", "migrate", "cmd/captctl"}},
 	{"docs", "docs has text", nil},
 	{"test", "nothing imports the manager", []string{"api", "webhooks", "controllers", "migrate", "config", "test", "cmd/captctl"}},
 }

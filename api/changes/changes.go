@@ -65,7 +65,6 @@ func (w *Workspace) because(blocked *desired.Blocked) {
 	}
 }
 
-// newWorkspace returns the recorded Workspace of a unit.
 func newWorkspace(u *Unit) Workspace {
 	apply := u.Apply()
 	w := Workspace{Name: validation.RecordedWorkspace(apply), Apply: naming.KeyOf(apply).String(), Template: apply.TemplateKey().String(), Action: ActionBlocked}
@@ -216,7 +215,7 @@ func (f *Fleet) notNow(u *Unit, subject *desired.Workspace, changes bool) *desir
 		planned = status.Change.Preview
 	}
 	if reason := change.HeldBy(planned); reason != "" {
-		return &desired.Blocked{Reason: reason, Message: "written as the rollout policy of the template, or its move to another template, allows: after its preview, or when content " + change.Revision + " is approved"}
+		return &desired.Blocked{Reason: reason, Message: "held by the rollout policy of the template, or because the object moves to another template: written after its preview, or when content " + change.Revision + " is approved"}
 	}
 	if u.Queued {
 		return queued()

@@ -131,7 +131,6 @@ func (f *Fleet) ownerWaits(u *Unit) *desired.Blocked {
 	return nil
 }
 
-// controlPlanesOf returns the names of the CAPTControlPlanes of the Cluster of a CAPTCluster.
 func (f *Fleet) controlPlanesOf(c *infrav1.CAPTCluster) (names []string) {
 	label, referred := c.Labels[clusterv1.ClusterNameLabel], ""
 	for _, cluster := range f.referring(c) {

@@ -63,12 +63,12 @@ func (c *ControlPlane) waitingForOwner() *Blocked {
 	if c.Cluster != nil {
 		return nil
 	}
-	return &Blocked{controlplanev1.WaitingForOwnerReason,
+	return &Blocked{infrav1.WaitingForOwnerReason,
 		"no Cluster owns this object. Create a Cluster whose spec.controlPlaneRef names it; if it exists, check that it is not paused and that Cluster API runs"}
 }
 
 func (c *ControlPlane) invalidVersion() *Blocked {
-	return blockedBy(controlplanev1.InvalidVersionReason, "spec.version: ", c.VersionError)
+	return blockedBy(infrav1.InvalidVersionReason, "spec.version: ", c.VersionError)
 }
 
 // templateBlocked blocks the use of a template that the control plane does not use yet.
@@ -217,7 +217,7 @@ func (c *ControlPlane) versionStep() *Blocked {
 	if err == nil {
 		err = validation.ValidateVersionOfNodes(from, c.Version.EKS, c.NodeGroups)
 	}
-	return blockedBy(controlplanev1.InvalidVersionReason, "spec.version: ", err)
+	return blockedBy(infrav1.InvalidVersionReason, "spec.version: ", err)
 }
 
 // Want describes the WorkspaceTemplateApply.

@@ -203,7 +203,7 @@ func TestNodesBlockAVersionOfTheControlPlane(t *testing.T) {
 	c.NodeGroups = []validation.NodeGroup{{Pool: old}}
 	blocked := c.Blocked()
 	require.NotNil(t, blocked)
-	assert.Equal(t, controlplanev1.InvalidVersionReason, blocked.Reason)
+	assert.Equal(t, infrav1.InvalidVersionReason, blocked.Reason)
 	assert.Contains(t, blocked.Message, "spec.version: EKS does not upgrade the control plane to 1.35 while nodes would be more than 3 minor versions older: CAPTMachinePool old (1.31)")
 }
 

@@ -106,6 +106,8 @@ func (w *Workspace) Render(in render.Input) error {
 // NotRendered returns why the Workspace cannot be rendered; nil if it can.
 func (w *Workspace) NotRendered() *Blocked {
 	switch key := w.Apply.TemplateKey(); {
+	case w.Template == nil && key.Namespace == w.Apply.Namespace:
+		return &Blocked{infrav1.TemplateNotFoundReason, fmt.Sprintf("WorkspaceTemplate %s does not exist. Create it, or correct the reference to it", key)}
 	case w.Template == nil:
 		return &Blocked{infrav1.TemplateNotFoundReason, fmt.Sprintf("WorkspaceTemplate %s does not exist, or does not allow this namespace. Create it, or add the namespace to its spec.allowedNamespaces", key)}
 	case !w.Template.DeletionTimestamp.IsZero() && w.Live == nil && w.Apply.Status.WorkspaceRef == nil: // It never had a Workspace.

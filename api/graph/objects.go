@@ -164,7 +164,6 @@ func (b *builder) addOrder() {
 	}
 }
 
-// addCluster adds the Cluster and its infrastructure.
 func (b *builder) addCluster() {
 	cluster := NodeOf(b.Cluster)
 	b.AddNode(cluster)
@@ -209,7 +208,6 @@ func (b *builder) addControlPlane() {
 	}
 }
 
-// addPools adds the machine pools of the Cluster.
 func (b *builder) addPools() {
 	for _, pool := range b.Pools {
 		if pool.Namespace != b.namespace || pool.Labels[clusterv1.ClusterNameLabel] != b.Cluster.Name {
@@ -225,7 +223,6 @@ func (b *builder) addPools() {
 	}
 }
 
-// addOwner adds the Workspace, the template and the owner of a WorkspaceTemplateApply of the namespace.
 func (b *builder) addOwner(apply *infrav1.WorkspaceTemplateApply) {
 	key := keyOf(apply)
 	if apply.Namespace != b.namespace || apply.Spec.TemplateRef.Name == "" {
@@ -247,7 +244,6 @@ func (b *builder) addOwner(apply *infrav1.WorkspaceTemplateApply) {
 	}
 }
 
-// addWaits adds the Workspaces and Secrets that a WorkspaceTemplateApply waits for.
 func (b *builder) addWaits(apply *infrav1.WorkspaceTemplateApply) {
 	for i, dependency := range apply.Spec.WaitForWorkspaces {
 		workspace, path := apply.DependencyKey(dependency), field.NewPath("spec", "waitForWorkspaces").Index(i)

@@ -49,6 +49,13 @@ func (o *Objects) waitingForFinalizers(kind string, object graph.Object) *Cause 
 	return cause
 }
 
+// namesTheCluster corrects the message of an object that no Cluster owns: the Cluster that refers to it exists, so Cluster API has to make it the owner.
+func (c *Cause) namesTheCluster() {
+	if c != nil && c.Reason == infrav1.WaitingForOwnerReason && c.Kind != machinePoolKind && c.Kind != "CAPT"+machinePoolKind {
+		c.Message = "waiting for Cluster API to make the Cluster the owner of " + c.Kind + " " + c.Name
+	}
+}
+
 // stepForClusterAPI is what to do if Cluster API holds a deletion, or has not set the owner of an object for long; nil otherwise.
 func stepForClusterAPI(c *Cluster, now time.Time) *Next {
 	const pods, log = "kubectl -n capi-system get pods", "kubectl -n capi-system logs deployment/capi-controller-manager --tail=50"

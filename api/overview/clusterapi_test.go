@@ -69,6 +69,7 @@ func TestAnOwnerThatClusterAPIDoesNotSetHasANextStep(t *testing.T) {
 	o := ready()
 	o.CAPTCluster.Status.Conditions = []metav1.Condition{condition("Ready", metav1.ConditionFalse, "WaitingForOwner")}
 	c := overview.Of(o, at(10))
+	assert.Equal(t, "waiting for Cluster API to make the Cluster the owner of CAPTCluster "+o.CAPTCluster.Name, c.Cause.Message, "the Cluster exists")
 	assert.Nil(t, overview.NextStep(o, &c, at(2).Time), "it takes some seconds")
 	assert.Equal(t, "captctl check", overview.NextStep(o, &c, at(10).Time).Commands[0])
 }

@@ -114,7 +114,6 @@ func (o *Objects) nodes() *Nodes {
 	return sum
 }
 
-// pools returns the CAPTMachinePools.
 func (o *Objects) pools() (found []graph.Object) {
 	for i := range o.Pools {
 		if pool := o.Pools[i].CAPTMachinePool; pool != nil {

@@ -69,12 +69,10 @@ func Value(name, value string) string {
 
 var (
 	// word is a name, an identifier, a path or a number.
-	word = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._/:@-]*[A-Za-z0-9])?$`)
-	// secretNames matches names of secrets.
+	word        = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._/:@-]*[A-Za-z0-9])?$`)
 	secretNames = regexp.MustCompile(passwordName + `|` + secretName + `|(?i:cred|auth|cert|otp|pin$|salt|seed|kubeconfig)`)
 )
 
-// maxWord is the maximal length of a word.
 const maxWord = 253
 
 // IsSecretName reports whether values with a name are secrets by their name.

@@ -165,7 +165,6 @@ func withDefaults(spec map[string]any, cluster bool) map[string]any {
 	return spec
 }
 
-// setDefault sets a field that is absent.
 func setDefault(fields map[string]any, name string, value any) {
 	if _, ok := fields[name]; !ok {
 		fields[name] = value

@@ -45,7 +45,6 @@ func Explain(in Input) (found []Explained) {
 	return found
 }
 
-// placeholdersIn returns the placeholders of a string that have a value.
 func placeholdersIn(text string, path *field.Path, in Input) (found []Explained) {
 	for i, line := range strings.Split(text, "\n") {
 		where := path.String()

@@ -39,7 +39,6 @@ func PreviewOf(live *unstructured.Unstructured, apply *infrav1.WorkspaceTemplate
 	return previewOf(live, live, apply)
 }
 
-// previewOf returns the Workspace that previews a content of a live Workspace.
 func previewOf(live, content *unstructured.Unstructured, apply *infrav1.WorkspaceTemplateApply) (*Rendered, error) {
 	key := naming.KeyOf(apply)
 	spec, _, err := unstructured.NestedMap(content.Object, "spec")

@@ -103,7 +103,6 @@ func passVariables(spec *terraform.WorkspaceSpec, in Input) (errs field.ErrorLis
 	return errs
 }
 
-// assemble returns the Workspace for a rendered spec.
 func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*Rendered, field.ErrorList) {
 	content, err := toMap(spec)
 	if err != nil {
@@ -369,7 +368,6 @@ func validateFluxSource(spec *terraform.WorkspaceSpec, in Input, path *field.Pat
 		"must be Kind::%s/name, a source in the namespace of the WorkspaceTemplateApply, or a literal source in the namespace of the template", in.Apply.Namespace))}
 }
 
-// otherNamespaceError returns the error for a reference to a namespace that is not allowed.
 func otherNamespaceError(ref terraform.Reference, namespace string) *field.Error {
 	return field.Forbidden(ref.Path.Child("namespace"), fmt.Sprintf(
 		"must be %q, the namespace of the WorkspaceTemplateApply. Remove the field", namespace))

@@ -89,7 +89,6 @@ func checkVPCVariables(variables map[string]variable) error {
 	return fmt.Errorf("line %d: private_subnets must be a list of non-empty strings; %s", subnets.line, advice)
 }
 
-// isNonBlankString reports whether a value is a string that is not blank.
 func isNonBlankString(value cty.Value) bool {
 	return value.Type() == cty.String && !value.IsNull() && strings.TrimSpace(value.AsString()) != ""
 }

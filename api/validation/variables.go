@@ -57,7 +57,6 @@ func IsSetByCAPT(name string) bool {
 	return strings.HasPrefix(name, naming.TagPrefix) || slices.Contains(slices.Concat(VPCVariables(), ControlPlaneVariables(nil), FargateVariables(), MachinePoolVariables(), naming.NetworkVariables()), name)
 }
 
-// variablesOf are the variables of an owner.
 type variablesOf struct {
 	// given are those of the user, in the field at path.
 	given infrav1.Variables
@@ -69,7 +68,6 @@ type variablesOf struct {
 	mayBeSet []string
 }
 
-// pathOf returns the field of a variable.
 func (v variablesOf) pathOf(name string) *field.Path {
 	if d, ok := v.derived[name]; ok {
 		return d.path

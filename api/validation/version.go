@@ -72,7 +72,6 @@ type Versions struct {
 	Failed bool
 }
 
-// changesTo reports whether a version is another one than the requested one, if there is one.
 func (v *Versions) changesTo(version string) bool {
 	target, ok := minorOf(version)
 	requested, known := minorOf(v.Requested)

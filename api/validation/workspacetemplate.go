@@ -208,7 +208,6 @@ func validateAllowedNamespaces(allowed infrav1.AllowedNamespaces) field.ErrorLis
 	return errs
 }
 
-// warnOfFieldsWithoutEffect warns of valid fields that have no effect.
 func warnOfFieldsWithoutEffect(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) Findings {
 	var findings Findings
 	params := spec.Template.Spec.ForProvider
@@ -237,7 +236,6 @@ func warnOfUnknownFields(spec *terraform.WorkspaceSpec, path *field.Path) Findin
 	return findings
 }
 
-// reference is a field of a template that refers to an object in a namespace.
 type reference struct {
 	namespace, object string
 	path              *field.Path

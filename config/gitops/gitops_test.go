@@ -84,7 +84,7 @@ func objectOf(kind, row string) *unstructured.Unstructured {
 			continue
 		}
 		conditions = append(conditions, map[string]any{"type": condition[0], "status": condition[1], "reason": condition[2], "message": "why"})
-		if condition[0] == controlplanev1.DeletingCondition && condition[1] == "True" {
+		if condition[0] == infrav1.DeletingCondition && condition[1] == "True" {
 			metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 		}
 	}

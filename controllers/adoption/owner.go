@@ -168,7 +168,7 @@ func onAdoption() predicate.Predicate { return predicate.Or(owner.Updated(adopte
 func adopted(before, after client.Object) bool {
 	required := func(object client.Object) bool {
 		controlPlane := object.(*controlplanev1.CAPTControlPlane)
-		if condition := conditions.Get(controlPlane, controlplanev1.AdoptionRequiredCondition); condition != nil {
+		if condition := conditions.Get(controlPlane, infrav1.AdoptionRequiredCondition); condition != nil {
 			return condition.Status != metav1.ConditionFalse
 		}
 		return controlPlane.Status.ObservedGeneration == 0

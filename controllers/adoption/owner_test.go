@@ -132,7 +132,7 @@ func legacyControlPlane() *controlplanev1.CAPTControlPlane {
 }
 
 func TestOnlyTheAdoptionOfAControlPlaneCausesAReconcile(t *testing.T) {
-	required := engine.True(controlplanev1.AdoptionRequiredCondition, controlplanev1.AdoptionRequiredReason, "")
+	required := engine.True(infrav1.AdoptionRequiredCondition, infrav1.AdoptionRequiredReason, "")
 	legacy, adopted := legacyControlPlane(), legacyControlPlane()
 	engine.Set(legacy, required)
 	adopted.Status.ObservedGeneration = 1

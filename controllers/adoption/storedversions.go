@@ -155,7 +155,6 @@ func adoptionChanged() predicate.Funcs {
 // pageSize limits the memory that listing past the cache takes.
 const pageSize = 500
 
-// awaiting are the objects that await adoption.
 type awaiting struct {
 	total  int
 	byKind map[string]int

@@ -86,7 +86,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return r.requests().Watch(r.Gate.Watch(control, &infrav1.CAPTCluster{})).Complete(r)
 }
 
-// requests lists the CAPTClusters to reconcile.
 func (r *Reconciler) requests() owner.Requests {
 	return owner.Requests{Client: r.Client, List: &infrav1.CAPTClusterList{}, MayWaitFor: func(object client.Object, apply string) bool {
 		ref := object.(*infrav1.CAPTCluster).Spec.WorkspaceTemplateApplyRef
@@ -130,7 +129,6 @@ func plan(captCluster *infrav1.CAPTCluster, f *Facts) (*owner.Plan, error) {
 	return &p, err
 }
 
-// ownerOf returns a CAPTCluster as the owner of a WorkspaceTemplateApply.
 func ownerOf(captCluster *infrav1.CAPTCluster) owner.Owner {
 	return owner.Owner{
 		Object: captCluster, Kind: infrav1.GroupVersion.WithKind("CAPTCluster"), Ref: &captCluster.Spec.WorkspaceTemplateApplyRef,
@@ -140,7 +138,7 @@ func ownerOf(captCluster *infrav1.CAPTCluster) owner.Owner {
 
 // reconcileVPC holds, provisions, destroys or releases the WorkspaceTemplateApply of the VPC.
 func (r *Reconciler) reconcileVPC(ctx context.Context, _ *infrav1.CAPTCluster, _ *Facts, p *owner.Plan) error {
-	return p.Act(ctx, r.Client, nil)
+	return p.Act(ctx, r.Client, r.Uncached, nil)
 }
 
 func (r *Reconciler) reconcileRecovery(ctx context.Context, _ *infrav1.CAPTCluster, f *Facts, p *owner.Plan) error {

@@ -26,7 +26,6 @@ import (
 	"github.com/capt-provider/capt/controllers/progress"
 )
 
-// status computes the status from facts and plan.
 func status(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) {
 	s := &captCluster.Status
 	before := s.DeepCopy()

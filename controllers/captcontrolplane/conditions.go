@@ -52,7 +52,7 @@ type conditionSet struct {
 
 func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) conditionSet {
 	c := conditionSet{
-		dependencies: engine.True(controlplanev1.DependenciesReadyCondition, controlplanev1.DependenciesReadyReason, ""),
+		dependencies: engine.True(controlplanev1.DependenciesReadyCondition, infrav1.DependenciesReadyReason, ""),
 		workspace:    p.Apply.Condition(controlplanev1.WorkspaceReadyCondition, controlplanev1.WorkspaceReadyReason),
 		endpoint:     endpointAvailable(controlPlane, f, p),
 		kubeconfig:   kubeconfigReady(f, p),
@@ -306,11 +306,10 @@ const (
 	defaultSecretSeconds       = 300
 )
 
-// observeTimeouts measures the running operations.
 func (r *Reconciler) observeTimeouts(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	o := ownerOf(controlPlane)
 	r.ObserveRunning(o, &f.Observed, controlplanev1.ControlPlaneTimeoutReason)
-	f.RunningVPC = r.Elapsed(o, f.Now, "vpc", controlplanev1.VPCReadyTimeoutReason, f.vpcStarted())
+	f.RunningVPC = r.Elapsed(o, f.Now, "vpc", infrav1.VPCReadyTimeoutReason, f.vpcStarted())
 	f.RunningSecret = r.Elapsed(o, f.Now, "secret", controlplanev1.SecretTimeoutReason, f.secretMissingSince(controlPlane))
 }
 
@@ -351,7 +350,7 @@ func (f *Facts) timeoutOf(controlPlane *controlplanev1.CAPTControlPlane, p *Plan
 	case condition == nil, condition.Type == controlplanev1.FargateProfileReadyCondition, f.Paused != "":
 		return nil
 	case condition.Reason == controlplanev1.WaitingForInfrastructureReason && f.RunningVPC != nil:
-		return owner.NewTimeout("spec.timeouts.vpcReadySeconds", controlplanev1.VPCReadyTimeoutReason, spec.VPCReadySeconds, defaultVPCReadySeconds, f.RunningVPC)
+		return owner.NewTimeout("spec.timeouts.vpcReadySeconds", infrav1.VPCReadyTimeoutReason, spec.VPCReadySeconds, defaultVPCReadySeconds, f.RunningVPC)
 	case condition.Type == controlplanev1.DependenciesReadyCondition, condition.Reason == infrav1.WaitingForDependenciesReason && f.RunningSecret == nil:
 		return f.WaitTimeout(&p.Apply, condition, condition.Reason == controlplanev1.WaitingForInfrastructureReason && f.Infrastructure != nil)
 	case condition.Reason == infrav1.WorkspaceNotReconciledReason && f.Running.Terraform == nil:

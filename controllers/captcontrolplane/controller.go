@@ -96,7 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Details:   details,
 		EventConditions: []string{
 			controlplanev1.InitializedCondition, controlplanev1.ReadyCondition, infrav1.DegradedCondition, controlplanev1.DependencyCycleCondition,
-			infrav1.RecoveringCondition, infrav1.VPCReplacedCondition, controlplanev1.DeletingCondition, infrav1.DeletionTimedOutCondition, infrav1.FieldsConsumedCondition, infrav1.ClusterConflictCondition,
+			infrav1.RecoveringCondition, infrav1.VPCReplacedCondition, infrav1.DeletingCondition, infrav1.DeletionTimedOutCondition, infrav1.FieldsConsumedCondition, infrav1.ClusterConflictCondition,
 		},
 		IsWarning: isWarning,
 		Events:    fargate.Events,
@@ -180,7 +180,6 @@ func RegisterIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	)
 }
 
-// requests lists the CAPTControlPlanes to reconcile.
 func (r *Reconciler) requests() owner.Requests {
 	return owner.Requests{Client: r.Client, List: &controlplanev1.CAPTControlPlaneList{}, MayWaitFor: mayWaitFor}
 }

@@ -170,7 +170,7 @@ func TestOperationsAndSteps(t *testing.T) {
 	}{
 		{nil, infrav1.StateDegraded, "", progress.Done},
 		{ptr.To(engine.False(controlplanev1.DependenciesReadyCondition, controlplanev1.WaitingForInfrastructureReason, "")), infrav1.StateDegraded, "", progress.Infrastructure},
-		{ptr.To(engine.False(controlplanev1.DependenciesReadyCondition, controlplanev1.VPCReadyTimeoutReason, "")), infrav1.StateDegraded, "", progress.Infrastructure},
+		{ptr.To(engine.False(controlplanev1.DependenciesReadyCondition, infrav1.VPCReadyTimeoutReason, "")), infrav1.StateDegraded, "", progress.Infrastructure},
 		{ptr.To(engine.False(controlplanev1.DependenciesReadyCondition, infrav1.InvalidVersionReason, "")), infrav1.StateProvisioning, "", progress.Validation},
 		{ptr.To(engine.False(controlplanev1.WorkspaceReadyCondition, infrav1.ProvisioningReason, "")), infrav1.StateConfiguring, infrav1.OperationUpdate, progress.Workspace},
 		{ptr.To(engine.False(controlplanev1.WorkspaceReadyCondition, infrav1.ProvisioningReason, "")), infrav1.StateProvisioning, infrav1.OperationRecreation, progress.Workspace},

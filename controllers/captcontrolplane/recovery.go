@@ -106,7 +106,6 @@ func (f *Facts) recoveryPlan(controlPlane *controlplanev1.CAPTControlPlane, p *P
 	return f.Recover(&p.Apply, func() recovery.Failure { return f.failing(controlPlane, p) }, ready, f.History)
 }
 
-// reconcileRecovery starts the recovery action of the plan.
 func (r *Reconciler) reconcileRecovery(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
 	return r.ReconcileRecovery(&f.Observed, &p.Apply, func() (string, error) { return r.runAction(ctx, controlPlane, f, p) })
 }

@@ -23,7 +23,6 @@ import (
 	"github.com/capt-provider/capt/controllers/progress"
 )
 
-// status computes the status from facts and plan.
 func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	s := &controlPlane.Status
 	before := s.DeepCopy()
@@ -74,14 +73,14 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	if changed {
 		s.Progress = progress.AsOf(s.Progress, f.Now)
 	}
-	reportDependencies(s, f, changed)
+	reportDependencies(s, f, p, changed)
 }
 
 // reportDependencies lists the dependencies. While the control plane is created, they are those of the last status write that has another cause:
 // nearly every step changes one.
-func reportDependencies(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, changed bool) {
+func reportDependencies(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, p *Plan, changed bool) {
 	if f.Graph != nil && f.Paused == "" && (changed || s.Phase != controlplanev1.PhaseCreating) {
-		s.Dependencies = f.graphWithWrites().Dependencies()
+		s.Dependencies = f.graphWithWrites(p).Dependencies()
 	}
 }
 
@@ -101,18 +100,18 @@ func (f *Facts) templates() []*desired.TemplateFacts {
 // deletionStatus reports what the deletion waits for. The other conditions are kept: they describe the state before the deletion.
 func deletionStatus(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	p.Fargate.Report(f.Now).SetStatuses(controlPlane)
-	deleting := f.Apply.DeletingCondition(controlplanev1.DeletingCondition, f.Paused)
+	deleting := f.Apply.DeletingCondition(infrav1.DeletingCondition, f.Paused)
 	switch profiles := p.Fargate.Deleting(); {
 	case profiles == nil, f.Apply.IsHeld(), f.Apply.RetainConflict != "":
 	case f.Apply.HeldBy != nil:
-		deleting = engine.True(controlplanev1.DeletingCondition, f.Apply.HeldBy.Reason, f.Apply.HeldBy.Message)
+		deleting = engine.True(infrav1.DeletingCondition, f.Apply.HeldBy.Reason, f.Apply.HeldBy.Message)
 	default:
 		deleting = *profiles
 	}
 	engine.Set(controlPlane,
 		deleting,
-		engine.False(controlplanev1.AvailableCondition, controlplanev1.DeletingReason, deleting.Message),
-		engine.False(controlplanev1.ReadyCondition, controlplanev1.DeletingReason, deleting.Message),
+		engine.False(controlplanev1.AvailableCondition, infrav1.DeletingReason, deleting.Message),
+		engine.False(controlplanev1.ReadyCondition, infrav1.DeletingReason, deleting.Message),
 	)
 	engine.SetNegativePolarity(controlPlane, f.DeletionTimedOut(&p.Apply, deleting))
 }
@@ -141,7 +140,7 @@ func (f *Facts) keepEndpoint(controlPlane *controlplanev1.CAPTControlPlane, p *P
 
 // life is what the state is derived from.
 func (c *conditionSet) life(s *controlplanev1.CAPTControlPlaneStatus, f *Facts) *owner.Life {
-	pending := c.dependencies.Reason == controlplanev1.WaitingForOwnerReason || c.notStarted
+	pending := c.dependencies.Reason == infrav1.WaitingForOwnerReason || c.notStarted
 	return &owner.Life{
 		Unmet: c.unmet(), Initialized: ptr.Deref(s.Initialization.ControlPlaneInitialized, false) || f.Apply.ProvisionedField != "" && !pending, Pending: pending,
 		Blocked: c.dependencies.Status != metav1.ConditionTrue, Applied: c.workspace.Status == metav1.ConditionTrue, Absent: f.Apply.ResourcesAbsent(),
@@ -244,7 +243,7 @@ func stepOf(first *engine.Condition) progress.Step {
 	switch {
 	case first == nil:
 		return progress.Done
-	case first.Reason == controlplanev1.WaitingForInfrastructureReason, first.Reason == controlplanev1.VPCReadyTimeoutReason:
+	case first.Reason == controlplanev1.WaitingForInfrastructureReason, first.Reason == infrav1.VPCReadyTimeoutReason:
 		return progress.Infrastructure
 	}
 	return map[string]progress.Step{

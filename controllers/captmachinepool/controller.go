@@ -102,7 +102,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return r.requests().Watch(control).Complete(r)
 }
 
-// requests lists the CAPTMachinePools to reconcile.
 func (r *Reconciler) requests() owner.Requests {
 	return owner.Requests{Client: r.Client, List: &infrav1.CAPTMachinePoolList{}, MayWaitFor: func(object client.Object, apply string) bool {
 		ref := object.(*infrav1.CAPTMachinePool).Spec.WorkspaceTemplateApplyRef
@@ -125,7 +124,6 @@ func (r *Reconciler) afterPool(ctx context.Context, pool client.Object) []ctrl.R
 	}, client.InNamespace(pool.GetNamespace()))
 }
 
-// ofCluster returns requests for the pools of a Cluster.
 func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []ctrl.Request {
 	return r.ofClusterNamed(ctx, cluster.GetNamespace(), cluster.GetName())
 }

@@ -187,7 +187,6 @@ func (f *Facts) eksName() string {
 	return cmp.Or(c.EKSCluster().EKSName, claim.EKSClusterName(c.ControlPlane, c.Cluster.Name))
 }
 
-// desired returns the pool as package desired describes it.
 func (f *Facts) desired(pool *infrav1.CAPTMachinePool) *desired.MachinePool {
 	return &desired.MachinePool{
 		Pool: pool, MachinePool: f.MachinePool, ControlPlane: f.ControlPlane, Existing: f.Apply.Existing(), Template: &f.Template, NodeGroups: f.NodeGroups,

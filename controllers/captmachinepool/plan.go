@@ -30,7 +30,6 @@ func plan(pool *infrav1.CAPTMachinePool, f *Facts) (*owner.Plan, error) {
 	return &p, err
 }
 
-// ownerOf returns a CAPTMachinePool as the owner of its WorkspaceTemplateApply.
 func ownerOf(pool *infrav1.CAPTMachinePool) owner.Owner {
 	return owner.Owner{
 		Object: pool, Kind: infrav1.GroupVersion.WithKind("CAPTMachinePool"), Ref: &pool.Spec.WorkspaceTemplateApplyRef,
@@ -41,7 +40,7 @@ func ownerOf(pool *infrav1.CAPTMachinePool) owner.Owner {
 
 // reconcileNodeGroup holds, provisions, destroys or releases the WorkspaceTemplateApply of the node group.
 func (r *Reconciler) reconcileNodeGroup(ctx context.Context, _ *infrav1.CAPTMachinePool, _ *Facts, p *owner.Plan) error {
-	return p.Act(ctx, r.Client, nil)
+	return p.Act(ctx, r.Client, r.Uncached, nil)
 }
 
 func (r *Reconciler) reconcileRecovery(ctx context.Context, _ *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) error {

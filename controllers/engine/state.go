@@ -52,7 +52,6 @@ type objectState struct {
 	kindState any
 }
 
-// timer measures an operation of an object.
 type timer struct {
 	// started is the time that the object reports, seen is when this process first read it.
 	started, seen time.Time

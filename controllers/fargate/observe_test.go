@@ -102,7 +102,7 @@ func (env *environment) planOf(f *Facts, in PlanInput) *Plan {
 
 func (env *environment) act(p *Plan) {
 	env.Helper()
-	require.NoError(env, p.Act(ctx, env.Client))
+	require.NoError(env, p.Act(ctx, env.Client, env.Client))
 }
 
 // alone is a WorkspaceTemplateApply without an owner.

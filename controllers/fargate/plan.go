@@ -103,7 +103,6 @@ func (f *Facts) planProfile(controlPlane *controlplanev1.CAPTControlPlane, i int
 	return planned, err
 }
 
-// ownerOf is the owner of a profile's WorkspaceTemplateApply.
 func ownerOf(controlPlane *controlplanev1.CAPTControlPlane, profile string) owner.Owner {
 	return owner.Owner{
 		Object: controlPlane, Kind: controlplanev1.GroupVersion.WithKind("CAPTControlPlane"), Ref: &infrav1.WorkspaceTemplateApplyReference{},
@@ -152,8 +151,8 @@ func (f *Facts) missingVPCSecret() string {
 	return ""
 }
 
-// Act creates, updates and deletes the profiles. A profile that cannot be written does not block the others.
-func (p *Plan) Act(ctx context.Context, c client.Client) error {
+// Act creates, updates and deletes the profiles. uncached reads from the API server. A profile that cannot be written does not block the others.
+func (p *Plan) Act(ctx context.Context, c client.Client, uncached client.Reader) error {
 	switch {
 	case p.Paused != "":
 		return nil
@@ -163,7 +162,7 @@ func (p *Plan) Act(ctx context.Context, c client.Client) error {
 	if err := p.hold(ctx, c); err != nil {
 		return err
 	}
-	return errors.Join(p.deleteObsolete(ctx, c), p.writeProfiles(ctx, c))
+	return errors.Join(p.deleteObsolete(ctx, c), p.writeProfiles(ctx, c, uncached))
 }
 
 // hold adds the finalizer before the first profile is created.
@@ -185,7 +184,7 @@ func (p *Plan) deleteObsolete(ctx context.Context, c client.Client) error {
 	return errors.Join(errs...)
 }
 
-func (p *Plan) writeProfiles(ctx context.Context, c client.Client) error {
+func (p *Plan) writeProfiles(ctx context.Context, c client.Client, uncached client.Reader) error {
 	var errs []error
 	for i := range p.Profiles {
 		profile := &p.Profiles[i]
@@ -194,7 +193,7 @@ func (p *Plan) writeProfiles(ctx context.Context, c client.Client) error {
 			continue
 		}
 		// Without a difference, this restores lost managedFields.
-		if err := profile.Apply.Write(ctx, c); err != nil {
+		if err := profile.Apply.Write(ctx, c, uncached); err != nil {
 			errs = append(errs, fmt.Errorf("writing Fargate profile %s: %w", profile.Name, err))
 			continue
 		}

@@ -126,7 +126,7 @@ func TestARefusedProfileDoesNotBlockOthers(t *testing.T) {
 	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
 	env.answering(apierrors.NewForbidden(resource, "demo-a-fargate-apply", nil))
 	f := env.plan(cluster())
-	require.ErrorContains(t, f.Act(ctx, env.Client), "writing Fargate profile a")
+	require.ErrorContains(t, f.Act(ctx, env.Client, env.Client), "writing Fargate profile a")
 	require.Len(t, env.applies(), 1)
 	assert.Equal(t, "b", env.applies()[0].Spec.Variables.Text("profile_name"))
 	status := f.Report(builder.Created).Statuses[0]
@@ -145,7 +145,7 @@ func TestAnErrorOfTheAPIServerIsRetried(t *testing.T) {
 			env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
 			env.answering(err)
 			f := env.plan(cluster())
-			require.ErrorIs(t, f.Act(ctx, env.Client), err)
+			require.ErrorIs(t, f.Act(ctx, env.Client, env.Client), err)
 			assert.Equal(t, creating, f.stateOf(&f.Profiles[0]).stage)
 			env.act(env.plan(cluster()))
 			assert.Len(t, env.applies(), 1)

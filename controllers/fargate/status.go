@@ -167,7 +167,7 @@ func (p *Plan) Deleting() *engine.Condition {
 		return nil
 	}
 	if p.Paused != "" {
-		condition := engine.True(controlplanev1.DeletingCondition, infrav1.DeletingReason, engine.PausedMessage("deleted", p.Paused))
+		condition := engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, engine.PausedMessage("deleted", p.Paused))
 		return &condition
 	}
 	reason, profiles := controlplanev1.FargateProfileDeletingReason, make([]string, len(p.Obsolete))
@@ -177,7 +177,7 @@ func (p *Plan) Deleting() *engine.Condition {
 			reason = controlplanev1.FargateProfileFailedReason
 		}
 	}
-	condition := engine.True(controlplanev1.DeletingCondition, reason, listProfiles("the control plane is deleted after its Fargate profiles; deleting Fargate profile", profiles))
+	condition := engine.True(infrav1.DeletingCondition, reason, listProfiles("the control plane is deleted after its Fargate profiles; deleting Fargate profile", profiles))
 	return &condition
 }
 
@@ -211,14 +211,12 @@ const (
 	deleting          = controlplanev1.FargateProfileStateDeleting
 )
 
-// state is the stage of a profile, with a message.
 type state struct {
 	stage
 	// message is why it is not ready.
 	message string
 }
 
-// stateOf returns the state of a profile of spec.
 func (p *Plan) stateOf(profile *PlannedProfile) state {
 	apply := &profile.Apply
 	switch {

@@ -83,8 +83,7 @@ func stsHost(ctx context.Context, region string) (string, error) {
 
 type eksToken struct {
 	text, host string
-	// expires is when the token expires.
-	expires time.Time
+	expires    time.Time
 }
 
 func parseToken(token string) (eksToken, bool) {

@@ -8,21 +8,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-)
-
-// Values of label state. A profile can have several states.
-const (
-	// profileActive: its WorkspaceTemplateApply exists.
-	profileActive = "active"
-	// profileReady: it matches spec.
-	profileReady = "ready"
-	// profileFailed: its creation, update or deletion failed.
-	profileFailed = "failed"
 )
 
 // durationBuckets are buckets for operations on a profile, which take between half a minute and five.
@@ -43,17 +34,8 @@ type Profile struct {
 	DeletedAt time.Time
 }
 
-// Fargate has metrics of the Fargate profiles of control planes:
-//
-//   - capt_fargate_profiles{namespace, name, state}, a gauge: the number of profiles of a CAPTControlPlane by state; absent
-//     without profiles.
-//   - capt_fargate_profile_creation_duration_seconds, a histogram: from the start of Terraform for a new profile until it was
-//     first ready, including failed attempts. Profiles created before this process started and later changes are not counted.
-//   - capt_fargate_profile_deletion_duration_seconds, a histogram: from the deletion request of a profile until it was gone,
-//     including the time in the queue.
-//   - capt_fargate_profile_failures_total, a counter: the number of times that a profile started to fail.
-//   - capt_fargate_profile_dependency_errors_total, a counter: the number of times that a profile started to lack a dependency. A dependency
-//     that was missing before this process started is not counted.
+// Fargate has metrics of the Fargate profiles of control planes. The duration of a creation includes failed attempts, and that of a deletion the time in the
+// queue. What began before this process started, and later changes, are not counted.
 type Fargate struct {
 	profiles           objectGauge
 	creation, deletion prometheus.Histogram
@@ -78,27 +60,19 @@ type profileHistory struct {
 
 // NewFargate registers the metrics. It panics when they are already registered.
 func NewFargate(registry prometheus.Registerer) *Fargate {
-	m := &Fargate{
-		profiles: newObjectGauge(registry, "capt_fargate_profiles", "Fargate profiles of a CAPTControlPlane by state (active, ready, failed).", "state"),
-		creation: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "capt_fargate_profile_creation_duration_seconds", Help: "Duration from the start of Terraform for a new Fargate profile until it was first ready.",
-			Buckets: durationBuckets,
-		}),
-		deletion: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "capt_fargate_profile_deletion_duration_seconds", Help: "Duration from the deletion request of a Fargate profile until it was gone.",
-			Buckets: durationBuckets,
-		}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "capt_fargate_profile_failures_total", Help: "Number of times that a Fargate profile started to fail.",
-		}),
-		missing: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "capt_fargate_profile_dependency_errors_total", Help: "Number of times that a Fargate profile started to lack a dependency.",
-		}),
+	auto := promauto.With(registry)
+	histogram := func(name, help string) prometheus.Histogram {
+		return auto.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: durationBuckets})
+	}
+	return &Fargate{
+		profiles:  newObjectGauge(registry, "capt_fargate_profiles", "Fargate profiles of a CAPTControlPlane by state (active, ready, failed).", "state"),
+		creation:  histogram("capt_fargate_profile_creation_duration_seconds", "Duration from the start of Terraform for a new Fargate profile until it was first ready."),
+		deletion:  histogram("capt_fargate_profile_deletion_duration_seconds", "Duration from the deletion request of a Fargate profile until it was gone."),
+		failures:  auto.NewCounter(prometheus.CounterOpts{Name: "capt_fargate_profile_failures_total", Help: "Number of times that a Fargate profile started to fail."}),
+		missing:   auto.NewCounter(prometheus.CounterOpts{Name: "capt_fargate_profile_dependency_errors_total", Help: "Number of times that a Fargate profile started to lack a dependency."}),
 		histories: map[types.NamespacedName]map[types.UID]profileHistory{},
 		lacking:   map[types.NamespacedName]int{},
 	}
-	registry.MustRegister(m.creation, m.deletion, m.failures, m.missing)
-	return m
 }
 
 // Observe records all profiles of a control plane. It is idempotent, and called in each reconcile.
@@ -159,7 +133,7 @@ func (m *Fargate) setGauge(controlPlane types.NamespacedName, profiles []Profile
 		ready += boolToFloat(profile.Ready)
 		failed += boolToFloat(profile.Failed)
 	}
-	for state, number := range map[string]float64{profileActive: active, profileReady: ready, profileFailed: failed} {
+	for state, number := range map[string]float64{"active": active, "ready": ready, "failed": failed} {
 		m.profiles.set(controlPlane, len(profiles) > 0, number, state)
 	}
 }
@@ -196,11 +170,7 @@ func boolToFloat(condition bool) float64 {
 	return 0
 }
 
-// Health has metrics of the health checks of control planes. All are gauges with the labels namespace and name of the CAPTControlPlane:
-//
-//   - capt_health_check{check}: 1 if the check passes, 0 if it fails; absent while its result is unknown.
-//   - capt_health_probe_duration_seconds: the duration of the last probe of the API server.
-//   - capt_health_last_probe_timestamp_seconds: when the last probe started.
+// Health has metrics of the health checks of control planes.
 type Health struct{ checks, duration, last objectGauge }
 
 // NewHealth registers the metrics. It panics when they are already registered.
@@ -240,9 +210,7 @@ func (m *Health) Forget(controlPlane types.NamespacedName) {
 type objectGauge struct{ *prometheus.GaugeVec }
 
 func newObjectGauge(registry prometheus.Registerer, name, help string, labels ...string) objectGauge {
-	g := objectGauge{prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"namespace", "name"}, labels...))}
-	registry.MustRegister(g)
-	return g
+	return objectGauge{promauto.With(registry).NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"namespace", "name"}, labels...))}
 }
 
 func (g objectGauge) set(object types.NamespacedName, hasValue bool, value float64, labels ...string) {
@@ -259,10 +227,6 @@ func (g objectGauge) forget(object types.NamespacedName) {
 }
 
 // Recovery has metrics of recovery actions. A nil Recovery records nothing.
-//
-//   - capt_recovery_attempts_total{kind,class,action,result}: attempts that have ended. class is that of the error.
-//   - capt_recovery_next_attempt_timestamp_seconds{kind,namespace,name}: when the next attempt starts; absent when none is planned.
-//   - capt_recovery_exhausted{kind,namespace,name}: 1 while all attempts have failed, else absent.
 type Recovery struct {
 	attempts        *prometheus.CounterVec
 	next, exhausted objectGauge
@@ -273,14 +237,12 @@ type Recovery struct {
 
 // NewRecovery registers the metrics. It panics when they are already registered.
 func NewRecovery(registry prometheus.Registerer) *Recovery {
-	m := &Recovery{
+	return &Recovery{
 		ended:     map[string]time.Time{},
-		attempts:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "capt_recovery_attempts_total", Help: "Recovery attempts that have ended."}, []string{"kind", "class", "action", "result"}),
+		attempts:  promauto.With(registry).NewCounterVec(prometheus.CounterOpts{Name: "capt_recovery_attempts_total", Help: "Recovery attempts that have ended."}, []string{"kind", "class", "action", "result"}),
 		next:      newObjectGauge(registry, "capt_recovery_next_attempt_timestamp_seconds", "Time of the next recovery attempt of an object.", "kind"),
 		exhausted: newObjectGauge(registry, "capt_recovery_exhausted", "1 while all recovery attempts of an object have failed.", "kind"),
 	}
-	registry.MustRegister(m.attempts)
-	return m
 }
 
 // Ended counts an attempt to recover an object, once.

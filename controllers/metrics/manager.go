@@ -11,24 +11,21 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors/version"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"k8s.io/apimachinery/pkg/types"
 	clientmetrics "k8s.io/client-go/tools/metrics"
 	"k8s.io/client-go/util/cert"
 )
 
 // NewManager registers metrics of the process itself, which every replica reports. It must be called before the manager is created, and
-// panics when they are already registered.
-//
-//   - capt_build_info{version,revision,branch,goversion,goos,goarch,tags}: 1.
-//   - capt_client_rate_limiter_wait_seconds{verb}, a histogram: how long requests to the API server waited for the rate limit
-//     (--kube-api-qps, --kube-api-burst). There is no label for the path, which would have the names of objects.
-//   - capt_webhook_certificate_expiry_timestamp_seconds: when the certificate in the file expires; absent while it cannot be read.
+// panics when they are already registered. The wait for the rate limit has no label for the path, which would have the names of objects, and the expiry of
+// the certificate is absent while the file cannot be read.
 func NewManager(registry prometheus.Registerer, certificateFile string) {
-	wait := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	wait := promauto.With(registry).NewHistogramVec(prometheus.HistogramOpts{
 		Name: "capt_client_rate_limiter_wait_seconds", Help: "How long requests to the API server waited for the rate limit of the manager (--kube-api-qps, --kube-api-burst).",
 		Buckets: []float64{0.005, 0.05, 0.25, 1, 5, 15, 60},
 	}, []string{"verb"})
-	registry.MustRegister(version.NewCollector("capt"), wait, certificate{certificateFile, prometheus.NewDesc(
+	registry.MustRegister(version.NewCollector("capt"), certificate{certificateFile, prometheus.NewDesc(
 		"capt_webhook_certificate_expiry_timestamp_seconds", "Time when the certificate of the webhooks expires.", nil, nil)})
 	// Register of client-go's metrics works only once, and controller-runtime calls it for other metrics.
 	clientmetrics.RateLimiterLatency = rateLimiterWait{wait}
@@ -65,19 +62,16 @@ func gauge(description *prometheus.Desc, value float64, labels ...string) promet
 // leader has any. It panics when it is already registered.
 func NewPreviews(registry prometheus.Registerer, count func() (running, waiting int)) {
 	for _, state := range []string{"Running", "Waiting"} {
-		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		promauto.With(registry).NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "capt_previews", Help: "Number of objects with a preview, and of those that wait for one to end.", ConstLabels: prometheus.Labels{"state": state},
 		}, func() float64 {
 			running, waiting := count()
 			return float64(map[string]int{"Running": running, "Waiting": waiting}[state])
-		}))
+		})
 	}
 }
 
 // Plans has metrics of the plans in the log of provider-terraform. A nil Plans records nothing.
-//
-//   - capt_plan_reads_total{result}: previews whose plan was read (Read), or why it is not known, as reasons of planlog.UnknownError.
-//   - capt_plan_log_age_seconds: how old the entry of a plan was when it was read.
 type Plans struct {
 	reads *prometheus.CounterVec
 	age   prometheus.Histogram
@@ -85,16 +79,15 @@ type Plans struct {
 
 // NewPlans registers the metrics. It panics when they are already registered.
 func NewPlans(registry prometheus.Registerer) *Plans {
-	m := &Plans{
-		reads: prometheus.NewCounterVec(prometheus.CounterOpts{
+	auto := promauto.With(registry)
+	return &Plans{
+		reads: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "capt_plan_reads_total", Help: "Previews whose plan was read from the log of provider-terraform (Read), or is not known, by reason.",
 		}, []string{"result"}),
-		age: prometheus.NewHistogram(prometheus.HistogramOpts{
+		age: auto.NewHistogram(prometheus.HistogramOpts{
 			Name: "capt_plan_log_age_seconds", Help: "How old the log entry of a plan was when it was read.", Buckets: prometheus.ExponentialBuckets(0.5, 2, 12),
 		}),
 	}
-	registry.MustRegister(m.reads, m.age)
-	return m
 }
 
 // Read records a plan that was read, and the age of its log entry.

@@ -31,20 +31,9 @@ import (
 // collectTimeout is how long a scrape waits for a cache that is not synchronized.
 const collectTimeout = 5 * time.Second
 
-// objects is a collector of metrics of the objects in the cache. It reads each kind once per scrape, without copies, so the series of an object
-// end with it, and there is nothing to record between scrapes. Only the leader reports them: with every replica, each object would count twice.
-//
-//   - capt_resource_info{kind,namespace,name,cluster_name,version,workspace}: 1.
-//   - capt_resource_state{kind,namespace,name,cluster_name,state}: 1 for the current state.
-//   - capt_resource_condition{kind,namespace,name,cluster_name,condition,status,reason,actor}: 1 for each condition.
-//   - capt_workspace_error{namespace,name,cluster_name,class}: 1 while the Workspace of a WorkspaceTemplateApply fails.
-//   - capt_machine_pool_nodes{namespace,name,cluster_name,state}: the number of nodes of a CAPTMachinePool by state.
-//   - capt_rollout_stage{namespace,name,stage}: 1 for the stage of a staged rollout of a WorkspaceTemplate.
-//   - capt_rollout_users{namespace,name,state}: the number of users of the template by state.
-//   - capt_rollout_destroys{namespace,name}: the number of users for which Terraform would replace or delete a resource, or may do so.
-//   - capt_pending_plan{namespace,name,cluster_name,result}: 1 for the plan of what waits for a WorkspaceTemplateApply.
-//   - capt_dependency_blocked{kind,reason}: the number of objects whose condition DependenciesReady is not True.
-//   - capt_cache_objects{kind}: the number of objects in the cache, including those that another manager reconciles.
+// objects is a collector of metrics of the objects in the cache (NewObjects; docs/metrics.md). It reads each kind once per scrape, without copies, so the series
+// of an object end with it, and there is nothing to record between scrapes. Only the leader reports them: with every replica, each object would count twice.
+// Those of the cache include objects that another manager reconciles.
 type objects struct {
 	ObjectsOptions
 	info, state, condition, failing, nodes, stage, users, destroys, plan, blocked, cached description

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,16 +19,7 @@ import (
 )
 
 // Reconciles has metrics of what reconciles of all kinds observe. A nil Reconciles records nothing. What began before this process started is
-// not measured.
-//
-//   - capt_state_transitions_total{kind,from,to}: transitions of states (overview.StateOf).
-//   - capt_state_duration_seconds{kind,state}: how long objects stayed in a state, observed when they left it.
-//   - capt_time_to_ready_seconds{kind}: from the creation of an object until it was first Ready.
-//   - capt_deletion_duration_seconds{kind}: from the deletion request for an object until it no longer existed.
-//   - capt_status_writes_total{kind,changed}: reconciles that computed a status; changed is true if it was written.
-//   - capt_rollout_duration_seconds: how long staged rollouts of WorkspaceTemplates took, observed when they were complete.
-//   - capt_previews_total{result}: results of previews (RevisionPreview.Outcome).
-//   - capt_workspace_errors_total{class}: how often a Workspace began to fail, or failed with another class of errors than before.
+// not measured. docs/metrics.md describes all metrics of this package.
 type Reconciles struct {
 	transitions, writes, errors, previews *prometheus.CounterVec
 	durations, ready, deletions           *prometheus.HistogramVec
@@ -37,13 +29,11 @@ type Reconciles struct {
 	objects map[graph.Key]lastSeen
 }
 
-// lastSeen is what was last observed of an object.
 type lastSeen struct {
 	state infrav1.State
 	// since is when the state began, created when an object was created that has not been Ready; zero if unknown.
 	since, created time.Time
-	// deleted is when the deletion was requested.
-	deleted time.Time
+	deleted        time.Time
 	// errorClass is the class of the error of the Workspace; empty while it does not fail.
 	errorClass string
 	// stage is the stage of the rollout of a WorkspaceTemplate; empty without one.
@@ -54,14 +44,15 @@ type lastSeen struct {
 
 // NewReconciles registers the metrics. It panics when they are already registered.
 func NewReconciles(registry prometheus.Registerer) *Reconciles {
+	auto := promauto.With(registry)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		return auto.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
 		// From 15 seconds to 4.5 hours: a control plane takes about 12 minutes.
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(15, 1.6, 16)}, labels)
+		return auto.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(15, 1.6, 16)}, labels)
 	}
-	m := &Reconciles{
+	return &Reconciles{
 		objects:     map[graph.Key]lastSeen{},
 		transitions: counter("capt_state_transitions_total", "Transitions of the states of objects.", "kind", "from", "to"),
 		writes:      counter("capt_status_writes_total", "Reconciles that computed a status, by whether it changed and was written.", "kind", "changed"),
@@ -70,13 +61,11 @@ func NewReconciles(registry prometheus.Registerer) *Reconciles {
 		ready:       histogram("capt_time_to_ready_seconds", "Duration from the creation of an object until it was first Ready.", "kind"),
 		deletions:   histogram("capt_deletion_duration_seconds", "Duration from the deletion request for an object until it no longer existed.", "kind"),
 		previews:    counter("capt_previews_total", "Results of previews, by result.", "result"),
-		rollouts: prometheus.NewHistogram(prometheus.HistogramOpts{
+		rollouts: auto.NewHistogram(prometheus.HistogramOpts{
 			Name: "capt_rollout_duration_seconds", Help: "How long staged rollouts of WorkspaceTemplates took, observed when they were complete.",
 			Buckets: prometheus.ExponentialBuckets(60, 2, 14), // From one minute to 5.7 days: some wait for an approval.
 		}),
 	}
-	registry.MustRegister(m.transitions, m.writes, m.errors, m.durations, m.ready, m.deletions, m.previews, m.rollouts)
-	return m
 }
 
 // StatusComputed records an object whose status is as computed: it was written, unless it did not change.

@@ -54,7 +54,6 @@ func (r *Reconciler) ObserveDeletion(ctx context.Context, f *Facts, owner engine
 	return nil
 }
 
-// nextToDelete returns the WorkspaceTemplateApplies to delete next.
 func (f *Facts) nextToDelete() []*infrav1.WorkspaceTemplateApply {
 	return desired.NextToDelete(f.Live, f.Helpers)
 }

@@ -242,13 +242,13 @@ func TestWrite(t *testing.T) {
 	api, f := builder.NewAPI(builder.Clients()), &Facts{}
 	p := planned(t, f, demoOwner(), want())
 	assert.True(t, p.Differs)
-	require.NoError(t, p.Write(ctx, api))
+	require.NoError(t, p.Write(ctx, api, api))
 	assert.Equal(t, "demo-vpc", f.Live.Name)
 	assert.NotEmpty(t, f.Live.ResourceVersion)
 	assert.False(t, p.Differs)
 
-	require.NoError(t, p.Write(ctx, api), "nothing differs")
-	require.NoError(t, planned(t, &Facts{}, demoOwner(), nil).Write(ctx, api), "an owner that is blocked writes nothing")
+	require.NoError(t, p.Write(ctx, api, api), "nothing differs")
+	require.NoError(t, planned(t, &Facts{}, demoOwner(), nil).Write(ctx, api, api), "an owner that is blocked writes nothing")
 	assert.Equal(t, []string{"apply demo-vpc"}, api.Writes)
 
 	// What another client added stays.
@@ -260,8 +260,43 @@ func TestWrite(t *testing.T) {
 	// A variable that is no longer wanted is a difference.
 	f, before := &Facts{}, want()
 	before.Intent.Variables["removed"] = infrav1.TextValue("x")
-	require.NoError(t, planned(t, f, demoOwner(), before).Write(ctx, newClient()))
+	require.NoError(t, planned(t, f, demoOwner(), before).Write(ctx, newClient(), nil))
 	assert.True(t, planned(t, f, demoOwner(), want()).Differs)
+}
+
+// A manager that has lost its leadership has an old owner in its cache, and must not revert what the next one wrote.
+func TestWriteRequiresTheCurrentOwnerForAnUpdate(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(*infrav1.CAPTCluster)
+		want   string
+	}{
+		"current":   {func(*infrav1.CAPTCluster) {}, ""},
+		"changed":   {func(c *infrav1.CAPTCluster) { c.Generation++ }, "CAPTCluster demo was changed during the reconcile"},
+		"recreated": {func(c *infrav1.CAPTCluster) { c.UID = "another" }, "CAPTCluster demo was changed during the reconcile"},
+		"deleted":   {func(c *infrav1.CAPTCluster) { c.Name = "other" }, "CAPTCluster demo was changed during the reconcile"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := demoOwner().Object.DeepCopyObject().(*infrav1.CAPTCluster)
+			row.change(now)
+			api, f := builder.NewAPI(builder.Clients()), &Facts{}
+			require.NoError(t, planned(t, f, demoOwner(), want()).Write(ctx, api, nil), "a creation needs no confirmation")
+			changed := want()
+			changed.Intent.Variables["size"] = infrav1.TextValue("3")
+			err := planned(t, f, demoOwner(), changed).Write(ctx, api, newClient(now))
+			if row.want == "" {
+				require.NoError(t, err)
+				assert.Len(t, api.Writes, 2)
+				return
+			}
+			require.ErrorContains(t, err, row.want)
+			assert.Len(t, api.Writes, 1)
+		})
+	}
+	api, f := builder.NewAPI(builder.Clients()), &Facts{}
+	require.NoError(t, planned(t, f, demoOwner(), want()).Write(ctx, api, nil))
+	changed := want()
+	changed.Intent.Variables["size"] = infrav1.TextValue("3")
+	require.ErrorContains(t, planned(t, f, demoOwner(), changed).Write(ctx, api, down()), "reading the CAPTCluster: no route to host")
 }
 
 func TestReady(t *testing.T) {

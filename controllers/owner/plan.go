@@ -183,17 +183,17 @@ func (p *Plan) policyChanged() bool {
 // Ready reports whether the WorkspaceTemplateApply is as the owner wants it, and Terraform has applied it.
 func (p *Plan) Ready() bool { return p.UpToDate() && !p.Differs }
 
-// Act executes the plan. prepare modifies the owner in the same patch that records the reference; it may be nil.
-func (p *Plan) Act(ctx context.Context, c client.Client, prepare func()) error {
+// Act executes the plan. uncached reads from the API server. prepare modifies the owner in the same patch that records the reference; it may be nil.
+func (p *Plan) Act(ctx context.Context, c client.Client, uncached client.Reader, prepare func()) error {
 	switch p.Step {
 	case Hold:
 		return p.Owner.Hold(ctx, c, nil)
 	case Provision:
-		return p.provision(ctx, c, prepare)
+		return p.provision(ctx, c, uncached, prepare)
 	case WritePolicy:
-		return p.Write(ctx, c)
+		return p.Write(ctx, c, uncached)
 	case Destroy:
-		return p.destroy(ctx, c)
+		return p.destroy(ctx, c, uncached)
 	case Release:
 		return p.Owner.Release(ctx, c)
 	case Wait:
@@ -217,7 +217,7 @@ func (o Owner) Release(ctx context.Context, c client.Client) error {
 }
 
 // provision records the reference before it creates the WorkspaceTemplateApply: a crash between the two never leads to a second one.
-func (p *Plan) provision(ctx context.Context, c client.Client, prepare func()) error {
+func (p *Plan) provision(ctx context.Context, c client.Client, uncached client.Reader, prepare func()) error {
 	err := p.Owner.Hold(ctx, c, func() {
 		if !p.Owner.Ref.IsDefined() {
 			*p.Owner.Ref = infrav1.WorkspaceTemplateApplyReference{Name: p.Desired.GetName()}
@@ -232,13 +232,13 @@ func (p *Plan) provision(ctx context.Context, c client.Client, prepare func()) e
 	if err != nil {
 		return err
 	}
-	return p.Write(ctx, c)
+	return p.Write(ctx, c, uncached)
 }
 
 // destroy deletes the WorkspaceTemplateApplies that are next. It writes a changed deletion policy before the deletion.
-func (p *Plan) destroy(ctx context.Context, c client.Client) error {
+func (p *Plan) destroy(ctx context.Context, c client.Client, uncached client.Reader) error {
 	if p.OwnIsNext() && p.policyChanged() {
-		if err := p.Write(ctx, c); err != nil {
+		if err := p.Write(ctx, c, uncached); err != nil {
 			return err
 		}
 	}
@@ -251,7 +251,7 @@ func (p *Plan) destroy(ctx context.Context, c client.Client) error {
 }
 
 // Write applies the WorkspaceTemplateApply if it differs, and adds the result to the facts. It also restores lost managedFields.
-func (p *Plan) Write(ctx context.Context, c client.Client) error {
+func (p *Plan) Write(ctx context.Context, c client.Client, uncached client.Reader) error {
 	// The WorkspaceTemplateApply is Ready nevertheless.
 	lost := p.Desired != nil && p.Live != nil && p.Live.DeletionTimestamp.IsZero() && managedfields.Lost(p.Live, p.Owner.FieldManager)
 	if !p.Differs && !lost {
@@ -259,6 +259,12 @@ func (p *Plan) Write(ctx context.Context, c client.Client) error {
 	}
 	ctrl.LoggerFrom(ctx).Info("Applying WorkspaceTemplateApply", "WorkspaceTemplateApply", klog.KObj(p.Desired), "managedFieldsLost", lost)
 	written := p.Desired.DeepCopy()
+	if p.Live != nil {
+		if err := p.Owner.checkCurrent(ctx, uncached); err != nil {
+			return err
+		}
+		written.SetUID(p.Live.UID) // The API server refuses if it was recreated, and does not create it again.
+	}
 	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(written), client.FieldOwner(p.Owner.FieldManager), client.ForceOwnership)
 	if apierrors.IsForbidden(err) || engine.IsRefusal(err) {
 		p.Refused = err
@@ -274,6 +280,20 @@ func (p *Plan) Write(ctx context.Context, c client.Client) error {
 		return err
 	}
 	p.Differs = desired.Differs(p.Live, p.Desired, p.Owner.FieldManager)
+	return nil
+}
+
+// checkCurrent fails if the owner was changed since it was read: a manager that has lost its leadership must not revert what the next one wrote.
+func (o Owner) checkCurrent(ctx context.Context, uncached client.Reader) error {
+	now := &metav1.PartialObjectMetadata{}
+	now.SetGroupVersionKind(o.Kind)
+	now, err := engine.Get(ctx, uncached, client.ObjectKeyFromObject(o.Object), now)
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading the %s: %w", o.Kind.Kind, err)
+	case now == nil || now.UID != o.GetUID() || now.Generation != o.GetGeneration():
+		return fmt.Errorf("%s %s was changed during the reconcile", o.Kind.Kind, o.GetName())
+	}
 	return nil
 }
 

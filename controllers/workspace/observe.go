@@ -182,7 +182,6 @@ func isCurrent(live *Live, synced *metav1.Condition) bool {
 	return synced.ObservedGeneration == 0 || synced.ObservedGeneration == live.GetGeneration()
 }
 
-// setProgress reports what the provider is doing.
 func (o *Observation) setProgress(live *Live, in ObserveInput, ready, synced *metav1.Condition) {
 	o.Reason = infrav1.ProvisioningReason
 	switch {
@@ -326,7 +325,6 @@ func isTrue(condition *metav1.Condition) bool {
 	return condition != nil && condition.Status == metav1.ConditionTrue
 }
 
-// outputs returns the outputs that may be published.
 func outputs(workspace *terraform.Workspace, published []string) map[string]string {
 	var out map[string]string
 	for _, name := range published {

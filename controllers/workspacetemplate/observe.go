@@ -149,7 +149,6 @@ func (l Lookup) Revisions(ctx context.Context) rollout.Store {
 	}
 }
 
-// listRevisions returns the ControllerRevisions of the templates of a namespace.
 func listRevisions(ctx context.Context, reader client.Reader, namespace string) ([]appsv1.ControllerRevision, error) {
 	var list appsv1.ControllerRevisionList
 	if err := reader.List(ctx, &list, client.InNamespace(namespace), client.HasLabels{naming.TemplateRevisionLabel}); err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
-// status computes the status from the facts.
 func status(template *infrav1.WorkspaceTemplate, f *Facts, p Plan) {
 	if s := &template.Status; f.Block == nil {
 		s.ObservedGeneration = template.Generation

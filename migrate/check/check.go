@@ -190,7 +190,6 @@ func (c *checker) serves(kind schema.GroupVersionKind) (bool, error) {
 	return err == nil, err
 }
 
-// stagedCheck is a check with the stages that have it.
 type stagedCheck struct {
 	name   string
 	stages []Stage

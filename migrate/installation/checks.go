@@ -133,7 +133,6 @@ func Definitions() (map[string]*apiextensionsv1.CustomResourceDefinition, error)
 	})
 }
 
-// readDefinitions reads those of this version that are installed, by name.
 func (c *checker) readDefinitions(ctx context.Context) (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
 	wanted, err := c.wanted()
 	found := map[string]*apiextensionsv1.CustomResourceDefinition{}

@@ -138,11 +138,23 @@ func unreadable(err error) Check {
 	if !apierrors.IsForbidden(err) {
 		return Check{Status: Error, Message: "could not be checked: " + err.Error()}
 	}
-	needs := err.Error()
-	if found := forbidden.FindStringSubmatch(needs); found != nil {
-		needs = found[1] + " " + schema.GroupResource{Group: found[3], Resource: found[2]}.String() + found[4]
+	needs := MissingRights(err)
+	if len(needs) == 0 {
+		needs = []string{err.Error()}
 	}
-	return Check{Status: Unknown, Message: "unknown: needs the right to " + needs}
+	return Check{Status: Unknown, Message: "unknown: needs the right to " + strings.Join(needs, ", ")}
+}
+
+// MissingRights are what an error of the API server, or several joined ones, say that the user may not do, such as "list deployments.apps at the
+// cluster scope".
+func MissingRights(err error) (rights []string) {
+	for _, found := range forbidden.FindAllStringSubmatch(err.Error(), -1) {
+		right := found[1] + " " + schema.GroupResource{Group: found[3], Resource: found[2]}.String() + found[4]
+		if !slices.Contains(rights, right) {
+			rights = append(rights, right)
+		}
+	}
+	return rights
 }
 
 func (c *checker) serves(kind schema.GroupVersionKind) (bool, error) {
@@ -175,7 +187,6 @@ func (c *checker) readWorkspaces(ctx context.Context) (all []unstructured.Unstru
 	return all, nil
 }
 
-// managers are the Deployments of the manager.
 func (c *checker) managers() ([]appsv1.Deployment, error) { return c.deploymentsOf(IsManager) }
 
 func (c *checker) deploymentsOf(is func(*appsv1.Deployment) bool) ([]appsv1.Deployment, error) {

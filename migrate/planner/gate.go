@@ -208,7 +208,6 @@ func (f *fleet) differencesFrom(apply *infrav1.WorkspaceTemplateApply, live *uns
 	return render.Differences(live, rendered), nil
 }
 
-// storedRevisions returns the ControllerRevisions of the snapshot.
 func (f *fleet) storedRevisions() rollout.Store {
 	return rollout.Store{
 		First: func(keys ...types.NamespacedName) (*appsv1.ControllerRevision, error) {

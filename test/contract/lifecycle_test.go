@@ -79,7 +79,7 @@ func TestObjectsWaitForTheirCluster(t *testing.T) {
 	for _, name := range []string{"unwanted", "new"} {
 		env.apply(newVPC(name), eks(name, "v1.34.0"))
 		env.awaitCondition(captCluster, name, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForOwnerReason)
-		env.awaitCondition(controlPlane, name, controlplanev1.ReadyCondition, metav1.ConditionFalse, controlplanev1.WaitingForOwnerReason)
+		env.awaitCondition(controlPlane, name, controlplanev1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForOwnerReason)
 		require.Empty(t, captCluster.Finalizers)
 		require.Empty(t, controlPlane.Finalizers)
 	}

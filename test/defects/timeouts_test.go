@@ -53,7 +53,7 @@ func TestTimeoutsAreHonoured(t *testing.T) {
 		env.SetScript(fixture.VPC, hangs)
 		env.User(env.Templates()...)
 		env.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {vpcReadySeconds: 10}"))
-		failed(env, controlplanev1.DependenciesReadyCondition, controlplanev1.VPCReadyTimeoutReason, "vpcReadySeconds")
+		failed(env, controlplanev1.DependenciesReadyCondition, infrav1.VPCReadyTimeoutReason, "vpcReadySeconds")
 
 		env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, fmt.Sprintf(`{"metadata":{"annotations":{%q:"once more"}}}`, naming.RetryAnnotation))
 		env.AwaitState(infrav1.StateValidating, controlplanev1.WaitingForInfrastructureReason)

@@ -124,8 +124,8 @@ func TestWhatAUserCreatedOnTopStillBlocks(t *testing.T) {
 	env.User(helper("karpenter", "helper", nil, fmt.Sprintf("waitForWorkspaces: [{name: %s}]", env.WorkspaceKey(fixture.ControlPlane).Name)))
 	env.Await(&infrav1.WorkspaceTemplateApply{}, "karpenter", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
 	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
-	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
-		controlplanev1.WaitingForWorkspaceTemplateApplyDeletionReason, fixture.ControlPlane, "WorkspaceTemplateApply karpenter")
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, infrav1.DeletingCondition, metav1.ConditionTrue,
+		infrav1.WaitingForWorkspaceTemplateApplyDeletionReason, fixture.ControlPlane, "WorkspaceTemplateApply karpenter")
 	env.AwaitGone(&infrav1.WorkspaceTemplateApply{}, kubeconfigHelper)
 	require.Empty(env, env.Operations(fixture.ControlPlane, scripted.Destroy))
 	env.Remove(&infrav1.WorkspaceTemplateApply{}, "karpenter")
@@ -138,8 +138,8 @@ func TestAPausedHelperIsReported(t *testing.T) {
 	env := adopted(t, terraform.ScopeNamespaced)
 	env.Edit(&infrav1.WorkspaceTemplateApply{}, kubeconfigHelper, pause)
 	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
-	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
-		controlplanev1.WaitingForWorkspaceTemplateApplyDeletionReason, kubeconfigHelper, clusterv1.PausedAnnotation)
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, infrav1.DeletingCondition, metav1.ConditionTrue,
+		infrav1.WaitingForWorkspaceTemplateApplyDeletionReason, kubeconfigHelper, clusterv1.PausedAnnotation)
 	require.Empty(env, env.Operations(fixture.ControlPlane, scripted.Destroy))
 	env.Edit(&infrav1.WorkspaceTemplateApply{}, kubeconfigHelper, resume)
 	requireAllGone(env)

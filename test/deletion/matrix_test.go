@@ -158,8 +158,8 @@ func (c *cell) requireLed(report *report) {
 		return
 	}
 	if c.row.held {
-		c.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
-			controlplanev1.WaitingForWorkspaceTemplateApplyDeletionReason, fixture.ControlPlane, report.message)
+		c.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, infrav1.DeletingCondition, metav1.ConditionTrue,
+			infrav1.WaitingForWorkspaceTemplateApplyDeletionReason, fixture.ControlPlane, report.message)
 		return
 	}
 	c.Await(&infrav1.CAPTCluster{}, fixture.Demo, infrav1.DeletingCondition, metav1.ConditionTrue,

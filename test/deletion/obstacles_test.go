@@ -112,7 +112,7 @@ func ofOwner(message string) func(row) *report {
 		if !r.held {
 			return &report{&infrav1.CAPTCluster{}, "CAPTCluster", fixture.Demo, infrav1.DeletingCondition, infrav1.DeletingReason, message}
 		}
-		return &report{&controlplanev1.CAPTControlPlane{}, "CAPTControlPlane", fixture.Demo, controlplanev1.DeletingCondition, controlplanev1.DeletingReason, message}
+		return &report{&controlplanev1.CAPTControlPlane{}, "CAPTControlPlane", fixture.Demo, infrav1.DeletingCondition, infrav1.DeletingReason, message}
 	}
 }
 
@@ -217,7 +217,7 @@ func TestAVPCIsNotDestroyedUnderARetainedControlPlane(t *testing.T) {
 			before := env.Workspace(fixture.ControlPlane)
 
 			env.Remove(&clusterv1.Cluster{}, fixture.Demo, options...)
-			env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
+			env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, infrav1.DeletingCondition, metav1.ConditionTrue,
 				infrav1.DeletionPolicyConflictReason, "spec.vpc.template.deletionPolicy of CAPTCluster demo", "WorkspaceTemplateApply "+fixture.ControlPlane+" to Delete")
 			require.True(t, env.Exists(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane))
 

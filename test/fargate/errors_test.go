@@ -170,7 +170,7 @@ func TestAProfileThatCannotBeDestroyed(t *testing.T) {
 
 	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
 	env.AwaitGone(&infrav1.WorkspaceTemplateApply{}, apply("b"))
-	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, controlplanev1.FargateProfileFailedReason, "AccessDenied")
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, infrav1.DeletingCondition, metav1.ConditionTrue, controlplanev1.FargateProfileFailedReason, "AccessDenied")
 	require.Empty(env, env.Operations(fixture.ControlPlane, scripted.Destroy))
 	env.SetScript(apply("a"), scripted.Script{})
 	env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)

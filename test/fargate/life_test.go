@@ -83,7 +83,7 @@ func TestProfilesGoBeforeTheirCluster(t *testing.T) {
 	inEitherScope(t, func(env *environment) {
 		env.requireProfilesGoFirst(func() {
 			env.Remove(&clusterv1.Cluster{}, fixture.Demo)
-			env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
+			env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, infrav1.DeletingCondition, metav1.ConditionTrue,
 				controlplanev1.FargateProfileDeletingReason, "the control plane is deleted after its Fargate profiles; deleting Fargate profile")
 		}, "a", "b", "c")
 		env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)

@@ -32,8 +32,8 @@ func TestCandidateIsNotDoubled(t *testing.T) {
 	env.User(append(env.Templates(), document("WorkspaceTemplateApply", fixture.ControlPlane, `{templateRef: {name: eks}, variables: {cluster_name: demo, tags: a}}`))...)
 	env.awaitUpToDate(fixture.ControlPlane)
 	env.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo))
-	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.AdoptionRequiredCondition, metav1.ConditionTrue,
-		controlplanev1.AdoptionRequiredReason, fixture.ControlPlane, "nothing is created")
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, infrav1.AdoptionRequiredCondition, metav1.ConditionTrue,
+		infrav1.AdoptionRequiredReason, fixture.ControlPlane, "nothing is created")
 	env.AwaitVPC()
 	require.Equal(t, 2, env.workspaces(), "the VPC and the one control plane")
 

@@ -240,7 +240,7 @@ func (env *whole) deletesAll() {
 	env.await(func() string {
 		controlPlane := &controlplanev1.CAPTControlPlane{}
 		require.NoError(env, env.Admin.Get(env.Context(), wholeDemo, controlPlane))
-		deleting := meta.FindStatusCondition(controlPlane.Status.Conditions, controlplanev1.DeletingCondition)
+		deleting := meta.FindStatusCondition(controlPlane.Status.Conditions, infrav1.DeletingCondition)
 		return fixture.Unless(deleting != nil && strings.Contains(deleting.Message, "demo-karpenter"),
 			"the control plane does not report that it waits for demo-karpenter")
 	})

@@ -104,7 +104,7 @@ func TestRefusedWriteIsReported(t *testing.T) {
 		deleted(&infrav1.WorkspaceTemplateApply{ObjectMeta: meta(fixture.ControlPlane)}))
 	allowWorkspaces := refuse(env, refusal{env.Scope.GroupVersionKind().Group, "workspaces", admissionv1.Delete}, deleted(env.Workspace(fixture.ControlPlane)))
 	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
-	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, infrav1.WriteRefusedReason,
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.WriteRefusedReason,
 		why, "deleting WorkspaceTemplateApply "+fixture.ControlPlane)
 	allowApplies()
 	env.Await(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.WriteRefusedReason,

@@ -111,6 +111,8 @@ func TestATenantReadsItsClustersWithCaptctl(t *testing.T) {
 		{"logs", fixture.Demo}, {"logs", "workspacetemplateapply/" + fixture.VPC},
 		{"tree", "--impact", "WorkspaceTemplate/" + fixture.ControlPlaneTemplate},
 		{"pause", fixture.Demo}, {"resume", fixture.Demo}, {"retry", fixture.Demo}, {"reconcile", fixture.Demo}, {"run", fixture.Demo}, {"check"},
+		{"wait", fixture.Demo, "--for", "ready"}, {"get", "--retained"}, {"version"},
+		{"template", "list"}, {"template", "plan", fixture.ControlPlaneTemplate}, {"template", "variables", fixture.ControlPlaneTemplate},
 	} {
 		_, _, err := u.captctl(arguments...)
 		assert.NoError(t, err, arguments)
@@ -134,6 +136,22 @@ func TestATenantReadsItsClustersWithCaptctl(t *testing.T) {
 	_, _, err = u.captctl("template", "status", platform.Namespace+"/"+fixture.VPCTemplate)
 	assert.ErrorContains(t, err, "ask for a role in the namespace that grants this: CAPT's installation has the ClusterRoles capt-tenant")
 
+	const approve = "ask for CAPT's ClusterRole capt-template-author in the namespace of the template"
+	for command, missing := range map[string]string{
+		"kubeconfig " + fixture.Demo:                                          `cannot get resource "secrets" in API group "" in the namespace "` + u.Namespace + `"; ask for a role that grants this`,
+		"plan " + fixture.Demo:                                                "ask for CAPT's ClusterRole capt-plan-requester in the namespace",
+		"adopt list --provider-config ClusterProviderConfig/default":          "ask for CAPT's ClusterRole capt-adopter, with a ClusterRoleBinding",
+		"migrate status":                                                      "; captctl migrate check lists the missing permissions, and the roles that have them",
+		"migrate plan":                                                        "rights are missing: get namespaces, list namespaces at the cluster scope, list ",
+		"migrate check":                                                       "checks failed",
+		"template pause " + fixture.ControlPlaneTemplate:                      approve,
+		"template resume --yes " + fixture.ControlPlaneTemplate:               approve,
+		"template rollback --yes " + fixture.ControlPlaneTemplate:             approve,
+		"template approve --yes --revision 1 " + fixture.ControlPlaneTemplate: approve,
+	} {
+		_, _, err := u.captctl(strings.Fields(command)...)
+		assert.ErrorContains(t, err, missing, command)
+	}
 	_, _, err = u.captctl("get", "--all-namespaces")
 	assert.ErrorContains(t, err, "at the cluster scope; to read one namespace, set --namespace")
 	for namespace, object := range map[string]client.Object{
@@ -145,6 +163,36 @@ func TestATenantReadsItsClustersWithCaptctl(t *testing.T) {
 	}
 	require.NoError(t, u.API.Delete(t.Context(), fixture.Decode(t, u.Namespace, fixture.Cluster())))
 	u.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
+}
+
+// A template author has no other role, in the namespace of the template.
+func TestATemplateAuthorRollsARevisionOut(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, terraform.ScopeNamespaced, "capt-template-author", &infrav1.WorkspaceTemplateList{})
+	staged := strings.Replace(u.VPCTemplate(fixture.VPCModule), "\nspec:\n", "\nspec:\n  rollout: {strategy: Staged, approval: Always}\n", 1)
+	u.User(staged, u.ControlPlaneTemplate(fixture.ControlPlaneModule), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "endpointProbe: Disabled"))
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: u.Namespace, Name: fixture.VPCTemplate}}
+	await := func(stage infrav1.RolloutStage, revision int64) {
+		u.Eventually(func() string {
+			found := u.Exists(template, template.Name) && template.Status.Rollout.Stage == stage && template.Status.Rollout.Number == revision
+			return fixture.Unless(found, "the stage of revision %d is %s", template.Status.Rollout.Number, template.Status.Rollout.Stage)
+		})
+	}
+	await(infrav1.RolloutWaitingForApproval, 1)
+	_, _, err := u.captctl("template", "approve", template.Name, "--revision", template.Status.Revision, "--yes")
+	require.NoError(t, err)
+	u.AwaitState(infrav1.StateReady, "")
+	edit := fmt.Sprintf(`{"spec":{"template":{"spec":{"forProvider":{"module":%q}}}}}`, fixture.VPCModule+"\n# edited\n")
+	require.NoError(t, u.API.Patch(t.Context(), template, client.RawPatch(types.MergePatchType, []byte(edit))))
+	await(infrav1.RolloutWaitingForApproval, 2)
+	for _, arguments := range [][]string{
+		{"list"}, {"status", template.Name}, {"plan", template.Name}, {"variables", template.Name}, {"pause", template.Name}, {"resume", template.Name, "--yes"},
+		{"approve", template.Name, "--revision", template.Status.Revision, "--yes"}, {"rollback", template.Name, "--yes"},
+	} {
+		printed, _, err := u.captctl(append([]string{"template"}, arguments...)...)
+		require.NoError(t, err, arguments)
+		assert.NotEmpty(t, printed, arguments)
+	}
 }
 
 // The role view of Kubernetes includes capt-view, and nothing of Cluster API and Crossplane.

@@ -27,19 +27,15 @@ import (
 
 const externalName = "crossplane.io/external-name"
 
-// invariants is what the checks have observed.
 type invariants struct {
 	// contents counts the edits of templates.
 	contents int
 	// restricted are contents of templates that need an approval.
 	restricted, approved map[string]bool
-	// pausedAt is the step at which a Cluster was paused.
-	pausedAt map[types.NamespacedName]int
-	// byUser are the objects that users have deleted.
-	byUser map[types.UID]bool
+	pausedAt             map[types.NamespacedName]int
+	byUser               map[types.UID]bool
 	// foreign are the Workspaces that CAPT did not create.
-	foreign map[types.UID]bool
-	// intruders are objects with which a tenant interferes.
+	foreign   map[types.UID]bool
 	intruders []client.Object
 	// appliedBy is the Workspace that applied a state, roles what it has.
 	appliedBy map[string]types.UID
@@ -56,7 +52,6 @@ func newInvariants() invariants {
 	}
 }
 
-// failf records the first violation.
 func (w *World) failf(format string, args ...any) {
 	if w.violation == "" {
 		w.violation = fmt.Sprintf(format, args...)
@@ -76,6 +71,9 @@ func (w *World) observe(user string, old, object client.Object, deleted bool) {
 			w.checkReleased(object)
 		} else if old == nil || old.GetGeneration() != object.Generation {
 			w.checkPaused(user, object, object)
+			if before, ok := old.(*infrav1.WorkspaceTemplateApply); ok && strings.HasSuffix(user, "capt") {
+				w.checkNotReverted(object, before.Spec.Variables.Text(naming.VersionVariable), object.Spec.Variables.Text(naming.VersionVariable))
+			}
 		}
 	case *clusterv1.Cluster:
 		w.recordPause(object)
@@ -97,7 +95,6 @@ func (w *World) checkCAPTCluster(old client.Object, object *infrav1.CAPTCluster)
 	}
 }
 
-// recordPause records since when a Cluster is paused.
 func (w *World) recordPause(cluster *clusterv1.Cluster) {
 	if key := client.ObjectKeyFromObject(cluster); !ptr.Deref(cluster.Spec.Paused, false) {
 		delete(w.pausedAt, key)
@@ -129,7 +126,6 @@ func (w *World) checkReleased(apply *infrav1.WorkspaceTemplateApply) {
 	}
 }
 
-// workspacesOf are the Workspaces of a WorkspaceTemplateApply, without previews.
 func (w *World) workspacesOf(apply types.NamespacedName) (found []*unstructured.Unstructured) {
 	for _, scope := range terraform.Scopes() {
 		r := w.store.of(scope.GroupVersionKind())
@@ -165,7 +161,7 @@ func (w *World) checkWorkspace(user string, old client.Object, workspace *unstru
 	}
 	if strings.HasSuffix(user, "capt") {
 		w.checkApproved(old, workspace)
-		w.checkNotReverted(old, workspace)
+		w.checkNotReverted(workspace, versionOf(old), versionOf(workspace))
 		if apply := w.applyOf(workspace); apply != nil && (old == nil || old.GetGeneration() != workspace.GetGeneration()) {
 			w.checkPaused(user, apply, workspace)
 		}
@@ -223,17 +219,20 @@ func moduleOfWorkspace(object client.Object) string {
 	return module
 }
 
-// checkNotReverted fails if an update of a Workspace undoes an upgrade: users of the simulation never downgrade.
-func (w *World) checkNotReverted(old client.Object, workspace *unstructured.Unstructured) {
-	before, ok := old.(*unstructured.Unstructured)
-	if !ok {
-		return
-	}
-	was, _, _ := unstructured.NestedString(before.Object, "spec", "forProvider", "varmap", "kubernetes_version")
-	is, _, _ := unstructured.NestedString(workspace.Object, "spec", "forProvider", "varmap", "kubernetes_version")
+// checkNotReverted fails if an update undoes an upgrade: users of the simulation never downgrade.
+func (w *World) checkNotReverted(object client.Object, was, is string) {
 	if is < was {
-		w.failf("reverted: Workspace %s goes from version %s back to %s", client.ObjectKeyFromObject(workspace), was, is)
+		w.failf("reverted: %s %s goes from version %s back to %s", object.GetObjectKind().GroupVersionKind().Kind, client.ObjectKeyFromObject(object), was, is)
 	}
+}
+
+func versionOf(object client.Object) string {
+	workspace, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return ""
+	}
+	version, _, _ := unstructured.NestedString(workspace.Object, "spec", "forProvider", "varmap", naming.VersionVariable)
+	return version
 }
 
 // checkApproved fails if an update of a Workspace has a content that its template requires an approval for.
@@ -310,7 +309,6 @@ func (w *World) needsVPC(cluster string) bool {
 	return captCluster != nil && captCluster.Spec.VPC.Template.IsDefined()
 }
 
-// has reports whether a part of a cluster has resources.
 func (w *World) has(cluster, part string) bool {
 	for state, is := range w.roles {
 		if is == (role{cluster, part}) && w.cloud.states[state] != nil && len(w.cloud.states[state].resources) > 0 {
@@ -445,7 +443,6 @@ func (w *World) isWritten(apply *infrav1.WorkspaceTemplateApply, workspace *unst
 	return apply.Status.ObservedGeneration == apply.Generation && apply.Status.WrittenGeneration == apply.Generation && t != nil && moduleOfWorkspace(workspace) == t.Spec.Template.Spec.ForProvider.Module
 }
 
-// isUpToDate reports whether the provider has applied a Workspace as it is.
 func isUpToDate(workspace *unstructured.Unstructured) bool {
 	list, _, _ := unstructured.NestedSlice(workspace.Object, "status", "conditions")
 	ready, synced := false, false

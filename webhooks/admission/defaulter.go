@@ -29,9 +29,8 @@ import (
 // the difference to the serialized Go type, which has an empty value for each missing required field, so that the API server would not
 // report missing fields.
 type defaulter[T client.Object] struct {
-	decoder admission.Decoder
-	reader  validation.Reader
-	// mayMigrate is rights.mayMigrate.
+	decoder    admission.Decoder
+	reader     validation.Reader
 	mayMigrate reviewer
 }
 
@@ -113,7 +112,6 @@ func signApproval(user string, old, object client.Object) {
 	object.SetAnnotations(annotations)
 }
 
-// isInOlderVersion reports whether the object of a request has an older version than the hub.
 func isInOlderVersion(request admission.Request) bool {
 	return request.RequestKind != nil && request.RequestKind.Version != request.Kind.Version
 }
@@ -150,7 +148,7 @@ func defaultReference(ctx context.Context, reader validation.Reader, owner valid
 	if ref.IsDefined() || owner.GetName() == "" || want.ProvisionedField != "" {
 		return nil
 	}
-	apply, err := reader.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: owner.GetNamespace(), Name: want.SchemeName})
+	apply, err := validation.Get[*infrav1.WorkspaceTemplateApply](ctx, reader, types.NamespacedName{Namespace: owner.GetNamespace(), Name: want.SchemeName})
 	if err != nil || apply != nil {
 		return err
 	}

@@ -36,8 +36,7 @@ import (
 type validator[T client.Object] struct {
 	reader validation.Reader
 	// schema is the schema of the hub version.
-	schema *schema.Schema
-	// mayMigrate is rights.mayMigrate.
+	schema     *schema.Schema
 	mayMigrate reviewer
 }
 
@@ -133,7 +132,7 @@ func unpinningWarnings(ctx context.Context, reader validation.Reader, old, objec
 	if err != nil || pinned == nil || pinned.Labels[naming.PinnedLabel] != "true" {
 		return nil, err
 	}
-	used, err := reader.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: name})
+	used, err := validation.Get[*infrav1.WorkspaceTemplateApply](ctx, reader, types.NamespacedName{Namespace: object.GetNamespace(), Name: name})
 	if err != nil || used == nil || used.Spec.WorkspaceName == "" {
 		return nil, err
 	}
@@ -260,7 +259,6 @@ func lookupError(object client.Object, err error) error {
 	return apierrors.NewInternalError(fmt.Errorf("checking %s: %w", object.GetName(), err))
 }
 
-// reviewer reports whether the user of a request has a right.
 type reviewer func(ctx context.Context, request admission.Request) (bool, error)
 
 // rights asks the API server for the rights of users.

@@ -324,7 +324,6 @@ func failureCondition(reason, message *string, since metav1.Time) (_ metav1.Cond
 	}, true
 }
 
-// failureToSpoke returns failureReason and failureMessage for condition Failed.
 func failureToSpoke(conditions []metav1.Condition) (reason, message *string) {
 	failed := meta.FindStatusCondition(conditions, infrav1.FailedCondition)
 	if failed == nil || failed.Status != metav1.ConditionTrue {

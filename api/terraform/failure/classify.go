@@ -164,7 +164,6 @@ func diagnostics(output string) []string {
 	return append(errs, output[:headings[0][0]])
 }
 
-// ruleOf returns the first rule that matches a text.
 func ruleOf(text string, destroys bool) *rule {
 	flat := newFlatText(text)
 	if !destroys && unsaved.matches(flat) {

@@ -315,7 +315,6 @@ func list(all []Resource, r Resource) []Resource {
 	return all
 }
 
-// first returns the resources that are listed.
 func first(all []Resource) []Resource {
 	slices.SortStableFunc(all, func(a, b Resource) int {
 		return cmp.Or(

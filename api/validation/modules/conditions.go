@@ -37,7 +37,6 @@ func (c *condition) work(size int) int {
 	return c.linear*size + c.squared*size*size
 }
 
-// isViolated reports whether a value is known to violate the condition.
 func (c *condition) isViolated(variable string, value cty.Value) bool {
 	result, diags := c.expr.Value(&hcl.EvalContext{
 		Variables: map[string]cty.Value{"var": cty.ObjectVal(map[string]cty.Value{variable: value})},

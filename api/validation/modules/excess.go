@@ -22,8 +22,7 @@ const (
 	// maxChained is the maximum number of each construct that can nest without a bracket: conditionals, splats, template directives and
 	// namespaces of functions. Only the parser knows where a chain of them ends, so all in the module are counted. The stack is large
 	// enough for this number.
-	maxChained = 10000
-	// maxNumberLength is the maximum length of a number, in characters.
+	maxChained      = 10000
 	maxNumberLength = 1000
 )
 

@@ -186,7 +186,6 @@ func (i *Interface) Errors(passed Passed, module string, path *field.Path) (errs
 }
 
 const (
-	// maxSchemaSize is the maximum size of a schema, in bytes.
 	maxSchemaSize = 32 << 10
 	// maxSchemaWork is the maximum product of the sizes of schema and value, which takes about a second if a list has many elements and the schema
 	// many alternatives. Admission webhooks check values of all users.

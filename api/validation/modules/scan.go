@@ -379,7 +379,6 @@ func (s *scan) function(call *hclsyntax.FunctionCallExpr) {
 	}
 }
 
-// requiredVersion checks that terraform.required_version permits BundledTerraform.
 func (s *scan) requiredVersion(attribute *hclsyntax.Attribute) {
 	constraints, err := version.NewConstraint(literal(attribute.AsHCLAttribute()))
 	if err == nil && !constraints.Check(version.Must(version.NewVersion(BundledTerraform))) {

@@ -103,7 +103,6 @@ func elementType(ty cty.Type, i int) cty.Type {
 	return ty.ElementType()
 }
 
-// isPrimitive reports whether a type is primitive, and a value can be converted to it.
 func isPrimitive(ty cty.Type, value any) bool {
 	if !ty.IsPrimitiveType() {
 		return false

@@ -36,6 +36,7 @@ import (
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/check"
+	"github.com/capt-provider/capt/migrate/installation"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/status"
 )
@@ -345,7 +346,7 @@ func explained(command *cobra.Command, err error) error {
 	case apierrors.IsUnauthorized(err):
 		return migrate.Failed.Errorf("the API server rejects the credentials of the kubeconfig: %w; log in again, or choose others with --context or --user", err)
 	case apierrors.IsForbidden(err):
-		return migrate.Failed.Errorf("%w; %s", err, adviceIfForbidden(command, err))
+		return forbidden(command, err)
 	case meta.IsNoMatchError(err), errors.As(err, &undiscovered):
 		return migrate.Failed.Errorf("Cluster API or CAPT is not installed in the management cluster, or is older than captctl: %w. Check --context; captctl migrate check shows what is missing", err)
 	case utilnet.IsTimeout(err), utilnet.IsConnectionRefused(err), utilnet.IsConnectionReset(err):
@@ -354,12 +355,24 @@ func explained(command *cobra.Command, err error) error {
 	return err
 }
 
+// forbidden says which rights are missing, and which role has them. Only commands that read everything report several.
+func forbidden(command *cobra.Command, err error) error {
+	if rights := installation.MissingRights(err); len(rights) > 1 {
+		err = fmt.Errorf("rights are missing: %s", strings.Join(rights, ", "))
+	}
+	return migrate.Failed.Errorf("%w; %s", err, adviceIfForbidden(command, err))
+}
+
 func adviceIfForbidden(command *cobra.Command, err error) string {
-	switch {
+	switch path := command.CommandPath(); {
 	case strings.Contains(err.Error(), "planrequests"):
 		return "ask for CAPT's ClusterRole capt-plan-requester in the namespace"
-	case strings.Contains(command.CommandPath(), " migrate "):
-		return "captctl migrate check lists the missing permissions"
+	case strings.Contains(path, " migrate "):
+		return "captctl migrate check lists the missing permissions, and the roles that have them"
+	case strings.Contains(err.Error(), "controllerrevisions"):
+		return "ask for CAPT's ClusterRole capt-template-author in the namespace of the template"
+	case strings.Contains(path, " adopt "):
+		return "ask for CAPT's ClusterRole capt-adopter, with a ClusterRoleBinding"
 	case isNamespaced(err) && strings.Contains(err.Error(), "at the cluster scope"):
 		return "to read one namespace, set --namespace"
 	case isNamespaced(err):
@@ -414,7 +427,6 @@ func Line(err error) string {
 	return b.String()
 }
 
-// dryRunNone and dryRunServer are the values of --dry-run.
 const dryRunNone, dryRunServer = "none", "server"
 
 // Writes are the options of commands that write objects.

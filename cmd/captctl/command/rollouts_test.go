@@ -382,7 +382,7 @@ Needs action: team-a/vpc
 
 	out, _, err = s.run(t, "template", "list", "-n", "team-b")
 	require.NoError(t, err)
-	assert.Contains(t, out, "There are no WorkspaceTemplates.")
+	assert.Contains(t, out, "There are no WorkspaceTemplates in namespace team-b.")
 	out, _, err = s.run(t, "template", "list", "-o", "json")
 	require.NoError(t, err)
 	var list template.List

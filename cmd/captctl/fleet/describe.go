@@ -318,7 +318,6 @@ func progressLine(progress *overview.Progress, now time.Time) string {
 	return fmt.Sprintf("[%s%s] %s", strings.Repeat("#", full), strings.Repeat(".", width-full), progressDetails(progress, now))
 }
 
-// progressDetails are the percentage, the operation and the remaining time.
 func progressDetails(progress *overview.Progress, now time.Time) string {
 	text := fmt.Sprintf("%d%% of %s", progress.PercentComplete, progress.Operation)
 	switch {

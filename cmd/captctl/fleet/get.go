@@ -299,7 +299,6 @@ type fleet struct {
 	applies   map[client.ObjectKey]*infrav1.WorkspaceTemplateApply
 }
 
-// read returns the fleet of the namespaces that are read.
 func read(ctx context.Context, o *cli.Options, reader client.Reader) (*fleet, error) {
 	var all *cli.Objects
 	found := &fleet{}
@@ -336,7 +335,6 @@ func in[O client.Object](objects map[client.ObjectKey]O, namespace string) func(
 	return func(name string) (O, error) { return objects[client.ObjectKey{Namespace: namespace, Name: name}], nil }
 }
 
-// byCluster groups objects by the Cluster that their label names, sorted by name.
 func byCluster[O client.Object](objects map[client.ObjectKey]O) map[client.ObjectKey][]O {
 	groups := map[client.ObjectKey][]O{}
 	for key, object := range objects {

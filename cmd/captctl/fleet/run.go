@@ -178,7 +178,6 @@ func (o *runOptions) add(list *TerraformRuns, objects *overview.Objects) error {
 	return fmt.Errorf("the Cluster %s has no WorkspaceTemplateApply yet, so there is nothing to run; captctl describe shows why", objects.Cluster.Name)
 }
 
-// request requests a run.
 func (o *runOptions) request(ctx context.Context, connected client.WithWatch, one *TerraformRun) error {
 	if one.Result.IsFinal() {
 		return nil

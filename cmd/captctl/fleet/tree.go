@@ -554,7 +554,6 @@ func (r *impactReader) addReferences(owner graph.Key, workspace *unstructured.Un
 	return nil
 }
 
-// addProviderConfig adds the ProviderConfig of a Workspace, with its credentials.
 func (r *impactReader) addProviderConfig(ctx context.Context, owner graph.Key, workspace *unstructured.Unstructured) error {
 	kind, name, namespaced := strings.Cut(render.ProviderConfigOf(workspace), "/")
 	key := graph.Key{Kind: kind, Name: name}

@@ -60,7 +60,6 @@ func New(environment *cli.Environment) *cobra.Command {
 		newCheck, newPlan, newShow, newApply, newStatus, newRollback)
 }
 
-// defaultJournalNamespace is the namespace of the Lease and the journal.
 const defaultJournalNamespace = "capt-system"
 
 var planID = regexp.MustCompile("^[0-9a-f]{12}$")

@@ -85,7 +85,7 @@ func (o *listOptions) Run(ctx context.Context, connected client.WithWatch) error
 		}
 		return list, nil
 	}, func(p *output.Printer, list *List) error {
-		return p.Document(list, func(p *output.Printer) { showList(p, list, o.Clock.Now()) })
+		return p.Document(list, func(p *output.Printer) { showList(p, list, o.Only(), o.Clock.Now()) })
 	})
 }
 
@@ -122,9 +122,15 @@ func (l *Listed) stage() string {
 	return string(l.Stage)
 }
 
-func showList(p *output.Printer, list *List, now time.Time) {
-	if len(list.Templates) == 0 {
+// showList shows the templates of a namespace; of all without one.
+func showList(p *output.Printer, list *List, namespace string, now time.Time) {
+	switch {
+	case len(list.Templates) > 0:
+	case namespace == "":
 		p.Linef("There are no WorkspaceTemplates. captctl template init creates one from a Terraform module.")
+		return
+	default:
+		p.Linef("There are no WorkspaceTemplates in namespace %s. Its Clusters can use those of other namespaces that allow it; captctl template list -A lists all.", namespace)
 		return
 	}
 	shown, waiting := slices.Clone(list.Templates), []string(nil)

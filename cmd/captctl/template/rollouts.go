@@ -39,13 +39,11 @@ type changeOptions struct {
 	revision string
 	required bool
 	// confirms is true if the command always asks.
-	confirms bool
-	// allowDestroy is --allow-destroy.
+	confirms     bool
 	allowDestroy bool
 	// ofApply is true if the command is about a WorkspaceTemplateApply.
 	ofApply bool
-	// decide returns what to change.
-	decide func(context.Context, *changeOptions, client.Client) (*change, error)
+	decide  func(context.Context, *changeOptions, client.Client) (*change, error)
 }
 
 type change struct {
@@ -379,7 +377,6 @@ func by(approval rollout.Approval) (text string) {
 	return text
 }
 
-// first names the canaries.
 func first(canaries []string) string {
 	if len(canaries) == 0 {
 		return "without canaries"

@@ -108,7 +108,6 @@ func read(ctx context.Context, o *cli.Options, reader client.Reader) (*rollout.T
 	return t, readUsers(ctx, reader, t, namespace)
 }
 
-// readTemplate reads the template that the argument names.
 func readTemplate(ctx context.Context, o *cli.Options, reader client.Reader) (*infrav1.WorkspaceTemplate, error) {
 	template := &infrav1.WorkspaceTemplate{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, template)

@@ -20,7 +20,6 @@ import (
 // Kubernetes needs a hundred times more memory than `{}` has bytes. Nothing here grows with the number of values: arrays have a fixed length, because the
 // decoder skips what does not fit, texts have a limit, and there are neither maps nor pointers.
 
-// jsonList is a page of a list.
 type jsonList struct {
 	Kind     text `json:"kind"`
 	Metadata struct {
@@ -37,7 +36,6 @@ type jsonEvent struct {
 	Object jsonNode `json:"object"`
 }
 
-// jsonNode is a Node.
 type jsonNode struct {
 	Metadata struct {
 		Name              text `json:"name"`

@@ -205,7 +205,6 @@ func (w *Watcher) NodesOf(key client.ObjectKey, nodeGroup string) Nodes {
 	return c.nodesOf(nodeGroup)
 }
 
-// cluster has the nodes of one cluster.
 type cluster struct {
 	// pools are the CAPTMachinePools that the cluster is watched for. version is that of the Secret with the kubeconfig.
 	pools       sets.Set[client.ObjectKey]

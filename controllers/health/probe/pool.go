@@ -158,7 +158,6 @@ const threshold = 3
 
 // tracker has the results of one check.
 type tracker struct {
-	// status is what is reported.
 	status controlplanev1.HealthState
 	// reported is the result that this process reported; zero as long as the one in status still applies.
 	reported health.Result

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/test/fixture"
@@ -201,7 +202,7 @@ func TestARecreatedControlPlaneIsNotBuiltAgain(t *testing.T) {
 	env.kubectl([]*unstructured.Unstructured{env.git[i]}, "apply", "-f", "-")
 	fixture.EventuallyTrue(t, tick, func() bool {
 		require.NoError(t, env.Admin.Get(t.Context(), key, controlPlane))
-		c := meta.FindStatusCondition(controlPlane.Status.Conditions, controlplanev1.AdoptionRequiredCondition)
+		c := meta.FindStatusCondition(controlPlane.Status.Conditions, infrav1.AdoptionRequiredCondition)
 		return c != nil && c.Status == "True" && strings.Contains(c.Message, "written-by-hand")
 	}, "the control plane does not report that it awaits adoption")
 	require.Zero(t, controlPlane.Spec.WorkspaceTemplateApplyRef)

@@ -109,7 +109,6 @@ func statusData(o client.Object) reflect.Value {
 	return reflect.New(reflect.TypeFor[string]()).Elem()
 }
 
-// takeAnnotation removes the annotation from an object and returns it.
 func takeAnnotation(o client.Object) string {
 	annotations := o.GetAnnotations()
 	text := annotations[Annotation]
@@ -206,7 +205,6 @@ type lists struct {
 	visited   []*indexed
 }
 
-// indexed is a list with the positions of its elements, by key.
 type indexed struct {
 	list      reflect.Value
 	content   content

@@ -16,7 +16,7 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-const repository = "../../.."
+const repository = "../.."
 
 func TestTheReferenceIsUpToDate(t *testing.T) {
 	all, err := documents(repository)
