@@ -309,20 +309,18 @@ func (f *Fleet) nodeGroups(cluster *clusterv1.Cluster) []validation.NodeGroup {
 			own = append(own, *machinePool)
 		}
 	}
-	groups, _ := validation.NodeGroupsOf(context.Background(), nodeGroupReader{f}, own) // The reader has all objects, and returns no errors.
+	groups, _ := validation.NodeGroupsOf(context.Background(), getter{f}, own) // The reader has all objects, and returns no errors.
 	return groups
 }
 
-// nodeGroupReader implements validation.NodeGroupReader.
-type nodeGroupReader struct{ *Fleet }
+// getter implements validation.Getter for the objects that determine node groups.
+type getter struct{ *Fleet }
 
-// CAPTMachinePool implements validation.NodeGroupReader.
-func (r nodeGroupReader) CAPTMachinePool(_ context.Context, key types.NamespacedName) (*infrav1.CAPTMachinePool, error) {
-	return r.CAPTMachinePools[key], nil
-}
-
-// WorkspaceTemplateApply implements validation.NodeGroupReader.
-func (r nodeGroupReader) WorkspaceTemplateApply(_ context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
+// Object implements validation.Getter.
+func (r getter) Object(_ context.Context, key types.NamespacedName, kind validation.Owner) (validation.Owner, error) {
+	if _, ok := kind.(*infrav1.CAPTMachinePool); ok {
+		return r.CAPTMachinePools[key], nil
+	}
 	return r.Applies[key], nil
 }
 

@@ -15,6 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/capt-provider/capt/api/claim"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/validation"
@@ -72,17 +73,17 @@ func machinePoolFrom(ctx context.Context, reader validation.Reader, pool *infrav
 	key := func(name string) types.NamespacedName {
 		return types.NamespacedName{Namespace: machinePool.Namespace, Name: name}
 	}
-	cluster, err := reader.Cluster(ctx, key(machinePool.Spec.ClusterName))
+	cluster, err := validation.Get[*clusterv1.Cluster](ctx, reader, key(machinePool.Spec.ClusterName))
 	if err != nil || cluster == nil || !HasCAPTControlPlane(cluster) {
 		return m, err
 	}
-	controlPlane, err := reader.CAPTControlPlane(ctx, key(cluster.Spec.ControlPlaneRef.Name))
+	controlPlane, err := validation.Get[*controlplanev1.CAPTControlPlane](ctx, reader, key(cluster.Spec.ControlPlaneRef.Name))
 	if err != nil || controlPlane == nil {
 		return m, err
 	}
 	var captCluster *infrav1.CAPTCluster
 	if HasCAPTCluster(cluster) {
-		if captCluster, err = reader.CAPTCluster(ctx, key(cluster.Spec.InfrastructureRef.Name)); err != nil {
+		if captCluster, err = validation.Get[*infrav1.CAPTCluster](ctx, reader, key(cluster.Spec.InfrastructureRef.Name)); err != nil {
 			return m, err
 		}
 	}
@@ -91,7 +92,7 @@ func machinePoolFrom(ctx context.Context, reader validation.Reader, pool *infrav
 		return m, err
 	}
 	if ref := pool.Spec.WorkspaceTemplateApplyRef; ref.IsDefined() {
-		if m.Apply, err = reader.WorkspaceTemplateApply(ctx, key(ref.Name)); err != nil {
+		if m.Apply, err = validation.Get[*infrav1.WorkspaceTemplateApply](ctx, reader, key(ref.Name)); err != nil {
 			return m, err
 		}
 	}
@@ -128,7 +129,7 @@ func ValidateTakeover(ctx context.Context, reader validation.Reader, pool *infra
 // ValidateMachinePool checks a MachinePool of Cluster API whose infrastructure is a CAPTMachinePool: what EKS would refuse, and what CAPT would not do.
 func ValidateMachinePool(ctx context.Context, reader validation.Reader, machinePool *clusterv1.MachinePool) (errs field.ErrorList, err error) {
 	name := claim.PoolOf(machinePool)
-	pool, err := reader.CAPTMachinePool(ctx, types.NamespacedName{Namespace: machinePool.Namespace, Name: name})
+	pool, err := validation.Get[*infrav1.CAPTMachinePool](ctx, reader, types.NamespacedName{Namespace: machinePool.Namespace, Name: name})
 	if err != nil || name == "" {
 		return nil, err
 	}

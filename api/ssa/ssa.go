@@ -20,7 +20,11 @@ import (
 // so that nothing is written at rest. merged are the names of the fields with lists of type map or set: items of other managers are kept, and do
 // not count as a difference. All other lists are atomic.
 func Differs(live, want *unstructured.Unstructured, manager string, merged ...string) bool {
-	return !contains(live.Object, want.Object, merged) || removesFields(live, want, manager)
+	if !contains(live.Object, want.Object, merged) {
+		return true
+	}
+	removed, readable := removedFields(live, want, manager)
+	return len(removed) > 0 || !readable // An apply rewrites an entry that cannot be decoded.
 }
 
 // Contains reports whether an object, such as the response to an apply, has every value of want. All lists are atomic.
@@ -81,7 +85,8 @@ func containsAll(have any, want []any, merged []string) bool {
 // the live object exactly if Differs is false.
 func Applied(live, want *unstructured.Unstructured, manager string) *unstructured.Unstructured {
 	applied := live.DeepCopy()
-	for _, path := range removedFields(live, want, manager) {
+	removed, _ := removedFields(live, want, manager)
+	for _, path := range removed {
 		removeField(applied.Object, path)
 	}
 	merge(applied.Object, want.DeepCopy().Object)
@@ -113,27 +118,22 @@ func removeField(node map[string]any, path fieldpath.Path) {
 	unstructured.RemoveNestedField(node, names...)
 }
 
-// removesFields reports whether an earlier apply of the manager set fields that the next one would remove.
-func removesFields(live, want *unstructured.Unstructured, manager string) bool {
-	for _, entry := range live.GetManagedFields() {
-		owned := &fieldpath.Set{}
-		if isOf(entry, manager) && owned.FromJSON(entry.FieldsV1.GetRawReader()) != nil {
-			return true // An apply rewrites an entry that cannot be decoded.
-		}
-	}
-	return len(removedFields(live, want, manager)) > 0
-}
-
 // isOf reports whether an entry of managedFields lists fields that a manager set.
 func isOf(entry metav1.ManagedFieldsEntry, manager string) bool {
 	return entry.Manager == manager && entry.Subresource == "" && entry.FieldsV1 != nil
 }
 
-// removedFields returns the fields that earlier applies of the manager set, and that the next one would remove.
-func removedFields(live, want *unstructured.Unstructured, manager string) (removed []fieldpath.Path) {
+// removedFields returns the fields that earlier applies of the manager set, and that the next one would remove. readable is false if an entry cannot be
+// decoded.
+func removedFields(live, want *unstructured.Unstructured, manager string) (removed []fieldpath.Path, readable bool) {
+	readable = true
 	for _, entry := range live.GetManagedFields() {
 		owned := &fieldpath.Set{}
-		if !isOf(entry, manager) || owned.FromJSON(entry.FieldsV1.GetRawReader()) != nil {
+		if !isOf(entry, manager) {
+			continue
+		}
+		if owned.FromJSON(entry.FieldsV1.GetRawReader()) != nil {
+			readable = false
 			continue
 		}
 		owned.Leaves().Iterate(func(path fieldpath.Path) {
@@ -142,7 +142,7 @@ func removedFields(live, want *unstructured.Unstructured, manager string) (remov
 			}
 		})
 	}
-	return removed
+	return removed, readable
 }
 
 func hasField(node any, path fieldpath.Path) bool {

@@ -275,10 +275,10 @@ func validateKubeconfigNames(ctx context.Context, reader Reader, controlPlane *c
 	const userSuffix = "-user"
 	secret := naming.UserKubeconfigSecret(cluster.Name)
 	// Every Cluster has the Secret of the contract, with any control plane provider.
-	other, err := reader.Cluster(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + userSuffix})
+	other, err := Get[*clusterv1.Cluster](ctx, reader, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + userSuffix})
 	if name, ok := strings.CutSuffix(cluster.Name, userSuffix); err == nil && other == nil && ok && name != "" {
 		secret = naming.KubeconfigSecret(cluster.Name)
-		other, err = reader.Cluster(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: name})
+		other, err = Get[*clusterv1.Cluster](ctx, reader, types.NamespacedName{Namespace: cluster.Namespace, Name: name})
 		if other != nil && other.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" { // Other providers do not create the Secret for users.
 			other = nil
 		}

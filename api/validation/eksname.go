@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -117,15 +118,19 @@ func (c *EKSClaim) isSameCluster(other *EKSClaim) bool {
 	return name != "" && region != "" && config != "" && name == other.Name() && region == other.region() && config == other.providerConfig()
 }
 
-// precedes reports whether a control plane comes before another one whose EKS cluster does not exist: its own exists, or it is older. One without a time
-// is new.
 func (c *EKSClaim) precedes(other *EKSClaim) bool {
-	mine, its := c.ControlPlane.CreationTimestamp, other.ControlPlane.CreationTimestamp
-	own, others := naming.KeyOf(c.ControlPlane), naming.KeyOf(other.ControlPlane)
+	return precedes(c.ControlPlane, other.ControlPlane, c.isRecorded())
+}
+
+// precedes reports whether the cloud resource of an object comes before that of another object, whose own does not exist: it exists itself, or the object is
+// older. One without a time is new.
+func precedes(object, other metav1.Object, exists bool) bool {
+	mine, its := object.GetCreationTimestamp(), other.GetCreationTimestamp()
+	own, others := naming.KeyOf(object), naming.KeyOf(other)
 	switch {
 	case own == others:
 		return false
-	case c.isRecorded():
+	case exists:
 		return true
 	case mine.IsZero() != its.IsZero():
 		return its.IsZero()
@@ -206,7 +211,7 @@ func validateNameInVPC(ctx context.Context, reader Reader, own *EKSClaim) (findi
 	if own.CAPTCluster == nil || !own.CAPTCluster.Spec.WorkspaceTemplateApplyRef.IsDefined() {
 		return findings, nil
 	}
-	vpc, err := reader.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: own.CAPTCluster.Namespace, Name: own.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name})
+	vpc, err := Get[*infrav1.WorkspaceTemplateApply](ctx, reader, types.NamespacedName{Namespace: own.CAPTCluster.Namespace, Name: own.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name})
 	if err != nil || vpc == nil {
 		return findings, err
 	}

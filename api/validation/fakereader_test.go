@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -82,34 +83,15 @@ func (w *fakeReader) look(method string) error {
 	return w.err
 }
 
-func (w *fakeReader) WorkspaceTemplate(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
-	found, _ := w.all().WorkspaceTemplate(ctx, key) // It never fails.
-	return found, w.look("WorkspaceTemplate")
-}
-
-func (w *fakeReader) WorkspaceTemplateApply(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
-	found, _ := w.all().WorkspaceTemplateApply(ctx, key) // It never fails.
-	return found, w.look("WorkspaceTemplateApply")
+// Object counts as a lookup with the name of the kind.
+func (w *fakeReader) Object(ctx context.Context, key types.NamespacedName, kind validation.Owner) (validation.Owner, error) {
+	found, _ := w.all().Object(ctx, key, kind) // It never fails.
+	return found, w.look(reflect.TypeOf(kind).Elem().Name())
 }
 
 func (w *fakeReader) ClaimantsOf(ctx context.Context, workspaceName string) ([]infrav1.WorkspaceTemplateApply, error) {
 	found, _ := w.all().ClaimantsOf(ctx, workspaceName) // It never fails.
 	return found, w.look("ClaimantsOf")
-}
-
-func (w *fakeReader) CAPTCluster(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error) {
-	found, _ := w.all().CAPTCluster(ctx, key) // It never fails.
-	return found, w.look("CAPTCluster")
-}
-
-func (w *fakeReader) CAPTControlPlane(ctx context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
-	found, _ := w.all().CAPTControlPlane(ctx, key) // It never fails.
-	return found, w.look("CAPTControlPlane")
-}
-
-func (w *fakeReader) CAPTMachinePool(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTMachinePool, error) {
-	found, _ := w.all().CAPTMachinePool(ctx, key) // It never fails.
-	return found, w.look("CAPTMachinePool")
 }
 
 func (w *fakeReader) MachinePoolOf(ctx context.Context, pool types.NamespacedName) (*clusterv1.MachinePool, error) {
@@ -140,11 +122,6 @@ func (w *fakeReader) UsersOf(ctx context.Context, template types.NamespacedName)
 func (w *fakeReader) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
 	found, _ := w.all().ReferrersTo(ctx, apply) // It never fails.
 	return found, w.look("ReferrersTo")
-}
-
-func (w *fakeReader) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
-	found, _ := w.all().Cluster(ctx, key) // It never fails.
-	return found, w.look("Cluster")
 }
 
 func (w *fakeReader) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {

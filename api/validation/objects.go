@@ -5,6 +5,7 @@ package validation
 
 import (
 	"context"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,10 +38,6 @@ func find[T Owner](o Objects, is func(T) bool) (found T) {
 	return found
 }
 
-func get[T Owner](o Objects, key types.NamespacedName) T {
-	return find(o, func(object T) bool { return naming.KeyOf(object) == key })
-}
-
 func list[E any, T interface {
 	*E
 	Owner
@@ -53,14 +50,11 @@ func list[E any, T interface {
 	return found
 }
 
-// WorkspaceTemplate implements Reader.
-func (o Objects) WorkspaceTemplate(_ context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
-	return get[*infrav1.WorkspaceTemplate](o, key), nil
-}
-
-// WorkspaceTemplateApply implements Reader.
-func (o Objects) WorkspaceTemplateApply(_ context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
-	return get[*infrav1.WorkspaceTemplateApply](o, key), nil
+// Object implements Reader.
+func (o Objects) Object(_ context.Context, key types.NamespacedName, kind Owner) (Owner, error) {
+	return find(o, func(object Owner) bool {
+		return naming.KeyOf(object) == key && reflect.TypeOf(object) == reflect.TypeOf(kind)
+	}), nil
 }
 
 // ClaimantsOf implements Reader.
@@ -73,26 +67,6 @@ func (o Objects) ClaimantsOf(_ context.Context, workspaceName string) ([]infrav1
 // UsersOf implements Reader.
 func (o Objects) UsersOf(_ context.Context, template types.NamespacedName) (Users, error) {
 	return CountUsers(list(o, func(apply *infrav1.WorkspaceTemplateApply) bool { return apply.TemplateKey() == template })), nil
-}
-
-// CAPTCluster implements Reader.
-func (o Objects) CAPTCluster(_ context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error) {
-	return get[*infrav1.CAPTCluster](o, key), nil
-}
-
-// CAPTControlPlane implements Reader.
-func (o Objects) CAPTControlPlane(_ context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
-	return get[*controlplanev1.CAPTControlPlane](o, key), nil
-}
-
-// CAPTMachinePool implements Reader.
-func (o Objects) CAPTMachinePool(_ context.Context, key types.NamespacedName) (*infrav1.CAPTMachinePool, error) {
-	return get[*infrav1.CAPTMachinePool](o, key), nil
-}
-
-// MachinePool implements Reader.
-func (o Objects) MachinePool(_ context.Context, key types.NamespacedName) (*clusterv1.MachinePool, error) {
-	return get[*clusterv1.MachinePool](o, key), nil
 }
 
 // MachinePoolOf implements Reader.
@@ -159,11 +133,6 @@ func (o Objects) HasUnownedLegacy(_ context.Context, namespace string) (bool, er
 // HasUnclaimedWorkspace implements Reader. Workspaces are not written by hand.
 func (o Objects) HasUnclaimedWorkspace(context.Context, string) (bool, error) { return false, nil }
 
-// Cluster implements Reader.
-func (o Objects) Cluster(_ context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
-	return get[*clusterv1.Cluster](o, key), nil
-}
-
 // ClusterOf implements Reader.
 func (o Objects) ClusterOf(_ context.Context, owner Owner) (*clusterv1.Cluster, error) {
 	return find(o, func(cluster *clusterv1.Cluster) bool { return claim.RefersTo(cluster, owner) }), nil
@@ -172,7 +141,7 @@ func (o Objects) ClusterOf(_ context.Context, owner Owner) (*clusterv1.Cluster, 
 // NamespaceLabels implements Reader.
 func (o Objects) NamespaceLabels(_ context.Context, name string) (labels.Set, error) {
 	found := labels.Set{corev1.LabelMetadataName: name}
-	if namespace := get[*corev1.Namespace](o, types.NamespacedName{Name: name}); namespace != nil {
+	if namespace := find(o, func(namespace *corev1.Namespace) bool { return namespace.Name == name }); namespace != nil {
 		found = labels.Merge(namespace.Labels, found)
 	}
 	return found, nil

@@ -69,7 +69,7 @@ func unavailable(ctx context.Context, reader Reader, owner Owner, name string, w
 	if others := otherOwners(owner, referrers); len(others) > 0 {
 		return false, fmt.Sprintf("WorkspaceTemplateApply %s is in use by %s: %s%s", name, strings.Join(others, " and "), cannotShare, advice), nil
 	}
-	apply, err := reader.WorkspaceTemplateApply(ctx, key)
+	apply, err := Get[*infrav1.WorkspaceTemplateApply](ctx, reader, key)
 	if err != nil || apply == nil {
 		return false, "", err
 	}
@@ -110,7 +110,7 @@ func expectationOf(ctx context.Context, reader Reader, owner Owner) (claim.Expec
 	if controlPlane, ok := owner.(*controlplanev1.CAPTControlPlane); ok {
 		return legacy.ExpectationOfControlPlane(controlPlane, name), nil
 	}
-	cluster, err := reader.Cluster(ctx, types.NamespacedName{Namespace: owner.GetNamespace(), Name: name})
+	cluster, err := Get[*clusterv1.Cluster](ctx, reader, types.NamespacedName{Namespace: owner.GetNamespace(), Name: name})
 	if err != nil {
 		return claim.Expectation{}, err
 	}
@@ -184,7 +184,7 @@ func validateAddedReference(ctx context.Context, reader Reader, controlPlane *co
 	if want.SchemeName == "" || ref.Name == want.SchemeName {
 		return findings, nil
 	}
-	existing, err := reader.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: want.SchemeName})
+	existing, err := Get[*infrav1.WorkspaceTemplateApply](ctx, reader, types.NamespacedName{Namespace: controlPlane.Namespace, Name: want.SchemeName})
 	if existing != nil && metav1.IsControlledBy(existing, controlPlane) && want.IdentityDifference(existing) == "" {
 		findings.Refuse(Forbidden(path, "the profile already has WorkspaceTemplateApply %s. Remove the reference, or remove the profile, wait for the deletion, and add it again", existing.Name))
 	}
@@ -279,14 +279,14 @@ func reservedFor(ctx context.Context, reader Reader, key types.NamespacedName) (
 // reference, which is immutable, names another one.
 func ownerByScheme(ctx context.Context, reader Reader, key types.NamespacedName) (Owner, error) {
 	if name, ok := naming.CAPTClusterOf(key.Name); ok {
-		captCluster, err := reader.CAPTCluster(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
+		captCluster, err := Get[*infrav1.CAPTCluster](ctx, reader, types.NamespacedName{Namespace: key.Namespace, Name: name})
 		if err != nil || captCluster == nil || refersToAnother(captCluster.Spec.WorkspaceTemplateApplyRef, key) || !captCluster.Spec.VPC.Template.IsDefined() {
 			return nil, err // With an existing VPC, it never creates a WorkspaceTemplateApply.
 		}
 		return captCluster, nil
 	}
 	if name, ok := naming.CAPTControlPlaneOf(key.Name); ok {
-		controlPlane, err := reader.CAPTControlPlane(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
+		controlPlane, err := Get[*controlplanev1.CAPTControlPlane](ctx, reader, types.NamespacedName{Namespace: key.Namespace, Name: name})
 		if err != nil || controlPlane == nil || refersToAnother(controlPlane.Spec.WorkspaceTemplateApplyRef, key) {
 			return nil, err
 		}
@@ -300,7 +300,7 @@ func poolByScheme(ctx context.Context, reader Reader, key types.NamespacedName) 
 	if !ok {
 		return nil, nil
 	}
-	pool, err := reader.CAPTMachinePool(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
+	pool, err := Get[*infrav1.CAPTMachinePool](ctx, reader, types.NamespacedName{Namespace: key.Namespace, Name: name})
 	if err != nil || pool == nil || refersToAnother(pool.Spec.WorkspaceTemplateApplyRef, key) {
 		return nil, err
 	}
@@ -348,7 +348,7 @@ func controlPlanesByProfile(ctx context.Context, reader Reader, key types.Namesp
 		}
 	}
 	for _, name := range naming.FargateClustersOf(key.Name) {
-		cluster, err := reader.Cluster(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
+		cluster, err := Get[*clusterv1.Cluster](ctx, reader, types.NamespacedName{Namespace: key.Namespace, Name: name})
 		if err != nil {
 			return nil, err
 		}
@@ -384,5 +384,5 @@ func controlPlaneOf(ctx context.Context, reader Reader, cluster *clusterv1.Clust
 	if ref.Kind != "CAPTControlPlane" || ref.APIGroup != controlplanev1.GroupVersion.Group {
 		return nil, nil
 	}
-	return reader.CAPTControlPlane(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: ref.Name})
+	return Get[*controlplanev1.CAPTControlPlane](ctx, reader, types.NamespacedName{Namespace: cluster.Namespace, Name: ref.Name})
 }

@@ -34,7 +34,7 @@ func ValidatePlanRequest(ctx context.Context, reader Reader, request *infrav1.Pl
 	if key.Name == "" {
 		return findings, nil
 	}
-	stored, err := reader.WorkspaceTemplate(ctx, key)
+	stored, err := Get[*infrav1.WorkspaceTemplate](ctx, reader, key)
 	if err != nil {
 		return findings, err
 	}

@@ -62,7 +62,7 @@ func captClusterOf(ctx context.Context, reader Reader, controlPlane *controlplan
 	if ref.Kind != "CAPTCluster" || ref.APIGroup != infrav1.GroupVersion.Group {
 		return nil, nil
 	}
-	return reader.CAPTCluster(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: ref.Name})
+	return Get[*infrav1.CAPTCluster](ctx, reader, types.NamespacedName{Namespace: controlPlane.Namespace, Name: ref.Name})
 }
 
 // Region returns the region of a control plane: spec.region, or the region of the CAPTCluster, which may be nil; empty if neither has one.

@@ -27,22 +27,11 @@ import (
 // in some cases from the API server. A nil object means that the object does not exist. An error means that the lookup failed; a rule must
 // return the error and must not decide.
 type Reader interface {
-	// WorkspaceTemplate returns the WorkspaceTemplate with a key, or nil.
-	WorkspaceTemplate(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error)
-	// WorkspaceTemplateApply returns the WorkspaceTemplateApply with a key, or nil.
-	WorkspaceTemplateApply(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error)
+	Getter
 	// ClaimantsOf lists the WorkspaceTemplateApplies of all namespaces whose spec.workspaceName is a given name.
 	ClaimantsOf(ctx context.Context, workspaceName string) ([]infrav1.WorkspaceTemplateApply, error)
 	// UsersOf counts the WorkspaceTemplateApplies of all namespaces that refer to a template.
 	UsersOf(ctx context.Context, template types.NamespacedName) (Users, error)
-	// CAPTCluster returns the CAPTCluster with a key, or nil.
-	CAPTCluster(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error)
-	// CAPTControlPlane returns the CAPTControlPlane with a key, or nil.
-	CAPTControlPlane(ctx context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error)
-	// CAPTMachinePool returns the CAPTMachinePool with a key, or nil.
-	CAPTMachinePool(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTMachinePool, error)
-	// MachinePool returns the MachinePool with a key, or nil.
-	MachinePool(ctx context.Context, key types.NamespacedName) (*clusterv1.MachinePool, error)
 	// MachinePoolOf returns the MachinePool that refers to the CAPTMachinePool with a key, or nil.
 	MachinePoolOf(ctx context.Context, pool types.NamespacedName) (*clusterv1.MachinePool, error)
 	// NodeGroups lists the node groups of a Cluster: its MachinePools that refer to a CAPTMachinePool.
@@ -58,12 +47,23 @@ type Reader interface {
 	// HasUnclaimedWorkspace reports whether a cluster-scoped Workspace with a given name exists that has no naming.ClaimAnnotation, so that
 	// CAPT v0.3 may have created it.
 	HasUnclaimedWorkspace(ctx context.Context, workspaceName string) (bool, error)
-	// Cluster returns the Cluster with a key, or nil.
-	Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error)
 	// ClusterOf returns the Cluster whose spec refers to an object as its infrastructure or control plane, or nil.
 	ClusterOf(ctx context.Context, owner Owner) (*clusterv1.Cluster, error)
 	// NamespaceLabels returns the labels of a namespace; nil when it does not exist.
 	NamespaceLabels(ctx context.Context, name string) (labels.Set, error)
+}
+
+// Getter reads objects of any kind by their keys.
+type Getter interface {
+	// Object returns the object with a key that has the type of kind, or nil.
+	Object(ctx context.Context, key types.NamespacedName, kind Owner) (Owner, error)
+}
+
+// Get returns the object of a kind with a key, or nil.
+func Get[T Owner](ctx context.Context, reader Getter, key types.NamespacedName) (found T, err error) {
+	object, err := reader.Object(ctx, key, found)
+	found, _ = object.(T)
+	return found, err
 }
 
 // Users are the users of a template.
@@ -282,7 +282,7 @@ func TemplateDeletingMessage(key types.NamespacedName) string {
 
 // PermittedTemplate returns a template; nil if it does not exist, or may not be used from a namespace.
 func PermittedTemplate(ctx context.Context, reader Reader, key types.NamespacedName, namespace string) (*infrav1.WorkspaceTemplate, error) {
-	template, err := reader.WorkspaceTemplate(ctx, key)
+	template, err := Get[*infrav1.WorkspaceTemplate](ctx, reader, key)
 	if err != nil || template == nil {
 		return nil, err
 	}
@@ -301,5 +301,5 @@ func ApplyInUse(ctx context.Context, reader Reader, controlPlane *controlplanev1
 	if !ref.IsDefined() {
 		return nil, nil
 	}
-	return reader.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: ref.Name})
+	return Get[*infrav1.WorkspaceTemplateApply](ctx, reader, types.NamespacedName{Namespace: controlPlane.Namespace, Name: ref.Name})
 }

@@ -223,7 +223,7 @@ func claimConflict(apply, other *infrav1.WorkspaceTemplateApply, name string) st
 // is still empty because it was created before its template.
 func implicitClaimant(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply, name string) ([]infrav1.WorkspaceTemplateApply, error) {
 	key := types.NamespacedName{Namespace: apply.Namespace, Name: naming.ApplyWithSameWorkspace(apply.Name)}
-	other, err := reader.WorkspaceTemplateApply(ctx, key)
+	other, err := Get[*infrav1.WorkspaceTemplateApply](ctx, reader, key)
 	if err != nil || other == nil || other.Spec.WorkspaceName != "" {
 		return nil, err
 	}

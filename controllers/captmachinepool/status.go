@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -317,4 +318,40 @@ func unmet(pool *infrav1.CAPTMachinePool, nodeGroup, outOfBounds, nodes engine.C
 		return nodes
 	}
 	return engine.Condition{}
+}
+
+// kubeletVersionsDiffer returns the condition KubeletVersionsDiffer of a pool in a managed topology: Cluster API compares the versions of MachinePool and
+// kubelets character by character, and those of EKS have a suffix (https://github.com/kubernetes-sigs/cluster-api/issues/14086). It is False while EKS may
+// be replacing nodes.
+func kubeletVersionsDiffer(f *Facts, upToDate bool) engine.Condition {
+	none := engine.False(infrav1.KubeletVersionsDifferCondition, infrav1.KubeletVersionsMatchReason, "")
+	if !upToDate || !f.nodesKnown() {
+		return none
+	}
+	version := f.MachinePool.Spec.Template.Spec.Version
+	if _, managed := f.MachinePool.Labels[clusterv1.ClusterTopologyOwnedLabel]; !managed {
+		return none
+	}
+	var others []string
+	for i := range f.Nodes.List {
+		kubelet := f.Nodes.List[i].Version
+		if minor(kubelet) != minor(version) {
+			return none // A node that is about to be deleted, or without a version.
+		}
+		if kubelet != version && !slices.Contains(others, kubelet) {
+			others = append(others, kubelet)
+		}
+	}
+	if slices.Sort(others); len(others) == 0 {
+		return none
+	}
+	return engine.True(infrav1.KubeletVersionsDifferCondition, infrav1.KubeletVersionsDifferReason, fmt.Sprintf(
+		"Cluster API waits until the kubelets report %s, the version of MachinePool %s, and rejects other versions of the topology before. They report %s, which no upgrade changes. "+
+			"Replace the version with that of the kubelets (docs/clusterclass.md#replace-the-version)", version, f.MachinePool.Name, strings.Join(others, " and ")))
+}
+
+// minor returns the version in the form of EKS; empty for what is not a version.
+func minor(text string) string {
+	version, _ := validation.ParseKubernetesVersion(text) // Empty with an error.
+	return version.EKS
 }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -147,4 +148,22 @@ func (r *Reconciler) OtherClaims(ctx context.Context, own *controlplanev1.CAPTCo
 		claims = append(claims, other)
 	}
 	return claims, nil
+}
+
+// NodeGroups reads the node groups of a Cluster.
+func (r *Reconciler) NodeGroups(ctx context.Context, cluster client.ObjectKey) ([]validation.NodeGroup, error) {
+	var list clusterv1.MachinePoolList
+	if err := r.Client.List(ctx, &list, client.InNamespace(cluster.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing the MachinePools of Cluster %s: %w", cluster.Name, err)
+	}
+	list.Items = slices.DeleteFunc(list.Items, func(machinePool clusterv1.MachinePool) bool { return machinePool.Spec.ClusterName != cluster.Name })
+	return validation.NodeGroupsOf(ctx, getter{r.Client}, list.Items)
+}
+
+// getter implements validation.Getter.
+type getter struct{ client.Reader }
+
+// Object implements validation.Getter.
+func (r getter) Object(ctx context.Context, key client.ObjectKey, kind validation.Owner) (validation.Owner, error) {
+	return engine.Get(ctx, r, key, reflect.New(reflect.TypeOf(kind).Elem()).Interface().(client.Object))
 }

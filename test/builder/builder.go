@@ -873,7 +873,6 @@ func (a *API) write(write string, do func() error) error {
 	return do()
 }
 
-// errRead is the error of FailEachRead.
 var errRead = errors.New("the API server does not answer")
 
 func (a *API) read(read string, do func() error) error {

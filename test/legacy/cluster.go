@@ -287,7 +287,6 @@ func (c *Cluster) controlPlaneSpec() *controlplanev1beta1.CAPTControlPlaneSpec {
 	}
 }
 
-// withoutEndpoint reports whether Terraform never reported an endpoint.
 func (c *Cluster) withoutEndpoint() bool { return c.ApplyFailed || c.NeverReady }
 
 func (c *Cluster) controlPlaneTemplate() string {
@@ -333,7 +332,6 @@ func (c *Cluster) ref(template string) infrav1beta1.WorkspaceTemplateReference {
 	return infrav1beta1.WorkspaceTemplateReference{Name: c.Recipe.Prefix + template, Namespace: &c.Templates}
 }
 
-// createApply makes a WorkspaceTemplateApply with its Workspace, and returns the Workspace.
 func (c *Cluster) createApply(a *author, owner *unstructured.Unstructured, typed *infrav1beta1.WorkspaceTemplateApply, outputs map[string]string) *unstructured.Unstructured {
 	grow := func(object *unstructured.Unstructured) {
 		object.SetFinalizers([]string{applyKind.Group + "/finalizer"})
@@ -670,7 +668,6 @@ func workspaceStatus(outputs map[string]string, of outcome) map[string]any {
 	return status
 }
 
-// atProvider has the outputs that are not sensitive.
 func atProvider(outputs map[string]string) map[string]any {
 	at, plain := map[string]any{"checksum": "d5b59506d7edcc50529b14198dc1c2b4"}, map[string]any{}
 	for name, value := range outputs {
@@ -804,7 +801,6 @@ func (a *author) apply(object *unstructured.Unstructured) *unstructured.Unstruct
 	return object
 }
 
-// make creates an object whole.
 func (a *author) make(object *unstructured.Unstructured, manager string) *unstructured.Unstructured {
 	if a.err == nil {
 		a.fail("creating", object, a.client.Create(a.ctx, object, client.FieldOwner(manager)))
@@ -827,7 +823,6 @@ func (a *author) grow(object *unstructured.Unstructured, manager string, change 
 	}))
 }
 
-// report writes status.
 func (a *author) report(object *unstructured.Unstructured, manager string, status map[string]any) {
 	if a.err != nil {
 		return
@@ -896,7 +891,6 @@ func owned(object, owner *unstructured.Unstructured, apiVersion string, controll
 	object.SetOwnerReferences(util.EnsureOwnerRef(object.GetOwnerReferences(), ref))
 }
 
-// set a field of an object.
 func set(object *unstructured.Unstructured, value any, fields ...string) {
 	if err := unstructured.SetNestedField(object.Object, value, fields...); err != nil {
 		panic(fmt.Sprintf("legacy: %s: %v", object.GetKind(), err)) // A mistake in this package.

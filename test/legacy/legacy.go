@@ -458,7 +458,6 @@ func one(change func(*Cluster, Names)) Fixture {
 	}}
 }
 
-// two is one with a second cluster.
 func two(change func(first, second *Cluster, names Names)) Fixture {
 	return Fixture{Clusters: func(names Names) []Cluster {
 		first := Cluster{Namespace: names.Namespace, Name: names.Prefix + "demo"}
@@ -509,7 +508,6 @@ func references() map[string]Fixture {
 	}
 }
 
-// collisions of names, and of claims.
 func collisions() map[string]Fixture {
 	return map[string]Fixture{
 		// The second cluster was made when the Workspaces of the first one were there: CAPT v0.3 took them for its own.

@@ -159,7 +159,6 @@ func count(w workspace, operation string) {
 	runs.WithLabelValues(operation, group, w.GetNamespace(), w.GetName()).Inc()
 }
 
-// workspace is a Workspace of either scope.
 type workspace interface {
 	resource.Managed
 	Parameters() *terraform.WorkspaceParameters
@@ -540,7 +539,6 @@ func reference(w workspace) (xpv1.ProviderConfigReference, string, error) {
 	return xpv1.ProviderConfigReference{}, "", errors.New("provider config is not set")
 }
 
-// useProviderConfig reads the ProviderConfig of the Workspace, and records that the Workspace uses it.
 func (c *connector) useProviderConfig(ctx context.Context, w workspace) (*providerConfig, error) {
 	ref, namespace, err := reference(w)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -212,7 +211,7 @@ func stalls() map[string]stall {
 				return append(topologyTemplates(env), clusterClass, topology)
 			},
 			get: topologyCondition, columns: []string{"failed calling webhook", "x509:"}, object: "Cluster demo", reason: "ReconcileFailed", message: []string{"failed calling webhook", "x509:"},
-			state: anyState, next: []string{"Renew its certificate", "kubectl get certificates -A"}, act: func(env *fixture.Environment) { require.NoError(env, trust(env.Context(), env)) },
+			state: anyState, next: []string{"Renew its certificate", "kubectl get certificates -A"}, act: trust,
 		},
 		"S6: a webhook whose certificate is not trusted": {
 			documents: func(env *fixture.Environment) []string {
@@ -221,8 +220,7 @@ func stalls() map[string]stall {
 			},
 			get: "captcluster demo", columns: []string{"failed calling webhook", "x509:"}, object: "CAPTCluster demo", reason: infrav1.ApplyRefusedReason, message: []string{"failed calling webhook", "x509:"},
 			state: anyState, next: []string{"Renew its certificate", "kubectl get certificates -A"}, act: func(env *fixture.Environment) {
-				require.NoError(env, trust(env.Context(), env))
-				time.Sleep(2 * time.Second)
+				trust(env)
 				env.Captctl("reconcile", env.Namespace+"/"+fixture.Demo)
 			},
 		},
@@ -453,10 +451,29 @@ func untrusted(env *fixture.Environment, group, resource string) {
 		}},
 	}
 	require.NoError(env, env.Create(env.Context(), &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}, Webhooks: []admissionv1.ValidatingWebhook{hook}}))
-	env.Cleanup(func() { _ = trust(context.Background(), env) })
-	time.Sleep(2 * time.Second) // The API server knows it a moment late.
+	env.Cleanup(func() { _ = removeWebhook(context.Background(), env) })
+	awaitUntrusted(env, true)
 }
 
-func trust(ctx context.Context, env *fixture.Environment) error {
+// awaitUntrusted waits until the API server uses the webhook, or does not any more: it learns both a moment late.
+func awaitUntrusted(env *fixture.Environment, used bool) {
+	env.Helper()
+	env.Eventually(func() string {
+		refused := 0
+		for _, document := range []string{fixture.CAPTControlPlane("probe"), fixture.WorkspaceTemplateApply(fixture.VPCTemplate, "probe")} {
+			if err := env.Create(env.Context(), fixture.Decode(env, env.Namespace, document), client.DryRunAll); err != nil && strings.Contains(err.Error(), "x509:") {
+				refused++
+			}
+		}
+		return fixture.Unless((refused > 0) == used, "the webhook refuses %d creates", refused)
+	})
+}
+
+func trust(env *fixture.Environment) {
+	require.NoError(env, removeWebhook(env.Context(), env))
+	awaitUntrusted(env, false)
+}
+
+func removeWebhook(ctx context.Context, env *fixture.Environment) error {
 	return client.IgnoreNotFound(env.Delete(ctx, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}}))
 }

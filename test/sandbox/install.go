@@ -116,7 +116,6 @@ func (s *Sandbox) installClusterAPI(ctx context.Context) error {
 	return s.installSet(ctx, set)
 }
 
-// clusterAPISource is the directory of the source of Cluster API.
 func (s *Sandbox) clusterAPISource(ctx context.Context) (string, error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -404,7 +403,6 @@ func (s *Sandbox) KubeconfigOf(name string) string {
 // EnvFile is the path of a shell script that sets KUBECONFIG and PATH for the sandbox in a directory.
 func EnvFile(dir string) string { return filepath.Join(dir, "env") }
 
-// writeEnvFile writes the script that EnvFile names.
 func (s *Sandbox) writeEnvFile() error {
 	quote := func(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 	path := ""
@@ -426,7 +424,6 @@ func (s *Sandbox) UseKubeconfig(name, path string) {
 	s.kubeconfigs[name] = path
 }
 
-// kubeconfigInUse is the path of the kubeconfig that a component is started with.
 func (s *Sandbox) kubeconfigInUse(name string) string {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -492,12 +489,10 @@ type identity struct {
 	groups []string
 }
 
-// groupsOf returns the groups of the ServiceAccounts of a namespace.
 func groupsOf(namespace string) []string {
 	return []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace}
 }
 
-// identities are the users of the components.
 var identities = map[string]identity{
 	admin:                 {AdminUser, []string{"system:masters"}},
 	KubeControllerManager: {"system:kube-controller-manager", nil},
@@ -509,7 +504,6 @@ var identities = map[string]identity{
 	Flux:                  {FluxUser, groupsOf("flux-system")},
 }
 
-// admin is the identity of the administrator.
 const admin = "admin"
 
 func (s *Sandbox) pkiDir() string { return filepath.Join(s.dir, "pki") }

@@ -259,7 +259,6 @@ func (o *Options) runProvider() bool {
 // runKubelet reports whether the log of the provider's Pod is served.
 func (o *Options) runKubelet() bool { return o.ProviderPod && o.runProvider() }
 
-// runManager reports whether the manager's process runs.
 func (o *Options) runManager() bool {
 	return o.Manager && os.Getenv("SANDBOX_MANAGER") != "none"
 }
@@ -345,15 +344,13 @@ const (
 	portAttempts = 5
 )
 
-// component is one program of the sandbox.
 type component struct {
 	name, binary string
 	// args and health are computed at each start, because ports may have changed. health is the URL that returns 200 when the component is
 	// ready.
 	args   func() []string
 	health func() string
-	// env is added to the environment.
-	env []string
+	env    []string
 	// ports are the names, for Sandbox.port, of the ports it listens on.
 	ports []string
 	// moved is called after a port was changed, to update what refers to the old one.
@@ -362,7 +359,6 @@ type component struct {
 	process *process.Process
 }
 
-// choosePorts chooses new ports.
 func (s *Sandbox) choosePorts(names ...string) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -376,14 +372,12 @@ func (s *Sandbox) choosePorts(names ...string) error {
 	return nil
 }
 
-// port returns the port with that name.
 func (s *Sandbox) port(name string) int {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.ports[name]
 }
 
-// address is a port with the loopback address.
 func (s *Sandbox) address(name string) string { return process.Loopback(s.port(name)) }
 
 // launch starts a component. If another process uses one of its ports, it gets new ones.

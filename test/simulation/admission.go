@@ -102,7 +102,6 @@ func (p *process) mutate(path string, review *admission.Request, object client.O
 	return object, nil
 }
 
-// validate calls the validating webhook of the object, if its kind has one.
 func (p *process) validate(path string, review *admission.Request) error {
 	webhook, ok := p.hooks["/validate"+path].(*admission.Webhook)
 	if !ok {

@@ -53,7 +53,6 @@ func edit[O client.Object](w *World, user string, object O, status bool, change 
 	return err
 }
 
-// step reconciles one Cluster or MachinePool.
 func (c core) step(gvk schema.GroupVersionKind, key types.NamespacedName) {
 	switch object := c.world.store.of(gvk).objects[key].(type) {
 	case *clusterv1.Cluster:

@@ -219,7 +219,6 @@ func (a *api) IsObjectNamespaced(object runtime.Object) (bool, error) {
 	return apiutil.IsObjectNamespaced(object, a.scheme, mapper())
 }
 
-// statusWriter writes the status subresource.
 type statusWriter struct{ *api }
 
 // Create implements client.SubResourceWriter.

@@ -44,7 +44,6 @@ type cloud struct {
 	refuse map[string][]string
 }
 
-// run is the Executor of one Workspace.
 type run struct {
 	cloud   *cloud
 	process *process
@@ -182,7 +181,6 @@ func (r *run) Checksum(context.Context) (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// authority is the certificate authority of all clusters.
 var authority = sync.OnceValue(func() string {
 	a, err := pki.NewAuthority("simulation")
 	must(err)
@@ -213,7 +211,6 @@ func (r *run) outputs(o executor.RunOptions) (outputs []executor.Output) {
 	return outputs
 }
 
-// variablesOf are the variables of a run that are strings.
 func variablesOf(o executor.RunOptions) map[string]string {
 	found := map[string]string{}
 	for _, v := range o.Vars {

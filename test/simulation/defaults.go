@@ -39,7 +39,6 @@ var definitions = sync.OnceValue(func() map[schema.GroupKind]*apiextensionsv1.Cu
 	return found
 })
 
-// defaults has the schemas of the kinds that have defaults.
 var defaults = sync.OnceValue(func() map[schema.GroupVersionKind]*structural.Structural {
 	found := map[schema.GroupVersionKind]*structural.Structural{}
 	for kind, definition := range definitions() {

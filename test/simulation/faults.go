@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// faults of requests and processes.
 type faults struct {
 	// armed are faults of the next requests of the manager that write, in their order; of the provider for those that name it.
 	armed, armedProvider []string
@@ -57,10 +56,8 @@ func (w *World) runLater() {
 	}
 }
 
-// requestFaults are the faults that a request can have.
 var requestFaults = []string{"conflict", "lost reply", "crash before", "crash after", "unavailable", "refused", "leader", "pause"}
 
-// fault takes the fault of a request.
 func (w *World) fault(p *process) (fault string) {
 	list := &w.armed
 	if p == w.provider {
@@ -228,7 +225,6 @@ var worldFaults = map[string]func(w *World, n uint64){
 	},
 }
 
-// terraformErrors are errors of several classes.
 var terraformErrors = []string{
 	"Error: creating EKS Cluster: operation error EKS: CreateCluster, https response error StatusCode: 400, ThrottlingException: Rate exceeded\n",
 	"Error: error configuring S3 Backend: no valid credential sources for S3 Backend found\n",

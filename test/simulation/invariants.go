@@ -27,19 +27,15 @@ import (
 
 const externalName = "crossplane.io/external-name"
 
-// invariants is what the checks have observed.
 type invariants struct {
 	// contents counts the edits of templates.
 	contents int
 	// restricted are contents of templates that need an approval.
 	restricted, approved map[string]bool
-	// pausedAt is the step at which a Cluster was paused.
-	pausedAt map[types.NamespacedName]int
-	// byUser are the objects that users have deleted.
-	byUser map[types.UID]bool
+	pausedAt             map[types.NamespacedName]int
+	byUser               map[types.UID]bool
 	// foreign are the Workspaces that CAPT did not create.
-	foreign map[types.UID]bool
-	// intruders are objects with which a tenant interferes.
+	foreign   map[types.UID]bool
 	intruders []client.Object
 	// appliedBy is the Workspace that applied a state, roles what it has.
 	appliedBy map[string]types.UID
@@ -56,7 +52,6 @@ func newInvariants() invariants {
 	}
 }
 
-// failf records the first violation.
 func (w *World) failf(format string, args ...any) {
 	if w.violation == "" {
 		w.violation = fmt.Sprintf(format, args...)
@@ -100,7 +95,6 @@ func (w *World) checkCAPTCluster(old client.Object, object *infrav1.CAPTCluster)
 	}
 }
 
-// recordPause records since when a Cluster is paused.
 func (w *World) recordPause(cluster *clusterv1.Cluster) {
 	if key := client.ObjectKeyFromObject(cluster); !ptr.Deref(cluster.Spec.Paused, false) {
 		delete(w.pausedAt, key)
@@ -132,7 +126,6 @@ func (w *World) checkReleased(apply *infrav1.WorkspaceTemplateApply) {
 	}
 }
 
-// workspacesOf are the Workspaces of a WorkspaceTemplateApply, without previews.
 func (w *World) workspacesOf(apply types.NamespacedName) (found []*unstructured.Unstructured) {
 	for _, scope := range terraform.Scopes() {
 		r := w.store.of(scope.GroupVersionKind())
@@ -316,7 +309,6 @@ func (w *World) needsVPC(cluster string) bool {
 	return captCluster != nil && captCluster.Spec.VPC.Template.IsDefined()
 }
 
-// has reports whether a part of a cluster has resources.
 func (w *World) has(cluster, part string) bool {
 	for state, is := range w.roles {
 		if is == (role{cluster, part}) && w.cloud.states[state] != nil && len(w.cloud.states[state].resources) > 0 {
@@ -451,7 +443,6 @@ func (w *World) isWritten(apply *infrav1.WorkspaceTemplateApply, workspace *unst
 	return apply.Status.ObservedGeneration == apply.Generation && apply.Status.WrittenGeneration == apply.Generation && t != nil && moduleOfWorkspace(workspace) == t.Spec.Template.Spec.ForProvider.Module
 }
 
-// isUpToDate reports whether the provider has applied a Workspace as it is.
 func isUpToDate(workspace *unstructured.Unstructured) bool {
 	list, _, _ := unstructured.NestedSlice(workspace.Object, "status", "conditions")
 	ready, synced := false, false

@@ -84,7 +84,6 @@ func (w *World) create(c client.Client, object client.Object) {
 	must(c.Create(context.Background(), object))
 }
 
-// templates creates the templates of a namespace that do not exist.
 func (w *World) templates(namespace string) {
 	for _, name := range []string{"eks", "fargate", "nodegroup", "vpc"} {
 		_ = w.user(namespace).Create(context.Background(), template(namespace, name))

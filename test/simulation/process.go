@@ -74,7 +74,6 @@ func (p *process) lead() {
 	slices.SortFunc(p.queues, func(a, b *queue) int { return compare(a.name, b.name) })
 }
 
-// kill ends the process in the middle of what it does.
 func (p *process) kill() {
 	p.dead = true
 	p.cancel()
@@ -172,7 +171,6 @@ func (noEvents) Eventf(_, _ apiruntime.Object, _, _, _, _ string, _ ...any) {}
 // GetWebhookServer implements manager.Manager.
 func (p *process) GetWebhookServer() webhook.Server { return hooks{p: p} }
 
-// hooks are the webhooks of a process, by path.
 type hooks struct {
 	webhook.Server
 	p *process

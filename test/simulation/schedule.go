@@ -91,12 +91,10 @@ var themes = [][]string{
 	{"remove profiles", "delete pool", "scale", "delete apply", "delete secret", "edit variables"},
 }
 
-// providerFaults are faults of requests of the provider.
 func providerFaults() []string {
 	return []string{"provider: crash before", "provider: crash after", "provider: conflict", "provider: lost reply"}
 }
 
-// happen makes an event happen.
 func (w *World) happen(event Event) {
 	w.tracef("%s", event.Name)
 	name, ofProvider := strings.CutPrefix(event.Name, "provider: ")

@@ -27,13 +27,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// watchEvent is an event of a watch. Objects are immutable.
 type watchEvent struct {
 	object  client.Object
 	deleted bool
 }
 
-// resource has the objects of one kind, and their history.
 type resource struct {
 	gvk     schema.GroupVersionKind
 	objects map[types.NamespacedName]client.Object
@@ -54,7 +52,6 @@ type store struct {
 	observe func(user string, old, object client.Object, deleted bool)
 }
 
-// write is a request that changes an object.
 type write struct {
 	user    string
 	manager string
@@ -85,7 +82,6 @@ func (s *store) gvk(object runtime.Object) schema.GroupVersionKind {
 	return gvk
 }
 
-// keys are sorted.
 func (r *resource) keys() []types.NamespacedName {
 	return slices.SortedFunc(maps.Keys(r.objects), compareKeys)
 }
@@ -98,7 +94,6 @@ func (r *resource) conflict(name, text string) error {
 	return apierrors.NewConflict(schema.GroupResource{Group: r.gvk.Group, Resource: r.gvk.Kind}, name, fmt.Errorf("%s", text))
 }
 
-// typed returns a copy of an object as the type that the store has of its kind.
 func (s *store) typed(object client.Object) client.Object {
 	gvk := s.gvk(object)
 	if _, generic := object.(*unstructured.Unstructured); !generic && s.scheme.Recognizes(gvk) {
@@ -139,7 +134,6 @@ func convert(from, to client.Object) client.Object {
 	return to
 }
 
-// into copies a stored object to the object of a client.
 func into(from, to client.Object) {
 	switch {
 	case reflect.TypeOf(from) == reflect.TypeOf(to):
@@ -178,7 +172,6 @@ func (s *store) get(gvk schema.GroupVersionKind, key types.NamespacedName) (clie
 	return nil, r.notFound(key.Name)
 }
 
-// create stores a new object.
 func (s *store) create(w *write, object client.Object) (client.Object, error) {
 	stored := s.typed(object)
 	r, key := s.of(s.gvk(stored)), client.ObjectKeyFromObject(stored)
@@ -468,7 +461,6 @@ func setField(object client.Object, name string, value any) {
 	of.Set(reflect.ValueOf(value))
 }
 
-// specChanged reports whether a write changes the generation.
 func specChanged(old, wanted client.Object) bool {
 	if generic, ok := old.(*unstructured.Unstructured); ok {
 		return !equality.Semantic.DeepEqual(generic.Object["spec"], wanted.(*unstructured.Unstructured).Object["spec"])

@@ -122,7 +122,6 @@ func (w *World) userDeletes(gvk schema.GroupVersionKind, n uint64) {
 	w.tracef("user deletes %s %s: %v", gvk.Kind, key, err)
 }
 
-// createCluster creates the objects of a cluster and of its options.
 func (w *World) createCluster(n uint64) {
 	namespace, name := namespaces[n%2], [][]string{{"one", "two"}, {"three", "four"}}[n%2][n/2%2]
 	if w.store.of(namespaceKind).objects[types.NamespacedName{Name: namespace}] == nil {
@@ -177,7 +176,6 @@ func repair(o *infrav1.WorkspaceTemplate) {
 	}
 }
 
-// approve approves what a template rolls out.
 func (w *World) approve(o *infrav1.WorkspaceTemplate) {
 	revision := o.Status.Rollout.Revision
 	if revision == "" || o.Status.ObservedGeneration != o.Generation {

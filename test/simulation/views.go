@@ -53,7 +53,6 @@ type cached struct {
 	keys   map[string][]string
 }
 
-// views is the cache of one process.
 type views struct {
 	cache.Cache
 	api    *store
@@ -206,7 +205,6 @@ func (v *views) GetInformer(_ context.Context, object client.Object, _ ...cache.
 // WaitForCacheSync implements cache.Cache.
 func (v *views) WaitForCacheSync(context.Context) bool { return true }
 
-// informer adds handlers to a view.
 type informer struct {
 	cache.Informer
 	v    *views
@@ -305,7 +303,6 @@ func (v *view) matchesFields(o *client.ListOptions, entry *cached) bool {
 	return true
 }
 
-// setItems fills a list.
 func setItems(list client.ObjectList, found []client.Object, shared bool) error {
 	if generic, ok := list.(*unstructured.UnstructuredList); ok {
 		generic.Items = nil

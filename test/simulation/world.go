@@ -30,7 +30,6 @@ import (
 	"github.com/capt-provider/capt/webhooks/admission"
 )
 
-// pollInterval is the poll of the provider.
 const pollInterval = 10 * time.Minute
 
 var (
@@ -113,7 +112,6 @@ func (w *World) tracef(format string, args ...any) {
 	}
 }
 
-// began is when virtual time begins.
 var began = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (w *World) startManager() {
@@ -204,7 +202,6 @@ func (w *World) enabled() (actions []action) {
 	return w.enabledCore(actions)
 }
 
-// lagging reports whether something waits for a later step.
 func (w *World) lagging() bool {
 	for _, p := range w.processes {
 		for _, v := range p.views.order {
@@ -297,7 +294,6 @@ func (w *World) step() bool {
 	return true
 }
 
-// nextTimer is when the next delayed request is due.
 func (w *World) nextTimer() (at time.Time) {
 	for _, p := range w.processes {
 		for _, q := range p.queues {

@@ -148,7 +148,7 @@ func defaultReference(ctx context.Context, reader validation.Reader, owner valid
 	if ref.IsDefined() || owner.GetName() == "" || want.ProvisionedField != "" {
 		return nil
 	}
-	apply, err := reader.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: owner.GetNamespace(), Name: want.SchemeName})
+	apply, err := validation.Get[*infrav1.WorkspaceTemplateApply](ctx, reader, types.NamespacedName{Namespace: owner.GetNamespace(), Name: want.SchemeName})
 	if err != nil || apply != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,82 +53,43 @@ var _ validation.Reader = cacheReader{}
 // rules for Fargate profiles may look up many Clusters for one object.
 type liveReader struct {
 	validation.Reader
-	Cached validation.Reader
+	Live validation.Reader
 }
 
-// ClusterOf implements validation.Reader.
-func (r liveReader) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
-	return r.Cached.ClusterOf(ctx, owner)
+// Object implements validation.Reader.
+func (r liveReader) Object(ctx context.Context, key types.NamespacedName, kind validation.Owner) (validation.Owner, error) {
+	if _, ok := kind.(*clusterv1.Cluster); ok {
+		return r.Reader.Object(ctx, key, kind)
+	}
+	return r.Live.Object(ctx, key, kind)
 }
 
-// ReferrersTo implements validation.Reader.
-func (r liveReader) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
-	return r.Cached.ReferrersTo(ctx, apply)
+// HasUnclaimedWorkspace implements validation.Reader.
+func (r liveReader) HasUnclaimedWorkspace(ctx context.Context, workspaceName string) (bool, error) {
+	return r.Live.HasUnclaimedWorkspace(ctx, workspaceName)
 }
 
-// ControlPlanesOfTemplate implements validation.Reader.
-func (r liveReader) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
-	return r.Cached.ControlPlanesOfTemplate(ctx, template)
+// NamespaceLabels implements validation.Reader.
+func (r liveReader) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
+	return r.Live.NamespaceLabels(ctx, name)
 }
 
-// EKSClaims implements validation.Reader. It reads a few objects for each control plane, so none of them from the API server.
-func (r liveReader) EKSClaims(ctx context.Context, name string) ([]validation.EKSClaim, error) {
-	return r.Cached.EKSClaims(ctx, name)
-}
-
-// Cluster implements validation.Reader.
-func (r liveReader) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
-	return r.Cached.Cluster(ctx, key)
-}
-
-// MachinePoolOf implements validation.Reader.
-func (r liveReader) MachinePoolOf(ctx context.Context, pool types.NamespacedName) (*clusterv1.MachinePool, error) {
-	return r.Cached.MachinePoolOf(ctx, pool)
-}
-
-// NodeGroups implements validation.Reader.
-func (r liveReader) NodeGroups(ctx context.Context, cluster types.NamespacedName) ([]validation.NodeGroup, error) {
-	return r.Cached.NodeGroups(ctx, cluster)
-}
-
-// HasUnownedLegacy implements validation.Reader.
-func (r liveReader) HasUnownedLegacy(ctx context.Context, namespace string) (bool, error) {
-	return r.Cached.HasUnownedLegacy(ctx, namespace)
-}
-
-// WorkspaceTemplate implements validation.Reader.
-func (r cacheReader) WorkspaceTemplate(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
-	return get[*infrav1.WorkspaceTemplate](ctx, r, key)
-}
-
-// WorkspaceTemplateApply implements validation.Reader.
-func (r cacheReader) WorkspaceTemplateApply(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
-	return get[*infrav1.WorkspaceTemplateApply](ctx, r, key)
-}
-
-// CAPTCluster implements validation.Reader.
-func (r cacheReader) CAPTCluster(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error) {
-	return get[*infrav1.CAPTCluster](ctx, r, key)
-}
-
-// CAPTControlPlane implements validation.Reader.
-func (r cacheReader) CAPTControlPlane(ctx context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
-	return get[*controlplanev1.CAPTControlPlane](ctx, r, key)
-}
-
-// Cluster implements validation.Reader.
-func (r cacheReader) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
-	return get[*clusterv1.Cluster](ctx, r, key)
-}
-
-// CAPTMachinePool implements validation.Reader.
-func (r cacheReader) CAPTMachinePool(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTMachinePool, error) {
-	return get[*infrav1.CAPTMachinePool](ctx, r, key)
-}
-
-// MachinePool implements validation.Reader.
-func (r cacheReader) MachinePool(ctx context.Context, key types.NamespacedName) (*clusterv1.MachinePool, error) {
-	return get[*clusterv1.MachinePool](ctx, r, key)
+// Object implements validation.Reader. It returns nil for an invalid name, too: defaulting runs before the schema rejects one.
+func (r cacheReader) Object(ctx context.Context, key types.NamespacedName, kind validation.Owner) (validation.Owner, error) {
+	for _, name := range []string{key.Namespace, key.Name} {
+		if name == "" || len(content.IsPathSegmentName(name)) > 0 {
+			return nil, nil
+		}
+	}
+	object := newObject(kind.(client.Object))
+	err := r.Get(ctx, key, object)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %T %s: %w", object, key, err)
+	}
+	return object, nil
 }
 
 // MachinePoolOf implements validation.Reader.
@@ -211,29 +173,21 @@ func (r cacheReader) HasUnclaimedWorkspace(ctx context.Context, workspaceName st
 }
 
 // ReferrersTo implements validation.Reader.
-func (r cacheReader) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
-	options := []client.ListOption{client.InNamespace(apply.Namespace), client.MatchingFields{referenceIndex: apply.Name}}
-	var clusters infrav1.CAPTClusterList
-	if err := r.List(ctx, &clusters, options...); err != nil {
-		return nil, fmt.Errorf("listing the CAPTClusters that refer to %s: %w", apply.Name, err)
-	}
-	var controlPlanes controlplanev1.CAPTControlPlaneList
-	if err := r.List(ctx, &controlPlanes, options...); err != nil {
-		return nil, fmt.Errorf("listing the CAPTControlPlanes that refer to %s: %w", apply.Name, err)
-	}
-	var pools infrav1.CAPTMachinePoolList
-	if err := r.List(ctx, &pools, options...); err != nil {
-		return nil, fmt.Errorf("listing the CAPTMachinePools that refer to %s: %w", apply.Name, err)
-	}
-	owners := make([]validation.Owner, 0, len(clusters.Items)+len(controlPlanes.Items)+len(pools.Items))
-	for i := range clusters.Items {
-		owners = append(owners, &clusters.Items[i])
-	}
-	for i := range controlPlanes.Items {
-		owners = append(owners, &controlPlanes.Items[i])
-	}
-	for i := range pools.Items {
-		owners = append(owners, &pools.Items[i])
+func (r cacheReader) ReferrersTo(ctx context.Context, apply types.NamespacedName) (owners []validation.Owner, err error) {
+	for _, of := range []struct {
+		kinds string
+		list  client.ObjectList
+	}{{"CAPTClusters", &infrav1.CAPTClusterList{}}, {"CAPTControlPlanes", &controlplanev1.CAPTControlPlaneList{}}, {"CAPTMachinePools", &infrav1.CAPTMachinePoolList{}}} {
+		if err := r.List(ctx, of.list, client.InNamespace(apply.Namespace), client.MatchingFields{referenceIndex: apply.Name}); err != nil {
+			return nil, fmt.Errorf("listing the %s that refer to %s: %w", of.kinds, apply.Name, err)
+		}
+		err := meta.EachListItem(of.list, func(item runtime.Object) error {
+			owners = append(owners, item.(validation.Owner))
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	return owners, nil
 }
@@ -250,7 +204,7 @@ func (r cacheReader) ClusterOf(ctx context.Context, owner validation.Owner) (*cl
 		return &clusters.Items[0], nil
 	}
 	// Cluster API creates the objects of a ClusterClass before the Cluster refers to them. A Cluster that refers to another object does not count.
-	cluster, err := r.Cluster(ctx, types.NamespacedName{Namespace: owner.GetNamespace(), Name: claim.ClusterName(owner)})
+	cluster, err := validation.Get[*clusterv1.Cluster](ctx, r, types.NamespacedName{Namespace: owner.GetNamespace(), Name: claim.ClusterName(owner)})
 	if err != nil || cluster == nil {
 		return nil, err
 	}
@@ -276,24 +230,6 @@ func (r cacheReader) NamespaceLabels(ctx context.Context, name string) (labels.S
 		return nil, fmt.Errorf("reading namespace %s: %w", name, err)
 	}
 	return labels.Merge(nil, namespace.Labels), nil // Not nil: the namespace exists.
-}
-
-// get returns nil if the object does not exist, or if its name is invalid: defaulting runs before the schema rejects such a name.
-func get[T client.Object](ctx context.Context, reader client.Reader, key types.NamespacedName) (found T, err error) {
-	for _, name := range []string{key.Namespace, key.Name} {
-		if name == "" || len(content.IsPathSegmentName(name)) > 0 {
-			return found, nil
-		}
-	}
-	object := newObject(found)
-	err = reader.Get(ctx, key, object)
-	if apierrors.IsNotFound(err) {
-		return found, nil
-	}
-	if err != nil {
-		return found, fmt.Errorf("reading %T %s: %w", object, key, err)
-	}
-	return object, nil
 }
 
 func newObject[T client.Object](kind T) T {

@@ -75,7 +75,7 @@ func (m machinePools) objects(ctx context.Context, request admission.Request) (o
 		if err := json.Unmarshal(request.Object.Raw, &scale); err != nil {
 			return nil, nil, err
 		}
-		if old, err = m.reader.MachinePool(ctx, types.NamespacedName{Namespace: request.Namespace, Name: request.Name}); err != nil || old == nil {
+		if old, err = validation.Get[*clusterv1.MachinePool](ctx, m.reader, types.NamespacedName{Namespace: request.Namespace, Name: request.Name}); err != nil || old == nil {
 			return nil, nil, err
 		}
 		machinePool = old.DeepCopy()

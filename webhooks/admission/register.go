@@ -32,7 +32,7 @@ func SetupWebhookWithManager(ctx context.Context, mgr ctrl.Manager, namespace st
 	// The cache may be stale, so defaulting of new objects reads from the API server. Only lookups that need an index use the cache
 	// (liveReader): the objects that they search have usually existed for a long time.
 	cached := cacheReader{Reader: mgr.GetClient(), Namespace: namespace, OtherNamespaces: mgr.GetAPIReader()}
-	live := liveReader{Reader: cacheReader{Reader: mgr.GetAPIReader()}, Cached: cached}
+	live := liveReader{Reader: cached, Live: cacheReader{Reader: mgr.GetAPIReader()}}
 	mgr.GetWebhookServer().Register(machinePoolPath, &admission.Webhook{Handler: machinePools{admission.NewDecoder(mgr.GetScheme()), cached}})
 	return cmp.Or(
 		register[*infrav1.WorkspaceTemplate](mgr, live, cached),

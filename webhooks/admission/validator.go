@@ -132,7 +132,7 @@ func unpinningWarnings(ctx context.Context, reader validation.Reader, old, objec
 	if err != nil || pinned == nil || pinned.Labels[naming.PinnedLabel] != "true" {
 		return nil, err
 	}
-	used, err := reader.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: name})
+	used, err := validation.Get[*infrav1.WorkspaceTemplateApply](ctx, reader, types.NamespacedName{Namespace: object.GetNamespace(), Name: name})
 	if err != nil || used == nil || used.Spec.WorkspaceName == "" {
 		return nil, err
 	}

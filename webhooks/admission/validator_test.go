@@ -179,10 +179,10 @@ func TestOtherNamespacesAreNotReadFromTheCache(t *testing.T) {
 	shared := builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"))
 	w := newEnvironment(t)
 	w.Namespace, w.OtherNamespaces = builder.Namespace, newEnvironment(t, shared)
-	found, err := w.WorkspaceTemplate(t.Context(), client.ObjectKeyFromObject(shared))
+	found, err := validation.Get[*infrav1.WorkspaceTemplate](t.Context(), w, client.ObjectKeyFromObject(shared))
 	require.NoError(t, err)
 	require.NotNil(t, found)
-	found, err = w.WorkspaceTemplate(t.Context(), client.ObjectKey{Namespace: builder.Namespace, Name: "vpc"})
+	found, err = validation.Get[*infrav1.WorkspaceTemplate](t.Context(), w, client.ObjectKey{Namespace: builder.Namespace, Name: "vpc"})
 	require.NoError(t, err)
 	require.Nil(t, found)
 }

@@ -244,7 +244,7 @@ func TestNameReservedForAFargateProfileIsRejected(t *testing.T) {
 		"a name that is not reserved":       {made("demo-adopted-fargate-apply", "small", "adopted"), "demo-adopted-fargate", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := defaulted(t, &defaulter[*infrav1.WorkspaceTemplateApply]{reader: liveReader{Reader: live, Cached: cached}}, nil, row.apply)
+			got := defaulted(t, &defaulter[*infrav1.WorkspaceTemplateApply]{reader: liveReader{Reader: cached, Live: live}}, nil, row.apply)
 			assert.Equal(t, row.named, got.Spec.WorkspaceName)
 			assert.Equal(t, row.want, refusedFields(t, validated(t, validator[*infrav1.WorkspaceTemplateApply]{reader: cached}, nil, got)))
 		})

@@ -187,9 +187,12 @@ func (s *source) lookup() validation.Reader {
 	return found
 }
 
-// WorkspaceTemplate implements validation.Reader.
-func (l lookup) WorkspaceTemplate(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
-	return l.source.template(ctx, key)
+// Object implements validation.Reader.
+func (l lookup) Object(ctx context.Context, key types.NamespacedName, kind validation.Owner) (validation.Owner, error) {
+	if _, ok := kind.(*infrav1.WorkspaceTemplate); ok {
+		return l.source.template(ctx, key)
+	}
+	return l.Objects.Object(ctx, key, kind)
 }
 
 // NamespaceLabels implements validation.Reader.

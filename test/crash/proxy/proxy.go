@@ -207,7 +207,6 @@ func (t *transportThatKills) die(request *http.Request, write *Write, death deat
 	return errDying
 }
 
-// death is what a write leads to.
 type death struct {
 	moment Moment
 	killed chan<- Write
@@ -261,7 +260,6 @@ func changes(request *http.Request) bool {
 	return false
 }
 
-// lists reports whether a request is one of Writes.
 func (p *Proxy) lists(request *http.Request) bool {
 	p.lock.Lock()
 	matches := p.target.Matches
@@ -272,7 +270,6 @@ func (p *Proxy) lists(request *http.Request) bool {
 	return changes(request)
 }
 
-// concerns reports whether a request is about one of the resources.
 func concerns(request *http.Request, resources []string) bool {
 	name, _, _ := strings.Cut(resource(request.URL.Path), "/")
 	return slices.Contains(resources, name)

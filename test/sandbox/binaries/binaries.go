@@ -332,7 +332,6 @@ const rootModule = "github.com/capt-provider/capt"
 // PinDir is the directory of the module that pins a tool.
 func PinDir(root, pin string) string { return filepath.Join(root, "test", "sandbox", "binaries", pin) }
 
-// version reads the version of a pinned binary from its go.mod.
 func (b binary) version(root string) (string, error) {
 	path := filepath.Join(PinDir(root, b.pin), "go.mod")
 	data, err := os.ReadFile(path)

@@ -151,12 +151,10 @@ func step(nodes []corev1.Node, group NodeGroup) (create int, remove []corev1.Nod
 	}
 }
 
-// outdated reports whether a node has another version than its group.
 func outdated(node corev1.Node, group NodeGroup) bool {
 	return node.Status.NodeInfo.KubeletVersion != kubeletVersion(group.Version)
 }
 
-// nodes returns the nodes of the group.
 func (f fleet) nodes(ctx context.Context) ([]corev1.Node, error) {
 	list, err := f.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: GroupLabel + "=" + f.group.Name})
 	if err != nil {
@@ -217,7 +215,6 @@ func isReady(node corev1.Node) bool {
 	})
 }
 
-// remove cordons and removes nodes.
 func (f fleet) remove(ctx context.Context, nodes []corev1.Node) error {
 	if len(nodes) == 0 {
 		return nil
@@ -280,7 +277,6 @@ func taints(group NodeGroup) (taints []corev1.Taint) {
 	return taints
 }
 
-// digits returns random hexadecimal digits.
 func digits(count int) string {
 	random := make([]byte, (count+1)/2)
 	_, _ = rand.Read(random) // It never fails.

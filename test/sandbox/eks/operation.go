@@ -75,7 +75,6 @@ type files[T any] struct{ dir, suffix string }
 
 func (f files[T]) path(name string) string { return filepath.Join(f.dir, name+f.suffix) }
 
-// read returns nil if the object does not exist.
 func (f files[T]) read(name string) (*T, error) {
 	data, err := os.ReadFile(f.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -116,7 +115,6 @@ func (f files[T]) write(name string, object T) error {
 	return process.WriteFile(f.path(name), append(data, '\n'))
 }
 
-// remove removes an object, which may not exist.
 func (f files[T]) remove(name string) error {
 	if err := os.Remove(f.path(name)); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -264,7 +264,6 @@ const (
 	firstEmulatable = 31
 )
 
-// minorVersion returns 1.35 for 1.35, v1.35, 1.35.2 and v1.35.2.
 func minorVersion(text string) (*version.Version, error) {
 	parsed, err := version.ParseGeneric(text)
 	if err != nil {

@@ -121,7 +121,6 @@ var stamp = regexp.MustCompile(`^(?:\{"level":"[a-z]+","ts":")?(\d{4}-\d\d-\d\dT
 // followInterval is how often a followed log is read.
 const followInterval = 200 * time.Millisecond
 
-// write writes the lines of a log.
 func write(ctx context.Context, w io.Writer, path string, o options) error {
 	skip := int64(0)
 	if o.tail >= 0 {

@@ -58,7 +58,6 @@ func read(builder *resource.Builder) (objects []*unstructured.Unstructured, err 
 	return objects, err
 }
 
-// cached is the content of a file of Cached.
 type cached struct {
 	// Sources is the checksum of the files that the objects were made of.
 	Sources string                       `json:"sources"`

@@ -356,7 +356,6 @@ func (id ID) gone(timeout time.Duration) bool {
 	}
 }
 
-// inspect returns the start time of a process, and whether it is a zombie.
 func inspect(pid int) (started string, zombie bool, err error) {
 	if runtime.GOOS == "linux" {
 		own, err := statOf(pid)
@@ -625,7 +624,6 @@ func StopAll(dir string, out io.Writer) error {
 	return failed
 }
 
-// stop stops processes in parallel.
 func stop(processes []Recorded, grace time.Duration, out io.Writer) error {
 	var group errgroup.Group
 	for _, p := range processes {

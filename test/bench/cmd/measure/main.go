@@ -19,7 +19,6 @@ import (
 	"time"
 )
 
-// cost is what is written.
 type cost struct {
 	// Wall, User and System are seconds.
 	Wall, User, System float64

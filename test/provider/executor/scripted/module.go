@@ -32,7 +32,6 @@ import (
 	"github.com/capt-provider/capt/test/provider/executor"
 )
 
-// module is what a module says of itself.
 type module struct {
 	// source is all of its text, for the fingerprint.
 	source string
@@ -45,7 +44,6 @@ type module struct {
 	outputs   map[string]*hcl.BodyContent
 }
 
-// variable is one variable, and its value once that is assigned.
 type variable struct {
 	kind     cty.Type
 	defaults *typeexpr.Defaults
@@ -53,7 +51,6 @@ type variable struct {
 	assigned bool
 }
 
-// node is what an expression can refer to: a local value, or a resource with its arguments.
 type node struct {
 	local     hcl.Expression
 	arguments hcl.Attributes
@@ -149,7 +146,6 @@ func (m *module) declare(block *hcl.Block) hcl.Diagnostics {
 	return diags
 }
 
-// assign converts a value to the type of the variable.
 func (v *variable) assign(value cty.Value, where hcl.Range, summary, name string) hcl.Diagnostics {
 	if v.defaults != nil && !value.IsNull() {
 		value = v.defaults.Apply(value)
@@ -165,7 +161,6 @@ func (v *variable) assign(value cty.Value, where hcl.Range, summary, name string
 	return nil
 }
 
-// assign gives the variables their values: of the environment, then vars, then files, then arguments.
 func (m *module) assign(env []string, o executor.RunOptions) error {
 	var diags hcl.Diagnostics
 	for _, e := range env {
@@ -441,7 +436,6 @@ func second(traversal hcl.Traversal) string {
 	return ""
 }
 
-// node is the value of a local or of a resource.
 func (e *evaluation) node(name string) *cty.Value {
 	if value, ok := e.known[name]; ok {
 		return value
@@ -524,7 +518,6 @@ var functions = sync.OnceValue(func() map[string]function.Function {
 	}
 })
 
-// text is a function from a string to a string.
 func text(f func(string) (string, error)) function.Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "str", Type: cty.String}},

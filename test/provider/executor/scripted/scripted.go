@@ -71,7 +71,6 @@ func (f factory) Version0(key types.NamespacedName) bool {
 // There are no working directories.
 func (factory) Forget(types.UID) error { return nil }
 
-// simulation is the Executor of one Workspace.
 type simulation struct {
 	store     *Store
 	workspace executor.Module
@@ -247,7 +246,6 @@ func (p *simulation) Apply(ctx context.Context, o executor.RunOptions) error {
 	return err
 }
 
-// make makes the resources that the state does not have.
 func (p *simulation) make(m *module, state State) ([]Resource, error) {
 	var made []Resource
 	for _, address := range m.addresses {
@@ -611,7 +609,6 @@ func (w *Store) state(name string) (State, error) {
 
 func (w *Store) save(name string, s State) error { return write(w.statePath(name), s) }
 
-// make puts a new resource into the cloud.
 func (w *Store) make(r Resource) (Resource, error) {
 	r.ID = string(uuid.NewUUID())
 	return r, write(filepath.Join(w.cloud(), r.ID+".json"), r)

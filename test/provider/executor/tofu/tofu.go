@@ -458,7 +458,6 @@ func start(cmd *exec.Cmd) (<-chan error, error) {
 	return done, <-started
 }
 
-// exitError is a command that ran and failed.
 type exitError struct {
 	*executor.FailedError
 	code int

@@ -99,7 +99,6 @@ func injector(ctx context.Context, kubeconfig, health string) (manager.Manager, 
 	})
 }
 
-// addControllers adds the registered controllers to the manager.
 func addControllers(ctx context.Context, m manager.Manager, kubeconfig string) error {
 	factory, err := controller.NewContextFactory(ctx, controller.ContextOptions{Kubeconfig: kubeconfig})
 	if err != nil {

@@ -340,7 +340,6 @@ func status(ctx context.Context, out io.Writer, dir string) error {
 	return nil
 }
 
-// profiles prints the Fargate profiles of a cluster.
 func profiles(out io.Writer, server eks.Server) error {
 	all, err := server.FargateProfiles()
 	for _, profile := range all {

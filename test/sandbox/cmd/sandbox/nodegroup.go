@@ -31,7 +31,6 @@ func newNodeGroupCommands(streams genericiooptions.IOStreams) []*cobra.Command {
 	}
 }
 
-// newNodeGroupCommand returns a command for one node group.
 func newNodeGroupCommand(verb, short string, do func(ctx context.Context, server eks.Server, name string) error) *cobra.Command {
 	var server eks.Server
 	var name string
@@ -135,7 +134,6 @@ func newBreakNodeCommand(broken bool, verb, short string) *cobra.Command {
 	return cmd
 }
 
-// nodeGroups prints the node groups of a cluster.
 func nodeGroups(out io.Writer, server eks.Server) error {
 	all, err := server.NodeGroups()
 	for _, group := range all {
