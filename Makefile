@@ -130,7 +130,7 @@ test-unit: ## Run the tests that start no servers.
 
 # "make test" leaves out SLOW packages and SLOW_TESTS, and runs a part of the combinations of SAMPLED packages (fixture.Sample). "make test-slow"
 # runs all of them. A slow test covers combinations or long chains of what other tests cover one by one, or a tool of the tests.
-SLOW := captctl|crash|gitops|installers|migrate/(crash|reapply)|provider/(cmd|conformance|executor/tofu)|roles|rollout/(fleet|neverempty)|sandbox/cmd/sandbox|stress|upgrade
+SLOW := captctl|crash|gitops|installers|migrate/(crash|reapply)|drills|provider/(cmd|conformance|executor/tofu)|roles|rollout/(fleet|neverempty)|sandbox/cmd/sandbox|stress|upgrade
 SAMPLED := defects|deletion|fargate|faults
 SLOW_TESTS := \
   TestAClusterMovesWhileARolloutWaits \

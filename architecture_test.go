@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 74_500
+	maxProductLines = 75_100
 	maxSupportLines = 18_000
 )
 

@@ -109,6 +109,8 @@ type Options struct {
 	PlanLogs previews.PlanReader
 	// PlanCheckDelay is until when Workspaces whose last run was an apply are planned once more; zero means never.
 	PlanCheckDelay time.Duration
+	// ProveNewWorkspaces holds each new Workspace until a plan shows that its state exists, and that Terraform would change no resource.
+	ProveNewWorkspaces bool
 	// HealthProbes makes CAPT probe the API servers of control planes.
 	HealthProbes bool
 	// Recovery makes CAPT recover from failures of Terraform.
@@ -227,7 +229,7 @@ func setupApplies(ctx context.Context, mgr ctrl.Manager, e engine.Engine, worksp
 		RateLimiter: serialize.NewRateLimiter(),
 		Unclaimed:   metrics.NewUnclaimed(ctrlmetrics.Registry),
 		Namespace:   options.Namespace, StatePrefix: options.StatePrefix, DefaultRollout: options.DefaultRollout, Plans: options.PlanLogs,
-		PlanMetrics: metrics.NewPlans(ctrlmetrics.Registry), PlanCheckDelay: options.PlanCheckDelay,
+		PlanMetrics: metrics.NewPlans(ctrlmetrics.Registry), PlanCheckDelay: options.PlanCheckDelay, ProveNew: options.ProveNewWorkspaces,
 	}
 	metrics.NewPreviews(ctrlmetrics.Registry, applies.CountPreviews)
 	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/states"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 )
@@ -206,6 +207,9 @@ func (f *Fleet) notNow(u *Unit, subject *desired.Workspace, changes bool) *desir
 	if missing := f.missing(subject.Apply); missing != "" {
 		return &desired.Blocked{Reason: infrav1.WaitingForDependenciesReason, Message: missing}
 	}
+	if subject.Live == nil && states.IsPending(subject.Apply) {
+		return &desired.Blocked{Reason: infrav1.WaitingForProofReason, Message: "written when a plan shows that Terraform would change no resource of the state that it adopts"}
+	}
 	status, change := &subject.Apply.Status, rollout.Change{}
 	if subject.Live != nil || status.WorkspaceRef != nil {
 		change = rollout.ChangeOf(subject.Apply, subject.Template.RolloutPolicy(), subject.Rendered.Revision)
@@ -215,7 +219,7 @@ func (f *Fleet) notNow(u *Unit, subject *desired.Workspace, changes bool) *desir
 		planned = status.Change.Preview
 	}
 	if reason := change.HeldBy(planned); reason != "" {
-		return &desired.Blocked{Reason: reason, Message: "written as the rollout policy of the template, or its move to another template, allows: after its preview, or when content " + change.Revision + " is approved"}
+		return &desired.Blocked{Reason: reason, Message: "held by the rollout policy of the template, or because the object moves to another template: written after its preview, or when content " + change.Revision + " is approved"}
 	}
 	if u.Queued {
 		return queued()

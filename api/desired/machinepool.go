@@ -146,7 +146,7 @@ func (m *MachinePool) Size() (s Size, err error) {
 		s.Max = ptr.Deref(upper, max(wanted, s.Min, 1))
 		s.Desired = ptr.To(max(s.Min, min(s.Max, wanted)))
 		if *s.Desired != wanted {
-			s.OutOfBounds = fmt.Sprintf("MachinePool %s has %d replicas, and its node group may have %d to %d, so it has %d. Scale the MachinePool, or change spec.scaling of CAPTMachinePool %s",
+			s.OutOfBounds = fmt.Sprintf("MachinePool %s has %d replicas, and its node group may have %d to %d: the nearest size is %d. Scale the MachinePool, or change spec.scaling of CAPTMachinePool %s",
 				m.MachinePool.Name, wanted, s.Min, s.Max, *s.Desired, m.Pool.Name)
 		}
 	}

@@ -140,7 +140,7 @@ func TestTheSizeOfANodeGroup(t *testing.T) {
 	}
 	got, err := machinePool(of(limits(n(5), n(10)), nil)).Size()
 	require.NoError(t, err)
-	assert.Equal(t, "MachinePool pool has 3 replicas, and its node group may have 5 to 10, so it has 5. Scale the MachinePool, or change spec.scaling of CAPTMachinePool workers", got.OutOfBounds)
+	assert.Equal(t, "MachinePool pool has 3 replicas, and its node group may have 5 to 10: the nearest size is 5. Scale the MachinePool, or change spec.scaling of CAPTMachinePool workers", got.OutOfBounds)
 }
 
 func TestWhatBlocksANodeGroup(t *testing.T) {

@@ -69,7 +69,7 @@ func (w *Workspace) Compare() (f Findings) {
 	if w.Live == nil {
 		return Findings{
 			LostState: w.stateOfRecord(), StateUnknown: validation.IsStateUnknown(w.Apply, w.Template),
-			NotRecreated: w.Apply.Status.WorkspaceRef != nil && w.Apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain,
+			NotRecreated: w.Apply.Status.WorkspaceRef != nil && w.Apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && !w.ChangesScope(),
 		}
 	}
 	f.ScopeChanged = w.Template != nil && w.scope() != w.Template.Spec.WorkspaceScope.OrDefault()
@@ -80,6 +80,12 @@ func (w *Workspace) Compare() (f Findings) {
 		f.ProviderConfig = want
 	}
 	return f
+}
+
+// ChangesScope reports whether the recorded Workspace has another scope than the template, and captctl evacuate moves the state to a Workspace of that scope.
+func (w *Workspace) ChangesScope() bool {
+	scope, recorded := w.Apply.Status.WorkspaceRef.Scope()
+	return recorded && w.Template != nil && w.Apply.Annotations[naming.EvacuateAnnotation] != "" && scope != w.Template.Spec.WorkspaceScope.OrDefault()
 }
 
 // Render renders the Workspace. A live Workspace that status records keeps its references to other namespaces.
@@ -100,6 +106,8 @@ func (w *Workspace) Render(in render.Input) error {
 // NotRendered returns why the Workspace cannot be rendered; nil if it can.
 func (w *Workspace) NotRendered() *Blocked {
 	switch key := w.Apply.TemplateKey(); {
+	case w.Template == nil && key.Namespace == w.Apply.Namespace:
+		return &Blocked{infrav1.TemplateNotFoundReason, fmt.Sprintf("WorkspaceTemplate %s does not exist. Create it, or correct the reference to it", key)}
 	case w.Template == nil:
 		return &Blocked{infrav1.TemplateNotFoundReason, fmt.Sprintf("WorkspaceTemplate %s does not exist, or does not allow this namespace. Create it, or add the namespace to its spec.allowedNamespaces", key)}
 	case !w.Template.DeletionTimestamp.IsZero() && w.Live == nil && w.Apply.Status.WorkspaceRef == nil: // It never had a Workspace.
@@ -262,7 +270,7 @@ func (w *Workspace) otherScope() *Blocked {
 	if !w.ScopeChanged || !w.Owned() {
 		return nil
 	}
-	return &Blocked{infrav1.WorkspaceScopeConflictReason, fmt.Sprintf("Workspace %s has scope %s, and WorkspaceTemplate %s has scope %s. Use a template with scope %s",
+	return &Blocked{infrav1.WorkspaceScopeConflictReason, fmt.Sprintf("Workspace %s has scope %s, and WorkspaceTemplate %s has scope %s. Use a template with scope %s, or move it with captctl evacuate",
 		w.Name, w.scope(), w.Apply.TemplateKey(), w.Template.Spec.WorkspaceScope.OrDefault(), w.scope())}
 }
 

@@ -153,6 +153,15 @@ func IsPreview(workspace metav1.Object) bool {
 // object counts as not adopted. The value identifies the request. captctl migrate apply --prove sets it, and removes it when all plans are empty.
 const ProveAnnotation = "capt.cluster.x-k8s.io/prove-adoption"
 
+// RestoredAnnotation is on objects that captctl restore has created. Its value is the checksum of the backup. It grants nothing: it says what --rollback may remove.
+const RestoredAnnotation = "capt.cluster.x-k8s.io/restored-from"
+
+// EvacuateAnnotation on a WorkspaceTemplateApply requests the move of its state to a Workspace of the scope of its template. Its value identifies the request.
+const EvacuateAnnotation = "capt.cluster.x-k8s.io/evacuate"
+
+// EvacuatedFromAnnotation on a WorkspaceTemplate that captctl evacuate has created is the name of the cluster-wide template that it was copied from.
+const EvacuatedFromAnnotation = "capt.cluster.x-k8s.io/evacuated-from"
+
 // Claim returns the value of ClaimAnnotation for a WorkspaceTemplateApply.
 func Claim(apply types.NamespacedName) string { return apply.String() }
 

@@ -110,6 +110,17 @@ func TestTheNextStepIsAboutTheObjectOfTheError(t *testing.T) {
 	}
 }
 
+func TestAProviderConfigThatIsNamedWronglyIsCorrectedInTheTemplate(t *testing.T) {
+	o := ready()
+	o.Applies[1].Status.Conditions = []metav1.Condition{condition("Ready", metav1.ConditionFalse, infrav1.ProviderConfigFailedReason)}
+	o.Applies[1].Spec.TemplateRef.Name = "eks"
+	o.Failure = &overview.Failure{Report: failure.Report{Class: failure.ClassConfig, Object: failure.ObjectProviderConfig}}
+	c := overview.Of(o, at(10))
+	next := overview.NextStep(o, &c, at(10).Time)
+	assert.Contains(t, next.Step, "If the WorkspaceTemplate names the wrong one, correct spec.template.spec.providerConfigRef")
+	assert.Contains(t, strings.Join(next.Commands, " "), "kubectl edit workspacetemplate")
+}
+
 // A working directory can have the only state.
 func TestAWorkingDirectoryIsRemovedOnlyIfTheBackendHasTheState(t *testing.T) {
 	found := &overview.Failure{Workspace: "6f1c", ProviderConfig: "clusterproviderconfig.tf.m.upbound.io default", Pods: []corev1.Pod{providerPod("terraform-1", 1)}, Report: failure.Report{

@@ -176,7 +176,7 @@ func (o *Objects) addActor(cause *Cause) {
 	}
 	row, apply := reasons.Of(cause.Reason), o.Failing(cause)
 	switch cause.Actor = row.Actor; {
-	case cause.stalled:
+	case cause.stalled, deleteCommandIn(cause) != "":
 		cause.Actor = reasons.User
 	case nodesStart(cause.Condition, cause.Reason):
 		cause.Actor = reasons.Waiting
@@ -690,7 +690,7 @@ type Next struct {
 // approveChange is the next step for a change that waits for an approval.
 func (o *Objects) approveChange(c *Cluster) *Next {
 	next := &Next{Step: "See why the change waits, and approve it, or revert it.", Commands: []string{fmt.Sprintf("captctl template approve-change %s/%s", c.Namespace, c.Cause.Name)}}
-	if slices.ContainsFunc(o.Plans(), func(plan Plan) bool { return plan.Name == c.Cause.Name && plan.Change != "" && plan.Destroys }) {
+	if strings.Contains(c.Cause.Message, naming.ApproveDestroyAnnotation) { // With approval OnChanges, a plan that is not known needs none of that.
 		next.Step = "Its plan replaces or deletes resources, or may do so. See which, and approve that as well, or revert the change."
 		next.Commands[0] += " --allow-destroy"
 	}
@@ -715,6 +715,8 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 	case o.awaitsDependents(c.Cause):
 		return &Next{Step: "Its deletion was accepted, and cannot be reverted. To keep its cloud resources, retain them: CAPT then creates the object again, and shows the command with which it takes the Workspace over. To destroy them, delete the Cluster.",
 			Commands: []string{fmt.Sprintf(`kubectl patch workspacetemplateapply -n %s %s --type=merge -p '{"spec":{"deletionPolicy":"Retain"}}'`, c.Namespace, c.Cause.Name)}}
+	case deleteCommandIn(c.Cause) != "":
+		return &Next{Step: "Delete what has no owner. The deletion then continues.", Commands: []string{deleteCommandIn(c.Cause)}}
 	case stepForClusterAPI(c, now) != nil:
 		return stepForClusterAPI(c, now)
 	case c.Cause.IsWaiting():
@@ -735,6 +737,14 @@ func stepForPause(o *Objects, c *Cluster, name string) *Next {
 			", a run of captctl migrate was interrupted: see captctl migrate status. Otherwise remove the annotation when the reason for the pause has ended.", Commands: unpause(o)}
 	}
 	return nil
+}
+
+// deleteCommandIn returns the command that deletes the dependents without an owner for which a deletion waits; empty if none does.
+func deleteCommandIn(cause *Cause) (command string) {
+	if cause.Reason == infrav1.WaitingForDependentsReason {
+		_, command, _ = strings.Cut(cause.Message, ": delete it with ")
+	}
+	return command
 }
 
 // awaitsDependents reports whether the cause is that only this object of a Cluster is being deleted, which others need.
@@ -765,6 +775,9 @@ func stepForCertificate(c *Cause) *Next {
 func (o *Objects) stepForError(c *Cluster, name string, now time.Time) *Next {
 	if o.Failure == nil || c.Cause.LookAt == "" {
 		return nil
+	}
+	if c.Cause.Reason == infrav1.ProviderConfigFailedReason && o.Failure.Class == failure.ClassConfig {
+		return nil // nextStepFor has the commands.
 	}
 	return o.Failure.addBackend(o.Failure.nextStep("captctl logs "+name, editTemplate(o, c.Cause), c.State == infrav1.StateFailed, now))
 }
@@ -898,7 +911,7 @@ func nextStepForTerraform(o *Objects, c *Cluster, name string, edit []string) *N
 			annotate(o.Failing(c.Cause), terraform.PausedAnnotation+"- "+naming.StateNotSavedAnnotation+"-")...)}
 	case infrav1.ProviderConfigFailedReason:
 		return &Next{Step: "Create or correct the ProviderConfig, or the Secret with its credentials. If the WorkspaceTemplate names the wrong one, correct " +
-			"spec.template.spec.providerConfigRef, and then run the command that captctl describe shows.", Commands: edit}
+			"spec.template.spec.providerConfigRef: captctl describe then shows the command that permits the other one.", Commands: edit}
 	case infrav1.VPCIDMissingReason, controlplanev1.EndpointMissingReason, controlplanev1.EndpointInvalidReason, controlplanev1.KubeconfigInvalidReason:
 		return &Next{Step: "Correct the output that the message names in the module of the WorkspaceTemplate.", Commands: edit}
 	case controlplanev1.KubeconfigMissingReason:

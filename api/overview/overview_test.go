@@ -16,6 +16,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/reasons"
 )
@@ -361,5 +362,37 @@ func TestAnObjectThatIsNotReconciledIsTheCause(t *testing.T) {
 			require.NotNil(t, next)
 			assert.Contains(t, strings.Join(next.Commands, "\n"), row.next)
 		})
+	}
+}
+
+func TestTheNextStepIsTheCommandOfTheMessage(t *testing.T) {
+	const remove = "kubectl delete workspacetemplateapply -n default addon"
+	for name, row := range map[string]struct {
+		reason, message, want string
+		deleted               bool
+		actor                 reasons.Actor
+	}{
+		"dependents without an owner": {infrav1.WaitingForDependentsReason, "waiting for addon. Nothing deletes addon: delete it with " + remove, remove, true, reasons.User},
+		"dependents that are deleted": {infrav1.WaitingForDependentsReason, "waiting for addon", "", true, reasons.Waiting},
+		"a change that may destroy":   {infrav1.WaitingForApprovalReason, "set the annotations " + naming.ApproveAnnotation + " and " + naming.ApproveDestroyAnnotation, "captctl template approve-change default/eks --allow-destroy", false, reasons.User},
+		"a change that is not known":  {infrav1.WaitingForApprovalReason, "set the annotation " + naming.ApproveAnnotation, "captctl template approve-change default/eks", false, reasons.User},
+	} {
+		o := ready()
+		o.Applies[1].Namespace, o.Applies[1].Spec.TemplateRef.Name = "default", "eks"
+		of := condition("Ready", metav1.ConditionFalse, row.reason)
+		if row.deleted {
+			o.Cluster.DeletionTimestamp = ptr.To(at(8))
+			of = condition("Deleting", metav1.ConditionTrue, row.reason)
+		}
+		of.Message = row.message
+		o.Applies[1].Status.Conditions = []metav1.Condition{of}
+		c := overview.Of(o, at(10))
+		assert.Equal(t, row.actor, c.Cause.Actor, name)
+		next := overview.NextStep(o, &c, at(10).Time)
+		if row.want == "" {
+			assert.Nil(t, next, name)
+			continue
+		}
+		assert.Equal(t, []string{row.want}, next.Commands, name)
 	}
 }

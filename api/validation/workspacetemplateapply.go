@@ -37,7 +37,7 @@ func WorkspaceName(apply *infrav1.WorkspaceTemplateApply, template *infrav1.Work
 // gives another name, so that the field may name an adopted Workspace, whose state can have any name; and if status, which users cannot
 // write, records no Workspace.
 func IsStateUnknown(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) bool {
-	return apply.Spec.WorkspaceName != "" && apply.Status.WorkspaceRef == nil && template != nil && apply.Name != "" &&
+	return apply.Spec.WorkspaceName != "" && apply.Spec.TerraformState.Name == "" && apply.Status.WorkspaceRef == nil && template != nil && apply.Name != "" &&
 		apply.Spec.WorkspaceName != naming.Workspace(template.Spec.WorkspaceScope, naming.KeyOf(apply))
 }
 

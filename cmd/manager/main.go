@@ -261,6 +261,8 @@ func (o *options) command() *cobra.Command {
 		"Empty: they are not read.")
 	fs.DurationVar(&o.controllers.PlanCheckDelay, "plan-check-delay", 30*time.Minute, "How long provider-terraform must have reported nothing but applies of a Workspace until its content is planned once more, "+
 		"to find modules whose plan is never empty. More than --poll of provider-terraform (10m by default); 0: never.")
+	fs.BoolVar(&o.controllers.ProveNewWorkspaces, "prove-new-workspaces", false, "Create no Workspace before a plan has shown that Terraform would change no resource: nothing new is created. "+
+		"For the time in which a lost management cluster is restored.")
 	fs.StringSliceVar(&o.skipPhases, "skip-crd-migration-phases", nil, "List of CRD migration phases to skip. Valid values are: StorageVersionMigration, CleanupManagedFields. "+
 		"No phase runs while objects of CAPT v0.3 await adoption, or while StorageVersionMigration is skipped.")
 	o.features.AddFlag(fs)

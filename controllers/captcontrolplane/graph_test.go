@@ -49,11 +49,12 @@ func TestDependenciesAreReportedInTheStatusWriteOfTheChange(t *testing.T) {
 	env := newEnvironment(t, append(prepared(), vpcApply())...)
 	assert.Equal(t, []string{"patch", "apply " + applyName, "status"}, env.reconcile())
 	assert.Contains(t, env.dependencies(), "Upstream WorkspaceTemplateApply "+applyName+" Unknown", "it was just created")
+	assert.Subset(t, env.dependencies(), []string{"Downstream Secret demo-kubeconfig False NotFound", "Downstream Secret demo-user-kubeconfig False NotFound"})
 	env.terraformMade()
 	env.reconcile()
 	assert.Subset(t, env.dependencies(), []string{
 		"Upstream WorkspaceTemplateApply " + applyName + " True", "Upstream WorkspaceTemplateApply demo-vpc True", "Upstream Workspace net True",
-		"Upstream Secret demo-eks-connection True", "Downstream Secret demo-kubeconfig True", "Downstream Cluster demo False Provisioning",
+		"Upstream Secret demo-eks-connection True", "Downstream Secret demo-kubeconfig True", "Downstream Secret demo-user-kubeconfig True", "Downstream Cluster demo False Provisioning",
 	})
 	assert.Empty(t, env.reconcile())
 }

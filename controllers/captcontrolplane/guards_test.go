@@ -171,12 +171,27 @@ func TestAKnownEndpointIsNormalizedAndNotOverwritten(t *testing.T) {
 	} {
 		env := newEnvironment(t, prepared(builder.WithEndpoint(stored, 443), builder.WithApplyRef(applyName))...)
 		env.reconcile()
+		assert.NotContains(t, env.get().Spec.ControlPlaneEndpoint.Host, "https://", "Cluster API can copy it while Terraform runs")
 		env.terraformMade()
 		env.reconcile()
 		assert.Equal(t, clusterv1.APIEndpoint{Host: want, Port: 443}, env.get().Spec.ControlPlaneEndpoint)
 		assert.Equal(t, want+":443", env.get().Status.Endpoint)
 		assert.Equal(t, want != host, env.summary()["EndpointAvailable"] == "False EndpointChanged")
 		assert.Empty(t, env.reconcile(), "at rest nothing is written")
+	}
+}
+
+// A cluster that was recreated has another endpoint, which the module may not return.
+func TestAnEndpointIsNotReplacedByNone(t *testing.T) {
+	for _, output := range []string{"", "http://x/y"} {
+		env := built(t)
+		env.terraform(builder.NotUpToDate(infrav1.WorkspaceDeletingReason, "why"))
+		env.reconcile()
+		require.Equal(t, "False NotAvailable", env.summary()["Available"])
+		env.terraform(builder.UpToDate(map[string]string{"cluster_endpoint": output}))
+		env.reconcile()
+		assert.Equal(t, host, env.get().Spec.ControlPlaneEndpoint.Host)
+		assert.Equal(t, "False NotAvailable", env.summary()["Available"])
 	}
 }
 

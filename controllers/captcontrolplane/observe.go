@@ -59,13 +59,13 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	}
 	r.observeTimeouts(controlPlane, f)
 	if err := r.observeProfiles(ctx, controlPlane, f); err != nil {
-		return f, err
+		return nil, err
 	}
 	if err := r.ObserveEarlier(ctx, ownerOf(controlPlane), &f.Observed, &controlplanev1.CAPTControlPlaneList{}); err != nil {
 		return nil, err
 	}
 	if err := r.observeHistory(ctx, controlPlane, f); err != nil {
-		return f, err
+		return nil, err
 	}
 	return f, r.observeGraph(ctx, controlPlane, f)
 }
@@ -138,7 +138,7 @@ func (r *Reconciler) fargate() fargate.Reader {
 // observeProfiles reads the Fargate profiles of spec, once the control plane has a Workspace.
 func (r *Reconciler) observeProfiles(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
 	apply := f.Apply.Live
-	if !controlPlane.DeletionTimestamp.IsZero() || apply == nil || apply.Spec.WorkspaceName == "" {
+	if apply == nil || apply.Spec.WorkspaceName == "" {
 		return nil
 	}
 	cluster := fargate.Cluster{EKSCluster: f.desired(controlPlane).EKSCluster(), UpToDate: f.Apply.UpToDate(), Connection: f.Connection}
@@ -183,10 +183,8 @@ func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlpl
 			return err
 		}
 	}
-	if f.CreatesTokens {
-		if f.NameConflict, err = kubeconfigsecret.NameConflict(ctx, r.Client, f.Apply.Live); err != nil {
-			return err
-		}
+	if f.NameConflict, err = kubeconfigsecret.NameConflict(ctx, r.Client, f.Apply.Live); err != nil {
+		return err
 	}
 	if ref := f.Apply.Live.Spec.WriteConnectionSecretToRef; ref != nil { // Terraform writes it.
 		f.Connection, err = r.ReadSecret(ctx, controlPlane.Namespace, ref.Name)
@@ -243,10 +241,10 @@ type Facts struct {
 }
 
 // graphWithWrites adds to Graph what this reconcile wrote, which the cache may not have yet, and returns it.
-func (f *Facts) graphWithWrites() *graph.Objects {
-	applies := []*infrav1.WorkspaceTemplateApply{f.Apply.Live}
-	for i := range f.Fargate.Profiles {
-		applies = append(applies, f.Fargate.Profiles[i].Apply.Live)
+func (f *Facts) graphWithWrites(p *Plan) *graph.Objects {
+	applies := []*infrav1.WorkspaceTemplateApply{p.Apply.Live}
+	for i := range p.Fargate.Profiles {
+		applies = append(applies, p.Fargate.Profiles[i].Apply.Live)
 	}
 	for _, apply := range applies {
 		if apply != nil {
@@ -265,7 +263,7 @@ func (f *Facts) graphWithWrites() *graph.Objects {
 // vpcReplaced returns the condition that is True while Terraform reports another VPC than the one that the control plane was created in.
 func (f *Facts) vpcReplaced() engine.Condition {
 	if f.Infrastructure == nil || f.Apply.Live == nil {
-		return engine.False(infrav1.VPCReplacedCondition, infrav1.VPCNotReplacedReason, "")
+		return owner.VPCReplaced(&infrav1.CAPTCluster{})
 	}
 	return owner.VPCReplaced(f.Infrastructure)
 }
@@ -273,7 +271,7 @@ func (f *Facts) vpcReplaced() engine.Condition {
 // infrastructureUnreported reports whether Cluster API has not reported the state of the infrastructure yet, although no problem is known: an
 // object that was moved or restored has no status.
 func (f *Facts) infrastructureUnreported() bool {
-	unreported := f.Cluster != nil && f.Cluster.Status.Initialization.InfrastructureProvisioned == nil
+	unreported := f.Cluster.Status.Initialization.InfrastructureProvisioned == nil
 	if f.Infrastructure == nil {
 		return unreported && !desired.HasCAPTCluster(f.Cluster)
 	}
@@ -281,11 +279,7 @@ func (f *Facts) infrastructureUnreported() bool {
 }
 
 func (f *Facts) outputs() kubeconfigsecret.Outputs {
-	outputs := kubeconfigsecret.Outputs{Connection: f.Connection}
-	if f.Apply.Live != nil {
-		outputs.Published = f.Apply.Live.Status.Outputs
-	}
-	return outputs
+	return kubeconfigsecret.Outputs{Connection: f.Connection, Published: f.Apply.Live.Status.Outputs}
 }
 
 // runningVersion is the version that EKS runs according to Terraform or, without that output, the requested one.

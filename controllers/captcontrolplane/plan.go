@@ -44,12 +44,10 @@ type Plan struct {
 // plan decides what to do. It is pure.
 func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err error) {
 	c := f.desired(controlPlane)
+	p = &Plan{}
 	if f.Graph != nil {
 		c.Cycle, c.CycleBlocks = f.Graph.Cycle()
-	}
-	p = &Plan{Cycle: c.Cycle}
-	if f.Graph != nil && f.Paused == "" {
-		p.Broken = f.Graph.Broken()
+		p.Cycle, p.Broken = c.Cycle, f.Graph.Broken()
 	}
 	in := owner.PlanInput{Owner: ownerOf(controlPlane), BlockOwnDeletion: len(f.Fargate.Obsolete) > 0}
 	if p.Apply, err = f.Observed.Plan(in, c, controlplanev1.DependenciesReadyCondition); err != nil {
@@ -78,11 +76,11 @@ func ownerOf(controlPlane *controlplanev1.CAPTControlPlane) owner.Owner {
 func (f *Facts) kubeconfigPlan(controlPlane *controlplanev1.CAPTControlPlane, ready bool) kubeconfigsecret.Plan {
 	p := kubeconfigsecret.Plan{Paused: f.Paused != "", NameConflict: f.NameConflict, Now: f.Now}
 	switch {
-	case !controlPlane.DeletionTimestamp.IsZero() || f.Cluster == nil || f.Apply.Live == nil:
-		return p
+	case f.Cluster == nil || f.Apply.Live == nil:
+		return kubeconfigsecret.Plan{}
 	case ready:
 		p.Mode = kubeconfigsecret.Publish
-	case f.CreatesTokens && f.Kubeconfig.HoldsToken():
+	case f.CreatesTokens:
 		p.Mode = kubeconfigsecret.RenewToken
 	}
 	p.Cluster = kubeconfigsecret.Cluster{
@@ -124,11 +122,10 @@ func (r *Reconciler) publishEndpoint(ctx context.Context, controlPlane *controlp
 	written := validation.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint)
 	endpoint, unknown := written, !written.IsValid() || recreated(&controlPlane.Status)
 	follow := !unknown && f.endpointMoved(controlPlane)
-	f.EndpointKept = !unknown && !follow
+	f.EndpointKept = !follow
 	if unknown || follow {
-		var err error
-		if endpoint, err = f.outputs().Endpoint(); err != nil || endpoint.IsZero() {
-			return nil //nolint:nilerr // The condition EndpointAvailable reports it; a retry would read the same output.
+		if endpoint, _ = f.outputs().Endpoint(); endpoint.IsZero() { // Missing or invalid: the condition EndpointAvailable reports it.
+			return nil
 		}
 	}
 	if err := engine.Patch(ctx, r.Client, controlPlane, func() { controlPlane.Spec.ControlPlaneEndpoint = endpoint }); err != nil || !follow {
@@ -150,8 +147,8 @@ func (f *Facts) endpointMoved(controlPlane *controlplanev1.CAPTControlPlane) boo
 	if err != nil {
 		return false
 	}
-	host, port, err := terraform.ParseEndpoint(address.Host)
-	return err == nil && now == clusterv1.APIEndpoint{Host: host, Port: port}
+	host, port, _ := terraform.ParseEndpoint(address.Host) // Empty if it is invalid.
+	return now == clusterv1.APIEndpoint{Host: host, Port: port}
 }
 
 // otherOutput returns the endpoint that Terraform reports if it differs from the one of spec, which status reports as the one before.
@@ -160,9 +157,9 @@ func (f *Facts) otherOutput(controlPlane *controlplanev1.CAPTControlPlane) (clus
 	if last == nil || !written.IsValid() {
 		return clusterv1.APIEndpoint{}, false
 	}
-	before, err := kubeconfigsecret.Outputs{Published: last.Outputs}.Endpoint()
-	now, errNow := f.outputs().Endpoint()
-	return now, err == nil && errNow == nil && before == written && !now.IsZero() && now != written
+	before, _ := kubeconfigsecret.Outputs{Published: last.Outputs}.Endpoint() // Zero if it is invalid.
+	now, _ := f.outputs().Endpoint()
+	return now, before == written && !now.IsZero() && now != written
 }
 
 func (r *Reconciler) reconcileFargateProfiles(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
@@ -192,15 +189,20 @@ func (r *Reconciler) reconcileProbes(_ context.Context, controlPlane *controlpla
 		r.Probes.Stop(key)
 		f.Probed = health.NotProbed("waiting for the kubeconfig")
 	default:
-		target := probe.Target{Kubeconfig: kubeconfig, Required: f.EndpointProbe == controlplanev1.EndpointProbeRequired, Last: controlPlane.Status.Health}
-		if p.Apply.Ready() && p.Apply.Blocked == nil {
-			target.Version = f.desired(controlPlane).Version.EKS
-		}
-		r.Probes.Track(key, target)
+		r.Probes.Track(key, f.probeTarget(controlPlane, p, kubeconfig))
 		f.Probed = r.Probes.Results(key)
 	}
 	r.Probes.Report(key, conditionsOf(controlPlane, f, p).health)
 	return nil
+}
+
+// probeTarget is what is probed. The version is known while Terraform has applied what spec wants.
+func (f *Facts) probeTarget(controlPlane *controlplanev1.CAPTControlPlane, p *Plan, kubeconfig []byte) probe.Target {
+	target := probe.Target{Kubeconfig: kubeconfig, Required: f.EndpointProbe == controlplanev1.EndpointProbeRequired, Last: controlPlane.Status.Health}
+	if p.Apply.Ready() && p.Apply.Blocked == nil {
+		target.Version = f.desired(controlPlane).Version.EKS
+	}
+	return target
 }
 
 // mustProbe reports whether this manager still has to probe the API server of a control plane.

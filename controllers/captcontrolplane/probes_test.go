@@ -239,6 +239,39 @@ func TestWhichAPIServersAreProbed(t *testing.T) {
 	assert.Zero(t, env.results())
 }
 
+// A Secret of another owner may have the kubeconfig of another cluster.
+func TestAnAPIServerIsNotProbedWithoutItsKubeconfig(t *testing.T) {
+	env := probing(t)
+	change(env, "demo-kubeconfig", &corev1.Secret{}, func(s *corev1.Secret) {
+		s.OwnerReferences = nil
+		builder.OwnedBy(builder.CAPTControlPlane("another"))(s)
+	})
+	env.settle()
+	assert.Zero(t, env.results())
+	assert.Equal(t, "waiting for the kubeconfig", health.Find(env.get().Status.Health, health.APIServer).Message)
+}
+
+// While Terraform runs, or something blocks a change, it is not known which version the API server must have.
+func TestWhatIsProbed(t *testing.T) {
+	for name, row := range map[string]struct {
+		change   func(o *observation)
+		required bool
+		version  string
+	}{
+		"best effort":             {func(o *observation) { o.EndpointProbe = controlplanev1.EndpointProbeBestEffort }, false, "1.31"},
+		"required":                {func(o *observation) { o.EndpointProbe = controlplanev1.EndpointProbeRequired }, true, "1.31"},
+		"Terraform runs":          {func(o *observation) { o.apply(working) }, false, ""},
+		"the change is not made":  {func(o *observation) { o.unwritten = true; o.controlPlane.Spec.Version = "v1.32.0" }, false, ""},
+		"the VPC is not reported": {func(o *observation) { o.Infrastructure.Status.VPC.ID = "" }, false, ""},
+	} {
+		o := onceReady(t)
+		row.change(o)
+		want := probe.Target{Kubeconfig: []byte("k"), Required: row.required, Version: row.version, Last: o.controlPlane.Status.Health}
+		assert.Equal(t, want, o.probeTarget(o.controlPlane, o.plan(), []byte("k")), name)
+		assert.NotNil(t, want.Last)
+	}
+}
+
 // No event reports that an object was moved to another shard.
 func TestObjectsOfOthersAreNotProbed(t *testing.T) {
 	key := demo()[0].NamespacedName
@@ -262,6 +295,9 @@ func TestObjectsOfOthersAreNotProbed(t *testing.T) {
 		})
 	}
 	assert.False(t, newEnvironment(t).mustProbe(t.Context(), key), "it is gone")
+	env := newEnvironment(t)
+	env.Client = builder.FailingGet[*controlplanev1.CAPTControlPlane](env.API, errors.New("timeout"))
+	assert.True(t, env.mustProbe(t.Context(), key), "it may be there")
 }
 
 // The cluster was recreated, by Terraform or outside of CAPT: it has another endpoint.
@@ -288,6 +324,9 @@ func TestTheEndpointOfARecreatedClusterIsFollowed(t *testing.T) {
 			data, err := kubeconfig.ForToken("demo", "https://third.example.com", builder.CA(), "t")
 			require.NoError(env, err)
 			change(env, "demo-eks-connection", &corev1.Secret{}, func(s *corev1.Secret) { s.Data["kubeconfig"] = data })
+		}, refused: true},
+		"the kubeconfig cannot be made": {change: func(env *environment) {
+			change(env, "demo-eks-connection", &corev1.Secret{}, func(s *corev1.Secret) { s.Data = nil })
 		}, refused: true},
 		"a user wrote the endpoint": {change: func(env *environment) {
 			env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.ControlPlaneEndpoint.Host = "proxy.example.com" })
@@ -320,6 +359,7 @@ func TestTheEndpointOfARecreatedClusterIsFollowed(t *testing.T) {
 				sent = append(sent, event)
 			}
 			assert.Equal(t, want, env.get().Spec.ControlPlaneEndpoint.Host)
+			assert.Equal(t, "https://"+other, env.get().Status.WorkspaceTemplateApply.Outputs["cluster_endpoint"], "it is decided")
 			assert.Equal(t, row.refused, env.summary()["EndpointAvailable"] == "False EndpointChanged")
 			assert.Equal(t, "True Available", env.summary()["Available"])
 			assert.Equal(t, !row.absent && !row.refused, strings.Contains(fmt.Sprint(sent), "Warning EndpointChanged Output \"cluster_endpoint\" changed from "+host+":443 to "+other+":443"), sent)

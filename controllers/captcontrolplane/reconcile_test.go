@@ -24,6 +24,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/metrics"
@@ -286,6 +287,22 @@ func TestBeforeAdoptionNoFinalizerIsRemoved(t *testing.T) {
 	assert.Equal(t, []string{"status"}, env.reconcile())
 	assert.Equal(t, "True AdoptionRequired", env.summary()["AdoptionRequired"])
 	assert.Contains(t, env.get().Finalizers, controlplanev1.FargateProfileFinalizer)
+}
+
+// What only has the name of its WorkspaceTemplateApply stays, and does not hold the deletion.
+func TestAControlPlaneOfCAPTV03IsDeletedWithWhatItOwns(t *testing.T) {
+	controlPlane := builder.CAPTControlPlane("demo", builder.WithLabel(clusterv1.ClusterNameLabel, "demo"), builder.Deleting(),
+		builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer, controlplanev1.FargateProfileFinalizer), builder.With(func(c *controlplanev1.CAPTControlPlane) {
+			c.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready"}}
+		}))
+	env := newEnvironment(t, builder.DeletedCluster("demo"), controlPlane, builder.WorkspaceTemplateApply(applyName, ofTemplate("eks")),
+		builder.WorkspaceTemplateApply(profileApply, ofTemplate("fargate"), builder.OwnedBy(controlPlane), builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup)))
+	for range 2 {
+		env.reconcile()
+	}
+	assert.Nil(t, env.get())
+	assert.Nil(t, read(env, profileApply, &infrav1.WorkspaceTemplateApply{}))
+	assert.True(t, read(env, applyName, &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero())
 }
 
 func TestAnAdoptedControlPlaneStaysReadyUntilItIsObserved(t *testing.T) {

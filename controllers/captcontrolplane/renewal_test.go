@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -25,7 +26,10 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/health/probe"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
+	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/builder/tokens"
 )
@@ -116,6 +120,24 @@ func TestATokenIsRenewedIndependentlyOfTerraform(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Cluster API deletes the control plane after everything that needs the kubeconfig, and a manager that creates no tokens reads one for its probes only.
+func TestWhenATokenIsNotRenewed(t *testing.T) {
+	env, identity := withToken(t, "Token")
+	require.NoError(t, env.Create(t.Context(), builder.WorkspaceTemplateApply(profileApply, builder.OwnedBy(env.get()), builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup),
+		builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer))))
+	env.deleted()
+	env.clock.Pass(time.Hour)
+	env.reconcile()
+	require.Equal(t, "True FargateProfileDeleting", env.summary()["Deleting"])
+	assert.Equal(t, 1, identity.Made)
+
+	env, _ = withToken(t, "Token")
+	env.Tokens, env.Probes = nil, probe.NewPool(metrics.NewHealth(prometheus.NewRegistry()), env.mustProbe)
+	env.terraform(working)
+	env.reconcile()
+	assert.Equal(t, "False WaitingForWorkspace", env.summary()["KubeconfigReady"])
 }
 
 // The work queue waits longer after each error; a token must not.

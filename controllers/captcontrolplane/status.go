@@ -73,14 +73,14 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	if changed {
 		s.Progress = progress.AsOf(s.Progress, f.Now)
 	}
-	reportDependencies(s, f, changed)
+	reportDependencies(s, f, p, changed)
 }
 
 // reportDependencies lists the dependencies. While the control plane is created, they are those of the last status write that has another cause:
 // nearly every step changes one.
-func reportDependencies(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, changed bool) {
+func reportDependencies(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, p *Plan, changed bool) {
 	if f.Graph != nil && f.Paused == "" && (changed || s.Phase != controlplanev1.PhaseCreating) {
-		s.Dependencies = f.graphWithWrites().Dependencies()
+		s.Dependencies = f.graphWithWrites(p).Dependencies()
 	}
 }
 

@@ -191,14 +191,31 @@ func TestFieldsOfStatus(t *testing.T) {
 	assert.Equal(t, outputs(), got.WorkspaceTemplateApply.Outputs)
 }
 
+// Only an endpoint that another one may follow is recorded until that is decided.
+func TestTheFirstEndpointAndAnInvalidOneAreReportedDuringAPause(t *testing.T) {
+	o := newObservation(t).with(func(f *Facts) { f.Paused = "annotation" })
+	o.controlPlane.Status.WorkspaceTemplateApply = &controlplanev1.WorkspaceTemplateApplyStatus{}
+	assert.Equal(t, outputs(), o.status().WorkspaceTemplateApply.Outputs)
+
+	o = onceReady(t).with(func(f *Facts) { f.Paused = "annotation" })
+	invalid := map[string]string{"cluster_endpoint": "http://x/y"}
+	o.apply(builder.UpToDate(invalid))
+	assert.Equal(t, invalid, o.status().WorkspaceTemplateApply.Outputs)
+}
+
 func TestVersionIsTheRunningOne(t *testing.T) {
 	o := onceReady(t).apply(working)
 	o.controlPlane.Spec.Version = "v1.32.0"
 	assert.Equal(t, "v1.31.0", o.status().Version, "while the update runs")
 	o.apply(builder.UpToDate(outputs()))
 	assert.Equal(t, "v1.32.0", o.status().Version)
+	o.apply(builder.UpToDate(map[string]string{"cluster_endpoint": "https://" + host, "cluster_version": "1.33"}))
+	assert.Equal(t, "v1.33.0", o.status().Version, "AWS has upgraded it")
+	o.apply(builder.UpToDate(map[string]string{"cluster_endpoint": "https://" + host, "cluster_version": "1.32"}))
+	o.controlPlane.Spec.Version = "v1.32.1"
+	assert.Equal(t, "v1.32.1", o.status().Version)
 	o.controlPlane.Spec.Version = "latest"
-	assert.Equal(t, "v1.32.0", o.status().Version, "a spec that is wrong changes nothing that runs")
+	assert.Equal(t, "v1.32.1", o.status().Version, "a spec that is wrong changes nothing that runs")
 }
 
 func TestMessages(t *testing.T) {

@@ -449,3 +449,56 @@ func TestSinceWhenAVPCIsCreated(t *testing.T) {
 	o.Infrastructure = nil
 	assert.Nil(t, o.vpcStarted())
 }
+
+// What a reconcile waits for has its own time, which is not that of what goes on meanwhile.
+func TestWhenAControlPlaneIsReconciledAgain(t *testing.T) {
+	running := func(o *observation) { o.Running.Terraform = ptr.To(20 * time.Minute) }
+	invalid := func(o *observation) {
+		o.controlPlane.Spec.Version = "latest"
+		o.Running.Reason, o.Running.Persists = infrav1.InvalidVersionReason, time.Second
+	}
+	profileSince := func(option builder.Option) func(o *observation) {
+		p := profile("a", option)
+		p.Running = ptr.To(20 * time.Minute)
+		return of(p)
+	}
+	for name, row := range map[string]struct {
+		observation *observation
+		is          []func(o *observation)
+		want        time.Duration
+	}{
+		"at rest":                  {onceReady(t), nil, 0},
+		"Terraform runs":           {newObservation(t).apply(working), []func(o *observation){running}, 10 * time.Minute},
+		"nothing during a pause":   {newObservation(t).apply(working), []func(o *observation){running, func(o *observation) { o.Paused = "annotation" }}, 0},
+		"a profile is created":     {onceReady(t), []func(o *observation){profileSince(working)}, 10 * time.Minute},
+		"a profile that is ready":  {onceReady(t), []func(o *observation){profileSince(builder.UpToDate(nil))}, 0},
+		"one that is new, invalid": {newObservation(t), []func(o *observation){invalid}, time.Minute + 59*time.Second},
+		"one that serves, invalid": {onceReady(t), []func(o *observation){invalid}, 0},
+		"a deletion during a run":  {newObservation(t).apply(working), []func(o *observation){running, func(o *observation) { builder.Deleting()(o.controlPlane); o.Running.Deletion = ptr.To(time.Minute) }}, 59 * time.Minute},
+	} {
+		for _, is := range row.is {
+			is(row.observation)
+		}
+		r := &Reconciler{Reconciler: owner.Reconciler{Engine: engine.Engine{State: &engine.StateCache{}}}}
+		if err := r.await(t.Context(), row.observation.controlPlane, row.observation.Facts, row.observation.plan()); row.want == 0 {
+			assert.NoError(t, err, name)
+		} else {
+			assert.ErrorContains(t, err, "next reconcile in "+row.want.String(), name)
+		}
+	}
+}
+
+// A pause does not count: what is waited for could not happen.
+func TestAWaitIsMeasuredWithoutPauses(t *testing.T) {
+	env := newEnvironment(t, prepared(builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = "latest" }))...)
+	env.reconcile()
+	env.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) })
+	env.reconcile()
+	env.clock.Pass(time.Hour)
+	env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Annotations = nil })
+	env.reconcile()
+	assert.Equal(t, infrav1.StateValidating, env.get().Status.State)
+	env.clock.Pass(env.again)
+	env.reconcile()
+	assert.Equal(t, infrav1.StateFailed, env.get().Status.State)
+}

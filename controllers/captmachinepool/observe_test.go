@@ -65,9 +65,11 @@ func TestANodeGroupThatOnlyTheAPIServerHasIsNotCreatedAgain(t *testing.T) {
 	assert.Equal(t, "True AdoptionRequired", env.summary()["AdoptionRequired"])
 
 	for name, env := range map[string]*environment{
-		"without an owner":           newEnvironment(t, three(), poolOf(unowned)),
-		"paused":                     newEnvironment(t, three(), poolOf(builder.Paused())),
-		"before its control plane":   newEnvironmentOf(t, three(), poolOf(), builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.CAPTControlPlane("demo")),
+		"without an owner":         newEnvironment(t, three(), poolOf(unowned)),
+		"paused":                   newEnvironment(t, three(), poolOf(builder.Paused())),
+		"before its control plane": newEnvironmentOf(t, three(), poolOf(), builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.CAPTControlPlane("demo"), builder.SecretWith("demo-kubeconfig", nil)),
+		"that of another pool": newEnvironment(t, three(), poolOf(builder.WithApplyRef(byHand.Name)), builder.SecretWith("demo-kubeconfig", nil),
+			builder.WorkspaceTemplateApply(byHand.Name, builder.OwnedBy(builder.CAPTMachinePool("another")))),
 		"a node group that is there": newEnvironment(t, three(), poolOf(builder.WithApplyRef(byHand.Name)), builder.WorkspaceTemplateApply(byHand.Name, builder.OwnedBy(poolOf()))),
 	} {
 		env.Uncached = builder.Unasked(t, env.API)

@@ -13,6 +13,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -52,6 +53,8 @@ type workload struct {
 	names  []string
 	ended  chan struct{}
 	status int
+	// version is that of the Nodes: a watch of an older one ends at once, because it would miss a change.
+	version int
 }
 
 func newWorkload(t *testing.T, names ...string) *workload {
@@ -66,12 +69,13 @@ func newWorkload(t *testing.T, names ...string) *workload {
 
 func (w *workload) serve(out http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
-	names, ended, status := w.names, w.ended, w.status
+	names, ended, status, version := w.names, w.ended, w.status, strconv.Itoa(w.version)
 	w.mu.Unlock()
 	out.Header().Set("Content-Type", "application/json")
 	switch {
 	case status != 0:
 		out.WriteHeader(status)
+	case r.URL.Query().Get("watch") != "" && r.URL.Query().Get("resourceVersion") != version:
 	case r.URL.Query().Get("watch") != "":
 		_ = http.NewResponseController(out).Flush()
 		select { // A watch that ends early is followed by a list.
@@ -80,7 +84,7 @@ func (w *workload) serve(out http.ResponseWriter, r *http.Request) {
 		}
 	default:
 		list := &corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}}
-		list.ResourceVersion = "1"
+		list.ResourceVersion = version
 		for _, node := range known(names...).List {
 			n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, Labels: map[string]string{nodes.NodeGroupLabel: "workers"}}}
 			n.Spec.ProviderID, n.Status.NodeInfo.KubeletVersion = node.ProviderID, node.Version
@@ -98,6 +102,7 @@ func (w *workload) set(status int, names ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.status, w.names = status, names
+	w.version++
 	close(w.ended)
 	w.ended = make(chan struct{})
 }
@@ -670,6 +675,65 @@ func TestAPoolWithoutItsWorkspaceTemplateApplyPublishesNothing(t *testing.T) {
 	assert.Equal(t, arn, env.get().Spec.ProviderID)
 }
 
+// The control plane has a kubeconfig, and the pool is blocked.
+func TestWithoutItsWorkspaceTemplateApplyAPoolWatchesNoNodes(t *testing.T) {
+	env := newEnvironment(t, three(builder.With(func(m *clusterv1.MachinePool) { m.Spec.Template.Spec.Version = "v1.99.0" })), poolOf(), newWorkload(t, "a").kubeconfig(t, "token"))
+	env.reconcile()
+	assert.Equal(t, "False InvalidVersion", env.summary()["Ready"])
+	assert.False(t, env.watches())
+}
+
+// What a reconcile waits for has its own time, which is not that of what goes on meanwhile.
+func TestWhenAPoolIsReconciledAgain(t *testing.T) {
+	late := func(seconds int32, running time.Duration) func(*infrav1.CAPTMachinePool, *Facts) {
+		return func(pool *infrav1.CAPTMachinePool, f *Facts) {
+			applied(builder.NotUpToDate(infrav1.ProvisioningReason, "why"))(f)
+			pool.Spec.Timeouts.NodeGroupSeconds, f.Running.Terraform = seconds, ptr.To(running)
+		}
+	}
+	unready := func(pool *infrav1.CAPTMachinePool, f *Facts) {
+		made()(f)
+		f.Nodes = known("a", "b!", "c")
+		pool.Status.Conditions = []metav1.Condition{{Type: infrav1.NodesReadyCondition, Status: "False", Reason: "x", LastTransitionTime: metav1.NewTime(f.Now.Add(-5 * time.Minute))}}
+	}
+	deleted := func(pool *infrav1.CAPTMachinePool, f *Facts) {
+		builder.Deleting()(pool)
+		f.Running.Deletion = ptr.To(time.Minute)
+	}
+	invalid := func(_ *infrav1.CAPTMachinePool, f *Facts) {
+		f.MachinePool.Spec.Template.Spec.Version = "v1.40.0"
+		f.Running.Reason, f.Running.Persists = infrav1.InvalidVersionReason, time.Second
+	}
+	provisioned := func(pool *infrav1.CAPTMachinePool, _ *Facts) { pool.Status.Initialization.Provisioned = ptr.To(true) }
+	paused := func(_ *infrav1.CAPTMachinePool, f *Facts) { f.Paused = "annotation" }
+	for name, row := range map[string]struct {
+		is   []func(*infrav1.CAPTMachinePool, *Facts)
+		want time.Duration
+	}{
+		"at rest":                  {nil, 0},
+		"Terraform runs":           {[]func(*infrav1.CAPTMachinePool, *Facts){late(60, 20*time.Second)}, 40 * time.Second},
+		"nodes are not ready":      {[]func(*infrav1.CAPTMachinePool, *Facts){unready, provisioned}, 10*time.Minute + time.Second},
+		"nothing during a pause":   {[]func(*infrav1.CAPTMachinePool, *Facts){unready, provisioned, paused}, 0},
+		"a deletion":               {[]func(*infrav1.CAPTMachinePool, *Facts){late(60, 20*time.Second), deleted}, 59 * time.Minute},
+		"a new pool is invalid":    {[]func(*infrav1.CAPTMachinePool, *Facts){invalid}, time.Minute + 59*time.Second},
+		"one that exists, invalid": {[]func(*infrav1.CAPTMachinePool, *Facts){invalid, provisioned}, 0},
+	} {
+		pool, f := builder.CAPTMachinePool("workers"), ofPool(made())
+		for _, is := range row.is {
+			is(pool, f)
+		}
+		p, err := plan(pool, f)
+		require.NoError(t, err)
+		p.Differs = false
+		r := &Reconciler{Reconciler: owner.Reconciler{Engine: engine.Engine{State: &engine.StateCache{}}}}
+		if err := r.await(t.Context(), pool, f, p); row.want == 0 {
+			assert.NoError(t, err, name)
+		} else {
+			assert.ErrorContains(t, err, "next reconcile in "+row.want.String(), name)
+		}
+	}
+}
+
 func TestADegradedPool(t *testing.T) {
 	env := created(t, newWorkload(t, "a", "b!", "c"), three(), poolOf())
 	env.State.Clock = nil // Conditions have the time of the machine.
@@ -962,6 +1026,8 @@ func TestANodeGroupIsRecovered(t *testing.T) {
 	assert.Equal(t, infrav1.StateRecovering, env.settles("Recovering", "True Recovering").Status.State)
 	assert.True(t, strings.HasPrefix(env.apply().Annotations[naming.RecoveryAnnotation], "Reapply/workspace/"))
 
+	terraform(builder.NotUpToDate(infrav1.ProvisioningReason, ""))
+	assert.Empty(t, env.settles("Recovering", "True Recovering").Status.Recovery.LastOutcome, "Terraform still runs")
 	terraform(builder.UpToDate(map[string]string{"node_group_arn": arn}))
 	pool = env.settles("Recovering", "False Recovered")
 	assert.Equal(t, "Succeeded", pool.Status.Recovery.LastOutcome)

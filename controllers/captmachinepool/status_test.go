@@ -262,6 +262,7 @@ func TestWhatAStatusSaysOfNodes(t *testing.T) {
 		"not ready":     {known("a", "b!", "c!"), "1 of 3 nodes are ready; not ready: b, c"},
 		"missing":       {known("a"), "1 of 3 nodes are ready; 2 have not joined the cluster"},
 		"both":          {known("a", "b!"), "1 of 3 nodes are ready; 1 have not joined the cluster; not ready: b"},
+		"all":           {known("a!", "b!", "c!"), "0 of 3 nodes are ready; not ready: a, b, c"},
 		"many":          {known("a!", "b!", "c!", "d!", "e!"), "0 of 3 nodes are ready; not ready: a, b, c and 2 more"},
 		"ready, enough": {known("a", "b", "c", "d!"), ""},
 	} {
@@ -276,6 +277,24 @@ func TestWhatAStatusSaysOfNodes(t *testing.T) {
 	assert.Contains(t, conditions.GetMessage(pool, infrav1.NodesKnownCondition), "no connection. Until the manager can read the Nodes with the kubeconfig Secret, the size comes from the output node_group_size")
 	report(pool, ofPool(made(), func(f *Facts) { f.WatchNodes = false }))
 	assert.Contains(t, conditions.GetMessage(pool, infrav1.NodesKnownCondition), "the manager runs with --feature-gates=HealthProbes=false")
+	report(pool, ofPool(made(), func(f *Facts) { f.Nodes = nodes.Nodes{Problem: "listing", Pending: true, Listing: true} }))
+	assert.Equal(t, "listing", conditions.GetMessage(pool, infrav1.ReadyCondition))
+}
+
+// That all nodes are ready for long is not that they are not.
+func TestAPoolStaysReady(t *testing.T) {
+	pool, f := builder.CAPTMachinePool("workers"), ofPool(made())
+	pool.Status.Conditions = []metav1.Condition{{Type: infrav1.NodesReadyCondition, Status: "True", Reason: infrav1.NodesReadyReason, LastTransitionTime: metav1.NewTime(f.Now.Add(-time.Hour))}}
+	report(pool, f)
+	assert.Equal(t, infrav1.StateReady, pool.Status.State)
+}
+
+// What Terraform waits for has the timeout of waits, also if the pool has its control plane.
+func TestTheTimeoutOfAWaitOfTerraform(t *testing.T) {
+	pool, f := builder.CAPTMachinePool("workers"), ofPool(applied(builder.NotUpToDate(infrav1.WaitingForDependenciesReason, "why")))
+	f.Running = owner.Running{Reason: infrav1.WaitingForDependenciesReason, Persists: time.Hour}
+	report(pool, f)
+	assert.Equal(t, infrav1.WaitTimeoutReason, conditions.GetReason(pool, infrav1.NodeGroupReadyCondition))
 }
 
 func TestAPoolIsDegradedAfterItsTimeout(t *testing.T) {
@@ -401,6 +420,7 @@ func TestWhenAPoolIsWorking(t *testing.T) {
 		want    infrav1.Operation
 		state   infrav1.State
 	}{
+		"no control plane":             {nil, []func(*Facts){func(f *Facts) { f.ControlPlane.ControlPlane = nil }}, "", infrav1.StateValidating},
 		"nothing exists yet":           {nil, []func(*Facts){unowned}, "", infrav1.StatePending},
 		"Terraform creates it":         {nil, []func(*Facts){applied(builder.NotUpToDate(infrav1.ProvisioningReason, "why"))}, infrav1.OperationCreation, infrav1.StateProvisioning},
 		"it lost its owner":            {[]builder.Option{before}, []func(*Facts){made(), unowned}, "", infrav1.StateConfiguring},
@@ -424,13 +444,13 @@ func TestWhatAPoolDoesNotWaitForIsNoFailure(t *testing.T) {
 	report(pool, f)
 	assert.Equal(t, infrav1.InvalidVersionReason, conditions.GetReason(pool, infrav1.NodeGroupReadyCondition))
 
-	f = ofPool(made(), func(f *Facts) {
+	f = ofPool(applied(builder.NotUpToDate(infrav1.ProvisioningReason, "why")), func(f *Facts) {
 		f.ControlPlane.ControlPlane.Status.State = infrav1.StateFailed
 		f.ControlPlane.ControlPlane.Status.Conditions = []metav1.Condition{{Type: infrav1.FailedCondition, Status: "True", Reason: "ApplyFailed", Message: "why"}}
 	})
 	pool = builder.CAPTMachinePool("workers")
 	report(pool, f)
-	assert.Equal(t, infrav1.StateReady, pool.Status.State)
+	assert.Equal(t, infrav1.StateProvisioning, pool.Status.State)
 }
 
 // What is known of the WorkspaceTemplateApply is evidence that the node group was created.
@@ -447,6 +467,40 @@ func TestLimitsThatContradictAreNoBounds(t *testing.T) {
 	report(pool, ofPool(func(f *Facts) { f.MachinePool.Spec.Replicas = ptr.To[int32](9) }))
 	assert.Equal(t, infrav1.InvalidScalingReason, conditions.GetReason(pool, infrav1.ReadyCondition))
 	assert.False(t, conditions.IsTrue(pool, infrav1.ReplicasOutOfBoundsCondition))
+}
+
+func TestTheRemainingTimeIsWrittenWithTheNextStatus(t *testing.T) {
+	pool, f := builder.CAPTMachinePool("workers"), ofPool(applied(builder.NotUpToDate(infrav1.ProvisioningReason, "why")))
+	f.Earlier = progress.Durations{infrav1.OperationCreation: {10 * time.Minute}}
+	report(pool, f)
+	before, first := pool.DeepCopy(), *pool.Status.Progress.EstimatedSecondsRemaining
+	f.Now = f.Now.Add(30 * time.Second)
+	report(pool, f)
+	assert.Equal(t, before, pool, "time alone changes nothing")
+	pool.Generation++
+	report(pool, f)
+	assert.Equal(t, first-30, *pool.Status.Progress.EstimatedSecondsRemaining)
+}
+
+// Nodes are the last step, and their timeout ends an operation.
+func TestTheProgressOfNodes(t *testing.T) {
+	pool, f := builder.CAPTMachinePool("workers"), ofPool(applied(builder.NotUpToDate(infrav1.ProvisioningReason, "why")))
+	report(pool, f)
+	percent := *pool.Status.Progress.PercentComplete
+	made()(f)
+	f.Nodes = known("a", "b!", "c")
+	report(pool, f)
+	assert.Equal(t, infrav1.OperationCreation, pool.Status.Progress.CurrentOperation)
+	assert.Greater(t, *pool.Status.Progress.PercentComplete, percent)
+	failed := pool.DeepCopy()
+	for i := range failed.Status.Conditions {
+		failed.Status.Conditions[i].LastTransitionTime = metav1.NewTime(f.Now.Add(-time.Hour))
+	}
+	report(failed, f)
+	assert.Equal(t, infrav1.OutcomeFailed, failed.Status.Progress.History[0].Outcome)
+	f.Nodes = known("a", "b", "c")
+	report(pool, f)
+	assert.Equal(t, infrav1.OutcomeSucceeded, pool.Status.Progress.History[0].Outcome)
 }
 
 // The remaining time is that of the last status write: time alone changes nothing.

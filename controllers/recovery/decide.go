@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -135,7 +136,7 @@ func Decide(in Input) Decision {
 // alternate must not be retried without end.
 func (d *Decision) restart(in Input) (now bool) {
 	f, known := in.Failure, d.Next.Inputs
-	changed := f.Class != "" && known != "" && f.Inputs != "" && known != f.Inputs
+	changed := known != "" && f.Inputs != "" && known != f.Inputs
 	if in.Retry || changed {
 		d.Next.Attempts, d.Next.NextAttemptTime = nil, nil
 		d.endAction("Restarted")
@@ -165,16 +166,17 @@ func (d *Decision) mayHeal(in Input) bool {
 
 // settle handles a control plane without a failure.
 func (d *Decision) settle(in Input) {
-	d.Next.NextAttemptTime, d.Next.FailureClass = nil, ""
+	d.Next.NextAttemptTime = nil
 	switch {
 	case in.Ready && in.Failure.Check == "":
 		d.endAction(OutcomeSucceeded)
 	case d.isRunning(in):
-		return
+		return // The metric of its outcome has the class of the error.
 	default:
 		d.endAction(OutcomeTimedOut)
 	}
-	if !in.Ready || in.ReadySince.IsZero() || d.Next.Attempts == nil && d.Next.Inputs == "" {
+	d.Next.FailureClass = ""
+	if !in.Ready || in.ReadySince.IsZero() {
 		return
 	}
 	since := in.ReadySince
@@ -203,11 +205,8 @@ func (d *Decision) isRunning(in Input) bool {
 	}
 	action := infrav1.RecoveryAction{Type: s.LastAction}
 	if in.Strategy != nil {
-		for _, of := range in.Strategy.Actions {
-			if of.Type == s.LastAction {
-				action = of
-				break
-			}
+		if i := slices.IndexFunc(in.Strategy.Actions, func(of infrav1.RecoveryAction) bool { return of.Type == s.LastAction }); i >= 0 {
+			action = in.Strategy.Actions[i]
 		}
 	}
 	end := s.LastActionTime.Add(timeoutOf(action))
@@ -240,7 +239,7 @@ func (d *Decision) plan(in Input, restarted bool) {
 		return
 	case done >= d.Limit:
 		s.NextAttemptTime = nil
-		d.Kind, d.Attempt = Exhausted, done
+		d.Kind = Exhausted
 		d.Message = fmt.Sprintf("all %d recovery attempts failed, the last one with %s. Correct the cause, or change the annotation %s to start again", done, s.LastAction, naming.RetryAnnotation)
 		return
 	}
@@ -451,10 +450,7 @@ func applies(in Input, action infrav1.RecoveryAction) (ok bool, why string) {
 	return false, ""
 }
 
-// Refused is the message that an action is refused, and why; empty without a reason.
+// Refused is the message that an action is refused, and why.
 func Refused(action infrav1.RecoveryActionType, why string) string {
-	if why == "" {
-		return ""
-	}
 	return fmt.Sprintf("%s is refused: %s. Condition Ready has the error, and what to do about it", action, why)
 }

@@ -6,6 +6,7 @@ package recovery
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,9 +114,10 @@ func TestStrategies(t *testing.T) {
 	assert.Equal(t, Wait, Decide(again).Kind, "a retry starts again")
 
 	strategy.MaxRetries = ptr.To[int32](0)
+	last.Next.Retry, last.Next.RetryTime = "1", ptr.To(metav1.NewTime(start))
 	off := Decide(Input{Strategy: strategy, Failure: fails, Status: last.Next, Now: start.Add(time.Hour)})
 	assert.Equal(t, Nothing, off.Kind)
-	assert.Zero(t, off.Next)
+	assert.Equal(t, infrav1.RecoveryStatus{Retry: "1", RetryTime: ptr.To(metav1.NewTime(start))}, off.Next, "only the retry that the user requested")
 }
 
 func TestRecreateFargateProfileCanBeLimitedToOneProfile(t *testing.T) {
@@ -126,6 +128,132 @@ func TestRecreateFargateProfileCanBeLimitedToOneProfile(t *testing.T) {
 		due := infrav1.RecoveryStatus{FailureClass: "Network", NextAttemptTime: ptr.To(metav1.NewTime(start)), Attempts: ptr.To[int32](1)}
 		d := Decide(Input{Strategy: strategy, Status: due, Failure: Failure{Class: failure.ClassNetwork, Profile: profile}, Now: start})
 		assert.Equal(t, want, d.Kind, profile)
+		assert.Equal(t, profile, d.Profile)
+		assert.Equal(t, want == Run, strings.Contains(d.Message, "recovery attempt 2 of 5 (RecreateFargateProfile of Fargate profile default) runs until 2026-01-01T00:30:00Z"), d.Message)
+	}
+}
+
+// Each action has the failures that it can help with, and says why it does not.
+func TestWhichActionsApply(t *testing.T) {
+	profile := infrav1.RecoveryAction{Type: infrav1.RecoveryRecreateFargateProfile}
+	workspace := infrav1.RecoveryAction{Type: infrav1.RecoveryRecreateWorkspace}
+	const none = "spec.recovery.actions has no action for this error. Correct its cause, or add an action"
+	for name, row := range map[string]struct {
+		action  infrav1.RecoveryAction
+		failure Failure
+		refused string
+	}{
+		"a profile":              {profile, Failure{Profile: "a"}, ""},
+		"no profile":             {profile, Failure{}, none},
+		"a profile that is kept": {profile, Failure{Profile: "a", Retained: true}, "RecreateFargateProfile is refused: spec.deletionPolicy of the WorkspaceTemplateApply of Fargate profile a is Retain"},
+		"not for a profile":      {workspace, Failure{Profile: "a"}, none},
+		"without a confirmation": {workspace, Failure{}, `RecreateWorkspace is refused: it would destroy the control plane, and its parameter allowDestroy is not "true"`},
+		"unknown":                {infrav1.RecoveryAction{Type: "Other"}, Failure{}, none},
+		"no interrupted create":  {infrav1.RecoveryAction{Type: infrav1.RecoveryClearInterruptedCreate}, Failure{}, none},
+		"an error for the user":  {profile, Failure{Class: failure.ClassAuth, Profile: "a"}, "Correct the credentials of the ProviderConfig, or their permissions"},
+	} {
+		usable, refused := actionsFor(Input{Failure: row.failure, Strategy: &infrav1.RecoveryStrategy{Actions: []infrav1.RecoveryAction{row.action}}})
+		assert.Equal(t, row.refused == "", len(usable) == 1, name)
+		if row.refused != "" {
+			assert.Contains(t, refused, row.refused, name)
+		}
+	}
+}
+
+func TestHowLongActionsMayTake(t *testing.T) {
+	for action, want := range map[infrav1.RecoveryActionType]time.Duration{
+		infrav1.RecoveryRequeue: time.Minute, infrav1.RecoveryReapply: 5 * time.Minute, infrav1.RecoveryClearInterruptedCreate: 30 * time.Minute,
+		infrav1.RecoveryRecreateFargateProfile: 30 * time.Minute, infrav1.RecoveryRecreateWorkspace: 30 * time.Minute,
+	} {
+		assert.Equal(t, want, timeoutOf(infrav1.RecoveryAction{Type: action}), action)
+	}
+}
+
+// A retry that the user requests, and one after a correction, do not wait.
+func TestARestartDoesNotWait(t *testing.T) {
+	recorded := infrav1.RecoveryStatus{Attempts: ptr.To[int32](3), Inputs: "r1/1", FailureClass: "Network", LastOutcome: OutcomeTimedOut, LastAction: infrav1.RecoveryReapply}
+	for name, in := range map[string]Input{
+		"a retry":      {Failure: Failure{Class: failure.ClassNetwork, Inputs: "r1/1"}, Retry: true},
+		"a correction": {Failure: Failure{Class: failure.ClassNetwork, Inputs: "r1/2"}},
+	} {
+		in.Status, in.Now = recorded, start
+		d := Decide(in)
+		assert.Equal(t, start, d.Next.NextAttemptTime.Time, name)
+		assert.Equal(t, start.Add(time.Second), d.At, "the record is written first")
+		assert.Equal(t, "recovery attempt 1 of 5 (Reapply) starts at 2026-01-01T00:00:00Z", d.Message)
+	}
+	in := Input{Failure: Failure{Class: failure.ClassAuth}, Now: start, Retry: true}
+	assert.Equal(t, start.Add(time.Second), Decide(in).At, "of an error for which there is no action")
+}
+
+// What the failed run used may not be known: from an earlier version, or because the Workspace is gone.
+func TestInputsThatAreNotKnownAreNoChange(t *testing.T) {
+	for _, inputs := range [][2]string{{"", "r1/1"}, {"r1/1", ""}} {
+		d := Decide(Input{Failure: Failure{Class: failure.ClassLock, Inputs: inputs[1]}, Now: start, Status: infrav1.RecoveryStatus{Attempts: ptr.To[int32](3), Inputs: inputs[0], FailureClass: "Lock"}})
+		assert.EqualValues(t, 4, d.Attempt)
+		assert.Equal(t, "r1/1", d.Next.Inputs)
+	}
+}
+
+// The retries of the provider have the first two minutes, unless spec says otherwise. Later attempts have their own waits.
+func TestHowLongAttemptsWait(t *testing.T) {
+	waits := func(done int32, strategy *infrav1.RecoveryStrategy) float64 {
+		d := Decide(Input{Failure: Failure{Class: failure.ClassLock}, Now: start, Strategy: strategy, Status: infrav1.RecoveryStatus{Attempts: &done, FailureClass: "Lock", LastAction: infrav1.RecoveryReapply, LastOutcome: OutcomeSucceeded}})
+		assert.NotContains(t, d.Message, "did not help")
+		return d.At.Sub(start).Seconds()
+	}
+	assert.Equal(t, providerRetries.Seconds(), waits(0, nil))
+	assert.Equal(t, providerRetries.Seconds(), waits(0, &infrav1.RecoveryStrategy{}))
+	assert.InDelta(t, 20, waits(0, &infrav1.RecoveryStrategy{Backoff: infrav1.Backoff{InitialSeconds: 20}}), 2)
+	assert.InDelta(t, 60, waits(1, nil), 6)
+}
+
+// The longest wait is that of the last attempts, and that which the provider has for its retries.
+func TestAPlannedAttemptIsKept(t *testing.T) {
+	for _, strategy := range []*infrav1.RecoveryStrategy{nil, {Backoff: infrav1.Backoff{MaxSeconds: 1}}} {
+		at := ptr.To(metav1.NewTime(start.Add(maxWait(strategy, "uid"))))
+		in := Input{Failure: Failure{Class: failure.ClassLock}, Now: start, Seed: "uid", Strategy: strategy, Status: infrav1.RecoveryStatus{FailureClass: "Lock", NextAttemptTime: at}}
+		assert.Equal(t, at, Decide(in).Next.NextAttemptTime)
+	}
+	assert.Equal(t, providerRetries*5/4, maxWait(&infrav1.RecoveryStrategy{Backoff: infrav1.Backoff{MaxSeconds: 1}}, "uid"))
+	assert.InDelta(t, 37.5, maxWait(nil, "uid").Minutes(), 3.8)
+}
+
+// A create that was interrupted stays so until the provider continues it.
+func TestAnActionThatContinuesACreateRuns(t *testing.T) {
+	for action, want := range map[infrav1.RecoveryActionType]Kind{infrav1.RecoveryClearInterruptedCreate: Running, infrav1.RecoveryRequeue: Wait, infrav1.RecoveryReapply: Wait} {
+		in := Input{Failure: Failure{Class: failure.ClassInterrupted, CreateInterrupted: true}, Now: start.Add(30 * time.Second), Status: infrav1.RecoveryStatus{
+			Attempts: ptr.To[int32](1), FailureClass: "Interrupted", LastAction: action, LastActionTime: ptr.To(metav1.NewTime(start)),
+		}}
+		assert.Equal(t, want, Decide(in).Kind, action)
+		in.Status.LastActionTime = nil
+		assert.Equal(t, Wait, Decide(in).Kind, "since when it runs is not known")
+	}
+}
+
+// A health check has no class, so spec.recovery.actions is not for it.
+func TestTheActionForAHealthCheck(t *testing.T) {
+	in := Input{Failure: Failure{Check: "Workspace", Since: start}, Now: start, Strategy: &infrav1.RecoveryStrategy{Actions: []infrav1.RecoveryAction{{Type: infrav1.RecoveryRequeue}}}}
+	d := Decide(in)
+	assert.Equal(t, Wait, d.Kind)
+	assert.Equal(t, infrav1.RecoveryReapply, d.Action.Type)
+}
+
+// The metric of an action's outcome has the class of the error, which Terraform no longer reports while it runs again.
+func TestTheClassIsRecordedUntilTheActionEnds(t *testing.T) {
+	in := Input{Now: start.Add(time.Minute), Status: infrav1.RecoveryStatus{
+		Attempts: ptr.To[int32](1), FailureClass: "Network", LastAction: infrav1.RecoveryReapply, LastActionTime: ptr.To(metav1.NewTime(start)),
+	}}
+	d := Decide(in)
+	assert.Equal(t, Running, d.Kind)
+	assert.Equal(t, "Network", d.Next.FailureClass)
+	in.Ready = true
+	assert.Empty(t, Decide(in).Next.FailureClass)
+}
+
+func TestWhatFollowsTheMessageOfReady(t *testing.T) {
+	for kind, want := range map[Kind]string{Nothing: "", Wait: " (m)", Run: " (m)", Running: " (m)", Exhausted: " (m)", Blocked: ""} {
+		assert.Equal(t, want, (&Decision{Kind: kind, Message: "m"}).Summary(), kind)
 	}
 }
 
@@ -140,6 +268,7 @@ func TestAnErrorOfAnotherClassWaitsAgain(t *testing.T) {
 	assert.Equal(t, "Network", d.Next.FailureClass)
 	assert.EqualValues(t, 2, d.Attempt, "the attempts count on")
 	in.Failure = Failure{}
+	assert.Zero(t, Decide(in).Next.NextAttemptTime, "the provider succeeded")
 	assert.Empty(t, Decide(in).Next.FailureClass)
 }
 

@@ -8,7 +8,6 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -109,7 +108,7 @@ func (h *History) applyEvidence() string {
 		return name + " has outputs"
 	case s.WorkspaceRef == nil:
 		return name + " has no status, so its history is unknown"
-	case a.Annotations[naming.ExternalNameUIDAnnotation] != string(a.UID), claim.Restored(a):
+	case a.Annotations[naming.ExternalNameUIDAnnotation] != string(a.UID):
 		return name + " was moved, restored or adopted"
 	case origin != "":
 		return name + " was created by " + origin

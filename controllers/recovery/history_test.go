@@ -60,6 +60,20 @@ func evidence() map[string]func(*History) {
 		"protected":               func(h *History) { h.ControlPlane.Spec.DeletionProtection = infrav1.DeletionProtectionEnabled },
 		"protected CAPTCluster":   func(h *History) { h.CAPTCluster.Spec.DeletionProtection = infrav1.DeletionProtectionEnabled },
 		"applied Workspace":       func(h *History) { h.Workspace = "Workspace demo is Ready" },
+		"no control plane":        func(h *History) { h.ControlPlane = nil },
+		"versions in status":      func(h *History) { h.ControlPlane.Status.Versions = []clusterv1.StatusVersion{{Version: "v1.33.0"}} },
+		"applied once":            func(h *History) { h.Apply.Status.LastAppliedTime = ptr.To(metav1.NewTime(start)) },
+		"version of the Cluster": func(h *History) {
+			h.Cluster.Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{Versions: []clusterv1.StatusVersion{{Version: "v1.33.0"}}}
+		},
+		"summary of an applied revision": func(h *History) {
+			h.ControlPlane.Status.WorkspaceTemplateApply = &controlplanev1.WorkspaceTemplateApplyStatus{}
+			h.ControlPlane.Status.WorkspaceTemplateApply.LastAppliedRevision = "1"
+		},
+		"summary of an apply": func(h *History) {
+			h.ControlPlane.Status.WorkspaceTemplateApply = &controlplanev1.WorkspaceTemplateApplyStatus{}
+			h.ControlPlane.Status.WorkspaceTemplateApply.LastAppliedTime = ptr.To(metav1.NewTime(start))
+		},
 		"summary of earlier apply": func(h *History) {
 			h.ControlPlane.Status.WorkspaceTemplateApply = &controlplanev1.WorkspaceTemplateApplyStatus{Outputs: map[string]string{"a": "b"}}
 		},
@@ -72,6 +86,10 @@ var allowDestroy = infrav1.RecoveryAction{
 
 func TestEachEvidenceAloneRefuses(t *testing.T) {
 	assert.Empty(t, RefuseRecreation(allowDestroy, neverInitialized()))
+	first := neverInitialized()
+	first.CAPTCluster, first.Cluster.Status.ControlPlane = nil, &clusterv1.ClusterControlPlaneStatus{}
+	first.ControlPlane.Status.WorkspaceTemplateApply = &controlplanev1.WorkspaceTemplateApplyStatus{}
+	assert.Empty(t, RefuseRecreation(allowDestroy, first), "what is reported before the first apply is no evidence")
 	assert.NotEmpty(t, RefuseRecreation(infrav1.RecoveryAction{}, neverInitialized()))
 	assert.NotEmpty(t, RefuseRecreation(allowDestroy, nil))
 	for name, add := range evidence() {
@@ -88,7 +106,7 @@ func randomHistory(random *rand.Rand) (*History, bool) {
 	h, some := neverInitialized(), false
 	signs := evidence()
 	for _, name := range slices.Sorted(maps.Keys(signs)) {
-		if h.Apply != nil && h.Cluster != nil && random.IntN(12) == 0 {
+		if h.Apply != nil && h.Cluster != nil && h.ControlPlane != nil && random.IntN(12) == 0 {
 			signs[name](h)
 			some = true
 		}

@@ -68,6 +68,8 @@ type Reconciler struct {
 	PlanMetrics *metrics.Plans
 	// PlanCheckDelay is how long the last run of the provider must have been an apply until the same content is planned once more; zero means never.
 	PlanCheckDelay time.Duration
+	// ProveNew holds each new Workspace until a plan shows that Terraform would change no resource: its state exists.
+	ProveNew bool
 
 	serializer serialize.Serializer
 	inputs     failedInputs

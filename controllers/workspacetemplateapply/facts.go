@@ -100,6 +100,10 @@ type Facts struct {
 	// TakesState is true while the object is to take the state of spec.terraformState over, and StateUser describes another object that has this state.
 	TakesState bool
 	StateUser  string
+	// ProvesNew is true while the object waits for a proof only because the manager lets each new Workspace wait for one.
+	ProvesNew bool
+	// ChangesScope is true while the state is to move to a Workspace of the scope of the template.
+	ChangesScope bool
 	// OlderClaim names another WorkspaceTemplateApply with an older claim to the same Workspace.
 	OlderClaim string
 	// Failure is the error of the Workspace.
@@ -349,6 +353,29 @@ func (f *Facts) scope() terraform.Scope {
 		return terraform.ScopeNamespaced
 	}
 	return f.Template.Spec.WorkspaceScope.OrDefault()
+}
+
+// previewedLive is the Workspace that a preview is compared with; nil if the preview has another scope.
+func (f *Facts) previewedLive() *workspace.Live {
+	if f.ChangesScope {
+		return nil
+	}
+	return f.Live
+}
+
+func (f *Facts) previewedObject() *unstructured.Unstructured {
+	if f.ChangesScope {
+		return nil
+	}
+	return f.liveObject()
+}
+
+// scopeOfPreview is the scope of a preview of an object that has no Workspace; empty if there is none.
+func (f *Facts) scopeOfPreview() terraform.Scope {
+	if f.apply.Spec.TerraformState.Name == "" && !f.ProvesNew && !f.ChangesScope && f.apply.Status.Preview.Result == "" {
+		return ""
+	}
+	return f.scope()
 }
 
 // liveObject is the Workspace that a preview is compared with; nil without one.

@@ -253,7 +253,7 @@ func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.Workspac
 	p := &f.Preview
 	p.Now, f.Change = f.Now, f.changeOf(apply)
 	f.Change.IsPlannable = f.Change.IsPending() && f.canBePreviewed()
-	if p.Live, err = r.previews().Live(ctx, apply, f.Live, f.scope()); err != nil || !apply.DeletionTimestamp.IsZero() {
+	if p.Live, err = r.previews().Live(ctx, apply, f.previewedLive(), f.scopeOfPreview()); err != nil || !apply.DeletionTimestamp.IsZero() {
 		return err
 	}
 	recorded, wanted := &apply.Status.Preview, (*render.Rendered)(nil)
@@ -287,10 +287,10 @@ func (r *Reconciler) observeWanted(ctx context.Context, apply *infrav1.Workspace
 		return nil
 	}
 	p.Ready = p.Ready || f.canBePreviewed()
-	if p.Wanted, err = wanted.Preview(f.liveObject(), apply); err != nil {
+	if p.Wanted, err = wanted.Preview(f.previewedObject(), apply); err != nil {
 		return err
 	}
-	return r.previews().Observe(ctx, apply, f.Live, p)
+	return r.previews().Observe(ctx, apply, f.previewedLive(), p)
 }
 
 // recordedOfChange is the last result of the change that is pending, without a result if it is about another change.

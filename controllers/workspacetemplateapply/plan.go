@@ -412,7 +412,7 @@ func (r *Reconciler) reportReplaced(apply *infrav1.WorkspaceTemplateApply, f *Fa
 
 // create records the name of the Workspace before it creates it, so that the Workspace is found after a crash between the two.
 func (r *Reconciler) create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-	if f.TakesState {
+	if f.TakesState && !f.ProvesNew {
 		r.taking.Lock()
 		defer r.taking.Unlock()
 		if err := r.verifyState(ctx, apply, f); err != nil {
@@ -493,7 +493,8 @@ func (r *Reconciler) protect(ctx context.Context, apply *infrav1.WorkspaceTempla
 		controllerutil.AddFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
 		apply.Spec.WorkspaceName = f.Name
 		metav1.SetMetaDataAnnotation(&apply.ObjectMeta, clusterctlv1.BlockMoveAnnotation, f.MoveBlock)
-		if name := f.desired().ExternalName(); apply.Annotations[naming.ExternalNameAnnotation] != name {
+		// An object that is restored without its Workspace gets a new one, which is its own.
+		if name := f.desired().ExternalName(); apply.Annotations[naming.ExternalNameAnnotation] != name || f.Live == nil {
 			metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.ExternalNameAnnotation, name)
 			metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.ExternalNameUIDAnnotation, string(apply.UID))
 		}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/claim"
+	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/overview"
@@ -28,15 +29,31 @@ const takenRequest = "adopted"
 
 // observeState finds out whether the object is to take over the Terraform state that spec.terraformState names, and whether another object has that state.
 func (r *Reconciler) observeState(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
-	f.TakesState = states.IsPending(apply) && f.Live == nil && !f.KindMissing
-	if apply.Spec.TerraformState.Name != "" && f.owned() && f.Paused == "" && f.Live.FoundResources() {
+	f.observeProofs(apply, r.ProveNew)
+	if f.owned() && f.Paused == "" && f.Live.FoundResources() && (apply.Spec.TerraformState.Name != "" || createdFor(apply)) {
 		f.LookRequest = takenRequest // Once: the provider would report the state at its next poll.
 	}
-	if !f.TakesState || f.Rendered == nil || !apply.DeletionTimestamp.IsZero() {
+	if !f.TakesState || f.ProvesNew || f.ChangesScope || f.Rendered == nil || !apply.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	f.StateUser, err = r.stateUser(ctx, r.Client, apply, f)
 	return err
+}
+
+// observeProofs finds out whether the Workspace waits for a proof, and why.
+func (f *Facts) observeProofs(apply *infrav1.WorkspaceTemplateApply, proveNew bool) {
+	if f.KindMissing {
+		return
+	}
+	isNew := f.Live == nil
+	f.ProvesNew = proveNew && isNew && apply.Spec.TerraformState.Name == "" && !claim.RecordsWorkspace(apply)
+	f.ChangesScope = (isNew || f.owned() && !f.Live.Deleting()) && f.desired().ChangesScope()
+	f.TakesState = isNew && states.IsPending(apply) || f.ProvesNew || f.ChangesScope
+}
+
+// createdFor reports whether the Workspace was created for this object, and not for one that was moved.
+func createdFor(apply *infrav1.WorkspaceTemplateApply) bool {
+	return apply.Annotations[naming.ExternalNameUIDAnnotation] == string(apply.UID)
 }
 
 // stateUser describes another object that has the state which the object is to take over; empty without one. What is in other namespaces is not disclosed.
@@ -69,7 +86,13 @@ func (r *Reconciler) stateUser(ctx context.Context, reader client.Reader, apply 
 func (f *Facts) observeStatePlan(apply *infrav1.WorkspaceTemplateApply) *render.Rendered {
 	p := &f.Preview
 	p.Revision, p.Proof, p.OfState = f.Revision, apply.Annotations[naming.ProveAnnotation], true
-	p.Ready = f.Paused == "" && f.writable() && !f.mustNotBeWritten() && !claim.AwaitsOwner(apply)
+	switch {
+	case f.ProvesNew:
+		p.Proof = apply.Annotations[naming.ReconcileAnnotation]
+	case f.ChangesScope:
+		p.Proof = apply.Annotations[naming.EvacuateAnnotation]
+	}
+	p.Ready = f.Paused == "" && f.writable() && (f.ScopeChanged || !f.mustNotBeWritten()) && !claim.AwaitsOwner(apply)
 	return f.Rendered
 }
 
@@ -86,8 +109,12 @@ func (f *Facts) stateHeldBy(plan infrav1.RevisionPreview) string {
 
 // stateMessage is why the Workspace is not created yet, and what to do.
 func (f *Facts) stateMessage(apply *infrav1.WorkspaceTemplateApply, p Plan) string {
-	state := fmt.Sprintf("Terraform state %s is adopted when a plan shows that Terraform would change no resource", apply.Spec.TerraformState.Name)
+	state := fmt.Sprintf("Terraform state %s is adopted when a plan shows that Terraform would change no resource", f.desired().ExternalName())
 	switch {
+	case f.ProvesNew && p.HeldBy == infrav1.NotProvenReason:
+		return fmt.Sprintf("Workspace %s is not created, because the manager runs with --prove-new-workspaces, and the plan of Terraform state %s is not empty: %s. Nothing is applied. If the state has another name, "+
+			"set spec.terraformState (docs/disaster-recovery.md); if something differs, correct it; to create what is new, run the manager without the flag. %s plans again",
+			f.Name, f.desired().ExternalName(), overview.WhyNotEmpty(p.StatePlan), desired.AnnotateCommand(apply, naming.ReconcileAnnotation, "now"))
 	case p.HeldBy == infrav1.NotProvenReason:
 		return fmt.Sprintf("Terraform state %s is not adopted: %s. Nothing is applied. Correct the variables, the template or the state; captctl adopt state plans again",
 			apply.Spec.TerraformState.Name, overview.WhyNotEmpty(p.StatePlan))
@@ -100,6 +127,10 @@ func (f *Facts) stateMessage(apply *infrav1.WorkspaceTemplateApply, p Plan) stri
 // verifyState confirms with the API server that no other object has the state, before the Workspace is created. These are created one by one: the Workspace of
 // one is seen by the next.
 func (r *Reconciler) verifyState(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	if f.ChangesScope {
+		apply = apply.DeepCopy()
+		apply.Spec.TerraformState.Name = desired.RecordedExternalName(apply)
+	}
 	user, err := r.stateUser(ctx, r.Uncached, apply, f)
 	if err == nil && user != "" {
 		err = errors.New("Terraform state " + apply.Spec.TerraformState.Name + " is in use by " + user)

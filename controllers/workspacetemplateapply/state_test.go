@@ -261,3 +261,74 @@ func TestARetainedStateIsReleasedWithoutTerraform(t *testing.T) {
 	p.look()
 	require.Nil(t, p.workspace("demo-vpc"))
 }
+
+// newRestoring is an object of a management cluster that is being restored: each new Workspace waits for a proof.
+func newRestoring(t *testing.T, options ...builder.Option) *previewing {
+	t.Helper()
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", options...))
+	env.reconciler.ProveNew = true
+	return &previewing{environment: env}
+}
+
+func TestANewWorkspaceWaitsForAProofOfItsState(t *testing.T) {
+	p := newRestoring(t)
+	p.look()
+	preview := p.preview()
+	require.NotNil(t, preview)
+	assert.True(t, render.OnlyObserves(preview))
+	assert.Equal(t, naming.ExternalName("", naming.KeyOf(p.get("demo-vpc"))), preview.GetAnnotations()[render.ExternalNameAnnotation])
+	assert.Nil(t, p.workspace("demo-vpc"), "nothing is created before the plan")
+
+	p.shows(builder.AtRest, "abc")
+	p.look()
+	require.NotNil(t, p.workspace("demo-vpc"))
+	assert.Empty(t, p.get("demo-vpc").Spec.TerraformState, "its state has the name that CAPT derives")
+
+	p.provide("demo-vpc", builder.ResourcesExist)
+	p.look()
+	assert.Equal(t, "adopted", p.workspace("demo-vpc").GetAnnotations()[naming.ResumedAnnotation], "the provider must report before its next poll")
+}
+
+func TestANewWorkspaceWithoutAStateIsNotCreated(t *testing.T) {
+	p := newRestoring(t)
+	p.look()
+	p.changes(planlog.Changes{Counts: planlog.Counts{Create: 1}, Total: 1})
+	assert.Nil(t, p.workspace("demo-vpc"))
+	assert.Contains(t, p.ready("demo-vpc"), "False NotProven: Workspace demo-vpc is not created, because the manager runs with --prove-new-workspaces")
+
+	p.reconciler.ProveNew = false
+	p.look()
+	p.look()
+	require.NotNil(t, p.workspace("demo-vpc"), "without the flag, it is created")
+	assert.Nil(t, p.preview(), "its preview is deleted")
+}
+
+func TestAStateMovesToTheOtherScopeOnlyAfterAProof(t *testing.T) {
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("wide", builder.WithScope(terraform.ScopeCluster)), builder.WorkspaceTemplateApply("demo-vpc"))
+	env.rest("demo-vpc")
+	env.provide("demo-vpc", builder.AtRest)
+	env.rest("demo-vpc")
+	wide := func() (found []unstructured.Unstructured) {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind().GroupVersion().WithKind("WorkspaceList"))
+		require.NoError(t, env.API.List(t.Context(), list))
+		return list.Items
+	}
+	env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.TemplateRef.Name, a.Annotations[naming.EvacuateAnnotation] = "wide", "first"
+	})
+	env.look()
+	require.Len(t, wide(), 1, "the plan in the other scope is wanted")
+	assert.True(t, render.OnlyObserves(&wide()[0]))
+	assert.Equal(t, env.workspace("demo-vpc").GetAnnotations()[render.ExternalNameAnnotation], wide()[0].GetAnnotations()[render.ExternalNameAnnotation], "the same state")
+	assert.Contains(t, env.ready("demo-vpc"), "False WorkspaceScopeConflict")
+
+	live := env.workspace("demo-vpc")
+	live.SetFinalizers(nil)
+	require.NoError(t, env.API.Update(t.Context(), live))
+	require.NoError(t, client.IgnoreNotFound(env.API.Delete(t.Context(), live)))
+	env.look()
+	require.Len(t, wide(), 1, "no Workspace is created before the plan is known")
+	assert.True(t, render.OnlyObserves(&wide()[0]))
+	assert.Contains(t, env.ready("demo-vpc"), "False WaitingForProof")
+}

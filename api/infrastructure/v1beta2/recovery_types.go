@@ -130,7 +130,7 @@ type RecoveryStatus struct {
 	// +optional
 	NextAttemptTime *metav1.Time `json:"nextAttemptTime,omitempty"`
 
-	// failureClass is the class of the current error; absent when there is none.
+	// failureClass is the class of the current error, or of the one for which the last action runs; absent when there is none.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256

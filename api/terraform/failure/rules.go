@@ -503,8 +503,13 @@ var configRules = []rule{
 	},
 	{
 		class: ClassConfig, object: ObjectNodeGroup,
-		advice: "EC2 started the nodes, but they did not join the cluster, or are not drained. Check the node role and its access entry, the route from their subnets to the API server and to the registries, and PodDisruptionBudgets. " + retries,
-		codes:  []string{"NodeCreationFailure", "PodEvictionFailure"},
+		advice: "EC2 started the nodes, but they did not join the cluster. Check the node role and its access entry, and the route from their subnets to the API server and to the registries. " + retries,
+		codes:  []string{"NodeCreationFailure"},
+	},
+	{
+		class: ClassConfig, object: ObjectNodeGroup,
+		advice: "EKS cannot evict Pods from nodes that it replaces. Check the PodDisruptionBudgets of the cluster, and Pods that do not terminate. " + retries,
+		codes:  []string{"PodEvictionFailure"},
 	},
 	{
 		class: ClassConfig, object: ObjectExisting,

@@ -116,7 +116,7 @@ func TestPlanOfClusters(t *testing.T) {
 	out, _, err := m.plan(t, "team-a/demo", "team-b/shop", "--detailed-exitcode")
 	assert.Equal(t, migrate.Pending, migrate.OutcomeOf(err))
 	assert.Equal(t, strings.TrimLeft(`
-Plans:     ~1 -/+1 for 2 Workspaces, no changes for 1 Workspace
+Plans:     ~1 -/+1 in total for 2 Workspaces, no changes for 1 Workspace
 
 NAMESPACE   NAME       CLUSTER   CONTENT                 PLAN
 team-b      shop-eks   shop      revision bbbbbbbbbbbb   -/+1
@@ -169,7 +169,7 @@ func TestPlanOfFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, m.created, 1)
 	assert.NotEmpty(t, m.created[0].Spec.Template.Spec.Template.Spec.ForProvider.Module)
-	assert.True(t, strings.HasPrefix(out, "### Terraform plan of "+m.created[0].Namespace+"/"+m.created[0].Spec.Template.Name+"\n\n~1 -/+1 for 2 Workspaces, no changes for 1 Workspace\n\n3 of 3 WorkspaceTemplateApplies have a plan; Terraform would change: "), out)
+	assert.True(t, strings.HasPrefix(out, "### Terraform plan of "+m.created[0].Namespace+"/"+m.created[0].Spec.Template.Name+"\n\n~1 -/+1 in total for 2 Workspaces, no changes for 1 Workspace\n\n3 of 3 WorkspaceTemplateApplies have a plan; Terraform would change: "), out)
 	assert.Contains(t, out, "| team-b/shop-eks | shop | revision bbbbbbbbbbbb | `-/+1` |")
 	assert.Contains(t, errOut, "CAPTCluster demo is not planned: only the contents of WorkspaceTemplates are")
 

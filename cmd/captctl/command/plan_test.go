@@ -62,7 +62,7 @@ func TestTemplatePlanShowsWhatIsDestroyedFirst(t *testing.T) {
 	assert.Equal(t, strings.ReplaceAll(strings.TrimLeft(`
 Template:  team-a/vpc
 Revision:  2 (<two>)
-Plans:     ~2 -/+1 for 2 users, no plan yet for 1 user
+Plans:     ~2 -/+1 in total for 2 users, no plan yet for 1 user
 
 NAMESPACE   NAME   CLUSTER   CONTENT                 PLAN
 team-b      c      -         revision <two>   ~1 -/+1
@@ -109,7 +109,7 @@ func TestTemplatePlanAsACommentOnAPullRequest(t *testing.T) {
 	assert.Equal(t, strings.NewReplacer("<two>", s.two[:12], "'", "`").Replace(strings.TrimLeft(`
 ### Terraform plan of team-a/vpc, revision 2 (<two>)
 
-~3 -/+1 for 3 users
+~3 -/+1 in total for 3 users
 
 | User | Cluster | Content | Plan |
 |---|---|---|---|
@@ -176,7 +176,7 @@ func TestApproveReleasesADestroyOnlyIfItIsAllowed(t *testing.T) {
 	approve := []string{"template", "approve", "team-a/vpc", "--revision", s.two, "--yes"}
 	out, _, err := s.run(t, approve...)
 	require.EqualError(t, err, "WorkspaceTemplate team-a/vpc: Terraform would replace or delete resources of 1 user, or may do so: see the list. To approve that as well, add --allow-destroy")
-	assert.Contains(t, out, "Plans: ~2 -/+1 for 2 users, no plan yet for 1 user\n\nteam-b/c: ~1 -/+1\n  -/+ aws_eks_cluster.this (cannot_update)\n\n")
+	assert.Contains(t, out, "Plans: ~2 -/+1 in total for 2 users, no plan yet for 1 user\n\nteam-b/c: ~1 -/+1\n  -/+ aws_eks_cluster.this (cannot_update)\n\n")
 	assert.NotContains(t, out, "aws_vpc")
 	assert.Equal(t, s.one, s.stored(t).Annotations[naming.ApproveAnnotation])
 
@@ -284,7 +284,7 @@ func TestApproveAChangeWhosePlanFails(t *testing.T) {
 
 func TestTheNextStepOfAChangeThatDestroys(t *testing.T) {
 	c := fleets.Ready("demo", fleetNow)
-	builder.NotUpToDate(infrav1.WaitingForApprovalReason, "Terraform would replace or delete resources")(c.VPC)
+	builder.NotUpToDate(infrav1.WaitingForApprovalReason, "Terraform would replace or delete resources. To approve that, set the annotations capt.cluster.x-k8s.io/approve and capt.cluster.x-k8s.io/approve-destroy to b")(c.VPC)
 	c.VPC.Status.Change = infrav1.HeldChange{Revision: contentB, Preview: planned("", replacedCluster)}
 	out, _, err := (&environment{objects: fleets.Objects([]*fleets.Cluster{c})}).run(t, "describe", "team-a/demo")
 	require.NoError(t, err)

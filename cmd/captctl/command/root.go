@@ -103,7 +103,7 @@ plugin: kubectl capt.`,
 		DisableAutoGenTag: true,
 	},
 		fleet.NewGet, fleet.NewDescribe, fleet.NewTree, fleet.NewReport, fleet.NewLogs, fleet.NewPause, fleet.NewResume, fleet.NewRetry, fleet.NewReconcile, fleet.NewRun, fleet.NewWait, fleet.NewKubeconfig,
-		newCheck, planning.New, diff.New, validate.New, template.New, takeover.New, migration.New, migration.NewConvert, newVersion,
+		newCheck, planning.New, diff.New, validate.New, template.New, takeover.New, takeover.NewBackup, takeover.NewRestore, takeover.NewEvacuate, migration.New, migration.NewConvert, newVersion,
 	)
 	root.SetIn(environment.In)
 	root.SetOut(environment.Out)

@@ -76,11 +76,15 @@ func (p Plans) Total() string {
 		counts[by]++
 	}
 	var parts []string
+	resources := cmp.Or(overview.CountsText(&infrav1.PlannedChanges{Counts: p.Counts()}), "changes")
+	if counts[string(infrav1.PreviewChanges)] > 1 && resources != "changes" {
+		resources += " in total"
+	}
 	for _, of := range []struct {
 		text string
 		n    int
 	}{
-		{cmp.Or(overview.CountsText(&infrav1.PlannedChanges{Counts: p.Counts()}), "changes"), counts[string(infrav1.PreviewChanges)]}, {"not known", counts[overview.UnknownPlan]}, {"no changes", counts[string(infrav1.PreviewEmpty)]},
+		{resources, counts[string(infrav1.PreviewChanges)]}, {"not known", counts[overview.UnknownPlan]}, {"no changes", counts[string(infrav1.PreviewEmpty)]},
 		{"the plan fails", counts[string(infrav1.PreviewFailed)]}, {"the plan is unavailable", counts[string(infrav1.PreviewUnavailable)]}, {"no plan yet", p.Pending},
 	} {
 		if of.n > 0 {

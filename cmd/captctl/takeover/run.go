@@ -20,6 +20,7 @@ import (
 	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/states"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
@@ -53,9 +54,13 @@ func (a *adoption) run(ctx context.Context) error {
 
 // patch sends a merge patch. It changes the object, whose UID and version must not matter.
 func patch(ctx context.Context, to client.Client, object client.Object, content map[string]any) error {
+	return patchAs(ctx, to, object, content, fieldManager)
+}
+
+func patchAs(ctx context.Context, to client.Client, object client.Object, content map[string]any, manager client.FieldOwner) error {
 	data, err := json.Marshal(content)
 	if err == nil {
-		err = to.Patch(ctx, object, client.RawPatch(types.MergePatchType, data), client.FieldOwner(fieldManager))
+		err = to.Patch(ctx, object, client.RawPatch(types.MergePatchType, data), manager)
 	}
 	return err
 }
@@ -98,7 +103,7 @@ func (a *adoption) adopted(ctx context.Context) (bool, error) {
 			return false, err
 		case apply == nil:
 			return false, decision("WorkspaceTemplateApply %s was deleted", client.ObjectKeyFromObject(wanted))
-		case a.isNotProven(apply):
+		case isNotProven(apply):
 			return false, a.showPlan(apply)
 		}
 		ready := conditions.Get(apply, infrav1.ReadyCondition)
@@ -115,9 +120,9 @@ func (a *adoption) adopted(ctx context.Context) (bool, error) {
 	return all, nil
 }
 
-func (a *adoption) isNotProven(apply *infrav1.WorkspaceTemplateApply) bool {
+func isNotProven(apply *infrav1.WorkspaceTemplateApply) bool {
 	plan := &apply.Status.Preview
-	return states.IsPending(apply) && plan.Proof == a.request && plan.Result != "" && !states.IsProvenBy(plan) && conditions.GetReason(apply, infrav1.ReadyCondition) == infrav1.NotProvenReason
+	return states.IsPending(apply) && plan.Proof == apply.Annotations[naming.ProveAnnotation] && plan.Result != "" && !states.IsProvenBy(plan) && conditions.GetReason(apply, infrav1.ReadyCondition) == infrav1.NotProvenReason
 }
 
 // waitsFor is what an object waits for: its message, or the message of the owner that is to write it.

@@ -52,6 +52,8 @@ type target struct {
 	cli.Writes
 	cluster, apply string
 	key            types.NamespacedName
+	// backup is the file of captctl restore.
+	backup string
 }
 
 func (o *target) addFlags(command *cobra.Command) {
@@ -75,6 +77,9 @@ func (o *target) Complete([]string) error {
 }
 
 func (o *target) title() string {
+	if o.backup != "" {
+		return "The backup " + o.backup
+	}
 	if o.apply != "" {
 		return "WorkspaceTemplateApply " + o.key.String()
 	}

@@ -288,17 +288,17 @@ func (r Runner) Report(preview client.Object, apply *infrav1.WorkspaceTemplateAp
 }
 
 // Live returns the preview of a WorkspaceTemplateApply, nil when there is none. One with another name is returned first, and deleted. It has the scope of the recorded Workspace. After a rollback, which
-// removes that record, it has the scope of the Workspace that exists. That of an object which takes a state over has the scope of its template.
+// removes that record, it has the scope of the Workspace that exists. That of an object which takes a state over has the scope of its template, if that may exist.
 func (r Runner) Live(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, of *workspace.Live, ofTemplate terraform.Scope) (*workspace.Live, error) {
 	scope, ok := apply.Status.WorkspaceRef.Scope()
 	switch {
+	case of == nil && ofTemplate != "":
+		scope = ofTemplate
 	case ok:
 	case of != nil:
 		scope = of.Scope()
 	case claim.RecordsWorkspace(apply): // A record without a reference is of a cluster-wide Workspace.
 		scope = terraform.ScopeCluster
-	case apply.Spec.TerraformState.Name != "":
-		scope = ofTemplate
 	default:
 		return nil, nil
 	}

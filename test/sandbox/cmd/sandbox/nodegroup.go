@@ -116,7 +116,7 @@ func newBreakNodeGroupCommand() *cobra.Command {
 			}
 			return server.BreakNodeGroup(ctx, name, eks.Failure(failure))
 		})
-	cmd.Flags().StringVar(&failure, "failure", "", fmt.Sprintf("what fails from now on, one of %v; none repairs it", eks.Failures()))
+	cmd.Flags().StringVar(&failure, "failure", "", "what fails from now on: create, update (of the version), hang (an operation does not end), or health (DEGRADED); none repairs it")
 	return cmd
 }
 
