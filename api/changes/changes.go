@@ -20,6 +20,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/states"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 )
@@ -205,6 +206,9 @@ func (f *Fleet) notNow(u *Unit, subject *desired.Workspace, changes bool) *desir
 	}
 	if missing := f.missing(subject.Apply); missing != "" {
 		return &desired.Blocked{Reason: infrav1.WaitingForDependenciesReason, Message: missing}
+	}
+	if subject.Live == nil && states.IsPending(subject.Apply) {
+		return &desired.Blocked{Reason: infrav1.WaitingForProofReason, Message: "written when a plan shows that Terraform would change no resource of the state that it adopts"}
 	}
 	status, change := &subject.Apply.Status, rollout.Change{}
 	if subject.Live != nil || status.WorkspaceRef != nil {

@@ -911,7 +911,7 @@ func nextStepForTerraform(o *Objects, c *Cluster, name string, edit []string) *N
 			annotate(o.Failing(c.Cause), terraform.PausedAnnotation+"- "+naming.StateNotSavedAnnotation+"-")...)}
 	case infrav1.ProviderConfigFailedReason:
 		return &Next{Step: "Create or correct the ProviderConfig, or the Secret with its credentials. If the WorkspaceTemplate names the wrong one, correct " +
-			"spec.template.spec.providerConfigRef, and then run the command that captctl describe shows.", Commands: edit}
+			"spec.template.spec.providerConfigRef: captctl describe then shows the command that permits the other one.", Commands: edit}
 	case infrav1.VPCIDMissingReason, controlplanev1.EndpointMissingReason, controlplanev1.EndpointInvalidReason, controlplanev1.KubeconfigInvalidReason:
 		return &Next{Step: "Correct the output that the message names in the module of the WorkspaceTemplate.", Commands: edit}
 	case controlplanev1.KubeconfigMissingReason:

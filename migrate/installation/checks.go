@@ -37,6 +37,7 @@ import (
 
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
+	schemas "github.com/capt-provider/capt/api/validation/schema"
 	"github.com/capt-provider/capt/config/crd"
 	"github.com/capt-provider/capt/config/policy"
 	"github.com/capt-provider/capt/config/rbac"
@@ -118,19 +119,11 @@ func (c *checker) rights(ctx context.Context) (Check, error) {
 // Definitions of this version, by name.
 func Definitions() (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
 	found := map[string]*apiextensionsv1.CustomResourceDefinition{}
-	return found, fs.WalkDir(crd.Definitions, ".", func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		data, err := crd.Definitions.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		definition := &apiextensionsv1.CustomResourceDefinition{}
-		err = yaml.Unmarshal(data, definition)
+	definitions, err := schemas.Definitions(crd.Definitions)
+	for _, definition := range definitions {
 		found[definition.Name] = definition
-		return err
-	})
+	}
+	return found, err
 }
 
 func (c *checker) readDefinitions(ctx context.Context) (map[string]*apiextensionsv1.CustomResourceDefinition, error) {

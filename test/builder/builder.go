@@ -24,6 +24,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -463,15 +464,13 @@ func AppliedBy(manager string) Option {
 
 // WithLabel puts a label on an object.
 func WithLabel(key, value string) Option {
-	return func(object client.Object) {
-		object.SetLabels(with(object.GetLabels(), key, value))
-	}
+	return func(object client.Object) { object.SetLabels(labels.Merge(object.GetLabels(), labels.Set{key: value})) }
 }
 
 // WithAnnotation puts an annotation on an object.
 func WithAnnotation(key, value string) Option {
 	return func(object client.Object) {
-		object.SetAnnotations(with(object.GetAnnotations(), key, value))
+		object.SetAnnotations(labels.Merge(object.GetAnnotations(), labels.Set{key: value}))
 	}
 }
 
@@ -492,16 +491,6 @@ func OwnedBy(owner client.Object) Option {
 		gvk := owner.GetObjectKind().GroupVersionKind()
 		object.SetOwnerReferences(append(object.GetOwnerReferences(), *metav1.NewControllerRef(owner, gvk)))
 	}
-}
-
-func with(in map[string]string, key, value string) map[string]string {
-	out := map[string]string{key: value}
-	for k, v := range in {
-		if k != key {
-			out[k] = v
-		}
-	}
-	return out
 }
 
 // Scheme knows every kind that the builders make, but for Workspaces, which are untyped.

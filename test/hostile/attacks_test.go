@@ -22,6 +22,7 @@ func attacks() []choice[attack] {
 		{10, takeWorkspace},
 		{8, approve},
 		{8, takeName},
+		{8, takeState},
 		{6, proveAdoption},
 		{2, fillObject},
 		{6, deleteForGood},
@@ -166,6 +167,22 @@ func takeName(g *generator) *request {
 	}
 	g.queue = append(g.queue, func() *request { return &request{verb: remove, kind: k, version: k.hub(), name: name} }, patch)
 	return g.patch(k, k.hub(), name, mutation{[]string{"metadata", "finalizers"}, []any{ownFinalizer}})
+}
+
+// takeState names another's Terraform state, which only a user with the verb migrate may: in a new object, in one that exists, or in one that has no Workspace.
+func takeState(g *generator) *request {
+	k, target := g.applies(), pick(g.rand, g.fleet.targets)
+	config := pick(g.rand, []string{"ClusterProviderConfig/", "ProviderConfig/", ""}) + pick(g.rand, []string{g.fleet.a, g.fleet.b, g.fleet.p})
+	state := map[string]any{"name": target.state, "providerConfig": config}
+	if chance(g.rand, 50) {
+		return g.patch(k, pick(g.rand, k.versions), g.found(k, whatever), mutation{[]string{"spec", "terraformState"}, state})
+	}
+	r := g.of(k, pick(g.rand, []verb{create, apply}), pick(g.rand, k.versions))
+	r.subresource = ""
+	object := r.object()
+	object.Object["spec"] = map[string]any{"templateRef": target.template, "variables": target.variables, "terraformState": state}
+	object.SetAnnotations(map[string]string{"capt.cluster.x-k8s.io/prove-adoption": "x"})
+	return r
 }
 
 // proveAdoption asks for a plan of another's state.

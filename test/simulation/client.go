@@ -19,8 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// api is a client of the API server.
+// api is a client of the API server. What is not simulated, such as deleting all of a kind, panics.
 type api struct {
+	client.Client
 	world *World
 	// process is nil for clients outside of a process, whose requests have no faults.
 	process *process
@@ -30,11 +31,6 @@ type api struct {
 	// uncached are the kinds that are read from the API server although the client has a cache; nil reads all from it.
 	uncached func(object runtime.Object) bool
 }
-
-var (
-	_ client.Client            = &api{}
-	_ client.SubResourceWriter = statusWriter{}
-)
 
 func (a *api) store() *store { return a.world.store }
 
@@ -183,25 +179,16 @@ func (a *api) Delete(_ context.Context, object client.Object, options ...client.
 	o := client.DeleteOptions{}
 	o.ApplyOptions(options)
 	return a.request("delete", object, object.GetName(), func() error {
-		err := a.store().remove(a.user, a.gvk(object), client.ObjectKeyFromObject(object), o.Preconditions)
-		return err
+		return a.store().remove(a.user, a.gvk(object), client.ObjectKeyFromObject(object), o.Preconditions)
 	})
-}
-
-// DeleteAllOf implements client.Writer.
-func (a *api) DeleteAllOf(context.Context, client.Object, ...client.DeleteAllOfOption) error {
-	return fmt.Errorf("deleting all of a kind is not simulated")
 }
 
 // Status implements client.StatusClient.
 func (a *api) Status() client.SubResourceWriter {
 	of := *a
 	of.status = true
-	return statusWriter{&of}
+	return statusWriter{api: &of}
 }
-
-// SubResource implements client.SubResourceClientConstructor.
-func (a *api) SubResource(string) client.SubResourceClient { return nil }
 
 // Scheme implements client.Client.
 func (a *api) Scheme() *runtime.Scheme { return a.scheme }
@@ -219,28 +206,21 @@ func (a *api) IsObjectNamespaced(object runtime.Object) (bool, error) {
 	return apiutil.IsObjectNamespaced(object, a.scheme, mapper())
 }
 
-type statusWriter struct{ *api }
-
-// Create implements client.SubResourceWriter.
-func (s statusWriter) Create(context.Context, client.Object, client.Object, ...client.SubResourceCreateOption) error {
-	return fmt.Errorf("subresources cannot be created")
+type statusWriter struct {
+	client.SubResourceWriter
+	api *api
 }
 
 // Update implements client.SubResourceWriter.
 func (s statusWriter) Update(_ context.Context, object client.Object, _ ...client.SubResourceUpdateOption) error {
-	return s.update("update status", object, "")
+	return s.api.update("update status", object, "")
 }
 
 // Patch implements client.SubResourceWriter.
 func (s statusWriter) Patch(_ context.Context, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
 	o := client.SubResourcePatchOptions{}
 	o.ApplyOptions(options)
-	return s.patch("patch status", object, patch, o.FieldManager, nil)
-}
-
-// Apply implements client.SubResourceWriter.
-func (s statusWriter) Apply(context.Context, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
-	return fmt.Errorf("status is not applied")
+	return s.api.patch("patch status", object, patch, o.FieldManager, nil)
 }
 
 // request runs a request to the API server, with the faults that the world has for it.

@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -64,7 +65,7 @@ func TestEachDefectCanStillBePlanted(t *testing.T) {
 var found = regexp.MustCompile(`seed (\d+): ([^\n]*)`)
 
 // TestEachPlantedDefectIsFound compiles the simulation with each defect, and runs it until it finds something. DEFECTS is a regular expression for the
-// names of those to plant; "all" is all. It takes minutes.
+// names of those to plant; "all" is all. It takes minutes; SCHEDULES, 10,000 by default, limits the search.
 func TestEachPlantedDefectIsFound(t *testing.T) {
 	only := os.Getenv("DEFECTS")
 	if only == "" {
@@ -104,7 +105,7 @@ func runWith(t *testing.T, d *defect) string {
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s: %s", d.Name, out)
 	run := exec.CommandContext(t.Context(), binary, "-test.run=TestNoScheduleBreaksAnInvariant", "-test.timeout=60m")
-	run.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "DEFECTS=") }), "SEED=1", "SCHEDULES=10000", "SHRINK=false")
+	run.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "DEFECTS=") }), "SEED=1", "SCHEDULES="+cmp.Or(os.Getenv("SCHEDULES"), "10000"), "SHRINK=false")
 	out, _ = run.CombinedOutput() // It fails if it finds the defect.
 	return string(out)
 }

@@ -37,7 +37,8 @@ type WorkspaceTemplateApplySpec struct {
 	// +optional
 	TerraformState TerraformState `json:"terraformState,omitempty,omitzero"`
 
-	// variables replace the placeholders of the template (docs/templates.md).
+	// variables are the values of the variables of the module, and of the
+	// placeholders of the template (docs/templates.md).
 	// +optional
 	// +mapType=granular
 	// +kubebuilder:validation:Type=object

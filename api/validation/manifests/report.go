@@ -261,7 +261,7 @@ func (f *Findings) AddDiagnostics(object *Object, module *modules.Parsed, diagno
 		} else {
 			failed = true
 		}
-		message := redact.Text(strings.Join(strings.Fields(d.Summary+": "+d.Detail), " "), nil)
+		message := redact.Text(strings.TrimSuffix(strings.Join(strings.Fields(d.Summary+": "+d.Detail), " "), ":"), nil)
 		if start.Line > 0 {
 			message = fmt.Sprintf("line %d, column %d: %s", start.Line, start.Column, message)
 		}

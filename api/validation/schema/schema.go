@@ -58,12 +58,10 @@ type Schema struct {
 	rules func() *cel.Validator
 }
 
-// New reads the definitions from all YAML files of the file systems, in any directory. Each file must have exactly one
-// CustomResourceDefinition. It is an error if there is none, or if two have the same kind and version.
-func New(definitions ...fs.FS) (*Schemas, error) {
-	s := &Schemas{kinds: map[runtimeschema.GroupVersionKind]*Schema{}}
-	for _, files := range definitions {
-		err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+// Definitions reads all YAML files of file systems, in any directory. Each file must have exactly one CustomResourceDefinition.
+func Definitions(systems ...fs.FS) (found []*apiextensionsv1.CustomResourceDefinition, err error) {
+	for _, files := range systems {
+		err = errors.Join(err, fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || path.Ext(name) != ".yaml" {
 				return err
 			}
@@ -71,12 +69,29 @@ func New(definitions ...fs.FS) (*Schemas, error) {
 			if err != nil {
 				return err
 			}
-			if err := s.add(data); err != nil {
+			definition := &apiextensionsv1.CustomResourceDefinition{}
+			if err := yaml.UnmarshalStrict(data, definition); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
+			if definition.Kind != "CustomResourceDefinition" {
+				return fmt.Errorf("%s: it contains a %q, not a CustomResourceDefinition", name, definition.Kind)
+			}
+			found = append(found, definition)
 			return nil
-		})
-		if err != nil {
+		}))
+	}
+	return found, err
+}
+
+// New compiles the definitions of file systems. It is an error if there is none, or if two have the same kind and version.
+func New(systems ...fs.FS) (*Schemas, error) {
+	definitions, err := Definitions(systems...)
+	if err != nil {
+		return nil, err
+	}
+	s := &Schemas{kinds: map[runtimeschema.GroupVersionKind]*Schema{}}
+	for _, definition := range definitions {
+		if err := s.add(definition); err != nil {
 			return nil, err
 		}
 	}
@@ -107,14 +122,7 @@ func (s *Schemas) Kinds() (kinds []string) {
 // Structural returns the schema in the form that pruning and defaulting use. It must not be modified.
 func (s *Schema) Structural() *schema.Structural { return s.structural }
 
-func (s *Schemas) add(data []byte) error {
-	definition := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.UnmarshalStrict(data, definition); err != nil {
-		return err
-	}
-	if definition.Kind != "CustomResourceDefinition" {
-		return fmt.Errorf("it contains a %q, not a CustomResourceDefinition", definition.Kind)
-	}
+func (s *Schemas) add(definition *apiextensionsv1.CustomResourceDefinition) error {
 	for _, version := range definition.Spec.Versions {
 		kind := runtimeschema.GroupVersionKind{Group: definition.Spec.Group, Version: version.Name, Kind: definition.Spec.Names.Kind}
 		if _, ok := s.kinds[kind]; ok {

@@ -253,6 +253,17 @@ func TestDiffCreatesNothingBesideWhatCAPTv03LeftForAnOwner(t *testing.T) {
 	assert.Contains(t, out, "0 of 2 Workspaces would change")
 }
 
+func TestDiffShowsThatAWorkspaceThatAdoptsAStateWaitsForItsPlan(t *testing.T) {
+	env := templated(t, "a")
+	apply := env.objects[3].(*infrav1.WorkspaceTemplateApply)
+	apply.Spec.TerraformState.Name, apply.Spec.WorkspaceName, apply.Status = "shop", "", infrav1.WorkspaceTemplateApplyStatus{}
+	env.objects = env.objects[:4]
+	out, _, err := env.run(t, "diff")
+	require.NoError(t, err)
+	assert.Contains(t, out, "+ Workspace team-a/a-eks-controlplane of Cluster team-a/a")
+	assert.Contains(t, out, "    written when a plan shows that Terraform would change no resource of the state that it adopts\n")
+}
+
 func TestDiffShowsThatTheManagerDoesNotWriteARetainedWorkspace(t *testing.T) {
 	env := templated(t, "a")
 	for _, object := range env.objects {

@@ -26,9 +26,13 @@ Terraform runs with. Nothing is written, and Terraform does not run.
 
 With --filename, the objects of the files count as if they were applied: WorkspaceTemplates,
 CAPTClusters, CAPTControlPlanes, MachinePools, CAPTMachinePools and WorkspaceTemplateApplies that
-the cluster has. Only the Workspaces that depend on them are compared. Without --filename, the
-objects of the cluster count: then a change is what the manager has not written yet, for example
-because the Cluster is paused. A Cluster includes the WorkspaceTemplateApplies that have its label.
+the cluster has. Only the Workspaces that depend on them are compared. The spec of a file is
+complete: a field that only the cluster has, such as spec.allowedNamespaces or spec.rollout of a
+template that was set with kubectl patch, counts as removed, although kubectl apply keeps it.
+
+Without --filename, the objects of the cluster count: then a change is what the manager has not
+written yet, for example because the Cluster is paused. A Cluster includes the
+WorkspaceTemplateApplies that have its label.
 
 Workspaces with the same changes are shown together; -o wide lists all of them. Secrets are not
 read. Values that look like secrets, and values of environment variables, are not shown.
