@@ -274,7 +274,7 @@ func (w *backupWriter) addBackend(config *unstructured.Unstructured) {
 	}
 }
 
-// writeBackup writes a backup under a temporary name, reads it back if it can, and renames it.
+// writeBackup writes a backup under a temporary name, and renames it when it is complete.
 func writeBackup(file string, backup *states.Backup, recipients []string) error {
 	var text bytes.Buffer
 	var to io.Writer = &text
