@@ -13,10 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/progress"
 	"github.com/capt-provider/capt/controllers/recovery"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -438,5 +440,74 @@ func TestWhoseDurationsAreRead(t *testing.T) {
 		row.change(o, captCluster)
 		r := &Reconciler{Engine: engine.Engine{Client: down()}}
 		assert.Equal(t, row.read, r.ObserveEarlier(t.Context(), owner, o, &infrav1.CAPTClusterList{}) != nil, name)
+	}
+}
+
+// lives reports a life with a step, and returns the progress.
+func lives(o *Observed, p *Plan, l Life, step progress.Step) *infrav1.Progress {
+	o.ReportLife(p, &l, step)
+	return p.Owner.GetLifecycle().Progress
+}
+
+func TestTheProgressOfAnObject(t *testing.T) {
+	creating := Life{Unmet: unmet(infrav1.ProvisioningReason), Working: true}
+	begun := builder.Created.Add(time.Minute)
+	running := func() (*Observed, *Plan) {
+		o := &Observed{Now: builder.Created.Add(time.Hour), Cluster: builder.Cluster("demo"), Apply: Facts{Live: builder.WorkspaceTemplateApply("demo-vpc", builder.WithGeneration(4),
+			builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.StartedTime = ptr.To(metav1.NewTime(begun)) }))}}
+		return o, &Plan{Facts: &o.Apply, Owner: demoOwner()}
+	}
+	o, p := running()
+	got := lives(o, p, creating, progress.Workspace)
+	require.NotNil(t, got)
+	assert.Equal(t, infrav1.OperationCreation, got.CurrentOperation)
+	assert.Equal(t, int64(4), got.Revision)
+	assert.Equal(t, begun, got.History[0].StartTime.Time, "when Terraform started")
+
+	got = lives(o, p, Life{Unmet: unmet(infrav1.WaitingForDependenciesReason)}, progress.Workspace)
+	assert.Equal(t, infrav1.OperationCreation, got.CurrentOperation, "what is new and waits has not failed")
+	got = lives(o, p, Life{Unmet: unmet(infrav1.ApplyFailedReason), Failed: true}, progress.Workspace)
+	assert.Equal(t, infrav1.OutcomeFailed, got.History[0].Outcome)
+	assert.Equal(t, "why", got.History[0].Message)
+
+	for name, row := range map[string]struct {
+		change func(*Observed)
+		life   Life
+		step   progress.Step
+		want   infrav1.Operation
+	}{
+		"during a pause":                   {func(o *Observed) { o.Paused = "annotation" }, creating, progress.Workspace, ""},
+		"what it waits for does not exist": {func(*Observed) {}, Life{Unmet: unmet(infrav1.WaitingForControlPlaneReason), Blocked: true}, progress.Validation, ""},
+		"what it waits for is created":     {func(*Observed) {}, Life{Unmet: unmet(infrav1.WaitingForControlPlaneReason), Blocked: true, Working: true}, progress.Validation, infrav1.OperationCreation},
+		"its status was lost":              {func(o *Observed) { o.Apply.Live.Status.Applied = metav1.ConditionTrue }, creating, progress.Workspace, ""},
+		"its status was lost, a revision":  {func(o *Observed) { o.Apply.Live.Status.LastAppliedRevision = "1" }, creating, progress.Workspace, ""},
+		"nothing exists":                   {func(o *Observed) { o.Apply.Live = nil }, creating, progress.Workspace, infrav1.OperationCreation},
+		"it serves, and is updated":        {func(*Observed) {}, Life{Unmet: unmet(infrav1.ProvisioningReason), Initialized: true, Working: true}, progress.Workspace, infrav1.OperationUpdate},
+		"it serves, and an update fails":   {func(*Observed) {}, Life{Unmet: unmet(infrav1.ApplyFailedReason), Initialized: true}, progress.Workspace, ""},
+	} {
+		o, p := running()
+		row.change(o)
+		got := ptr.Deref(lives(o, p, row.life, row.step), infrav1.Progress{})
+		assert.Equal(t, row.want, got.CurrentOperation, name)
+	}
+
+	// What was applied before the first error is no sign of a lost status.
+	o, p = running()
+	lives(o, p, creating, progress.Workspace)
+	o.Apply.Live.Status.Applied = metav1.ConditionTrue
+	lives(o, p, Life{Unmet: unmet(infrav1.ApplyFailedReason), Failed: true}, progress.Workspace)
+	assert.Equal(t, infrav1.OperationCreation, lives(o, p, creating, progress.Workspace).CurrentOperation)
+}
+
+// Each of these ends with what another object does.
+func TestWhichReasonsAreWaits(t *testing.T) {
+	o := &Observed{}
+	for reason, want := range map[string]bool{
+		infrav1.WaitingForOwnerReason: true, infrav1.WaitingForControlPlaneReason: true, controlplanev1.WaitingForInfrastructureReason: true, infrav1.WaitingForDependenciesReason: true,
+		infrav1.WaitingForRolloutReason: true, infrav1.WorkspaceNotReconciledReason: true, infrav1.ProvisioningReason: false, infrav1.ApplyFailedReason: false,
+	} {
+		condition := unmet(reason)
+		assert.Equal(t, want, o.WaitTimeout(&Plan{Owner: demoOwner()}, &condition, false) != nil, reason)
+		assert.Nil(t, o.WaitTimeout(&Plan{Owner: demoOwner()}, &condition, true), "an object of CAPT has timeouts of its own")
 	}
 }

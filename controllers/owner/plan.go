@@ -252,8 +252,7 @@ func (p *Plan) destroy(ctx context.Context, c client.Client, uncached client.Rea
 
 // Write applies the WorkspaceTemplateApply if it differs, and adds the result to the facts. It also restores lost managedFields.
 func (p *Plan) Write(ctx context.Context, c client.Client, uncached client.Reader) error {
-	// The WorkspaceTemplateApply is Ready nevertheless.
-	lost := p.Desired != nil && p.Live != nil && p.Live.DeletionTimestamp.IsZero() && managedfields.Lost(p.Live, p.Owner.FieldManager)
+	lost := p.lost()
 	if !p.Differs && !lost {
 		return nil
 	}
@@ -281,6 +280,11 @@ func (p *Plan) Write(ctx context.Context, c client.Client, uncached client.Reade
 	}
 	p.Differs = desired.Differs(p.Live, p.Desired, p.Owner.FieldManager)
 	return nil
+}
+
+// lost reports whether managedFields must be restored. The WorkspaceTemplateApply is Ready nevertheless.
+func (p *Plan) lost() bool {
+	return p.Desired != nil && p.Live != nil && p.Live.DeletionTimestamp.IsZero() && managedfields.Lost(p.Live, p.Owner.FieldManager)
 }
 
 // checkCurrent fails if the owner was changed since it was read: a manager that has lost its leadership must not revert what the next one wrote.
