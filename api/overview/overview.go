@@ -712,11 +712,8 @@ func NextStep(o *Objects, c *Cluster, now time.Time) *Next {
 		return o.Provider.nextStep(c, now)
 	case c.Cause.Reason == infrav1.NodesNotReadyReason && now.Sub(c.Cause.Since.Time) >= reasons.Grace: // Before, they may start.
 		return nextStepForPool(o, c)
-	case o.awaitsDependents(c.Cause):
-		return &Next{Step: "Its deletion was accepted, and cannot be reverted. To keep its cloud resources, retain them: CAPT then creates the object again, and shows the command with which it takes the Workspace over. To destroy them, delete the Cluster.",
-			Commands: []string{fmt.Sprintf(`kubectl patch workspacetemplateapply -n %s %s --type=merge -p '{"spec":{"deletionPolicy":"Retain"}}'`, c.Namespace, c.Cause.Name)}}
-	case deleteCommandIn(c.Cause) != "":
-		return &Next{Step: "Delete what has no owner. The deletion then continues.", Commands: []string{deleteCommandIn(c.Cause)}}
+	case o.stepForDependents(c) != nil:
+		return o.stepForDependents(c)
 	case stepForClusterAPI(c, now) != nil:
 		return stepForClusterAPI(c, now)
 	case c.Cause.IsWaiting():
@@ -745,6 +742,18 @@ func deleteCommandIn(cause *Cause) (command string) {
 		_, command, _ = strings.Cut(cause.Message, ": delete it with ")
 	}
 	return command
+}
+
+// stepForDependents is what to do about an object that is destroyed after others; nil if they are being deleted.
+func (o *Objects) stepForDependents(c *Cluster) *Next {
+	switch command := deleteCommandIn(c.Cause); {
+	case o.awaitsDependents(c.Cause):
+		return &Next{Step: "Its deletion was accepted, and cannot be reverted. To keep its cloud resources, retain them: CAPT then creates the object again, and shows the command with which it takes the Workspace over. To destroy them, delete the Cluster.",
+			Commands: []string{fmt.Sprintf(`kubectl patch workspacetemplateapply -n %s %s --type=merge -p '{"spec":{"deletionPolicy":"Retain"}}'`, c.Namespace, c.Cause.Name)}}
+	case command != "":
+		return &Next{Step: "Delete what has no owner. The deletion then continues.", Commands: []string{command}}
+	}
+	return nil
 }
 
 // awaitsDependents reports whether the cause is that only this object of a Cluster is being deleted, which others need.

@@ -52,6 +52,8 @@ func TestMessages(t *testing.T) {
 	assert.Contains(t, claim.message("Ready"), "belongs to WorkspaceTemplateApply demo, which is older")
 
 	gone := newFixture(t).with(func(f *Facts) { f.Template, f.Rendered = nil, nil })
+	assert.Equal(t, "WorkspaceTemplate default/vpc does not exist. Create it, or correct the reference to it", gone.message("Ready"))
+	gone.apply.Spec.TemplateRef.Namespace = "shared"
 	assert.Contains(t, gone.message("Ready"), "does not exist, or does not allow this namespace", "the message does not reveal which of the two")
 
 	refused := newFixture(t).with(func(f *Facts) { f.Rejected = refused })
