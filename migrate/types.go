@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -97,7 +98,8 @@ func Definitions(ctx context.Context, reader client.Reader, others ...string) (m
 	for _, kind := range Kinds() {
 		others = append(others, kind.Definition())
 	}
-	for _, name := range others {
+	slices.Sort(others)
+	for _, name := range slices.Compact(others) {
 		definition := &apiextensionsv1.CustomResourceDefinition{}
 		err := reader.Get(ctx, client.ObjectKey{Name: name}, definition)
 		if err == nil {
@@ -107,6 +109,15 @@ func Definitions(ctx context.Context, reader client.Reader, others ...string) (m
 		}
 	}
 	return found, nil
+}
+
+// Serves reports whether the API server serves a kind in a version.
+func Serves(c client.Client, kind schema.GroupVersionKind) (bool, error) {
+	_, err := c.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 const revisionKind = "ControllerRevision"

@@ -392,12 +392,7 @@ func pointers(users []User) []*User {
 const namedUsers = 5
 
 // Names lists the first of some users.
-func Names(users []string) string {
-	if len(users) <= namedUsers {
-		return strings.Join(users, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(users[:namedUsers], ", "), len(users)-namedUsers)
-}
+func Names(users []string) string { return naming.List(users, namedUsers) }
 
 // message is the message of condition RollingOut: how far the rollout has come, why it does not proceed, and what to do.
 func (r *rollout) message(d *Decision) string {

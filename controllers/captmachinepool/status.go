@@ -286,18 +286,9 @@ func nodesReady(f *Facts, p *owner.Plan) engine.Condition {
 		message += fmt.Sprintf("; %d have not joined the cluster", missing)
 	}
 	if len(names) > 0 {
-		message += "; not ready: " + listed(names)
+		message += "; not ready: " + naming.List(names, 3)
 	}
 	return engine.False(infrav1.NodesReadyCondition, infrav1.NodesNotReadyReason, message)
-}
-
-// listed names at most three nodes.
-func listed(names []string) string {
-	const most = 3
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
 // unmet is what is not as spec wants it; the zero value if all is. Nodes that are not known do not affect it: the network may not reach the cluster.

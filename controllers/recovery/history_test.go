@@ -89,7 +89,7 @@ func TestEachEvidenceAloneRefuses(t *testing.T) {
 	first := neverInitialized()
 	first.CAPTCluster, first.Cluster.Status.ControlPlane = nil, &clusterv1.ClusterControlPlaneStatus{}
 	first.ControlPlane.Status.WorkspaceTemplateApply = &controlplanev1.WorkspaceTemplateApplyStatus{}
-	assert.Empty(t, RefuseRecreation(allowDestroy, first), "what is reported before the first apply shows nothing")
+	assert.Empty(t, RefuseRecreation(allowDestroy, first), "what is reported before the first apply does not prove that it existed")
 	assert.NotEmpty(t, RefuseRecreation(infrav1.RecoveryAction{}, neverInitialized()))
 	assert.NotEmpty(t, RefuseRecreation(allowDestroy, nil))
 	for name, add := range evidence() {

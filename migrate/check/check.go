@@ -19,7 +19,6 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -183,11 +182,7 @@ func newChecker(ctx context.Context, options Options) (*checker, error) {
 }
 
 func (c *checker) serves(kind schema.GroupVersionKind) (bool, error) {
-	_, err := c.client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
-	if meta.IsNoMatchError(err) {
-		return false, nil
-	}
-	return err == nil, err
+	return migrate.Serves(c.client, kind)
 }
 
 type stagedCheck struct {

@@ -41,6 +41,7 @@ import (
 	"github.com/capt-provider/capt/config/crd"
 	"github.com/capt-provider/capt/config/policy"
 	"github.com/capt-provider/capt/config/rbac"
+	"github.com/capt-provider/capt/migrate"
 )
 
 const install = "Install this version as described in docs/install.md"
@@ -128,17 +129,10 @@ func Definitions() (map[string]*apiextensionsv1.CustomResourceDefinition, error)
 
 func (c *checker) readDefinitions(ctx context.Context) (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
 	wanted, err := c.wanted()
-	found := map[string]*apiextensionsv1.CustomResourceDefinition{}
-	for name := range wanted {
-		installed := &apiextensionsv1.CustomResourceDefinition{}
-		switch err := c.Client.Get(ctx, client.ObjectKey{Name: name}, installed); {
-		case err == nil:
-			found[name] = installed
-		case !apierrors.IsNotFound(err):
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
-	return found, err
+	return migrate.Definitions(ctx, c.Client, slices.Collect(maps.Keys(wanted))...)
 }
 
 // contractLabel of a definition shows Cluster API which version implements its contract.

@@ -158,11 +158,7 @@ func MissingRights(err error) (rights []string) {
 }
 
 func (c *checker) serves(kind schema.GroupVersionKind) (bool, error) {
-	_, err := c.Client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
-	if meta.IsNoMatchError(err) {
-		return false, nil
-	}
-	return err == nil, err
+	return migrate.Serves(c.Client, kind)
 }
 
 // list lists objects of a kind; none if it is not served.

@@ -32,6 +32,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/legacy"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/migrate"
@@ -619,13 +620,7 @@ func grantedPermissions(units []plan.Unit) (findings []migrate.Finding) {
 	return findings
 }
 
-func abbreviated(names []string) string {
-	const shown = 10
-	if len(names) <= shown {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
-}
+func abbreviated(names []string) string { return naming.List(names, 10) }
 
 // Recheck plans one unit again from a fresh snapshot, right before it is written. The new plan must have exactly the writes that are still missing. Each
 // owner must pass the render gate, even if an interrupted apply has adopted it. The error is what changed since the plan was created.

@@ -152,7 +152,7 @@ func TestFieldsOfOtherManagersAreNotADifference(t *testing.T) {
 			},
 		})
 		require.NoError(t, err)
-		require.NoError(t, plan.Write(t.Context(), env.Client))
+		require.NoError(t, plan.Write(t.Context(), env.Client, env.Client))
 		require.False(t, plan.Differs)
 	}
 	write("a", "b")

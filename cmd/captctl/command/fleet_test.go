@@ -386,7 +386,7 @@ func TestTheNextStepDependsOnTheReason(t *testing.T) {
 		infrav1.WaitingForApprovalReason:   "\n  captctl template approve-change team-a/broken-eks\n",
 		infrav1.VPCIDMissingReason:         "Correct the output that the message names in the module of the WorkspaceTemplate",
 		infrav1.VPCReadyTimeoutReason:      "raise the timeout that the message names",
-		infrav1.ProviderConfigFailedReason: "and then run the command that captctl describe shows",
+		infrav1.ProviderConfigFailedReason: "captctl describe then shows the command that permits the other one",
 	} {
 		env := aFleet()
 		for _, object := range env.objects {

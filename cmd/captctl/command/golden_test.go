@@ -184,6 +184,15 @@ func sessions() map[string]func(s *session) {
 			s.run(env, nil, "adopt", "release", "--cluster", "team-a/a")
 			s.run(env, nil, "adopt", "release", "--cluster", "team-a/nowhere")
 		},
+		"disaster-recovery": func(s *session) {
+			r := newRunner()
+			backup := s.file("backup.json.gz", "")
+			s.run(&r.environment, nil, "backup", "--file", backup, "--secrets")
+			s.run(&r.environment, nil, "backup", "--file", backup)
+			s.run(&environment{}, nil, "restore", "--file", backup)
+			s.run(&environment{}, nil, "restore", "--file", s.file("damaged.json.gz", "no"))
+			s.run(&r.environment, nil, "evacuate", "team-a/good", "--yes")
+		},
 		"files": func(s *session) {
 			s.run(&environment{}, nil, "validate", "-f", s.file("manifests.yaml", invalid))
 			s.run(&environment{}, nil, "convert", "-f", s.file("apply.yaml", legacyApply))

@@ -239,37 +239,15 @@ func affectsWorkspaces(object *manifests.Object) bool {
 // live returns the object of the cluster that an object of a file replaces; nil if there is none. A new template replaces none, but objects of the
 // cluster may refer to it already.
 func (s *source) live(ctx context.Context, object *manifests.Object) (validation.Owner, error) {
-	key := naming.KeyOf(object.Typed)
-	switch typed := object.Typed.(type) {
-	case *infrav1.WorkspaceTemplate:
-		template, err := s.template(ctx, key)
-		if template == nil {
-			template = typed
-		}
-		return template, err
-	case *infrav1.WorkspaceTemplateApply:
-		return orNil(s.Applies[key]), nil
-	case *infrav1.CAPTCluster:
-		return orNil(s.CAPTClusters[key]), nil
-	case *controlplanev1.CAPTControlPlane:
-		return orNil(s.ControlPlanes[key]), nil
-	case *infrav1.CAPTMachinePool:
-		return orNil(s.CAPTMachinePools[key]), nil
-	case *clusterv1.MachinePool:
-		return orNil(s.MachinePools[key]), nil
+	typed, isTemplate := object.Typed.(*infrav1.WorkspaceTemplate)
+	if !isTemplate {
+		return s.lookup().Object(ctx, naming.KeyOf(object.Typed), object.Typed) // nil for a template of a ClusterClass: Cluster API creates objects from it, and does not update them.
 	}
-	return nil, nil // A template for a ClusterClass: Cluster API creates objects from it, and does not update them.
-}
-
-// orNil avoids an interface that is not nil but has a nil pointer.
-func orNil[T any, P interface {
-	*T
-	validation.Owner
-}](object P) validation.Owner {
-	if object == nil {
-		return nil
+	template, err := s.template(ctx, naming.KeyOf(typed))
+	if template == nil {
+		template = typed
 	}
-	return object
+	return template, err
 }
 
 // replace puts an object of a file in place of that of the cluster. Status and fields that CAPT sets are kept, as the webhooks keep them.

@@ -107,9 +107,8 @@ func (o *planOptions) Run(ctx context.Context, reader client.WithWatch) error {
 
 // installed reports whether this version is installed: the API server serves v1beta2.
 func installed(connected client.Client) bool {
-	kind := infrav1.GroupVersion.WithKind("WorkspaceTemplateApply")
-	_, err := connected.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
-	return err == nil
+	served, err := migrate.Serves(connected, infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"))
+	return served && err == nil
 }
 
 type checkOptions struct {

@@ -52,9 +52,9 @@ func NewBackup(environment *cli.Environment) *cobra.Command {
 the Terraform state of each WorkspaceTemplateApply: its name, ProviderConfig and backend. captctl
 restore creates them in another management cluster. The file has versions and a checksum.
 
-It has no Secrets. --secrets adds those that ProviderConfigs and templates may read, and the states of
-the backend kubernetes, which are lost with the management cluster; then the file must be encrypted,
-with --recipient (age). States in other backends need a backup of their own.
+It has no Secrets. --secrets adds those that ProviderConfigs and templates may read, and the states
+of the backend kubernetes, which are lost with the management cluster; then the file must be
+encrypted, with --recipient (age). States in other backends need a backup of their own.
 
 config/backup has a CronJob for it.`,
 		Example: `  captctl backup --file capt-backup.json.gz
@@ -274,7 +274,7 @@ func (w *backupWriter) addBackend(config *unstructured.Unstructured) {
 	}
 }
 
-// writeBackup writes a backup under a temporary name, reads it back if it can, and renames it.
+// writeBackup writes a backup under a temporary name, and renames it when it is complete.
 func writeBackup(file string, backup *states.Backup, recipients []string) error {
 	var text bytes.Buffer
 	var to io.Writer = &text

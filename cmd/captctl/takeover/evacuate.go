@@ -45,18 +45,19 @@ func NewEvacuate(environment *cli.Environment) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "evacuate CLUSTER...",
 		Short: "Move Clusters from cluster-wide Workspaces to namespaced ones",
-		Long: `Moves the Terraform states of Clusters from cluster-wide Workspaces (tf.upbound.io) to namespaced ones
-(tf.m.upbound.io), in place and without an apply. Crossplane v2 drops the cluster-wide ones.
+		Long: `Moves the Terraform states of Clusters from cluster-wide Workspaces to namespaced ones, in place and
+without an apply. Crossplane v2 drops the cluster-wide ones.
 
 One WorkspaceTemplateApply after the other: its template is copied as NAME-namespaced, and its
 ProviderConfig as a ClusterProviderConfig of the same name. A preview must show that Terraform would
 change no resource. Then the cluster-wide Workspace is deleted without Terraform (Orphan), and CAPT
-creates the namespaced one with the same state, after it has proven the plan again. A state never has
-two Workspaces that may apply.
+creates the namespaced one with the same state, after it has proven the plan again. A state never
+has two Workspaces that may apply.
 
-Run the command again to continue, also after kill -9. --rollback moves back in the same way. Suspend
-a GitOps tool that applies the objects, and change the references to templates in Git afterwards. The
-user needs the verb migrate, and the rights to write templates, Workspaces and ProviderConfigs.
+Run the command again to continue, also after kill -9. --rollback moves back in the same way.
+Suspend a GitOps tool that applies the objects, and change the references to templates in Git
+afterwards. The user needs the verb migrate, and the rights to write templates, Workspaces and
+ProviderConfigs.
 
 Exit codes: 0 done; 1 error; 3 a plan is not empty, and nothing was applied; 124 not Ready within
 --timeout.`,

@@ -50,8 +50,8 @@ func NewRestore(environment *cli.Environment) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "restore --file FILE",
 		Short: "Rebuild a management cluster from a backup",
-		Long: `Prints what of a backup is missing in this management cluster. With --yes, it creates that, and waits
-until all clusters are Ready. Objects that exist are not changed.
+		Long: `Prints what of a backup is missing in this management cluster. With --yes, it creates that, and
+waits until all clusters are Ready. Objects that exist are not changed.
 
 Everything is created held. Clusters are paused until all of their objects exist, and each
 WorkspaceTemplateApply gets the Terraform state that it had (spec.terraformState): its Workspace is
@@ -59,11 +59,12 @@ created when a plan shows that Terraform would change no resource. Otherwise not
 the plan is shown; the other clusters go on.
 
 The management cluster that was lost must not run: two providers would change the same states. If
-its API server still answers, the command stops; --old-is-stopped says that its provider does not run.
+its API server still answers, the command stops; --old-is-stopped says that its provider does not
+run.
 
-Run the command again to continue, also after kill -9. --rollback removes what it has created, without
-touching cloud or state; templates, ProviderConfigs, Secrets and namespaces stay. The user needs the
-verb migrate, as administrators have it.
+Run the command again to continue, also after kill -9. --rollback removes what it has created,
+without touching cloud or state; templates, ProviderConfigs, Secrets and namespaces stay. The user
+needs the verb migrate, as administrators have it.
 
 Exit codes: 0 done; 1 error; 3 a plan is not empty, or a state is in use; 124 not Ready within
 --timeout.`,
