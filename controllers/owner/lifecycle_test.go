@@ -491,7 +491,7 @@ func TestTheProgressOfAnObject(t *testing.T) {
 		assert.Equal(t, row.want, got.CurrentOperation, name)
 	}
 
-	// What was applied before the first error is no sign of a lost status.
+	// What was applied before the first error does not show that status was lost.
 	o, p = running()
 	lives(o, p, creating, progress.Workspace)
 	o.Apply.Live.Status.Applied = metav1.ConditionTrue

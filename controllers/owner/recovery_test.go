@@ -237,7 +237,7 @@ func TestMetricsOfARecovery(t *testing.T) {
 	}
 }
 
-// A request that was made already is not made again: each change of the Workspace causes a run.
+// A request that was made already is not repeated: each change of the Workspace causes a run.
 func TestRunAgainRequestsEachAttemptOnce(t *testing.T) {
 	target := failed()
 	api := builder.NewAPI(builder.Clients(target))
