@@ -69,11 +69,8 @@ func (w *World) observe(user string, old, object client.Object, deleted bool) {
 	case *infrav1.WorkspaceTemplateApply:
 		if deleted {
 			w.checkReleased(object)
-		} else if old == nil || old.GetGeneration() != object.Generation {
-			w.checkPaused(user, object, object)
-			if before, ok := old.(*infrav1.WorkspaceTemplateApply); ok && strings.HasSuffix(user, "capt") {
-				w.checkNotReverted(object, before.Spec.Variables.Text(naming.VersionVariable), object.Spec.Variables.Text(naming.VersionVariable))
-			}
+		} else {
+			w.checkApply(user, old, object)
 		}
 	case *clusterv1.Cluster:
 		w.recordPause(object)
@@ -85,6 +82,15 @@ func (w *World) observe(user string, old, object client.Object, deleted bool) {
 		if object.GetKind() == "Workspace" {
 			w.checkWorkspace(user, old, object, deleted)
 		}
+	}
+}
+
+func (w *World) checkApply(user string, old client.Object, object *infrav1.WorkspaceTemplateApply) {
+	if old == nil || old.GetGeneration() != object.Generation {
+		w.checkPaused(user, object, object)
+	}
+	if before, ok := old.(*infrav1.WorkspaceTemplateApply); ok && strings.HasSuffix(user, "capt") {
+		w.checkNotReverted(object, before.Spec.Variables.Text(naming.VersionVariable), object.Spec.Variables.Text(naming.VersionVariable))
 	}
 }
 
