@@ -125,7 +125,7 @@ func validateScopeUpdate(ctx context.Context, reader Reader, old, apply *infrav1
 		return nil, err
 	}
 	return field.ErrorList{Forbidden(field.NewPath("spec", "templateRef"),
-		"Workspace %s has scope %s, but WorkspaceTemplate %s has scope %s, and a Workspace cannot move to another scope. Refer to a template with scope %s, or create another WorkspaceTemplateApply",
+		"Workspace %s has scope %s, but WorkspaceTemplate %s has scope %s, and a Workspace cannot move to another scope. Refer to a template with scope %s, create another WorkspaceTemplateApply, or move the Cluster with captctl evacuate",
 		old.Status.WorkspaceRef.Name, scope, apply.TemplateKey(), template.Spec.WorkspaceScope.OrDefault(), scope)}, nil
 }
 

@@ -4,6 +4,8 @@
 package migrate_test
 
 import (
+	"cmp"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +21,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -69,6 +72,10 @@ func TestWholeFleetIsAdoptedUpgradedAndDeleted(t *testing.T) {
 		t.FailNow()
 	}
 	env.requireHarmless()
+	t.Run("one is evacuated from cluster-wide Workspaces, and moved back", env.evacuates)
+	if t.Failed() {
+		t.FailNow()
+	}
 
 	// From here on they are clusters like others.
 	env.upgrades(wholeDemo)
@@ -174,6 +181,42 @@ func (env *whole) rollsBack(t *testing.T) {
 	require.Equal(t, before, host.Fleet(t, env.Admin, host.Desired))
 	require.Empty(t, env.alarms())
 	env.before.require(t)
+}
+
+// evacuates moves an adopted cluster to namespaced Workspaces and back, without an apply: each state stays where it is. The helper stays, because its connection
+// Secret is in another namespace.
+func (env *whole) evacuates(t *testing.T) {
+	runs, before := env.runs(), identities(env.workspaces())
+	of := func(scope terraform.Scope) map[string]string {
+		found := map[string]string{}
+		for _, workspace := range fixture.List(t, env.Admin, scope.GroupVersionKind()) {
+			if name := workspace.GetName(); name == "apps-vpc" || name == "apps-eks-controlplane" {
+				found[name] = cmp.Or(workspace.GetAnnotations()["crossplane.io/external-name"], name)
+			}
+		}
+		return found
+	}
+	was := of(terraform.ScopeCluster)
+	require.Len(t, was, 2)
+	evacuate := func(want migrate.Outcome, arguments ...string) string {
+		command := exec.CommandContext(t.Context(), env.Binary(sandbox.Captctl), append([]string{"evacuate", wholeApps.String(), "--yes", "--timeout=4m", "--kubeconfig=" + env.Kubeconfig()}, arguments...)...)
+		output, _ := command.CombinedOutput()
+		require.Equal(t, int(want), command.ProcessState.ExitCode(), "%s", output)
+		env.awaitAllReady()
+		require.Equal(t, runs, env.runs(), "Terraform applies and destroys nothing")
+		return string(output)
+	}
+	require.Contains(t, evacuate(migrate.NeedsDecision), "WorkspaceTemplateApply apps-kubeconfig-apply, whose connection Secret is in namespace default")
+	require.Equal(t, was, of(terraform.ScopeNamespaced))
+	require.Empty(t, of(terraform.ScopeCluster))
+	evacuate(migrate.Done, "--rollback")
+	require.Equal(t, was, of(terraform.ScopeCluster))
+	require.Empty(t, of(terraform.ScopeNamespaced))
+	for name, workspace := range identities(env.workspaces()) {
+		if !strings.HasPrefix(name, wholeApps.Name+"-") || name == "apps-kubeconfig" {
+			require.Equal(t, before[name], workspace, "that of another cluster, and the one that stays, do not change")
+		}
+	}
 }
 
 // alarms about clusters that worked under CAPT v0.3, other than that they await their adoption. A WorkspaceTemplateApply may be reconciled once

@@ -89,14 +89,14 @@ func (r validator[T]) findings(ctx context.Context, old, object T) (findings val
 	if findings.Errors, err = r.ratchet(ctx, old, findings.Errors); err != nil {
 		return findings, err
 	}
-	if findings.Errors, err = r.allowedForMigration(ctx, findings.Errors); err != nil {
-		return findings, err
-	}
 	change, err := validation.ValidateChange(ctx, r.reader, old, object)
 	if err != nil {
 		return findings, err
 	}
 	findings.Add(change)
+	if findings.Errors, err = r.allowedForMigration(ctx, findings.Errors); err != nil {
+		return findings, err
+	}
 	changed, err := r.changedNodeGroup(ctx, object)
 	if len(changed) > 0 && err == nil {
 		var before field.ErrorList
@@ -234,8 +234,8 @@ func without(errs, others field.ErrorList) field.ErrorList {
 
 // isAllowedForMigration reports whether captctl migrate may make a change despite an error. A rollback restores references to templates
 // that are being deleted. To pin a template, it changes the template of the owner before the
-// template of the WorkspaceTemplateApply: in the other order, the manager could write the old template. In both cases the manager does not
-// write Workspaces.
+// template of the WorkspaceTemplateApply: in the other order, the manager could write the old template. captctl evacuate refers to a template of the other
+// scope. In all cases the manager does not write Workspaces.
 func isAllowedForMigration(err *field.Error) bool {
 	return err.Type == field.ErrorTypeForbidden && (slices.Contains([]string{"spec.templateRef", "spec.workspaceTemplateRef", "spec.vpc.template.ref"}, err.Field) ||
 		strings.HasSuffix(err.Field, "workspaceTemplateApplyRef.name") && strings.Contains(err.Detail, claim.TemplateDiffers))

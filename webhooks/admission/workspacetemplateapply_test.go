@@ -323,6 +323,19 @@ func TestRollbackMayRestoreAReferenceToATemplateInDeletion(t *testing.T) {
 	}
 }
 
+// captctl evacuate moves the state of such an object to a Workspace of the other scope. Until then, the manager writes nothing.
+func TestEvacuationMayReferToATemplateOfTheOtherScope(t *testing.T) {
+	w := newEnvironment(t, builder.WorkspaceTemplate("wide", builder.WithScope(terraform.ScopeCluster)), builder.WorkspaceTemplate("namespaced"))
+	wide := builder.WorkspaceTemplateApply("demo", of("", "wide"), builder.With(func(apply *wta) {
+		apply.Status.WorkspaceRef = &infrav1.WorkspaceReference{APIVersion: terraform.ScopeCluster.GroupVersionKind().GroupVersion().String(), Kind: "Workspace", Name: "demo"}
+	}))
+	namespaced := wide.DeepCopy()
+	namespaced.Spec.TemplateRef.Name = "namespaced"
+	for manager, want := range map[string][]string{naming.MigrationFieldManager: nil, "kubectl": {"spec.templateRef"}} {
+		assert.Equal(t, want, refusedFields(t, validated(t, validator[*infrav1.WorkspaceTemplateApply]{reader: w}, wide, namespaced, by(manager))))
+	}
+}
+
 // Otherwise a tenant could find out which templates exist in the namespaces of others, and which of them captctl migrate created.
 func TestAdmissionDoesNotDiscloseTemplatesOfOtherNamespaces(t *testing.T) {
 	closed := func(name string, options ...builder.Option) client.Object {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,7 +109,7 @@ func (e *evacuation) to() terraform.Scope {
 }
 
 func (e *evacuation) run(ctx context.Context) error {
-	applies, err := e.applies(ctx)
+	applies, stay, err := e.movable(ctx)
 	if err != nil {
 		return err
 	}
@@ -123,8 +124,40 @@ func (e *evacuation) run(ctx context.Context) error {
 			return err
 		}
 	}
+	if len(stay) > 0 {
+		return decision("Cluster %s: not moved: %s. A namespaced Workspace writes its connection Secret to its own namespace only. "+
+			"If nothing reads the Secret, delete the WorkspaceTemplateApply with deletionPolicy Retain; else let the template and spec.writeConnectionSecretToRef name no namespace, and run the command again",
+			e.adoption.key, strings.Join(stay, ", "))
+	}
 	e.Printer().Text("", output.Good, fmt.Sprintf("Cluster %s has Workspaces of scope %s, and Terraform changed nothing", e.adoption.key, e.to()))
 	return nil
+}
+
+// movable are the applies that can have a Workspace of the scope. stay describes the others: those whose connection Secret is in another namespace.
+func (e *evacuation) movable(ctx context.Context) (movable []*infrav1.WorkspaceTemplateApply, stay []string, err error) {
+	all, err := e.applies(ctx)
+	if err != nil || e.rollback {
+		return all, nil, err
+	}
+	for _, apply := range all {
+		template, err := get(ctx, e.adoption.client, apply.TemplateKey(), &infrav1.WorkspaceTemplate{})
+		if err != nil {
+			return nil, nil, err
+		}
+		refs := []*terraform.SecretReference{apply.Spec.WriteConnectionSecretToRef}
+		if template != nil {
+			refs = append(refs, template.Spec.Template.Spec.WriteConnectionSecretToRef)
+		}
+		elsewhere := slices.IndexFunc(refs, func(ref *terraform.SecretReference) bool {
+			return ref != nil && ref.Namespace != "" && ref.Namespace != apply.Namespace
+		})
+		if elsewhere < 0 {
+			movable = append(movable, apply)
+			continue
+		}
+		stay = append(stay, fmt.Sprintf("WorkspaceTemplateApply %s, whose connection Secret is in namespace %s", apply.Name, refs[elsewhere].Namespace))
+	}
+	return movable, stay, nil
 }
 
 // applies are those of the Cluster whose Workspaces have the other scope, or whose move was interrupted: that of the VPC first.
