@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 74_900
+	maxProductLines = 74_950
 	maxSupportLines = 17_800
 )
 
