@@ -230,7 +230,7 @@ func ways(t *testing.T) map[string]way {
 		"kubeconfig Secret rejected by a policy": {prepare: policy("", "secrets", metav1.StatusReasonForbidden), replace: []string{"version: v1.35.0", "version: v1.35.0\n  timeouts: {secretSeconds: 60}"},
 			reason: infrav1.WriteRefusedReason, failed: "cp", message: refusal, correct: withoutPolicy},
 		"ProviderConfig missing": {replace: []string{"providerConfigRef: {kind: ClusterProviderConfig, name: ", "providerConfigRef: {kind: ClusterProviderConfig, name: more-"}, reason: infrav1.ProviderConfigFailedReason, failed: "vpc cp",
-			message: "ProviderConfig", next: []string{"Look at the ProviderConfig"}, correct: func(env *fixture.Environment) {
+			message: "ProviderConfig", next: []string{"Create or correct the ProviderConfig"}, correct: func(env *fixture.Environment) {
 				env.User(strings.Replace(env.ProviderConfig(), "name: ", "name: more-", 1))
 			}},
 		"Secret of the ProviderConfig missing": {prepare: withCredentials, reason: infrav1.ProviderConfigFailedReason, failed: "vpc cp", message: "aws", next: []string{"Secret"}, correct: credentials("right")},
@@ -272,7 +272,7 @@ func ways(t *testing.T) map[string]way {
 		}, reason: controlplanev1.DependencyCycleReason, failed: "cp", message: "spec.waitForSecrets[0]",
 			correct: edit(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, `{"spec":{"waitForSecrets":null}}`)},
 		"provider-terraform does not reconcile": {replace: []string{"spec:\n  region", vpcTimes}, scripts: script(fixture.VPC, scripted.Script{Init: scripted.Step{Hang: true}}), reason: infrav1.WorkspaceNotReconciledReason, failed: "vpc cp",
-			message: "provider-terraform", next: []string{"kubectl -n crossplane-system get pods"}, correct: succeeds(fixture.VPC)},
+			message: "provider-terraform", next: []string{"kubectl -n crossplane-system logs provider-terraform-0"}, correct: succeeds(fixture.VPC)},
 		"control plane missing": {without: "kind: CAPTControlPlane\n", replace: []string{"spec:\n  region", vpcTimes}, reason: infrav1.WaitTimeoutReason, failed: "vpc", message: "CAPTControlPlane demo",
 			next: []string{"CAPT continues"}, correct: create(fixture.CAPTControlPlane(fixture.Demo))},
 		"CAPTCluster missing": {without: "kind: CAPTCluster\n", replace: []string{"version: v1.35.0", "version: v1.35.0\n  timeouts: {waitSeconds: 10}"}, reason: infrav1.WaitTimeoutReason, failed: "cp", message: "CAPTCluster demo",
