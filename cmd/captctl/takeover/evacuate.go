@@ -160,7 +160,7 @@ func (e *evacuation) movable(ctx context.Context) (movable []*infrav1.WorkspaceT
 	return movable, stay, nil
 }
 
-// applies are those of the Cluster whose Workspaces have the other scope, or whose move was interrupted: that of the VPC first.
+// applies are those of the Cluster whose Workspaces have the other scope, or whose move was interrupted: the VPC first.
 func (e *evacuation) applies(ctx context.Context) (applies []*infrav1.WorkspaceTemplateApply, err error) {
 	options := e.Options
 	options.Namespace, options.Name = e.adoption.key.Namespace, e.adoption.key.Name
@@ -191,6 +191,9 @@ func (e *evacuation) move(ctx context.Context, key types.NamespacedName) error {
 	apply, err := get(ctx, e.adoption.client, key, &infrav1.WorkspaceTemplateApply{})
 	if err != nil || apply == nil {
 		return err
+	}
+	if scope, _ := apply.Status.WorkspaceRef.Scope(); scope == e.to() { // Another run has moved it meanwhile: its Workspace must stay.
+		return nil
 	}
 	template, err := e.templateFor(ctx, apply)
 	if err != nil {
@@ -342,7 +345,7 @@ func (e *evacuation) isProven(ctx context.Context, key, template types.Namespace
 		return true, nil
 	}
 	_ = e.adoption.showPlan(apply)
-	return false, decision("WorkspaceTemplateApply %s is not moved: the plan in the other scope is not empty. Nothing was applied, and its Workspace is as before. Correct what differs and run the command again, or move back with the opposite of --rollback", key)
+	return false, decision("WorkspaceTemplateApply %s is not moved: the plan in the other scope is not empty. Nothing was applied, and its Workspace is as before. Correct what differs and run the command again", key)
 }
 
 // orphan deletes the Workspace of the other scope without Terraform, and waits until it is gone. The state stays.

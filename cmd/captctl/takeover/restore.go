@@ -168,8 +168,7 @@ func (r *restoring) compare(ctx context.Context) error {
 		}
 	}
 	for key, state := range r.backup.States {
-		namespace, name, _ := strings.Cut(key, "/")
-		apply, err := get(ctx, r.adoption.client, types.NamespacedName{Namespace: namespace, Name: name}, &infrav1.WorkspaceTemplateApply{})
+		apply, err := r.applyOf(ctx, key)
 		if err != nil {
 			return err
 		}

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package takeover is captctl adopt: it brings clusters under CAPT whose Terraform state, or whose cloud resources, exist. The objects that it creates hold
-// themselves until Terraform has planned them; api/adopt has the rules.
+// Package takeover is captctl adopt, backup, restore and evacuate: it brings clusters under CAPT whose Terraform state, or whose cloud resources, exist. The
+// objects that it creates hold themselves until Terraform has planned them; api/states has the rules.
 package takeover
 
 import (
