@@ -97,7 +97,7 @@ func newManager(t *testing.T, objects []client.Object) *manager {
 	workspaces := &workspace.Client{Client: m.API, Uncached: m.API, Watch: func(context.Context, terraform.Scope) error { return nil }}
 	gate := &adoption.Gate{Client: m.API, Uncached: m.API, Workspaces: workspaces}
 	engineFor := func() engine.Engine {
-		return engine.Engine{Gate: gate, Client: m.API, Recorder: &events.FakeRecorder{}, State: &engine.StateCache{}, Uncached: m.API}
+		return engine.Engine{Gate: gate, Client: m.API, Recorder: &events.FakeRecorder{}, State: &engine.StateCache{}, Uncached: m.API, Secrets: engine.NewSecrets(m.API, m.API)}
 	}
 	m.captClusters = &captcluster.Reconciler{Reconciler: owner.Reconciler{Engine: engineFor()}}
 	m.controlPlanes = &captcontrolplane.Reconciler{Reconciler: owner.Reconciler{Engine: engineFor()}, Cache: m.API, FargateMetrics: metrics.NewFargate(prometheus.NewRegistry())}

@@ -10,21 +10,14 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/selection"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/crdmigrator"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -32,7 +25,6 @@ import (
 	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/captcluster"
 	"github.com/capt-provider/capt/controllers/captcontrolplane"
@@ -59,36 +51,6 @@ func Scheme() *runtime.Scheme {
 	utilruntime.Must(infrav1.AddToScheme(scheme))
 	utilruntime.Must(controlplanev1.AddToScheme(scheme))
 	return scheme
-}
-
-// CacheOptions returns options that keep the cache small. managedFields are dropped, except for the kinds that CAPT writes by server-side apply,
-// where they show what an earlier apply set. For Secrets, Namespaces and CustomResourceDefinitions, only names, versions and labels are kept,
-// and the annotation by which the CRD migrator marks migrated definitions; other annotations can be large. This is one transformation for all
-// kinds, because a cache rejects options for kinds that are not installed. Of the ControllerRevisions, which StatefulSets and DaemonSets have as
-// well, only those of WorkspaceTemplates are kept.
-func CacheOptions() cache.Options {
-	strip := cache.TransformStripManagedFields()
-	revisions, err := labels.NewRequirement(naming.TemplateRevisionLabel, selection.Exists, nil)
-	utilruntime.Must(err)
-	ofTemplates := map[client.Object]cache.ByObject{&appsv1.ControllerRevision{}: {Label: labels.NewSelector().Add(*revisions)}}
-	return cache.Options{ByObject: ofTemplates, DefaultTransform: func(object any) (any, error) {
-		switch object := object.(type) {
-		case *infrav1.WorkspaceTemplateApply, *unstructured.Unstructured:
-			return object, nil
-		case *metav1.PartialObjectMetadata:
-			done, marked := object.Annotations[clusterv1.CRDMigrationObservedGenerationAnnotation]
-			object.Annotations = nil
-			if marked {
-				object.Annotations = map[string]string{clusterv1.CRDMigrationObservedGenerationAnnotation: done}
-			}
-		}
-		return strip(object)
-	}}
-}
-
-// ClientOptions returns options with which Workspaces are read from the cache, although they are unstructured, and Secrets never are.
-func ClientOptions() client.Options {
-	return client.Options{Cache: &client.CacheOptions{Unstructured: true, DisableFor: []client.Object{&corev1.Secret{}}}}
 }
 
 // Options of all controllers.
@@ -158,10 +120,11 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return err
 	}
 	reconciles := metrics.NewReconciles(ctrlmetrics.Registry)
+	secrets := engine.NewSecrets(mgr.GetCache(), mgr.GetAPIReader())
 	engineFor := func(name string) engine.Engine {
 		return engine.Engine{
 			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder(name), State: &engine.StateCache{}, WatchFilterValue: options.WatchFilterValue,
-			Uncached: mgr.GetAPIReader(), Gate: gate, Metrics: reconciles,
+			Uncached: mgr.GetAPIReader(), Secrets: secrets, Gate: gate, Metrics: reconciles,
 		}
 	}
 	control := controller.Options{MaxConcurrentReconciles: options.Concurrency}

@@ -242,8 +242,8 @@ func (o *options) command() *cobra.Command {
 	fs.StringVar(&o.manager.HealthProbeBindAddress, "health-addr", ":9440", "Address of /healthz and /readyz.")
 	fs.IntVar(&o.controllers.Concurrency, "concurrency", 10, "Number of objects per kind that are reconciled concurrently.")
 	fs.DurationVar(&o.syncPeriod, "sync-period", 10*time.Hour, "Resync period: how often each object is reconciled without a change.")
-	fs.Float32Var(&o.qps, "kube-api-qps", 100, "Requests per second to the API server, per kind of object.")
-	fs.IntVar(&o.burst, "kube-api-burst", 200, "Requests to the API server in a burst, per kind of object.")
+	fs.Float32Var(&o.qps, "kube-api-qps", 500, "Requests per second to the API server, per kind of object.")
+	fs.IntVar(&o.burst, "kube-api-burst", 1000, "Requests to the API server in a burst, per kind of object.")
 	fs.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 5*time.Second, "How long the manager continues after the signal to stop. "+
 		"Meanwhile Services remove it, and its webhooks ask the API server to close connections. A second signal stops it at once.")
 	fs.StringVar(&o.manager.PprofBindAddress, "profiler-address", "", "Address of pprof, for example localhost:6060 (default: off).")

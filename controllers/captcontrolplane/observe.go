@@ -172,14 +172,14 @@ func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlpl
 		return nil
 	}
 	upToDate := f.Apply.UpToDate()
-	if f.Kubeconfig.Live, err = r.ReadSecret(ctx, controlPlane.Namespace, naming.KubeconfigSecret(f.Cluster.Name)); err != nil {
+	if f.Kubeconfig.Live, err = r.secret(ctx, controlPlane, naming.KubeconfigSecret(f.Cluster.Name)); err != nil {
 		return err
 	}
 	if !upToDate && (!f.CreatesTokens || !f.Kubeconfig.HoldsToken()) {
 		return nil
 	}
 	if upToDate {
-		if f.UserKubeconfig.Live, err = r.ReadSecret(ctx, controlPlane.Namespace, naming.UserKubeconfigSecret(f.Cluster.Name)); err != nil {
+		if f.UserKubeconfig.Live, err = r.userKubeconfig(ctx, controlPlane, f); err != nil {
 			return err
 		}
 	}
@@ -187,9 +187,27 @@ func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlpl
 		return err
 	}
 	if ref := f.Apply.Live.Spec.WriteConnectionSecretToRef; ref != nil { // Terraform writes it.
-		f.Connection, err = r.ReadSecret(ctx, controlPlane.Namespace, ref.Name)
+		f.Connection, err = r.secret(ctx, controlPlane, ref.Name)
 	}
 	return err
+}
+
+// userKubeconfig reads the kubeconfig for users. Most clusters have none, so the API server is not asked about one that the cache does not have: if it was created a
+// moment ago, it is written as it is.
+func (r *Reconciler) userKubeconfig(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (*corev1.Secret, error) {
+	name := naming.UserKubeconfigSecret(f.Cluster.Name)
+	if cached, err := r.Secrets.Metadata(ctx, client.ObjectKey{Namespace: controlPlane.Namespace, Name: name}); cached == nil {
+		return nil, err
+	}
+	return r.secret(ctx, controlPlane, name)
+}
+
+func (r *Reconciler) secret(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, name string) (*corev1.Secret, error) {
+	secret, err := r.Secrets.Get(ctx, client.ObjectKey{Namespace: controlPlane.Namespace, Name: name})
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+	}
+	return secret, nil
 }
 
 // needsKubeconfig reports whether the kubeconfig Secret must be read.

@@ -307,14 +307,14 @@ func TestWhichSecretsAreRead(t *testing.T) {
 			env, _ := withToken(t, controlplanev1.KubeconfigToken)
 			row.happens(env)
 			var got []string
-			env.Uncached = interceptor.NewClient(env.API, interceptor.Funcs{
+			env.Secrets = engine.NewSecrets(env.API, interceptor.NewClient(env.API, interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 					if _, ok := object.(*corev1.Secret); ok {
 						got = append(got, key.Name)
 					}
 					return c.Get(ctx, key, object, options...)
 				},
-			})
+			}))
 			env.reconcile()
 			assert.Equal(t, row.want, got)
 		})

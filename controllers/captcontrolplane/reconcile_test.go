@@ -52,7 +52,7 @@ func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 	require.NoError(t, RegisterIndexes(t.Context(), builder.Indexes{ClientBuilder: clients}))
 	require.NoError(t, applyindex.Register(t.Context(), builder.Indexes{ClientBuilder: clients}))
 	env := &environment{T: t, clock: builder.NewClock(), API: builder.NewAPI(clients)}
-	env.Reconciler = &Reconciler{Cache: env.API, FargateMetrics: metrics.NewFargate(prometheus.NewRegistry()), Reconciler: owner.Reconciler{Engine: engine.Engine{Uncached: env.API,
+	env.Reconciler = &Reconciler{Cache: env.API, FargateMetrics: metrics.NewFargate(prometheus.NewRegistry()), Reconciler: owner.Reconciler{Engine: engine.Engine{Uncached: env.API, Secrets: engine.NewSecrets(env.API, env.API),
 		Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{Clock: env.clock},
 		Client: env.API,
 	}}}

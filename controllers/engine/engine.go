@@ -135,6 +135,8 @@ type Engine struct {
 	State *StateCache
 	// Uncached reads from the API server what may forbid a deletion; nil in tests of one controller.
 	Uncached client.Reader
+	// Secrets reads Secrets.
+	Secrets *Secrets
 	// Gate is asked before an object is observed.
 	Gate Gate
 	// Metrics of reconciles; nil records none.

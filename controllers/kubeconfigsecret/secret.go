@@ -105,6 +105,8 @@ type Publisher struct {
 	Client client.Client
 	// Tokens creates tokens; nil when this manager creates none.
 	Tokens kubeconfig.Tokens
+	// Secrets is informed of writes.
+	Secrets *engine.Secrets
 }
 
 // Publish determines the kubeconfigs and writes them. It returns when they must be determined again; zero is never.
@@ -202,6 +204,7 @@ func (p Publisher) write(ctx context.Context, cluster Cluster, name string, k *K
 	if err != nil {
 		return err
 	}
+	defer p.Secrets.Forget(client.ObjectKeyFromObject(config))
 	err = p.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(config), client.FieldOwner(fieldManager), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("writing Secret %s: %w", name, err)

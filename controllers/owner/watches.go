@@ -86,11 +86,16 @@ func (r *Reconciler) NewController(ctx context.Context, mgr ctrl.Manager, object
 func (r Requests) Watch(b *builder.Builder) *builder.Builder {
 	changed := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	return b.Owns(&infrav1.WorkspaceTemplateApply{}).
-		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.ReferringTo)).
+		Watches(&infrav1.WorkspaceTemplateApply{}, engine.EnqueueResults(readyChanged, r.ReferringTo)).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.afterDeletion), builder.WithPredicates(Deleted())).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.blockedByPolicy), changed).
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.UsingTemplate), changed).
 		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.awaitingName), changed)
+}
+
+// readyChanged reports whether a WorkspaceTemplateApply became Ready, or is not any more.
+func readyChanged(before, after client.Object) bool {
+	return conditions.IsTrue(before.(engine.Object), infrav1.ReadyCondition) != conditions.IsTrue(after.(engine.Object), infrav1.ReadyCondition)
 }
 
 // Deleted passes deletions only.

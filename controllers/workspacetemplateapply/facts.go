@@ -393,7 +393,6 @@ type lastSeen struct {
 	rejected     *rejection
 	failure      explained
 	applied      applied
-	connection   string // connection is the version of the connection Secret that had all outputs.
 }
 
 // applied is a Workspace for which the last run of the provider was an apply.

@@ -66,7 +66,7 @@ func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 	env.API = builder.NewAPI(clients)
 	env.CreationTime = now
 	env.reconciler = &Reconciler{
-		Engine: engine.Engine{Client: env.API, Recorder: env.recorder, State: &engine.StateCache{}, Uncached: env.API},
+		Engine: engine.Engine{Client: env.API, Recorder: env.recorder, State: &engine.StateCache{}, Uncached: env.API, Secrets: engine.NewSecrets(env.API, env.API)},
 		Workspaces: &workspace.Client{Client: env.API, Uncached: env.API, Watch: func(context.Context, terraform.Scope) error {
 			return nil
 		}},

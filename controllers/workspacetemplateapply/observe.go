@@ -219,20 +219,17 @@ func (r *Reconciler) observeConnection(ctx context.Context, apply *infrav1.Works
 	if key == nil || !f.Live.ClaimedBy(apply) {
 		return nil
 	}
-	last := r.lastObserved(apply)
-	cached, err := engine.Get(ctx, r.Client, *key, engine.Metadata("Secret"))
-	if err != nil || cached != nil && cached.ResourceVersion == last.connection {
-		return err
+	secret, err := r.Secrets.Metadata(ctx, *key)
+	if err == nil && (secret == nil || f.Live.LostOutput(secret)) { // The cache may be older than the Workspace.
+		secret, err = engine.Get(ctx, r.Uncached, *key, engine.Metadata("Secret"))
 	}
-	switch secret, err := engine.Get(ctx, r.Uncached, *key, engine.Metadata("Secret")); { // The cache has neither a new Secret nor managedFields.
+	switch {
 	case err != nil:
 		return err
 	case secret == nil:
 		f.LookRequest = f.Now.UTC().Truncate(connectionInterval).Format(time.RFC3339)
 	case f.Live.LostOutput(secret):
 		f.LookRequest = "Secret-" + secret.ResourceVersion // One request for each change of the Secret.
-	default:
-		last.connection = secret.ResourceVersion
 	}
 	return nil
 }
@@ -605,7 +602,7 @@ func watchedKind(ref metav1.OwnerReference) engine.Object {
 // maxNamed limits how many dependencies a message names.
 const maxNamed = 20
 
-// missingDependencies lists what a WorkspaceTemplateApply waits for, and since when. Secrets are read from the API server: their values are not cached.
+// missingDependencies lists what a WorkspaceTemplateApply waits for, and since when.
 func (r *Reconciler) missingDependencies(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, now time.Time) ([]infrav1.MissingDependency, error) {
 	var missing []infrav1.MissingDependency
 	for _, dependency := range apply.Spec.WaitForSecrets {
@@ -673,7 +670,7 @@ func (r *Reconciler) missingSecret(ctx context.Context, apply *infrav1.Workspace
 		add("", "Secret %s must be in namespace %s, the namespace of this object. Correct its namespace in spec.waitForSecrets", dependency.Name, apply.Namespace)
 		return missing, nil
 	}
-	secret, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Namespace: apply.Namespace, Name: dependency.Name}, &corev1.Secret{})
+	secret, err := r.Secrets.Get(ctx, client.ObjectKey{Namespace: apply.Namespace, Name: dependency.Name})
 	if err != nil {
 		return nil, fmt.Errorf("reading Secret %s: %w", dependency.Name, err)
 	}

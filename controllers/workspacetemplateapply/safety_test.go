@@ -139,7 +139,7 @@ func TestARecreatedAdoptedWorkspaceKeepsItsState(t *testing.T) {
 func TestAForbiddenDependencyBlocksNeitherStatusNorDeletion(t *testing.T) {
 	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s")), builder.SecretWith("s", map[string]string{"a": "x"}))
 	env.rest("demo-vpc")
-	env.reconciler.Uncached = builder.FailingGet[*corev1.Secret](env.API, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", nil))
+	env.reconciler.Secrets = engine.NewSecrets(env.API, builder.FailingGet[*corev1.Secret](env.API, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", nil)))
 	_, err := env.reconcile("demo-vpc")
 	require.ErrorContains(t, err, "forbidden", "it is tried again")
 	assert.Equal(t, "True UpToDate: ", env.ready("demo-vpc"))

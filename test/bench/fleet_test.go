@@ -4,6 +4,7 @@
 package bench_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -89,6 +90,7 @@ func startFleet(b *testing.B, size int, managerArgs ...string) *fleet {
 		ClusterAPI: true, KubeControllerManager: true, Provider: true, Manager: true, AuditPolicy: []byte(managersOnly),
 		ProviderArgs: []string{"--executor=scripted", "--script-dir=" + scripts, "--max-reconcile-rate=16"},
 		ManagerArgs:  append(strings.Fields(os.Getenv("FLEET_ARGS")), managerArgs...),
+		ManagerEnv:   []string{"GOGC=" + cmp.Or(os.Getenv("GOGC"), "50")}, // As in config/manager.
 	})
 	require.NoError(b, err)
 	c, err := client.NewWithWatch(s.Config(), client.Options{Scheme: controllers.Scheme()})

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,8 +55,8 @@ func BenchmarkQuiet(b *testing.B) {
 	}
 }
 
-// reachable is a template of control planes that are the sandbox itself, so that Cluster API can connect to them.
-func reachable(s *sandbox.Sandbox) string {
+// reachable is a template of control planes that are the sandbox itself, so that Cluster API can connect to them, with more lines of its module.
+func reachable(s *sandbox.Sandbox, more ...string) string {
 	return environments.Template(fixture.ControlPlaneTemplate, fmt.Sprintf(`
 variable "cluster_name" { type = string }
 resource "terraform_data" "eks" { input = var.cluster_name }
@@ -63,7 +64,8 @@ output "cluster_endpoint" { value = %q }
 output "kubeconfig" {
   sensitive = true
   value     = file(%q)
-}`, s.Config().Host, s.Kubeconfig()), "cluster_name")
+}
+`, s.Config().Host, s.Kubeconfig())+strings.Join(more, ""), "cluster_name")
 }
 
 // awaitAvailable waits until all Clusters are Available, and CAPTClusters know their endpoints.
