@@ -44,6 +44,8 @@ func CacheOptions() cache.Options {
 				entry.FieldsV1 = equal.fields.one(string(entry.FieldsV1.GetRawBytes()), entry.FieldsV1)
 			}
 			return object, nil
+		case *clusterv1.Cluster:
+			object.Status.Conditions, object.Status.Deprecated = nil, nil // No controller reads them.
 		case *metav1.PartialObjectMetadata:
 			done, marked := object.Annotations[clusterv1.CRDMigrationObservedGenerationAnnotation]
 			object.Annotations = nil

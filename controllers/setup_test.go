@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/crdmigrator"
 
@@ -79,6 +80,14 @@ func TestCachedWorkspacesShareEqualParts(t *testing.T) {
 		return reflect.ValueOf(entries.([]any)[0].(map[string]any)["fieldsV1"]).Pointer()
 	}
 	assert.Equal(t, fields(a), fields(b))
+}
+
+func TestTheCacheKeepsOfClustersWhatControllersRead(t *testing.T) {
+	cluster := &clusterv1.Cluster{Status: clusterv1.ClusterStatus{Conditions: []metav1.Condition{{Type: "Available"}}, Deprecated: &clusterv1.ClusterDeprecatedStatus{}}}
+	cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+	status := kept(t, controllers.CacheOptions().DefaultTransform, cluster).Status
+	assert.Equal(t, clusterv1.ClusterStatus{Initialization: cluster.Status.Initialization}, status)
+	assert.True(t, *status.Initialization.InfrastructureProvisioned)
 }
 
 // The keys show whether a connection Secret has all outputs.

@@ -72,6 +72,21 @@ func serve(t testing.TB, handler http.HandlerFunc) *httptest.Server {
 	return server
 }
 
+// Each probe opens a connection, and most of its cost is the handshake.
+func TestHandshakesAreResumed(t *testing.T) {
+	var resumed []bool
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		resumed = append(resumed, r.TLS.DidResume)
+		w.WriteHeader(http.StatusForbidden)
+	})
+	c, unusable := newConnection(config(t, server))
+	require.Nil(t, unusable)
+	for range 2 {
+		assert.True(t, c.probe(t.Context(), "", time.Now()).answered)
+	}
+	assert.Equal(t, []bool{false, true}, resumed)
+}
+
 // answering returns an API server with status codes for /readyz and a body for /version.
 func answering(t *testing.T, ready int, version string) *httptest.Server {
 	t.Helper()

@@ -244,6 +244,9 @@ func newConnection(data []byte) (*connection, *health.Probed) {
 	if err != nil {
 		return unusable(health.Unhealthy("the certificates of the kubeconfig are invalid"))
 	}
+	if secure != nil { // It is nil without a CA.
+		secure.ClientSessionCache = tls.NewLRUClientSessionCache(1) // Each probe connects again, and to resume a session costs half as much.
+	}
 	c.connect(config, address, secure)
 	c.expires, _ = kubeconfig.Expiry(data)
 	return c, nil
