@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -33,6 +35,18 @@ func newLive(object *unstructured.Unstructured) (*Live, error) {
 		return nil, fmt.Errorf("decoding Workspace %s: %w", object.GetName(), err)
 	}
 	return live, nil
+}
+
+// HasResult reports whether Terraform has ended with another result than before.
+func HasResult(before, after client.Object) bool {
+	status := func(object client.Object, condition string) metav1.ConditionStatus {
+		found, err := conditions.UnstructuredGet(object.(*unstructured.Unstructured), condition)
+		if err != nil || found == nil {
+			return ""
+		}
+		return found.Status
+	}
+	return status(before, conditionReady) != status(after, conditionReady) || status(before, conditionSynced) != status(after, conditionSynced)
 }
 
 // RecordedFor reports whether status of a WorkspaceTemplateApply, which users cannot write, records the UID of this Workspace.

@@ -515,3 +515,15 @@ func TestALostOutputOfTheConnectionSecret(t *testing.T) {
 		assert.Equal(t, lost, live.LostOutput(secret), fields)
 	}
 }
+
+func TestResultsOfTerraform(t *testing.T) {
+	atRest := builder.Workspace("demo", builder.AtRest)
+	polled := atRest.DeepCopy()
+	polled.SetResourceVersion("2")
+	polled.SetAnnotations(map[string]string{"polled": "again"})
+	assert.False(t, HasResult(atRest, polled))
+	assert.True(t, HasResult(builder.Workspace("demo", builder.FirstApplyRunning), atRest))
+	failed := atRest.DeepCopy()
+	require.NoError(t, unstructured.SetNestedSlice(failed.Object, []any{map[string]any{"type": "Synced", "status": "False"}, map[string]any{"type": "Ready", "status": "True"}}, "status", "conditions"))
+	assert.True(t, HasResult(atRest, failed))
+}

@@ -173,9 +173,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		defer starting.Unlock()
 		workspaces := &unstructured.Unstructured{}
 		workspaces.SetGroupVersionKind(scope.GroupVersionKind())
-		return tracker.Watch(ctrl.LoggerFrom(ctx), workspaces, engine.EnqueueResults(func(before, after client.Object) bool {
-			return before.GetResourceVersion() != after.GetResourceVersion() // Its status is most of what changes.
-		}, r.ofWorkspace))
+		return tracker.Watch(ctrl.LoggerFrom(ctx), workspaces, engine.EnqueueResults(workspace.HasResult, r.ofWorkspace))
 	}
 	r.Workspaces.WatchProviderConfigs = func(ctx context.Context, kind schema.GroupVersionKind) error {
 		starting.Lock()
