@@ -452,3 +452,30 @@ func TestAConnectionSecretWithoutBothOutputsNamesBoth(t *testing.T) {
 	assert.Contains(t, s.Contract.Problem, `no output "kubeconfig" or "cluster_certificate_authority_data"`)
 	assert.Contains(t, s.Contract.Problem, "captctl run")
 }
+
+// The provider only adds keys to the connection Secret.
+func TestAnOutputThatTheModuleDoesNotHaveAnyMoreIsNotUsed(t *testing.T) {
+	const endpoint, kubeconfigOutput, removed = "cluster_endpoint", "kubeconfig", `has no output "kubeconfig" any more, and the value in Secret demo-eks-connection, which is of an earlier module, is not used. Add the output to the module`
+	s := newFixture(t, withSource("Output"))
+	s.Cluster.Connection.Data[kubeconfigOutput] = []byte(fromTerraform)
+	s.publish()
+	assert.Empty(t, s.Contract.Problem, "the module is not known")
+	s.Cluster.Declared = map[string]bool{kubeconfigOutput: true}
+	s.publish()
+	assert.Empty(t, s.Contract.Problem)
+	s.Cluster.Declared = map[string]bool{endpoint: false}
+	s.publish()
+	assert.Equal(t, controlplanev1.KubeconfigMissingReason, s.Contract.Reason)
+	assert.Contains(t, s.Contract.Problem, removed)
+	assert.Nil(t, s.Contract.Data)
+
+	for name, row := range map[string]struct {
+		declared map[string]bool
+		want     string
+	}{
+		"a module that is not known": {nil, "old"}, "sensitive": {map[string]bool{endpoint: true}, "old"}, "removed": {map[string]bool{"a": false}, ""}, "null now": {map[string]bool{endpoint: false}, ""},
+	} {
+		of := Outputs{Connection: connection(map[string]string{endpoint: "old"}), Declared: row.declared}
+		assert.Equal(t, row.want, of.Output(endpoint), name)
+	}
+}

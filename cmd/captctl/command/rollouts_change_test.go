@@ -411,8 +411,8 @@ func TestSeveralChangesAreApprovedTogetherOrNotAtAll(t *testing.T) {
 	assert.Equal(t, [2]string{}, approvedOf(t, env))
 
 	for want, arguments := range map[string][]string{
-		"use either names, --all or --selector":       {},
-		"use either names, --all or --selector; ":     {"team-a/demo", "--all"},
+		"use either names, --all or --selector":   {},
+		"use either names, --all or --selector; ": {"team-a/demo", "--all"},
 		"--selector: ":                                {"--selector", "=="},
 		"--yes requires --revision":                   {"--all", "--yes"},
 		"no change in namespace team-b, or not these": {"-n", "team-b", "--all"},
