@@ -535,7 +535,7 @@ func (s *sources) tokenSource() (kubeconfig.Source, string, error) {
 	switch output := s.Cluster.Output(terraform.OutputClusterName); {
 	case s.tokens == nil:
 		return none, controlplanev1.KubeconfigMissingReason, errors.New(
-			"spec.kubeconfig.source is Token, but this manager creates no tokens: it had no AWS credentials when it started, or runs with --eks-tokens=false (docs/install.md, Tokens for kubeconfigs). Correct that, or set the source to Output or Exec")
+			"spec.kubeconfig.source is Token, but this manager creates no tokens: it had no AWS credentials when it started, or runs with --eks-tokens=false (docs/install-reference.md, Tokens for kubeconfigs). Correct that, or set the source to Output or Exec")
 	case output != "" && output != name:
 		return none, controlplanev1.KubeconfigInvalidReason, fmt.Errorf(
 			"a token is created only for EKS cluster %q, which CAPT asked Terraform to create, but output %q %s; correct the template, or set spec.kubeconfig.source to Exec",

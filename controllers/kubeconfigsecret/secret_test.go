@@ -246,7 +246,7 @@ func TestRemedies(t *testing.T) {
 		want   string
 	}{
 		"no flag":         {"Token", "", nil, "this manager creates no tokens: it had no AWS credentials when it started"},
-		"no credentials":  {"Token", "", &tokens.Identity{Problem: kubeconfig.ErrNoCredentials}, "no token can be created: the manager has no AWS credentials; see docs/install.md (Tokens for kubeconfigs)"},
+		"no credentials":  {"Token", "", &tokens.Identity{Problem: kubeconfig.ErrNoCredentials}, "no token can be created: the manager has no AWS credentials; see docs/install-reference.md (Tokens for kubeconfigs)"},
 		"a token's end":   {"Output", tokens.Kubeconfig(t, host, builder.Created.Add(-time.Hour)), nil, "set spec.kubeconfig.source to Token or Exec"},
 		"nothing to take": {"Output", "", nil, `output "kubeconfig" has no value, or the text of one that does not exist, such as null or None; correct it in the module of WorkspaceTemplate default/eks, or set spec.kubeconfig.source to Exec`},
 		"no output":       {"Output", "-", nil, `no output "kubeconfig". If the module has it, its value is null, or another client has edited Secret demo-eks-connection, and captctl run lets Terraform write it again. Otherwise add it to the module of WorkspaceTemplate default/eks, or set`},
