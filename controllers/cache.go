@@ -88,11 +88,11 @@ func (e *equalParts) share(value any) any {
 		}
 	case map[string]any:
 		for name, field := range value {
-			if data, err := json.Marshal(field); name == "fieldsV1" && err == nil {
+			if name != "fieldsV1" {
+				value[name] = e.share(field)
+			} else if data, err := json.Marshal(field); err == nil {
 				value[name] = e.trees.one(string(data), field)
-				continue
 			}
-			value[name] = e.share(field)
 		}
 	}
 	return value
