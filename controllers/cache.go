@@ -116,7 +116,7 @@ func (e *equalParts) keysOf(entries []metav1.ManagedFieldsEntry) []metav1.Manage
 	return e.keys.one(string(data), []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(string(data))}})
 }
 
-// maxShared limits how many values are remembered.
+// maxShared limits how many values are kept for sharing.
 const maxShared = 1024
 
 // shared returns the same value for equal texts.
