@@ -386,6 +386,10 @@ func TestAManagementClusterThatIsLostIsRestored(t *testing.T) {
 		"velero": func(_ *testing.T, f *fleet, after *side) {
 			f.create(after, withoutOwners(f.backup(before, kinds()...)))
 		},
+		// Owner references have UIDs of before: the garbage collector would delete the objects.
+		"owners": func(_ *testing.T, f *fleet, after *side) {
+			f.create(after, f.backup(before, kinds()...))
+		},
 		"restore": func(t *testing.T, f *fleet, after *side) { f.captctlRestore(t, after, lost) },
 		"half": func(_ *testing.T, f *fleet, after *side) {
 			f.create(after, withoutOwners(f.backup(before, without(kinds(), workspaceKind, applyKind)...)))

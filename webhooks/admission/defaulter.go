@@ -61,6 +61,9 @@ func (d defaulter[T]) complete(ctx context.Context, request admission.Request, o
 	var kind T
 	old := newObject(kind)
 	if request.Operation == admissionv1.Create {
+		if err := removeDeadOwners(ctx, d.reader, object); err != nil {
+			return err
+		}
 		signApproval(request.UserInfo.Username, old, object)
 		if template, ok := any(object).(*infrav1.WorkspaceTemplate); ok && !isInOlderVersion(request) {
 			migrating, err := isFromMigration(ctx, request, d.mayMigrate)
