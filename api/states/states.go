@@ -7,6 +7,7 @@ package states
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -89,6 +90,31 @@ func (c *Claim) User() (string, error) {
 	return "", nil
 }
 
+// Missing describes the Workspaces with the backend whose states are not among those that it has.
+func (c *Claim) Missing(names []string) (missing []string, err error) {
+	for i := range c.Workspaces {
+		w := &c.Workspaces[i]
+		name := cmp.Or(w.GetAnnotations()[render.ExternalNameAnnotation], w.GetName())
+		if naming.IsPreview(w) || slices.Contains(names, name) {
+			continue
+		}
+		config := render.ProviderConfigObject(w)
+		here, err := c.locationOf(c.Config)
+		there, other := c.locationOf(config)
+		if err := cmp.Or(err, other); err != nil {
+			return nil, err
+		}
+		if isSame(config, c.Config) || here != nil && maps.Equal(here, there) {
+			missing = append(missing, fmt.Sprintf("%s  in use by %s", name, c.name("Workspace", render.NamespaceOf(w), w.GetName())))
+		}
+	}
+	return missing, nil
+}
+
+func isSame(a, b *unstructured.Unstructured) bool {
+	return a.GroupVersionKind() == b.GroupVersionKind() && naming.KeyOf(a) == naming.KeyOf(b)
+}
+
 // name is how messages name an object.
 func (c *Claim) name(kind, namespace, name string) string {
 	switch {
@@ -138,7 +164,7 @@ func ConfigOf(template *infrav1.WorkspaceTemplate, namespace string) *unstructur
 
 // sameBackend reports whether a ProviderConfig has the same backend as the object, or may have it.
 func (c *Claim) sameBackend(config *unstructured.Unstructured) (bool, error) {
-	if config.GroupVersionKind() == c.Config.GroupVersionKind() && naming.KeyOf(config) == naming.KeyOf(c.Config) {
+	if isSame(config, c.Config) {
 		return true, nil
 	}
 	one, err := c.locationOf(c.Config)

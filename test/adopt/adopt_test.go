@@ -290,6 +290,9 @@ func TestWhatIsInNoStateIsImported(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("- {to: 'terraform_data.node[1]', id: node-b}\n"), 0o600))
 	arguments := []string{"import", "--apply=default/nodes", "--template=nodes", "--yes", "--timeout=4m", "--import=terraform_data.node[0]=node-a"}
 
+	assert.Contains(t, env.captctl(migrate.Failed, append(arguments, "--import=terraform_data.other=node-b")...), "imports[1].to: Invalid value: \"terraform_data.other\"")
+	assert.True(t, apierrors.IsNotFound(env.admin.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "nodes-imported"}, &infrav1.WorkspaceTemplate{})), "nothing is created")
+
 	printed := env.captctl(migrate.NeedsDecision, arguments...)
 	assert.Contains(t, printed, "+ terraform_data.node[1]", "a resource that is not imported would be created")
 	assert.Contains(t, printed, "import terraform_data.node[0]")
