@@ -396,7 +396,8 @@ func TestAManagementClusterThatIsLostIsRestored(t *testing.T) {
 			f.apply(after)
 		},
 	}
-	prepare := map[string]func(f *fleet){"git": func(f *fleet) { f.adoptWorkspace(before) }, "restore": func(f *fleet) {
+	adopts := func(f *fleet) { f.adoptWorkspace(before) }
+	prepare := map[string]func(f *fleet){"git": adopts, "spec": adopts, "velero": adopts, "owners": adopts, "restore": func(f *fleet) {
 		f.adoptWorkspace(before)
 		f.captctlBackup(before)
 	}}

@@ -185,27 +185,32 @@ func (env *whole) rollsBack(t *testing.T) {
 }
 
 // evacuates moves the fleet to namespaced Workspaces, one cluster after the other and without an apply: each state stays where it is. One is moved back, and
-// once more. A helper stays, because its connection Secret is in another namespace.
+// once more. A helper stays, because its connection Secret is in another namespace, and so does a control plane whose plan fails, so that its cluster is moved back.
 func (env *whole) evacuates(t *testing.T) {
 	runs, was := env.runs(), env.stateNames()
+	stay := map[string]string{
+		wholeApps.String():   "WorkspaceTemplateApply apps-kubeconfig-apply, whose connection Secret is in namespace default",
+		wholeBroken.String(): "WorkspaceTemplateApply default/broken-eks-controlplane-apply is not moved",
+	}
 	for _, move := range [][]string{
-		{wholeDemo.String()}, {wholeProd.String()}, {wholeProd.String(), "--rollback"}, {wholeProd.String()}, {wholeOld.String()}, {wholeBroken.String()}, {wholeApps.String()}, {wholeLive.String()},
+		{wholeDemo.String()}, {wholeProd.String()}, {wholeProd.String(), "--rollback"}, {wholeProd.String()}, {wholeOld.String()}, {wholeBroken.String()}, {wholeBroken.String(), "--rollback"}, {wholeApps.String()}, {wholeLive.String()},
 		{"--apply=default/demo-karpenter", "--apply=default/demo-fargate"},
 	} {
 		_, name, _ := strings.Cut(move[0], "/")
 		addons := strings.HasPrefix(move[0], "--apply")
 		isMoved := func(workspace string) bool {
 			addon := workspace == "demo-karpenter" || workspace == "demo-fargate"
-			return addon && addons || !addon && strings.HasPrefix(workspace, name+"-") && workspace != "apps-kubeconfig"
+			stays := workspace == "apps-kubeconfig" || name == wholeBroken.Name && workspace != "broken-vpc"
+			return addon && addons || !addon && strings.HasPrefix(workspace, name+"-") && !stays
 		}
 		want, before := migrate.Done, identities(env.everyWorkspace())
-		if move[0] == wholeApps.String() {
+		if because := stay[strings.Join(move, "")]; because != "" {
 			want = migrate.NeedsDecision
 		}
 		command := exec.CommandContext(t.Context(), env.Binary(sandbox.Captctl), append([]string{"evacuate", "--yes", "--timeout=4m", "--kubeconfig=" + env.Kubeconfig()}, move...)...)
 		output, _ := command.CombinedOutput()
 		require.Equal(t, int(want), command.ProcessState.ExitCode(), "%s\n%s", command, output)
-		require.Equal(t, want == migrate.NeedsDecision, strings.Contains(string(output), "WorkspaceTemplateApply apps-kubeconfig-apply, whose connection Secret is in namespace default"))
+		require.Contains(t, string(output), stay[strings.Join(move, "")])
 		env.awaitAllReady()
 		require.Equal(t, runs, env.runs(), "Terraform applies and destroys nothing")
 		require.Equal(t, was, env.stateNames(), "each state has one Workspace")
@@ -214,7 +219,9 @@ func (env *whole) evacuates(t *testing.T) {
 			require.False(t, isMoved(name) && (workspace.GetNamespace() == "") != slices.Contains(move, "--rollback"), "the scope of %s after %s", name, move)
 		}
 	}
-	require.Equal(t, []string{"apps-kubeconfig"}, names(env.workspaces()), "all others are namespaced")
+	for _, name := range names(env.workspaces()) {
+		require.True(t, name == "apps-kubeconfig" || strings.HasPrefix(name, wholeBroken.Name+"-"), "%s is cluster-wide", name)
+	}
 }
 
 // everyWorkspace returns the Workspaces of both scopes by name.

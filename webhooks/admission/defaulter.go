@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -72,6 +73,11 @@ func (d defaulter[T]) complete(ctx context.Context, request admission.Request, o
 			}
 			validation.SetTemplateDefaults(template)
 		}
+		if apply, ok := any(object).(*infrav1.WorkspaceTemplateApply); ok {
+			if err := d.takeRecordedState(ctx, request, apply); err != nil {
+				return err
+			}
+		}
 		return setDefaults(ctx, d.reader, object)
 	}
 	if err := d.decoder.DecodeRaw(request.OldObject, old); err != nil {
@@ -87,6 +93,20 @@ func (d defaulter[T]) complete(ctx context.Context, request admission.Request, o
 		return validation.RestoreHubFields(ctx, d.reader, old, object)
 	}
 	return nil
+}
+
+// takeRecordedState lets an object that is restored take over the Terraform state that CAPT has recorded, if the user may name states: its plan must be empty.
+func (d defaulter[T]) takeRecordedState(ctx context.Context, request admission.Request, apply *infrav1.WorkspaceTemplateApply) error {
+	config, name, recorded := strings.Cut(apply.Annotations[naming.TerraformStateAnnotation], " ")
+	if !recorded || apply.Spec.TerraformState.Name != "" {
+		return nil
+	}
+	may, err := d.mayMigrate(ctx, request)
+	if may {
+		apply.Spec.TerraformState = infrav1.TerraformState{Name: name, ProviderConfig: config}
+		delete(apply.Annotations, naming.TerraformStateAnnotation)
+	}
+	return err
 }
 
 // signApproval records the user that changed the approved content of a WorkspaceTemplate or a WorkspaceTemplateApply, and when. Other users cannot change

@@ -175,14 +175,20 @@ func (e *evacuation) movable(ctx context.Context) (movable []*infrav1.WorkspaceT
 	return movable, stay, nil
 }
 
-// applies are those of the Cluster whose Workspaces have the other scope, or whose move was interrupted: the VPC first.
+// applies are those of the Cluster whose Workspaces or templates have the other scope: the VPC first.
 func (e *evacuation) applies(ctx context.Context) (applies []*infrav1.WorkspaceTemplateApply, err error) {
 	objects, err := e.objects(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, apply := range objects.Applies {
-		if scope, recorded := apply.Status.WorkspaceRef.Scope(); recorded && scope != e.to() {
+		template, err := get(ctx, e.adoption.client, apply.TemplateKey(), &infrav1.WorkspaceTemplate{})
+		if err != nil {
+			return nil, err
+		}
+		scope, recorded := apply.Status.WorkspaceRef.Scope()
+		refers := template == nil || template.Spec.WorkspaceScope.OrDefault() == e.to() // Otherwise, a move was interrupted, and is reversed.
+		if recorded && (scope != e.to() || !refers) {
 			applies = append(applies, apply)
 		}
 	}
@@ -220,12 +226,12 @@ func (e *evacuation) move(ctx context.Context, key types.NamespacedName) error {
 	if err != nil || apply == nil {
 		return err
 	}
-	if scope, _ := apply.Status.WorkspaceRef.Scope(); scope == e.to() { // Another run has moved it meanwhile: its Workspace must stay.
-		return nil
-	}
 	template, err := e.templateFor(ctx, apply)
 	if err != nil {
 		return err
+	}
+	if scope, _ := apply.Status.WorkspaceRef.Scope(); scope == e.to() { // It is not moved yet, or another run has moved it meanwhile: its Workspace must stay.
+		return e.refer(ctx, apply, template)
 	}
 	if err := errors.Join(e.refer(ctx, apply, template), e.request(ctx, apply)); err != nil {
 		return err
