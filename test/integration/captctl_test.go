@@ -62,7 +62,7 @@ func TestCaptctlShowsAClusterAsItIs(t *testing.T) {
 	assert.Contains(t, env.Captctl("pause", env.Namespace+"/demo"), "is paused")
 	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
 	assert.True(t, env.described().Paused)
-	assert.Contains(t, env.Captctl("resume", env.Namespace+"/demo"), "is not paused")
+	assert.Contains(t, env.Captctl("resume", env.Namespace+"/demo"), "is resumed")
 	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, clusterv1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason)
 
 	assert.Contains(t, env.Captctl("kubeconfig", env.Namespace+"/demo"), `"kind":"Config"`)

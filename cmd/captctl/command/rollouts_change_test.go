@@ -140,7 +140,7 @@ func TestARolloutIsPausedAndResumed(t *testing.T) {
 		{"resume", "unchanged: the rollout is neither paused nor stopped", ""},
 		{"pause", "Flux applies spec.rollout.state, and reverts it unless it is changed in Git as well\nWorkspaceTemplate team-a/vpc: the rollout is paused; users that Terraform is updating finish", infrav1.RolloutPaused},
 		{"pause", "unchanged: the rollout is paused already", infrav1.RolloutPaused},
-		{"resume", "WorkspaceTemplate team-a/vpc: the rollout is not paused", infrav1.RolloutRunning},
+		{"resume", "WorkspaceTemplate team-a/vpc: the rollout is resumed", infrav1.RolloutRunning},
 	} {
 		out, _, err := s.run(t, "template", step.command, "team-a/vpc")
 		require.NoError(t, err)

@@ -697,7 +697,7 @@ func decideResume(o *changeOptions, t *rollout.Template) (*change, error) {
 		return &change{done: "the rollout is neither paused nor stopped"}, nil
 	}
 	fields := map[string]any{}
-	c := &change{summary: warnOfState(t), done: "the rollout is not paused"}
+	c := &change{summary: warnOfState(t), done: "the rollout is resumed"}
 	if paused {
 		fields["spec"] = stateIs(infrav1.RolloutRunning)
 	}
