@@ -62,23 +62,8 @@ func (d defaulter[T]) complete(ctx context.Context, request admission.Request, o
 	var kind T
 	old := newObject(kind)
 	if request.Operation == admissionv1.Create {
-		if err := removeDeadOwners(ctx, d.reader, object); err != nil {
-			return err
-		}
 		signApproval(request.UserInfo.Username, old, object)
-		if template, ok := any(object).(*infrav1.WorkspaceTemplate); ok && !isInOlderVersion(request) {
-			migrating, err := isFromMigration(ctx, request, d.mayMigrate)
-			if err != nil || migrating { // A plan of an earlier version has no substitution, and was made for that.
-				return err
-			}
-			validation.SetTemplateDefaults(template)
-		}
-		if apply, ok := any(object).(*infrav1.WorkspaceTemplateApply); ok {
-			if err := d.takeRecordedState(ctx, request, apply); err != nil {
-				return err
-			}
-		}
-		return setDefaults(ctx, d.reader, object)
+		return d.completeNew(ctx, request, object)
 	}
 	if err := d.decoder.DecodeRaw(request.OldObject, old); err != nil {
 		return fmt.Errorf("reading the old object: %w", err)
@@ -93,6 +78,29 @@ func (d defaulter[T]) complete(ctx context.Context, request admission.Request, o
 		return validation.RestoreHubFields(ctx, d.reader, old, object)
 	}
 	return nil
+}
+
+// completeNew sets the defaults of a new object.
+func (d defaulter[T]) completeNew(ctx context.Context, request admission.Request, object client.Object) error {
+	if err := removeDeadOwners(ctx, d.reader, object); err != nil {
+		return err
+	}
+	switch object := object.(type) {
+	case *infrav1.WorkspaceTemplate:
+		if isInOlderVersion(request) {
+			break
+		}
+		migrating, err := isFromMigration(ctx, request, d.mayMigrate)
+		if err != nil || migrating { // A plan of an earlier version has no substitution, and was made for that.
+			return err
+		}
+		validation.SetTemplateDefaults(object)
+	case *infrav1.WorkspaceTemplateApply:
+		if err := d.takeRecordedState(ctx, request, object); err != nil {
+			return err
+		}
+	}
+	return setDefaults(ctx, d.reader, object)
 }
 
 // takeRecordedState lets an object that is restored take over the Terraform state that CAPT has recorded, if the user may name states: its plan must be empty.

@@ -89,16 +89,20 @@ func (p *plan) read(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) 
 	if err := p.addCredentials(ctx, in, config, spec); err != nil {
 		return nil, err
 	}
-	for name, text := range map[string]*string{configurationFile: spec.Configuration, backendFile: spec.BackendFile} {
-		if text != nil {
-			in.files[name] = *text
-		}
-	}
+	in.addConfiguration(spec)
 	values := values{p.reader, live.GetNamespace()}
 	if err := values.addEnvironment(ctx, in, parameters.Env); err != nil {
 		return nil, err
 	}
 	return in, values.addVariables(ctx, in, parameters)
+}
+
+func (in *inputs) addConfiguration(spec *terraform.ProviderConfigSpec) {
+	for name, text := range map[string]*string{configurationFile: spec.Configuration, backendFile: spec.BackendFile} {
+		if text != nil {
+			in.files[name] = *text
+		}
+	}
 }
 
 func (in *inputs) setModule(parameters *terraform.WorkspaceParameters) error {
@@ -267,11 +271,7 @@ func States(ctx context.Context, environment *cli.Environment, reader client.Rea
 		return nil, err
 	}
 	in := &inputs{state: "default", module: map[string]string{}, files: map[string]string{}, backendFile: spec.BackendFile}
-	for name, text := range map[string]*string{configurationFile: spec.Configuration, backendFile: spec.BackendFile} {
-		if text != nil {
-			in.files[name] = *text
-		}
-	}
+	in.addConfiguration(spec)
 	p := &plan{Options: &Options{}, Environment: environment, reader: reader, inputs: in}
 	if p.root, err = os.MkdirTemp("", "captctl-states-"); err != nil {
 		return nil, err
@@ -284,18 +284,18 @@ func States(ctx context.Context, environment *cli.Environment, reader client.Rea
 	if err != nil {
 		return nil, err
 	}
-	list := p.statesInSecrets // Terraform would create the state "default".
-	if backend.Type != modules.KubernetesBackend {
-		p.program, err = cli.FindTerraform(ctx, program)
-		if err == nil && p.program == nil {
-			err = errors.New("neither tofu nor terraform is on PATH: install one of them, or set --terraform")
-		}
-		list = p.listStates
+	list := p.listStates
+	if backend.Type == modules.KubernetesBackend { // Terraform would create the state "default".
+		list = p.statesInSecrets
 	}
+	names, isEmpty, err := list(ctx, backend, program)
 	if err != nil {
 		return nil, err
 	}
-	names, isEmpty, err := list(ctx, backend)
+	return statesOf(names, used, user, isEmpty)
+}
+
+func statesOf(names []string, used bool, user func(string) (string, error), isEmpty func(string) (bool, error)) (states []State, err error) {
 	for _, name := range names {
 		state := State{Name: name}
 		if state.User, err = user(name); err == nil && (used || state.User == "") {
@@ -306,10 +306,16 @@ func States(ctx context.Context, environment *cli.Environment, reader client.Rea
 		}
 		states = append(states, state)
 	}
-	return states, err
+	return states, nil
 }
 
-func (p *plan) listStates(ctx context.Context, backend *modules.Backend) (names []string, isEmpty func(string) (bool, error), err error) {
+func (p *plan) listStates(ctx context.Context, backend *modules.Backend, program string) (names []string, isEmpty func(string) (bool, error), err error) {
+	if p.program, err = cli.FindTerraform(ctx, program); err == nil && p.program == nil {
+		err = errors.New("neither tofu nor terraform is on PATH: install one of them, or set --terraform")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
 	run := func(arguments ...string) (string, error) {
 		var stdout, stderr bytes.Buffer
 		if err := p.terraform(ctx, &stdout, &stderr, nil, arguments...); err != nil {
@@ -351,7 +357,7 @@ func hasNoResources(state []byte) bool {
 }
 
 // statesInSecrets lists the states that Secrets have.
-func (p *plan) statesInSecrets(ctx context.Context, backend *modules.Backend) (names []string, isEmpty func(string) (bool, error), err error) {
+func (p *plan) statesInSecrets(ctx context.Context, backend *modules.Backend, _ string) (names []string, isEmpty func(string) (bool, error), err error) {
 	arguments, reader := backend.Arguments(ptr.Deref(p.inputs.backendFile, "")), p.reader
 	if file := arguments["config_path"]; file != "" && arguments["in_cluster_config"] != "true" {
 		if reader, err = p.readerOf(file, arguments["config_context"]); err != nil {
