@@ -46,6 +46,8 @@ type Claim struct {
 	Apply *infrav1.WorkspaceTemplateApply
 	// Config is the ProviderConfig of the Workspace that would be created: its kind, namespace and name.
 	Config *unstructured.Unstructured
+	// Own is the Workspace that would be created; nil if it is not known. It may exist: the manager may end before it records that it created it.
+	Own *unstructured.Unstructured
 	// Prefix is the --state-prefix of the manager.
 	Prefix string
 	// Workspaces and Applies are all that exist.
@@ -66,7 +68,7 @@ func (c *Claim) User() (string, error) {
 	for i := range c.Workspaces {
 		w := &c.Workspaces[i]
 		seen[string(w.GetUID())] = true
-		if naming.IsPreview(w) || cmp.Or(w.GetAnnotations()[render.ExternalNameAnnotation], w.GetName()) != state {
+		if naming.IsPreview(w) || c.isOwn(w) || cmp.Or(w.GetAnnotations()[render.ExternalNameAnnotation], w.GetName()) != state {
 			continue
 		}
 		same, err := c.sameBackend(render.ProviderConfigObject(w))
@@ -88,6 +90,10 @@ func (c *Claim) User() (string, error) {
 		}
 	}
 	return "", nil
+}
+
+func (c *Claim) isOwn(w *unstructured.Unstructured) bool {
+	return c.Own != nil && isSame(w, c.Own) && w.GetAnnotations()[naming.ClaimAnnotation] == naming.KeyOf(c.Apply).String()
 }
 
 // Missing describes the Workspaces with the backend whose states are not among those that it has.

@@ -8,10 +8,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/states"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
@@ -90,4 +92,25 @@ func TestTheObjectsOfAClusterReferToEachOther(t *testing.T) {
 	require.Len(t, o.Applies, 1)
 	assert.Equal(t, "vpc-1", o.CAPTCluster.Spec.VPC.ExistingID)
 	assert.Empty(t, o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name)
+}
+
+// The manager may end between the creation of a Workspace and its record in status.
+func TestTheOwnWorkspaceDoesNotKeepItsStateFromTheObject(t *testing.T) {
+	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TerraformState.Name = "legacy" }))
+	own := builder.Workspace("demo-vpc", builder.AtRest, builder.WithAnnotation("crossplane.io/external-name", "legacy"), builder.WithAnnotation(naming.ClaimAnnotation, builder.Namespace+"/demo-vpc"))
+	config := states.ConfigOf(builder.WorkspaceTemplate("vpc"), builder.Namespace)
+	user := func(own, live *unstructured.Unstructured) string {
+		claim := states.Claim{Apply: apply, Config: config, Own: own, Workspaces: []unstructured.Unstructured{*live}, Read: func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return nil, nil }}
+		user, err := claim.User()
+		require.NoError(t, err)
+		return user
+	}
+	assert.Empty(t, user(own, own))
+	assert.Equal(t, "Workspace demo-vpc", user(nil, own))
+	foreign := own.DeepCopy()
+	foreign.SetAnnotations(map[string]string{"crossplane.io/external-name": "legacy", naming.ClaimAnnotation: builder.Namespace + "/other"})
+	assert.Equal(t, "Workspace demo-vpc", user(own, foreign))
+	other := own.DeepCopy()
+	other.SetName("other")
+	assert.Equal(t, "Workspace other", user(own, other))
 }

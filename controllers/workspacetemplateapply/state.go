@@ -71,7 +71,7 @@ func createdFor(apply *infrav1.WorkspaceTemplateApply) bool {
 
 // stateUser describes another object that has the state which the object is to take over; empty without one. What is in other namespaces is not disclosed.
 func (r *Reconciler) stateUser(ctx context.Context, reader client.Reader, apply *infrav1.WorkspaceTemplateApply, f *Facts) (string, error) {
-	user := states.Claim{Apply: apply, Config: render.ProviderConfigObject(f.Rendered.Object), Prefix: r.StatePrefix, Read: func(config *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	user := states.Claim{Apply: apply, Config: render.ProviderConfigObject(f.Rendered.Object), Own: f.Rendered.Object, Prefix: r.StatePrefix, Read: func(config *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		return engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(config), config)
 	}}
 	for _, scope := range terraform.Scopes() {
