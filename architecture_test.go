@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 75_530
+	maxProductLines = 75_880
 	maxSupportLines = 17_800
 )
 

@@ -77,6 +77,11 @@ const AllowProviderConfigAnnotation = "capt.cluster.x-k8s.io/allow-provider-conf
 // a restore, the object has another UID.
 const ExternalNameUIDAnnotation = "capt.cluster.x-k8s.io/external-name-noted-by"
 
+// TerraformStateAnnotation is set on a WorkspaceTemplateApply whose Terraform state has another name than CAPT would give to a new one: the ProviderConfig, in
+// the form of render.ProviderConfigOf, and the name, separated by a space. Only CAPT and users with GuardMigrateVerb can set it, so that an object which such a
+// user restores without status takes this state over.
+const TerraformStateAnnotation = "capt.cluster.x-k8s.io/terraform-state"
+
 // PinnedLabel with the value "true" marks a WorkspaceTemplate that captctl migrate created to reproduce one Workspace. The value of
 // PinnedForAnnotation is the kind, namespace and name of the object that it was created for.
 const (
