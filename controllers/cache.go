@@ -52,8 +52,10 @@ func CacheOptions() cache.Options {
 			if marked {
 				object.Annotations = map[string]string{clusterv1.CRDMigrationObservedGenerationAnnotation: done}
 			}
-			object.ManagedFields = equal.keysOf(object.ManagedFields)
-			return object, nil
+			if object.Kind == "Secret" {
+				object.ManagedFields = equal.keysOf(object.ManagedFields)
+				return object, nil
+			}
 		}
 		return strip(object)
 	}}

@@ -92,12 +92,15 @@ func TestTheCacheKeepsOfClustersWhatControllersRead(t *testing.T) {
 
 // The keys show whether a connection Secret has all outputs.
 func TestTheCacheKeepsTheKeysOfSecrets(t *testing.T) {
-	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{
+	secret := metav1.TypeMeta{Kind: "Secret"}
+	object := &metav1.PartialObjectMetadata{TypeMeta: secret, ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{
 		{Manager: "provider", FieldsV1: metav1.NewFieldsV1(`{"f:data":{".":{},"f:vpc_id":{}},"f:metadata":{"f:labels":{}}}`)},
 		{Manager: "another", FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:zones":{}}}`)},
 	}}}
 	entries := kept(t, controllers.CacheOptions().DefaultTransform, object).ManagedFields
 	require.Len(t, entries, 1)
 	assert.JSONEq(t, `{"f:data":{".":{},"f:vpc_id":{},"f:zones":{}}}`, string(entries[0].FieldsV1.GetRawBytes()))
-	assert.Nil(t, kept(t, controllers.CacheOptions().DefaultTransform, &metav1.PartialObjectMetadata{}).ManagedFields)
+	assert.Nil(t, kept(t, controllers.CacheOptions().DefaultTransform, &metav1.PartialObjectMetadata{TypeMeta: secret}).ManagedFields)
+	object.Kind = "Namespace"
+	assert.Nil(t, kept(t, controllers.CacheOptions().DefaultTransform, object).ManagedFields)
 }
