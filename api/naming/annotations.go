@@ -10,6 +10,8 @@ import (
 
 // Field managers of server-side apply: one per writer, so that managedFields show the owner of each field.
 const (
+	// FieldManagerPrefix begins the field managers of controllers.
+	FieldManagerPrefix = "capt-"
 	// CAPTClusterFieldManager writes the WorkspaceTemplateApply of a VPC.
 	CAPTClusterFieldManager = "capt-captcluster"
 	// CAPTControlPlaneFieldManager writes the WorkspaceTemplateApply and the kubeconfig Secret of a control plane.

@@ -82,8 +82,10 @@ func (d defaulter[T]) complete(ctx context.Context, request admission.Request, o
 
 // completeNew sets the defaults of a new object.
 func (d defaulter[T]) completeNew(ctx context.Context, request admission.Request, object client.Object) error {
-	if err := removeDeadOwners(ctx, d.reader, object); err != nil {
-		return err
+	if !isFromManager(request) {
+		if err := removeDeadOwners(ctx, d.reader, object); err != nil {
+			return err
+		}
 	}
 	switch object := object.(type) {
 	case *infrav1.WorkspaceTemplate:
