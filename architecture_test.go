@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 75_880
+	maxProductLines = 75_890
 	maxSupportLines = 17_800
 )
 
