@@ -26,7 +26,9 @@ type Event struct {
 
 // Schedule is what happens in one run. The seed determines the order of everything else.
 type Schedule struct {
-	Seed   uint64
+	Seed uint64
+	// Base is the world in which it starts.
+	Base   int
 	Events []Event
 }
 
@@ -61,7 +63,14 @@ func ParseEvents(text string) (events []Event, err error) {
 // NewSchedule returns the schedule of a seed.
 func NewSchedule(seed uint64) Schedule {
 	rng := rand.New(rand.NewPCG(seed, 2)) // It must be reproducible.
-	s := Schedule{Seed: seed, Events: []Event{{At: 0, Name: "create", N: rng.Uint64() >> 1}}}
+	s := Schedule{Seed: seed}
+	length := 260
+	if rng.IntN(4) == 0 {
+		s.Events = []Event{{At: 0, Name: "create", N: rng.Uint64() >> 1}}
+	} else {
+		s.Base = 1 + rng.IntN(len(baseEvents)-1)
+		length = 100
+	}
 	users, common := sortedKeys(userActions), rng.Uint64()>>1
 	if rng.IntN(2) == 0 { // Actions that belong together, on the same objects.
 		users = themes[rng.IntN(len(themes))]
@@ -74,10 +83,10 @@ func NewSchedule(seed uint64) Schedule {
 		if common != 0 {
 			n = common&^(7<<3) | n&(7<<3)
 		}
-		s.Events = append(s.Events, Event{At: rng.IntN(260), Name: users[rng.IntN(len(users))], N: n})
+		s.Events = append(s.Events, Event{At: rng.IntN(length), Name: users[rng.IntN(len(users))], N: n})
 	}
 	for range rng.IntN(7) {
-		s.Events = append(s.Events, Event{At: rng.IntN(260), Name: faults[rng.IntN(len(faults))], N: rng.Uint64() >> 1})
+		s.Events = append(s.Events, Event{At: rng.IntN(length), Name: faults[rng.IntN(len(faults))], N: rng.Uint64() >> 1})
 	}
 	slices.SortStableFunc(s.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	return s
@@ -130,12 +139,11 @@ type Result struct {
 
 // Run runs a schedule.
 func Run(t *testing.T, s Schedule, traced bool) (result Result) {
+	from := bases[s.Base](t)
 	synctest.Test(t, func(*testing.T) {
-		w := newWorld(s.Seed, traced)
+		w := newWorld(s.Seed, from, traced)
 		defer w.stop()
-		w.installation()
-		w.startManager()
-		w.startProvider()
+		w.start()
 		w.play(s.Events)
 		if w.violation == "" {
 			w.settle()
@@ -226,7 +234,7 @@ func (w *World) settle() {
 func Shrink(t *testing.T, s Schedule, violation string) Schedule {
 	class := classOf(violation)
 	fails := func(events []Event) bool {
-		return classOf(Run(t, Schedule{s.Seed, events}, false).Violation) == class
+		return classOf(Run(t, Schedule{s.Seed, s.Base, events}, false).Violation) == class
 	}
 	for size := max(len(s.Events)/2, 1); ; size = max(size/2, 1) {
 		removed := false

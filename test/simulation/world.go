@@ -92,17 +92,28 @@ type parkedCall struct {
 	notBefore int
 }
 
-func newWorld(seed uint64, traced bool) *World {
+func newWorld(seed uint64, from *base, traced bool) *World {
 	w := &World{store: newStore(scheme()), rng: rand.New(rand.NewPCG(seed, 1)), coreSeen: map[coreKey]int64{}} // It must be reproducible.
 	w.cloud = &cloud{world: w, states: map[string]*state{}, refuse: map[string][]string{}}
 	w.core = core{w}
 	if traced {
 		w.trace = &strings.Builder{}
 	}
-	w.store.admit = w.admit
-	w.store.observe = w.observe
 	w.invariants = newInvariants()
+	if from != nil {
+		w.resume(from)
+	}
+	w.store.admit, w.store.observe = w.admit, w.observe
+	if from == nil {
+		w.installation()
+	}
 	return w
+}
+
+// start starts the processes.
+func (w *World) start() {
+	w.startManager()
+	w.startProvider()
 }
 
 func (w *World) tracef(format string, args ...any) {
