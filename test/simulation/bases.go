@@ -62,11 +62,11 @@ func newBase(t *testing.T, seed uint64, text string, steps int) (is *base) {
 			w.play(events)
 			for w.steps < steps || len(w.parked) > 0 || w.locked() {
 				if !w.step() {
-					w.pass(time.Second)
+					w.pass(time.Second, never)
 				}
 			}
 			if steps == 0 {
-				w.pass(time.Minute)
+				w.pass(time.Minute, never)
 			}
 			if w.violation != "" {
 				t.Fatalf("base %d: %s", seed, w.violation)

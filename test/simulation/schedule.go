@@ -125,9 +125,11 @@ const (
 	// rounds of an operator after the faults, and how long each takes.
 	rounds        = 10
 	roundDuration = 20 * time.Minute
-	// quiet is for how long nothing is written at the end.
-	quiet = 15 * time.Minute
+	// quiet is for how long nothing is written at the end: the provider polls.
+	quiet = pollInterval + time.Minute
 )
+
+func never() bool { return false }
 
 // Result of a schedule.
 type Result struct {
@@ -179,8 +181,8 @@ func (w *World) play(events []Event) {
 	}
 }
 
-// pass lets virtual time pass, with everything that happens meanwhile.
-func (w *World) pass(duration time.Duration) {
+// pass lets virtual time pass, with everything that happens meanwhile, until nothing can happen and it is enough.
+func (w *World) pass(duration time.Duration, enough func() bool) {
 	until := time.Now().Add(duration)
 	for w.violation == "" {
 		if w.steps > maxSteps {
@@ -191,6 +193,9 @@ func (w *World) pass(duration time.Duration) {
 			continue
 		}
 		w.checkAwake()
+		if enough() {
+			return
+		}
 		next := w.nextTimer()
 		if next.IsZero() || next.After(until) {
 			time.Sleep(time.Until(until))
@@ -211,7 +216,7 @@ func (w *World) settle() {
 			w.tracef("an operator acts: %s", missing)
 			w.operate()
 		}
-		w.pass(roundDuration)
+		w.pass(roundDuration, func() bool { return w.goal() == "" })
 		missing = w.goal()
 	}
 	if missing != "" {
@@ -219,7 +224,7 @@ func (w *World) settle() {
 	}
 	for range 6 {
 		before := w.store.version
-		w.pass(quiet)
+		w.pass(quiet, never)
 		if w.store.version == before || w.violation != "" {
 			if missing := w.goal(); missing != "" {
 				w.failf("liveness: %s, after it was reached", missing)

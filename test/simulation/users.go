@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -281,11 +282,15 @@ func (w *World) approveChanges() {
 	}
 }
 
-// retry sets the annotation that captctl retry sets.
+// retry sets the annotation that captctl retry sets, on objects with a condition that says so: nothing else needs it.
 func (w *World) retry() {
-	for _, gvk := range []schema.GroupVersionKind{captClusterKind, captPlaneKind, poolKind, applyKind} {
+	for _, gvk := range []schema.GroupVersionKind{captClusterKind, captPlaneKind, poolKind} {
 		for _, key := range w.store.of(gvk).keys() {
-			_ = edit(w, key.Namespace, w.store.of(gvk).objects[key], false, func(o client.Object) {
+			object := w.store.of(gvk).objects[key]
+			if !slices.ContainsFunc(object.(conditions.Getter).GetConditions(), func(c metav1.Condition) bool { return strings.Contains(c.Message, naming.RetryAnnotation) }) {
+				continue
+			}
+			_ = edit(w, key.Namespace, object, false, func(o client.Object) {
 				annotations := maps.Clone(o.GetAnnotations())
 				if annotations == nil {
 					annotations = map[string]string{}
