@@ -22,21 +22,26 @@ type base struct {
 	checked invariants
 }
 
-// baseEvents create the worlds in which schedules start. The last number is the step at which it is recorded; 0 is at rest.
+// baseEvents create the worlds in which schedules start: empty, in the middle of a creation, at rest, with a revision that waits for an approval or has one.
+// steps is when a world is recorded; 0 is at rest.
 var baseEvents = []struct {
 	events string
 	steps  int
 }{
 	{"", 0},
-	{"0 create 17", 30},
-	{"0 create 49", 60},
-	{"0 create 17", 90},
-	{"0 create 17", 0},
-	{"0 create 16", 0},
-	{"0 create 1; 0 create 50", 0},
-	{"0 create 18; 0 create 49", 0},
-	{"0 create 49; 400 stage template 1; 440 edit template 1", 0},
-	{"0 create 49; 400 stage template 2; 440 edit template 2", 0},
+	{"0 create 68", 30},
+	{"0 create 4", 60},
+	{"0 create 52", 100},
+	{"0 create 68", 0},
+	{"0 create 4", 0},
+	{"0 create 52", 0},
+	{"0 create 20", 0},
+	{"0 create 64", 0},
+	{"0 create 68; 0 create 69", 0},
+	{"0 create 68; 0 create 70", 0},
+	{"0 create 68; 0 create 70; 400 stage template 8; 440 edit template 8", 0},
+	{"0 create 68; 0 create 70; 400 stage template 8; 440 edit template 8; 480 approve 8", 0},
+	{"0 create 68; 400 stage template 0; 440 edit template 0", 0},
 }
 
 var bases = func() (all []func(t *testing.T) *base) {
@@ -122,7 +127,7 @@ func (i *invariants) copy() invariants {
 	for _, m := range []*map[types.UID]bool{&copied.byUser, &copied.foreign} {
 		*m = maps.Clone(*m)
 	}
-	copied.pausedAt, copied.appliedBy, copied.roles = maps.Clone(i.pausedAt), maps.Clone(i.appliedBy), maps.Clone(i.roles)
+	copied.paused, copied.appliedBy, copied.roles = maps.Clone(i.paused), maps.Clone(i.appliedBy), maps.Clone(i.roles)
 	copied.intruders = slices.Clone(i.intruders)
 	return copied
 }

@@ -114,7 +114,7 @@ func (w *World) beforeRequest(p *process, fault, verb, object string) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: object}, object, errors.New("a policy denied the request"))
 	case "leader":
 		w.at(0, w.moveLeadership)
-		w.parkFor(p, verb+" "+object, 20)
+		w.parkFor(p, verb+" "+object, 10+w.rng.IntN(60))
 	case "pause":
 		w.parkFor(p, verb+" "+object, 25)
 	}
@@ -180,7 +180,7 @@ func (w *World) moveLeadership() {
 	old.fenced = true
 	old.name = "former capt"
 	w.startManager()
-	w.at(60, func() {
+	w.at(90, func() {
 		if !old.dead {
 			old.kill()
 		}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -63,41 +64,55 @@ func ParseEvents(text string) (events []Event, err error) {
 // NewSchedule returns the schedule of a seed.
 func NewSchedule(seed uint64) Schedule {
 	rng := rand.New(rand.NewPCG(seed, 2)) // It must be reproducible.
-	s := Schedule{Seed: seed}
-	length := 260
-	if rng.IntN(4) == 0 {
+	s, length := Schedule{Seed: seed}, 200
+	if rng.IntN(100) < knob("EMPTY", 25) {
 		s.Events = []Event{{At: 0, Name: "create", N: rng.Uint64() >> 1}}
 	} else {
-		s.Base = 1 + rng.IntN(len(baseEvents)-1)
-		length = 100
+		s.Base, length = 1+rng.IntN(len(baseEvents)-1), knob("LEN", 100)
 	}
-	users, common := sortedKeys(userActions), rng.Uint64()>>1
-	if rng.IntN(2) == 0 { // Actions that belong together, on the same objects.
-		users = themes[rng.IntN(len(themes))]
+	of, common := theme{sortedKeys(userActions), slices.Concat(requestFaults, providerFaults(), sortedKeys(worldFaults))}, rng.Uint64()>>1
+	if rng.IntN(100) < knob("THEMES", 60) { // Actions that belong together, on the same objects.
+		chosen := themes[rng.IntN(len(themes))]
+		of.users = chosen.users
+		if len(chosen.faults) > 0 && rng.IntN(3) > 0 {
+			of.faults = chosen.faults
+		}
 	} else {
 		common = 0
 	}
-	faults := slices.Concat(requestFaults, providerFaults(), sortedKeys(worldFaults))
-	for range rng.IntN(6) {
+	for range rng.IntN(knob("USERS", 6)) {
 		n := rng.Uint64() >> 1
 		if common != 0 {
 			n = common&^(7<<3) | n&(7<<3)
 		}
-		s.Events = append(s.Events, Event{At: rng.IntN(length), Name: users[rng.IntN(len(users))], N: n})
+		s.Events = append(s.Events, Event{At: rng.IntN(length), Name: of.users[rng.IntN(len(of.users))], N: n})
 	}
-	for range rng.IntN(7) {
-		s.Events = append(s.Events, Event{At: rng.IntN(length), Name: faults[rng.IntN(len(faults))], N: rng.Uint64() >> 1})
+	for range rng.IntN(knob("FAULTS", 7)) {
+		s.Events = append(s.Events, Event{At: rng.IntN(length), Name: of.faults[rng.IntN(len(of.faults))], N: rng.Uint64() >> 1})
 	}
 	slices.SortStableFunc(s.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	return s
 }
 
-// themes are actions that depend on each other.
-var themes = [][]string{
-	{"stage template", "edit template", "approve", "edit template"},
-	{"break template", "repair template", "edit template", "upgrade"},
-	{"delete", "create", "pause", "unpause", "tenant"},
-	{"remove profiles", "delete pool", "scale", "delete apply", "delete secret", "edit variables"},
+func knob(name string, otherwise int) int {
+	if v, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return v
+	}
+	return otherwise
+}
+
+// theme is what happens in a schedule: actions that depend on each other, and faults that matter for them; any if there are none.
+type theme struct{ users, faults []string }
+
+var themes = []theme{
+	{users: []string{"stage template", "edit template", "approve", "edit template"}},
+	{users: []string{"edit template", "revert template", "edit template", "revert template", "stage template"}},
+	{users: []string{"break template", "repair template", "edit template", "upgrade"}},
+	{users: []string{"delete", "create", "pause", "unpause", "tenant"}},
+	{users: []string{"pause", "upgrade", "edit variables", "edit template", "scale"}},
+	{users: []string{"remove profiles", "delete pool", "scale", "delete apply", "delete secret", "edit variables"}},
+	{users: []string{"edit variables", "delete apply", "delete", "upgrade"}, faults: []string{"leader", "leader", "pause", "provider: lost reply"}},
+	{users: []string{"delete apply", "delete", "delete workspace", "create"}, faults: []string{"lag", "lag", "relist", "crash after", "kill manager"}},
 }
 
 func providerFaults() []string {

@@ -73,6 +73,10 @@ var userActions = map[string]func(w *World, n uint64){
 	"break template": func(w *World, n uint64) {
 		change(w, templateKind, n, func(o *infrav1.WorkspaceTemplate) { setModule(o, []string{brokenPlan, brokenApply}[n/8%2]) })
 	},
+	"revert template": func(w *World, n uint64) {
+		content := fmt.Sprintf("# content %d", max(1, w.contents-1))
+		change(w, templateKind, n, func(o *infrav1.WorkspaceTemplate) { setModule(o, content) })
+	},
 	"repair template": func(w *World, n uint64) { change(w, templateKind, n, repair) },
 	"stage template": func(w *World, n uint64) {
 		change(w, templateKind, n, func(o *infrav1.WorkspaceTemplate) {
@@ -99,9 +103,10 @@ var userActions = map[string]func(w *World, n uint64){
 		err := w.store.remove("admin", namespaceKind, types.NamespacedName{Name: "team-b"}, nil)
 		w.tracef("admin deletes namespace team-b: %v", err)
 	},
-	"delete template": func(w *World, n uint64) { w.userDeletes(templateKind, n) },
-	"delete apply":    func(w *World, n uint64) { w.userDeletes(applyKind, n) },
-	"delete secret":   func(w *World, n uint64) { w.userDeletes(corev1.SchemeGroupVersion.WithKind("Secret"), n) },
+	"delete template":  func(w *World, n uint64) { w.userDeletes(templateKind, n) },
+	"delete apply":     func(w *World, n uint64) { w.userDeletes(applyKind, n) },
+	"delete workspace": func(w *World, n uint64) { w.userDeletes(terraform.ScopeNamespaced.GroupVersionKind(), n) },
+	"delete secret":    func(w *World, n uint64) { w.userDeletes(corev1.SchemeGroupVersion.WithKind("Secret"), n) },
 	"scale": func(w *World, n uint64) {
 		change(w, machinePoolKind, n, func(o *clusterv1.MachinePool) { o.Spec.Replicas = ptr.To(int32(1 + n/8%3)) })
 	},

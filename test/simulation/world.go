@@ -286,6 +286,9 @@ func (w *World) deliver(v *view) {
 	}
 }
 
+// stepDuration is how long a step takes: a time that a status shows differs between two reconciles.
+const stepDuration = time.Second
+
 // step does one thing. It returns false when nothing can happen before the next timer.
 func (w *World) step() bool {
 	w.runLater()
@@ -301,6 +304,7 @@ func (w *World) step() bool {
 		return false
 	}
 	w.steps++
+	time.Sleep(stepDuration)
 	actions[w.rng.IntN(len(actions))].do()
 	return true
 }
