@@ -49,7 +49,7 @@ type role struct{ cluster, part string }
 func newInvariants() invariants {
 	return invariants{
 		restricted: map[string]bool{}, approved: map[string]bool{}, paused: map[types.NamespacedName]bool{},
-		byUser: map[types.UID]bool{}, foreign: map[types.UID]bool{}, appliedBy: map[string]types.UID{}, roles: map[string]role{},
+		byUser: map[types.UID]bool{}, tampered: map[string]bool{}, foreign: map[types.UID]bool{}, appliedBy: map[string]types.UID{}, roles: map[string]role{},
 	}
 }
 
@@ -265,7 +265,7 @@ func (w *World) applied(r *run, o executor.RunOptions) {
 	}
 	w.appliedBy[r.state] = r.module.UID
 	w.roles[r.state] = w.roleOf(workspace, r.text())
-	if is := w.roles[r.state]; is.part == "eks" && w.needsVPC(is.cluster) && !w.has(is.cluster, "vpc") {
+	if is := w.roles[r.state]; is.part == "eks" && w.needsVPC(is.cluster) && !w.has(is.cluster, "vpc") && !w.tampered[is.cluster] {
 		w.failf("order: the control plane of %s is created before its VPC", is.cluster)
 	}
 }
@@ -326,7 +326,8 @@ func (w *World) has(cluster, part string) bool {
 func (w *World) destroyed(r *run) {
 	workspace, is := w.workspaceOf(r), w.roles[r.state]
 	if workspace != nil && (w.intrudes(workspace) || w.byUser[workspace.GetUID()]) {
-		return // A policy refuses users to delete a Workspace; those who may, do what they want.
+		w.tampered[is.cluster] = true // A policy refuses users to delete a Workspace. If it is not installed, no order is promised.
+		return
 	}
 	w.checkDestroyOrder(is)
 	if workspace != nil && is.part == "" { // No apply has succeeded.
