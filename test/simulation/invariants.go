@@ -35,6 +35,8 @@ type invariants struct {
 	// paused are the Clusters that are paused: true when all have seen it.
 	paused map[types.NamespacedName]bool
 	byUser map[types.UID]bool
+	// tampered are the Clusters of which a user has deleted a Workspace.
+	tampered map[string]bool
 	// foreign are the Workspaces that CAPT did not create.
 	foreign   map[types.UID]bool
 	intruders []client.Object
