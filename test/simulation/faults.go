@@ -56,29 +56,33 @@ func (w *World) runLater() {
 	}
 }
 
-var requestFaults = []string{"conflict", "lost reply", "crash before", "crash after", "unavailable", "refused", "leader", "pause"}
+// requestFaults happen to the next request that writes, or that has the verb after "at".
+var requestFaults = []string{
+	"conflict", "lost reply", "crash before", "crash after", "unavailable", "refused", "leader", "leader at apply", "leader at get", "pause", "pause at apply", "crash before at apply",
+}
 
-func (w *World) fault(p *process) (fault string) {
+func (w *World) fault(p *process, verb string, writes bool) string {
 	list := &w.armed
 	if p == w.provider {
 		list = &w.armedProvider
 	} else if p != w.manager {
 		return ""
 	}
-	if len(*list) > 0 {
-		fault = (*list)[0]
-		*list = (*list)[1:]
+	for i, armed := range *list {
+		fault, at, _ := strings.Cut(armed, " at ")
+		if at == verb || at == "" && writes {
+			*list = slices.Delete(*list, i, i+1)
+			return fault
+		}
 	}
-	return fault
+	return ""
 }
 
 // request runs a request of a worker, with its fault. Other workers may run before and after it.
 func (w *World) request(p *process, verb, object string, do func() error) error {
 	p.exitIfDead()
-	fault, writes := "", verb != "get" && verb != "list"
-	if writes {
-		fault = w.fault(p)
-	}
+	writes := verb != "get" && verb != "list"
+	fault := w.fault(p, verb, writes)
 	if fault != "" {
 		w.tracef("  fault: %s", fault)
 	}
@@ -114,7 +118,7 @@ func (w *World) beforeRequest(p *process, fault, verb, object string) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: object}, object, errors.New("a policy denied the request"))
 	case "leader":
 		w.at(0, w.moveLeadership)
-		w.parkFor(p, verb+" "+object, 10+w.rng.IntN(60))
+		w.parkFor(p, verb+" "+object, 20+w.rng.IntN(100))
 	case "pause":
 		w.parkFor(p, verb+" "+object, 25)
 	}
@@ -180,7 +184,7 @@ func (w *World) moveLeadership() {
 	old.fenced = true
 	old.name = "former capt"
 	w.startManager()
-	w.at(90, func() {
+	w.at(150, func() {
 		if !old.dead {
 			old.kill()
 		}
@@ -205,6 +209,15 @@ var worldFaults = map[string]func(w *World, n uint64){
 			v := p.views.order[int(n%uint64(len(p.views.order)))]
 			w.tracef("%s lags", v)
 			v.frozen = w.steps + 20 + int(n/64%80)
+		}
+	},
+	"lag of Workspaces": func(w *World, n uint64) {
+		if p := w.manager; p != nil && !p.dead {
+			for _, v := range p.views.order {
+				if v.resource.gvk.Kind == "Workspace" {
+					v.frozen = w.steps + 40 + int(n%80)
+				}
+			}
 		}
 	},
 	"clock jump": func(_ *World, n uint64) { time.Sleep(time.Duration(n%180) * time.Minute) },

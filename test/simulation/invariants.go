@@ -529,6 +529,16 @@ func (w *World) waitsForDependents(namespace string) bool {
 	return false
 }
 
+// deletes reports whether a WorkspaceTemplateApply is being deleted: its owner may create it again.
+func (w *World) deletes() bool {
+	for _, object := range w.store.of(applyKind).objects {
+		if object.GetDeletionTimestamp() != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // outdated returns which part of a cluster does not have what the template has now.
 func (w *World) outdated(cluster *clusterv1.Cluster) string {
 	for _, key := range w.store.of(applyKind).keys() {

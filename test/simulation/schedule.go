@@ -109,10 +109,11 @@ var themes = []theme{
 	{users: []string{"edit template", "revert template", "edit template", "revert template", "stage template"}},
 	{users: []string{"break template", "repair template", "edit template", "upgrade"}},
 	{users: []string{"delete", "create", "pause", "unpause", "tenant"}},
+	{users: []string{"tenant", "create", "tenant", "delete apply"}},
 	{users: []string{"pause", "upgrade", "edit variables", "edit template", "scale"}},
 	{users: []string{"remove profiles", "delete pool", "scale", "delete apply", "delete secret", "edit variables"}},
-	{users: []string{"edit variables", "delete apply", "delete", "upgrade"}, faults: []string{"leader", "leader", "pause", "provider: lost reply"}},
-	{users: []string{"delete apply", "delete", "delete workspace", "create"}, faults: []string{"lag", "lag", "relist", "crash after", "kill manager"}},
+	{users: []string{"edit template", "delete apply", "delete", "upgrade", "edit variables"}, faults: []string{"leader at apply", "leader at get", "leader at apply", "leader", "pause at apply"}},
+	{users: []string{"delete apply", "delete", "delete workspace", "create"}, faults: []string{"lag", "lag of Workspaces", "lag of Workspaces", "relist", "crash after", "kill manager"}},
 }
 
 func providerFaults() []string {
@@ -231,7 +232,7 @@ func (w *World) settle() {
 			w.tracef("an operator acts: %s", missing)
 			w.operate()
 		}
-		w.pass(roundDuration, func() bool { return w.goal() == "" })
+		w.pass(roundDuration, func() bool { return w.goal() == "" && !w.deletes() })
 		missing = w.goal()
 	}
 	if missing != "" {

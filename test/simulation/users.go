@@ -51,6 +51,19 @@ func change[O client.Object](w *World, gvk schema.GroupVersionKind, n uint64, ho
 	w.tracef("user edits %s %s: %v", gvk.Kind, client.ObjectKeyFromObject(object), err)
 }
 
+// changeTemplate edits a template that has users, if there is one.
+func (w *World) changeTemplate(n uint64, how func(*infrav1.WorkspaceTemplate)) {
+	keys := slices.DeleteFunc(w.store.of(templateKind).keys(), func(key types.NamespacedName) bool {
+		return ptr.Deref(peek[*infrav1.WorkspaceTemplate](w, templateKind, key.Namespace, key.Name).Status.Users, 0) == 0
+	})
+	if len(keys) == 0 {
+		return
+	}
+	key := keys[n%uint64(len(keys))]
+	err := edit(w, key.Namespace, peek[*infrav1.WorkspaceTemplate](w, templateKind, key.Namespace, key.Name), false, how)
+	w.tracef("user edits template %s: %v", key, err)
+}
+
 // userActions are what users do, by name. n is random.
 var userActions = map[string]func(w *World, n uint64){
 	"create": (*World).createCluster,
@@ -68,18 +81,18 @@ var userActions = map[string]func(w *World, n uint64){
 	"edit template": func(w *World, n uint64) {
 		w.contents++
 		content := fmt.Sprintf("# content %d", w.contents)
-		change(w, templateKind, n, func(o *infrav1.WorkspaceTemplate) { setModule(o, content) })
+		w.changeTemplate(n, func(o *infrav1.WorkspaceTemplate) { setModule(o, content) })
 	},
 	"break template": func(w *World, n uint64) {
-		change(w, templateKind, n, func(o *infrav1.WorkspaceTemplate) { setModule(o, []string{brokenPlan, brokenApply}[n/8%2]) })
+		w.changeTemplate(n, func(o *infrav1.WorkspaceTemplate) { setModule(o, []string{brokenPlan, brokenApply}[n/8%2]) })
 	},
 	"revert template": func(w *World, n uint64) {
 		content := fmt.Sprintf("# content %d", max(1, w.contents-1))
-		change(w, templateKind, n, func(o *infrav1.WorkspaceTemplate) { setModule(o, content) })
+		w.changeTemplate(n, func(o *infrav1.WorkspaceTemplate) { setModule(o, content) })
 	},
-	"repair template": func(w *World, n uint64) { change(w, templateKind, n, repair) },
+	"repair template": func(w *World, n uint64) { w.changeTemplate(n, repair) },
 	"stage template": func(w *World, n uint64) {
-		change(w, templateKind, n, func(o *infrav1.WorkspaceTemplate) {
+		w.changeTemplate(n, func(o *infrav1.WorkspaceTemplate) {
 			o.Spec.Rollout = infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalAlways}
 			if n/8%3 == 0 {
 				o.Spec.Rollout.Preview = infrav1.RolloutPreviewAlways
@@ -87,7 +100,7 @@ var userActions = map[string]func(w *World, n uint64){
 			}
 		})
 	},
-	"approve": func(w *World, n uint64) { change(w, templateKind, n, w.approve) },
+	"approve": func(w *World, n uint64) { w.changeTemplate(n, w.approve) },
 	"pause": func(w *World, n uint64) {
 		change(w, clusterKind, n, func(o *clusterv1.Cluster) { o.Spec.Paused = ptr.To(true) })
 	},
@@ -129,7 +142,7 @@ func (w *World) userDeletes(gvk schema.GroupVersionKind, n uint64) {
 }
 
 func (w *World) createCluster(n uint64) {
-	namespace, name := namespaces[n%2], [][]string{{"one", "two"}, {"three", "four"}}[n%2][n/2%2]
+	namespace, name := nameOf(n)
 	if w.store.of(namespaceKind).objects[types.NamespacedName{Name: namespace}] == nil {
 		w.create(w.user("admin"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Finalizers: []string{"kubernetes"}}})
 	}
@@ -197,6 +210,10 @@ func (w *World) approve(o *infrav1.WorkspaceTemplate) {
 
 // interfere is what a tenant tries with objects that name those of another one.
 func (w *World) interfere(n uint64) {
+	if n/8%4 == 3 {
+		w.occupy(n)
+		return
+	}
 	victim := pick[client.Object](w, terraform.ScopeNamespaced.GroupVersionKind(), n)
 	if victim == nil {
 		return
@@ -206,10 +223,14 @@ func (w *World) interfere(n uint64) {
 		other = namespaces[1]
 	}
 	var object client.Object
-	switch n / 8 % 3 {
+	switch n / 8 % 4 {
 	case 0: // A WorkspaceTemplateApply whose Workspace has the name of one of the other tenant, in the same namespace or not.
-		namespace := []string{other, victim.GetNamespace()}[n/32%2]
-		object = fresh(builder.WorkspaceTemplateApply("intruder", builder.WithNamespace(namespace), builder.WithWorkspaceName(victim.GetName())))
+		intruder := builder.WorkspaceTemplateApply("intruder", builder.WithNamespace([]string{other, victim.GetNamespace()}[n/32%2]))
+		if apply := w.applyOf(victim.(*unstructured.Unstructured)); apply != nil {
+			intruder.Spec = *apply.Spec.DeepCopy()
+		}
+		intruder.Spec.WorkspaceName = victim.GetName()
+		object = fresh(intruder)
 	case 1: // A Workspace with the state of another one.
 		workspace := convert(victim, &unstructured.Unstructured{}).(*unstructured.Unstructured)
 		object = &unstructured.Unstructured{Object: map[string]any{"spec": workspace.Object["spec"]}}
@@ -223,11 +244,30 @@ func (w *World) interfere(n uint64) {
 		copied.Spec.ControlPlaneRef.Name, copied.Spec.InfrastructureRef.Name = name, name
 		object = fresh(copied)
 	}
-	err := w.user(other).Create(context.Background(), object)
+	w.intrude(other, object)
+}
+
+// occupy creates the Workspace that the VPC of a Cluster would get, for another object.
+func (w *World) occupy(n uint64) {
+	namespace, name := nameOf(n)
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"forProvider": map[string]any{"source": "Inline", "module": "# other"}}}}
+	object.SetGroupVersionKind(terraform.ScopeNamespaced.GroupVersionKind())
+	object.SetNamespace(namespace)
+	object.SetName(name + "-vpc")
+	object.SetAnnotations(map[string]string{naming.ClaimAnnotation: namespace + "/other"})
+	w.intrude(namespace, object)
+}
+
+func (w *World) intrude(user string, object client.Object) {
+	err := w.user(user).Create(context.Background(), object)
 	if err == nil {
 		w.intruders = append(w.intruders, object)
 	}
-	w.tracef("tenant of %s creates %T %s: %v", other, object, client.ObjectKeyFromObject(object), err)
+	w.tracef("tenant of %s creates %T %s: %v", user, object, client.ObjectKeyFromObject(object), err)
+}
+
+func nameOf(n uint64) (namespace, name string) {
+	return namespaces[n%2], [][]string{{"one", "two"}, {"three", "four"}}[n%2][n/2%2]
 }
 
 // operate is what users do after the faults, as the documentation says: they repair, approve, unlock and retry.
