@@ -58,7 +58,8 @@ func (w *World) runLater() {
 
 // requestFaults happen to the next request that writes, or that has the verb after "at".
 var requestFaults = []string{
-	"conflict", "lost reply", "crash before", "crash after", "unavailable", "refused", "leader", "leader at apply", "leader at get", "pause", "pause at apply", "crash before at apply",
+	"conflict", "lost reply", "crash before", "crash after", "unavailable", "refused", "leader", "leader at apply", "leader at get", "pause", "pause at apply",
+	"leader and delete at apply", "leader and delete at get", "lag and delete at create",
 }
 
 func (w *World) fault(p *process, verb string, writes bool) string {
@@ -118,11 +119,33 @@ func (w *World) beforeRequest(p *process, fault, verb, object string) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: object}, object, errors.New("a policy denied the request"))
 	case "leader":
 		w.at(0, w.moveLeadership)
+		if verb == "create" { // No precondition protects against a late one: docs/reliability.md.
+			return nil
+		}
 		w.parkFor(p, verb+" "+object, 20+w.rng.IntN(100))
+	case "leader and delete":
+		w.deleteSoon()
+		return w.beforeRequest(p, "leader", verb, object)
+	case "lag and delete":
+		w.lagOfWorkspaces(40 + w.rng.IntN(80))
+		w.deleteSoon()
 	case "pause":
 		w.parkFor(p, verb+" "+object, 25)
 	}
 	return nil
+}
+
+func (w *World) deleteSoon() {
+	w.at(1+w.rng.IntN(20), func() { w.userDeletes(applyKind, w.rng.Uint64()) })
+}
+
+// lagOfWorkspaces stops the events of Workspaces.
+func (w *World) lagOfWorkspaces(steps int) {
+	for _, v := range w.manager.views.order {
+		if v.resource.gvk.Kind == "Workspace" {
+			v.frozen = w.steps + steps
+		}
+	}
 }
 
 // touch changes the metadata of an object of CAPT as another client does, so that a write based on an earlier version is refused. Workspaces are left
@@ -213,11 +236,7 @@ var worldFaults = map[string]func(w *World, n uint64){
 	},
 	"lag of Workspaces": func(w *World, n uint64) {
 		if p := w.manager; p != nil && !p.dead {
-			for _, v := range p.views.order {
-				if v.resource.gvk.Kind == "Workspace" {
-					v.frozen = w.steps + 40 + int(n%80)
-				}
-			}
+			w.lagOfWorkspaces(40 + int(n%80))
 		}
 	},
 	"clock jump": func(_ *World, n uint64) { time.Sleep(time.Duration(n%180) * time.Minute) },

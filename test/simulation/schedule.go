@@ -112,8 +112,8 @@ var themes = []theme{
 	{users: []string{"tenant", "create", "tenant", "delete apply"}},
 	{users: []string{"pause", "upgrade", "edit variables", "edit template", "scale"}},
 	{users: []string{"remove profiles", "delete pool", "scale", "delete apply", "delete secret", "edit variables"}},
-	{users: []string{"edit template", "delete apply", "delete", "upgrade", "edit variables"}, faults: []string{"leader at apply", "leader at get", "leader at apply", "leader", "pause at apply"}},
-	{users: []string{"delete apply", "delete", "delete workspace", "create"}, faults: []string{"lag", "lag of Workspaces", "lag of Workspaces", "relist", "crash after", "kill manager"}},
+	{users: []string{"edit template", "delete apply", "delete", "upgrade", "edit variables"}, faults: []string{"leader at apply", "leader and delete at apply", "leader and delete at get", "leader", "pause at apply"}},
+	{users: []string{"delete apply", "delete", "delete workspace", "create"}, faults: []string{"lag", "lag of Workspaces", "lag and delete at create", "relist", "crash after", "kill manager"}},
 }
 
 func providerFaults() []string {
