@@ -247,6 +247,7 @@ func (w *World) settle() {
 			}
 			return
 		}
+		w.operate() // An object that waits for a user may fail until then.
 	}
 	w.failf("quiet: objects are still written")
 }
