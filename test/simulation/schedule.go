@@ -241,7 +241,7 @@ func (w *World) settle() {
 	for range 6 {
 		before := w.store.version
 		w.pass(quiet, never)
-		if w.store.version == before || w.violation != "" {
+		if w.store.version == before || w.deletes() || w.violation != "" { // What waits for dependents reports for how long.
 			if missing := w.goal(); missing != "" {
 				w.failf("liveness: %s, after it was reached", missing)
 			}

@@ -215,7 +215,7 @@ func (w *World) interfere(n uint64) {
 		return
 	}
 	victim := pick[client.Object](w, terraform.ScopeNamespaced.GroupVersionKind(), n)
-	if victim == nil {
+	if victim == nil || w.intrudes(victim) {
 		return
 	}
 	other := namespaces[0]
