@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
 type faults struct {
@@ -122,21 +124,29 @@ func (w *World) beforeRequest(p *process, fault, verb, object string) error {
 		if verb == "create" { // No precondition protects against a late one: docs/reliability.md.
 			return nil
 		}
-		w.parkFor(p, verb+" "+object, 20+w.rng.IntN(100))
+		w.parkFor(p, verb+" "+object, 30+w.rng.IntN(130))
 	case "leader and delete":
-		w.deleteSoon()
+		w.deleteSoon(object)
 		return w.beforeRequest(p, "leader", verb, object)
 	case "lag and delete":
 		w.lagOfWorkspaces(40 + w.rng.IntN(80))
-		w.deleteSoon()
+		w.deleteSoon(object)
 	case "pause":
 		w.parkFor(p, verb+" "+object, 25)
 	}
 	return nil
 }
 
-func (w *World) deleteSoon() {
-	w.at(1+w.rng.IntN(20), func() { w.userDeletes(applyKind, w.rng.Uint64()) })
+// deleteSoon lets a user delete the WorkspaceTemplateApply that is written, or whose Workspace is.
+func (w *World) deleteSoon(object string) {
+	_, name, _ := strings.Cut(object, "/")
+	w.at(1+w.rng.IntN(20), func() {
+		for _, key := range w.store.of(applyKind).keys() {
+			if apply := peek[*infrav1.WorkspaceTemplateApply](w, applyKind, key.Namespace, key.Name); apply.Name == name || apply.Spec.WorkspaceName == name {
+				w.userDeletesOne(applyKind, key)
+			}
+		}
+	})
 }
 
 // lagOfWorkspaces stops the events of Workspaces.
@@ -207,7 +217,7 @@ func (w *World) moveLeadership() {
 	old.fenced = true
 	old.name = "former capt"
 	w.startManager()
-	w.at(150, func() {
+	w.at(200, func() {
 		if !old.dead {
 			old.kill()
 		}

@@ -135,7 +135,10 @@ func (w *World) userDeletes(gvk schema.GroupVersionKind, n uint64) {
 	if len(keys) == 0 {
 		return
 	}
-	key := keys[n%uint64(len(keys))]
+	w.userDeletesOne(gvk, keys[n%uint64(len(keys))])
+}
+
+func (w *World) userDeletesOne(gvk schema.GroupVersionKind, key types.NamespacedName) {
 	w.byUser[w.store.of(gvk).objects[key].GetUID()] = true
 	err := w.store.remove(key.Namespace, gvk, key, nil)
 	w.tracef("user deletes %s %s: %v", gvk.Kind, key, err)
@@ -250,7 +253,9 @@ func (w *World) interfere(n uint64) {
 // occupy creates the Workspace that the VPC of a Cluster would get, for another object.
 func (w *World) occupy(n uint64) {
 	namespace, name := nameOf(n)
-	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"forProvider": map[string]any{"source": "Inline", "module": "# other"}}}}
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"providerConfigRef": map[string]any{"kind": "ClusterProviderConfig", "name": "aws"}, "forProvider": map[string]any{"source": "Inline", "module": "# other"},
+	}}}
 	object.SetGroupVersionKind(terraform.ScopeNamespaced.GroupVersionKind())
 	object.SetNamespace(namespace)
 	object.SetName(name + "-vpc")
