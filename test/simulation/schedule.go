@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -65,13 +64,13 @@ func ParseEvents(text string) (events []Event, err error) {
 func NewSchedule(seed uint64) Schedule {
 	rng := rand.New(rand.NewPCG(seed, 2)) // It must be reproducible.
 	s, length := Schedule{Seed: seed}, 200
-	if rng.IntN(100) < knob("EMPTY", 25) {
+	if rng.IntN(100) < 25 {
 		s.Events = []Event{{At: 0, Name: "create", N: rng.Uint64() >> 1}}
 	} else {
-		s.Base, length = 1+rng.IntN(len(baseEvents)-1), knob("LEN", 100)
+		s.Base, length = 1+rng.IntN(len(baseEvents)-1), 100
 	}
 	of, common := theme{sortedKeys(userActions), slices.Concat(requestFaults, providerFaults(), sortedKeys(worldFaults))}, rng.Uint64()>>1
-	if rng.IntN(100) < knob("THEMES", 60) { // Actions that belong together, on the same objects.
+	if rng.IntN(100) < 60 { // Actions that belong together, on the same objects.
 		chosen := themes[rng.IntN(len(themes))]
 		of.users = chosen.users
 		if len(chosen.faults) > 0 && rng.IntN(3) > 0 {
@@ -80,25 +79,18 @@ func NewSchedule(seed uint64) Schedule {
 	} else {
 		common = 0
 	}
-	for range rng.IntN(knob("USERS", 6)) {
+	for range rng.IntN(6) {
 		n := rng.Uint64() >> 1
 		if common != 0 {
 			n = common&^(7<<3) | n&(7<<3)
 		}
 		s.Events = append(s.Events, Event{At: rng.IntN(length), Name: of.users[rng.IntN(len(of.users))], N: n})
 	}
-	for range rng.IntN(knob("FAULTS", 7)) {
+	for range rng.IntN(7) {
 		s.Events = append(s.Events, Event{At: rng.IntN(length), Name: of.faults[rng.IntN(len(of.faults))], N: rng.Uint64() >> 1})
 	}
 	slices.SortStableFunc(s.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	return s
-}
-
-func knob(name string, otherwise int) int {
-	if v, err := strconv.Atoi(os.Getenv(name)); err == nil {
-		return v
-	}
-	return otherwise
 }
 
 // theme is what happens in a schedule: actions that depend on each other, and faults that matter for them; any if there are none.
