@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 74_950
+	maxProductLines = 75_300
 	maxSupportLines = 17_800
 )
 

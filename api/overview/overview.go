@@ -835,7 +835,7 @@ func nextStepFor(o *Objects, c *Cluster, name string) *Next {
 		return resumeWorkspace(o.Failing(c.Cause), c.Cause.Message)
 	case controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileDependencyReason:
 		edit = o.editProfile(c.Cause, edit)
-		return &Next{Step: "Correct what the message names: the profile, its template, or what it needs (docs/fargate.md, When something is wrong)." + endsRun(o),
+		return &Next{Step: "Correct what the message names: the profile, its template, or what it needs (docs/fargate-reference.md, When something is wrong)." + endsRun(o),
 			Commands: slices.Concat([]string{"captctl logs " + name}, edit, endRuns(o))}
 	case controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason:
 		return stepForHealth(c, edit)

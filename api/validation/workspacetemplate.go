@@ -419,13 +419,17 @@ func workspaceTemplateUpdateWarnings(ctx context.Context, reader Reader, old, te
 		"spec.template.spec: %s: existing Workspaces are rendered again, and Terraform applies what changes. captctl diff -f shows the changes of a file before it is applied", users)), nil
 }
 
-// lostOutputs warns of outputs without which a VPC or a control plane is not Ready.
+// lostOutputs warns of outputs without which a VPC or a control plane is not Ready, and of those that others read from the connection Secret.
 func lostOutputs(old, template *infrav1.WorkspaceTemplate) (warnings []string) {
 	before, after := modules.OutputsOf(old), modules.OutputsOf(template)
-	for _, output := range []string{terraform.OutputVPCID, terraform.OutputClusterEndpoint} {
-		_, had := before[output]
-		if _, has := after[output]; had && !has && after != nil {
-			warnings = append(warnings, fmt.Sprintf("spec.template.spec.forProvider.module: the module no longer has the output %q, without which users of the template are not Ready. Keep the output", output))
+	const stays = "and the connection Secrets of existing Workspaces keep its last value, which nothing updates"
+	for _, lost := range []struct{ output, effect string }{
+		{terraform.OutputVPCID, "without which users of the template are not Ready"}, {terraform.OutputClusterEndpoint, "without which users of the template are not Ready"},
+		{terraform.OutputKubeconfig, stays}, {terraform.OutputClusterCA, stays}, {terraform.OutputVPCConfig, stays},
+	} {
+		_, had := before[lost.output]
+		if _, has := after[lost.output]; had && !has && after != nil {
+			warnings = append(warnings, fmt.Sprintf("spec.template.spec.forProvider.module: the module no longer has the output %q, %s. Keep the output", lost.output, lost.effect))
 		}
 	}
 	return warnings

@@ -26,7 +26,7 @@ import (
 // migration is why a right is not granted: the manager has a flag that skips the migration.
 const migration = "only the migration of stored versions needs it"
 
-// everywhere returns why rights are granted in the whole management cluster, by resource; docs/install.md has the same list.
+// everywhere returns why rights are granted in the whole management cluster, by resource; docs/install-reference.md has the same list.
 func everywhere() map[string]string {
 	const noNamespace = "the kind has no namespaces"
 	return map[string]string{
@@ -109,13 +109,13 @@ func TestTheRightsAreThoseOfTheWholeInstallation(t *testing.T) {
 	for resource := range everywhere() {
 		unused = append(unused, resource)
 	}
-	docs, err := os.ReadFile("../../docs/install.md")
+	docs, err := os.ReadFile("../../docs/install-reference.md")
 	require.NoError(t, err)
 	for _, rule := range cluster[0].Rules {
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {
 				assert.NotEmpty(t, everywhere()[group+"/"+resource], "%s/%s must not be granted in all namespaces", group, resource)
-				assert.Contains(t, string(docs), "`"+resource+"`", "docs/install.md explains each right")
+				assert.Contains(t, string(docs), "`"+resource+"`", "docs/install-reference.md explains each right")
 				unused = slices.DeleteFunc(unused, func(known string) bool { return known == group+"/"+resource })
 			}
 		}

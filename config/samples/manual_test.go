@@ -32,7 +32,7 @@ import (
 )
 
 // The documents with examples of Fargate profiles.
-const fargateChapter, templatesChapter = "fargate.md", "templates.md"
+const fargateChapter, templatesChapter = "fargate-reference.md", "templates.md"
 
 // block matches a YAML block.
 var block = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
@@ -44,7 +44,7 @@ func chapter(t *testing.T, name string) string {
 	return string(text)
 }
 
-// manual returns the objects in docs/fargate.md, of both versions, in their order.
+// manual returns the objects in docs/fargate-reference.md, of both versions, in their order.
 func manual(t *testing.T) (samples []sample) {
 	t.Helper()
 	for _, match := range block.FindAllStringSubmatch(chapter(t, fargateChapter), -1) {

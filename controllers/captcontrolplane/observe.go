@@ -22,8 +22,10 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/reasons"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/modules"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/graphreader"
@@ -279,7 +281,16 @@ func (f *Facts) infrastructureUnreported() bool {
 }
 
 func (f *Facts) outputs() kubeconfigsecret.Outputs {
-	return kubeconfigsecret.Outputs{Connection: f.Connection, Published: f.Apply.Live.Status.Outputs}
+	return kubeconfigsecret.Outputs{Connection: f.Connection, Published: f.Apply.Live.Status.Outputs, Declared: f.declaredOutputs()}
+}
+
+// declaredOutputs are those of the inline module that Terraform has applied; nil if they are not known, as with another revision of the template.
+func (f *Facts) declaredOutputs() map[string]bool {
+	template := f.Template.Template
+	if template == nil || f.Apply.Live.Status.WrittenTemplateRevision != rollout.HashOf(template) {
+		return nil
+	}
+	return modules.OutputsOf(template)
 }
 
 // runningVersion is the version that EKS runs according to Terraform or, without that output, the requested one.

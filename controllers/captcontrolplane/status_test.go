@@ -21,6 +21,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/adoption"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -397,4 +398,14 @@ func TestAWrongSpecIsReportedBeforeTheInfrastructure(t *testing.T) {
 	assert.Equal(t, infrav1.StateConfiguring, o.status().State)
 	o.controlPlane.Spec.Version = "latest"
 	assert.Equal(t, infrav1.StateDegraded, o.status().State)
+}
+
+// The connection Secret keeps the value of an output that the module does not have any more.
+func TestAnEndpointThatTheAppliedModuleDoesNotReturnIsMissing(t *testing.T) {
+	template := builder.WorkspaceTemplate("eks", builder.WithModule(`output "a" { value = 1 }`))
+	for written, want := range map[string]string{rollout.HashOf(template): "False EndpointMissing", "another": "True EndpointKnown"} {
+		o := configured(t).with(func(f *Facts) { f.Template.Template, f.Connection = template, connection(outputs()) })
+		o.apply(builder.UpToDate(nil), builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.WrittenTemplateRevision = written }))
+		assert.Equal(t, want, o.summary()[controlplanev1.EndpointAvailableCondition])
+	}
 }

@@ -25,7 +25,7 @@ import (
 )
 
 // ErrNoCredentials means that the manager has no AWS credentials.
-var ErrNoCredentials = errors.New("the manager has no AWS credentials; see docs/install.md (Tokens for kubeconfigs)")
+var ErrNoCredentials = errors.New("the manager has no AWS credentials; see docs/install-reference.md (Tokens for kubeconfigs)")
 
 // Tokens creates tokens that authenticate the manager to EKS clusters.
 type Tokens interface {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -302,6 +303,9 @@ type Outputs struct {
 	Published map[string]string
 	// Connection is the connection Secret; nil when it does not exist or was not read.
 	Connection *corev1.Secret
+	// Declared are the outputs of the applied module, and whether they are sensitive; nil if they are not known. The provider only adds to the connection Secret:
+	// it keeps the last value of an output that the module does not have any more, or that is null now.
+	Declared map[string]bool
 }
 
 // Output returns the value of an output; empty when there is none.
@@ -313,10 +317,19 @@ func (o Outputs) Output(name string) string {
 }
 
 func (o Outputs) connectionValue(name string) []byte {
-	if o.Connection == nil {
+	if o.Connection == nil || o.isRemoved(name) {
 		return nil
 	}
+	if sensitive, declared := o.Declared[name]; declared && !sensitive && slices.Contains(terraform.PublishedOutputs(), name) {
+		return nil // It would be in status.
+	}
 	return o.Connection.Data[name]
+}
+
+// isRemoved reports whether the applied module does not have an output.
+func (o Outputs) isRemoved(name string) bool {
+	_, declared := o.Declared[name]
+	return o.Declared != nil && !declared
 }
 
 // Endpoint of the API server; zero when there is no output, and an error when it cannot be parsed.
@@ -354,7 +367,9 @@ func (c *Cluster) missing(output string) error {
 	if c.Connection == nil {
 		return fmt.Errorf("the connection Secret with output %q does not exist; "+writtenAgain, output)
 	}
-	if _, returned := c.Connection.Data[output]; returned {
+	if _, returned := c.Connection.Data[output]; returned && c.isRemoved(output) {
+		return fmt.Errorf("the module of WorkspaceTemplate %s has no output %q any more, and the value in Secret %s, which is of an earlier module, is not used. Add the output to the module", c.template(), output, c.Connection.Name)
+	} else if returned {
 		return fmt.Errorf("output %q has no value, or the text of one that does not exist, such as null or None; correct it in the module of WorkspaceTemplate %s", output, c.template())
 	}
 	names := fmt.Sprintf("%q", output)
@@ -520,7 +535,7 @@ func (s *sources) tokenSource() (kubeconfig.Source, string, error) {
 	switch output := s.Cluster.Output(terraform.OutputClusterName); {
 	case s.tokens == nil:
 		return none, controlplanev1.KubeconfigMissingReason, errors.New(
-			"spec.kubeconfig.source is Token, but this manager creates no tokens: it had no AWS credentials when it started, or runs with --eks-tokens=false (docs/install.md, Tokens for kubeconfigs). Correct that, or set the source to Output or Exec")
+			"spec.kubeconfig.source is Token, but this manager creates no tokens: it had no AWS credentials when it started, or runs with --eks-tokens=false (docs/install-reference.md, Tokens for kubeconfigs). Correct that, or set the source to Output or Exec")
 	case output != "" && output != name:
 		return none, controlplanev1.KubeconfigInvalidReason, fmt.Errorf(
 			"a token is created only for EKS cluster %q, which CAPT asked Terraform to create, but output %q %s; correct the template, or set spec.kubeconfig.source to Exec",

@@ -246,7 +246,7 @@ func TestRemedies(t *testing.T) {
 		want   string
 	}{
 		"no flag":         {"Token", "", nil, "this manager creates no tokens: it had no AWS credentials when it started"},
-		"no credentials":  {"Token", "", &tokens.Identity{Problem: kubeconfig.ErrNoCredentials}, "no token can be created: the manager has no AWS credentials; see docs/install.md (Tokens for kubeconfigs)"},
+		"no credentials":  {"Token", "", &tokens.Identity{Problem: kubeconfig.ErrNoCredentials}, "no token can be created: the manager has no AWS credentials; see docs/install-reference.md (Tokens for kubeconfigs)"},
 		"a token's end":   {"Output", tokens.Kubeconfig(t, host, builder.Created.Add(-time.Hour)), nil, "set spec.kubeconfig.source to Token or Exec"},
 		"nothing to take": {"Output", "", nil, `output "kubeconfig" has no value, or the text of one that does not exist, such as null or None; correct it in the module of WorkspaceTemplate default/eks, or set spec.kubeconfig.source to Exec`},
 		"no output":       {"Output", "-", nil, `no output "kubeconfig". If the module has it, its value is null, or another client has edited Secret demo-eks-connection, and captctl run lets Terraform write it again. Otherwise add it to the module of WorkspaceTemplate default/eks, or set`},
@@ -451,4 +451,31 @@ func TestAConnectionSecretWithoutBothOutputsNamesBoth(t *testing.T) {
 	s.publish()
 	assert.Contains(t, s.Contract.Problem, `no output "kubeconfig" or "cluster_certificate_authority_data"`)
 	assert.Contains(t, s.Contract.Problem, "captctl run")
+}
+
+// The provider only adds keys to the connection Secret.
+func TestAnOutputThatTheModuleDoesNotHaveAnyMoreIsNotUsed(t *testing.T) {
+	const endpoint, kubeconfigOutput, removed = "cluster_endpoint", "kubeconfig", `has no output "kubeconfig" any more, and the value in Secret demo-eks-connection, which is of an earlier module, is not used. Add the output to the module`
+	s := newFixture(t, withSource("Output"))
+	s.Cluster.Connection.Data[kubeconfigOutput] = []byte(fromTerraform)
+	s.publish()
+	assert.Empty(t, s.Contract.Problem, "the module is not known")
+	s.Cluster.Declared = map[string]bool{kubeconfigOutput: true}
+	s.publish()
+	assert.Empty(t, s.Contract.Problem)
+	s.Cluster.Declared = map[string]bool{endpoint: false}
+	s.publish()
+	assert.Equal(t, controlplanev1.KubeconfigMissingReason, s.Contract.Reason)
+	assert.Contains(t, s.Contract.Problem, removed)
+	assert.Nil(t, s.Contract.Data)
+
+	for name, row := range map[string]struct {
+		declared map[string]bool
+		want     string
+	}{
+		"a module that is not known": {nil, "old"}, "sensitive": {map[string]bool{endpoint: true}, "old"}, "removed": {map[string]bool{"a": false}, ""}, "null now": {map[string]bool{endpoint: false}, ""},
+	} {
+		of := Outputs{Connection: connection(map[string]string{endpoint: "old"}), Declared: row.declared}
+		assert.Equal(t, row.want, of.Output(endpoint), name)
+	}
 }

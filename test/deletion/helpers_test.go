@@ -3,7 +3,7 @@
 
 // Package deletion_test deletes a Cluster in every state of its control plane, with every obstacle. Each cell of the
 // matrix ends, or says what it waits for and who can help; and it ends when that help comes.
-// docs/deletion.md holds the matrix as a table.
+// docs/deletion-reference.md holds the matrix as a table.
 package deletion_test
 
 import (

@@ -281,12 +281,12 @@ func (c *cell) repairCreate() {
 	c.scriptControlPlane(scripted.Step{})
 }
 
-// TestTheDocumentationHasTheMatrix compares docs/deletion.md with the tables of the tests.
+// TestTheDocumentationHasTheMatrix compares docs/deletion-reference.md with the tables of the tests.
 func TestTheDocumentationHasTheMatrix(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "deletion.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "deletion-reference.md"))
 	require.NoError(t, err)
 	for _, table := range []string{statesTable(), matrixTable(), helpTable()} {
-		require.Contains(t, string(text), table, "docs/deletion.md must hold this table:\n\n%s", table)
+		require.Contains(t, string(text), table, "docs/deletion-reference.md must hold this table:\n\n%s", table)
 	}
 }
 

@@ -23,7 +23,7 @@ const (
 	team               = "team"
 )
 
-// configureClusterctl makes the local repository of docs/install.md, and adds those of Cluster API and cert-manager, which clusterctl would
+// configureClusterctl makes the local repository of docs/install-reference.md, and adds those of Cluster API and cert-manager, which clusterctl would
 // otherwise download.
 func (env *environment) configureClusterctl() {
 	env.Helper()

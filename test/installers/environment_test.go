@@ -87,22 +87,24 @@ func (env *environment) tryShell(script string) (string, error) {
 
 var codeBlock = regexp.MustCompile("(?ms)^```(?:yaml)?\n(.*?)^```$")
 
-// documented returns the block of docs/install.md that has a text.
+// documented returns the block of docs/install.md, or of its reference, that has a text.
 func documented(t *testing.T, text string) string {
 	t.Helper()
-	guide, err := os.ReadFile(filepath.Join(root, "docs", "install.md"))
-	require.NoError(t, err)
 	var found []string
-	for _, match := range codeBlock.FindAllStringSubmatch(string(guide), -1) {
-		if strings.Contains(match[1], text) {
-			found = append(found, match[1])
+	for _, name := range []string{"install.md", "install-reference.md"} {
+		document, err := os.ReadFile(filepath.Join(root, "docs", name))
+		require.NoError(t, err)
+		for _, match := range codeBlock.FindAllStringSubmatch(string(document), -1) {
+			if strings.Contains(match[1], text) {
+				found = append(found, match[1])
+			}
 		}
 	}
-	require.Len(t, found, 1, "blocks with %q in docs/install.md", text)
+	require.Len(t, found, 1, "blocks with %q in docs/install.md and its reference", text)
 	return found[0]
 }
 
-// runDocumented runs the block of docs/install.md that has a text.
+// runDocumented runs the block of docs/install.md, or of its reference, that has a text.
 func (env *environment) runDocumented(text string) string {
 	env.Helper()
 	return env.shell(documented(env.T, text))

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// writeLayers writes the two layers of docs/install.md to the directory overlay.
+// writeLayers writes the two layers of docs/install-reference.md to the directory overlay.
 func (env *environment) writeLayers() {
 	env.Helper()
 	inner, outer, found := strings.Cut(documented(env.T, "# renamed/kustomization.yaml"), "---\n")

@@ -62,7 +62,7 @@ func TestCaptctlShowsAClusterAsItIs(t *testing.T) {
 	assert.Contains(t, env.Captctl("pause", env.Namespace+"/demo"), "is paused")
 	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
 	assert.True(t, env.described().Paused)
-	assert.Contains(t, env.Captctl("resume", env.Namespace+"/demo"), "is not paused")
+	assert.Contains(t, env.Captctl("resume", env.Namespace+"/demo"), "is resumed")
 	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, clusterv1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason)
 
 	assert.Contains(t, env.Captctl("kubeconfig", env.Namespace+"/demo"), `"kind":"Config"`)
@@ -99,15 +99,31 @@ func (env environment) diffAgreesWithTheManager() {
 	assert.Contains(env, edited, "+# edited\n")
 	assert.Contains(env, edited, "1 of 1 Workspace would change")
 
+	ofFile := fixture.CAPTControlPlane(fixture.Demo, "additionalTags: {file: a}")
+	env.User(ofFile)
+	env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"additionalTags":{"patched":"true"}}}`)
+	env.awaitNoDiff()
+	apply := func(documents ...string) string {
+		env.Helper()
+		require.NoError(env, os.WriteFile(file, []byte(strings.Join(documents, "---\n")), 0o600))
+		return env.Captctl("diff", "-f", file, "-n", env.Namespace)
+	}
+	assert.Contains(env, apply(ofFile), "0 of 1 Workspace would change", "what another client has set is kept, as by the API server")
+	assert.Regexp(env, `- spec.forProvider.vars\[tags\]: .*file.*patched.*\n *\+ spec.forProvider.vars\[tags\]: [^f]*patched[^f]*\n`, apply(fixture.CAPTControlPlane(fixture.Demo)), "the file does not have it any more")
+	assert.Contains(env, apply(fixture.ClusterNamed("other"), fixture.CAPTCluster("other"), fixture.CAPTControlPlane("other")), "+ Workspace "+env.Namespace+"/other-vpc of Cluster "+env.Namespace+"/other")
+
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
 		"forProvider": map[string]any{"module": template.Spec.Template.Spec.ForProvider.Module}}}}})
 	require.NoError(env, err)
 	env.Edit(&infrav1.WorkspaceTemplate{}, "eks", string(patch))
+	env.awaitNoDiff()
+}
+
+func (env environment) awaitNoDiff() {
+	env.Helper()
 	env.Eventually(func() string {
-		if found := env.Captctl("diff", demo); !strings.Contains(found, "0 of 2 Workspaces would change") {
-			return "the manager has not written the edit: " + found
-		}
-		return ""
+		found := env.Captctl("diff", env.Namespace+"/demo")
+		return fixture.Unless(strings.Contains(found, "0 of 2 Workspaces would change"), "the manager has not written the edit: %s", found)
 	})
 }
 

@@ -233,12 +233,12 @@ var errorsOfTheWorld = map[string]failing{
 	},
 	"a role that an instance profile uses": {
 		error: "must remove roles from instance profile first", stage: "destroy", ready: true, reason: infrav1.DestroyFailedReason, lookAt: failure.ObjectLeftover, actor: reasons.User,
-		message: []string{"deleting IAM Role (demo-node)", "for example those of Karpenter", "docs/deletion.md (Other leftovers)"}, next: []string{"Look at what is left in AWS"},
+		message: []string{"deleting IAM Role (demo-node)", "for example those of Karpenter", "docs/deletion-reference.md (Other leftovers)"}, next: []string{"Look at what is left in AWS"},
 		action: func(*fixture.Environment) {},
 	},
 	"a subnet that something uses": {
 		error: "error deleting EC2 Subnet", stage: "destroy", ready: true, reason: infrav1.DestroyFailedReason, lookAt: failure.ObjectLeftover, actor: reasons.User,
-		message: []string{"still use subnet-0cc3d27fc54396aea", "docs/deletion.md (Leftovers in the VPC)"}, next: []string{"Look at what is left in AWS"},
+		message: []string{"still use subnet-0cc3d27fc54396aea", "docs/deletion-reference.md (Leftovers in the VPC)"}, next: []string{"Look at what is left in AWS"},
 		action: func(*fixture.Environment) {},
 	},
 	"node groups that are not in the state": {
@@ -248,7 +248,7 @@ var errorsOfTheWorld = map[string]failing{
 	},
 	"a provider of the module that has no cluster any more": {
 		error: "http://localhost/api", stage: "destroy", ready: true, reason: infrav1.DestroyFailedReason, lookAt: failure.ObjectTemplate, actor: reasons.User,
-		message: []string{"module.eks.kubernetes_config_map.aws_auth[0]", "has no cluster", "terraform state rm", "docs/deletion.md"}, next: []string{"correct what Terraform reports", editsTemplate},
+		message: []string{"module.eks.kubernetes_config_map.aws_auth[0]", "has no cluster", "terraform state rm", "docs/deletion-reference.md"}, next: []string{"correct what Terraform reports", editsTemplate},
 		action: func(*fixture.Environment) {},
 	},
 }

@@ -55,7 +55,7 @@ var authority = sync.OnceValue(func() string {
 	return base64.StdEncoding.EncodeToString(ca.Bundle())
 })
 
-// planeModule is a module of a control plane whose outputs are as given, pairs of names and expressions, or as they should be.
+// planeModule is a module of a control plane whose outputs are as given, pairs of names and expressions, or as they should be. One without an expression is left out.
 func planeModule(outputs ...string) string {
 	values := map[string]string{
 		terraform.OutputClusterEndpoint: `"https://127.0.0.1:1"`, terraform.OutputKubeconfig: quotedKubeconfig, terraform.OutputClusterName: "var.cluster_name", terraform.OutputClusterCA: strconv.Quote(authority()),
@@ -65,6 +65,9 @@ func planeModule(outputs ...string) string {
 	}
 	module := "\nvariable \"cluster_name\" { type = string }\nvariable \"tags\" { type = string }\nresource \"terraform_data\" \"eks\" { input = \"${var.cluster_name} ${var.tags}\" }\n"
 	for _, name := range []string{terraform.OutputClusterEndpoint, terraform.OutputKubeconfig, terraform.OutputClusterName, terraform.OutputClusterCA} {
+		if values[name] == "" {
+			continue
+		}
 		module += fmt.Sprintf("output %q {\n  sensitive = %t\n  value = %s\n}\n", name, name == terraform.OutputKubeconfig, values[name])
 	}
 	return module
@@ -77,6 +80,16 @@ func plane(reason string, messages []string, outputs ...string) halt {
 		reason: reason, next: []string{"Correct the output that the message names", "kubectl edit workspacetemplate -n NAMESPACE eks"},
 		correct: func(env *fixture.Environment) { env.User(env.ControlPlaneTemplate(planeModule())) },
 	}}
+}
+
+// removed is a row for a control plane that is Ready before its module loses an output, or the value of it.
+func removed(reason, output, message string, value ...string) halt {
+	row := plane(reason, []string{message})
+	row.then = func(env *fixture.Environment) {
+		env.AwaitState(infrav1.StateReady, "")
+		env.User(env.ControlPlaneTemplate(planeModule(output, strings.Join(value, ""))))
+	}
+	return row
 }
 
 func stallsOfOutputs() map[string]halt {
@@ -97,6 +110,14 @@ func stallsOfOutputs() map[string]halt {
 		"kubeconfig not YAML, from the output": plane(controlplanev1.KubeconfigInvalidReason, []string{`output "kubeconfig"`, "not a kubeconfig"}, kubeconfig, `"words"`),
 		"kubeconfig null":                      plane(controlplanev1.KubeconfigMissingReason, []string{`output "kubeconfig"`, "null"}, kubeconfig, "null"),
 		"kubeconfig empty":                     plane(controlplanev1.KubeconfigMissingReason, []string{`output "kubeconfig"`, "no value"}, kubeconfig, `""`),
+	} {
+		row.replace = []string{"version: v1.35.0", "version: v1.35.0\n  kubeconfig: {source: Output}"}
+		rows[name] = row
+	}
+	for name, row := range map[string]halt{ // The connection Secret keeps their last values.
+		"removed endpoint":        removed(controlplanev1.EndpointMissingReason, endpoint, `has no output "cluster_endpoint"`),
+		"endpoint that gets null": removed(controlplanev1.EndpointMissingReason, endpoint, `output "cluster_endpoint" of its module is null`, "null"),
+		"removed kubeconfig":      removed(controlplanev1.KubeconfigMissingReason, kubeconfig, `has no output "kubeconfig" any more`),
 	} {
 		row.replace = []string{"version: v1.35.0", "version: v1.35.0\n  kubeconfig: {source: Output}"}
 		rows[name] = row

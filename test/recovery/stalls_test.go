@@ -224,6 +224,22 @@ func stalls() map[string]stall {
 				env.Captctl("reconcile", env.Namespace+"/"+fixture.Demo)
 			},
 		},
+		"a policy of a neighbor that rewrites Workspaces": {
+			documents: func(env *fixture.Environment) []string {
+				rewrite(env)
+				return env.Everything()
+			},
+			get: "workspacetemplateapply demo-vpc", columns: []string{infrav1.WorkspaceRejectedReason, "spec.forProvider.module"}, object: "WorkspaceTemplateApply demo-vpc", reason: infrav1.WorkspaceRejectedReason,
+			message: []string{"another value of spec.forProvider.module of Workspace demo-vpc", "Exclude those of CAPT from it"}, state: anyState, next: []string{"captctl reconcile NAMESPACE/demo"},
+			act: func(env *fixture.Environment) {
+				require.NoError(env, env.Delete(env.Context(), &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}}))
+				env.Eventually(func() string { // The API server learns it a moment late.
+					env.Captctl("reconcile", env.Namespace+"/"+fixture.Demo)
+					described := describeCluster(env, fixture.Demo)
+					return fixture.Unless(described.Cause == nil || described.Cause.Reason != infrav1.WorkspaceRejectedReason, "%+v", described.Cause)
+				})
+			},
+		},
 	}
 	for name, s := range foreignFinalizers() {
 		all["S9: a finalizer of another controller on a "+name] = s
@@ -453,6 +469,35 @@ func untrusted(env *fixture.Environment, group, resource string) {
 	require.NoError(env, env.Create(env.Context(), &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}, Webhooks: []admissionv1.ValidatingWebhook{hook}}))
 	env.Cleanup(func() { _ = removeWebhook(context.Background(), env) })
 	awaitUntrusted(env, true)
+}
+
+// rewrite changes each Workspace that is written in the namespace of the environment, as a policy or a webhook of another team can.
+func rewrite(env *fixture.Environment) {
+	env.Helper()
+	name := metav1.ObjectMeta{Name: env.Namespace}
+	inNamespace := &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: env.Namespace}}}
+	all := inNamespace.DeepCopy()
+	all.ResourceRules = []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+		Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+		Rule:       admissionv1.Rule{APIGroups: []string{terraform.ScopeNamespaced.GroupVersionKind().Group}, APIVersions: []string{"*"}, Resources: []string{"workspaces"}},
+	}}}
+	policy := &admissionv1.MutatingAdmissionPolicy{ObjectMeta: name, Spec: admissionv1.MutatingAdmissionPolicySpec{
+		MatchConstraints: all, ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
+		Mutations: []admissionv1.Mutation{{PatchType: admissionv1.PatchTypeJSONPatch, JSONPatch: &admissionv1.JSONPatch{
+			Expression: `[JSONPatch{op: "replace", path: "/spec/forProvider/module", value: object.spec.forProvider.module + "# rewritten"}]`,
+		}}},
+	}}
+	binding := &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: name, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: env.Namespace, MatchResources: inNamespace}}
+	for _, object := range []client.Object{policy, binding} {
+		require.NoError(env, env.Create(env.Context(), object))
+		env.Cleanup(func() { _ = env.Delete(context.Background(), object) })
+	}
+	env.Eventually(func() string {
+		workspace := fixture.Decode(env, env.Namespace, "{apiVersion: tf.m.upbound.io/v1beta1, kind: Workspace, metadata: {name: probe}, spec: {forProvider: {source: Inline, module: 'a'}}}")
+		err := env.Create(env.Context(), workspace, client.DryRunAll)
+		module, _, _ := unstructured.NestedString(workspace.Object, "spec", "forProvider", "module")
+		return fixture.Unless(module != "a", "the policy has no effect yet: %v", err)
+	})
 }
 
 // awaitUntrusted waits until the API server uses the webhook, or does not any more: it learns both a moment late.

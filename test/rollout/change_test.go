@@ -194,8 +194,8 @@ func TestNodeGroupsArePreviewedApprovedAndRolledOutInStages(t *testing.T) {
 	for i, name := range pools {
 		env.Await(&infrav1.CAPTMachinePool{}, name, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "run: kubectl")
 		assert.Len(t, env.Operations(applies[i], scripted.Apply), 1)
-		env.Captctl("template", "approve-change", env.Namespace+"/"+applies[i], "--revision="+env.waitingChange(applies[i]), "--yes")
 	}
+	env.Captctl("template", "approve-change", "-n", env.Namespace, "--all", "--revision="+env.waitingChange(applies[0])+","+env.waitingChange(applies[1]), "--yes")
 	awaitVersion("v1.36.0")
 
 	edited := time.Now()

@@ -28,7 +28,7 @@ import (
 // settling is how long the manager writes nothing when it has nothing to do.
 const settling = 3 * time.Second
 
-// TestClustersDoNotNoticeAnUpgradeAndItsRollback upgrades CAPT as docs/install.md describes, CRDs first, and then rolls back, again CRDs first: so each
+// TestClustersDoNotNoticeAnUpgradeAndItsRollback upgrades CAPT as docs/install-reference.md describes, CRDs first, and then rolls back, again CRDs first: so each
 // version runs with the CRDs of the other one. Ready clusters are not written at all, a cluster that is being created is created once, and what a user
 // changes while no replica leads is done by the next leader.
 func TestClustersDoNotNoticeAnUpgradeAndItsRollback(t *testing.T) {

@@ -35,7 +35,7 @@ const (
 // released removes all finalizers.
 var released = mergePatch(`{"metadata":{"finalizers":null}}`)
 
-// TestOutage shows what still works while no replica serves the webhooks, and what does not. docs/install.md documents the
+// TestOutage shows what still works while no replica serves the webhooks, and what does not. docs/install-reference.md documents the
 // same.
 func TestOutage(t *testing.T) {
 	env := newEnvironment(t)

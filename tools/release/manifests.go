@@ -30,7 +30,7 @@ type installation struct {
 	namespace, prefix, image, tag string
 }
 
-// render returns the objects of config/default under these names, as docs/install.md does it: in two layers.
+// render returns the objects of config/default under these names, as docs/install-reference.md does it: in two layers.
 func (i installation) render(root string) ([]*resource.Resource, error) {
 	files, err := configuration(root)
 	if err != nil {

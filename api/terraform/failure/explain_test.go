@@ -247,7 +247,7 @@ func TestLeftoversAreReported(t *testing.T) {
 			assert.Equal(t, ClassConfig, got.Class)
 			assert.Contains(t, got.Message, "still use igw-0ccccccccccccccc3, sg-0ddddddddddddddd4, subnet-0aaaaaaaaaaaaaaa1, vpc-0bbbbbbbbbbbbbbb2, usually load balancers",
 				"of all errors, sorted")
-			assert.Contains(t, got.Message, "Delete them as described in docs/deletion.md (Leftovers in the VPC).")
+			assert.Contains(t, got.Message, "Delete them as described in docs/deletion-reference.md (Leftovers in the VPC).")
 			assert.Equal(t, secrets.Missing == nil, strings.Contains(got.Message, "has dependencies and cannot be deleted"))
 		})
 	}

@@ -210,7 +210,7 @@ var moduleProviderRules = []rule{
 	{
 		class: ClassConfig, object: ObjectTemplate,
 		advice: "The kubernetes or helm provider of the module has no cluster: its configuration is empty, because the cluster does not exist yet or any more. Move what it manages to a template of its own that waits for the cluster, " +
-			"or remove it from the state: terraform state rm (docs/deletion.md, Other leftovers).",
+			"or remove it from the state: terraform state rm (docs/deletion-reference.md, Other leftovers).",
 		phrases: []string{"://localhost/", "dial tcp 127.0.0.1:80:", "dial tcp [::1]:80:", "kubernetes cluster unreachable: invalid configuration"},
 	},
 	{
@@ -240,17 +240,17 @@ var destroyRules = []rule{
 	},
 	{
 		class: ClassConfig, object: ObjectLeftover, destroys: true,
-		advice: "Node groups or Fargate profiles that are not in the Terraform state belong to the cluster. Delete them as described in docs/deletion.md (Other leftovers). " + retries,
+		advice: "Node groups or Fargate profiles that are not in the Terraform state belong to the cluster. Delete them as described in docs/deletion-reference.md (Other leftovers). " + retries,
 		codes:  []string{"ResourceInUseException"}, also: []string{" attached", "fargate profile"},
 	},
 	{
 		class: ClassConfig, object: ObjectLeftover, destroys: true,
-		advice: "Instance profiles, policies or instances that are not in the Terraform state still use it, for example those of Karpenter. Remove them as described in docs/deletion.md (Other leftovers). " + retries,
+		advice: "Instance profiles, policies or instances that are not in the Terraform state still use it, for example those of Karpenter. Remove them as described in docs/deletion-reference.md (Other leftovers). " + retries,
 		codes:  []string{"DeleteConflict"},
 	},
 	{
 		class: ClassConfig, object: ObjectLeftover, destroys: true,
-		advice:  "It is not empty, or something that is not in the Terraform state still uses it. Empty it, or delete what uses it (docs/deletion.md, Other leftovers). " + retries,
+		advice:  "It is not empty, or something that is not in the Terraform state still uses it. Empty it, or delete what uses it (docs/deletion-reference.md, Other leftovers). " + retries,
 		codes:   []string{"BucketNotEmpty", "RepositoryNotEmptyException", "HostedZoneNotEmpty"},
 		phrases: []string{" is still using it", "is currently in use by"},
 	},
@@ -265,7 +265,7 @@ var destroyRules = []rule{
 var networkLeftover = rule{
 	class: ClassConfig, object: ObjectLeftover, destroys: true,
 	advice: "Resources that are not in the Terraform state still use %s, usually load balancers, network interfaces or security groups that workloads created. " +
-		"Delete them as described in docs/deletion.md (Leftovers in the VPC). " + retries,
+		"Delete them as described in docs/deletion-reference.md (Leftovers in the VPC). " + retries,
 	codes: []string{"DependencyViolation", "InvalidGroup.InUse", "InvalidNetworkInterface.InUse"},
 }
 

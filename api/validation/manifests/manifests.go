@@ -37,6 +37,8 @@ type Object struct {
 	File string
 	// Typed is the object in v1beta2 with defaults; nil if it is not one of CAPT's kinds, a Cluster, a MachinePool or a Namespace, or if it has errors.
 	Typed validation.Owner
+	// Source is the object as the manifest has it, in its version and without defaults.
+	Source *unstructured.Unstructured
 	// Errors are what the API server rejects because of the schema, and unknown fields.
 	Errors field.ErrorList
 	// Kind is the kind that the manifest has, in its version.
@@ -200,7 +202,7 @@ func (d *Decoder) objectsOf(ctx context.Context, have map[string]any, node *yaml
 // objectOf returns the object of a document; none if it is of another kind.
 func (d *Decoder) objectOf(ctx context.Context, have map[string]any, node *yaml.Node) []*Object {
 	source, cluster := &unstructured.Unstructured{Object: have}, clusterv1.GroupVersion.WithKind("Cluster")
-	o := &Object{Kind: source.GroupVersionKind(), name: source.GetName(), node: node}
+	o := &Object{Kind: source.GroupVersionKind(), Source: source.DeepCopy(), name: source.GetName(), node: node}
 	switch _, err := d.Schemas.Of(o.Kind); {
 	case o.Kind == cluster, o.Kind == clusterv1.GroupVersion.WithKind("MachinePool"), o.Kind == corev1.SchemeGroupVersion.WithKind("Namespace"):
 		d.setTyped(o, source)

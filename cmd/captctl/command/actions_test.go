@@ -69,7 +69,7 @@ func TestPauseResumeAndRetry(t *testing.T) {
 		{"resume", "is not paused", false},
 		{"pause", "is paused", true},
 		{"pause", "is already paused", true},
-		{"resume", "is not paused", false},
+		{"resume", "is resumed", false},
 		{"retry", "CAPTControlPlane broken: timeouts and recovery attempts start again", false},
 	} {
 		out, _, err := env.run(t, row.command, "team-a/broken")

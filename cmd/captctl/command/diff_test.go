@@ -16,9 +16,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -188,11 +190,6 @@ spec:
 	assert.Regexp(t, `edited.yaml:15:\d+: WorkspaceTemplate eks: spec.template.spec.forProvider.module: line 4, column \d+: `, err.Error())
 	assert.Empty(t, out)
 
-	_, errOut, err := env.run(t, "diff", "-f", written(t, "apiVersion: controlplane.cluster.x-k8s.io/v1beta2\nkind: CAPTControlPlane\nmetadata: {name: new, namespace: team-a}\n"+
-		"spec: {version: v1.35.0, region: eu-central-1, workspaceTemplateRef: {name: eks, namespace: platform}}\n"))
-	require.NoError(t, err)
-	assert.Contains(t, errOut, "edited.yaml:1:1: CAPTControlPlane new is not in the cluster")
-
 	_, _, err = env.run(t, "diff", "-f", written(t, "apiVersion: controlplane.cluster.x-k8s.io/v1beta2\nkind: CAPTControlPlane\nmetadata: {name: b, namespace: team-a}\n"+
 		"spec: {version: v1.35.0, region: eu-central-1}\n"))
 	assert.ErrorContains(t, err, "edited.yaml:4:1: CAPTControlPlane b: spec.workspaceTemplateRef: Required value")
@@ -202,6 +199,102 @@ spec:
 		"  fargateProfiles: [{name: jobs, selectors: [{namespace: jobs}], workspaceTemplateRef: {name: nowhere}}]\n"))
 	require.NoError(t, err)
 	assert.Contains(t, out, "! WorkspaceTemplateApply team-a/b-jobs-fargate-apply of Cluster team-a/b (WorkspaceTemplate team-a/nowhere)\n")
+}
+
+const newCluster = `apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: CAPTControlPlane
+metadata: {name: new, namespace: team-a}
+spec: {version: v1.35.0, region: eu-central-1, workspaceTemplateRef: {name: eks, namespace: platform}}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: CAPTCluster
+metadata: {name: new, namespace: team-a}
+spec: {region: eu-central-1, vpc: {template: {ref: {name: net}}}}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: WorkspaceTemplate
+metadata: {name: net, namespace: team-a}
+spec:
+  template: {spec: {forProvider: {source: Inline, module: 'output "vpc_id" { value = "vpc-1" }'}}}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: CAPTMachinePool
+metadata: {name: workers, namespace: team-a}
+spec: {workspaceTemplateRef: {name: nodes}}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachinePool
+metadata: {name: workers, namespace: team-a}
+spec:
+  clusterName: new
+  template:
+    spec:
+      clusterName: new
+      bootstrap: {dataSecretName: ""}
+      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTMachinePool, name: workers}
+`
+
+func TestDiffShowsWhatNewObjectsCreate(t *testing.T) {
+	env := templated(t, "a")
+	out, _, err := env.run(t, "diff", "-f", written(t, newCluster))
+	require.NoError(t, err)
+	assert.Contains(t, out, "! WorkspaceTemplateApply team-a/new-eks-controlplane-apply (WorkspaceTemplate platform/eks)\n    no Cluster owns this object.", "the Cluster is in no file")
+	out, errOut, err := env.run(t, "diff", "-f", written(t, newCluster+`---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: new, namespace: team-a}
+spec:
+  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTCluster, name: new}
+  controlPlaneRef: {apiGroup: controlplane.cluster.x-k8s.io, kind: CAPTControlPlane, name: new}
+`))
+	require.NoError(t, err)
+	assert.Empty(t, errOut)
+	assert.Contains(t, out, "+ Workspace team-a/new-vpc of Cluster team-a/new (WorkspaceTemplate team-a/net)\n    + spec.forProvider.module: output \"vpc_id\"")
+	assert.Contains(t, out, "! WorkspaceTemplateApply team-a/new-eks-controlplane-apply of Cluster team-a/new (WorkspaceTemplate platform/eks)\n    waiting for Terraform to create the VPC")
+	assert.Contains(t, out, "! WorkspaceTemplateApply team-a/workers-nodegroup-apply of Cluster team-a/new (WorkspaceTemplate team-a/nodes)\n    waiting for CAPTControlPlane new")
+	assert.Contains(t, out, "1 of 3 Workspaces would change, 2 are not written\n")
+	_, errOut, err = env.run(t, "diff", "-n", "team-b", "-f", written(t, newCluster))
+	require.NoError(t, err)
+	assert.Contains(t, errOut, "Warning: CAPTControlPlane new is not compared: only namespace team-b is read\n")
+	stored := &controlplanev1.CAPTControlPlane{}
+	assert.True(t, apierrors.IsNotFound(env.connected.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "new"}, stored)))
+}
+
+// A file is merged as kubectl apply, or the API server, merges it.
+func TestDiffMergesAFileAsApplyingItDoes(t *testing.T) {
+	const file = "apiVersion: controlplane.cluster.x-k8s.io/v1beta2\nkind: CAPTControlPlane\nmetadata: {name: a, namespace: team-a}\n" +
+		"spec: {version: v1.35.0, workspaceTemplateRef: {name: eks, namespace: platform}}\n"
+	const removed = "spec.region is empty, and the infrastructure of the Cluster has no region"
+	for name, row := range map[string]struct {
+		last, shown string
+		refused     error
+		warned      bool
+	}{
+		"a field that only the cluster has is kept":           {`{"spec":{"version":"v1.34.0"}}`, "", nil, false},
+		"a field that is removed from the file":               {`{"spec":{"version":"v1.34.0","region":"eu-central-1"}}`, removed, nil, false},
+		"server-side apply":                                   {"", "", nil, false},
+		"without the right to apply, nothing is removed":      {"", "", apierrors.NewForbidden(schema.GroupResource{Resource: "captcontrolplanes"}, "a", errors.New("no")), true},
+		"an annotation of another client that cannot be read": {`{`, "", nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := templated(t, "a")
+			if row.refused != nil {
+				env.funcs.Apply = func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+					return row.refused
+				}
+			}
+			if row.last != "" {
+				env.objects[2].SetAnnotations(map[string]string{corev1.LastAppliedConfigAnnotation: row.last})
+			}
+			out, errOut, err := env.run(t, "diff", "-f", written(t, file))
+			require.NoError(t, err)
+			assert.Equal(t, row.warned, strings.Contains(errOut, "Warning: CAPTControlPlane a: fields that it does not have any more count as kept: a dry run of applying it failed: "), errOut)
+			assert.Equal(t, row.shown != "", strings.Contains(out, removed), out)
+			live := &controlplanev1.CAPTControlPlane{}
+			require.NoError(t, env.connected.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "a"}, live))
+			assert.Equal(t, "eu-central-1", live.Spec.Region)
+		})
+	}
 }
 
 func TestDiffShowsWhatIsPendingInTheCluster(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"path/filepath"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -29,6 +31,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/ssa"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
@@ -127,10 +130,37 @@ func (env *environment) connect(config *rest.Config) (client.WithWatch, error) {
 		scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
 		scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: kind.Group, Version: kind.Version, Kind: kind.Kind + "List"}, &unstructured.UnstructuredList{})
 	}
+	if env.funcs.Apply == nil {
+		env.funcs.Apply = dryRunApply
+	}
 	env.connected = fake.NewClientBuilder().WithScheme(scheme).WithObjects(env.objects...).
 		WithIndex(&eventsv1.Event{}, "regarding.name", func(object client.Object) []string { return []string{object.(*eventsv1.Event).Regarding.Name} }).
 		WithInterceptorFuncs(env.funcs).Build()
 	return env.connected, nil
+}
+
+// dryRunApply is a server-side apply that writes nothing. The client of tests persists a dry run, and knows no field managers of the objects that a test begins with.
+func dryRunApply(ctx context.Context, c client.WithWatch, configuration runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+	o := (&client.ApplyOptions{}).ApplyOptions(options)
+	if o.DryRun == nil {
+		return c.Apply(ctx, configuration, options...)
+	}
+	want, live := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	data, err := json.Marshal(configuration)
+	if err == nil {
+		err = want.UnmarshalJSON(data)
+	}
+	if err != nil {
+		return err
+	}
+	live.SetGroupVersionKind(want.GroupVersionKind())
+	if err := c.Get(ctx, client.ObjectKeyFromObject(want), live); err != nil {
+		return err
+	}
+	if data, err = ssa.Applied(live, want, o.FieldManager).MarshalJSON(); err != nil {
+		return err
+	}
+	return json.Unmarshal(data, configuration)
 }
 
 func (env *environment) migration() cli.Migration {

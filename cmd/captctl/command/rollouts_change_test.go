@@ -140,7 +140,7 @@ func TestARolloutIsPausedAndResumed(t *testing.T) {
 		{"resume", "unchanged: the rollout is neither paused nor stopped", ""},
 		{"pause", "Flux applies spec.rollout.state, and reverts it unless it is changed in Git as well\nWorkspaceTemplate team-a/vpc: the rollout is paused; users that Terraform is updating finish", infrav1.RolloutPaused},
 		{"pause", "unchanged: the rollout is paused already", infrav1.RolloutPaused},
-		{"resume", "WorkspaceTemplate team-a/vpc: the rollout is not paused", infrav1.RolloutRunning},
+		{"resume", "WorkspaceTemplate team-a/vpc: the rollout is resumed", infrav1.RolloutRunning},
 	} {
 		out, _, err := s.run(t, "template", step.command, "team-a/vpc")
 		require.NoError(t, err)
@@ -337,9 +337,6 @@ func TestApproveChangeAcceptsACluster(t *testing.T) {
 	assert.Contains(t, out, "WorkspaceTemplateApply team-a/demo-eks: content bbbbbbbbbbbb is approved\n")
 
 	env = heldCluster(contentA)
-	_, _, err = env.run(t, "template", "approve-change", "team-a/demo")
-	require.EqualError(t, err, "2 changes of Cluster team-a/demo wait for an approval:\n  captctl template approve-change team-a/demo-eks\n"+
-		"  captctl template approve-change team-a/demo-addon\nApprove one after the other.")
 	out, _, err = env.run(t, "template", "approve-change", "team-a/demo", "--yes", "--revision", contentA)
 	require.NoError(t, err)
 	assert.Contains(t, out, "WorkspaceTemplateApply team-a/demo-addon: content aaaaaaaaaaaa is approved\n")
@@ -348,4 +345,82 @@ func TestApproveChangeAcceptsACluster(t *testing.T) {
 	require.EqualError(t, err, "no change of Cluster team-a/demo, or not this one, waits for an approval")
 	_, _, err = heldCluster("").run(t, "template", "approve-change", "team-a/dem")
 	require.EqualError(t, err, "there is no WorkspaceTemplateApply of this name, and there is no Cluster dem of CAPT in namespace team-a; did you mean team-a/demo?")
+}
+
+// approvedOf are the approved contents of the control plane and of the add-on.
+func approvedOf(t *testing.T, env *environment) (approved [2]string) {
+	t.Helper()
+	for i, name := range []string{"demo-eks", "demo-addon"} {
+		apply := &infrav1.WorkspaceTemplateApply{}
+		require.NoError(t, env.connected.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: name}, apply))
+		approved[i] = apply.Annotations[naming.ApproveAnnotation]
+	}
+	return approved
+}
+
+func TestApproveSeveralChangesAtOnce(t *testing.T) {
+	const question = "Do you want to do all of this in context production (http://127.0.0.1:1)?\n" +
+		"  approve content bbbbbbbbbbbb of WorkspaceTemplateApply team-a/demo-eks\n  approve content aaaaaaaaaaaa of WorkspaceTemplateApply team-a/demo-addon\n"
+	both, none := [2]string{contentB, contentA}, [2]string{}
+	for name, row := range map[string]struct {
+		arguments []string
+		approved  [2]string
+	}{
+		"a Cluster":                    {[]string{"team-a/demo"}, both},
+		"names, and their Cluster":     {[]string{"team-a/demo-eks", "team-a/demo-addon", "team-a/demo"}, both},
+		"a dry run":                    {[]string{"team-a/demo", "--dry-run"}, none},
+		"only what a pipeline reviews": {[]string{"-n", "team-a", "--all", "--yes", "--revision", contentA}, [2]string{1: contentA}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := heldCluster(contentA)
+			out, errOut, err := env.run(t, append([]string{"template", "approve-change"}, row.arguments...)...)
+			require.NoError(t, err)
+			assert.Equal(t, row.approved, approvedOf(t, env))
+			assert.Equal(t, strings.Contains(errOut, question), row.approved == both)
+			assert.Equal(t, 1, strings.Count(out, "WorkspaceTemplateApply team-a/demo-addon: content aaaaaaaaaaaa\nTerraform would change resources\n"), out)
+		})
+	}
+	for name, row := range map[string]struct {
+		label    string
+		approved [2]string
+	}{"all": {"", both}, "selected": {"test", [2]string{1: contentA}}} {
+		t.Run(name, func(t *testing.T) {
+			env := heldCluster(contentA)
+			for _, object := range env.objects {
+				if _, is := object.(*clusterv1.Cluster); is {
+					object.SetLabels(map[string]string{"environment": "test"})
+				}
+			}
+			arguments := []string{"template", "approve-change", "-n", "team-a", "--all"}
+			if row.label != "" {
+				arguments = append(arguments[:4], "--selector", "environment="+row.label)
+			}
+			_, _, err := env.run(t, arguments...)
+			require.NoError(t, err)
+			assert.Equal(t, row.approved, approvedOf(t, env), "the control plane has no label of its Cluster")
+		})
+	}
+}
+
+func TestSeveralChangesAreApprovedTogetherOrNotAtAll(t *testing.T) {
+	env := heldCluster(contentA)
+	env.objects[len(env.objects)-1].(*infrav1.WorkspaceTemplateApply).Status.Change.Preview = planned("", replacedCluster)
+	out, _, err := env.run(t, "template", "approve-change", "team-a/demo")
+	require.EqualError(t, err, "nothing was written:\n  WorkspaceTemplateApply team-a/demo-addon: Terraform would replace or delete resources of 1 user, or may do so: see the list. To approve that as well, add --allow-destroy\nWithout them: name only team-a/demo-eks")
+	assert.Contains(t, out, "demo-addon")
+	assert.Equal(t, [2]string{}, approvedOf(t, env))
+
+	for want, arguments := range map[string][]string{
+		"use either names, --all or --selector":   {},
+		"use either names, --all or --selector; ": {"team-a/demo", "--all"},
+		"--selector: ":                                {"--selector", "=="},
+		"--yes requires --revision":                   {"--all", "--yes"},
+		"no change in namespace team-b, or not these": {"-n", "team-b", "--all"},
+	} {
+		_, _, err := heldCluster(contentA).run(t, append([]string{"template", "approve-change"}, arguments...)...)
+		require.ErrorContains(t, err, want)
+	}
+	_, errOut, err := heldCluster(contentA).run(t, "template", "approve-change", "team-a/demo", "--yes", "--revision", contentA+","+strings.Repeat("c", 64))
+	require.NoError(t, err)
+	assert.Contains(t, errOut, "Warning: no change with content "+strings.Repeat("c", 64)+" waits there")
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"reflect"
 
 	"github.com/spf13/cobra"
@@ -25,10 +26,11 @@ const long = `Shows what the manager would change in each Workspace: the module,
 Terraform runs with. Nothing is written, and Terraform does not run.
 
 With --filename, the objects of the files count as if they were applied: WorkspaceTemplates,
-CAPTClusters, CAPTControlPlanes, MachinePools, CAPTMachinePools and WorkspaceTemplateApplies that
-the cluster has. Only the Workspaces that depend on them are compared. The spec of a file is
-complete: a field that only the cluster has, such as spec.allowedNamespaces or spec.rollout of a
-template that was set with kubectl patch, counts as removed, although kubectl apply keeps it.
+CAPTClusters, CAPTControlPlanes, MachinePools, CAPTMachinePools and WorkspaceTemplateApplies, and
+new Clusters. Only the Workspaces that depend on them are compared. As with kubectl apply, or with
+server-side apply by the tool that applied the object before, fields that only the cluster has are
+kept, and those that were removed from the file are removed. Server-side apply is a dry run of the
+API server; without the right to apply, fields that were removed from the file count as kept.
 
 Without --filename, the objects of the cluster count: then a change is what the manager has not
 written yet, for example because the Cluster is paused. A Cluster includes the
@@ -116,6 +118,7 @@ func (o *options) source(ctx context.Context) (*source, error) {
 			return nil, err
 		}
 	}
+	o.Access.Warnings = io.Discard // A dry run warns of what the diff shows.
 	reader, err := o.Access.Client()
 	if err != nil {
 		return nil, err
@@ -134,7 +137,7 @@ func (o *options) source(ctx context.Context) (*source, error) {
 		return nil, err
 	}
 	s.one = o.Name != ""
-	return s, s.edit(ctx, files, o.ErrOut)
+	return s, s.edit(ctx, files, o.Warn)
 }
 
 func (o *options) compare(ctx context.Context) (*Diff, error) {

@@ -4,11 +4,8 @@
 package diff
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -36,7 +33,7 @@ import (
 
 // source has the objects that determine Workspaces. Each kind is listed once; a template, of which a fleet has few, is read when it is needed.
 type source struct {
-	reader    client.Reader
+	reader    client.Client
 	namespace string // Namespace to which all is limited; empty for all.
 	one       bool   // One Cluster is compared, so that its Workspaces are read one by one: a list of cluster-scoped ones would have the whole fleet.
 
@@ -49,7 +46,7 @@ type source struct {
 	edited map[string]bool
 }
 
-func read(ctx context.Context, reader client.Reader, namespace string) (*source, error) {
+func read(ctx context.Context, reader client.Client, namespace string) (*source, error) {
 	all, err := cli.ReadObjects(ctx, reader, namespace)
 	if err != nil {
 		return nil, err
@@ -200,37 +197,44 @@ func (l lookup) NamespaceLabels(_ context.Context, name string) (labels.Set, err
 	return l.source.labelsOf(name)
 }
 
-// edit puts the objects of files in place of those of the cluster, as applying them would. It fails if one of them would be rejected.
-func (s *source) edit(ctx context.Context, files *manifests.Content, warnings io.Writer) error {
+// edit puts the objects of files in place of those of the cluster, as applying them would, and adds new ones. It fails if one of them would be rejected.
+func (s *source) edit(ctx context.Context, files *manifests.Content, warn func(format string, args ...any)) error {
 	before := map[*manifests.Object]field.ErrorList{}
-	var edited []*manifests.Object
+	var edited, added []*manifests.Object
 	for _, object := range files.Objects {
-		if !affectsWorkspaces(object) {
-			continue
-		}
 		live, err := s.live(ctx, object)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case live == nil && s.isElsewhere(object.Typed):
+			warn("%s is not compared: only namespace %s is read", object, s.namespace)
+		case live == nil && s.add(object.Typed):
+			added = append(added, object)
+		case live == nil && object.IsCAPT():
+			warn("%s is not compared: Cluster API creates objects from it when a Cluster uses it", object)
+		case affectsWorkspaces(object):
+			if before[object], err = manifests.Errors(ctx, s.lookup(), live); err != nil {
+				return err
+			}
+			edited = append(edited, object)
 		}
-		if live == nil {
-			line, column := object.Position("", "")
-			fmt.Fprintf(warnings, "Warning: %s:%d:%d: %s is not in the cluster, so there is nothing to compare; captctl template render shows what a template renders to\n", object.File, line, column, object)
-			continue
-		}
-		if before[object], err = manifests.Errors(ctx, s.lookup(), live); err != nil {
-			return err
-		}
-		edited = append(edited, object)
 	}
 	for _, object := range edited {
-		if err := s.replace(ctx, object); err != nil {
+		if err := s.replace(ctx, object, warn); err != nil {
 			return err
 		}
 	}
-	return s.rejected(ctx, edited, before)
+	s.own()
+	return s.rejected(ctx, slices.DeleteFunc(append(edited, added...), func(object *manifests.Object) bool { return !affectsWorkspaces(object) }), before)
 }
 
-// affectsWorkspaces reports whether the objects of a kind determine Workspaces. Of a Cluster, they need no more than the cluster has.
+// isElsewhere reports whether an object is in a namespace that is not read. Templates are read one by one.
+func (s *source) isElsewhere(object validation.Owner) bool {
+	_, isTemplate := object.(*infrav1.WorkspaceTemplate)
+	return !isTemplate && s.namespace != "" && object.GetNamespace() != s.namespace
+}
+
+// affectsWorkspaces reports whether the objects of a kind determine Workspaces. Of a Cluster, they need no more than the cluster, or the file of a new one, has.
 func affectsWorkspaces(object *manifests.Object) bool {
 	_, isPool := object.Typed.(*clusterv1.MachinePool)
 	return isPool || object.IsCAPT()
@@ -251,70 +255,51 @@ func (s *source) live(ctx context.Context, object *manifests.Object) (validation
 }
 
 // replace puts an object of a file in place of that of the cluster. Status and fields that CAPT sets are kept, as the webhooks keep them.
-func (s *source) replace(ctx context.Context, object *manifests.Object) (err error) {
-	key := naming.KeyOf(object.Typed)
-	older := object.Kind.Version == migrate.LegacyVersion
-	switch edited := object.Typed.(type) {
-	case *infrav1.WorkspaceTemplate:
-		if live := s.templates[key]; live != nil {
-			edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-			err = keep(ctx, s.lookup(), older, live, edited)
-		} else if !older {
-			validation.SetTemplateDefaults(edited)
-		}
-		s.templates[key] = edited
-	case *infrav1.WorkspaceTemplateApply:
-		live := s.Applies[key]
-		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-		err = keep(ctx, s.lookup(), older, live, edited)
-		s.Applies[key] = edited
-	case *infrav1.CAPTCluster:
-		live := s.CAPTClusters[key]
-		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-		err = keep(ctx, s.lookup(), older, live, edited)
-		s.CAPTClusters[key] = edited
-	case *controlplanev1.CAPTControlPlane:
-		live := s.ControlPlanes[key]
-		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-		err = keep(ctx, s.lookup(), older, live, edited)
-		s.ControlPlanes[key] = edited
-	case *infrav1.CAPTMachinePool:
-		live := s.CAPTMachinePools[key]
-		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-		edited.Spec.ProviderID, edited.Spec.ProviderIDList = live.Spec.ProviderID, live.Spec.ProviderIDList
-		err = keep(ctx, s.lookup(), older, live, edited)
-		s.CAPTMachinePools[key] = edited
-	case *clusterv1.MachinePool:
-		live := s.MachinePools[key]
-		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-		edited.Spec.Replicas = cmp.Or(edited.Spec.Replicas, live.Spec.Replicas)
-		s.MachinePools[key] = edited
+func (s *source) replace(ctx context.Context, object *manifests.Object, warn func(format string, args ...any)) error {
+	older, live := object.Kind.Version == migrate.LegacyVersion, object.Typed
+	if template, is := live.(*infrav1.WorkspaceTemplate); !is {
+		live, _ = s.lookup().Object(ctx, naming.KeyOf(live), live) // It was found before.
+	} else if found := s.templates[naming.KeyOf(live)]; found != nil {
+		live = found
+	} else if s.put(template); !older {
+		validation.SetTemplateDefaults(template)
 	}
-	s.edited[editKey(object.Typed)] = true
+	if live == object.Typed {
+		return nil
+	}
+	after, err := s.applied(ctx, object, live, older, warn)
+	if err != nil {
+		return err
+	}
+	if validation.RestoreFields(live, after); older {
+		err = validation.RestoreHubFields(ctx, s.lookup(), live, after)
+	}
+	object.Typed = after
+	s.put(after)
 	return err
 }
 
-func keep(ctx context.Context, reader validation.Reader, older bool, live, edited validation.Owner) error {
-	validation.RestoreFields(live, edited)
-	if older {
-		return validation.RestoreHubFields(ctx, reader, live, edited)
+// put puts an object in its place; it returns false if objects of the kind do not determine Workspaces.
+func (s *source) put(object validation.Owner) bool {
+	key := naming.KeyOf(object)
+	switch object := object.(type) {
+	case *infrav1.WorkspaceTemplate:
+		s.templates[key] = object
+	case *infrav1.WorkspaceTemplateApply:
+		s.Applies[key] = object
+	case *infrav1.CAPTCluster:
+		s.CAPTClusters[key] = object
+	case *controlplanev1.CAPTControlPlane:
+		s.ControlPlanes[key] = object
+	case *infrav1.CAPTMachinePool:
+		s.CAPTMachinePools[key] = object
+	case *clusterv1.MachinePool:
+		s.MachinePools[key] = object
+	default:
+		return false
 	}
-	return nil
-}
-
-// merged returns the metadata of the cluster with the annotations and labels of a file.
-func merged(live, edited metav1.ObjectMeta) metav1.ObjectMeta {
-	after := *live.DeepCopy()
-	for _, each := range []struct {
-		to   *map[string]string
-		from map[string]string
-	}{{&after.Labels, edited.Labels}, {&after.Annotations, edited.Annotations}} {
-		if *each.to == nil {
-			*each.to = map[string]string{}
-		}
-		maps.Copy(*each.to, each.from)
-	}
-	return after
+	s.edited[editKey(object)] = true
+	return true
 }
 
 // rejected returns an error with what the webhooks would reject in edited objects, except for what the objects of the cluster have already.

@@ -146,7 +146,7 @@ yet. To restart timeouts and recovery attempts, use captctl retry.`,
 }
 
 func setPaused(o *overview.Objects, paused bool) (change, error) {
-	done, still := "is not paused", o.PausedByAnnotation()
+	done, still := "is resumed", o.PausedByAnnotation()
 	if paused {
 		done = "is paused"
 		if !o.Cluster.DeletionTimestamp.IsZero() {
@@ -157,7 +157,7 @@ func setPaused(o *overview.Objects, paused bool) (change, error) {
 		done += fmt.Sprintf(", but these objects are, by their annotation %s: %s", clusterv1.PausedAnnotation, strings.Join(still, ", "))
 	}
 	if ptr.Deref(o.Cluster.Spec.Paused, false) == paused {
-		return change{done: strings.Replace(done, "is paused", "is already paused", 1)}, nil
+		return change{done: strings.NewReplacer("is paused", "is already paused", "is resumed", "is not paused").Replace(done)}, nil
 	}
 	return change{[]client.Object{o.Cluster}, map[string]any{"spec": map[string]any{"paused": paused}}, done}, nil
 }

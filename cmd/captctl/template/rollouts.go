@@ -14,11 +14,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -28,7 +26,6 @@ import (
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/fleet"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
 
@@ -41,9 +38,7 @@ type changeOptions struct {
 	// confirms is true if the command always asks.
 	confirms     bool
 	allowDestroy bool
-	// ofApply is true if the command is about a WorkspaceTemplateApply.
-	ofApply bool
-	decide  func(context.Context, *changeOptions, client.Client) (*change, error)
+	decide       func(context.Context, client.Client) ([]*change, error)
 }
 
 type change struct {
@@ -63,7 +58,7 @@ type change struct {
 
 func newChange(environment *cli.Environment, command *cobra.Command, decide func(*changeOptions, *rollout.Template) (*change, error)) (*cobra.Command, *changeOptions) {
 	o := &changeOptions{Options: cli.Options{Environment: environment}}
-	o.decide = func(ctx context.Context, o *changeOptions, connected client.Client) (*change, error) {
+	o.decide = func(ctx context.Context, connected client.Client) ([]*change, error) {
 		t, err := read(ctx, &o.Options, connected)
 		if err == nil {
 			err = usable(t)
@@ -76,7 +71,7 @@ func newChange(environment *cli.Environment, command *cobra.Command, decide func
 			return nil, err
 		}
 		c.object, c.title = t.WorkspaceTemplate, t.String()
-		return c, nil
+		return []*change{c}, nil
 	}
 	o.Takes(command, "NAME", environment.Access.CompleteTemplates())
 	o.AddDryRun(command)
@@ -127,9 +122,8 @@ func (o *changeOptions) Validate() error {
 		wrong bool
 		err   error
 	}{
-		{o.ofApply && o.revision == "" && unconfirmed, errors.New("--yes requires --revision: without a question, it must be known which content is approved. The condition Ready of the object names it")},
 		{o.required && o.revision == "", errors.New("--revision is required: it names the revision by number or hash; captctl template status lists the revisions")},
-		{o.confirms && isPartOfHash(o.revision) && unconfirmed, errors.New("--yes requires the whole hash in --revision: no user confirms the content, and another one can have the same first digits. It is in status.revision of the WorkspaceTemplate, or in status.change.revision of the WorkspaceTemplateApply")},
+		{o.confirms && isPartOfHash(o.revision) && unconfirmed, errPartOfHash},
 		{o.confirms && o.Asks() && !o.Interactive, cli.ErrNotInteractive},
 	} {
 		if check.wrong {
@@ -139,41 +133,89 @@ func (o *changeOptions) Validate() error {
 	return nil
 }
 
+var errPartOfHash = errors.New("--yes requires the whole hash in --revision: no user confirms the content, and another one can have the same first digits. It is in status.revision of the WorkspaceTemplate, or in status.change.revision of the WorkspaceTemplateApply")
+
 // isPartOfHash reports whether a revision is part of a hash. A number is shorter.
 func isPartOfHash(revision string) bool {
 	return terraform.IsShortRevision(terraform.ShortRevision(revision)) && !terraform.IsWholeRevision(revision)
 }
 
 func (o *changeOptions) Run(ctx context.Context, connected client.WithWatch) error {
-	c, err := o.decide(ctx, o, connected)
+	changes, err := o.decide(ctx, connected)
 	if err != nil {
 		return err
 	}
 	p := o.Printer()
-	if c.patch == nil {
-		p.Text("", output.Plain, c.title+": unchanged: "+c.done)
-		return nil
+	changes = slices.DeleteFunc(changes, func(c *change) bool {
+		if c.patch == nil {
+			p.Text("", output.Plain, c.title+": unchanged: "+c.done)
+		}
+		return c.patch == nil
+	})
+	for _, c := range changes {
+		if c.summary != nil {
+			c.summary(p)
+		}
 	}
-	if c.summary != nil {
-		c.summary(p)
+	if err := refusedOf(changes); err != nil {
+		return err
 	}
-	if c.refused != nil {
-		return c.refused
-	}
-	if c.question != "" && o.Asks() {
-		if err := o.Confirm(fmt.Sprintf("Do you want to %s of %s in %s?", c.question, c.title, o.Access.Describe())); err != nil {
+	if question := questionOf(changes, o.Access.Describe()); question != "" && o.Asks() {
+		if err := o.Confirm(question); err != nil {
 			return err
 		}
 	}
 	var options []client.PatchOption
 	if o.DryRun() {
-		options, c.done = append(options, client.DryRunAll), c.done+" (dry run: nothing was written)"
+		options = append(options, client.DryRunAll)
 	}
-	if err := connected.Patch(ctx, c.object, c.patch, options...); err != nil {
-		return fmt.Errorf("writing %s: %w", c.title, err)
+	for _, c := range changes {
+		if err := connected.Patch(ctx, c.object, c.patch, options...); err != nil {
+			return fmt.Errorf("writing %s: %w", c.title, err)
+		}
+		if o.DryRun() {
+			c.done += " (dry run: nothing was written)"
+		}
+		p.Text("", output.Plain, c.title+": "+c.done)
 	}
-	p.Text("", output.Plain, c.title+": "+c.done)
 	return nil
+}
+
+// refusedOf returns why nothing is written: one change that is refused refuses all, because the user confirms all.
+func refusedOf(changes []*change) error {
+	var others []string
+	all := &cli.ListError{Title: "nothing was written"}
+	for _, c := range changes {
+		if c.refused == nil {
+			others = append(others, c.object.GetNamespace()+"/"+c.object.GetName())
+		} else if all.Items = append(all.Items, c.refused.Error()); len(changes) == 1 {
+			return c.refused
+		}
+	}
+	switch {
+	case len(all.Items) == 0:
+		return nil
+	case len(others) > 0:
+		all.Next = "Without them: name only " + strings.Join(others, " ")
+	}
+	return all
+}
+
+// questionOf asks to confirm all changes at once; empty if nothing is to be confirmed.
+func questionOf(changes []*change, where string) string {
+	var all []string
+	for _, c := range changes {
+		if c.question != "" {
+			all = append(all, c.question+" of "+c.title)
+		}
+	}
+	switch len(all) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("Do you want to %s in %s?", all[0], where)
+	}
+	return fmt.Sprintf("Do you want to do all of this in %s?\n  %s", where, strings.Join(all, "\n  "))
 }
 
 // merge returns a merge patch. It changes only the fields that it has, whatever other clients have written since the template was read.
@@ -433,123 +475,6 @@ func showChanges(p *output.Printer, before *rollout.Revision, changes []render.D
 	}
 }
 
-func newApproveChange(environment *cli.Environment) *cobra.Command {
-	o := &changeOptions{Options: cli.Options{Environment: environment}, confirms: true, ofApply: true, decide: decideChangeApproval}
-	command := &cobra.Command{
-		Use:   "approve-change [NAMESPACE/]NAME [--revision HASH]",
-		Short: "Approve a change of one WorkspaceTemplateApply, such as its version",
-		Long: `NAME is that of a WorkspaceTemplateApply or, if there is none of this name, of a Cluster with one
-change that waits.
-
-Sets the annotation capt.cluster.x-k8s.io/approve of the WorkspaceTemplateApply to the hash of the
-rendered Workspace that waits (status.change.revision). If spec.rollout of its template requires
-previews or approvals, a change of the version or of variables is not applied before that.
-
-Shows why the change waits, and asks. The approval is for exactly this content: if the spec changes
-again, the content has another hash, and waits. Before the plan has a result, the approval takes
-effect when it has one; with --allow-destroy, the change of a Workspace that is not at rest is
-applied without a plan.
-
-Lists the resources that Terraform would replace or delete, and approves nothing without
---allow-destroy if there are any. With it, also sets the annotation
-capt.cluster.x-k8s.io/approve-destroy. With spec.rollout.approval: OnDestroy, changes that are not
-known count as destructive, also because the plan fails.
-
-captctl diff shows what changes in the Workspace. The webhooks record who approved it, and when.`,
-		Example: `  captctl template approve-change team-a/demo
-  captctl template approve-change team-a/demo-controlplane
-
-  # In a pipeline: exactly the content that was reviewed, by its whole hash
-  captctl template approve-change team-a/demo-controlplane --revision "$HASH" --yes`,
-	}
-	o.Takes(command, "NAME", environment.Access.CompleteChanges())
-	o.AddDryRun(command)
-	o.AddYes(command)
-	command.Flags().StringVar(&o.revision, "revision", "", "Hash of the content to approve: at least its first twelve digits. With --yes, the whole hash is required.")
-	cli.CompleteFlag(command, "revision", cobra.NoFileCompletions)
-	o.addAllowDestroy(command)
-	return cli.NewConnected(command, o)
-}
-
-// waitingApply returns the WorkspaceTemplateApply that the argument names, or the one of the Cluster of that name whose change waits.
-func (o *changeOptions) waitingApply(ctx context.Context, connected client.Client) (*infrav1.WorkspaceTemplateApply, error) {
-	apply := &infrav1.WorkspaceTemplateApply{}
-	err := connected.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, apply)
-	if !apierrors.IsNotFound(err) {
-		return apply, err
-	}
-	objects, err := fleet.ObjectsOf(ctx, &o.Options, connected)
-	if err != nil {
-		return nil, fmt.Errorf("there is no WorkspaceTemplateApply of this name, and %w", err)
-	}
-	held := slices.DeleteFunc(objects.Applies, func(of *infrav1.WorkspaceTemplateApply) bool { return canApprove(of, o.revision) != nil })
-	switch len(held) {
-	case 0:
-		return nil, fmt.Errorf("no change of Cluster %s/%s, or not this one, waits for an approval", o.Namespace, o.Name)
-	case 1:
-		return held[0], nil
-	}
-	several := &cli.ListError{Title: fmt.Sprintf("%d changes of Cluster %s/%s wait for an approval", len(held), o.Namespace, o.Name), Next: "Approve one after the other."}
-	for _, of := range held {
-		several.Items = append(several.Items, fmt.Sprintf("captctl template approve-change %s/%s", of.Namespace, of.Name))
-	}
-	return nil, several
-}
-
-func decideChangeApproval(ctx context.Context, o *changeOptions, connected client.Client) (*change, error) {
-	apply, err := o.waitingApply(ctx, connected)
-	if err != nil {
-		return nil, err
-	}
-	title, waiting := fmt.Sprintf("WorkspaceTemplateApply %s/%s", apply.Namespace, apply.Name), apply.Status.Change.Revision
-	shown, r := terraform.ShortRevision(waiting), releasedBy(ctx, connected, apply)
-	if o.revision != "" && apply.Annotations[naming.ApproveAnnotation] == o.revision && (o.revision != waiting || r.isApproved(o, apply)) {
-		return &change{object: apply, title: title, done: fmt.Sprintf("content %s is approved already%s", terraform.ShortRevision(o.revision), by(rollout.ApprovalOf(apply)))}, nil
-	}
-	if err := canApprove(apply, o.revision); err != nil {
-		return nil, fmt.Errorf("%s: %w", title, err)
-	}
-	c := &change{object: apply, title: title, question: "approve content " + shown, done: "content " + shown + " is approved"}
-	c.summary = func(p *output.Printer) {
-		p.Text("", output.Strong, title+": content "+shown)
-		p.Text("", output.Plain, output.OneLine(conditions.GetMessage(apply, infrav1.ReadyCondition)))
-		for i := range r.plans {
-			p.Text("", output.Plain, "Plan: "+r.plans[i].Summary)
-		}
-		if r.unplanned {
-			p.Text("", output.Attention, "Terraform has not planned it yet: the approval takes effect when it has. With --allow-destroy, it is applied without a plan if the Workspace is not at rest, whatever it replaces or deletes")
-		}
-		warnOfApproval(p, apply, "content")
-	}
-	return c, r.approve(o, c, title)
-}
-
-// canApprove returns an error if no change of a WorkspaceTemplateApply waits, or another one than the named content; empty names any.
-func canApprove(apply *infrav1.WorkspaceTemplateApply, content string) error {
-	waiting := apply.Status.Change.Revision
-	switch {
-	case waiting == "" || apply.Status.ObservedGeneration != apply.Generation:
-		return errors.New("no change waits for an approval, or the manager has not observed the current spec yet")
-	case content != "" && (len(content) < len(terraform.ShortRevision(waiting)) || !strings.HasPrefix(waiting, content)):
-		return fmt.Errorf("content %s is not the one that waits, which is %s", content, waiting)
-	}
-	return nil
-}
-
-// releasedBy is what an approval of the change of a WorkspaceTemplateApply releases. If the template cannot be read, what is not known counts as destructive.
-func releasedBy(ctx context.Context, reader client.Reader, apply *infrav1.WorkspaceTemplateApply) *released {
-	template := &infrav1.WorkspaceTemplate{}
-	r := &released{hash: apply.Status.Change.Revision, policy: infrav1.WorkspaceTemplateRollout{Approval: infrav1.RolloutApprovalOnDestroy, NeverDestroy: []string{"None"}}}
-	if reader.Get(ctx, apply.TemplateKey(), template) == nil {
-		r.policy = rollout.ChangeOf(apply, template.RolloutPolicy(), r.hash).Policy
-	}
-	if plan := overview.PlanOf(apply); plan != nil && plan.Change != "" {
-		r.plans = append(r.plans, *plan)
-	}
-	r.unplanned = len(r.plans) == 0 && (r.policy.IsPreviewed() || conditions.GetReason(apply, infrav1.ReadyCondition) == infrav1.PreviewingChangeReason)
-	return r
-}
-
 func newRollback(environment *cli.Environment) *cobra.Command {
 	command, o := newChange(environment, &cobra.Command{
 		Use:   "rollback [NAMESPACE/]NAME",
@@ -697,7 +622,7 @@ func decideResume(o *changeOptions, t *rollout.Template) (*change, error) {
 		return &change{done: "the rollout is neither paused nor stopped"}, nil
 	}
 	fields := map[string]any{}
-	c := &change{summary: warnOfState(t), done: "the rollout is not paused"}
+	c := &change{summary: warnOfState(t), done: "the rollout is resumed"}
 	if paused {
 		fields["spec"] = stateIs(infrav1.RolloutRunning)
 	}
