@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -537,6 +538,18 @@ func (w *World) deletes() bool {
 		}
 	}
 	return false
+}
+
+// waits reports whether something waits for a user, such as an object without a Cluster: it reports for how long.
+func (w *World) waits() bool {
+	for _, gvk := range []schema.GroupVersionKind{captClusterKind, captPlaneKind, poolKind} {
+		for _, object := range w.store.of(gvk).objects {
+			if !conditions.IsTrue(object.(conditions.Getter), infrav1.ReadyCondition) {
+				return true
+			}
+		}
+	}
+	return w.deletes()
 }
 
 // outdated returns which part of a cluster does not have what the template has now.

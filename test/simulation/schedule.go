@@ -233,7 +233,7 @@ func (w *World) settle() {
 	for range 6 {
 		before := w.store.version
 		w.pass(quiet, never)
-		if w.store.version == before || w.deletes() || w.violation != "" { // What waits for dependents reports for how long.
+		if w.store.version == before || w.waits() || w.violation != "" {
 			if missing := w.goal(); missing != "" {
 				w.failf("liveness: %s, after it was reached", missing)
 			}
