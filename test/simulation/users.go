@@ -332,7 +332,7 @@ func (w *World) approveChanges() {
 	}
 }
 
-// retry sets the annotation that captctl retry sets, on objects with a condition that says so: nothing else needs it.
+// retry sets the annotation that captctl retry sets, on objects whose conditions name it: nothing else needs it.
 func (w *World) retry() {
 	for _, gvk := range []schema.GroupVersionKind{captClusterKind, captPlaneKind, poolKind} {
 		for _, key := range w.store.of(gvk).keys() {
