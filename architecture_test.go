@@ -72,8 +72,8 @@ var (
 )
 
 const (
-	maxProductLines = 75_650
-	maxSupportLines = 17_800
+	maxProductLines = 75_700
+	maxSupportLines = 18_200
 )
 
 // pkg is what go list prints about a package.
