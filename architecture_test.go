@@ -72,8 +72,8 @@ var (
 )
 
 const (
-	maxProductLines = 75_890
-	maxSupportLines = 17_800
+	maxProductLines = 75_960
+	maxSupportLines = 18_300
 )
 
 // pkg is what go list prints about a package.

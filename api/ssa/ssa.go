@@ -118,20 +118,29 @@ func removeField(node map[string]any, path fieldpath.Path) {
 	unstructured.RemoveNestedField(node, names...)
 }
 
-// isOf reports whether an entry of managedFields lists fields that a manager set.
-func isOf(entry metav1.ManagedFieldsEntry, manager string) bool {
-	return entry.Manager == manager && entry.Subresource == "" && entry.FieldsV1 != nil
+// entriesOf returns the entries of managedFields that list fields that a manager set. Those of other managers are not decoded: there are many of them.
+func entriesOf(live *unstructured.Unstructured, manager string) (entries []metav1.ManagedFieldsEntry) {
+	list, _, _ := unstructured.NestedFieldNoCopy(live.Object, "metadata", "managedFields")
+	all, _ := list.([]any)
+	for _, item := range all {
+		fields, _ := item.(map[string]any)
+		if fields["manager"] != manager {
+			continue
+		}
+		entry := metav1.ManagedFieldsEntry{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &entry); err == nil && entry.Subresource == "" && entry.FieldsV1 != nil {
+			entries = append(entries, entry)
+		}
+	}
+	return entries
 }
 
 // removedFields returns the fields that earlier applies of the manager set, and that the next one would remove. readable is false if an entry cannot be
 // decoded.
 func removedFields(live, want *unstructured.Unstructured, manager string) (removed []fieldpath.Path, readable bool) {
 	readable = true
-	for _, entry := range live.GetManagedFields() {
+	for _, entry := range entriesOf(live, manager) {
 		owned := &fieldpath.Set{}
-		if !isOf(entry, manager) {
-			continue
-		}
 		if owned.FromJSON(entry.FieldsV1.GetRawReader()) != nil {
 			readable = false
 			continue

@@ -132,6 +132,9 @@ const (
 
 // ReplacePlaceholders replaces each placeholder ${name} of a text by what value returns.
 func ReplacePlaceholders(text string, escaping Escaping, value func(name string) string) string {
+	if !strings.Contains(text, "${") { // Much faster, for modules.
+		return text
+	}
 	return placeholder.ReplaceAllStringFunc(text, func(match string) string {
 		name := strings.Trim(match, "${}")
 		switch {
@@ -162,7 +165,7 @@ func Placeholders(text string, escaping Escaping) (names []string) {
 
 // HasEscape reports whether a text has $${name}.
 func HasEscape(text string) bool {
-	return slices.ContainsFunc(placeholder.FindAllString(text, -1), func(match string) bool { return strings.HasPrefix(match, "$$") })
+	return strings.Contains(text, "$${") && slices.ContainsFunc(placeholder.FindAllString(text, -1), func(match string) bool { return strings.HasPrefix(match, "$$") })
 }
 
 // HasPlaceholder reports whether a text has a placeholder.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -297,6 +298,12 @@ func TestWriteRequiresTheCurrentOwnerForAnUpdate(t *testing.T) {
 	changed := want()
 	changed.Intent.Variables["size"] = infrav1.TextValue("3")
 	require.ErrorContains(t, planned(t, f, demoOwner(), changed).Write(ctx, api, down()), "reading the CAPTCluster: no route to host")
+
+	next := f.Live.DeepCopy() // The next manager has written it after that read.
+	next.Annotations = map[string]string{"changed": "true"}
+	require.NoError(t, api.Update(ctx, next))
+	err := planned(t, f, demoOwner(), changed).Write(ctx, api, newClient(demoOwner().Object))
+	assert.True(t, apierrors.IsConflict(err), err)
 }
 
 func TestReady(t *testing.T) {

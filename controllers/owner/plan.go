@@ -262,7 +262,9 @@ func (p *Plan) Write(ctx context.Context, c client.Client, uncached client.Reade
 		if err := p.Owner.checkCurrent(ctx, uncached); err != nil {
 			return err
 		}
-		written.SetUID(p.Live.UID) // The API server refuses if it was recreated, and does not create it again.
+		// The API server refuses if it was recreated, or written since it was read, and does not create it again.
+		written.SetUID(p.Live.UID)
+		written.SetResourceVersion(p.Live.ResourceVersion)
 	}
 	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(written), client.FieldOwner(p.Owner.FieldManager), client.ForceOwnership)
 	if apierrors.IsForbidden(err) || engine.IsRefusal(err) {

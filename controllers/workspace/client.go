@@ -224,9 +224,13 @@ func (c *Client) Create(ctx context.Context, apply *infrav1.WorkspaceTemplateApp
 func (c *Client) checkExists(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) error {
 	now, err := c.current(ctx, apply)
 	if err == nil && (now == nil || !now.DeletionTimestamp.IsZero()) {
-		err = fmt.Errorf("WorkspaceTemplateApply %s was deleted during the reconcile", client.ObjectKeyFromObject(apply))
+		err = errDeleted(apply)
 	}
 	return err
+}
+
+func errDeleted(apply *infrav1.WorkspaceTemplateApply) error {
+	return fmt.Errorf("WorkspaceTemplateApply %s was deleted during the reconcile", client.ObjectKeyFromObject(apply))
 }
 
 // current returns the WorkspaceTemplateApply according to the API server; nil if it no longer exists.
@@ -325,9 +329,16 @@ func isNotServed(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// Delete deletes the Workspace, so that the provider destroys its cloud resources. A Workspace with the same name and another UID is not
-// deleted.
-func (c *Client) Delete(ctx context.Context, live *Live) error {
+// Delete deletes the Workspace of a WorkspaceTemplateApply, so that the provider destroys its cloud resources. A Workspace with the same name and another
+// UID is not deleted. The API server confirms the WorkspaceTemplateApply after the Workspace was read: a manager that has lost its leadership may have read
+// the Workspace of one that was created again.
+func (c *Client) Delete(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, live *Live) error {
+	switch now, err := c.current(ctx, apply); {
+	case err != nil:
+		return err
+	case now == nil:
+		return errDeleted(apply)
+	}
 	err := c.Client.Delete(ctx, live.Unstructured, client.Preconditions{UID: ptr.To(live.GetUID())})
 	c.written.Forget(client.ObjectKeyFromObject(live.Unstructured))
 	if client.IgnoreNotFound(err) != nil {

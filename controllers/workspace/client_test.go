@@ -268,10 +268,20 @@ func TestDeleteHasAUIDPrecondition(t *testing.T) {
 	workspace := builder.Workspace("demo-vpc", builder.AtRest)
 	env := newEnvironment(t, terraform.Scopes(), workspace)
 	for range 2 { // A missing one is deleted.
-		require.NoError(t, env.Delete(ctx, mustLive(t, workspace)))
+		require.NoError(t, env.Delete(ctx, builder.WorkspaceTemplateApply("demo-vpc"), mustLive(t, workspace)))
 		require.NotNil(t, env.deleted[0].Preconditions)
 		assert.Equal(t, workspace.GetUID(), *env.deleted[0].Preconditions.UID)
 	}
+}
+
+// A manager that has lost its leadership must not destroy the Workspace of a WorkspaceTemplateApply that was created again.
+func TestDeleteRequiresTheWorkspaceTemplateApply(t *testing.T) {
+	workspace := builder.Workspace("demo-vpc", builder.AtRest)
+	env := newEnvironment(t, terraform.Scopes(), workspace)
+	former := builder.WorkspaceTemplateApply("demo-vpc")
+	former.UID = "former"
+	require.ErrorContains(t, env.Delete(ctx, former, mustLive(t, workspace)), "was deleted during the reconcile")
+	assert.Empty(t, env.deleted)
 }
 
 func TestRecorded(t *testing.T) {

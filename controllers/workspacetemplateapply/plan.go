@@ -294,7 +294,7 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 		return waitForKind(f)
 	case Destroy:
 		ctrl.LoggerFrom(ctx).Info("Deleting Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
-		return r.Workspaces.Delete(ctx, f.Live)
+		return r.Workspaces.Delete(ctx, apply, f.Live)
 	case Abandon:
 		return r.abandon(ctx, apply, f)
 	case Release:

@@ -14,6 +14,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	xpv1 "github.com/crossplane/crossplane-runtime/v2/apis/common/v1"
@@ -670,20 +672,31 @@ var (
 )
 
 // DeepCopyObject returns a deep copy.
-func (w *Workspace[P, S]) DeepCopyObject() runtime.Object { return deepCopy(w) }
+func (w *Workspace[P, S]) DeepCopyObject() runtime.Object {
+	out := *w
+	w.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	w.Spec.ForProvider.DeepCopyInto(&out.Spec.ForProvider)
+	w.Status.ResourceStatus.DeepCopyInto(&out.Status.ResourceStatus)
+	out.Spec.ManagementPolicies = slices.Clone(w.Spec.ManagementPolicies)
+	out.Spec.WriteConnectionSecretToReference, out.Spec.ProviderConfigReference = copied(w.Spec.WriteConnectionSecretToReference), copied(w.Spec.ProviderConfigReference)
+	out.Status.AtProvider.Outputs = maps.Clone(w.Status.AtProvider.Outputs) // Their bytes are not changed.
+	return &out
+}
+
+func copied[T any](in *T) *T {
+	if in == nil {
+		return nil
+	}
+	out := *in
+	return &out
+}
 
 // DeepCopyObject returns a deep copy.
-func (l *List[W]) DeepCopyObject() runtime.Object { return deepCopy(l) }
-
-// deepCopy copies through JSON: everything in these types is stored in the API.
-func deepCopy[T any](in *T) *T {
-	out := new(T)
-	data, err := json.Marshal(in)
-	if err == nil {
-		err = json.Unmarshal(data, out)
-	}
-	if err != nil {
-		panic(err) // The types have nothing that JSON cannot represent.
+func (l *List[W]) DeepCopyObject() runtime.Object {
+	out := &List[W]{TypeMeta: l.TypeMeta, ListMeta: *l.ListMeta.DeepCopy()}
+	for i := range l.Items {
+		item, _ := any(any(&l.Items[i]).(runtime.Object).DeepCopyObject()).(*W)
+		out.Items = append(out.Items, *item)
 	}
 	return out
 }

@@ -162,8 +162,11 @@ func (a *api) Apply(_ context.Context, config runtime.ApplyConfiguration, option
 	if !ok {
 		return fmt.Errorf("%T cannot be applied", config)
 	}
-	object := &unstructured.Unstructured{Object: content.UnstructuredContent()}
-	return a.request("apply", object, object.GetName(), func() error {
+	object, verb := &unstructured.Unstructured{Object: content.UnstructuredContent()}, "apply"
+	if object.GetUID() == "" {
+		verb = "create"
+	}
+	return a.request(verb, object, object.GetName(), func() error {
 		stored, err := a.store().apply(a.write("apply", o.FieldManager, o.DryRun), object)
 		if err == nil {
 			answer := &unstructured.Unstructured{}

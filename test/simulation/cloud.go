@@ -5,22 +5,25 @@ package simulation
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/certs"
 
 	"github.com/capt-provider/capt/test/provider/executor"
-	"github.com/capt-provider/capt/test/sandbox/pki"
 )
 
 // state is a Terraform state, and the resources that it records.
@@ -181,10 +184,14 @@ func (r *run) Checksum(context.Context) (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
+// authority is a small certificate: crossplane-runtime compares each of its bytes in each reconcile.
 var authority = sync.OnceValue(func() string {
-	a, err := pki.NewAuthority("simulation")
+	public, private, err := ed25519.GenerateKey(nil)
 	must(err)
-	return base64.StdEncoding.EncodeToString(a.Bundle())
+	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	certificate, err := x509.CreateCertificate(nil, template, template, public, private)
+	must(err)
+	return base64.StdEncoding.EncodeToString(certs.EncodeCertPEM(&x509.Certificate{Raw: certificate}))
 })
 
 var outputName = regexp.MustCompile(`(?m)^output "([a-z_]+)"`)

@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
 type faults struct {
@@ -56,29 +58,34 @@ func (w *World) runLater() {
 	}
 }
 
-var requestFaults = []string{"conflict", "lost reply", "crash before", "crash after", "unavailable", "refused", "leader", "pause"}
+// requestFaults happen to the next request that writes, or that has the verb after "at".
+var requestFaults = []string{
+	"conflict", "lost reply", "crash before", "crash after", "unavailable", "refused", "leader", "leader at apply", "leader at get", "pause", "pause at apply",
+	"leader and delete at apply", "leader and delete at get", "lag and delete at create",
+}
 
-func (w *World) fault(p *process) (fault string) {
+func (w *World) fault(p *process, verb string, writes bool) string {
 	list := &w.armed
 	if p == w.provider {
 		list = &w.armedProvider
 	} else if p != w.manager {
 		return ""
 	}
-	if len(*list) > 0 {
-		fault = (*list)[0]
-		*list = (*list)[1:]
+	for i, armed := range *list {
+		fault, at, _ := strings.Cut(armed, " at ")
+		if at == verb || at == "" && writes {
+			*list = slices.Delete(*list, i, i+1)
+			return fault
+		}
 	}
-	return fault
+	return ""
 }
 
 // request runs a request of a worker, with its fault. Other workers may run before and after it.
 func (w *World) request(p *process, verb, object string, do func() error) error {
 	p.exitIfDead()
-	fault, writes := "", verb != "get" && verb != "list"
-	if writes {
-		fault = w.fault(p)
-	}
+	writes := verb != "get" && verb != "list"
+	fault := w.fault(p, verb, writes)
 	if fault != "" {
 		w.tracef("  fault: %s", fault)
 	}
@@ -114,11 +121,41 @@ func (w *World) beforeRequest(p *process, fault, verb, object string) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: object}, object, errors.New("a policy denied the request"))
 	case "leader":
 		w.at(0, w.moveLeadership)
-		w.parkFor(p, verb+" "+object, 20)
+		if verb == "create" { // No precondition protects against a late one: docs/reliability.md.
+			return nil
+		}
+		w.parkFor(p, verb+" "+object, 30+w.rng.IntN(130))
+	case "leader and delete":
+		w.deleteSoon(object)
+		return w.beforeRequest(p, "leader", verb, object)
+	case "lag and delete":
+		w.lagOfWorkspaces(40 + w.rng.IntN(80))
+		w.deleteSoon(object)
 	case "pause":
 		w.parkFor(p, verb+" "+object, 25)
 	}
 	return nil
+}
+
+// deleteSoon lets a user delete the WorkspaceTemplateApply that is written, or whose Workspace is.
+func (w *World) deleteSoon(object string) {
+	_, name, _ := strings.Cut(object, "/")
+	w.at(1+w.rng.IntN(20), func() {
+		for _, key := range w.store.of(applyKind).keys() {
+			if apply := peek[*infrav1.WorkspaceTemplateApply](w, applyKind, key.Namespace, key.Name); apply.Name == name || apply.Spec.WorkspaceName == name {
+				w.userDeletesOne(applyKind, key)
+			}
+		}
+	})
+}
+
+// lagOfWorkspaces stops the events of Workspaces.
+func (w *World) lagOfWorkspaces(steps int) {
+	for _, v := range w.manager.views.order {
+		if v.resource.gvk.Kind == "Workspace" {
+			v.frozen = w.steps + steps
+		}
+	}
 }
 
 // touch changes the metadata of an object of CAPT as another client does, so that a write based on an earlier version is refused. Workspaces are left
@@ -180,7 +217,7 @@ func (w *World) moveLeadership() {
 	old.fenced = true
 	old.name = "former capt"
 	w.startManager()
-	w.at(60, func() {
+	w.at(200, func() {
 		if !old.dead {
 			old.kill()
 		}
@@ -205,6 +242,11 @@ var worldFaults = map[string]func(w *World, n uint64){
 			v := p.views.order[int(n%uint64(len(p.views.order)))]
 			w.tracef("%s lags", v)
 			v.frozen = w.steps + 20 + int(n/64%80)
+		}
+	},
+	"lag of Workspaces": func(w *World, n uint64) {
+		if p := w.manager; p != nil && !p.dead {
+			w.lagOfWorkspaces(40 + int(n%80))
 		}
 	},
 	"clock jump": func(_ *World, n uint64) { time.Sleep(time.Duration(n%180) * time.Minute) },

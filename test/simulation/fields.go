@@ -37,19 +37,14 @@ func (asIs) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
 	return object, nil
 }
 
-type fieldManagers struct{ object, status *managedfields.FieldManager }
-
 // tracked has the field managers of the kinds that CAPT writes by server-side apply. managedFields of other kinds are not tracked: nothing
 // reads them.
-var tracked = sync.OnceValue(func() map[schema.GroupVersionKind]fieldManagers {
-	found := map[schema.GroupVersionKind]fieldManagers{}
+var tracked = sync.OnceValue(func() map[schema.GroupVersionKind]*managedfields.FieldManager {
+	found := map[schema.GroupVersionKind]*managedfields.FieldManager{}
 	add := func(gvk schema.GroupVersionKind, converter managedfields.TypeConverter) {
-		newManager := func(subresource string) *managedfields.FieldManager {
-			manager, err := managedfields.NewDefaultCRDFieldManager(converter, asIs{}, asIs{}, asIs{}, gvk, gvk.GroupVersion(), subresource, nil)
-			must(err)
-			return manager
-		}
-		found[gvk] = fieldManagers{newManager(""), newManager("status")}
+		manager, err := managedfields.NewDefaultCRDFieldManager(converter, asIs{}, asIs{}, asIs{}, gvk, gvk.GroupVersion(), "", nil)
+		must(err)
+		found[gvk] = manager
 	}
 	add(corev1.SchemeGroupVersion.WithKind("Secret"), applyconfigurations.NewTypeConverter(clientgoscheme.Scheme))
 	for _, gvk := range []schema.GroupVersionKind{applyKind, terraform.ScopeNamespaced.GroupVersionKind(), terraform.ScopeCluster.GroupVersionKind()} {
@@ -62,18 +57,12 @@ var tracked = sync.OnceValue(func() map[schema.GroupVersionKind]fieldManagers {
 	return found
 })
 
-func (m fieldManagers) of(w *write) *managedfields.FieldManager {
-	if w.status {
-		return m.status
-	}
-	return m.object
-}
-
-// trackUpdate records which fields a write that is not an apply changed.
+// trackUpdate records which fields a write that is not an apply changed. CAPT reads only which fields of the spec and of the metadata it has applied: a
+// write of the status changes none of them.
 func trackUpdate(w *write, old, wanted client.Object) (client.Object, error) {
 	gvk := wanted.GetObjectKind().GroupVersionKind()
-	managers, ok := tracked()[gvk]
-	if !ok {
+	manager, ok := tracked()[gvk]
+	if !ok || w.status {
 		return wanted, nil
 	}
 	if old == nil {
@@ -81,7 +70,7 @@ func trackUpdate(w *write, old, wanted client.Object) (client.Object, error) {
 		empty.SetGroupVersionKind(gvk)
 		old = empty
 	}
-	result, err := managers.of(w).Update(old, wanted, w.manager)
+	result, err := manager.Update(old, wanted, w.manager)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +84,7 @@ func trackApply(w *write, gvk schema.GroupVersionKind, old client.Object, config
 	if old != nil {
 		convert(old, live)
 	}
-	result, err := tracked()[gvk].of(w).Apply(live, config, w.manager, true)
+	result, err := tracked()[gvk].Apply(live, config, w.manager, true)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -32,8 +33,11 @@ type invariants struct {
 	contents int
 	// restricted are contents of templates that need an approval.
 	restricted, approved map[string]bool
-	pausedAt             map[types.NamespacedName]int
-	byUser               map[types.UID]bool
+	// paused are the Clusters that are paused: true when all have seen it.
+	paused map[types.NamespacedName]bool
+	byUser map[types.UID]bool
+	// tampered are the Clusters of which a user has deleted a Workspace.
+	tampered map[string]bool
 	// foreign are the Workspaces that CAPT did not create.
 	foreign   map[types.UID]bool
 	intruders []client.Object
@@ -47,8 +51,8 @@ type role struct{ cluster, part string }
 
 func newInvariants() invariants {
 	return invariants{
-		restricted: map[string]bool{}, approved: map[string]bool{}, pausedAt: map[types.NamespacedName]int{},
-		byUser: map[types.UID]bool{}, foreign: map[types.UID]bool{}, appliedBy: map[string]types.UID{}, roles: map[string]role{},
+		restricted: map[string]bool{}, approved: map[string]bool{}, paused: map[types.NamespacedName]bool{},
+		byUser: map[types.UID]bool{}, tampered: map[string]bool{}, foreign: map[types.UID]bool{}, appliedBy: map[string]types.UID{}, roles: map[string]role{},
 	}
 }
 
@@ -103,9 +107,9 @@ func (w *World) checkCAPTCluster(old client.Object, object *infrav1.CAPTCluster)
 
 func (w *World) recordPause(cluster *clusterv1.Cluster) {
 	if key := client.ObjectKeyFromObject(cluster); !ptr.Deref(cluster.Spec.Paused, false) {
-		delete(w.pausedAt, key)
-	} else if w.pausedAt[key] == 0 {
-		w.pausedAt[key] = w.steps
+		delete(w.paused, key)
+	} else if !w.paused[key] {
+		w.paused[key] = false
 	}
 }
 
@@ -205,13 +209,10 @@ func (w *World) restrict(old client.Object, template *infrav1.WorkspaceTemplate)
 	}
 }
 
-// staleSteps is more than a write can be delayed by a cache or a request.
-const staleSteps = 150
-
-// checkPaused fails if something is written for a Cluster that was paused long ago.
+// checkPaused fails if something is written for a Cluster that was paused when nothing happened any more: no cache lags, and no request waits.
 func (w *World) checkPaused(user string, apply *infrav1.WorkspaceTemplateApply, object client.Object) {
 	key := types.NamespacedName{Namespace: apply.Namespace, Name: apply.Labels[clusterv1.ClusterNameLabel]}
-	if at, paused := w.pausedAt[key]; paused && strings.HasSuffix(user, "capt") && metav1.GetControllerOf(apply) != nil && w.steps > at+staleSteps {
+	if w.paused[key] && strings.HasSuffix(user, "capt") && metav1.GetControllerOf(apply) != nil {
 		w.failf("paused: %T %s is written, although its Cluster is paused", object, client.ObjectKeyFromObject(object))
 	}
 }
@@ -267,7 +268,7 @@ func (w *World) applied(r *run, o executor.RunOptions) {
 	}
 	w.appliedBy[r.state] = r.module.UID
 	w.roles[r.state] = w.roleOf(workspace, r.text())
-	if is := w.roles[r.state]; is.part == "eks" && w.needsVPC(is.cluster) && !w.has(is.cluster, "vpc") {
+	if is := w.roles[r.state]; is.part == "eks" && w.needsVPC(is.cluster) && !w.has(is.cluster, "vpc") && !w.tampered[is.cluster] {
 		w.failf("order: the control plane of %s is created before its VPC", is.cluster)
 	}
 }
@@ -327,14 +328,15 @@ func (w *World) has(cluster, part string) bool {
 // destroyed checks a destroy of Terraform, before the resources are gone.
 func (w *World) destroyed(r *run) {
 	workspace, is := w.workspaceOf(r), w.roles[r.state]
-	if workspace != nil && w.intrudes(workspace) {
+	if workspace != nil && (w.intrudes(workspace) || w.byUser[workspace.GetUID()]) {
+		w.tampered[is.cluster] = true // A policy refuses users to delete a Workspace. If it is not installed, no order is promised.
 		return
 	}
 	w.checkDestroyOrder(is)
 	if workspace != nil && is.part == "" { // No apply has succeeded.
 		is = w.roleOf(workspace, r.text())
 	}
-	if workspace == nil || w.byUser[workspace.GetUID()] {
+	if workspace == nil {
 		return
 	}
 	if by := w.appliedBy[r.state]; by != "" && by != r.module.UID && w.exists(by) {
@@ -388,6 +390,9 @@ func (w *World) wanted(apply *infrav1.WorkspaceTemplateApply, is role) bool {
 func (w *World) checkAwake() {
 	if w.manager == nil || w.manager.dead || len(w.parked) > 0 {
 		return
+	}
+	for key := range w.paused {
+		w.paused[key] = true
 	}
 	for _, key := range w.store.of(applyKind).keys() {
 		apply := peek[*infrav1.WorkspaceTemplateApply](w, applyKind, key.Namespace, key.Name)
@@ -523,6 +528,28 @@ func (w *World) waitsForDependents(namespace string) bool {
 		}
 	}
 	return false
+}
+
+// deletes reports whether a WorkspaceTemplateApply is being deleted: its owner may create it again.
+func (w *World) deletes() bool {
+	for _, object := range w.store.of(applyKind).objects {
+		if object.GetDeletionTimestamp() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// waits reports whether something waits for a user, such as an object without a Cluster: it reports for how long.
+func (w *World) waits() bool {
+	for _, gvk := range []schema.GroupVersionKind{captClusterKind, captPlaneKind, poolKind} {
+		for _, object := range w.store.of(gvk).objects {
+			if !conditions.IsTrue(object.(conditions.Getter), infrav1.ReadyCondition) {
+				return true
+			}
+		}
+	}
+	return w.deletes()
 }
 
 // outdated returns which part of a cluster does not have what the template has now.

@@ -18,10 +18,10 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// modules are the modules of the templates: variables and outputs are all that the simulation needs.
+// modules are the modules of the templates: variables and outputs are all that the simulation needs. Users set variable team.
 var modules = map[string]struct{ variables, outputs string }{
 	"vpc":       {"cluster_name vpc_name region", "vpc_id vpc_config"},
-	"eks":       {"cluster_name kubernetes_version region vpc_id", "cluster_name cluster_endpoint cluster_certificate_authority_data kubernetes_version"},
+	"eks":       {"cluster_name kubernetes_version region vpc_id team", "cluster_name cluster_endpoint cluster_certificate_authority_data kubernetes_version"},
 	"fargate":   {"cluster_name region profile_name", "fargate_profile_arn"},
 	"nodegroup": {"cluster_name region nodegroup_name kubernetes_version min_size max_size", "node_group_arn"},
 }
@@ -30,10 +30,11 @@ func moduleOf(name, comment string) string {
 	text := &strings.Builder{}
 	text.WriteString(comment + "\n")
 	for _, variable := range strings.Fields(modules[name].variables) {
-		text.WriteString("variable \"" + variable + "\" {}\nlocals { use_" + variable + " = var." + variable + " }\n")
-	}
-	if name == "eks" { // Users set it, and a new control plane waits while the module does not have it.
-		text.WriteString("variable \"team\" { default = \"\" }\nlocals { use_team = var.team }\n")
+		content := "{}"
+		if variable == "team" || variable == "vpc_id" { // A module that requires the VPC would not be used without it, whatever CAPT awaits.
+			content = "{ default = \"\" }"
+		}
+		text.WriteString("variable \"" + variable + "\" " + content + "\nlocals { use_" + variable + " = var." + variable + " }\n")
 	}
 	for _, output := range strings.Fields(modules[name].outputs) {
 		text.WriteString("output \"" + output + "\" { value = \"\" }\n")

@@ -26,7 +26,9 @@ type Event struct {
 
 // Schedule is what happens in one run. The seed determines the order of everything else.
 type Schedule struct {
-	Seed   uint64
+	Seed uint64
+	// Base is the world in which it starts.
+	Base   int
 	Events []Event
 }
 
@@ -61,34 +63,49 @@ func ParseEvents(text string) (events []Event, err error) {
 // NewSchedule returns the schedule of a seed.
 func NewSchedule(seed uint64) Schedule {
 	rng := rand.New(rand.NewPCG(seed, 2)) // It must be reproducible.
-	s := Schedule{Seed: seed, Events: []Event{{At: 0, Name: "create", N: rng.Uint64() >> 1}}}
-	users, common := sortedKeys(userActions), rng.Uint64()>>1
-	if rng.IntN(2) == 0 { // Actions that belong together, on the same objects.
-		users = themes[rng.IntN(len(themes))]
+	s, length := Schedule{Seed: seed}, 200
+	if rng.IntN(100) < 25 {
+		s.Events = []Event{{At: 0, Name: "create", N: rng.Uint64() >> 1}}
+	} else {
+		s.Base, length = 1+rng.IntN(len(baseEvents)-1), 100
+	}
+	of, common := theme{sortedKeys(userActions), slices.Concat(requestFaults, providerFaults(), sortedKeys(worldFaults))}, rng.Uint64()>>1
+	if rng.IntN(100) < 60 { // Actions that belong together, on the same objects.
+		chosen := themes[rng.IntN(len(themes))]
+		of.users = chosen.users
+		if len(chosen.faults) > 0 && rng.IntN(3) > 0 {
+			of.faults = chosen.faults
+		}
 	} else {
 		common = 0
 	}
-	faults := slices.Concat(requestFaults, providerFaults(), sortedKeys(worldFaults))
 	for range rng.IntN(6) {
 		n := rng.Uint64() >> 1
 		if common != 0 {
 			n = common&^(7<<3) | n&(7<<3)
 		}
-		s.Events = append(s.Events, Event{At: rng.IntN(260), Name: users[rng.IntN(len(users))], N: n})
+		s.Events = append(s.Events, Event{At: rng.IntN(length), Name: of.users[rng.IntN(len(of.users))], N: n})
 	}
 	for range rng.IntN(7) {
-		s.Events = append(s.Events, Event{At: rng.IntN(260), Name: faults[rng.IntN(len(faults))], N: rng.Uint64() >> 1})
+		s.Events = append(s.Events, Event{At: rng.IntN(length), Name: of.faults[rng.IntN(len(of.faults))], N: rng.Uint64() >> 1})
 	}
 	slices.SortStableFunc(s.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	return s
 }
 
-// themes are actions that depend on each other.
-var themes = [][]string{
-	{"stage template", "edit template", "approve", "edit template"},
-	{"break template", "repair template", "edit template", "upgrade"},
-	{"delete", "create", "pause", "unpause", "tenant"},
-	{"remove profiles", "delete pool", "scale", "delete apply", "delete secret", "edit variables"},
+// theme is what happens in a schedule: actions that depend on each other, and faults that matter for them; any if there are none.
+type theme struct{ users, faults []string }
+
+var themes = []theme{
+	{users: []string{"stage template", "edit template", "approve", "edit template"}},
+	{users: []string{"edit template", "revert template", "edit template", "revert template", "stage template"}},
+	{users: []string{"break template", "repair template", "edit template", "upgrade"}},
+	{users: []string{"delete", "create", "pause", "unpause", "tenant"}},
+	{users: []string{"tenant", "create", "tenant", "delete apply"}},
+	{users: []string{"pause", "upgrade", "edit variables", "edit template", "scale"}},
+	{users: []string{"remove profiles", "delete pool", "scale", "delete apply", "delete secret", "edit variables"}},
+	{users: []string{"edit template", "delete apply", "delete", "upgrade", "edit variables"}, faults: []string{"leader at apply", "leader and delete at apply", "leader and delete at get", "leader", "pause at apply"}},
+	{users: []string{"delete apply", "delete", "delete workspace", "create"}, faults: []string{"lag", "lag of Workspaces", "lag and delete at create", "relist", "crash after", "kill manager"}},
 }
 
 func providerFaults() []string {
@@ -116,9 +133,11 @@ const (
 	// rounds of an operator after the faults, and how long each takes.
 	rounds        = 10
 	roundDuration = 20 * time.Minute
-	// quiet is for how long nothing is written at the end.
-	quiet = 15 * time.Minute
+	// quiet is for how long nothing is written at the end: the provider polls.
+	quiet = pollInterval + time.Minute
 )
+
+func never() bool { return false }
 
 // Result of a schedule.
 type Result struct {
@@ -130,12 +149,11 @@ type Result struct {
 
 // Run runs a schedule.
 func Run(t *testing.T, s Schedule, traced bool) (result Result) {
+	from := bases[s.Base](t)
 	synctest.Test(t, func(*testing.T) {
-		w := newWorld(s.Seed, traced)
+		w := newWorld(s.Seed, from, traced)
 		defer w.stop()
-		w.installation()
-		w.startManager()
-		w.startProvider()
+		w.start()
 		w.play(s.Events)
 		if w.violation == "" {
 			w.settle()
@@ -171,8 +189,8 @@ func (w *World) play(events []Event) {
 	}
 }
 
-// pass lets virtual time pass, with everything that happens meanwhile.
-func (w *World) pass(duration time.Duration) {
+// pass lets virtual time pass, with everything that happens meanwhile, until nothing can happen and it is enough.
+func (w *World) pass(duration time.Duration, enough func() bool) {
 	until := time.Now().Add(duration)
 	for w.violation == "" {
 		if w.steps > maxSteps {
@@ -183,6 +201,9 @@ func (w *World) pass(duration time.Duration) {
 			continue
 		}
 		w.checkAwake()
+		if enough() {
+			return
+		}
 		next := w.nextTimer()
 		if next.IsZero() || next.After(until) {
 			time.Sleep(time.Until(until))
@@ -203,7 +224,7 @@ func (w *World) settle() {
 			w.tracef("an operator acts: %s", missing)
 			w.operate()
 		}
-		w.pass(roundDuration)
+		w.pass(roundDuration, func() bool { return w.goal() == "" && !w.deletes() })
 		missing = w.goal()
 	}
 	if missing != "" {
@@ -211,13 +232,14 @@ func (w *World) settle() {
 	}
 	for range 6 {
 		before := w.store.version
-		w.pass(quiet)
-		if w.store.version == before || w.violation != "" {
+		w.pass(quiet, never)
+		if w.store.version == before || w.waits() || w.violation != "" {
 			if missing := w.goal(); missing != "" {
 				w.failf("liveness: %s, after it was reached", missing)
 			}
 			return
 		}
+		w.operate() // An object that waits for a user may fail until then.
 	}
 	w.failf("quiet: objects are still written")
 }
@@ -226,7 +248,7 @@ func (w *World) settle() {
 func Shrink(t *testing.T, s Schedule, violation string) Schedule {
 	class := classOf(violation)
 	fails := func(events []Event) bool {
-		return classOf(Run(t, Schedule{s.Seed, events}, false).Violation) == class
+		return classOf(Run(t, Schedule{s.Seed, s.Base, events}, false).Violation) == class
 	}
 	for size := max(len(s.Events)/2, 1); ; size = max(size/2, 1) {
 		removed := false

@@ -276,19 +276,16 @@ func (s *store) replace(w *write, r *resource, old, wanted client.Object) (clien
 			return nil, err
 		}
 	}
-	if w.verb != "apply" {
-		if len(wanted.GetManagedFields()) == 0 {
-			wanted.SetManagedFields(old.GetManagedFields())
-		}
-		if equality.Semantic.DeepEqual(old, wanted) {
-			return old, nil
-		}
-		if wanted, err = trackUpdate(w, old, wanted); err != nil {
-			return nil, err
-		}
+	if w.verb != "apply" && !isTracked(wanted) {
+		keepManagedFields(old, wanted)
 	}
 	if equality.Semantic.DeepEqual(old, wanted) {
 		return old, nil
+	}
+	if w.verb != "apply" {
+		if wanted, err = trackUpdate(w, old, wanted); err != nil {
+			return nil, err
+		}
 	}
 	if !w.status && specChanged(old, wanted) {
 		wanted.SetGeneration(old.GetGeneration() + 1)
@@ -310,8 +307,24 @@ func keepStatus(w *write, old, wanted client.Object) client.Object {
 	}
 	changed := old.DeepCopyObject().(client.Object)
 	setField(changed, "Status", field(wanted, "Status"))
-	changed.SetManagedFields(wanted.GetManagedFields())
 	return changed
+}
+
+func isTracked(object client.Object) bool {
+	if generic, ok := object.(*unstructured.Unstructured); ok { // Without decoding them.
+		metadata, _ := generic.Object["metadata"].(map[string]any)
+		return metadata["managedFields"] != nil
+	}
+	return len(object.GetManagedFields()) > 0
+}
+
+func keepManagedFields(old, wanted client.Object) {
+	generic, ok := old.(*unstructured.Unstructured)
+	if !ok {
+		wanted.SetManagedFields(old.GetManagedFields())
+	} else if metadata, ok := generic.Object["metadata"].(map[string]any); ok && metadata["managedFields"] != nil {
+		wanted.(*unstructured.Unstructured).Object["metadata"].(map[string]any)["managedFields"] = metadata["managedFields"]
+	}
 }
 
 // keepMetadata keeps the metadata that a client cannot change.
@@ -436,12 +449,12 @@ func hasStatus(object client.Object) bool {
 	return reflect.ValueOf(object).Elem().FieldByName("Status").IsValid()
 }
 
-// field is a field of an object by its Go name, as a copy.
+// field is a field of an object by its Go name. What is stored never changes, so that objects share it.
 func field(object client.Object, name string) any {
 	if generic, ok := object.(*unstructured.Unstructured); ok {
-		return runtime.DeepCopyJSONValue(generic.Object["status"])
+		return generic.Object["status"]
 	}
-	return reflect.ValueOf(object.DeepCopyObject()).Elem().FieldByName(name).Interface()
+	return reflect.ValueOf(object).Elem().FieldByName(name).Interface()
 }
 
 func setField(object client.Object, name string, value any) {

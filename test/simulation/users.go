@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -50,6 +51,19 @@ func change[O client.Object](w *World, gvk schema.GroupVersionKind, n uint64, ho
 	w.tracef("user edits %s %s: %v", gvk.Kind, client.ObjectKeyFromObject(object), err)
 }
 
+// changeTemplate edits a template that has users, if there is one.
+func (w *World) changeTemplate(n uint64, how func(*infrav1.WorkspaceTemplate)) {
+	keys := slices.DeleteFunc(w.store.of(templateKind).keys(), func(key types.NamespacedName) bool {
+		return ptr.Deref(peek[*infrav1.WorkspaceTemplate](w, templateKind, key.Namespace, key.Name).Status.Users, 0) == 0
+	})
+	if len(keys) == 0 {
+		return
+	}
+	key := keys[n%uint64(len(keys))]
+	err := edit(w, key.Namespace, peek[*infrav1.WorkspaceTemplate](w, templateKind, key.Namespace, key.Name), false, how)
+	w.tracef("user edits template %s: %v", key, err)
+}
+
 // userActions are what users do, by name. n is random.
 var userActions = map[string]func(w *World, n uint64){
 	"create": (*World).createCluster,
@@ -67,14 +81,18 @@ var userActions = map[string]func(w *World, n uint64){
 	"edit template": func(w *World, n uint64) {
 		w.contents++
 		content := fmt.Sprintf("# content %d", w.contents)
-		change(w, templateKind, n, func(o *infrav1.WorkspaceTemplate) { setModule(o, content) })
+		w.changeTemplate(n, func(o *infrav1.WorkspaceTemplate) { setModule(o, content) })
 	},
 	"break template": func(w *World, n uint64) {
-		change(w, templateKind, n, func(o *infrav1.WorkspaceTemplate) { setModule(o, []string{brokenPlan, brokenApply}[n/8%2]) })
+		w.changeTemplate(n, func(o *infrav1.WorkspaceTemplate) { setModule(o, []string{brokenPlan, brokenApply}[n/8%2]) })
 	},
-	"repair template": func(w *World, n uint64) { change(w, templateKind, n, repair) },
+	"revert template": func(w *World, n uint64) {
+		content := fmt.Sprintf("# content %d", max(1, w.contents-1))
+		w.changeTemplate(n, func(o *infrav1.WorkspaceTemplate) { setModule(o, content) })
+	},
+	"repair template": func(w *World, n uint64) { w.changeTemplate(n, repair) },
 	"stage template": func(w *World, n uint64) {
-		change(w, templateKind, n, func(o *infrav1.WorkspaceTemplate) {
+		w.changeTemplate(n, func(o *infrav1.WorkspaceTemplate) {
 			o.Spec.Rollout = infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalAlways}
 			if n/8%3 == 0 {
 				o.Spec.Rollout.Preview = infrav1.RolloutPreviewAlways
@@ -82,7 +100,7 @@ var userActions = map[string]func(w *World, n uint64){
 			}
 		})
 	},
-	"approve": func(w *World, n uint64) { change(w, templateKind, n, w.approve) },
+	"approve": func(w *World, n uint64) { w.changeTemplate(n, w.approve) },
 	"pause": func(w *World, n uint64) {
 		change(w, clusterKind, n, func(o *clusterv1.Cluster) { o.Spec.Paused = ptr.To(true) })
 	},
@@ -98,9 +116,10 @@ var userActions = map[string]func(w *World, n uint64){
 		err := w.store.remove("admin", namespaceKind, types.NamespacedName{Name: "team-b"}, nil)
 		w.tracef("admin deletes namespace team-b: %v", err)
 	},
-	"delete template": func(w *World, n uint64) { w.userDeletes(templateKind, n) },
-	"delete apply":    func(w *World, n uint64) { w.userDeletes(applyKind, n) },
-	"delete secret":   func(w *World, n uint64) { w.userDeletes(corev1.SchemeGroupVersion.WithKind("Secret"), n) },
+	"delete template":  func(w *World, n uint64) { w.userDeletes(templateKind, n) },
+	"delete apply":     func(w *World, n uint64) { w.userDeletes(applyKind, n) },
+	"delete workspace": func(w *World, n uint64) { w.userDeletes(terraform.ScopeNamespaced.GroupVersionKind(), n) },
+	"delete secret":    func(w *World, n uint64) { w.userDeletes(corev1.SchemeGroupVersion.WithKind("Secret"), n) },
 	"scale": func(w *World, n uint64) {
 		change(w, machinePoolKind, n, func(o *clusterv1.MachinePool) { o.Spec.Replicas = ptr.To(int32(1 + n/8%3)) })
 	},
@@ -116,14 +135,17 @@ func (w *World) userDeletes(gvk schema.GroupVersionKind, n uint64) {
 	if len(keys) == 0 {
 		return
 	}
-	key := keys[n%uint64(len(keys))]
+	w.userDeletesOne(gvk, keys[n%uint64(len(keys))])
+}
+
+func (w *World) userDeletesOne(gvk schema.GroupVersionKind, key types.NamespacedName) {
 	w.byUser[w.store.of(gvk).objects[key].GetUID()] = true
 	err := w.store.remove(key.Namespace, gvk, key, nil)
 	w.tracef("user deletes %s %s: %v", gvk.Kind, key, err)
 }
 
 func (w *World) createCluster(n uint64) {
-	namespace, name := namespaces[n%2], [][]string{{"one", "two"}, {"three", "four"}}[n%2][n/2%2]
+	namespace, name := nameOf(n)
 	if w.store.of(namespaceKind).objects[types.NamespacedName{Name: namespace}] == nil {
 		w.create(w.user("admin"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Finalizers: []string{"kubernetes"}}})
 	}
@@ -191,8 +213,12 @@ func (w *World) approve(o *infrav1.WorkspaceTemplate) {
 
 // interfere is what a tenant tries with objects that name those of another one.
 func (w *World) interfere(n uint64) {
+	if n/8%4 == 3 {
+		w.occupy(n)
+		return
+	}
 	victim := pick[client.Object](w, terraform.ScopeNamespaced.GroupVersionKind(), n)
-	if victim == nil {
+	if victim == nil || w.intrudes(victim) {
 		return
 	}
 	other := namespaces[0]
@@ -200,10 +226,14 @@ func (w *World) interfere(n uint64) {
 		other = namespaces[1]
 	}
 	var object client.Object
-	switch n / 8 % 3 {
+	switch n / 8 % 4 {
 	case 0: // A WorkspaceTemplateApply whose Workspace has the name of one of the other tenant, in the same namespace or not.
-		namespace := []string{other, victim.GetNamespace()}[n/32%2]
-		object = fresh(builder.WorkspaceTemplateApply("intruder", builder.WithNamespace(namespace), builder.WithWorkspaceName(victim.GetName())))
+		intruder := builder.WorkspaceTemplateApply("intruder", builder.WithNamespace([]string{other, victim.GetNamespace()}[n/32%2]))
+		if apply := w.applyOf(victim.(*unstructured.Unstructured)); apply != nil {
+			intruder.Spec = *apply.Spec.DeepCopy()
+		}
+		intruder.Spec.WorkspaceName = victim.GetName()
+		object = fresh(intruder)
 	case 1: // A Workspace with the state of another one.
 		workspace := convert(victim, &unstructured.Unstructured{}).(*unstructured.Unstructured)
 		object = &unstructured.Unstructured{Object: map[string]any{"spec": workspace.Object["spec"]}}
@@ -217,11 +247,32 @@ func (w *World) interfere(n uint64) {
 		copied.Spec.ControlPlaneRef.Name, copied.Spec.InfrastructureRef.Name = name, name
 		object = fresh(copied)
 	}
-	err := w.user(other).Create(context.Background(), object)
+	w.intrude(other, object)
+}
+
+// occupy creates the Workspace that the VPC of a Cluster would get, for another object.
+func (w *World) occupy(n uint64) {
+	namespace, name := nameOf(n)
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"providerConfigRef": map[string]any{"kind": "ClusterProviderConfig", "name": "aws"}, "forProvider": map[string]any{"source": "Inline", "module": "# other"},
+	}}}
+	object.SetGroupVersionKind(terraform.ScopeNamespaced.GroupVersionKind())
+	object.SetNamespace(namespace)
+	object.SetName(name + "-vpc")
+	object.SetAnnotations(map[string]string{naming.ClaimAnnotation: namespace + "/other"})
+	w.intrude(namespace, object)
+}
+
+func (w *World) intrude(user string, object client.Object) {
+	err := w.user(user).Create(context.Background(), object)
 	if err == nil {
 		w.intruders = append(w.intruders, object)
 	}
-	w.tracef("tenant of %s creates %T %s: %v", other, object, client.ObjectKeyFromObject(object), err)
+	w.tracef("tenant of %s creates %T %s: %v", user, object, client.ObjectKeyFromObject(object), err)
+}
+
+func nameOf(n uint64) (namespace, name string) {
+	return namespaces[n%2], [][]string{{"one", "two"}, {"three", "four"}}[n%2][n/2%2]
 }
 
 // operate is what users do after the faults, as the documentation says: they repair, approve, unlock and retry.
@@ -281,11 +332,15 @@ func (w *World) approveChanges() {
 	}
 }
 
-// retry sets the annotation that captctl retry sets.
+// retry sets the annotation that captctl retry sets, on objects whose conditions name it: nothing else needs it.
 func (w *World) retry() {
-	for _, gvk := range []schema.GroupVersionKind{captClusterKind, captPlaneKind, poolKind, applyKind} {
+	for _, gvk := range []schema.GroupVersionKind{captClusterKind, captPlaneKind, poolKind} {
 		for _, key := range w.store.of(gvk).keys() {
-			_ = edit(w, key.Namespace, w.store.of(gvk).objects[key], false, func(o client.Object) {
+			object := w.store.of(gvk).objects[key]
+			if !slices.ContainsFunc(object.(conditions.Getter).GetConditions(), func(c metav1.Condition) bool { return strings.Contains(c.Message, naming.RetryAnnotation) }) {
+				continue
+			}
+			_ = edit(w, key.Namespace, object, false, func(o client.Object) {
 				annotations := maps.Clone(o.GetAnnotations())
 				if annotations == nil {
 					annotations = map[string]string{}

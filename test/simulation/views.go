@@ -102,7 +102,7 @@ func (v *view) keep(key types.NamespacedName, object client.Object) client.Objec
 		kept, err := transform()(metadataOf(object))
 		must(err)
 		entry.object = kept.(client.Object)
-	case len(object.GetManagedFields()) > 0:
+	case isTracked(object):
 		kept, err := transform()(object.DeepCopyObject())
 		must(err)
 		entry.object = kept.(client.Object)

@@ -92,17 +92,28 @@ type parkedCall struct {
 	notBefore int
 }
 
-func newWorld(seed uint64, traced bool) *World {
+func newWorld(seed uint64, from *base, traced bool) *World {
 	w := &World{store: newStore(scheme()), rng: rand.New(rand.NewPCG(seed, 1)), coreSeen: map[coreKey]int64{}} // It must be reproducible.
 	w.cloud = &cloud{world: w, states: map[string]*state{}, refuse: map[string][]string{}}
 	w.core = core{w}
 	if traced {
 		w.trace = &strings.Builder{}
 	}
-	w.store.admit = w.admit
-	w.store.observe = w.observe
 	w.invariants = newInvariants()
+	if from != nil {
+		w.resume(from)
+	}
+	w.store.admit, w.store.observe = w.admit, w.observe
+	if from == nil {
+		w.installation()
+	}
 	return w
+}
+
+// start starts the processes.
+func (w *World) start() {
+	w.startManager()
+	w.startProvider()
 }
 
 func (w *World) tracef(format string, args ...any) {
@@ -275,6 +286,9 @@ func (w *World) deliver(v *view) {
 	}
 }
 
+// stepDuration is how long a step takes: a time that a status shows differs between two reconciles.
+const stepDuration = time.Second
+
 // step does one thing. It returns false when nothing can happen before the next timer.
 func (w *World) step() bool {
 	w.runLater()
@@ -290,6 +304,7 @@ func (w *World) step() bool {
 		return false
 	}
 	w.steps++
+	time.Sleep(stepDuration)
 	actions[w.rng.IntN(len(actions))].do()
 	return true
 }
