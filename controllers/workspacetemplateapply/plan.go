@@ -211,6 +211,10 @@ func (f *Facts) destroyAction(held bool) Action {
 		return Observe
 	case !held && f.correctsDestroy():
 		return Update
+	case f.Live.Deleting() && f.recoveryRequested(f.apply):
+		return Recover
+	case f.Live.Deleting() && f.reconnects():
+		return Reconnect
 	case f.Live.Deleting():
 		return WaitForDestroy
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -193,6 +194,20 @@ func TestCaptctlRunMakesTerraformRunNow(t *testing.T) {
 
 	env.Captctl("pause", demo)
 	assert.Contains(t, run("NotStarted", "--only", "vpc").Message, "paused")
+	env.Captctl("resume", demo)
+
+	// What kept Terraform from destroying the control plane is gone, but the provider waits for its backoff.
+	env.SetScript(fixture.ControlPlane, scripted.Script{Destroy: scripted.Step{Stderr: "\nError: DependencyViolation: something uses it\n"}})
+	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
+	env.Eventually(func() string {
+		attempts := len(env.Operations(fixture.ControlPlane, scripted.Destroy))
+		return fixture.Unless(attempts >= 5, "%d attempts", attempts) // The next one is in 16 seconds.
+	})
+	env.SetScript(fixture.ControlPlane, scripted.Script{})
+	began := time.Now()
+	assert.Contains(t, run("Applied", "--only", "controlplane").Message, "is destroyed")
+	t.Logf("destroyed %s after captctl run", time.Since(began).Round(time.Second))
+	env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 }
 
 // The sandbox has no Deployments: what runs outside of the cluster is a warning.
