@@ -288,4 +288,14 @@ func TestATemplateIsTestedWithOpenTofu(t *testing.T) {
 		assert.Equal(t, module != fixture.VPCModule, err != nil, "%s", output)
 		assert.Contains(t, string(output), want)
 	}
+
+	// What init writes is a template that the API server accepts, and that renders.
+	module := filepath.Join(t.TempDir(), "main.tf")
+	require.NoError(t, os.WriteFile(module, []byte(fixture.VPCModule), 0o600))
+	made, err := exec.CommandContext(t.Context(), env.Binary(sandbox.Captctl), "template", "init", filepath.Dir(module), "--name", "made", "--provider-config", env.Namespace).Output()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, made, 0o600))
+	assert.Contains(t, env.Captctl("template", "render", "-f", file, "--var", "vpc_name=demo"), "vpc_name: demo")
+	env.User(string(made), fixture.WorkspaceTemplateApply("made", "made", "variables: {vpc_name: demo}"))
+	env.Await(&infrav1.WorkspaceTemplateApply{}, "made", infrav1.ReadyCondition, metav1.ConditionTrue, "")
 }
