@@ -186,6 +186,10 @@ func sessions() map[string]func(s *session) {
 		},
 		"disaster-recovery": func(s *session) {
 			r := newRunner()
+			config := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"configuration": "terraform {\n  backend \"kubernetes\" {\n    secret_suffix = \"x\"\n  }\n}"}}}
+			config.SetGroupVersionKind(terraform.ScopeNamespaced.GroupVersionKind().GroupVersion().WithKind("ClusterProviderConfig"))
+			config.SetName("default")
+			r.objects = append(r.objects, config)
 			backup := s.file("backup.json.gz", "")
 			s.run(&r.environment, nil, "backup", "--file", backup, "--secrets")
 			s.run(&r.environment, nil, "backup", "--file", backup)

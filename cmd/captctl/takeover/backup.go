@@ -141,7 +141,23 @@ func (w *backupWriter) read(ctx context.Context) error {
 			return err
 		}
 	}
+	w.noteStates()
 	return nil
+}
+
+// noteStates names the states that the file does not have, and that may be lost with the management cluster.
+func (w *backupWriter) noteStates() {
+	count := map[string]int{}
+	for _, state := range w.backup.States {
+		count[state.Backend["type"]]++
+	}
+	if n := count["kubernetes"]; n > 0 && !w.secrets {
+		w.notes = append(w.notes, output.Count(n, "Terraform state")+" of the backend kubernetes: the content is in Secrets, which this file does not have. "+
+			"If they are in this management cluster, they are lost with it: use --secrets --recipient age1...")
+	}
+	if n := count[""]; n > 0 {
+		w.notes = append(w.notes, output.Count(n, "Terraform state")+": the ProviderConfig has no backend that CAPT knows. A state in the Pod of provider-terraform is lost with the management cluster")
+	}
 }
 
 // readNamespaces finds the namespaces whose objects are backed up, and reads the states.
