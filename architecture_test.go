@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 75_300
+	maxProductLines = 75_400
 	maxSupportLines = 17_800
 )
 
