@@ -171,7 +171,6 @@ SLOW_TESTS := \
   TestStoppedSandboxLeavesNoProcessAndNoDirectory \
   TestTheRealFleetNeedsNoDecision \
   TestWhatBelongsToNoClusterMovesToo \
-  TestWhatIsInNoStateIsImported \
   TestWhatWasDecidedIsAdopted
 
 # Coverage of product code by all tests of a run together, per package. Programs that tests start are counted too, unless they are killed.

@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 75_400
+	maxProductLines = 75_750
 	maxSupportLines = 17_800
 )
 

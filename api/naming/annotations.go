@@ -10,6 +10,8 @@ import (
 
 // Field managers of server-side apply: one per writer, so that managedFields show the owner of each field.
 const (
+	// FieldManagerPrefix begins the field managers of controllers.
+	FieldManagerPrefix = "capt-"
 	// CAPTClusterFieldManager writes the WorkspaceTemplateApply of a VPC.
 	CAPTClusterFieldManager = "capt-captcluster"
 	// CAPTControlPlaneFieldManager writes the WorkspaceTemplateApply and the kubeconfig Secret of a control plane.
@@ -76,6 +78,11 @@ const AllowProviderConfigAnnotation = "capt.cluster.x-k8s.io/allow-provider-conf
 // ExternalNameUIDAnnotation on a WorkspaceTemplateApply is the UID that the object had when ExternalNameAnnotation was set. After a move or
 // a restore, the object has another UID.
 const ExternalNameUIDAnnotation = "capt.cluster.x-k8s.io/external-name-noted-by"
+
+// TerraformStateAnnotation is set on a WorkspaceTemplateApply whose Terraform state has another name than CAPT would give to a new one: the ProviderConfig, in
+// the form of render.ProviderConfigOf, and the name, separated by a space. Only CAPT and users with GuardMigrateVerb can set it, so that an object which such a
+// user restores without status takes this state over.
+const TerraformStateAnnotation = "capt.cluster.x-k8s.io/terraform-state"
 
 // PinnedLabel with the value "true" marks a WorkspaceTemplate that captctl migrate created to reproduce one Workspace. The value of
 // PinnedForAnnotation is the kind, namespace and name of the object that it was created for.

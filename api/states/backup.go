@@ -107,7 +107,7 @@ func Portable(object *unstructured.Unstructured) {
 	annotations := object.GetAnnotations()
 	maps.DeleteFunc(annotations, func(name, _ string) bool {
 		return slices.Contains([]string{
-			clusterctlv1.BlockMoveAnnotation, clusterctlv1.DeleteForMoveAnnotation, naming.ExternalNameAnnotation, naming.ExternalNameUIDAnnotation, naming.RecoveryAnnotation,
+			clusterctlv1.BlockMoveAnnotation, clusterctlv1.DeleteForMoveAnnotation, naming.ExternalNameAnnotation, naming.ExternalNameUIDAnnotation, naming.TerraformStateAnnotation, naming.RecoveryAnnotation,
 			naming.ProveAnnotation, naming.RestoredAnnotation, "kubectl.kubernetes.io/last-applied-configuration",
 		}, name)
 	})

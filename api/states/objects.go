@@ -6,6 +6,7 @@ package states
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -14,6 +15,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -128,7 +130,7 @@ func ParseImport(text string) (Import, error) {
 
 // Validate checks the address and the ID.
 func (i Import) Validate() error {
-	if _, diagnostics := hclsyntax.ParseTraversalAbs([]byte(i.To), "", hcl.InitialPos); diagnostics.HasErrors() || !strings.Contains(i.To, ".") {
+	if traversal, diagnostics := hclsyntax.ParseTraversalAbs([]byte(i.To), "", hcl.InitialPos); diagnostics.HasErrors() || len(traversal) < 2 {
 		return fmt.Errorf("%q is not the address of a resource, such as aws_eks_cluster.this or module.eks.aws_eks_cluster.this[0]", i.To)
 	}
 	if i.ID == "" {
@@ -146,6 +148,9 @@ func WithImports(template *infrav1.WorkspaceTemplate, imports []Import) (*infrav
 	if params.Source != terraform.SourceInline || cmp.Or(params.InlineFormat, terraform.FormatHCL) != terraform.FormatHCL {
 		return nil, fmt.Errorf("WorkspaceTemplate %s has no inline module in HCL, and import blocks must be in the root module. Use a template with an inline module that calls the other one in a module block", template.Name)
 	}
+	if err := checkAddresses(template.Name, WithoutImports(params.Module), imports); err != nil {
+		return nil, err
+	}
 	file := hclwrite.NewEmptyFile()
 	for _, i := range imports {
 		body := file.Body().AppendNewBlock("import", nil).Body()
@@ -155,6 +160,44 @@ func WithImports(template *infrav1.WorkspaceTemplate, imports []Import) (*infrav
 	with := template.DeepCopy()
 	with.Spec.Template.Spec.ForProvider.Module = WithoutImports(params.Module) + importHeader + string(file.Bytes())
 	return with, nil
+}
+
+// checkAddresses checks that a module has the resource, or calls the module, of each import. What a called module has is not known here.
+func checkAddresses(template, module string, imports []Import) error {
+	file, diagnostics := hclsyntax.ParseConfig([]byte(module), "main.tf", hcl.InitialPos)
+	if diagnostics.HasErrors() { // The template reports that.
+		return nil
+	}
+	content, _, _ := file.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
+		{Type: "resource", LabelNames: []string{"type", "name"}}, {Type: "module", LabelNames: []string{"name"}},
+	}})
+	var has []string
+	for _, block := range content.Blocks {
+		address := strings.Join(block.Labels, ".")
+		if block.Type == "module" {
+			address = "module." + address
+		}
+		has = append(has, address)
+	}
+	slices.Sort(has)
+	var errs field.ErrorList
+	for i, one := range imports {
+		if address := one.declared(); !slices.Contains(has, address) {
+			errs = append(errs, field.Invalid(field.NewPath("imports").Index(i).Child("to"), one.To, fmt.Sprintf(
+				"the module of WorkspaceTemplate %s has no %s, so Terraform cannot import to it. It has: %s. Correct the address", template, address, strings.Join(has, ", "))))
+		}
+	}
+	return errs.ToAggregate()
+}
+
+// declared is what the root module must have for an import: a resource, or a call of a module.
+func (i Import) declared() string {
+	traversal, _ := hclsyntax.ParseTraversalAbs([]byte(i.To), "", hcl.InitialPos) // It is valid.
+	names := []string{traversal.RootName()}
+	if attribute, ok := traversal[1].(hcl.TraverseAttr); ok {
+		names = append(names, attribute.Name)
+	}
+	return strings.Join(names, ".")
 }
 
 // WithoutImports returns a module without the import blocks that captctl has added.

@@ -7,6 +7,7 @@ package states
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -45,6 +46,8 @@ type Claim struct {
 	Apply *infrav1.WorkspaceTemplateApply
 	// Config is the ProviderConfig of the Workspace that would be created: its kind, namespace and name.
 	Config *unstructured.Unstructured
+	// Own is the Workspace that would be created; nil if it is not known. It may exist: the manager may end before it records that it created it.
+	Own *unstructured.Unstructured
 	// Prefix is the --state-prefix of the manager.
 	Prefix string
 	// Workspaces and Applies are all that exist.
@@ -65,7 +68,7 @@ func (c *Claim) User() (string, error) {
 	for i := range c.Workspaces {
 		w := &c.Workspaces[i]
 		seen[string(w.GetUID())] = true
-		if naming.IsPreview(w) || cmp.Or(w.GetAnnotations()[render.ExternalNameAnnotation], w.GetName()) != state {
+		if naming.IsPreview(w) || c.isOwn(w) || cmp.Or(w.GetAnnotations()[render.ExternalNameAnnotation], w.GetName()) != state {
 			continue
 		}
 		same, err := c.sameBackend(render.ProviderConfigObject(w))
@@ -87,6 +90,35 @@ func (c *Claim) User() (string, error) {
 		}
 	}
 	return "", nil
+}
+
+func (c *Claim) isOwn(w *unstructured.Unstructured) bool {
+	return c.Own != nil && isSame(w, c.Own) && w.GetAnnotations()[naming.ClaimAnnotation] == naming.KeyOf(c.Apply).String()
+}
+
+// Missing describes the Workspaces with the backend whose states are not among those that it has.
+func (c *Claim) Missing(names []string) (missing []string, err error) {
+	for i := range c.Workspaces {
+		w := &c.Workspaces[i]
+		name := cmp.Or(w.GetAnnotations()[render.ExternalNameAnnotation], w.GetName())
+		if naming.IsPreview(w) || slices.Contains(names, name) {
+			continue
+		}
+		config := render.ProviderConfigObject(w)
+		here, err := c.locationOf(c.Config)
+		there, other := c.locationOf(config)
+		if err := cmp.Or(err, other); err != nil {
+			return nil, err
+		}
+		if isSame(config, c.Config) || here != nil && maps.Equal(here, there) {
+			missing = append(missing, fmt.Sprintf("%s  in use by %s", name, c.name("Workspace", render.NamespaceOf(w), w.GetName())))
+		}
+	}
+	return missing, nil
+}
+
+func isSame(a, b *unstructured.Unstructured) bool {
+	return a.GroupVersionKind() == b.GroupVersionKind() && naming.KeyOf(a) == naming.KeyOf(b)
 }
 
 // name is how messages name an object.
@@ -138,7 +170,7 @@ func ConfigOf(template *infrav1.WorkspaceTemplate, namespace string) *unstructur
 
 // sameBackend reports whether a ProviderConfig has the same backend as the object, or may have it.
 func (c *Claim) sameBackend(config *unstructured.Unstructured) (bool, error) {
-	if config.GroupVersionKind() == c.Config.GroupVersionKind() && naming.KeyOf(config) == naming.KeyOf(c.Config) {
+	if isSame(config, c.Config) {
 		return true, nil
 	}
 	one, err := c.locationOf(c.Config)

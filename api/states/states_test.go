@@ -8,10 +8,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/states"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
@@ -56,6 +58,17 @@ func TestImportBlocksAreAddedOnceAndRemovedAgain(t *testing.T) {
 	require.ErrorContains(t, err, "import blocks must be in the root module")
 }
 
+// Without the check, the plan fails after objects were created.
+func TestImportsNeedTheirResourceInTheModule(t *testing.T) {
+	template := builder.WorkspaceTemplate("eks", builder.WithModule("resource \"terraform_data\" \"a\" {\n}\nmodule \"eks\" {\n  source = \"./eks\"\n}\n"))
+	_, err := states.WithImports(template, []states.Import{{To: "terraform_data.a[0]", ID: "1"}, {To: "module.eks.aws_eks_cluster.this[0]", ID: "2"}})
+	require.NoError(t, err)
+	_, err = states.WithImports(template, []states.Import{{To: "terraform_data.a", ID: "1"}, {To: "terraform_data.b", ID: "2"}, {To: "module.vpc.aws_vpc.this", ID: "3"}})
+	require.ErrorContains(t, err, `imports[1].to: Invalid value: "terraform_data.b": the module of WorkspaceTemplate eks has no terraform_data.b, so Terraform cannot import to it. It has: module.eks, terraform_data.a. Correct the address`)
+	require.ErrorContains(t, err, "imports[2].to")
+	assert.NotContains(t, err.Error(), "imports[0]")
+}
+
 // CAPT creates what an owner refers to and does not exist: the Cluster is paused, and each reference has its object.
 func TestTheObjectsOfAClusterReferToEachOther(t *testing.T) {
 	part := func(state string) states.Part {
@@ -79,4 +92,25 @@ func TestTheObjectsOfAClusterReferToEachOther(t *testing.T) {
 	require.Len(t, o.Applies, 1)
 	assert.Equal(t, "vpc-1", o.CAPTCluster.Spec.VPC.ExistingID)
 	assert.Empty(t, o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name)
+}
+
+// The manager may end between the creation of a Workspace and its record in status.
+func TestTheOwnWorkspaceDoesNotKeepItsStateFromTheObject(t *testing.T) {
+	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TerraformState.Name = "legacy" }))
+	own := builder.Workspace("demo-vpc", builder.AtRest, builder.WithAnnotation("crossplane.io/external-name", "legacy"), builder.WithAnnotation(naming.ClaimAnnotation, builder.Namespace+"/demo-vpc"))
+	config := states.ConfigOf(builder.WorkspaceTemplate("vpc"), builder.Namespace)
+	user := func(own, live *unstructured.Unstructured) string {
+		claim := states.Claim{Apply: apply, Config: config, Own: own, Workspaces: []unstructured.Unstructured{*live}, Read: func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return nil, nil }}
+		user, err := claim.User()
+		require.NoError(t, err)
+		return user
+	}
+	assert.Empty(t, user(own, own))
+	assert.Equal(t, "Workspace demo-vpc", user(nil, own))
+	foreign := own.DeepCopy()
+	foreign.SetAnnotations(map[string]string{"crossplane.io/external-name": "legacy", naming.ClaimAnnotation: builder.Namespace + "/other"})
+	assert.Equal(t, "Workspace demo-vpc", user(own, foreign))
+	other := own.DeepCopy()
+	other.SetName("other")
+	assert.Equal(t, "Workspace other", user(own, other))
 }

@@ -101,6 +101,8 @@ type Facts struct {
 	// TakesState is true while the object is to take the state of spec.terraformState over, and StateUser describes another object that has this state.
 	TakesState bool
 	StateUser  string
+	// StateRecord is the value of naming.TerraformStateAnnotation; empty if the state has the name that CAPT derives, or spec has it.
+	StateRecord string
 	// ProvesNew is true while the object waits for a proof only because the manager lets each new Workspace wait for one.
 	ProvesNew bool
 	// ChangesScope is true while the state is to move to a Workspace of the scope of the template.

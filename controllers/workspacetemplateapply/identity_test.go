@@ -193,6 +193,8 @@ func TestAStatePrefixIsForNewStatesOnly(t *testing.T) {
 	env.mustReconcile("demo-vpc")
 
 	env.reconciler.StatePrefix = "two"
+	env.mustReconcile("demo-vpc")
+	assert.Equal(t, "ClusterProviderConfig/aws "+created, env.get("demo-vpc").Annotations[naming.TerraformStateAnnotation], "a restored object would get another state")
 	assert.Empty(t, env.mustReconcile("demo-vpc"))
 	env.remove(env.workspace("demo-vpc"))
 	env.mustReconcile("demo-vpc")
@@ -318,6 +320,7 @@ func TestAnAdoptedWorkspaceKeepsItsProviderConfig(t *testing.T) {
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo"), builder.WithRecordedWorkspace(adopted)))
 	env.mustReconcile("demo-vpc")
 	assert.NotContains(t, env.mustReconcile("demo-vpc"), "apply Workspace")
+	assert.Equal(t, "legacy demo", env.get("demo-vpc").Annotations[naming.TerraformStateAnnotation], "only the Workspace has the name of the state")
 	assert.Contains(t, env.ready("demo-vpc"), "uses ProviderConfig legacy, and providerConfigRef of WorkspaceTemplate default/vpc is now default:")
 }
 

@@ -99,7 +99,7 @@ func (f *Facts) moveRequested(apply *infrav1.WorkspaceTemplateApply) bool {
 func (f *Facts) isProtected(apply *infrav1.WorkspaceTemplateApply) bool {
 	return controllerutil.ContainsFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer) &&
 		blocksMove(apply) && apply.Annotations[clusterctlv1.BlockMoveAnnotation] == f.MoveBlock &&
-		apply.Annotations[naming.ExternalNameAnnotation] != ""
+		apply.Annotations[naming.ExternalNameAnnotation] != "" && apply.Annotations[naming.TerraformStateAnnotation] == f.StateRecord
 }
 
 // moveBlockedBy reports why the object must not be moved now, and what to do; empty when it may be moved.

@@ -504,6 +504,11 @@ func (r *Reconciler) protect(ctx context.Context, apply *infrav1.WorkspaceTempla
 		controllerutil.AddFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
 		apply.Spec.WorkspaceName = f.Name
 		metav1.SetMetaDataAnnotation(&apply.ObjectMeta, clusterctlv1.BlockMoveAnnotation, f.MoveBlock)
+		if f.StateRecord != "" {
+			metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.TerraformStateAnnotation, f.StateRecord)
+		} else {
+			delete(apply.Annotations, naming.TerraformStateAnnotation)
+		}
 		// An object that is restored without its Workspace gets a new one, which is its own.
 		if name := f.desired().ExternalName(); apply.Annotations[naming.ExternalNameAnnotation] != name || f.Live == nil {
 			metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.ExternalNameAnnotation, name)

@@ -30,6 +30,7 @@ const takenRequest = "adopted"
 // observeState finds out whether the object is to take over the Terraform state that spec.terraformState names, and whether another object has that state.
 func (r *Reconciler) observeState(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
 	f.observeProofs(apply, r.ProveNew)
+	f.StateRecord = r.stateRecord(apply, f)
 	if f.owned() && f.Paused == "" && f.Live.FoundResources() && (apply.Spec.TerraformState.Name != "" || createdFor(apply)) {
 		f.LookRequest = takenRequest // Once: the provider would report the state at its next poll.
 	}
@@ -38,6 +39,18 @@ func (r *Reconciler) observeState(ctx context.Context, apply *infrav1.WorkspaceT
 	}
 	f.StateUser, err = r.stateUser(ctx, r.Client, apply, f)
 	return err
+}
+
+// stateRecord records a state whose name only the Workspace has, for an object that is restored without it.
+func (r *Reconciler) stateRecord(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	name := f.desired().ExternalName()
+	if f.desired().OtherState() != nil {
+		return apply.Annotations[naming.TerraformStateAnnotation]
+	}
+	if !f.owned() || apply.Spec.TerraformState.Name != "" || name == naming.ExternalName(r.StatePrefix, client.ObjectKeyFromObject(apply)) {
+		return ""
+	}
+	return f.Live.ProviderConfig() + " " + name
 }
 
 // observeProofs finds out whether the Workspace waits for a proof, and why.
@@ -58,7 +71,7 @@ func createdFor(apply *infrav1.WorkspaceTemplateApply) bool {
 
 // stateUser describes another object that has the state which the object is to take over; empty without one. What is in other namespaces is not disclosed.
 func (r *Reconciler) stateUser(ctx context.Context, reader client.Reader, apply *infrav1.WorkspaceTemplateApply, f *Facts) (string, error) {
-	user := states.Claim{Apply: apply, Config: render.ProviderConfigObject(f.Rendered.Object), Prefix: r.StatePrefix, Read: func(config *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	user := states.Claim{Apply: apply, Config: render.ProviderConfigObject(f.Rendered.Object), Own: f.Rendered.Object, Prefix: r.StatePrefix, Read: func(config *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		return engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(config), config)
 	}}
 	for _, scope := range terraform.Scopes() {

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,12 +27,14 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/test/crash/proxy"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/audit"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
 
@@ -50,7 +53,7 @@ type environment struct {
 
 func newEnvironment(t *testing.T) *environment {
 	t.Helper()
-	s := fixture.Start(t, sandbox.Options{ClusterAPI: true, Provider: true, ProviderPod: true, Manager: true, KubeControllerManager: true, Programs: []string{sandbox.Captctl}})
+	s := fixture.Start(t, sandbox.Options{ClusterAPI: true, Provider: true, ProviderPod: true, Manager: true, KubeControllerManager: true, AuditLog: true, Programs: []string{sandbox.Captctl}})
 	admin, err := client.New(s.Config(), client.Options{Scheme: cli.Scheme()})
 	require.NoError(t, err)
 	env := &environment{t, s, admin}
@@ -160,11 +163,13 @@ func (b *built) state() state {
 	return found
 }
 
-// workspaces that exist.
-func (env *environment) workspaces() (names []string) {
+// workspaces that exist, whose names begin with a text. Those of plans only observe, and may be there for a moment.
+func (env *environment) workspaces(prefix string) (names []string) {
 	env.Helper()
 	for _, workspace := range fixture.Workspaces(env, env.admin, "") {
-		names = append(names, workspace.GetName())
+		if strings.HasPrefix(workspace.GetName(), prefix) && !naming.IsPreview(&workspace) {
+			names = append(names, workspace.GetName())
+		}
 	}
 	return names
 }
@@ -181,15 +186,57 @@ func (env *environment) buildCluster() (vpc, eks *built) {
 	return vpc, env.build("sandbox-controlplane", "shop", map[string]string{"cluster_name": "shop", "kubernetes_version": "1.33", "region": "eu-west-1", "vpc_id": id[strings.Index(id, "vpc-"):]})
 }
 
-func TestAClusterThatWasBuiltByHand(t *testing.T) {
+// The two tests use every feature of captctl adopt.
+func TestCaptctlAdoptNeedsAllOfItsRole(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t)
+	t.Run("both", func(t *testing.T) {
+		for name, test := range map[string]func(*environment){"a cluster that was built by hand": builtByHand, "what is in no state": importsWhatIsInNoState} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(&environment{t, env.Sandbox, env.admin})
+			})
+		}
+	})
+	if !t.Failed() {
+		env.requireNoUnusedRight()
+	}
+}
+
+// requireNoUnusedRight requires that captctl needed each right of its role.
+func (env *environment) requireNoUnusedRight() {
+	env.Helper()
+	// Admission checks the first, and the second is for a pool that the list has not any more.
+	used := map[string]bool{"guards migrate": true, "captmachinepools get": true}
+	for _, event := range fixture.AuditEvents(env, env.Sandbox, audit.Filter{}) {
+		if event.ObjectRef == nil || event.ImpersonatedUser == nil || event.ImpersonatedUser.Username != adopter {
+			continue
+		}
+		assert.NotEqual(env, int32(http.StatusForbidden), event.ResponseStatus.Code, "%s %s", event.Verb, event.RequestURI)
+		used[event.ObjectRef.Resource+" "+event.Verb] = true
+		if event.Verb == "patch" && event.ResponseStatus.Code == http.StatusCreated { // Server-side apply of a new object needs both.
+			used[event.ObjectRef.Resource+" create"] = true
+		}
+	}
+	role := &rbacv1.ClusterRole{}
+	require.NoError(env, env.admin.Get(env.Context(), client.ObjectKey{Name: "capt-adopter"}, role))
+	for _, rule := range role.Rules {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				assert.True(env, used[resource+" "+verb], "no request needed %s of %s: remove it from the role, or add the request to these tests", verb, resource)
+			}
+		}
+	}
+}
+
+func builtByHand(env *environment) {
+	t := env.T
 	vpc, eks := env.buildCluster()
 	vpcBefore, eksBefore := vpc.state(), eks.state()
 
 	printed := env.captctl(migrate.NeedsDecision, append(cluster, "--version=v1.32.0")...)
 	assert.Contains(t, printed, "-/+ terraform_data.version (cannot_update)", "what differs is listed")
-	assert.Equal(t, []string{"shop-vpc"}, env.workspaces(), "nothing is created for a plan with changes; the VPC has none")
+	assert.Equal(t, []string{"shop-vpc"}, env.workspaces("shop"), "nothing is created for a plan with changes; the VPC has none")
 	require.Equal(t, eksBefore, eks.state())
 
 	env.captctl(migrate.Done, append(cluster, "--version=v1.33.0")...)
@@ -208,6 +255,7 @@ func TestAClusterThatWasBuiltByHand(t *testing.T) {
 	assert.NotContains(t, env.captctl(migrate.Done, list...), "shop")
 	assert.Contains(t, env.captctl(migrate.Done, append(list, "--used")...), "shop  in use by Workspace default/shop-eks-controlplane")
 
+	workers := env.adoptsWorkers()
 	require.NoError(t, env.admin.Patch(t.Context(), controlPlane, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"version":"v1.34.0"}}`))))
 	fixture.EventuallyObject(t, tick, env.admin, demo, controlPlane, func() string {
 		return fixture.Unless(controlPlane.Status.Version == "v1.34.0", "version %s", controlPlane.Status.Version)
@@ -216,15 +264,38 @@ func TestAClusterThatWasBuiltByHand(t *testing.T) {
 	require.Equal(t, eksBefore.IDs["cluster0"], upgraded.IDs["cluster0"], "the cluster is the same one")
 
 	env.captctl(migrate.Done, "release", "--cluster=default/shop", "--yes", "--timeout=4m")
-	assert.Empty(t, env.workspaces())
+	assert.Empty(t, env.workspaces("shop"))
 	assert.Contains(t, env.captctl(migrate.Done, list...), "shop-vpc")
 	require.Equal(t, upgraded, eks.state(), "neither cloud nor state has changed")
+	require.Len(t, workers.state().IDs, 1)
 	require.Equal(t, vpcBefore, vpc.state())
 	variables := map[string]string{"cluster_name": "shop", "kubernetes_version": "1.34", "region": "eu-west-1", "vpc_id": controlPlaneVPC(eks)}
 	values, err := json.Marshal(variables)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(eks.dir, "terraform.tfvars.json"), values, 0o600))
 	eks.tofu("plan", "-input=false", "-detailed-exitcode") // It fails if anything would change.
+}
+
+// adoptsWorkers adopts a node group, and gives it to a machine pool, as docs/adopt.md describes.
+func (env *environment) adoptsWorkers() *built {
+	env.Helper()
+	d := &fixture.Environment{Namespace: sandbox.ProviderConfigName, Scope: terraform.ScopeNamespaced}
+	fixture.Apply(env, env.admin, fixture.Decode(env, "default", d.NodeGroupTemplate(fixture.NodeGroupModule)))
+	workers := env.build(fixture.NodeGroupTemplate, "shop-workers", map[string]string{"nodegroup_name": "workers", "kubernetes_version": "1.33"})
+	before := workers.state()
+	env.captctl(migrate.Done, "state", "--apply=default/shop-workers", "--template="+fixture.NodeGroupTemplate, "--state-name=shop-workers", "--var=cluster_name=shop",
+		"--var=nodegroup_name=workers", "--var=kubernetes_version=1.33", "--yes", "--timeout=4m")
+	for _, document := range []string{
+		fixture.CAPTMachinePool("workers", fixture.NodeGroupTemplate, "workspaceTemplateApplyRef: {name: shop-workers}", "deletionProtection: Enabled"), fixture.MachinePool("shop", "workers", 3, ""),
+	} {
+		fixture.Apply(env, env.admin, fixture.Decode(env, "default", document))
+	}
+	pool := &infrav1.CAPTMachinePool{}
+	fixture.EventuallyObject(env, tick, env.admin, client.ObjectKey{Namespace: "default", Name: "workers"}, pool, func() string {
+		return fixture.ConditionMismatch(pool, infrav1.NodeGroupReadyCondition, metav1.ConditionTrue, "")
+	})
+	require.Equal(env, before, workers.state(), "no apply has changed the state")
+	return workers
 }
 
 // controlPlaneVPC is the VPC with which the control plane was built.
@@ -282,18 +353,20 @@ spec:
           }
 `
 
-func TestWhatIsInNoStateIsImported(t *testing.T) {
-	t.Parallel()
-	env := newEnvironment(t)
+func importsWhatIsInNoState(env *environment) {
+	t := env.T
 	fixture.Apply(t, env.admin, fixture.Decode(t, "default", nodes))
 	file := filepath.Join(t.TempDir(), "imports.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("- {to: 'terraform_data.node[1]', id: node-b}\n"), 0o600))
 	arguments := []string{"import", "--apply=default/nodes", "--template=nodes", "--yes", "--timeout=4m", "--import=terraform_data.node[0]=node-a"}
 
+	assert.Contains(t, env.captctl(migrate.Failed, append(arguments, "--import=terraform_data.other=node-b")...), "imports[1].to: Invalid value: \"terraform_data.other\"")
+	assert.True(t, apierrors.IsNotFound(env.admin.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "nodes-imported"}, &infrav1.WorkspaceTemplate{})), "nothing is created")
+
 	printed := env.captctl(migrate.NeedsDecision, arguments...)
 	assert.Contains(t, printed, "+ terraform_data.node[1]", "a resource that is not imported would be created")
 	assert.Contains(t, printed, "import terraform_data.node[0]")
-	assert.Empty(t, env.workspaces())
+	assert.Empty(t, env.workspaces("nodes"))
 
 	env.captctl(migrate.Done, append(arguments, "--filename="+file)...)
 	apply, template := &infrav1.WorkspaceTemplateApply{}, &infrav1.WorkspaceTemplate{}
@@ -306,6 +379,11 @@ func TestWhatIsInNoStateIsImported(t *testing.T) {
 	module, _, _ := unstructured.NestedString(workspace.Object, "spec", "forProvider", "module")
 	assert.NotContains(t, module, "import {")
 	env.captctl(migrate.Done, append(arguments, "--filename="+file)...)
+
+	env.captctl(migrate.Done, "release", "--apply=default/nodes", "--yes", "--timeout=4m")
+	assert.Empty(t, env.workspaces("nodes"))
+	assert.Regexp(t, `(?m)^default-nodes-\w+$`, env.captctl(migrate.Done, "list", "--provider-config=ClusterProviderConfig/"+sandbox.ProviderConfigName), "the state is kept")
+	env.captctl(migrate.Done, "list", "--provider-config="+sandbox.ProviderConfigName) // Of cluster-wide Workspaces.
 }
 
 // killing runs captctl through a proxy that kills it.
@@ -357,7 +435,7 @@ func TestCaptctlIsKilledAtEveryWrite(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, kills, 10, "five objects, before and after each")
-	assert.ElementsMatch(t, []string{"shop-vpc", "shop-eks-controlplane"}, env.workspaces())
+	assert.ElementsMatch(t, []string{"shop-vpc", "shop-eks-controlplane"}, env.workspaces("shop"))
 	for outcome := killed; outcome == killed; {
 		for _, moment := range []proxy.Moment{proxy.Before, proxy.After} { // Each run has fewer writes than the one before.
 			if outcome = k.run(1, moment, "release", "--cluster=default/shop", "--yes", "--timeout=4m"); outcome != killed {
@@ -367,7 +445,7 @@ func TestCaptctlIsKilledAtEveryWrite(t *testing.T) {
 		}
 	}
 	t.Logf("killed %d times", kills)
-	assert.Empty(t, env.workspaces())
+	assert.Empty(t, env.workspaces("shop"))
 	require.Equal(t, eksBefore, eks.state())
 	require.Equal(t, vpcBefore, vpc.state())
 }

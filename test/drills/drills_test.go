@@ -386,13 +386,18 @@ func TestAManagementClusterThatIsLostIsRestored(t *testing.T) {
 		"velero": func(_ *testing.T, f *fleet, after *side) {
 			f.create(after, withoutOwners(f.backup(before, kinds()...)))
 		},
+		// Owner references have UIDs of before: the garbage collector would delete the objects.
+		"owners": func(_ *testing.T, f *fleet, after *side) {
+			f.create(after, f.backup(before, kinds()...))
+		},
 		"restore": func(t *testing.T, f *fleet, after *side) { f.captctlRestore(t, after, lost) },
 		"half": func(_ *testing.T, f *fleet, after *side) {
 			f.create(after, withoutOwners(f.backup(before, without(kinds(), workspaceKind, applyKind)...)))
 			f.apply(after)
 		},
 	}
-	prepare := map[string]func(f *fleet){"git": func(f *fleet) { f.adoptWorkspace(before) }, "restore": func(f *fleet) {
+	adopts := func(f *fleet) { f.adoptWorkspace(before) }
+	prepare := map[string]func(f *fleet){"git": adopts, "spec": adopts, "velero": adopts, "owners": adopts, "restore": func(f *fleet) {
 		f.adoptWorkspace(before)
 		f.captctlBackup(before)
 	}}

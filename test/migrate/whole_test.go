@@ -72,21 +72,22 @@ func TestWholeFleetIsAdoptedUpgradedAndDeleted(t *testing.T) {
 		t.FailNow()
 	}
 	env.requireHarmless()
-	t.Run("one is evacuated from cluster-wide Workspaces, and moved back", env.evacuates)
+	t.Run("all are evacuated from cluster-wide Workspaces", env.evacuates)
 	if t.Failed() {
 		t.FailNow()
 	}
 
 	// From here on they are clusters like others.
+	retained := env.everyWorkspace()["prod-1-vpc"].GetUID()
 	env.upgrades(wholeDemo)
 	env.upgrades(wholeApps)
 	env.deletesAll()
 	// The VPC of prod-1 is retained, and so is the role of spot instances, which belongs to the account.
 	require.Empty(t, env.applies())
-	left := slices.DeleteFunc(names(env.workspaces()), func(name string) bool { return strings.HasSuffix(name, "-spot-role-check") })
+	left := slices.DeleteFunc(names(env.everyWorkspace()), func(name string) bool { return strings.HasSuffix(name, "-spot-role-check") })
 	require.Equal(t, []string{"prod-1-vpc"}, left)
-	require.Equal(t, env.before.workspaces["prod-1-vpc"].([]any)[0], env.workspaces()["prod-1-vpc"].GetUID())
-	require.Nil(t, env.workspaces()["prod-1-vpc"].GetDeletionTimestamp())
+	require.Equal(t, retained, env.everyWorkspace()["prod-1-vpc"].GetUID())
+	require.Nil(t, env.everyWorkspace()["prod-1-vpc"].GetDeletionTimestamp())
 }
 
 func (env *whole) create() {
@@ -183,40 +184,68 @@ func (env *whole) rollsBack(t *testing.T) {
 	env.before.require(t)
 }
 
-// evacuates moves an adopted cluster to namespaced Workspaces and back, without an apply: each state stays where it is. The helper stays, because its connection
-// Secret is in another namespace.
+// evacuates moves the fleet to namespaced Workspaces, one cluster after the other and without an apply: each state stays where it is. One is moved back, and
+// once more. A helper stays, because its connection Secret is in another namespace, and so does a control plane whose plan fails, so that its cluster is moved back.
 func (env *whole) evacuates(t *testing.T) {
-	runs, before := env.runs(), identities(env.workspaces())
-	of := func(scope terraform.Scope) map[string]string {
-		found := map[string]string{}
-		for _, workspace := range fixture.List(t, env.Admin, scope.GroupVersionKind()) {
-			if name := workspace.GetName(); name == "apps-vpc" || name == "apps-eks-controlplane" {
-				found[name] = cmp.Or(workspace.GetAnnotations()["crossplane.io/external-name"], name)
-			}
-		}
-		return found
+	runs, was := env.runs(), env.stateNames()
+	stay := map[string]string{
+		wholeApps.String():   "WorkspaceTemplateApply apps-kubeconfig-apply, whose connection Secret is in namespace default",
+		wholeBroken.String(): "WorkspaceTemplateApply default/broken-eks-controlplane-apply is not moved",
 	}
-	was := of(terraform.ScopeCluster)
-	require.Len(t, was, 2)
-	evacuate := func(want migrate.Outcome, arguments ...string) string {
-		command := exec.CommandContext(t.Context(), env.Binary(sandbox.Captctl), append([]string{"evacuate", wholeApps.String(), "--yes", "--timeout=4m", "--kubeconfig=" + env.Kubeconfig()}, arguments...)...)
+	for _, move := range [][]string{
+		{wholeDemo.String()}, {wholeProd.String()}, {wholeProd.String(), "--rollback"}, {wholeProd.String()}, {wholeOld.String()}, {wholeBroken.String()}, {wholeBroken.String(), "--rollback"}, {wholeApps.String()}, {wholeLive.String()},
+		{"--apply=default/demo-karpenter", "--apply=default/demo-fargate"},
+	} {
+		_, name, _ := strings.Cut(move[0], "/")
+		addons := strings.HasPrefix(move[0], "--apply")
+		isMoved := func(workspace string) bool {
+			addon := workspace == "demo-karpenter" || workspace == "demo-fargate"
+			stays := workspace == "apps-kubeconfig" || name == wholeBroken.Name && workspace != "broken-vpc"
+			return addon && addons || !addon && strings.HasPrefix(workspace, name+"-") && !stays
+		}
+		want, before := migrate.Done, identities(env.everyWorkspace())
+		if because := stay[strings.Join(move, "")]; because != "" {
+			want = migrate.NeedsDecision
+		}
+		command := exec.CommandContext(t.Context(), env.Binary(sandbox.Captctl), append([]string{"evacuate", "--yes", "--timeout=4m", "--kubeconfig=" + env.Kubeconfig()}, move...)...)
 		output, _ := command.CombinedOutput()
-		require.Equal(t, int(want), command.ProcessState.ExitCode(), "%s", output)
+		require.Equal(t, int(want), command.ProcessState.ExitCode(), "%s\n%s", command, output)
+		require.Contains(t, string(output), stay[strings.Join(move, "")])
 		env.awaitAllReady()
 		require.Equal(t, runs, env.runs(), "Terraform applies and destroys nothing")
-		return string(output)
-	}
-	require.Contains(t, evacuate(migrate.NeedsDecision), "WorkspaceTemplateApply apps-kubeconfig-apply, whose connection Secret is in namespace default")
-	require.Equal(t, was, of(terraform.ScopeNamespaced))
-	require.Empty(t, of(terraform.ScopeCluster))
-	evacuate(migrate.Done, "--rollback")
-	require.Equal(t, was, of(terraform.ScopeCluster))
-	require.Empty(t, of(terraform.ScopeNamespaced))
-	for name, workspace := range identities(env.workspaces()) {
-		if !strings.HasPrefix(name, wholeApps.Name+"-") || name == "apps-kubeconfig" {
-			require.Equal(t, before[name], workspace, "that of another cluster, and the one that stays, do not change")
+		require.Equal(t, was, env.stateNames(), "each state has one Workspace")
+		for name, workspace := range env.everyWorkspace() {
+			if name == "broken-eks-controlplane" {
+				continue // CAPT tries to recover it.
+			}
+			require.Equal(t, isMoved(name), !assert.ObjectsAreEqual(before[name], identities(map[string]*unstructured.Unstructured{name: workspace})[name]), "%s after %s", name, move)
+			require.False(t, isMoved(name) && (workspace.GetNamespace() == "") != slices.Contains(move, "--rollback"), "the scope of %s after %s", name, move)
 		}
 	}
+	for _, name := range names(env.workspaces()) {
+		require.True(t, name == "apps-kubeconfig" || strings.HasPrefix(name, wholeBroken.Name+"-"), "%s is cluster-wide", name)
+	}
+}
+
+// everyWorkspace returns the Workspaces of both scopes by name.
+func (env *whole) everyWorkspace() map[string]*unstructured.Unstructured {
+	env.Helper()
+	all := env.workspaces()
+	for _, workspace := range fixture.List(env, env.Admin, terraform.ScopeNamespaced.GroupVersionKind()) {
+		require.NotContains(env, all, workspace.GetName())
+		all[workspace.GetName()] = &workspace
+	}
+	return all
+}
+
+// stateNames returns the name of the Terraform state of each Workspace.
+func (env *whole) stateNames() map[string]string {
+	env.Helper()
+	found := map[string]string{}
+	for name, workspace := range env.everyWorkspace() {
+		found[name] = cmp.Or(workspace.GetAnnotations()["crossplane.io/external-name"], name)
+	}
+	return found
 }
 
 // alarms about clusters that worked under CAPT v0.3, other than that they await their adoption. A WorkspaceTemplateApply may be reconciled once
@@ -265,7 +294,7 @@ func (env *whole) upgrades(key types.NamespacedName) {
 			"version %s, state %s", controlPlane.Status.Version, controlPlane.Status.State)
 	})
 	require.Equal(env, endpoint, controlPlane.Spec.ControlPlaneEndpoint)
-	outputs, _, err := unstructured.NestedMap(env.workspaces()[key.Name+"-eks-controlplane"].Object, "status", "atProvider", "outputs")
+	outputs, _, err := unstructured.NestedMap(env.everyWorkspace()[key.Name+"-eks-controlplane"].Object, "status", "atProvider", "outputs")
 	require.NoError(env, err)
 	require.Equal(env, liveUpgrade, outputs["cluster_version"], "Terraform has applied it")
 }
@@ -287,14 +316,14 @@ func (env *whole) deletesAll() {
 		return fixture.Unless(deleting != nil && strings.Contains(deleting.Message, "demo-karpenter"),
 			"the control plane does not report that it waits for demo-karpenter")
 	})
-	assert.Nil(env, env.workspaces()["demo-eks-controlplane"].GetDeletionTimestamp())
+	assert.Nil(env, env.everyWorkspace()["demo-eks-controlplane"].GetDeletionTimestamp())
 	for _, addon := range []string{"demo-karpenter", "demo-fargate"} {
 		require.NoError(env, env.Admin.Delete(env.Context(), &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: addon}}))
 	}
 	env.awaitGone(&clusterv1.Cluster{}, wholeDemo)
 	env.awaitGone(&infrav1.WorkspaceTemplateApply{}, types.NamespacedName{Namespace: "default", Name: "demo-fargate"})
 	env.await(func() string { // A Workspace can be there for a moment after its WorkspaceTemplateApply.
-		for name, workspace := range env.workspaces() {
+		for name, workspace := range env.everyWorkspace() {
 			if workspace.GetDeletionTimestamp() != nil {
 				return name + " is still being deleted"
 			}

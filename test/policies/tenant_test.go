@@ -239,7 +239,7 @@ func TestATenantCannotNameATerraformState(t *testing.T) {
 		requireRefused := func(err error) {
 			user.Helper()
 			require.True(user, apierrors.IsForbidden(err) || apierrors.IsInvalid(err), "%v", err)
-			require.ErrorContains(user, err, "terraformState")
+			require.Regexp(user, "terraformState|terraform-state", err)
 		}
 		for _, manager := range []string{naming.MigrationFieldManager, "captctl-adopt", "kubectl"} {
 			requireRefused(user.patch(apply.DeepCopy(), state, client.FieldOwner(manager)))
@@ -254,6 +254,14 @@ func TestATenantCannotNameATerraformState(t *testing.T) {
 		_ = user.patch(created.DeepCopy(), `{"spec":{"terraformState":null}}`) // The webhook restores it; without webhooks, it is refused.
 		require.True(user, user.Exists(created, created.Name))
 		require.Equal(user, "victim", created.Spec.TerraformState.Name)
+
+		// The record of a state, which a restore makes spec.terraformState.
+		const record = naming.TerraformStateAnnotation
+		recorded := user.apply("recorded")
+		recorded.Annotations = map[string]string{record: "ClusterProviderConfig/aws victim"}
+		requireRefused(user.api.Create(user.Context(), recorded.DeepCopy(), client.FieldOwner(naming.MigrationFieldManager)))
+		requireRefused(user.patch(apply.DeepCopy(), `{"metadata":{"annotations":{"`+record+`":"ClusterProviderConfig/aws victim"}}}`, client.FieldOwner(naming.MigrationFieldManager)))
+		require.NoError(user, user.Create(user.Context(), recorded), "an administrator may")
 
 		require.NoError(user, user.api.Delete(user.Context(), apply))
 		requireRefused(user.patch(apply.DeepCopy(), state))

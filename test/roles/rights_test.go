@@ -32,7 +32,13 @@ func newRight(verb, group, resource, subresource string) right {
 // shipped returns the rights of each role in config/rbac.
 func shipped(t *testing.T) map[string][]right {
 	t.Helper()
-	objects, err := manifests.Load("../../config/rbac")
+	return rightsIn(t, "../../config/rbac")
+}
+
+// rightsIn returns the rights of each role in a directory.
+func rightsIn(t *testing.T, directory string) map[string][]right {
+	t.Helper()
+	objects, err := manifests.Load(directory)
 	require.NoError(t, err)
 	roles := map[string][]right{}
 	for _, object := range objects {

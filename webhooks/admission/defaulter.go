@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -62,14 +63,7 @@ func (d defaulter[T]) complete(ctx context.Context, request admission.Request, o
 	old := newObject(kind)
 	if request.Operation == admissionv1.Create {
 		signApproval(request.UserInfo.Username, old, object)
-		if template, ok := any(object).(*infrav1.WorkspaceTemplate); ok && !isInOlderVersion(request) {
-			migrating, err := isFromMigration(ctx, request, d.mayMigrate)
-			if err != nil || migrating { // A plan of an earlier version has no substitution, and was made for that.
-				return err
-			}
-			validation.SetTemplateDefaults(template)
-		}
-		return setDefaults(ctx, d.reader, object)
+		return d.completeNew(ctx, request, object)
 	}
 	if err := d.decoder.DecodeRaw(request.OldObject, old); err != nil {
 		return fmt.Errorf("reading the old object: %w", err)
@@ -84,6 +78,45 @@ func (d defaulter[T]) complete(ctx context.Context, request admission.Request, o
 		return validation.RestoreHubFields(ctx, d.reader, old, object)
 	}
 	return nil
+}
+
+// completeNew sets the defaults of a new object.
+func (d defaulter[T]) completeNew(ctx context.Context, request admission.Request, object client.Object) error {
+	if !isFromManager(request) {
+		if err := removeDeadOwners(ctx, d.reader, object); err != nil {
+			return err
+		}
+	}
+	switch object := object.(type) {
+	case *infrav1.WorkspaceTemplate:
+		if isInOlderVersion(request) {
+			break
+		}
+		migrating, err := isFromMigration(ctx, request, d.mayMigrate)
+		if err != nil || migrating { // A plan of an earlier version has no substitution, and was made for that.
+			return err
+		}
+		validation.SetTemplateDefaults(object)
+	case *infrav1.WorkspaceTemplateApply:
+		if err := d.takeRecordedState(ctx, request, object); err != nil {
+			return err
+		}
+	}
+	return setDefaults(ctx, d.reader, object)
+}
+
+// takeRecordedState lets an object that is restored take over the Terraform state that CAPT has recorded, if the user may name states: its plan must be empty.
+func (d defaulter[T]) takeRecordedState(ctx context.Context, request admission.Request, apply *infrav1.WorkspaceTemplateApply) error {
+	config, name, recorded := strings.Cut(apply.Annotations[naming.TerraformStateAnnotation], " ")
+	if !recorded || apply.Spec.TerraformState.Name != "" {
+		return nil
+	}
+	may, err := d.mayMigrate(ctx, request)
+	if may {
+		apply.Spec.TerraformState = infrav1.TerraformState{Name: name, ProviderConfig: config}
+		delete(apply.Annotations, naming.TerraformStateAnnotation)
+	}
+	return err
 }
 
 // signApproval records the user that changed the approved content of a WorkspaceTemplate or a WorkspaceTemplateApply, and when. Other users cannot change

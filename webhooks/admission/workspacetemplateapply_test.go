@@ -29,6 +29,24 @@ import (
 )
 
 // The Workspaces would get an empty state in another account. The warning has their number.
+// CAPT has recorded the state of an object that had another name than CAPT derives: one that is restored without status takes it over.
+func TestARestoredObjectTakesTheStateThatCAPTHasRecorded(t *testing.T) {
+	defaults := &defaulter[*infrav1.WorkspaceTemplateApply]{reader: newEnvironment(t)}
+	of := func(record string, modifiers ...builder.Option) *infrav1.WorkspaceTemplateApply {
+		return builder.WorkspaceTemplateApply("vpc", append(modifiers, builder.WithAnnotation(naming.TerraformStateAnnotation, record))...)
+	}
+	got := replaced(t, defaults, nil, of("ClusterProviderConfig/aws legacy"), "v1beta2", by("kubectl"))
+	assert.Equal(t, infrav1.TerraformState{Name: "legacy", ProviderConfig: "ClusterProviderConfig/aws"}, got.Spec.TerraformState)
+	assert.Empty(t, got.Annotations[naming.TerraformStateAnnotation], "spec has it")
+	assert.Empty(t, defaulted(t, defaults, nil, of("ClusterProviderConfig/aws legacy")).Spec.TerraformState, "the user may not name states")
+	assert.Empty(t, replaced(t, defaults, nil, of("legacy"), "v1beta2", by("kubectl")).Spec.TerraformState)
+	old := of("ClusterProviderConfig/aws legacy")
+	assert.Empty(t, replaced(t, defaults, old, old, "v1beta2", by("kubectl")).Spec.TerraformState, "it exists")
+	named := infrav1.TerraformState{Name: "named", ProviderConfig: "aws"}
+	with := of("ClusterProviderConfig/aws legacy", builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TerraformState = named }))
+	assert.Equal(t, named, replaced(t, defaults, nil, with, "v1beta2", by("kubectl")).Spec.TerraformState)
+}
+
 func TestATemplateInUseWarnsAboutAnotherProviderConfig(t *testing.T) {
 	in := func(name string) *infrav1.WorkspaceTemplate {
 		return builder.WorkspaceTemplate("vpc", builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {

@@ -25,6 +25,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/states"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
@@ -35,16 +36,17 @@ import (
 type evacuateOptions struct {
 	cli.Options
 	cli.Writes
-	keys     []types.NamespacedName
-	rollback bool
-	timeout  time.Duration
+	keys, applyKeys []types.NamespacedName
+	applyNames      []string
+	rollback        bool
+	timeout         time.Duration
 }
 
 // NewEvacuate returns captctl evacuate.
 func NewEvacuate(environment *cli.Environment) *cobra.Command {
 	o := &evacuateOptions{Options: cli.Options{Environment: environment}}
 	command := &cobra.Command{
-		Use:   "evacuate CLUSTER...",
+		Use:   "evacuate (CLUSTER | --apply NAME)...",
 		Short: "Move Clusters from cluster-wide Workspaces to namespaced ones",
 		Long: `Moves the Terraform states of Clusters from cluster-wide Workspaces to namespaced ones, in place and
 without an apply. Crossplane v2 drops the cluster-wide ones.
@@ -53,7 +55,8 @@ One WorkspaceTemplateApply after the other: its template is copied as NAME-names
 ProviderConfig as a ClusterProviderConfig of the same name. A preview must show that Terraform would
 change no resource. Then the cluster-wide Workspace is deleted without Terraform (Orphan), and CAPT
 creates the namespaced one with the same state, after it has proven the plan again. A state never
-has two Workspaces that may apply.
+has two Workspaces that may apply. Clusters come first, then what --apply names, such as add-ons
+that have no Cluster.
 
 Run the command again to continue, also after kill -9. --rollback moves back in the same way.
 Suspend a GitOps tool that applies the objects, and change the references to templates in Git
@@ -64,10 +67,13 @@ Exit codes: 0 done; 1 error; 3 a plan is not empty, and nothing was applied; 124
 --timeout.`,
 		Example: `  captctl evacuate team-a/shop
   captctl evacuate team-a/shop team-a/old --yes
+  captctl evacuate --apply team-a/shop-karpenter --yes
   captctl evacuate team-a/shop --rollback --yes`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: environment.Access.CompleteClusters(),
 	}
+	command.Flags().StringSliceVar(&o.applyNames, "apply", nil, "A WorkspaceTemplateApply without a Cluster, as [NAMESPACE/]NAME. Can be repeated.")
+	cli.CompleteFlag(command, "apply", cobra.NoFileCompletions)
 	command.Flags().BoolVar(&o.rollback, "rollback", false, "Move back to cluster-wide Workspaces.")
 	command.Flags().DurationVar(&o.timeout, "timeout", defaultTimeout, "How long to wait for each Cluster.")
 	o.AddYes(command)
@@ -75,14 +81,23 @@ Exit codes: 0 done; 1 error; 3 a plan is not empty, and nothing was applied; 124
 }
 
 func (o *evacuateOptions) Complete(args []string) (err error) {
-	o.keys, err = o.Keys(args)
+	if len(args)+len(o.applyNames) == 0 {
+		return errors.New("name a Cluster, or set --apply")
+	}
+	if o.keys, err = o.Keys(args); err == nil {
+		o.applyKeys, err = o.Keys(o.applyNames)
+	}
 	return err
 }
 
 func (o *evacuateOptions) Run(ctx context.Context, connected client.WithWatch) error {
-	for _, key := range o.keys {
+	for i, key := range slices.Concat(o.keys, o.applyKeys) {
+		of := target{Options: o.Options, Writes: o.Writes, key: key}
+		if i >= len(o.keys) {
+			of.apply = key.Name
+		}
 		e := &evacuation{evacuateOptions: o, adoption: adoption{
-			stateOptions: &stateOptions{target: target{Options: o.Options, Writes: o.Writes, key: key}, timeout: o.timeout},
+			stateOptions: &stateOptions{target: of, timeout: o.timeout},
 			client:       connected, request: o.Clock.Now().UTC().Format(time.RFC3339Nano),
 		}}
 		waiting, stop := context.WithTimeout(ctx, o.timeout)
@@ -114,7 +129,7 @@ func (e *evacuation) run(ctx context.Context) error {
 		return err
 	}
 	if e.Asks() {
-		question := fmt.Sprintf("Move %s of Cluster %s to Workspaces of scope %s?", output.Count(len(applies), "Terraform state"), e.adoption.key, e.to())
+		question := fmt.Sprintf("Move %s of %s to Workspaces of scope %s?", output.Count(len(applies), "Terraform state"), e.adoption.title(), e.to())
 		if err := e.Confirm(question); err != nil {
 			return err
 		}
@@ -125,11 +140,11 @@ func (e *evacuation) run(ctx context.Context) error {
 		}
 	}
 	if len(stay) > 0 {
-		return decision("Cluster %s: not moved: %s. A namespaced Workspace writes its connection Secret to its own namespace only. "+
+		return decision("%s: not moved: %s. A namespaced Workspace writes its connection Secret to its own namespace only. "+
 			"If nothing reads the Secret, delete the WorkspaceTemplateApply with deletionPolicy Retain; else let the template and spec.writeConnectionSecretToRef name no namespace, and run the command again",
-			e.adoption.key, strings.Join(stay, ", "))
+			e.adoption.title(), strings.Join(stay, ", "))
 	}
-	e.Printer().Text("", output.Good, fmt.Sprintf("Cluster %s has Workspaces of scope %s, and Terraform changed nothing", e.adoption.key, e.to()))
+	e.Printer().Text("", output.Good, fmt.Sprintf("%s has Workspaces of scope %s, and Terraform changed nothing", e.adoption.title(), e.to()))
 	return nil
 }
 
@@ -160,16 +175,20 @@ func (e *evacuation) movable(ctx context.Context) (movable []*infrav1.WorkspaceT
 	return movable, stay, nil
 }
 
-// applies are those of the Cluster whose Workspaces have the other scope, or whose move was interrupted: the VPC first.
+// applies are those of the Cluster whose Workspaces or templates have the other scope: the VPC first.
 func (e *evacuation) applies(ctx context.Context) (applies []*infrav1.WorkspaceTemplateApply, err error) {
-	options := e.Options
-	options.Namespace, options.Name = e.adoption.key.Namespace, e.adoption.key.Name
-	objects, err := fleet.ObjectsOf(ctx, &options, e.adoption.client)
+	objects, err := e.objects(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, apply := range objects.Applies {
-		if scope, recorded := apply.Status.WorkspaceRef.Scope(); recorded && scope != e.to() {
+		template, err := get(ctx, e.adoption.client, apply.TemplateKey(), &infrav1.WorkspaceTemplate{})
+		if err != nil {
+			return nil, err
+		}
+		scope, recorded := apply.Status.WorkspaceRef.Scope()
+		refers := template == nil || template.Spec.WorkspaceScope.OrDefault() == e.to() // Otherwise, a move was interrupted, and is reversed.
+		if recorded && (scope != e.to() || !refers) {
 			applies = append(applies, apply)
 		}
 	}
@@ -186,18 +205,33 @@ func (e *evacuation) applies(ctx context.Context) (applies []*infrav1.WorkspaceT
 	return applies, nil
 }
 
+// objects are those of the Cluster, or the one object that --apply names.
+func (e *evacuation) objects(ctx context.Context) (*overview.Objects, error) {
+	key := e.adoption.key
+	if e.adoption.apply == "" {
+		options := e.Options
+		options.Namespace, options.Name = key.Namespace, key.Name
+		return fleet.ObjectsOf(ctx, &options, e.adoption.client)
+	}
+	apply, err := get(ctx, e.adoption.client, key, &infrav1.WorkspaceTemplateApply{})
+	if err == nil && apply == nil {
+		err = fmt.Errorf("WorkspaceTemplateApply %s does not exist", key)
+	}
+	return &overview.Objects{Applies: []*infrav1.WorkspaceTemplateApply{apply}}, err
+}
+
 // move moves the state of one object.
 func (e *evacuation) move(ctx context.Context, key types.NamespacedName) error {
 	apply, err := get(ctx, e.adoption.client, key, &infrav1.WorkspaceTemplateApply{})
 	if err != nil || apply == nil {
 		return err
 	}
-	if scope, _ := apply.Status.WorkspaceRef.Scope(); scope == e.to() { // Another run has moved it meanwhile: its Workspace must stay.
-		return nil
-	}
 	template, err := e.templateFor(ctx, apply)
 	if err != nil {
 		return err
+	}
+	if scope, _ := apply.Status.WorkspaceRef.Scope(); scope == e.to() { // It is not moved yet, or another run has moved it meanwhile: its Workspace must stay.
+		return e.refer(ctx, apply, template)
 	}
 	if err := errors.Join(e.refer(ctx, apply, template), e.request(ctx, apply)); err != nil {
 		return err

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/states"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
@@ -33,10 +32,11 @@ func newList(environment *cli.Environment) *cobra.Command {
 		Use:   "list --provider-config KIND/NAME",
 		Short: "List the Terraform states of a backend that nothing uses",
 		Long: `Lists the Terraform workspaces of the backend of a ProviderConfig that no object of the management
-cluster uses; with --used, all, and who has each of them.
+cluster uses; with --used, all, and who has each of them, and the Workspaces whose state does not
+exist. A state without resources is marked "empty".
 
-It uses your credentials: terraform workspace list on this machine or, for the backend kubernetes,
-the right to list its Secrets. Nothing is changed.`,
+It uses your credentials: terraform workspace list and state pull on this machine or, for the
+backend kubernetes, the right to list its Secrets. Nothing is changed.`,
 		Example: `  captctl adopt list --provider-config ClusterProviderConfig/aws
   captctl adopt list --provider-config aws --used      # of cluster-wide Workspaces`,
 	}
@@ -73,39 +73,52 @@ func (o *listOptions) Run(ctx context.Context, connected client.WithWatch) error
 	if err := connected.Get(ctx, client.ObjectKeyFromObject(config), config); err != nil {
 		return err
 	}
-	found, err := local.States(ctx, o.Environment, connected, config, o.program)
-	if err != nil {
-		return err
-	}
 	claim, err := readClaim(ctx, connected, nil)
 	if err != nil {
 		return err
 	}
 	claim.Config, claim.Discloses = config, true
-	return o.show(claim, found)
+	found, err := local.States(ctx, o.Environment, connected, config, o.program, o.used, func(state string) (string, error) {
+		claim.Apply = &infrav1.WorkspaceTemplateApply{Spec: infrav1.WorkspaceTemplateApplySpec{TerraformState: infrav1.TerraformState{Name: state}}}
+		return claim.User()
+	})
+	if err != nil {
+		return err
+	}
+	names := make([]string, len(found))
+	for i := range found {
+		names[i] = found[i].Name
+	}
+	missing, err := claim.Missing(names)
+	if err == nil {
+		o.show(found, missing)
+	}
+	return err
 }
 
-func (o *listOptions) show(claim *states.Claim, found []string) error {
+func (o *listOptions) show(found []local.State, missing []string) {
 	p := o.Printer()
 	shown := 0
-	for _, name := range found {
-		claim.Apply = &infrav1.WorkspaceTemplateApply{Spec: infrav1.WorkspaceTemplateApplySpec{TerraformState: infrav1.TerraformState{Name: name}}}
-		user, err := claim.User()
-		if err != nil {
-			return err
-		}
-		if user != "" && !o.used {
+	for _, state := range found {
+		if state.User != "" && !o.used {
 			continue
 		}
-		shown++
-		line := name
-		if user != "" {
-			line += "  in use by " + user
+		line := state.Name
+		if state.Empty {
+			line += "  empty"
 		}
+		if state.User != "" {
+			line += "  in use by " + state.User
+		}
+		shown++
 		p.Text("", output.Plain, line)
+	}
+	if o.used {
+		for _, line := range missing {
+			p.Text("", output.Attention, line+", but does not exist: Terraform would create everything")
+		}
 	}
 	if shown == 0 {
 		p.Text("", output.Plain, fmt.Sprintf("No such state: the backend has %s", output.Count(len(found), "state")))
 	}
-	return nil
 }

@@ -6,7 +6,9 @@ package local
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -87,16 +89,20 @@ func (p *plan) read(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) 
 	if err := p.addCredentials(ctx, in, config, spec); err != nil {
 		return nil, err
 	}
-	for name, text := range map[string]*string{configurationFile: spec.Configuration, backendFile: spec.BackendFile} {
-		if text != nil {
-			in.files[name] = *text
-		}
-	}
+	in.addConfiguration(spec)
 	values := values{p.reader, live.GetNamespace()}
 	if err := values.addEnvironment(ctx, in, parameters.Env); err != nil {
 		return nil, err
 	}
 	return in, values.addVariables(ctx, in, parameters)
+}
+
+func (in *inputs) addConfiguration(spec *terraform.ProviderConfigSpec) {
+	for name, text := range map[string]*string{configurationFile: spec.Configuration, backendFile: spec.BackendFile} {
+		if text != nil {
+			in.files[name] = *text
+		}
+	}
 }
 
 func (in *inputs) setModule(parameters *terraform.WorkspaceParameters) error {
@@ -249,18 +255,23 @@ func (v values) addVariables(ctx context.Context, in *inputs, parameters *terraf
 	return nil
 }
 
-// States lists the Terraform workspaces of the backend of a ProviderConfig, with the credentials of the user. Nothing is changed.
-func States(ctx context.Context, environment *cli.Environment, reader client.Reader, config *unstructured.Unstructured, program string) (states []string, err error) {
+// State is a Terraform state of a backend.
+type State struct {
+	Name string
+	// User is the object that uses it; empty if none does. Empty is true if it has no resources.
+	User  string
+	Empty bool
+}
+
+// States lists the Terraform states of the backend of a ProviderConfig, with the credentials of the user. Without used, those with a user are not read. Nothing
+// is changed.
+func States(ctx context.Context, environment *cli.Environment, reader client.Reader, config *unstructured.Unstructured, program string, used bool, user func(state string) (string, error)) (states []State, err error) {
 	spec, err := terraform.ProviderConfigSpecOf(config)
 	if err != nil {
 		return nil, err
 	}
 	in := &inputs{state: "default", module: map[string]string{}, files: map[string]string{}, backendFile: spec.BackendFile}
-	for name, text := range map[string]*string{configurationFile: spec.Configuration, backendFile: spec.BackendFile} {
-		if text != nil {
-			in.files[name] = *text
-		}
-	}
+	in.addConfiguration(spec)
 	p := &plan{Options: &Options{}, Environment: environment, reader: reader, inputs: in}
 	if p.root, err = os.MkdirTemp("", "captctl-states-"); err != nil {
 		return nil, err
@@ -273,47 +284,113 @@ func States(ctx context.Context, environment *cli.Environment, reader client.Rea
 	if err != nil {
 		return nil, err
 	}
-	if backend.Type == modules.KubernetesBackend {
-		return p.statesInSecrets(ctx, backend) // Terraform would create the state "default".
+	list := p.listStates
+	if backend.Type == modules.KubernetesBackend { // Terraform would create the state "default".
+		list = p.statesInSecrets
 	}
-	return p.listStates(ctx, program, backend.Type)
+	names, isEmpty, err := list(ctx, backend, program)
+	if err != nil {
+		return nil, err
+	}
+	return statesOf(names, used, user, isEmpty)
 }
 
-func (p *plan) listStates(ctx context.Context, program, backend string) (states []string, err error) {
+func statesOf(names []string, used bool, user func(string) (string, error), isEmpty func(string) (bool, error)) (states []State, err error) {
+	for _, name := range names {
+		state := State{Name: name}
+		if state.User, err = user(name); err == nil && (used || state.User == "") {
+			state.Empty, err = isEmpty(name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		states = append(states, state)
+	}
+	return states, nil
+}
+
+func (p *plan) listStates(ctx context.Context, backend *modules.Backend, program string) (names []string, isEmpty func(string) (bool, error), err error) {
 	if p.program, err = cli.FindTerraform(ctx, program); err == nil && p.program == nil {
 		err = errors.New("neither tofu nor terraform is on PATH: install one of them, or set --terraform")
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	run := func(arguments ...string) (string, error) {
+		var stdout, stderr bytes.Buffer
+		if err := p.terraform(ctx, &stdout, &stderr, nil, arguments...); err != nil {
+			return "", fmt.Errorf("the states of the backend %s cannot be read with your credentials: %w: %s", backend.Type, err, strings.TrimSpace(stderr.String()))
+		}
+		return stdout.String(), nil
 	}
 	arguments := []string{"init", "-input=false", "-lock=false", noColor}
 	if p.inputs.backendFile != nil {
 		arguments = append(arguments, "-backend-config="+backendFile)
 	}
-	var listed, stderr bytes.Buffer
-	if err = p.terraform(ctx, io.Discard, &stderr, nil, arguments...); err == nil {
-		err = p.terraform(ctx, &listed, &stderr, nil, "workspace", "list", noColor)
+	if _, err = run(arguments...); err != nil {
+		return nil, nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("the states of the backend %s cannot be listed with your credentials: %w: %s", backend, err, strings.TrimSpace(stderr.String()))
+	listed, err := run("workspace", "list", noColor)
+	for line := range strings.Lines(listed) { // Terraform may print warnings, too.
+		if name := strings.Fields(strings.TrimPrefix(line, "*")); len(name) == 1 && strings.IndexAny(line, "* ") == 0 {
+			names = append(names, name[0])
+		}
 	}
-	return strings.Fields(strings.ReplaceAll(listed.String(), "*", " ")), nil
+	return names, func(name string) (bool, error) {
+		if _, err := run("workspace", "select", noColor, name); err != nil {
+			return false, err
+		}
+		pulled, err := run("state", "pull")
+		return err == nil && hasNoResources([]byte(pulled)), err
+	}, err
+}
+
+// hasNoResources reports whether a state has no resources. A state that was never written is empty.
+func hasNoResources(state []byte) bool {
+	var content struct {
+		Resources []struct{ Mode string } `json:"resources"`
+	}
+	if start := bytes.IndexByte(state, '{'); start >= 0 && json.Unmarshal(state[start:], &content) != nil { // Terraform may print warnings before it.
+		return false
+	}
+	return !slices.ContainsFunc(content.Resources, func(resource struct{ Mode string }) bool { return resource.Mode != "data" })
 }
 
 // statesInSecrets lists the states that Secrets have.
-func (p *plan) statesInSecrets(ctx context.Context, backend *modules.Backend) (states []string, err error) {
+func (p *plan) statesInSecrets(ctx context.Context, backend *modules.Backend, _ string) (names []string, isEmpty func(string) (bool, error), err error) {
 	arguments, reader := backend.Arguments(ptr.Deref(p.inputs.backendFile, "")), p.reader
 	if file := arguments["config_path"]; file != "" && arguments["in_cluster_config"] != "true" {
 		if reader, err = p.readerOf(file, arguments["config_context"]); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+	}
+	of := func(labels client.MatchingLabels) []client.ListOption {
+		labels["tfstate"], labels["tfstateSecretSuffix"] = "true", arguments["secret_suffix"]
+		return []client.ListOption{client.InNamespace(cmp.Or(arguments["namespace"], "default")), labels}
 	}
 	var secrets metav1.PartialObjectMetadataList
 	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	err = reader.List(ctx, &secrets, client.InNamespace(cmp.Or(arguments["namespace"], "default")), client.MatchingLabels{"tfstate": "true", "tfstateSecretSuffix": arguments["secret_suffix"]})
+	err = reader.List(ctx, &secrets, of(client.MatchingLabels{})...)
 	for i := range secrets.Items {
-		states = append(states, secrets.Items[i].Labels["tfstateWorkspace"])
+		names = append(names, secrets.Items[i].Labels["tfstateWorkspace"])
 	}
-	slices.Sort(states)
-	return slices.Compact(states), err
+	slices.Sort(names)
+	return slices.Compact(names), func(name string) (bool, error) {
+		var found corev1.SecretList
+		err := reader.List(ctx, &found, of(client.MatchingLabels{"tfstateWorkspace": name})...)
+		return err == nil && len(found.Items) == 1 && hasNoResources(unpacked(found.Items[0].Data["tfstate"])), err
+	}, err
+}
+
+// unpacked returns the state that a Secret has; what cannot be read is returned as it is.
+func unpacked(data []byte) []byte {
+	reader, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return data
+	}
+	state, err := io.ReadAll(reader)
+	if err != nil {
+		return data
+	}
+	return state
 }

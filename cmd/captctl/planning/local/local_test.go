@@ -503,6 +503,34 @@ func TestAStateInTheManagementClusterIsReadWithTheKubeconfig(t *testing.T) {
 	assert.ErrorContains(t, err, "(config_path of the backend) cannot be used: ")
 }
 
+func TestTheStatesOfABackendAreListed(t *testing.T) {
+	list := func(backend string, used bool) (lines []string) {
+		config := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"configuration": backend}}}
+		environment := &cli.Environment{IOStreams: genericiooptions.IOStreams{Out: io.Discard, ErrOut: io.Discard}, Access: cli.NewAccess(io.Discard)}
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "tfstate-team-a-demo-vpc-s"}}
+		stateServer(t, secret)
+		reader := fake.NewClientBuilder().WithScheme(cli.Scheme()).WithObjects(secret).Build()
+		found, err := States(t.Context(), environment, reader, config, tofuBinary(t), used, func(state string) (string, error) {
+			return map[string]string{"used": "Workspace a", "default": "Workspace b"}[state], nil
+		})
+		require.NoError(t, err)
+		for _, state := range found {
+			lines = append(lines, fmt.Sprint(state.Name, " ", state.Empty, " ", state.User))
+		}
+		return lines
+	}
+	backend := backendIn(t.TempDir())
+	applied(t, backend+`resource "terraform_data" "a" {}`)
+	for _, name := range []string{"empty", "used"} {
+		e, err := tofu.New(tofu.Options{Binary: tofuBinary(t), WorkDir: t.TempDir()}).Open(t.Context(), executor.Module{UID: "uid", Files: map[string][]byte{"main.tf": []byte(backend)}})
+		require.NoError(t, err)
+		require.NoError(t, errors.Join(e.Init(t.Context(), nil), e.SelectWorkspace(t.Context(), name)))
+	}
+	assert.Equal(t, []string{"default false Workspace b", "empty true ", "team-a-demo-vpc false ", "used false Workspace a"}, list(backend, false), "what has a user is not read")
+	assert.Contains(t, list(backend, true), "used true Workspace a")
+	assert.Equal(t, []string{"team-a-demo-vpc true "}, list("terraform {\n  backend \"kubernetes\" {\n    namespace = \"system\"\n    secret_suffix = \"s\"\n  }\n}\n", false))
+}
+
 // A plan that waits for an answer is interrupted.
 func TestNothingIsLeftOfAnInterruptedPlan(t *testing.T) {
 	for name, signals := range map[string][]syscall.Signal{"SIGTERM": {syscall.SIGTERM}, "SIGHUP": {syscall.SIGHUP}, "SIGPIPE": {syscall.SIGPIPE}, "SIGINT twice": {syscall.SIGINT, syscall.SIGINT}} {
