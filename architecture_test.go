@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 75_960
+	maxProductLines = 76_000
 	maxSupportLines = 18_300
 )
 

@@ -788,7 +788,11 @@ func (o *Objects) stepForError(c *Cluster, name string, now time.Time) *Next {
 	if c.Cause.Reason == infrav1.ProviderConfigFailedReason && o.Failure.Class == failure.ClassConfig {
 		return nil // nextStepFor has the commands.
 	}
-	return o.Failure.addBackend(o.Failure.nextStep("captctl logs "+name, editTemplate(o, c.Cause), c.State == infrav1.StateFailed, now))
+	next := o.Failure.addBackend(o.Failure.nextStep("captctl logs "+name, editTemplate(o, c.Cause), c.State == infrav1.StateFailed, now))
+	if o.Failure.Object == failure.ObjectLeftover && next != nil {
+		next.Step, next.Commands = next.Step+" The last command does not wait for that.", append(next.Commands, "captctl run "+name)
+	}
+	return next
 }
 
 // advice is what to do about a reason in general.
@@ -913,8 +917,8 @@ func nextStepForTerraform(o *Objects, c *Cluster, name string, edit []string) *N
 	case infrav1.CreateInterruptedReason:
 		return continueCreate(o, c.Cause)
 	case infrav1.DestroyFailedReason:
-		return &Next{Step: "Delete what still uses the resources, or correct what Terraform reports: an edit reaches the Workspace during its deletion, too. provider-terraform retries.",
-			Commands: append([]string{"captctl logs " + name}, edit...)}
+		return &Next{Step: "Delete what still uses the resources, or correct what Terraform reports: an edit reaches the Workspace during its deletion, too. provider-terraform retries; the last command does not wait for that.",
+			Commands: append(append([]string{"captctl logs " + name}, edit...), "captctl run "+name)}
 	case infrav1.StateNotSavedReason:
 		return &Next{Step: "Import or delete what is not in the Terraform state, and correct the backend, as the message says. Then resume the Workspace.", Commands: append([]string{"captctl logs " + name},
 			annotate(o.Failing(c.Cause), terraform.PausedAnnotation+"- "+naming.StateNotSavedAnnotation+"-")...)}

@@ -80,7 +80,7 @@ func TestMachinePoolsAndAddOnsCount(t *testing.T) {
 		}, "Degraded", "MachinePool workers Deleting WaitingForFinalizers", "kubectl -n capi-system logs deployment/capi-controller-manager --tail=50"},
 		"it cannot be destroyed": {func(o *overview.Objects) {
 			o.Applies[3].Status.Conditions = append(fails(infrav1.DeletingReason), condition("Deleting", metav1.ConditionTrue, infrav1.DestroyFailedReason))
-		}, "Degraded", "WorkspaceTemplateApply nodegroup Deleting DestroyFailed", "kubectl edit captmachinepool -n default workers"},
+		}, "Degraded", "WorkspaceTemplateApply nodegroup Deleting DestroyFailed", "captctl run default/demo"},
 		"an add-on fails": {func(o *overview.Objects) {
 			o.Applies[4].Status.Conditions = fails("ApplyFailed")
 		}, "Degraded", "WorkspaceTemplateApply karpenter Ready ApplyFailed", "kubectl edit workspacetemplateapply -n  karpenter"},

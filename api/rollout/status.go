@@ -286,10 +286,18 @@ func (s *Status) toApprove(previewed, destroys bool) *overview.Next {
 		next.Step = "See what the revision changes and destroys, and approve both, or roll back."
 		next.Commands[0] = approve + " --allow-destroy"
 	}
+	if s.isRolledBack() {
+		next.Step, next.Commands = strings.NewReplacer(", or roll back", "", ", roll back", "").Replace(next.Step)+" It is the content of an earlier revision again.", next.Commands[:1]
+	}
 	if previewed {
 		next.Commands = append([]string{"captctl template plan " + name}, next.Commands...)
 	}
 	return next
+}
+
+// isRolledBack reports whether the current content is that of a revision that all users had before.
+func (s *Status) isRolledBack() bool {
+	return len(s.Revisions) > 1 && s.Revisions[0].Target && s.Revisions[0].RolledOut
 }
 
 // afterStop is what to do when the rollout has stopped.

@@ -84,6 +84,7 @@ func TestTheNextStepOfARollout(t *testing.T) {
 		"an approval is due":                      {waiting, false, true, "See what the revision changes, and approve it", "approve; rollback"},
 		"an approval of a plan":                   {waiting, true, false, "See what the revision changes, and approve it", "plan; approve; rollback"},
 		"an approval of what is destroyed":        {waiting, true, true, "changes and destroys, and approve both", "plan; approve --allow-destroy; rollback"},
+		"an approval of a rollback":               {Status{Stage: infrav1.RolloutWaitingForApproval, Revisions: []RevisionStatus{{Target: true, RolledOut: true}, {}}}, true, true, "changes and destroys, and approve both. It is the content of an earlier revision again", "plan; approve --allow-destroy"},
 		"what is never destroyed":                 {Status{Stage: infrav1.RolloutWaitingForApproval, Message: neverAllowed}, true, true, "No approval releases users", "plan; kubectl edit workspacetemplate -n team-a vpc; rollback"},
 		"canaries are missing":                    {Status{Stage: infrav1.RolloutCanary, Reason: infrav1.RolloutWaitingReason}, true, true, "continue without it", "resume"},
 		"previews are missing":                    {Status{Stage: infrav1.RolloutPreviewing, Reason: infrav1.RolloutWaitingReason}, true, true, "continue without it", "resume"},

@@ -37,7 +37,7 @@ func IsRequested(request string) bool { return strings.HasPrefix(request, Action
 // Refused returns why no run can start for a WorkspaceTemplateApply; empty if it can.
 func Refused(apply *infrav1.WorkspaceTemplateApply) string {
 	if !apply.DeletionTimestamp.IsZero() {
-		return "it is being deleted"
+		return refusedDestroy(apply)
 	}
 	for i := range apply.Status.Conditions {
 		condition, blocks := &apply.Status.Conditions[i], false
@@ -56,6 +56,15 @@ func Refused(apply *infrav1.WorkspaceTemplateApply) string {
 	}
 	if apply.Status.WorkspaceRef == nil || apply.Status.WorkspaceRef.UID == "" {
 		return "it has no Workspace yet"
+	}
+	return ""
+}
+
+// refusedDestroy returns why an attempt to destroy a Workspace cannot be started; empty if one has failed.
+func refusedDestroy(apply *infrav1.WorkspaceTemplateApply) string {
+	deleting := meta.FindStatusCondition(apply.Status.Conditions, infrav1.DeletingCondition)
+	if deleting == nil || deleting.Reason != infrav1.DestroyFailedReason && deleting.Reason != infrav1.PlanFailedReason {
+		return "it is being deleted, and no attempt of Terraform to destroy it has failed"
 	}
 	return ""
 }
@@ -97,13 +106,18 @@ type Run struct {
 	Request string
 	// Before is the error of the Workspace before the request; nil if it had none.
 	Before *metav1.Condition
+	// Destroys is true if the run destroys what Terraform has created.
+	Destroys bool
 	// Seen is when it was first observed that the manager has forwarded the request; zero if it has not been.
 	Seen time.Time
 }
 
 // Observe returns how the run stands. workspace is nil if it does not exist.
 func (r *Run) Observe(apply *infrav1.WorkspaceTemplateApply, workspace *terraform.Workspace, now time.Time) (Result, string) {
-	if workspace == nil || !workspace.DeletionTimestamp.IsZero() || !strings.HasPrefix(r.Request, Action+"/"+string(workspace.UID)+"/") {
+	if workspace == nil && r.Destroys {
+		return Applied, "what Terraform created is destroyed"
+	}
+	if workspace == nil || workspace.DeletionTimestamp.IsZero() == r.Destroys || !strings.HasPrefix(r.Request, Action+"/"+string(workspace.UID)+"/") {
 		return NotStarted, "the Workspace was deleted or recreated"
 	}
 	if workspace.Annotations[naming.RecoveryAnnotation] == r.Request {
@@ -126,7 +140,7 @@ func (r *Run) observe(workspace *terraform.Workspace, now time.Time) (Result, st
 		return NotStarted, "the Workspace is paused"
 	case failed != nil && (!pending || !isSame(failed, r.Before) || now.Sub(r.Seen) >= unchangedError):
 		return Failed, "" // The message can have secrets.
-	case pending:
+	case pending, r.Destroys:
 		return Running, ""
 	case workspace.Status.AtProvider.Checksum == "":
 		return Applied, ""

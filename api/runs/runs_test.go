@@ -27,7 +27,7 @@ func TestARunThatCannotStartIsRefused(t *testing.T) {
 		"": func(a *infrav1.WorkspaceTemplateApply) {
 			a.Status.Conditions = []metav1.Condition{condition("Ready", "False", infrav1.ApplyFailedReason, "denied", now)}
 		},
-		"it is being deleted":     func(a *infrav1.WorkspaceTemplateApply) { a.DeletionTimestamp = &metav1.Time{Time: now} },
+		"it is being deleted, and no attempt of Terraform to destroy it has failed": func(a *infrav1.WorkspaceTemplateApply) { a.DeletionTimestamp = &metav1.Time{Time: now} },
 		"it has no Workspace yet": func(a *infrav1.WorkspaceTemplateApply) { a.Status.WorkspaceRef = nil },
 		"Paused: by the Cluster": func(a *infrav1.WorkspaceTemplateApply) {
 			a.Status.Conditions = []metav1.Condition{condition(clusterv1.PausedCondition, "True", "Paused", "by the Cluster", now)}
@@ -100,4 +100,28 @@ func TestHowARunStands(t *testing.T) {
 	}
 	another, _ := (&Run{Request: Request(Action, "two", now)}).Observe(&infrav1.WorkspaceTemplateApply{}, &terraform.Workspace{ObjectMeta: metav1.ObjectMeta{UID: "one"}}, now)
 	assert.Equal(t, NotStarted, another, "it was recreated")
+}
+
+func TestAnAttemptToDestroyIsStartedAgainIfOneHasFailed(t *testing.T) {
+	apply, failed := &infrav1.WorkspaceTemplateApply{}, condition("Synced", "False", "ReconcileError", "in use", now)
+	apply.DeletionTimestamp = &metav1.Time{Time: now}
+	apply.Status.Conditions = []metav1.Condition{condition(infrav1.DeletingCondition, "True", infrav1.DestroyFailedReason, "in use", now)}
+	assert.Empty(t, Refused(apply))
+	run, workspace := Run{Request: Request(Action, "one", now), Destroys: true, Before: &failed}, &terraform.Workspace{}
+	workspace.UID, workspace.DeletionTimestamp, workspace.Status.Conditions = "one", apply.DeletionTimestamp, []metav1.Condition{failed}
+	stands := func(at time.Time) Result {
+		got, _ := run.Observe(apply, workspace, at)
+		return got
+	}
+	assert.Equal(t, Requested, stands(now))
+	workspace.Annotations = map[string]string{naming.RecoveryAnnotation: run.Request}
+	workspace.Status.AtProvider.Checksum = run.Request
+	assert.Equal(t, Running, stands(now))
+	assert.Equal(t, Failed, stands(now.Add(2*time.Minute)))
+	workspace.Status = terraform.WorkspaceStatus{}
+	assert.Equal(t, Running, stands(now), "the provider has a status without a checksum while it destroys")
+	workspace = nil
+	assert.Equal(t, Applied, stands(now))
+	run.Destroys = false
+	assert.Equal(t, NotStarted, stands(now))
 }

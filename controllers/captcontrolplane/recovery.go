@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -91,11 +92,19 @@ func (f *Facts) unhealthy(controlPlane *controlplanev1.CAPTControlPlane, p *Plan
 	}
 	known := conditionsOf(controlPlane, f, p).health
 	for _, name := range checks {
+		if name == health.Dependencies && f.vpcWaitsForUser() {
+			continue
+		}
 		if check := health.Find(known, string(name)); check != nil && check.Status == controlplanev1.HealthUnhealthy {
 			return recovery.Failure{Check: check.Name, Since: check.LastTransitionTime.Time, Workspace: live.Status.WorkspaceRef.UID}
 		}
 	}
 	return recovery.Failure{}
+}
+
+// vpcWaitsForUser reports whether the VPC fails because of what a user must correct: another run for the control plane does not help.
+func (f *Facts) vpcWaitsForUser() bool {
+	return f.Infrastructure != nil && conditions.GetReason(f.Infrastructure, infrav1.RecoveringCondition) == infrav1.RecoveryBlockedReason
 }
 
 func (f *Facts) recoveryPlan(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) recovery.Decision {

@@ -332,11 +332,12 @@ func TestABrokenDependencyIsReportedAndReapplied(t *testing.T) {
 		status   controlplanev1.HealthState
 		requests bool
 	}{
-		"the VPC fails":             {infrav1.ApplyFailedReason, nil, "Unhealthy", true},
-		"the VPC is being updated":  {infrav1.ProvisioningReason, nil, "Healthy", false},
-		"recovery is off":           {infrav1.ApplyFailedReason, &infrav1.RecoveryStrategy{MaxRetries: ptr.To[int32](0)}, "Unhealthy", false},
-		"only for the API server":   {infrav1.ApplyFailedReason, &infrav1.RecoveryStrategy{OnUnhealthy: []infrav1.RecoveryCheck{"APIServer"}}, "Unhealthy", false},
-		"also for the dependencies": {infrav1.ApplyFailedReason, &infrav1.RecoveryStrategy{OnUnhealthy: []infrav1.RecoveryCheck{"APIServer", "Dependencies"}}, "Unhealthy", true},
+		"a user must correct what the VPC needs": {"blocked", nil, "Unhealthy", false},
+		"the VPC fails":                          {infrav1.ApplyFailedReason, nil, "Unhealthy", true},
+		"the VPC is being updated":               {infrav1.ProvisioningReason, nil, "Healthy", false},
+		"recovery is off":                        {infrav1.ApplyFailedReason, &infrav1.RecoveryStrategy{MaxRetries: ptr.To[int32](0)}, "Unhealthy", false},
+		"only for the API server":                {infrav1.ApplyFailedReason, &infrav1.RecoveryStrategy{OnUnhealthy: []infrav1.RecoveryCheck{"APIServer"}}, "Unhealthy", false},
+		"also for the dependencies":              {infrav1.ApplyFailedReason, &infrav1.RecoveryStrategy{OnUnhealthy: []infrav1.RecoveryCheck{"APIServer", "Dependencies"}}, "Unhealthy", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := built(t)
@@ -345,6 +346,12 @@ func TestABrokenDependencyIsReportedAndReapplied(t *testing.T) {
 			apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = apply.Name, &infrav1.WorkspaceReference{UID: "workspace"}
 			require.NoError(t, env.Client.Update(t.Context(), apply))
 			env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Recovery = row.strategy })
+			if row.reason == "blocked" {
+				row.reason = infrav1.ApplyFailedReason
+				change(env, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) {
+					conditions.Set(c, metav1.Condition{Type: infrav1.RecoveringCondition, Status: metav1.ConditionFalse, Reason: infrav1.RecoveryBlockedReason})
+				})
+			}
 			env.brokenVPC(row.reason)
 			env.reconcile()
 			env.clock.Pass(3 * time.Minute)

@@ -22,6 +22,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/runs"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -163,8 +164,11 @@ func (f *Facts) inProgress() bool {
 // recoveryRequested reports whether a recovery action must be carried out on the Workspace.
 func (f *Facts) recoveryRequested(apply *infrav1.WorkspaceTemplateApply) bool {
 	request := apply.Annotations[naming.RecoveryAnnotation]
-	if !f.owned() || f.Live.Deleting() || !f.Live.RecoveryRequested(request) {
+	if !f.owned() || !f.Live.RecoveryRequested(request) {
 		return false
+	}
+	if f.Live.Deleting() { // The next attempt to destroy it starts at once, not after the backoff of the provider.
+		return runs.IsRequested(request) && f.Live.DestroyFailed()
 	}
 	return !workspace.ClearsInterruptedCreate(request) || f.createInterrupted() && f.createNotRecoverable() == ""
 }

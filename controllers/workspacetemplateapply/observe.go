@@ -31,6 +31,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/runs"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/api/validation"
@@ -212,6 +213,7 @@ const connectionInterval = 10 * time.Minute
 // observeConnection finds out that the connection Secret of a Workspace that is up to date was deleted, or has lost an output. provider-terraform writes it at
 // each run. A Workspace that CAPT has not created keeps its metadata: the Secret is written at the next poll.
 func (r *Reconciler) observeConnection(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	f.observeDestroyed()
 	if f.Paused != "" || !apply.DeletionTimestamp.IsZero() || !f.Observation().UpToDate {
 		return nil
 	}
@@ -232,6 +234,15 @@ func (r *Reconciler) observeConnection(ctx context.Context, apply *infrav1.Works
 		f.LookRequest = "Secret-" + secret.ResourceVersion // One request for each change of the Secret.
 	}
 	return nil
+}
+
+// observeDestroyed asks the provider to look again after a requested attempt to destroy: it would find out that all is destroyed only after its backoff.
+func (f *Facts) observeDestroyed() {
+	if f.owned() && f.Live.Deleting() && !f.Live.DestroyFailed() {
+		if request := f.Live.GetAnnotations()[naming.RecoveryAnnotation]; runs.IsRequested(request) {
+			f.LookRequest = request
+		}
+	}
 }
 
 // recognizeRevision finds out that the Workspace has the current content of the template, although no stored revision is assigned to the object, for

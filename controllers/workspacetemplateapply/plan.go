@@ -212,9 +212,20 @@ func (f *Facts) destroyAction(held bool) Action {
 	case !held && f.correctsDestroy():
 		return Update
 	case f.Live.Deleting():
-		return WaitForDestroy
+		return f.destroyingAction()
 	}
 	return Destroy
+}
+
+// destroyingAction is the action while Terraform destroys the resources.
+func (f *Facts) destroyingAction() Action {
+	switch {
+	case f.recoveryRequested(f.apply):
+		return Recover
+	case f.reconnects():
+		return Reconnect
+	}
+	return WaitForDestroy
 }
 
 // setAssignment records since when the object has the revision that a rollout assigned to it. It must not change while the revision is the same: the rollout

@@ -275,6 +275,32 @@ func TestARequestedRunIsForwardedOnce(t *testing.T) {
 	assert.Equal(t, "True UpToDate: ", env.ready("demo-vpc"))
 }
 
+// The provider waits for its backoff before each attempt to destroy, and before it looks whether all is destroyed.
+func TestARunStartsTheNextAttemptToDestroy(t *testing.T) {
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	env.rest("demo-vpc")
+	env.provide("demo-vpc", builder.AtRest)
+	env.remove(env.get("demo-vpc"))
+	env.mustReconcile("demo-vpc")
+	request := runs.Request(runs.Action, env.workspace("demo-vpc").GetUID(), now)
+	env.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
+		builder.WithAnnotation(naming.RecoveryAnnotation, request)(apply)
+	})
+	env.provide("demo-vpc", builder.Destroying)
+	env.mustReconcile("demo-vpc")
+	annotation := func(name string) string { return env.workspace("demo-vpc").GetAnnotations()[name] }
+	assert.Empty(t, annotation(naming.RecoveryAnnotation), "no attempt has failed")
+	env.provide("demo-vpc", builder.DestroyFailed)
+	env.mustReconcile("demo-vpc")
+	assert.Equal(t, request, annotation(naming.RecoveryAnnotation))
+	assert.Empty(t, env.mustReconcile("demo-vpc"))
+	assert.Empty(t, annotation(naming.ResumedAnnotation), "it still fails")
+	env.provide("demo-vpc", builder.Destroying)
+	env.mustReconcile("demo-vpc")
+	assert.Equal(t, request, annotation(naming.ResumedAnnotation))
+	assert.Empty(t, env.mustReconcile("demo-vpc"))
+}
+
 // Otherwise the checksum of before would look like the result of the run.
 func TestARunThatIsRequestedDuringAnUpdateHasNoResultBeforeItEnds(t *testing.T) {
 	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -193,6 +194,20 @@ func TestCaptctlRunMakesTerraformRunNow(t *testing.T) {
 
 	env.Captctl("pause", demo)
 	assert.Contains(t, run("NotStarted", "--only", "vpc").Message, "paused")
+	env.Captctl("resume", demo)
+
+	// What kept Terraform from destroying the control plane is gone, but the provider waits for its backoff.
+	env.SetScript(fixture.ControlPlane, scripted.Script{Destroy: scripted.Step{Stderr: "\nError: DependencyViolation: something uses it\n"}})
+	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
+	env.Eventually(func() string {
+		attempts := len(env.Operations(fixture.ControlPlane, scripted.Destroy))
+		return fixture.Unless(attempts >= 5, "%d attempts", attempts) // The next one is in 16 seconds.
+	})
+	env.SetScript(fixture.ControlPlane, scripted.Script{})
+	began := time.Now()
+	assert.Contains(t, run("Applied", "--only", "controlplane").Message, "is destroyed")
+	t.Logf("destroyed %s after captctl run", time.Since(began).Round(time.Second))
+	env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 }
 
 // The sandbox has no Deployments: what runs outside of the cluster is a warning.
@@ -273,4 +288,14 @@ func TestATemplateIsTestedWithOpenTofu(t *testing.T) {
 		assert.Equal(t, module != fixture.VPCModule, err != nil, "%s", output)
 		assert.Contains(t, string(output), want)
 	}
+
+	// What init writes is a template that the API server accepts, and that renders.
+	module := filepath.Join(t.TempDir(), "main.tf")
+	require.NoError(t, os.WriteFile(module, []byte(fixture.VPCModule), 0o600))
+	made, err := exec.CommandContext(t.Context(), env.Binary(sandbox.Captctl), "template", "init", filepath.Dir(module), "--name", "made", "--provider-config", env.Namespace).Output()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, made, 0o600))
+	assert.Contains(t, env.Captctl("template", "render", "-f", file, "--var", "vpc_name=demo"), "vpc_name: demo")
+	env.User(string(made), fixture.WorkspaceTemplateApply("made", "made", "variables: {vpc_name: demo}"))
+	env.Await(&infrav1.WorkspaceTemplateApply{}, "made", infrav1.ReadyCondition, metav1.ConditionTrue, "")
 }

@@ -219,13 +219,20 @@ func (s *source) edit(ctx context.Context, files *manifests.Content, warn func(f
 			edited = append(edited, object)
 		}
 	}
+	if err := s.replaceAll(ctx, edited, warn); err != nil {
+		return err
+	}
+	s.own()
+	return s.rejected(ctx, slices.DeleteFunc(append(edited, added...), func(object *manifests.Object) bool { return !affectsWorkspaces(object) }), before)
+}
+
+func (s *source) replaceAll(ctx context.Context, edited []*manifests.Object, warn func(format string, args ...any)) error {
 	for _, object := range edited {
 		if err := s.replace(ctx, object, warn); err != nil {
 			return err
 		}
 	}
-	s.own()
-	return s.rejected(ctx, slices.DeleteFunc(append(edited, added...), func(object *manifests.Object) bool { return !affectsWorkspaces(object) }), before)
+	return nil
 }
 
 // isElsewhere reports whether an object is in a namespace that is not read. Templates are read one by one.

@@ -54,8 +54,9 @@ that they have, so a change that waits for an approval is not applied. captctl p
 what would change.
 
 A Workspace for which the manager writes nothing is not run, and the reason is shown: for example it
-is paused, being deleted, waits for a dependency, or has an interrupted create. If Terraform works
-on the Workspace already, the requested run follows that one.
+is paused, waits for a dependency, or has an interrupted create. If Terraform works on the Workspace
+already, the requested run follows that one. If an attempt to destroy it in a deletion has failed,
+the next attempt starts now.
 
 It sets the annotation capt.cluster.x-k8s.io/recovery of the WorkspaceTemplateApplies, which the
 manager carries out: you need the right to patch them, and to get the Workspaces to wait for the
@@ -192,6 +193,7 @@ func (o *runOptions) request(ctx context.Context, connected client.WithWatch, on
 		}
 		one.run.Before = workspace.Failure()
 	}
+	one.run.Destroys = !one.apply.DeletionTimestamp.IsZero()
 	one.run.Request = runs.Request(runs.Action, one.apply.Status.WorkspaceRef.UID, o.Clock.Now())
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": one.apply.UID, "annotations": map[string]string{naming.RecoveryAnnotation: one.run.Request},
@@ -242,10 +244,13 @@ func (r *TerraformRun) observe(ctx context.Context, reader client.Reader, now ti
 		return nil
 	}
 	if err := reader.Get(ctx, client.ObjectKeyFromObject(r.apply), r.apply); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.Result, r.Message, err = runs.NotStarted, "it was deleted", nil
+		if !apierrors.IsNotFound(err) {
+			return err
 		}
-		return err
+		if r.Result, r.Message = runs.NotStarted, "it was deleted"; r.run.Destroys {
+			r.Result, r.Message = r.run.Observe(r.apply, nil, now)
+		}
+		return nil
 	}
 	_, workspace, err := WorkspaceOf(ctx, reader, r.apply)
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -165,6 +165,12 @@ func (o *changeOptions) Run(ctx context.Context, connected client.WithWatch) err
 			return err
 		}
 	}
+	return o.write(ctx, connected, changes)
+}
+
+// write makes the changes.
+func (o *changeOptions) write(ctx context.Context, connected client.Client, changes []*change) error {
+	p := o.Printer()
 	var options []client.PatchOption
 	if o.DryRun() {
 		options = append(options, client.DryRunAll)
