@@ -36,7 +36,9 @@ func TestNewObjectsLoseOwnersThatDoNotExist(t *testing.T) {
 	pool := builder.CAPTMachinePool("workers", builder.With(func(p *infrav1.CAPTMachinePool) { p.OwnerReferences = references }))
 	assert.Equal(t, want, defaulted(t, &defaulter[*infrav1.CAPTMachinePool]{reader: reader}, nil, pool).OwnerReferences)
 	assert.Equal(t, references, defaulted(t, &defaulter[*infrav1.CAPTMachinePool]{reader: reader}, pool, pool).OwnerReferences, "an existing object is not changed")
-	ofController := func(r *admission.Request) { r.Options.Raw = []byte(`{"fieldManager":"` + naming.CAPTMachinePoolFieldManager + `"}`) }
+	ofController := func(r *admission.Request) {
+		r.Options.Raw = []byte(`{"fieldManager":"` + naming.CAPTMachinePoolFieldManager + `"}`)
+	}
 	assert.Equal(t, references, replaced(t, &defaulter[*infrav1.CAPTMachinePool]{reader: reader}, nil, pool, "v1beta2", ofController).OwnerReferences, "what a controller creates for a deleted owner is collected")
 	stale := liveReader{Reader: newEnvironment(t), Live: reader}
 	assert.Equal(t, want, defaulted(t, &defaulter[*infrav1.CAPTMachinePool]{reader: stale}, nil, pool).OwnerReferences, "a new owner may not be in the cache yet")

@@ -58,7 +58,7 @@ func run() error {
 		os.WriteFile(filepath.Join(bin, "terraform"), fmt.Appendf(nil, terraform, log, *tofu), 0o700)); err != nil { // #nosec G306 -- It is a program.
 		return err
 	}
-	command := exec.Command(os.Getenv(program), passed...)
+	command := exec.Command(os.Getenv(program), passed...) //nolint:gosec // The user names the program.
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	command.Env = append(os.Environ(), "KUBECONFIG="+*kubeconfig, "XP_TF_DIR="+*dir, "HOME="+bin, "TF_CLI_CONFIG_FILE="+config, "PATH="+bin+":"+os.Getenv("PATH"))
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
