@@ -148,7 +148,7 @@ func WithImports(template *infrav1.WorkspaceTemplate, imports []Import) (*infrav
 	if params.Source != terraform.SourceInline || cmp.Or(params.InlineFormat, terraform.FormatHCL) != terraform.FormatHCL {
 		return nil, fmt.Errorf("WorkspaceTemplate %s has no inline module in HCL, and import blocks must be in the root module. Use a template with an inline module that calls the other one in a module block", template.Name)
 	}
-	if err := checkAddresses(template.Name, WithoutImports(params.Module), imports); err != nil {
+	if err := checkAddresses(WithoutImports(params.Module), imports); err != nil {
 		return nil, err
 	}
 	file := hclwrite.NewEmptyFile()
@@ -163,7 +163,7 @@ func WithImports(template *infrav1.WorkspaceTemplate, imports []Import) (*infrav
 }
 
 // checkAddresses checks that a module has the resource, or calls the module, of each import. What a called module has is not known here.
-func checkAddresses(template, module string, imports []Import) error {
+func checkAddresses(module string, imports []Import) error {
 	file, diagnostics := hclsyntax.ParseConfig([]byte(module), "main.tf", hcl.InitialPos)
 	if diagnostics.HasErrors() { // The template reports that.
 		return nil
@@ -184,7 +184,7 @@ func checkAddresses(template, module string, imports []Import) error {
 	for i, one := range imports {
 		if address := one.declared(); !slices.Contains(has, address) {
 			errs = append(errs, field.Invalid(field.NewPath("imports").Index(i).Child("to"), one.To, fmt.Sprintf(
-				"the module of WorkspaceTemplate %s has no %s, so Terraform cannot import to it. It has: %s. Correct the address", template, address, strings.Join(has, ", "))))
+				"the module of the template has no %s, so Terraform cannot import to it. It has: %s. Correct the address", address, cmp.Or(strings.Join(has, ", "), "no resource and no module block"))))
 		}
 	}
 	return errs.ToAggregate()

@@ -64,7 +64,7 @@ func TestImportsNeedTheirResourceInTheModule(t *testing.T) {
 	_, err := states.WithImports(template, []states.Import{{To: "terraform_data.a[0]", ID: "1"}, {To: "module.eks.aws_eks_cluster.this[0]", ID: "2"}})
 	require.NoError(t, err)
 	_, err = states.WithImports(template, []states.Import{{To: "terraform_data.a", ID: "1"}, {To: "terraform_data.b", ID: "2"}, {To: "module.vpc.aws_vpc.this", ID: "3"}})
-	require.ErrorContains(t, err, `imports[1].to: Invalid value: "terraform_data.b": the module of WorkspaceTemplate eks has no terraform_data.b, so Terraform cannot import to it. It has: module.eks, terraform_data.a. Correct the address`)
+	require.ErrorContains(t, err, `imports[1].to: Invalid value: "terraform_data.b": the module of the template has no terraform_data.b, so Terraform cannot import to it. It has: module.eks, terraform_data.a. Correct the address`)
 	require.ErrorContains(t, err, "imports[2].to")
 	assert.NotContains(t, err.Error(), "imports[0]")
 }

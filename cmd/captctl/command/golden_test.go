@@ -179,7 +179,15 @@ func sessions() map[string]func(s *session) {
 			state := []string{"adopt", "state", "--cluster", "team-a/shop", "--control-plane-template", "platform/eks", "--state-name", "shop"}
 			s.run(env, nil, state...)
 			s.run(env, nil, append(state, place...)...)
-			s.run(env, nil, append([]string{"adopt", "import", "--cluster", "team-a/shop", "--control-plane-template", "platform/eks", "--import", "terraform_data.eks=shop"}, place...)...)
+			imports := append([]string{"adopt", "import", "--cluster", "team-a/shop", "--control-plane-template", "platform/eks", "--import", "terraform_data.eks=shop"}, place...)
+			s.run(env, nil, imports...)
+			for _, object := range env.objects {
+				if template, is := object.(*infrav1.WorkspaceTemplate); is && template.Name == "eks" {
+					template.Spec.Template.Spec.ForProvider.Module += "resource \"terraform_data\" \"eks\" {}\n"
+				}
+			}
+			env.connected = nil
+			s.run(env, nil, imports...)
 			s.run(env, nil, "adopt", "list", "--provider-config", "ClusterProviderConfig/default")
 			s.run(env, nil, "adopt", "release", "--cluster", "team-a/a")
 			s.run(env, nil, "adopt", "release", "--cluster", "team-a/nowhere")
