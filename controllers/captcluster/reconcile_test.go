@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -430,4 +431,21 @@ func TestTheStartOfTerraformIsADetail(t *testing.T) {
 	})
 	writes, _ = next()
 	assert.Equal(t, []string{"status"}, writes, "a failure does not wait")
+}
+
+// A write that the API server refuses because the cache was older, for example while captctl migrate writes, does not change what the object reports.
+func TestAConflictChangesNoStatus(t *testing.T) {
+	env := newRecovering(t)
+	env.terraform(builder.UpToDate(map[string]string{"vpc_id": "vpc-1"}))
+	update(env.environment, env.get(), func(c *infrav1.CAPTCluster) {
+		c.Spec.VPC.Template.Variables = infrav1.TextVariables(map[string]string{"cidr": "10.0.0.0/16"})
+	})
+	before := env.get().Status
+	env.FailOn("apply demo-vpc", apierrors.NewConflict(schema.GroupResource{Resource: "workspacetemplateapplies"}, "demo-vpc", errors.New("it was written")))
+	env.reconcile()
+	assert.Equal(t, before, env.get().Status)
+
+	env.Refuse = nil
+	env.reconcile()
+	assert.Equal(t, "10.0.0.0/16", env.apply("demo-vpc").Spec.Variables.Text("cidr"))
 }

@@ -207,6 +207,9 @@ func runPhases[O Object, F, P any](ctx context.Context, e Engine, obj O, phases 
 	if !obj.GetDeletionTimestamp().IsZero() && len(obj.GetFinalizers()) == 0 { // The API server deleted it, because its last finalizer was removed.
 		return actErr
 	}
+	if stale := (*staleError)(nil); errors.As(actErr, &stale) {
+		return actErr
+	}
 	before := obj.DeepCopyObject().(O)
 	situation := Situation{}
 	if phases.Situation != nil {
@@ -273,7 +276,7 @@ func writeStatus[O Object, F, P any](ctx context.Context, e Engine, before, afte
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := e.Client.Status().Patch(ctx, after, patch); err != nil {
-		return client.IgnoreNotFound(markStale(err))
+		return client.IgnoreNotFound(MarkStale(err))
 	}
 	e.Metrics.StatusComputed(after, true, e.State.Now())
 	for _, event := range list {
@@ -324,7 +327,7 @@ func Patch[O client.Object](ctx context.Context, c client.Client, obj O, change 
 		if apierrors.IsNotFound(err) {
 			return errDeleted
 		}
-		return fmt.Errorf("writing metadata or spec: %w", markStale(err))
+		return fmt.Errorf("writing metadata or spec: %w", MarkStale(err))
 	}
 	overwrite(obj, wanted)
 	return nil

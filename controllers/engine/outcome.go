@@ -47,15 +47,14 @@ func whileDelayed(actErr error, wait time.Duration) (mayWait bool, outcome error
 	return waits || actErr == nil, Wait("the next status write", wait)
 }
 
-// staleError is a write to the reconciled object that the API server refused because the cache was stale. The event of the change
-// causes the next reconcile.
+// staleError is a write that the API server refused because the cache was stale. The event of the change causes the next reconcile.
 type staleError struct{ error }
 
 func (e *staleError) Unwrap() error { return e.error }
 
-// markStale marks the conflict of a write to the reconciled object. No other conflict is marked: no watch reports that a
-// ResourceQuota is contended, or that another object was replaced.
-func markStale(err error) error {
+// MarkStale marks the conflict of a write to an object whose changes cause a reconcile. Then no status is written: it would describe what was read before.
+// No other conflict may be marked: no watch reports that a ResourceQuota is contended, or that another object was replaced.
+func MarkStale(err error) error {
 	var status apierrors.APIStatus
 	ofQuota := errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "resourcequotas"
 	if apierrors.IsConflict(err) && !ofQuota { // The API server updates a ResourceQuota on behalf of a write.

@@ -41,9 +41,9 @@ func TestOutcomesThatEndWithoutAnError(t *testing.T) {
 		"done":                    {nil, ctrl.Result{}},
 		"wait":                    {Wait("the Workspace kind", 10*time.Second), ctrl.Result{RequeueAfter: 10 * time.Second}},
 		"wait, wrapped":           {fmt.Errorf("act: %w", Wait("a token", time.Minute)), ctrl.Result{RequeueAfter: time.Minute}},
-		"the object changed":      {markStale(conflict), ctrl.Result{}},
-		"the same, wrapped":       {fmt.Errorf("writing: %w", markStale(conflict)), ctrl.Result{}},
-		"the same, while waiting": {errors.Join(markStale(conflict), Wait("a token", time.Minute)), ctrl.Result{RequeueAfter: time.Minute}},
+		"the object changed":      {MarkStale(conflict), ctrl.Result{}},
+		"the same, wrapped":       {fmt.Errorf("writing: %w", MarkStale(conflict)), ctrl.Result{}},
+		"the same, while waiting": {errors.Join(MarkStale(conflict), Wait("a token", time.Minute)), ctrl.Result{RequeueAfter: time.Minute}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := resultOf(context.Background(), row.err)
@@ -60,9 +60,9 @@ func TestOnlyAConflictOnTheReconciledObjectIsNotRetried(t *testing.T) {
 		"on a Secret":                        fmt.Errorf("writing Secret demo: %w", conflict),
 		"on a UID":                           apierrors.NewConflict(schema.GroupResource{Resource: "workspaces"}, "demo", errors.New("precondition failed: UID in precondition: a, UID in object meta: b")),
 		"on a ResourceQuota":                 quota,
-		"on a ResourceQuota, of this object": markStale(quota),
+		"on a ResourceQuota, of this object": MarkStale(quota),
 		"beside what waits":                  errors.Join(Wait("a token", time.Hour), conflict),
-		"beside one on the object":           errors.Join(markStale(conflict), conflict),
+		"beside one on the object":           errors.Join(MarkStale(conflict), conflict),
 		"any other error":                    errors.New("no route to host"),
 		"what does not exist":                apierrors.NewNotFound(secrets, "demo"),
 	} {

@@ -271,7 +271,7 @@ func (p *Plan) Write(ctx context.Context, c client.Client, uncached client.Reade
 		p.Refused = err
 	}
 	if err != nil {
-		return fmt.Errorf("applying WorkspaceTemplateApply %s: %w", p.Desired.GetName(), err)
+		return fmt.Errorf("applying WorkspaceTemplateApply %s: %w", p.Desired.GetName(), engine.MarkStale(err))
 	}
 	if err := managedfields.Restore(ctx, c, written, p.Owner.FieldManager); err != nil {
 		return err
