@@ -215,6 +215,7 @@ test-slow: sandbox-binaries test-tools ## Run the tests and the combinations tha
 	@$(GO) test $(filter-out -short,$(UNIT_FLAGS)) $$(grep -rl --include='*_test.go' --exclude-dir=bin 'testing\.Short()' . | xargs -n 1 dirname | sort -u) | $(RESULTS)
 	@$(BUILT) CAPT_COMBINATIONS=all $(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -E '/test/($(SLOW)|$(SAMPLED))(/|$$)') | $(RESULTS)
 	@$(BUILT) $(GO) test $(SERVER_FLAGS) -run '^($(subst $(space),|,$(strip $(SLOW_TESTS))))$$' ./test/adopt ./test/e2e ./test/fargate ./test/migrate/... ./test/move ./test/recovery ./test/rollout ./test/sandbox ./test/tenancy ./test/webhooks | $(RESULTS)
+	@$(BUILT) CAPT_COMBINATIONS=all $(GO) test $(SERVER_FLAGS) -run '^TestWholeFleet' ./test/migrate | $(RESULTS)
 	@$(BUILT) CAPT_COMBINATIONS=all $(GO) test $(TEST_FLAGS) -timeout 60m ./test/hostile | $(RESULTS)
 
 # tools/release and tools/rules have modules of their own, with Helm and with Prometheus, which take minutes to compile.
