@@ -206,15 +206,15 @@ func (c *Client) Create(ctx context.Context, apply *infrav1.WorkspaceTemplateApp
 	lock := c.lockOf(rendered.Object.GetName())
 	lock.Lock()
 	defer lock.Unlock()
-	if err := c.checkExists(ctx, apply); err != nil {
-		return nil, err
-	}
 	existing, err := get(ctx, c.Uncached, scopeOf(rendered.Object), apply.Namespace, rendered.Object.GetName())
 	if err != nil || existing != nil {
 		return existing, err
 	}
 	if existing, err = c.inOtherScope(ctx, apply, rendered); err != nil || existing != nil {
 		return existing, err
+	}
+	if err := c.checkExists(ctx, apply); err != nil { // Last: the Workspace of an object that was deleted meanwhile would belong to none.
+		return nil, err
 	}
 	return c.apply(ctx, rendered.Object.DeepCopy())
 }

@@ -141,7 +141,12 @@ func TestAWorkspaceIsCreatedByServerSideApply(t *testing.T) {
 // Another manager may have become leader and released the object.
 func TestNothingIsCreatedForADeletedObject(t *testing.T) {
 	env := newEnvironment(t, terraform.Scopes())
-	require.NoError(t, env.api.Delete(ctx, builder.WorkspaceTemplateApply("demo-vpc")))
+	env.Uncached = interceptor.NewClient(env.api, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		if _, isWorkspace := object.(*unstructured.Unstructured); isWorkspace { // It is deleted as late as possible.
+			require.NoError(t, client.IgnoreNotFound(env.api.Delete(ctx, builder.WorkspaceTemplateApply("demo-vpc"))))
+		}
+		return c.Get(ctx, key, object, options...)
+	}})
 	_, err := env.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
 	require.ErrorContains(t, err, "was deleted during the reconcile")
 	assert.Empty(t, env.applied)
