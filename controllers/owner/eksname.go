@@ -56,7 +56,8 @@ func IndexEKS(object client.Object) []string {
 // IndexAwaitsName is the function of AwaitsNameIndex.
 func IndexAwaitsName(object client.Object) []string {
 	switch conditions.GetReason(object.(engine.Object), infrav1.ReadyCondition) {
-	case infrav1.WaitingForControlPlaneReason, infrav1.WaitTimeoutReason, infrav1.InvalidEKSClusterNameReason, infrav1.EKSClusterNameConflictReason:
+	case infrav1.WaitingForControlPlaneReason, infrav1.WaitTimeoutReason, infrav1.InvalidEKSClusterNameReason, infrav1.EKSClusterNameConflictReason,
+		infrav1.ReferenceConflictReason: // A WorkspaceTemplateApply may have another name of the EKS cluster than the one that was known.
 		return []string{awaitsName}
 	}
 	return nil
