@@ -125,7 +125,7 @@ var rows = []Row{
 		"the failing check in `status.health`, then the cause in `Ready`"},
 	{User, Degrades, []string{controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileDependencyReason},
 		"EKS or Terraform rejects a profile, or a dependency is missing",
-		"correct what the message names; see [fargate.md](fargate-reference.md#when-something-is-wrong)"},
+		"correct what the message names; see [fargate-reference.md](fargate-reference.md#when-something-is-wrong)"},
 	{User, Degrades, []string{infrav1.NodesNotReadyReason},
 		"fewer nodes are ready than the pool is meant to have",
 		"`kubectl describe node` with the kubeconfig of the cluster, or the health of the node group in AWS"},

@@ -59,8 +59,7 @@ func removeDeadOwners(ctx context.Context, reader validation.Getter, object clie
 // isFromManager reports whether a request names a field manager of CAPT's controllers. What they create for an owner that was deleted meanwhile must be collected:
 // a WorkspaceTemplateApply without an owner would create a cluster. The name grants nothing: another client that uses it keeps its references.
 func isFromManager(request admission.Request) bool {
-	var options metav1.CreateOptions // Apply requests have a fieldManager as well.
-	return json.Unmarshal(request.Options.Raw, &options) == nil && strings.HasPrefix(options.FieldManager, naming.FieldManagerPrefix)
+	return strings.HasPrefix(fieldManagerOf(request), naming.FieldManagerPrefix)
 }
 
 // newMachinePoolPath is the path of the defaulting webhook for MachinePools.

@@ -292,6 +292,12 @@ func isFromMigration(ctx context.Context, request admission.Request, mayMigrate 
 // namesMigration reports whether a request has the field manager of captctl migrate, which writes only in the hub version. Patch requests have
 // UpdateOptions as well.
 func namesMigration(request admission.Request) bool {
+	return fieldManagerOf(request) == naming.MigrationFieldManager && !isInOlderVersion(request)
+}
+
+// fieldManagerOf returns the field manager that a request names; the options of each verb have it.
+func fieldManagerOf(request admission.Request) string {
 	var options metav1.UpdateOptions
-	return json.Unmarshal(request.Options.Raw, &options) == nil && options.FieldManager == naming.MigrationFieldManager && !isInOlderVersion(request)
+	_ = json.Unmarshal(request.Options.Raw, &options) // Without options, it names none.
+	return options.FieldManager
 }
