@@ -212,7 +212,8 @@ func (env *environment) requireNoUnusedRight() {
 		if event.ObjectRef == nil || event.ImpersonatedUser == nil || event.ImpersonatedUser.Username != adopter {
 			continue
 		}
-		assert.NotEqual(env, int32(http.StatusForbidden), event.ResponseStatus.Code, "%s %s", event.Verb, event.RequestURI)
+		// Admission may refuse the deletion of an object that was protected a moment ago, with 403 as well: release waits for it.
+		assert.Equal(env, "allow", event.Annotations["authorization.k8s.io/decision"], "%s %s", event.Verb, event.RequestURI)
 		used[event.ObjectRef.Resource+" "+event.Verb] = true
 		if event.Verb == "patch" && event.ResponseStatus.Code == http.StatusCreated { // Server-side apply of a new object needs both.
 			used[event.ObjectRef.Resource+" create"] = true
