@@ -47,7 +47,7 @@ var tracked = sync.OnceValue(func() map[schema.GroupVersionKind]*managedfields.F
 		found[gvk] = manager
 	}
 	add(corev1.SchemeGroupVersion.WithKind("Secret"), applyconfigurations.NewTypeConverter(clientgoscheme.Scheme))
-	for _, gvk := range []schema.GroupVersionKind{applyKind, terraform.ScopeNamespaced.GroupVersionKind(), terraform.ScopeCluster.GroupVersionKind()} {
+	for _, gvk := range []schema.GroupVersionKind{applyKind, workspaceKind, terraform.ScopeCluster.GroupVersionKind()} {
 		api, err := builder.BuildOpenAPIV3(definitions()[gvk.GroupKind()], gvk.Version, builder.Options{})
 		must(err)
 		converter, err := managedfields.NewTypeConverter(api.Components.Schemas, false)
