@@ -108,6 +108,9 @@ func parseToken(token string) (eksToken, bool) {
 
 // tokenOf is the EKS token of the current context of a kubeconfig.
 func tokenOf(data []byte) (eksToken, bool) {
+	if !bytes.Contains(data, []byte(tokenPrefix)) { // Nothing that writes kubeconfigs escapes these characters.
+		return eksToken{}, false
+	}
 	config, err := clientcmd.Load(data)
 	if err != nil {
 		return eksToken{}, false
