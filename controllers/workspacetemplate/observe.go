@@ -78,18 +78,18 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 	return f, nil
 }
 
-// checked is what was computed from a version of a template. Most reconciles are caused by its users.
+// checked is what was computed from a generation of a template. Most reconciles are caused by its users.
 type checked struct {
 	uid      types.UID
-	version  string
+	version  int64
 	errors   field.ErrorList
 	revision string
 }
 
 func (r *Reconciler) check(template *infrav1.WorkspaceTemplate) checked {
 	c := &engine.StateOf[assignments](r.State, client.ObjectKeyFromObject(template)).checked
-	if c.version == "" || c.version != template.ResourceVersion || c.uid != template.UID {
-		*c = checked{template.UID, template.ResourceVersion, validation.ValidateWorkspaceTemplate(template).Errors, rollout.HashOf(template)}
+	if version := template.Generation; version == 0 || c.version != version || c.uid != template.UID {
+		*c = checked{template.UID, version, validation.ValidateWorkspaceTemplate(template).Errors, rollout.HashOf(template)}
 	}
 	return *c
 }
