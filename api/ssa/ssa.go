@@ -154,33 +154,38 @@ func missing(fields map[string]any, node any, isThere bool, path fieldpath.Path)
 		if key == "." {
 			continue
 		}
-		below, isMap := value.(map[string]any)
 		element, err := fieldpath.DeserializePathElement(key)
-		switch {
-		case errors.Is(err, fieldpath.ErrUnknownPathElementType): // As the API server does.
+		if errors.Is(err, fieldpath.ErrUnknownPathElementType) { // As the API server does.
 			continue
-		case err != nil:
+		}
+		below, isMap := value.(map[string]any)
+		if err == nil && !isMap {
+			err = fmt.Errorf("%s has no fields", key)
+		}
+		if err != nil {
 			return nil, err
-		case !isMap:
-			return nil, fmt.Errorf("%s has no fields", key)
 		}
-		child, has, isWhole := step(node, &element)
-		has = has && isThere
-		if has && isWhole {
-			continue
+		of, err := missingBelow(below, node, isThere, append(path[:len(path):len(path)], element))
+		if err != nil {
+			return nil, err
 		}
-		_, itself := below["."]
-		if is := append(path[:len(path):len(path)], element); len(below) > 1 || len(below) == 1 && !itself {
-			of, err := missing(below, child, has, is)
-			if err != nil {
-				return nil, err
-			}
-			paths = append(paths, of...)
-		} else if !has {
-			paths = append(paths, is)
-		}
+		paths = append(paths, of...)
 	}
 	return paths, nil
+}
+
+// missingBelow is missing for the field at the end of a path, and what an entry lists below it.
+func missingBelow(below map[string]any, node any, isThere bool, path fieldpath.Path) (paths []fieldpath.Path, err error) {
+	child, has, isWhole := step(node, &path[len(path)-1])
+	has = has && isThere
+	_, itself := below["."]
+	switch isLeaf := len(below) == 0 || len(below) == 1 && itself; {
+	case has && (isWhole || isLeaf):
+		return nil, nil
+	case isLeaf:
+		return []fieldpath.Path{path}, nil
+	}
+	return missing(below, child, has, path)
 }
 
 // step returns what a node has at an element of a path. isWhole is true for an item that has no fields of its own: one of a set, or of a list that is owned as

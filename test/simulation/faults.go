@@ -102,7 +102,7 @@ func (w *World) request(p *process, verb, object string, do func() error) error 
 	if err := w.beforeRequest(p, fault, verb, object); err != nil {
 		return err
 	}
-	if w.rng.IntN(100) < 6 && !(p.fenced && verb == "create") {
+	if w.rng.IntN(100) < 6 && (!p.fenced || verb != "create") {
 		w.park(p, verb+" "+object)
 	}
 	err := do()

@@ -61,7 +61,7 @@ var tracked = sync.OnceValue(func() map[schema.GroupVersionKind]*managedfields.F
 func trackUpdate(w *write, old, wanted client.Object) (client.Object, error) {
 	gvk := wanted.GetObjectKind().GroupVersionKind()
 	manager, ok := tracked()[gvk]
-	if !ok || w.user == "provider" && keepsApplied(old, wanted) {
+	if !ok || w.verb == "apply" || w.user == "provider" && keepsApplied(old, wanted) {
 		return wanted, nil
 	}
 	if old == nil {

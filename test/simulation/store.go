@@ -209,10 +209,8 @@ func (s *store) create(w *write, object client.Object) (client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.verb != "apply" {
-		if stored, err = trackUpdate(w, nil, stored); err != nil {
-			return nil, err
-		}
+	if stored, err = trackUpdate(w, nil, stored); err != nil {
+		return nil, err
 	}
 	if w.dryRun {
 		return stored, nil
@@ -301,10 +299,8 @@ func (s *store) replace(w *write, r *resource, old, wanted client.Object) (clien
 	if equality.Semantic.DeepEqual(old, wanted) {
 		return old, nil
 	}
-	if w.verb != "apply" {
-		if wanted, err = trackUpdate(w, old, wanted); err != nil {
-			return nil, err
-		}
+	if wanted, err = trackUpdate(w, old, wanted); err != nil {
+		return nil, err
 	}
 	if specChanged(old, wanted) {
 		wanted.SetGeneration(old.GetGeneration() + 1)
