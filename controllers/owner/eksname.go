@@ -13,8 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/claim"
@@ -31,9 +29,6 @@ const (
 	EKSNameIndex = "eksClusterName"
 	// EKSIndex finds the WorkspaceTemplateApplies of control planes by the EKS cluster that they create.
 	EKSIndex = "eksCluster"
-	// AwaitsNameIndex finds CAPTClusters and CAPTControlPlanes that wait for the name of their EKS cluster, with the key awaitsName.
-	AwaitsNameIndex = "awaitsEKSClusterName"
-	awaitsName      = "true"
 )
 
 // IndexEKSName is the function of EKSNameIndex. One without a Cluster has an empty key, which is not looked up.
@@ -51,21 +46,6 @@ func IndexEKS(object client.Object) []string {
 		return nil
 	}
 	return []string{apply.Spec.Variables.Text(naming.ClusterVariable)}
-}
-
-// IndexAwaitsName is the function of AwaitsNameIndex.
-func IndexAwaitsName(object client.Object) []string {
-	switch conditions.GetReason(object.(engine.Object), infrav1.ReadyCondition) {
-	case infrav1.WaitingForControlPlaneReason, infrav1.WaitTimeoutReason, infrav1.InvalidEKSClusterNameReason, infrav1.EKSClusterNameConflictReason,
-		infrav1.ReferenceConflictReason: // A WorkspaceTemplateApply may have another name of the EKS cluster than the one that was known.
-		return []string{awaitsName}
-	}
-	return nil
-}
-
-// awaitingName returns requests for the owners that wait for the name of their EKS cluster, because a CAPTControlPlane was created, changed or deleted.
-func (r Requests) awaitingName(ctx context.Context, _ client.Object) []ctrl.Request {
-	return r.Matching(ctx, nil, client.MatchingFields{AwaitsNameIndex: awaitsName})
 }
 
 // EKSClaim reads the control plane of a Cluster, without what else determines its EKS cluster; nil if that is another provider's, or does not exist.
