@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +19,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
 )
 
 const capiUser = "capi-controller-manager"
@@ -50,7 +50,7 @@ func peek[O client.Object](w *World, gvk schema.GroupVersionKind, namespace, nam
 // edit changes an object as a client does that has just read it.
 func edit[O client.Object](w *World, user string, object O, status bool, change func(O)) error {
 	copied := object.DeepCopyObject().(O)
-	if change(copied); equality.Semantic.DeepEqual(object, copied) {
+	if change(copied); engine.Equal(object, copied) {
 		return nil
 	}
 	copied.SetResourceVersion("")

@@ -14,7 +14,6 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,6 +23,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/capt-provider/capt/controllers/engine"
 )
 
 type watchEvent struct {
@@ -296,7 +297,7 @@ func (s *store) replace(w *write, r *resource, old, wanted client.Object) (clien
 	if w.verb != "apply" && !isTracked(wanted) {
 		keepManagedFields(old, wanted)
 	}
-	if equality.Semantic.DeepEqual(old, wanted) {
+	if engine.Equal(old, wanted) {
 		return old, nil
 	}
 	if wanted, err = trackUpdate(w, old, wanted); err != nil {
@@ -315,7 +316,7 @@ func (s *store) replace(w *write, r *resource, old, wanted client.Object) (clien
 // stay.
 func (s *store) replaceStatus(w *write, r *resource, old, wanted client.Object) (client.Object, error) {
 	status := field(wanted, "Status")
-	if equality.Semantic.DeepEqual(field(old, "Status"), status) {
+	if engine.Equal(field(old, "Status"), status) {
 		return old, nil
 	}
 	changed := shared(old)
@@ -405,7 +406,7 @@ func patchedFrom(patch client.Patch, object client.Object) client.Object {
 	}
 	value := of.Elem().FieldByName("from").Elem() // It is not exported.
 	from := reflect.NewAt(value.Type().Elem(), value.UnsafePointer()).Interface().(client.Object)
-	if !equality.Semantic.DeepEqual(from.GetManagedFields(), object.GetManagedFields()) {
+	if !engine.Equal(from.GetManagedFields(), object.GetManagedFields()) {
 		return nil
 	}
 	return from
@@ -512,7 +513,7 @@ func setField(object client.Object, name string, value any) {
 
 func specChanged(old, wanted client.Object) bool {
 	if generic, ok := old.(*unstructured.Unstructured); ok {
-		return !equality.Semantic.DeepEqual(generic.Object["spec"], wanted.(*unstructured.Unstructured).Object["spec"])
+		return !engine.Equal(generic.Object["spec"], wanted.(*unstructured.Unstructured).Object["spec"])
 	}
 	before, after := reflect.ValueOf(old).Elem(), reflect.ValueOf(wanted).Elem()
 	for i := range before.NumField() {
@@ -520,7 +521,7 @@ func specChanged(old, wanted client.Object) bool {
 		case "TypeMeta", "ObjectMeta", "Status":
 			continue
 		}
-		if !equality.Semantic.DeepEqual(before.Field(i).Interface(), after.Field(i).Interface()) {
+		if !engine.Equal(before.Field(i).Interface(), after.Field(i).Interface()) {
 			return true
 		}
 	}

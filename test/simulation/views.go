@@ -98,12 +98,8 @@ func (v *view) keep(key types.NamespacedName, object client.Object) client.Objec
 	switch {
 	case v.kind != nil && !v.metadata:
 		entry.object = v.resource.decode(object, v.kind)
-	case v.metadata:
+	case v.metadata: // Of others, the transform changes nothing that a controller reads.
 		kept, err := transform()(metadataOf(object))
-		must(err)
-		entry.object = kept.(client.Object)
-	case isTracked(object):
-		kept, err := transform()(object.DeepCopyObject())
 		must(err)
 		entry.object = kept.(client.Object)
 	}
