@@ -112,7 +112,9 @@ func (r *Reconciler) deletedInNamespace(ctx context.Context, controlPlane client
 		one, other := c.GetLabels()[clusterv1.ClusterNameLabel], controlPlane.GetLabels()[clusterv1.ClusterNameLabel]
 		return one == other || one == "" || other == ""
 	}
-	return r.requests().Matching(ctx, func(c client.Object) bool { return ofSameCluster(c) && (!c.GetDeletionTimestamp().IsZero() || isReplaced(c)) },
+	return r.requests().Matching(ctx, func(c client.Object) bool {
+		return ofSameCluster(c) && (!c.GetDeletionTimestamp().IsZero() || isReplaced(c))
+	},
 		client.InNamespace(controlPlane.GetNamespace()))
 }
 
