@@ -172,7 +172,7 @@ func RegisterIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys),
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.TemplateIndex, templateKeys),
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.EKSNameIndex, owner.IndexEKSName),
-		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.AwaitsNameIndex, owner.IndexAwaitsName),
+		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.ClusterNameIndex, owner.IndexClusterName),
 		indexer.IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, owner.EKSIndex, owner.IndexEKS),
 		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, vpcSecretIndex, vpcSecretKey),
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.ReferenceIndex, referenceKeys),

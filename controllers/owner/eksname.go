@@ -31,9 +31,10 @@ const (
 	EKSNameIndex = "eksClusterName"
 	// EKSIndex finds the WorkspaceTemplateApplies of control planes by the EKS cluster that they create.
 	EKSIndex = "eksCluster"
-	// AwaitsNameIndex finds CAPTClusters and CAPTControlPlanes that wait for the name of their EKS cluster, with the key awaitsName.
-	AwaitsNameIndex = "awaitsEKSClusterName"
-	awaitsName      = "true"
+	// ClusterNameIndex finds owners by the name of their Cluster, and those that wait until another control plane does not have the name of their EKS cluster any more,
+	// with the key waitsForName.
+	ClusterNameIndex = "clusterName"
+	waitsForName     = "*"
 )
 
 // IndexEKSName is the function of EKSNameIndex. One without a Cluster has an empty key, which is not looked up.
@@ -53,19 +54,29 @@ func IndexEKS(object client.Object) []string {
 	return []string{apply.Spec.Variables.Text(naming.ClusterVariable)}
 }
 
-// IndexAwaitsName is the function of AwaitsNameIndex.
-func IndexAwaitsName(object client.Object) []string {
-	switch conditions.GetReason(object.(engine.Object), infrav1.ReadyCondition) {
-	case infrav1.WaitingForControlPlaneReason, infrav1.WaitTimeoutReason, infrav1.InvalidEKSClusterNameReason, infrav1.EKSClusterNameConflictReason,
-		infrav1.ReferenceConflictReason: // A WorkspaceTemplateApply may have another name of the EKS cluster than the one that was known.
-		return []string{awaitsName}
+// IndexClusterName is the function of ClusterNameIndex.
+func IndexClusterName(object client.Object) []string {
+	keys := []string{claim.ClusterName(object)}
+	if conditions.GetReason(object.(engine.Object), infrav1.ReadyCondition) == infrav1.EKSClusterNameConflictReason {
+		keys = append(keys, waitsForName)
 	}
-	return nil
+	return keys
 }
 
-// awaitingName returns requests for the owners that wait for the name of their EKS cluster, because a CAPTControlPlane was created, changed or deleted.
-func (r Requests) awaitingName(ctx context.Context, _ client.Object) []ctrl.Request {
-	return r.Matching(ctx, nil, client.MatchingFields{AwaitsNameIndex: awaitsName})
+// UsingControlPlane returns requests for the owners that a CAPTControlPlane, which was created, changed or deleted, may block: those of its Cluster, and those
+// that wait for the name of its EKS cluster. The former are found without their status, which the cache may not have yet.
+func (r Requests) UsingControlPlane(ctx context.Context, controlPlane client.Object) []ctrl.Request {
+	namespace := client.InNamespace(controlPlane.GetNamespace())
+	ofCluster := func(name string) []ctrl.Request {
+		return r.Matching(ctx, nil, namespace, client.MatchingFields{ClusterNameIndex: name})
+	}
+	requests := append(r.Matching(ctx, nil, client.MatchingFields{ClusterNameIndex: waitsForName}), engine.RequestsFor(ctx, r.Client, &clusterv1.ClusterList{}, func(cluster client.Object) []ctrl.Request {
+		return ofCluster(cluster.GetName())
+	}, namespace, client.MatchingFields{claim.ClusterIndex: claim.ClusterKey(claim.ReferenceTo(controlPlane))})...)
+	if name := claim.ClusterName(controlPlane); name != "" { // Its Cluster may be deleted already.
+		requests = append(requests, ofCluster(name)...)
+	}
+	return requests
 }
 
 // EKSClaim reads the control plane of a Cluster, without what else determines its EKS cluster; nil if that is another provider's, or does not exist.

@@ -90,7 +90,7 @@ func (r Requests) Watch(b *builder.Builder) *builder.Builder {
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.afterDeletion), builder.WithPredicates(Deleted())).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.blockedByPolicy), changed).
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.UsingTemplate), changed).
-		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.awaitingName), changed)
+		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.UsingControlPlane), changed)
 }
 
 // readyChanged reports whether a WorkspaceTemplateApply became Ready, or is not any more.

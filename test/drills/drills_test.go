@@ -8,11 +8,13 @@ package drills_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +96,8 @@ type fleet struct {
 	documents []string
 	// backedUp is the file of captctl backup, and identity the one with its private key.
 	backedUp, identity string
+	// order is that in which objects are restored; random if it is zero.
+	order uint64
 }
 
 // newFleet builds a fleet, and waits until everything is Ready.
@@ -328,18 +332,23 @@ func (f *fleet) captctlRestore(t *testing.T, after *side, lost time.Time) {
 	after.captctl(t, migrate.Done, append(command, "--yes", "--timeout=4m")...)
 }
 
-// create creates objects in random order.
+// create creates objects in a random order.
 func (f *fleet) create(on *side, objects []*unstructured.Unstructured) {
 	f.Helper()
-	seed := uint64(time.Now().UnixNano())
-	f.Logf("order %d", seed)
-	rand.New(rand.NewPCG(seed, 1)).Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
+	if f.order == 0 {
+		f.order = uint64(time.Now().UnixNano())
+	}
+	f.Logf("order %d", f.order)
+	rand.New(rand.NewPCG(f.order, 1)).Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
 	err := on.Create(f.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}})
 	require.True(f, err == nil || apierrors.IsAlreadyExists(err), "%v", err)
 	fixture.EventuallyAccepted(f, func(ctx context.Context) (failed error) {
 		for _, object := range objects {
 			if err := on.Create(ctx, object.DeepCopy()); !apierrors.IsAlreadyExists(err) { // Owners create what they miss.
 				failed = errors.Join(failed, err)
+				if err != nil {
+					f.Logf("REFUSED order %d: %s %s: %v", f.order, object.GetKind(), object.GetName(), err)
+				}
 			}
 		}
 		return failed
@@ -401,11 +410,20 @@ func TestAManagementClusterThatIsLostIsRestored(t *testing.T) {
 		f.adoptWorkspace(before)
 		f.captctlBackup(before)
 	}}
+	orders := map[string]uint64{}
+	if given := strings.Fields(os.Getenv("CAPT_DRILL_ORDERS")); len(given) > 0 { // Such as owners=1796013309994764820, from the log of a test.
+		all := maps.Clone(drills)
+		clear(drills)
+		for _, replayed := range given {
+			name, order, _ := strings.Cut(replayed, "=")
+			number, err := strconv.ParseUint(order, 10, 64)
+			require.NoError(t, err)
+			again := name + "-" + order
+			drills[again], prepare[again], orders[again] = all[name], prepare[name], number
+		}
+	}
 	fleets := map[string]*fleet{}
 	{
-		for name := range drills {
-			fleets[name] = nil
-		}
 		done := make(chan *fleet)
 		for name := range drills {
 			go func() {
@@ -429,7 +447,7 @@ func TestAManagementClusterThatIsLostIsRestored(t *testing.T) {
 			t.Parallel()
 			f := fleets[name]
 			require.NotNil(t, f)
-			f.T = t
+			f.T, f.order = t, orders[name]
 			was := f.world()
 			require.NotEmpty(t, was)
 			drill(t, f, after)
