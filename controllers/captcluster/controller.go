@@ -65,7 +65,7 @@ func RegisterIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return errors.Join(
 		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.ReferenceIndex, referenceKeys),
 		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.TemplateIndex, templateKey),
-		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.ClusterNameIndex, owner.IndexClusterName),
+		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.WaitIndex, owner.IndexWaits),
 	)
 }
 
@@ -84,10 +84,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 }
 
 func (r *Reconciler) requests() owner.Requests {
-	return owner.Requests{Client: r.Client, List: &infrav1.CAPTClusterList{}, MayWaitFor: func(object client.Object, apply string) bool {
-		ref := object.(*infrav1.CAPTCluster).Spec.WorkspaceTemplateApplyRef
-		return !ref.IsDefined() || ref.Name == apply || isReplaced(object)
-	}}
+	return owner.Requests{Client: r.Client, List: &infrav1.CAPTClusterList{}}
 }
 
 func templateKey(object client.Object) []string {
@@ -99,7 +96,11 @@ func templateKey(object client.Object) []string {
 }
 
 func referenceKeys(object client.Object) []string {
-	return owner.References(object, object.(*infrav1.CAPTCluster).Spec.WorkspaceTemplateApplyRef)
+	refs := []infrav1.WorkspaceTemplateApplyReference{object.(*infrav1.CAPTCluster).Spec.WorkspaceTemplateApplyRef}
+	if isReplaced(object) {
+		refs = append(refs, infrav1.WorkspaceTemplateApplyReference{})
+	}
+	return owner.References(object, refs...)
 }
 
 // isReplaced reports whether a CAPTCluster keeps the ID of its first VPC until no control plane uses that.

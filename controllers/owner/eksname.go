@@ -13,8 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/claim"
@@ -31,10 +29,6 @@ const (
 	EKSNameIndex = "eksClusterName"
 	// EKSIndex finds the WorkspaceTemplateApplies of control planes by the EKS cluster that they create.
 	EKSIndex = "eksCluster"
-	// ClusterNameIndex finds owners by the name of their Cluster, and those that wait until another control plane does not have the name of their EKS cluster any more,
-	// with the key waitsForName.
-	ClusterNameIndex = "clusterName"
-	waitsForName     = "*"
 )
 
 // IndexEKSName is the function of EKSNameIndex. One without a Cluster has an empty key, which is not looked up.
@@ -52,31 +46,6 @@ func IndexEKS(object client.Object) []string {
 		return nil
 	}
 	return []string{apply.Spec.Variables.Text(naming.ClusterVariable)}
-}
-
-// IndexClusterName is the function of ClusterNameIndex.
-func IndexClusterName(object client.Object) []string {
-	keys := []string{claim.ClusterName(object)}
-	if conditions.GetReason(object.(engine.Object), infrav1.ReadyCondition) == infrav1.EKSClusterNameConflictReason {
-		keys = append(keys, waitsForName)
-	}
-	return keys
-}
-
-// UsingControlPlane returns requests for the owners that a CAPTControlPlane, which was created, changed or deleted, may block: those of its Cluster, and those
-// that wait for the name of its EKS cluster. The former are found without their status, which the cache may not have yet.
-func (r Requests) UsingControlPlane(ctx context.Context, controlPlane client.Object) []ctrl.Request {
-	namespace := client.InNamespace(controlPlane.GetNamespace())
-	ofCluster := func(name string) []ctrl.Request {
-		return r.Matching(ctx, nil, namespace, client.MatchingFields{ClusterNameIndex: name})
-	}
-	requests := append(r.Matching(ctx, nil, client.MatchingFields{ClusterNameIndex: waitsForName}), engine.RequestsFor(ctx, r.Client, &clusterv1.ClusterList{}, func(cluster client.Object) []ctrl.Request {
-		return ofCluster(cluster.GetName())
-	}, namespace, client.MatchingFields{claim.ClusterIndex: claim.ClusterKey(claim.ReferenceTo(controlPlane))})...)
-	if name := claim.ClusterName(controlPlane); name != "" { // Its Cluster may be deleted already.
-		requests = append(requests, ofCluster(name)...)
-	}
-	return requests
 }
 
 // EKSClaim reads the control plane of a Cluster, without what else determines its EKS cluster; nil if that is another provider's, or does not exist.
