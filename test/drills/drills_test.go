@@ -7,6 +7,7 @@ package drills_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -351,6 +352,23 @@ func (f *fleet) create(on *side, objects []*unstructured.Unstructured) {
 	}
 }
 
+// losesDeadOwners requires that new templates of ClusterClasses and stored revisions lose owners that do not exist, and that those of others keep them.
+func (f *fleet) losesDeadOwners(on *side) {
+	f.Helper()
+	const owner = "ownerReferences: [{apiVersion: %s, kind: %s, name: gone, uid: of-before}]"
+	ofTemplate := fmt.Sprintf(owner, infrav1.GroupVersion, "WorkspaceTemplate")
+	for document, want := range map[string]int{
+		"{apiVersion: apps/v1, kind: ControllerRevision, metadata: {name: ours, labels: {" + naming.TemplateRevisionLabel + ": a}, " + ofTemplate + "}, revision: 1, data: {}}": 0,
+		"{apiVersion: apps/v1, kind: ControllerRevision, metadata: {name: others, " + ofTemplate + "}, revision: 1, data: {}}":                                                  1,
+		"{apiVersion: " + infrav1.GroupVersion.String() + ", kind: CAPTClusterTemplate, metadata: {name: class, " + fmt.Sprintf(owner, clusterv1.GroupVersion, "ClusterClass") +
+			"}, spec: {template: {spec: {region: eu-central-1, vpc: {existingID: vpc-1}}}}}": 0,
+	} {
+		object := fixture.Decode(f, f.namespace, document)
+		require.NoError(f, on.Create(f.Context(), object))
+		assert.Len(f, object.GetOwnerReferences(), want, document)
+	}
+}
+
 // withoutOwners removes owner references.
 func withoutOwners(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	for _, object := range objects {
@@ -395,6 +413,7 @@ func TestAManagementClusterThatIsLostIsRestored(t *testing.T) {
 		// Owner references have UIDs of before: the garbage collector would delete the objects.
 		"owners": func(_ *testing.T, f *fleet, after *side) {
 			f.create(after, f.backup(before, without(kinds(), workspaceKind)...))
+			f.losesDeadOwners(after)
 		},
 		"restore": func(t *testing.T, f *fleet, after *side) { f.captctlRestore(t, after, lost) },
 		"half": func(_ *testing.T, f *fleet, after *side) {
