@@ -332,23 +332,25 @@ func (f *fleet) captctlRestore(t *testing.T, after *side, lost time.Time) {
 	after.captctl(t, migrate.Done, append(command, "--yes", "--timeout=4m")...)
 }
 
-// create creates objects in a random order. None is rejected: Velero creates each once.
+// create creates objects in a random order, and half of the orders so slowly that CAPT reconciles each before the next. None is rejected: Velero creates each
+// once. CAPT_DRILL_ORDERS replays orders.
 func (f *fleet) create(on *side, objects []*unstructured.Unstructured) {
 	f.Helper()
 	if f.order == 0 {
 		f.order = uint64(time.Now().UnixNano())
 	}
-	f.Logf("order %d", f.order)
-	rand.New(rand.NewPCG(f.order, 1)).Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
+	random := rand.New(rand.NewPCG(f.order, 1))
+	random.Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
+	slow := random.IntN(2) == 0
+	f.Logf("order %d, slow: %v", f.order, slow)
 	err := on.Create(f.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}})
 	require.True(f, err == nil || apierrors.IsAlreadyExists(err), "%v", err)
 	for _, object := range objects {
 		if err := on.Create(f.Context(), object.DeepCopy()); !apierrors.IsAlreadyExists(err) { // Owners create what they miss.
 			require.NoError(f, err, "%s %s", object.GetKind(), object.GetName())
 		}
-		if os.Getenv("CAPT_DRILL_SLOW") != "" {
-			time.Sleep(1500 * time.Millisecond)
-		}
+		created := time.Now().Unix()
+		fixture.EventuallyTrue(f, tick, func() bool { return !slow || time.Now().Unix() > created }, "creation times have whole seconds")
 	}
 }
 
