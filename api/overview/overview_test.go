@@ -168,7 +168,7 @@ func TestAClusterWithoutObjects(t *testing.T) {
 	helper.Status.Conditions = []metav1.Condition{condition(infrav1.AdoptionRequiredCondition, metav1.ConditionFalse, infrav1.NotManagedReason)}
 	o = ready()
 	o.Applies = append(o.Applies, helper)
-	assert.Nil(t, overview.Of(o, at(10)).Cause, "CAPT v0.3 recorded no Workspace for it, and no action is needed")
+	assert.Nil(t, overview.Of(o, at(10)).Cause, "no action is needed")
 }
 
 // The VPC waits for a control plane that does not exist.

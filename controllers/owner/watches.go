@@ -98,7 +98,7 @@ func IndexWaits(object client.Object) []string {
 	return keys
 }
 
-// Awaiting returns requests for the owners that wait for what a key of WaitIndex stands for.
+// Awaiting returns requests for the owners with a key of WaitIndex.
 func (r Requests) Awaiting(key string) handler.MapFunc {
 	return func(ctx context.Context, _ client.Object) []ctrl.Request {
 		return r.Matching(ctx, nil, client.MatchingFields{WaitIndex: key})

@@ -40,7 +40,7 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 		engine.Set(apply, deleting, engine.False(infrav1.ReadyCondition, infrav1.DeletingReason, deleting.Message))
 		return
 	}
-	named := apply.Spec.WorkspaceName != "" // Without it, what is recorded would be that of an object of CAPT v0.3.
+	named := apply.Spec.WorkspaceName != "" // Else, the gate would block the object.
 	if named && f.owned() {
 		s.WorkspaceName, s.WorkspaceRef = f.Name, render.ReferenceTo(f.Live.Unstructured)
 		s.Outputs = observation.Outputs
