@@ -4,13 +4,14 @@
 package admission
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,11 +23,12 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// owningKinds are the kinds that own objects of CAPT and MachinePools.
+// owningKinds are the kinds that own objects of CAPT and MachinePools, except for ClusterClasses, which CAPT does not read.
 func owningKinds() map[string]validation.Owner {
 	return map[string]validation.Owner{
 		clusterv1.GroupVersion.Group + "/" + clusterv1.ClusterKind: &clusterv1.Cluster{},
 		clusterv1.GroupVersion.Group + "/MachinePool":              &clusterv1.MachinePool{},
+		infrav1.GroupVersion.Group + "/WorkspaceTemplate":          &infrav1.WorkspaceTemplate{},
 		infrav1.GroupVersion.Group + "/CAPTCluster":                &infrav1.CAPTCluster{},
 		infrav1.GroupVersion.Group + "/CAPTMachinePool":            &infrav1.CAPTMachinePool{},
 		controlplanev1.GroupVersion.Group + "/CAPTControlPlane":    &controlplanev1.CAPTControlPlane{},
@@ -44,7 +46,7 @@ func removeDeadOwners(ctx context.Context, reader validation.Getter, object clie
 		group, _, _ := strings.Cut(ref.APIVersion, "/")
 		kind := kinds[group+"/"+ref.Kind]
 		if kind == nil || err != nil {
-			return false
+			return ref.Kind == "ClusterClass" && group == clusterv1.GroupVersion.Group // Cluster API sets it again.
 		}
 		owner, failed := reader.Object(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: ref.Name}, kind)
 		err = failed
@@ -62,31 +64,22 @@ func isFromManager(request admission.Request) bool {
 	return strings.HasPrefix(fieldManagerOf(request), naming.FieldManagerPrefix)
 }
 
-// newMachinePoolPath is the path of the defaulting webhook for MachinePools.
-const newMachinePoolPath = "/mutate-cluster-x-k8s-io-v1beta2-machinepool"
+// ownersPath is the path of the webhook for new objects of the kinds without defaults.
+const ownersPath = "/mutate-owners"
 
-// newMachinePools removes dead owners of new MachinePools whose infrastructure is a CAPTMachinePool. Cluster API would delete the CAPTMachinePool with one.
-type newMachinePools struct {
-	decoder admission.Decoder
-	reader  validation.Getter
-}
+// owners removes dead owners of new MachinePools (with one, Cluster API would delete the CAPTMachinePool), templates of ClusterClasses and stored revisions.
+type owners struct{ reader validation.Getter }
 
 // Handle implements admission.Handler.
-func (m newMachinePools) Handle(ctx context.Context, request admission.Request) admission.Response {
-	machinePool := &clusterv1.MachinePool{}
-	if err := m.decoder.DecodeRaw(request.Object, machinePool); err != nil {
+func (o owners) Handle(ctx context.Context, request admission.Request) admission.Response {
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(request.Object.Raw); err != nil || isFromManager(request) {
 		return admission.Allowed("") // As in defaulter.
 	}
-	before, err := json.Marshal(machinePool)
-	if err == nil {
-		err = removeDeadOwners(ctx, m.reader, machinePool)
+	err := removeDeadOwners(ctx, o.reader, object)
+	after, notEncoded := object.MarshalJSON()
+	if err = cmp.Or(err, notEncoded); err != nil {
+		return admission.Errored(http.StatusInternalServerError, lookupError(object, err))
 	}
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, lookupError(machinePool, err))
-	}
-	after, err := json.Marshal(machinePool)
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, err)
-	}
-	return admission.PatchResponseFromRaw(before, after)
+	return admission.PatchResponseFromRaw(request.Object.Raw, after)
 }
