@@ -6,7 +6,6 @@ package ssa
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -138,7 +137,7 @@ func entriesOf(live *unstructured.Unstructured, manager string) (entries []map[s
 func removedFields(live, want *unstructured.Unstructured, manager string) (removed []fieldpath.Path, readable bool) {
 	readable = true
 	for _, fields := range entriesOf(live, manager) {
-		if of, err := missing(fields, want.Object, true, nil); err != nil {
+		if of, err := missing(fields, want.Object, nil); err != nil {
 			readable = false
 		} else {
 			removed = append(removed, of...)
@@ -147,45 +146,34 @@ func removedFields(live, want *unstructured.Unstructured, manager string) (remov
 	return removed, readable
 }
 
-// missing returns the paths of the fields of an entry, without those that have fields below them, that a node does not have. isThere is false if the node
-// does not exist itself.
-func missing(fields map[string]any, node any, isThere bool, path fieldpath.Path) (paths []fieldpath.Path, err error) {
+// missing returns the paths of the fields of an entry, without those that have fields below them, that a node does not have. The node is nil if it does not
+// exist itself.
+func missing(fields map[string]any, node any, path fieldpath.Path) (paths []fieldpath.Path, err error) {
 	for key, value := range fields {
-		if key == "." {
-			continue
-		}
 		element, err := fieldpath.DeserializePathElement(key)
-		if errors.Is(err, fieldpath.ErrUnknownPathElementType) { // As the API server does.
+		switch {
+		case key == ".", errors.Is(err, fieldpath.ErrUnknownPathElementType): // As the API server does.
 			continue
-		}
-		below, isMap := value.(map[string]any)
-		if err == nil && !isMap {
-			err = fmt.Errorf("%s has no fields", key)
-		}
-		if err != nil {
+		case err != nil:
 			return nil, err
 		}
-		of, err := missingBelow(below, node, isThere, append(path[:len(path):len(path)], element))
-		if err != nil {
-			return nil, err
+		below, _ := value.(map[string]any)
+		is := append(path[:len(path):len(path)], element)
+		child, has, isWhole := step(node, &element)
+		_, itself := below["."]
+		switch isLeaf := len(below) == 0 || len(below) == 1 && itself; {
+		case has && (isWhole || isLeaf):
+		case isLeaf:
+			paths = append(paths, is)
+		default:
+			of, err := missing(below, child, is)
+			if err != nil {
+				return nil, err
+			}
+			paths = append(paths, of...)
 		}
-		paths = append(paths, of...)
 	}
 	return paths, nil
-}
-
-// missingBelow is missing for the field at the end of a path, and what an entry lists below it.
-func missingBelow(below map[string]any, node any, isThere bool, path fieldpath.Path) (paths []fieldpath.Path, err error) {
-	child, has, isWhole := step(node, &path[len(path)-1])
-	has = has && isThere
-	_, itself := below["."]
-	switch isLeaf := len(below) == 0 || len(below) == 1 && itself; {
-	case has && (isWhole || isLeaf):
-		return nil, nil
-	case isLeaf:
-		return []fieldpath.Path{path}, nil
-	}
-	return missing(below, child, has, path)
 }
 
 // step returns what a node has at an element of a path. isWhole is true for an item that has no fields of its own: one of a set, or of a list that is owned as
@@ -203,7 +191,7 @@ func step(node any, element *fieldpath.PathElement) (child any, has, isWhole boo
 	case element.Value != nil: // An item of a set.
 		has, isWhole = slices.ContainsFunc(list, func(item any) bool { return equality.Semantic.DeepEqual(item, (*element.Value).Unstructured()) }), true
 	default: // An item of a list by index: owned together with the list.
-		has, isWhole = true, true
+		has, isWhole = node != nil, true
 	}
 	return child, has, isWhole
 }

@@ -13,7 +13,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/url"
 	"reflect"
@@ -328,65 +327,15 @@ func (in WorkspaceParameters) MarshalJSON() ([]byte, error) {
 	return withUnknown(known(in), in.Unknown)
 }
 
-// Decode decodes a Workspace, as the methods above do, but without converting all of it to JSON and back. It shares nothing with the content.
-func (w *Workspace) Decode(content map[string]any) error {
-	type knownSpec WorkspaceSpec
-	type knownParameters WorkspaceParameters
-	spec, _ := content["spec"].(map[string]any)
-	parameters, isMap := spec["forProvider"].(map[string]any)
-	if !isMap {
-		return runtime.DefaultUnstructuredConverter.FromUnstructured(content, w)
-	}
-	content, spec = maps.Clone(content), maps.Clone(spec)
-	delete(content, "spec")
-	delete(spec, "forProvider")
-	convert := runtime.DefaultUnstructuredConverter.FromUnstructured
-	err := errors.Join(convert(content, w), convert(spec, (*knownSpec)(&w.Spec)), convert(parameters, (*knownParameters)(&w.Spec.ForProvider)))
-	if err == nil {
-		w.Spec.Unknown, err = unknownValues(spec, &w.Spec)
-	}
-	if err == nil {
-		w.Spec.ForProvider.Unknown, err = unknownValues(parameters, &w.Spec.ForProvider)
-	}
-	return err
-}
-
-// unknownValues is unknownFields of content.
-func unknownValues(content map[string]any, typed any) (unknown UnknownFields, err error) {
-	known := fieldsOf(typed)
-	for name, value := range content {
-		if slices.Contains(known, name) {
-			continue
-		}
-		if unknown == nil {
-			unknown = UnknownFields{}
-		}
-		raw, err := json.Marshal(value)
-		if err != nil {
-			return nil, err
-		}
-		unknown[name] = runtime.RawExtension{Raw: raw}
-	}
-	return unknown, nil
-}
-
-// fieldsOf returns the JSON names of the fields of a type, given as a pointer to a struct.
-func fieldsOf(typed any) (names []string) {
-	t := reflect.TypeOf(typed).Elem()
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		names = append(names, name)
-	}
-	return names
-}
-
 // unknownFields returns the fields of a JSON object that a type, given as a pointer to a struct, does not have; nil when there are none.
 func unknownFields(data []byte, typed any) (UnknownFields, error) {
 	all := map[string]json.RawMessage{}
 	if err := json.Unmarshal(data, &all); err != nil {
 		return nil, err
 	}
-	for _, name := range fieldsOf(typed) {
+	t := reflect.TypeOf(typed).Elem()
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 		delete(all, name)
 	}
 	if len(all) == 0 {

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
@@ -57,26 +56,6 @@ func TestUnknownFieldsSurviveTheUnstructuredConverterBothWays(t *testing.T) {
 	text, err := json.Marshal(again.Spec.Template.Spec)
 	require.NoError(t, err)
 	assert.JSONEq(t, future, string(text))
-}
-
-func TestAWorkspaceIsDecodedLikeByTheUnstructuredConverter(t *testing.T) {
-	for name, spec := range map[string]string{
-		"unknown fields":      future,
-		"known fields":        `{"providerConfigRef": {"name": "aws"}, "managementPolicies": ["*"], "forProvider": {"source": "Inline", "module": "# <", "varmap": {"a": {"b": [1, null]}}, "enableTerraformCLILogging": true}}`,
-		"without forProvider": `{"deletionPolicy": "Delete"}`,
-		"a spec that is null": `null`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			content := map[string]any{}
-			require.NoError(t, utiljson.Unmarshal([]byte(`{"metadata": {"name": "a"}, "spec": `+spec+`, "status": {"atProvider": {"checksum": "1"}}}`), &content))
-			want, got, before := terraform.Workspace{}, terraform.Workspace{}, runtime.DeepCopyJSON(content)
-			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(content, &want))
-			require.NoError(t, got.Decode(content))
-			assert.Equal(t, want, got)
-			assert.Equal(t, before, content)
-		})
-	}
-	assert.Error(t, new(terraform.Workspace).Decode(map[string]any{"spec": map[string]any{"forProvider": map[string]any{"vars": "text"}}}))
 }
 
 func TestDeepCopyDoesNotShareUnknownFields(t *testing.T) {

@@ -104,8 +104,7 @@ func (r *Reconciler) reconcileControlPlane(ctx context.Context, controlPlane *co
 }
 
 func (r *Reconciler) reconcileKubeconfig(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
-	last := engine.StateOf[kubeconfigsecret.Encoded](r.State, client.ObjectKeyFromObject(controlPlane))
-	publisher := kubeconfigsecret.Publisher{Client: r.Client, Tokens: r.Tokens, Secrets: r.Secrets, Last: last}
+	publisher := kubeconfigsecret.Publisher{Client: r.Client, Tokens: r.Tokens, Secrets: r.Secrets}
 	after, err := publisher.Publish(ctx, p.Kubeconfig, &f.Kubeconfig, &f.UserKubeconfig)
 	f.RequeueWithin(after)
 	expiry, _ := kubeconfig.Expiry(f.Kubeconfig.Published(controlPlane))

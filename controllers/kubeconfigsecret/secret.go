@@ -6,13 +6,10 @@ package kubeconfigsecret
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -111,17 +108,11 @@ type Publisher struct {
 	Tokens kubeconfig.Tokens
 	// Secrets is informed of writes.
 	Secrets *engine.Secrets
-	// Last is the kubeconfig for users that was encoded last for the control plane; nil in tests.
-	Last *Encoded
 }
-
-// Encoded identifies a kubeconfig for users, and what it was made from. A Secret that has it need not be compared with another one: to encode it takes
-// longer than all else.
-type Encoded struct{ from, data [sha256.Size]byte }
 
 // Publish determines the kubeconfigs and writes them. It returns when they must be determined again; zero is never.
 func (p Publisher) Publish(ctx context.Context, plan Plan, contract, user *Kubeconfig) (time.Duration, error) {
-	source := &sources{Plan: plan, tokens: p.Tokens, published: contract.publishedData(), users: user.publishedData(), last: cmp.Or(p.Last, &Encoded{})}
+	source := &sources{Plan: plan, tokens: p.Tokens, published: contract.publishedData()}
 	switch cluster := plan.Cluster; plan.Mode {
 	case Keep:
 		return 0, nil
@@ -401,12 +392,9 @@ type sources struct {
 	tokens kubeconfig.Tokens
 	// published is the kubeconfig of the contract as it is.
 	published []byte
-	// users is the kubeconfig for users as it is, and last the one that was encoded last.
-	users []byte
-	last  *Encoded
 	// requeueAfter is when to determine the kubeconfigs again; zero is never.
 	requeueAfter time.Duration
-	// exec is the kubeconfig for users, once it was determined.
+	// exec is the kubeconfig for users, once it was determined: to encode it takes longer than all else.
 	exec []byte
 }
 
@@ -520,24 +508,12 @@ func (s *sources) execKubeconfig() ([]byte, string, error) {
 	if name == "" {
 		name = s.Cluster.EKSName
 	}
-	data, err := s.encodeExec(name, server, ca)
+	data, err := kubeconfig.ForExec(name, s.Cluster.Region, server, ca)
 	if err != nil {
 		return nil, controlplanev1.KubeconfigInvalidReason, fmt.Errorf("%w of WorkspaceTemplate %s", err, s.Cluster.template())
 	}
 	s.exec = data
 	return data, "", nil
-}
-
-func (s *sources) encodeExec(name, server, ca string) ([]byte, error) {
-	from := sha256.Sum256([]byte(strings.Join([]string{name, s.Cluster.Region, server, ca}, "\x00")))
-	if s.last.from == from && sha256.Sum256(s.users) == s.last.data {
-		return s.users, nil
-	}
-	data, err := kubeconfig.ForExec(name, s.Cluster.Region, server, ca)
-	if err == nil {
-		*s.last = Encoded{from, sha256.Sum256(data)}
-	}
-	return data, err
 }
 
 const (

@@ -33,7 +33,6 @@ type fixture struct {
 	Plan
 	Contract, User Kubeconfig
 	tokens         kubeconfig.Tokens
-	last           *Encoded
 	requeueAfter   time.Duration
 }
 
@@ -56,7 +55,7 @@ func connection(data map[string]string) *corev1.Secret {
 // publish determines the kubeconfigs without writing them.
 func (s *fixture) publish() {
 	s.Helper()
-	after, err := Publisher{Tokens: s.tokens, Last: s.last}.Publish(s.Context(), s.Plan, &s.Contract, &s.User)
+	after, err := Publisher{Tokens: s.tokens}.Publish(s.Context(), s.Plan, &s.Contract, &s.User)
 	require.NoError(s, err)
 	s.requeueAfter = after
 }
@@ -75,30 +74,6 @@ func TestTheNameOfTheEKSClusterIsTheOutputElseTheVariable(t *testing.T) {
 		config, err := clientcmd.RESTConfigFromKubeConfig(s.User.Data)
 		require.NoError(t, err)
 		assert.Subset(t, config.ExecProvider.Args, []string{name, builder.Region})
-	}
-}
-
-func TestAKubeconfigForUsersIsEncodedAgainIfItsInputOrItsSecretHasChanged(t *testing.T) {
-	first, last := newFixture(t), &Encoded{}
-	first.last = last
-	first.publish()
-	data := first.User.Data
-	for name, row := range map[string]struct {
-		change func(*fixture)
-		same   bool
-	}{
-		"nothing":    {func(*fixture) {}, true},
-		"the Secret": {func(s *fixture) { s.User.Live.Data["value"] = []byte("edited") }, true},
-		"the region": {func(s *fixture) { s.Cluster.Region = "eu-west-1" }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, copied := newFixture(t), *last
-			s.last, s.User.Live = &copied, liveSecret(data, nil)
-			s.User.Live.Type = clusterv1.ClusterSecretType
-			row.change(s)
-			s.publish()
-			assert.Equal(t, row.same, string(s.User.Data) == string(data), string(s.User.Data))
-		})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,7 +31,7 @@ type Live struct {
 
 func newLive(object *unstructured.Unstructured) (*Live, error) {
 	live := &Live{Unstructured: object}
-	if err := live.typed.Decode(object.Object); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &live.typed); err != nil {
 		return nil, fmt.Errorf("decoding Workspace %s: %w", object.GetName(), err)
 	}
 	return live, nil
