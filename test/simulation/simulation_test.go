@@ -40,7 +40,7 @@ func number(t *testing.T, variable string, otherwise uint64) uint64 {
 // TestNoScheduleBreaksAnInvariant runs SCHEDULES schedules, the first with SEED. With SEED alone it runs one and prints its trace; EVENTS are the steps
 // that it prints of a schedule that fails.
 func TestNoScheduleBreaksAnInvariant(t *testing.T) {
-	first, count := number(t, "SEED", 1), number(t, "SCHEDULES", 500)
+	first, count := number(t, "SEED", 1), number(t, "SCHEDULES", 1000)
 	single := os.Getenv("SEED") != "" && os.Getenv("SCHEDULES") == ""
 	if single {
 		count = 1

@@ -138,13 +138,7 @@ func convert(from, to client.Object) client.Object {
 		generic.Object = content
 		return to
 	}
-	if generic, ok := from.(*unstructured.Unstructured); ok {
-		must(runtime.DefaultUnstructuredConverter.FromUnstructured(generic.Object, to))
-		return to
-	}
-	data, err := json.Marshal(from)
-	must(err)
-	must(json.Unmarshal(data, to))
+	must(runtime.DefaultUnstructuredConverter.FromUnstructured(from.(*unstructured.Unstructured).Object, to))
 	return to
 }
 
