@@ -316,7 +316,6 @@ func (f *Fleet) nodeGroups(cluster *clusterv1.Cluster) []validation.NodeGroup {
 // getter implements validation.Getter for the objects that determine node groups.
 type getter struct{ *Fleet }
 
-// Object implements validation.Getter.
 func (r getter) Object(_ context.Context, key types.NamespacedName, kind validation.Owner) (validation.Owner, error) {
 	if _, ok := kind.(*infrav1.CAPTMachinePool); ok {
 		return r.CAPTMachinePools[key], nil

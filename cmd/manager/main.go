@@ -164,10 +164,8 @@ const (
 
 func (m *tokenMode) String() string { return string(*m) }
 
-// Type implements pflag.Value.
 func (m *tokenMode) Type() string { return "mode" }
 
-// Set implements pflag.Value.
 func (m *tokenMode) Set(text string) error {
 	if strings.EqualFold(text, string(tokensAuto)) {
 		*m = tokensAuto

@@ -44,10 +44,8 @@ type certificate struct {
 	description *prometheus.Desc
 }
 
-// Describe implements prometheus.Collector.
 func (c certificate) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- c.description }
 
-// Collect implements prometheus.Collector.
 func (c certificate) Collect(metrics chan<- prometheus.Metric) {
 	if chain, err := cert.CertsFromFile(c.file); err == nil {
 		metrics <- gauge(c.description, float64(chain[0].NotAfter.Unix()))

@@ -70,14 +70,12 @@ func NewObjects(registry prometheus.Registerer, options ObjectsOptions) {
 	})
 }
 
-// Describe implements prometheus.Collector.
 func (m *objects) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, d := range []description{m.info, m.state, m.condition, m.failing, m.nodes, m.stage, m.users, m.destroys, m.plan, m.blocked, m.cached} {
 		descriptions <- d.Desc
 	}
 }
 
-// Collect implements prometheus.Collector.
 func (m *objects) Collect(metrics chan<- prometheus.Metric) {
 	select {
 	case <-m.Elected:

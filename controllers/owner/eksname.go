@@ -164,7 +164,6 @@ func (r *Reconciler) NodeGroups(ctx context.Context, cluster client.ObjectKey) (
 // getter implements validation.Getter.
 type getter struct{ client.Reader }
 
-// Object implements validation.Getter.
 func (r getter) Object(ctx context.Context, key client.ObjectKey, kind validation.Owner) (validation.Owner, error) {
 	return engine.Get(ctx, r, key, reflect.New(reflect.TypeOf(kind).Elem()).Interface().(client.Object))
 }

@@ -360,7 +360,6 @@ type legacyGuard struct {
 	since time.Time
 }
 
-// Get implements client.Reader.
 func (g legacyGuard) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	if err := g.Reader.Get(ctx, key, object, options...); err != nil {
 		return err

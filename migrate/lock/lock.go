@@ -203,7 +203,6 @@ type leases struct {
 
 func (l *leases) Leases(string) coordinationv1client.LeaseInterface { return l }
 
-// Get implements LeaseInterface.
 func (l *leases) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{}
 	read := func(ctx context.Context) error {
@@ -231,12 +230,10 @@ func (l *leases) Get(ctx context.Context, name string, _ metav1.GetOptions) (*co
 	return lease, nil
 }
 
-// Create implements LeaseInterface.
 func (l *leases) Create(ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
 	return lease, l.write(func() error { return l.Client.Create(ctx, lease, client.FieldOwner(migrate.FieldManager)) })
 }
 
-// Update implements LeaseInterface.
 func (l *leases) Update(ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
 	return lease, l.write(func() error { return l.Client.Update(ctx, lease, client.FieldOwner(migrate.FieldManager)) })
 }

@@ -35,7 +35,6 @@ type defaulter[T client.Object] struct {
 	mayMigrate reviewer
 }
 
-// Handle implements admission.Handler.
 func (d defaulter[T]) Handle(ctx context.Context, request admission.Request) admission.Response {
 	var kind T
 	object := newObject(kind)

@@ -30,7 +30,6 @@ type machinePools struct {
 	reader  validation.Reader
 }
 
-// Handle implements admission.Handler.
 func (m machinePools) Handle(ctx context.Context, request admission.Request) admission.Response {
 	old, machinePool, err := m.objects(ctx, request)
 	if err != nil {

@@ -71,7 +71,6 @@ type newMachinePools struct {
 	reader  validation.Getter
 }
 
-// Handle implements admission.Handler.
 func (m newMachinePools) Handle(ctx context.Context, request admission.Request) admission.Response {
 	machinePool := &clusterv1.MachinePool{}
 	if err := m.decoder.DecodeRaw(request.Object, machinePool); err != nil {

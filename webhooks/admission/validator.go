@@ -40,7 +40,6 @@ type validator[T client.Object] struct {
 	mayMigrate reviewer
 }
 
-// ValidateCreate implements admission.Validator.
 func (r validator[T]) ValidateCreate(ctx context.Context, object T) (admission.Warnings, error) {
 	findings, err := validation.ValidateNew(ctx, r.reader, object)
 	if err != nil {

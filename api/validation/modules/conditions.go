@@ -165,7 +165,6 @@ func isConstant(expr hclsyntax.Expression) bool {
 	return !s.unlimited && s.operations == 0
 }
 
-// Enter implements hclsyntax.Walker.
 func (s *shape) Enter(node hclsyntax.Node) hcl.Diagnostics {
 	s.nodes++
 	s.nest(node, 1)
@@ -194,7 +193,6 @@ func (s *shape) Enter(node hclsyntax.Node) hcl.Diagnostics {
 	return nil
 }
 
-// Exit implements hclsyntax.Walker.
 func (s *shape) Exit(node hclsyntax.Node) hcl.Diagnostics {
 	s.nest(node, -1)
 	return nil

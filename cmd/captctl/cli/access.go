@@ -176,7 +176,6 @@ type warnings struct {
 	printed map[string]sets.Set[string] // Objects by text.
 }
 
-// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
 func (w *warnings) HandleWarningHeaderWithContext(request context.Context, code int, _, text string) {
 	if code != warningCode || text == "" {
 		return

@@ -184,7 +184,6 @@ func (s *source) lookup() validation.Reader {
 	return found
 }
 
-// Object implements validation.Reader.
 func (l lookup) Object(ctx context.Context, key types.NamespacedName, kind validation.Owner) (validation.Owner, error) {
 	if _, ok := kind.(*infrav1.WorkspaceTemplate); ok {
 		return l.source.template(ctx, key)
@@ -192,7 +191,6 @@ func (l lookup) Object(ctx context.Context, key types.NamespacedName, kind valid
 	return l.Objects.Object(ctx, key, kind)
 }
 
-// NamespaceLabels implements validation.Reader.
 func (l lookup) NamespaceLabels(_ context.Context, name string) (labels.Set, error) {
 	return l.source.labelsOf(name)
 }

@@ -65,7 +65,6 @@ type jsonCondition struct {
 // text is a text that JSON does not escape, because those of Kubernetes are names; another one is empty.
 type text string
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (t *text) UnmarshalJSON(data []byte) error {
 	if data[0] != '"' && data[0] != 'n' { // null becomes empty, as in Go.
 		return errInvalid
@@ -80,7 +79,6 @@ func (t *text) UnmarshalJSON(data []byte) error {
 // token is a text that is sent back, and so is complete: a list would end early without that of its next page.
 type token text
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (t *token) UnmarshalJSON(data []byte) error {
 	if err := (*text)(t).UnmarshalJSON(data); err != nil || *t == "" && len(data) > len(`""`) && data[0] == '"' {
 		return errInvalid

@@ -489,7 +489,6 @@ type limited struct {
 	hasToken bool
 }
 
-// RoundTrip implements http.RoundTripper.
 func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 	if l.hasToken {
 		request = request.Clone(request.Context())
