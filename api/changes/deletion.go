@@ -93,7 +93,6 @@ func (f *Fleet) ownerHeld(u *Unit) *desired.Blocked {
 	return desired.HeldByClusters(f.referring(u.Owner), "this object")
 }
 
-// referring returns the Clusters that refer to an object.
 func (f *Fleet) referring(object metav1.Object) (found []*clusterv1.Cluster) {
 	for i := range f.Clusters {
 		if claim.RefersTo(&f.Clusters[i], object) {

@@ -120,7 +120,6 @@ func (f *Fleet) Units(cluster string) (found []Unit, err error) {
 	return found, nil
 }
 
-// labeledCluster returns the Cluster that the label of an object names; nil if there is none.
 func (f *Fleet) labeledCluster(object metav1.Object) *clusterv1.Cluster {
 	return f.cluster(object.GetNamespace(), object.GetLabels()[clusterv1.ClusterNameLabel])
 }
@@ -191,7 +190,6 @@ func sorted[O any](objects map[types.NamespacedName]O) (list []O) {
 	return list
 }
 
-// in returns the WorkspaceTemplateApplies of a namespace.
 func (f *Fleet) in(namespace string) (found []infrav1.WorkspaceTemplateApply) {
 	for _, apply := range sorted(f.Applies) {
 		if apply.Namespace == namespace {

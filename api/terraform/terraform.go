@@ -74,7 +74,6 @@ func withScheme(address string) string {
 	return "https://" + address
 }
 
-// hasOnlyHostAndPort reports whether a URL has only a scheme, a host and a port.
 func hasOnlyHostAndPort(u *url.URL) bool {
 	return u.User == nil && (u.Path == "" || u.Path == "/") && u.RawQuery == "" && u.Fragment == ""
 }

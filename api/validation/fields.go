@@ -166,7 +166,6 @@ func UsedVariables(template *infrav1.WorkspaceTemplate) sets.Set[string] {
 	return used.Union(modules.TemplateInterface(&template.Spec).Names())
 }
 
-// noEffectMessage returns the message that the field has no effect with a template.
 func (f *TypedField) noEffectMessage(template *infrav1.WorkspaceTemplate) string {
 	return "has no effect: " + f.notPassedMessage(template)
 }

@@ -540,7 +540,6 @@ func controllerOf(ctx context.Context, object metav1.Object, readers ...client.R
 	return found, nil
 }
 
-// controllerName is the kind and the name of the controller of an object.
 func controllerName(object metav1.Object) string {
 	controller := metav1.GetControllerOf(object)
 	return controller.Kind + " " + controller.Name
