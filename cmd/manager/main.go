@@ -74,7 +74,6 @@ type drainingServer struct {
 	signal context.Context
 }
 
-// Register serves a path.
 func (s *drainingServer) Register(path string, handler http.Handler) {
 	s.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.signal.Err() != nil {

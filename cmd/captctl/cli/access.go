@@ -6,6 +6,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -286,6 +287,26 @@ func Indexed[T any, P interface {
 	}
 	return found
 }
+
+// Get reads an object; nil if it has no name, or does not exist.
+func Get[O client.Object](ctx context.Context, reader client.Reader, key client.ObjectKey, object O) (none O, err error) {
+	if key.Name == "" {
+		return none, nil
+	}
+	if err := reader.Get(ctx, key, object); err != nil {
+		return none, client.IgnoreNotFound(err)
+	}
+	return object, nil
+}
+
+// MergePatch changes only the fields that it has, whatever other clients have written since the object was read.
+type MergePatch map[string]any
+
+// Type implements client.Patch.
+func (MergePatch) Type() types.PatchType { return types.MergePatchType }
+
+// Data implements client.Patch.
+func (p MergePatch) Data(client.Object) ([]byte, error) { return json.Marshal(p) }
 
 // ListWorkspaces lists the Workspaces of a scope, in a namespace if they have one and it is not empty; none if the kind is not served.
 func ListWorkspaces(ctx context.Context, reader client.Reader, scope terraform.Scope, namespace string) ([]unstructured.Unstructured, error) {

@@ -62,13 +62,9 @@ func (s *source) template(ctx context.Context, key types.NamespacedName) (*infra
 	if known, ok := s.templates[key]; ok {
 		return known, nil
 	}
-	template := &infrav1.WorkspaceTemplate{}
-	err := s.reader.Get(ctx, key, template)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading WorkspaceTemplate %s: %w", key, err)
-	}
+	template, err := cli.Get(ctx, s.reader, key, &infrav1.WorkspaceTemplate{})
 	if err != nil {
-		template = nil
+		return nil, fmt.Errorf("reading WorkspaceTemplate %s: %w", key, err)
 	}
 	s.templates[key] = template
 	return template, nil
@@ -162,26 +158,18 @@ type lookup struct {
 }
 
 func (s *source) lookup() validation.Reader {
-	found := lookup{source: s}
+	found := lookup{slices.Concat(owners(s.CAPTClusters), owners(s.ControlPlanes), owners(s.Applies), owners(s.MachinePools), owners(s.CAPTMachinePools)), s}
 	for i := range s.Clusters {
 		found.Objects = append(found.Objects, &s.Clusters[i])
 	}
-	for _, object := range s.CAPTClusters {
-		found.Objects = append(found.Objects, object)
-	}
-	for _, object := range s.ControlPlanes {
-		found.Objects = append(found.Objects, object)
-	}
-	for _, object := range s.Applies {
-		found.Objects = append(found.Objects, object)
-	}
-	for _, object := range s.MachinePools {
-		found.Objects = append(found.Objects, object)
-	}
-	for _, object := range s.CAPTMachinePools {
-		found.Objects = append(found.Objects, object)
-	}
 	return found
+}
+
+func owners[O validation.Owner](objects map[types.NamespacedName]O) (list validation.Objects) {
+	for _, object := range objects {
+		list = append(list, object)
+	}
+	return list
 }
 
 func (l lookup) Object(ctx context.Context, key types.NamespacedName, kind validation.Owner) (validation.Owner, error) {

@@ -5,7 +5,6 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -195,13 +193,9 @@ func (o *runOptions) request(ctx context.Context, connected client.WithWatch, on
 	}
 	one.run.Destroys = !one.apply.DeletionTimestamp.IsZero()
 	one.run.Request = runs.Request(runs.Action, one.apply.Status.WorkspaceRef.UID, o.Clock.Now())
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+	return connected.Patch(ctx, one.apply, cli.MergePatch{"metadata": map[string]any{
 		"uid": one.apply.UID, "annotations": map[string]string{naming.RecoveryAnnotation: one.run.Request},
 	}})
-	if err != nil {
-		return err
-	}
-	return connected.Patch(ctx, one.apply, client.RawPatch(types.MergePatchType, patch))
 }
 
 // await waits until all results are known, or the time is over.

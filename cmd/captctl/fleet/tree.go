@@ -576,13 +576,13 @@ func (r *impactReader) addProviderConfig(ctx context.Context, owner graph.Key, w
 	case client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err):
 		return err
 	}
-	credentials, _, _ := unstructured.NestedSlice(config.Object, "spec", "credentials")
-	for _, entry := range credentials {
-		fields, _ := entry.(map[string]any)
-		secret, _, _ := unstructured.NestedString(fields, "secretRef", "name")
-		namespace, _, _ := unstructured.NestedString(fields, "secretRef", "namespace")
-		if secret != "" {
-			r.uses(key, graph.Key{Kind: graph.SecretKind, Namespace: cmp.Or(namespace, key.Namespace), Name: secret})
+	spec, err := terraform.ProviderConfigSpecOf(config)
+	if err != nil {
+		return err
+	}
+	for _, credentials := range spec.Credentials {
+		if ref := credentials.SecretRef; ref != nil {
+			r.uses(key, graph.Key{Kind: graph.SecretKind, Namespace: ref.Namespace, Name: ref.Name})
 		}
 	}
 	return nil

@@ -111,7 +111,7 @@ type backupWriter struct {
 }
 
 func (w *backupWriter) read(ctx context.Context) error {
-	system, err := get(ctx, w.reader, types.NamespacedName{Name: metav1.NamespaceSystem}, &corev1.Namespace{})
+	system, err := cli.Get(ctx, w.reader, types.NamespacedName{Name: metav1.NamespaceSystem}, &corev1.Namespace{})
 	if err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ type restoring struct {
 
 // checkOld finds out whether the management cluster that was backed up still runs. Only the address of its API server shows that, if it can be reached from here.
 func (r *restoring) checkOld(ctx context.Context) error {
-	system, err := get(ctx, r.adoption.client, types.NamespacedName{Name: metav1.NamespaceSystem}, &corev1.Namespace{})
+	system, err := cli.Get(ctx, r.adoption.client, types.NamespacedName{Name: metav1.NamespaceSystem}, &corev1.Namespace{})
 	if err != nil || r.oldStopped || system != nil && system.UID == r.backup.ClusterUID {
 		return err
 	}
@@ -262,7 +262,7 @@ func (r *restoring) unpause(ctx context.Context) error {
 		if object.GetKind() != clusterv1.ClusterKind || states.IsPausedIn(object) {
 			continue
 		}
-		cluster, err := get(ctx, r.adoption.client, client.ObjectKeyFromObject(object), &clusterv1.Cluster{})
+		cluster, err := cli.Get(ctx, r.adoption.client, client.ObjectKeyFromObject(object), &clusterv1.Cluster{})
 		if err != nil {
 			return err
 		}
@@ -283,7 +283,7 @@ func (r *restoring) isOurs(object metav1.Object) bool {
 
 func (r *restoring) applyOf(ctx context.Context, key string) (*infrav1.WorkspaceTemplateApply, error) {
 	namespace, name, _ := strings.Cut(key, "/")
-	return get(ctx, r.adoption.client, types.NamespacedName{Namespace: namespace, Name: name}, &infrav1.WorkspaceTemplateApply{})
+	return cli.Get(ctx, r.adoption.client, types.NamespacedName{Namespace: namespace, Name: name}, &infrav1.WorkspaceTemplateApply{})
 }
 
 // proven reports whether nothing is left to wait for: everything is Ready, or belongs to a Cluster with a plan that is not empty, which is the error.
@@ -341,7 +341,7 @@ func (r *restoring) isPaused(ctx context.Context, apply *infrav1.WorkspaceTempla
 	if apply == nil || apply.Labels[clusterv1.ClusterNameLabel] == "" {
 		return apply == nil || annotations.HasPaused(apply), nil
 	}
-	cluster, err := get(ctx, r.adoption.client, types.NamespacedName{Namespace: apply.Namespace, Name: apply.Labels[clusterv1.ClusterNameLabel]}, &clusterv1.Cluster{})
+	cluster, err := cli.Get(ctx, r.adoption.client, types.NamespacedName{Namespace: apply.Namespace, Name: apply.Labels[clusterv1.ClusterNameLabel]}, &clusterv1.Cluster{})
 	return annotations.HasPaused(apply) || cluster != nil && annotations.IsPaused(cluster, apply), err
 }
 
@@ -399,7 +399,7 @@ func (r *restoring) created(ctx context.Context) (targets []target, err error) {
 		}
 		kind := &unstructured.Unstructured{}
 		kind.SetGroupVersionKind(object.GroupVersionKind())
-		live, err := get(ctx, r.adoption.client, client.ObjectKeyFromObject(object), kind)
+		live, err := cli.Get(ctx, r.adoption.client, client.ObjectKeyFromObject(object), kind)
 		if err != nil {
 			return nil, err
 		}

@@ -86,7 +86,6 @@ func (o *target) title() string {
 	return "Cluster " + o.key.String()
 }
 
-// print prints objects as YAML.
 func (o *target) print(objects []client.Object) error {
 	for _, object := range objects {
 		content, err := ssa.Unstructured(object)
@@ -114,18 +113,6 @@ func applyAll(ctx context.Context, to client.Client, objects []client.Object) er
 		}
 	}
 	return nil
-}
-
-// get reads an object of the kind of another; nil if it does not exist.
-func get[T client.Object](ctx context.Context, reader client.Reader, key types.NamespacedName, into T) (found T, err error) {
-	err = reader.Get(ctx, key, into)
-	if client.IgnoreNotFound(err) != nil {
-		return found, fmt.Errorf("reading %s: %w", key, err)
-	}
-	if err == nil {
-		found = into
-	}
-	return found, nil
 }
 
 func (o *target) keyOf(text string) types.NamespacedName {
