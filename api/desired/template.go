@@ -5,6 +5,7 @@ package desired
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -36,7 +37,7 @@ type TemplateFacts struct {
 
 // Template returns the facts about a template, which is nil if the owner cannot use it, and which fields of the owner have no effect with it.
 func Template(key types.NamespacedName, template *infrav1.WorkspaceTemplate, unreadable error, fields []validation.TypedField) TemplateFacts {
-	f := TemplateFacts{Key: key, Template: template, Unreadable: unreadable, Restricted: validation.RestrictsAccess(fields)}
+	f := TemplateFacts{Key: key, Template: template, Unreadable: unreadable, Restricted: slices.ContainsFunc(fields, func(f validation.TypedField) bool { return f.Restricts })}
 	if template != nil {
 		f.Restricting, f.Others = validation.FieldsWithoutEffect(template, fields)
 	}

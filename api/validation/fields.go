@@ -363,8 +363,3 @@ func VPCFields(spec *infrav1.CAPTClusterTemplateResourceSpec, path *field.Path) 
 	}
 	return append(fields, variableFields(spec.VPC.Template.Variables, path.Child("vpc", "template", "variables"), in(VPCVariables()))...)
 }
-
-// RestrictsAccess reports whether any of the fields restricts access.
-func RestrictsAccess(fields []TypedField) bool {
-	return slices.ContainsFunc(fields, func(f TypedField) bool { return f.Restricts })
-}

@@ -190,7 +190,21 @@ func schemaOfType(ty cty.Type) map[string]any {
 	case ty.IsMapType():
 		return containing("object", "additionalProperties", ty.ElementType())
 	case ty.IsObjectType():
-		return schemaOfObject(ty)
+		properties, required := map[string]any{}, []string{}
+		for _, name := range slices.Sorted(maps.Keys(ty.AttributeTypes())) {
+			schema := schemaOfType(ty.AttributeType(name))
+			if schema == nil {
+				return nil
+			}
+			if properties[name] = schema; !ty.AttributeOptional(name) {
+				required = append(required, name)
+			}
+		}
+		object := map[string]any{"type": "object", "properties": properties}
+		if len(required) > 0 {
+			object["required"] = required
+		}
+		return object
 	}
 	return nil
 }
@@ -201,22 +215,4 @@ func containing(kind, field string, element cty.Type) map[string]any {
 		return nil
 	}
 	return map[string]any{"type": kind, field: schema}
-}
-
-func schemaOfObject(ty cty.Type) map[string]any {
-	properties, required := map[string]any{}, []string{}
-	for _, name := range slices.Sorted(maps.Keys(ty.AttributeTypes())) {
-		schema := schemaOfType(ty.AttributeType(name))
-		if schema == nil {
-			return nil
-		}
-		if properties[name] = schema; !ty.AttributeOptional(name) {
-			required = append(required, name)
-		}
-	}
-	object := map[string]any{"type": "object", "properties": properties}
-	if len(required) > 0 {
-		object["required"] = required
-	}
-	return object
 }

@@ -257,10 +257,6 @@ func reasonStyle(reason string) output.Style {
 	return stateStyle(reason)
 }
 
-func readyColumns(name string) []output.Column {
-	return []output.Column{{Name: name}, {Name: "Ready", Style: stateStyle}, {Name: "Reason", Style: reasonStyle}}
-}
-
 func versionText(c *overview.Cluster) string {
 	switch {
 	case c.DesiredVersion == "":

@@ -179,7 +179,7 @@ func (t *Tree) text(p *output.Printer) {
 
 // treeColumns are the columns of a tree. What follows from another object is of less interest.
 func treeColumns(name string, consequences []bool) []output.Column {
-	columns := readyColumns(name)
+	columns := []output.Column{{Name: name}, {Name: "Ready", Style: stateStyle}, {Name: "Reason", Style: reasonStyle}}
 	for i := range columns[1:] {
 		columns[i+1].RowStyle = func(row int) output.Style { return map[bool]output.Style{true: output.Faint}[consequences[row]] }
 	}
