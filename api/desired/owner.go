@@ -96,7 +96,7 @@ func Differs(apply *infrav1.WorkspaceTemplateApply, want *unstructured.Unstructu
 	if err != nil {
 		return true
 	}
-	live.SetGroupVersionKind(want.GroupVersionKind()) // Typed objects from clients have none, those from caches do.
+	live.SetGroupVersionKind(want.GroupVersionKind())                                                         // Typed objects from clients have none, those from caches do.
 	return ssa.Differs(live, want, manager, "ownerReferences", "waitForSecrets", "waitForWorkspaces", "keys") // The lists that server-side apply merges.
 }
 

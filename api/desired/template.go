@@ -103,9 +103,6 @@ func Messages(errs field.ErrorList) string {
 	return strings.Join(list, "; ")
 }
 
-// maxCause limits the cause of one dependency in a message, in bytes.
-const maxCause = 512
-
 // IsUpToDate reports whether Terraform has applied a WorkspaceTemplateApply, which may not exist, as it is now.
 func IsUpToDate(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply != nil && apply.DeletionTimestamp.IsZero() && appliesSpec(apply)
@@ -144,6 +141,7 @@ func MissingWorkspace(apply *infrav1.WorkspaceTemplateApply, dependency infrav1.
 // FailureCause is the failure of the WorkspaceTemplateApply that provides a dependency; empty when it does not need a user. Progress is not
 // part of it: each step would be a status write of all that wait.
 func FailureCause(providers []infrav1.WorkspaceTemplateApply, waiting *infrav1.WorkspaceTemplateApply) string {
+	const maxCause = 512 // In bytes, of one dependency in a message.
 	for i := range providers {
 		provider := &providers[i]
 		ready := meta.FindStatusCondition(provider.Status.Conditions, infrav1.ReadyCondition)
@@ -155,14 +153,12 @@ func FailureCause(providers []infrav1.WorkspaceTemplateApply, waiting *infrav1.W
 	return ""
 }
 
-// maxOwners limits how many levels of owners are read. CAPT has three: WorkspaceTemplateApply, CAPTCluster, Cluster.
-const maxOwners = 4
-
 // ReadOwner reads an owner of an object of a namespace; nil if it does not exist. known is false if that cannot be known.
 type ReadOwner func(namespace string, ref metav1.OwnerReference) (owner metav1.Object, known bool, err error)
 
 // MissingOwner describes an owner of an object, or of its owners, that does not exist; empty when there is none.
 func MissingOwner(object metav1.Object, read ReadOwner) (string, error) {
+	const maxOwners = 4 // How many levels of owners are read. CAPT has three: WorkspaceTemplateApply, CAPTCluster, Cluster.
 	return missingOwner(object, read, maxOwners)
 }
 

@@ -377,8 +377,8 @@ func outputText(raw []byte) string {
 	return compact.String()
 }
 
-// reportsGeneration reports whether the provider reports which generation its status is of, as v1 does.
-func (l *Live) reportsGeneration() bool {
+// ReportsGeneration reports whether the provider reports which generation its status is of, as v1 does. Previews require that.
+func (l *Live) ReportsGeneration() bool {
 	synced := l.condition(conditionSynced)
 	return synced != nil && synced.ObservedGeneration != 0
 }
@@ -388,7 +388,7 @@ func (l *Live) reportsGeneration() bool {
 // that was written after the change is about that change: the API server rejects a status write of a provider that has not read the change.
 func (l *Live) statusIsCurrent(last *infrav1.WorkspaceUpdate) bool {
 	generation := l.GetGeneration()
-	if l.reportsGeneration() {
+	if l.ReportsGeneration() {
 		return l.condition(conditionSynced).ObservedGeneration == generation
 	}
 	if generation <= 1 {

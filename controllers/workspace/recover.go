@@ -52,7 +52,7 @@ func ClearsInterruptedCreate(request string) bool {
 // of the manager or a move. last is the change that status records.
 func (c *Client) Recover(ctx context.Context, live *Live, request string, last *infrav1.WorkspaceUpdate) (*Live, error) {
 	// Before v1, another status would mean that the provider has observed the last change.
-	if runs.IsRequested(request) && (live.reportsGeneration() || live.statusIsCurrent(last)) {
+	if runs.IsRequested(request) && (live.ReportsGeneration() || live.statusIsCurrent(last)) {
 		if err := c.invalidateChecksum(ctx, live, request); err != nil {
 			return nil, err
 		}

@@ -42,9 +42,6 @@ const label = "capt.cluster.x-k8s.io/migration-lock"
 // DefaultDuration is how long other runs wait for a run that was killed.
 const DefaultDuration = 15 * time.Second
 
-// leastPeriod between two requests for the Lease leaves most of the rate limit for the work, even with the shortest lease and --qps 20.
-const leastPeriod = 200 * time.Millisecond
-
 // errTaken means that another run has acquired the Lease.
 var errTaken = errors.New("another run has taken the lock")
 
@@ -128,6 +125,7 @@ func (l *Lock) requireOneNamespace(ctx context.Context) error {
 }
 
 func (l *Lock) config() leaderelection.LeaderElectionConfig {
+	const leastPeriod = 200 * time.Millisecond // It leaves most of the rate limit for the work, even with the shortest lease and --qps 20.
 	return leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: l.Namespace, Name: Name},

@@ -178,6 +178,7 @@ type warnings struct {
 }
 
 func (w *warnings) HandleWarningHeaderWithContext(request context.Context, code int, _, text string) {
+	const warningCode = 299 // That of the API server's warnings (RFC 7234).
 	if code != warningCode || text == "" {
 		return
 	}
@@ -206,9 +207,6 @@ func (w *warnings) HandleWarningHeaderWithContext(request context.Context, code 
 
 // mostObjects limits for how many objects the same warning is printed: often all objects of a fleet cause it.
 const mostObjects = 3
-
-// warningCode is that of the API server's warnings (RFC 7234).
-const warningCode = 299
 
 // Client of the API server. It reads without a cache.
 func (a *Access) Client() (client.WithWatch, error) {
@@ -351,11 +349,9 @@ func (o *Objects) Of(c *clusterv1.Cluster) (captCluster *infrav1.CAPTCluster, co
 	return captCluster, controlPlane
 }
 
-// patience is how long a completion waits for a response of the cluster before it completes nothing.
-const patience = 3 * time.Second
-
 // Patience limits a completion in time.
 func (a *Access) Patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	const patience = 3 * time.Second // How long a completion waits for a response of the cluster before it completes nothing.
 	if ctx == nil {
 		ctx = context.Background()
 	}

@@ -66,10 +66,8 @@ func (o *checkOptions) Run(ctx context.Context, connected client.WithWatch) erro
 	return nil
 }
 
-// mostFindings is how many objects of a check are shown without -o wide.
-const mostFindings = 10
-
 func showCheck(p *output.Printer, report *installation.Report) {
+	const mostFindings = 10 // How many objects of a check are shown without -o wide.
 	styles := map[installation.Status]output.Style{installation.OK: output.Good, installation.Warning: output.Attention, installation.Error: output.Bad, installation.Unknown: output.Attention}
 	for _, check := range report.Checks {
 		status := fmt.Sprintf("%-8s", check.Status)

@@ -269,9 +269,6 @@ func (t *Tree) mermaid(p *output.Printer) {
 	}
 }
 
-// namespaceNotAllowed is the reason of a template that does not allow the namespace of the Cluster, and cannot be used.
-const namespaceNotAllowed = "NamespaceNotAllowed"
-
 func graphObjects(found *overview.Objects, applies []*infrav1.WorkspaceTemplateApply) *graph.Objects {
 	objects := &graph.Objects{
 		ControlPlane: found.ControlPlane, Cluster: found.Cluster, CAPTCluster: found.CAPTCluster, Applies: applies,
@@ -399,6 +396,7 @@ func withoutControlPlane(found *overview.Objects) *Tree {
 
 // readNode reads a template, or the metadata of a Secret of the Cluster's namespace. It returns why a template cannot be used.
 func readNode(ctx context.Context, reader client.Reader, objects *graph.Objects, of graph.Key, labelsOf func(string) (labels.Set, error)) (reason string, err error) {
+	const namespaceNotAllowed = "NamespaceNotAllowed" // The reason of a template that does not allow the namespace of the Cluster, and cannot be used.
 	key, namespace := types.NamespacedName{Namespace: of.Namespace, Name: of.Name}, objects.Cluster.Namespace
 	switch {
 	case of.Kind == graph.SecretKind && of.Namespace == namespace:

@@ -458,11 +458,9 @@ func (t *Test) show(p *output.Printer) {
 	p.Linef("%s tested: %s", output.Count(t.Templates, "template"), output.Count(len(t.Findings), "finding"))
 }
 
-// initTimeout is how long init may take: it may download providers.
-const initTimeout = 5 * time.Minute
-
 // run runs a command in a directory, and returns its standard output. An error has its standard error.
 func run(ctx context.Context, t *cli.Terraform, directory string, arguments ...string) ([]byte, error) {
+	const initTimeout = 5 * time.Minute // How long init may take: it may download providers.
 	ctx, cancel := context.WithTimeout(ctx, initTimeout)
 	defer cancel()
 	var stdout bytes.Buffer
