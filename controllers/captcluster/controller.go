@@ -66,7 +66,7 @@ func RegisterIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return errors.Join(
 		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.ReferenceIndex, referenceKeys),
 		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.TemplateIndex, templateKey),
-		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.AwaitsNameIndex, owner.IndexAwaitsName),
+		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.WaitIndex, owner.IndexWaits),
 	)
 }
 
@@ -87,10 +87,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 }
 
 func (r *Reconciler) requests() owner.Requests {
-	return owner.Requests{Client: r.Client, List: &infrav1.CAPTClusterList{}, MayWaitFor: func(object client.Object, apply string) bool {
-		ref := object.(*infrav1.CAPTCluster).Spec.WorkspaceTemplateApplyRef
-		return !ref.IsDefined() || ref.Name == apply || isReplaced(object)
-	}}
+	return owner.Requests{Client: r.Client, List: &infrav1.CAPTClusterList{}}
 }
 
 func templateKey(object client.Object) []string {
@@ -102,12 +99,21 @@ func templateKey(object client.Object) []string {
 }
 
 func referenceKeys(object client.Object) []string {
-	return owner.References(object, object.(*infrav1.CAPTCluster).Spec.WorkspaceTemplateApplyRef)
+	refs := []infrav1.WorkspaceTemplateApplyReference{object.(*infrav1.CAPTCluster).Spec.WorkspaceTemplateApplyRef}
+	if isReplaced(object) {
+		refs = append(refs, infrav1.WorkspaceTemplateApplyReference{})
+	}
+	return owner.References(object, refs...)
 }
 
-// deletedInNamespace reconciles the CAPTClusters whose deletion may wait for a control plane that was deleted, or whose first VPC it may have used.
+// deletedInNamespace reconciles the CAPTClusters of its Cluster whose deletion may wait for a control plane that was deleted, or whose first VPC it may have used.
 func (r *Reconciler) deletedInNamespace(ctx context.Context, controlPlane client.Object) []ctrl.Request {
-	return r.requests().Matching(ctx, func(c client.Object) bool { return !c.GetDeletionTimestamp().IsZero() || isReplaced(c) }, client.InNamespace(controlPlane.GetNamespace()))
+	ofSameCluster := func(c client.Object) bool {
+		one, other := c.GetLabels()[clusterv1.ClusterNameLabel], controlPlane.GetLabels()[clusterv1.ClusterNameLabel]
+		return one == other || one == "" || other == ""
+	}
+	return r.requests().Matching(ctx, func(c client.Object) bool { return ofSameCluster(c) && (!c.GetDeletionTimestamp().IsZero() || isReplaced(c)) },
+		client.InNamespace(controlPlane.GetNamespace()))
 }
 
 // isReplaced reports whether a CAPTCluster keeps the ID of its first VPC until no control plane uses that.

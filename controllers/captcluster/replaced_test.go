@@ -96,7 +96,7 @@ func TestTheDeletionOfAControlPlaneWakesTheCAPTClusterWithAReplacedVPC(t *testin
 	env := replacedEnvironment(t, "vpc-2", func(*clusterv1.Cluster, *infrav1.CAPTCluster) {},
 		builder.CAPTControlPlane("demo", builder.WithApplyRef("demo-eks")), builder.WorkspaceTemplateApply("demo-eks"))
 	assert.Len(t, env.deletedInNamespace(t.Context(), builder.CAPTControlPlane("demo")), 1)
-	assert.True(t, env.requests().MayWaitFor(env.get(), "demo-eks"))
+	assert.Len(t, env.requests().AfterDeletion(t.Context(), builder.WorkspaceTemplateApply("demo-eks")), 1)
 	for _, part := range []string{ // A revert with the other VPC in the state makes a third one.
 		"Terraform reports VPC vpc-2 for CAPTCluster demo", "Check first whether vpc-1 still exists: aws ec2 describe-vpcs --vpc-ids vpc-1",
 		"If it exists, import it into the Terraform state before you revert", "If it does not exist, revert nothing", "recreate the control plane in vpc-2",

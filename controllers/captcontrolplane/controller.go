@@ -172,7 +172,7 @@ func RegisterIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys),
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.TemplateIndex, templateKeys),
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.EKSNameIndex, owner.IndexEKSName),
-		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.AwaitsNameIndex, owner.IndexAwaitsName),
+		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.WaitIndex, owner.IndexWaits),
 		indexer.IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, owner.EKSIndex, owner.IndexEKS),
 		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, vpcSecretIndex, vpcSecretKey),
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.ReferenceIndex, referenceKeys),
@@ -181,7 +181,7 @@ func RegisterIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 }
 
 func (r *Reconciler) requests() owner.Requests {
-	return owner.Requests{Client: r.Client, List: &controlplanev1.CAPTControlPlaneList{}, MayWaitFor: mayWaitFor}
+	return owner.Requests{Client: r.Client, List: &controlplanev1.CAPTControlPlaneList{}}
 }
 
 func vpcSecretKey(object client.Object) []string {
@@ -195,7 +195,12 @@ func referenceKeys(object client.Object) []string {
 	controlPlane := object.(*controlplanev1.CAPTControlPlane)
 	refs := []infrav1.WorkspaceTemplateApplyReference{controlPlane.Spec.WorkspaceTemplateApplyRef}
 	for i := range controlPlane.Spec.FargateProfiles {
-		refs = append(refs, controlPlane.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef)
+		profile := &controlPlane.Spec.FargateProfiles[i]
+		derived := naming.FargateWorkspaceTemplateApply(controlPlane.Labels[clusterv1.ClusterNameLabel], profile.Name)
+		refs = append(refs, infrav1.WorkspaceTemplateApplyReference{Name: derived})
+		if profile.WorkspaceTemplateApplyRef.IsDefined() && profile.WorkspaceTemplateApplyRef.Name != derived {
+			refs = append(refs, profile.WorkspaceTemplateApplyRef)
+		}
 	}
 	return owner.References(object, refs...)
 }
@@ -323,16 +328,4 @@ func templateKeys(object client.Object) []string {
 		keys = append(keys, spec.FargateProfiles[i].WorkspaceTemplateRef.Key(object.GetNamespace()).String())
 	}
 	return keys
-}
-
-// mayWaitFor reports whether a control plane may wait until a WorkspaceTemplateApply is deleted: it refers to none, or to this one that
-// it does not own, or has a Fargate profile that needs the name.
-func mayWaitFor(object client.Object, apply string) bool {
-	controlPlane := object.(*controlplanev1.CAPTControlPlane)
-	cluster := controlPlane.Labels[clusterv1.ClusterNameLabel]
-	refers := func(ref infrav1.WorkspaceTemplateApplyReference) bool { return ref.Name == apply }
-	return !controlPlane.Spec.WorkspaceTemplateApplyRef.IsDefined() || refers(controlPlane.Spec.WorkspaceTemplateApplyRef) ||
-		slices.ContainsFunc(controlPlane.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool {
-			return refers(p.WorkspaceTemplateApplyRef) || naming.FargateWorkspaceTemplateApply(cluster, p.Name) == apply
-		})
 }

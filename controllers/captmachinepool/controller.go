@@ -11,7 +11,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -77,7 +76,7 @@ func RegisterIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		indexer.IndexField(ctx, &infrav1.CAPTMachinePool{}, owner.TemplateIndex, func(object client.Object) []string {
 			return []string{object.(*infrav1.CAPTMachinePool).Spec.WorkspaceTemplateRef.Key(object.GetNamespace()).String()}
 		}),
-		indexer.IndexField(ctx, &infrav1.CAPTMachinePool{}, owner.AwaitsNameIndex, owner.IndexAwaitsName),
+		indexer.IndexField(ctx, &infrav1.CAPTMachinePool{}, owner.WaitIndex, owner.IndexWaits),
 	)
 }
 
@@ -90,7 +89,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	control := r.NewController(ctx, mgr, &infrav1.CAPTMachinePool{}, options).
 		Watches(&clusterv1.MachinePool{}, handler.EnqueueRequestsFromMapFunc(ofMachinePool),
 			builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		Watches(&infrav1.CAPTMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.afterPool), builder.WithPredicates(owner.Deleted())).
+		Watches(&infrav1.CAPTMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.requests().Awaiting(owner.AwaitsNodeGroupName)), builder.WithPredicates(owner.Deleted())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster),
 			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitions(scheme, log), owner.ReferenceChanged()))).
 		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofControlPlane), builder.WithPredicates(controlPlaneChanged())).
@@ -103,10 +102,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 }
 
 func (r *Reconciler) requests() owner.Requests {
-	return owner.Requests{Client: r.Client, List: &infrav1.CAPTMachinePoolList{}, MayWaitFor: func(object client.Object, apply string) bool {
-		ref := object.(*infrav1.CAPTMachinePool).Spec.WorkspaceTemplateApplyRef
-		return !ref.IsDefined() || ref.Name == apply
-	}}
+	return owner.Requests{Client: r.Client, List: &infrav1.CAPTMachinePoolList{}}
 }
 
 func ofMachinePool(_ context.Context, object client.Object) []ctrl.Request {
@@ -115,13 +111,6 @@ func ofMachinePool(_ context.Context, object client.Object) []ctrl.Request {
 		return nil
 	}
 	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: name}}}
-}
-
-// afterPool returns requests for the pools whose node group may be that of a CAPTMachinePool that was deleted.
-func (r *Reconciler) afterPool(ctx context.Context, pool client.Object) []ctrl.Request {
-	return r.requests().Matching(ctx, func(object client.Object) bool {
-		return conditions.GetReason(object.(*infrav1.CAPTMachinePool), infrav1.NodeGroupReadyCondition) == infrav1.InvalidNodeGroupNameReason
-	}, client.InNamespace(pool.GetNamespace()))
 }
 
 func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []ctrl.Request {

@@ -19,6 +19,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/captmachinepool/nodes"
+	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -63,7 +64,7 @@ func TestTwoPoolsNeverCreateOneNodeGroup(t *testing.T) {
 	assert.Contains(t, env.message("Ready"), "node group workers is that of CAPTMachinePool first")
 	assert.Empty(t, env.reconcile())
 
-	assert.Equal(t, []ctrl.Request{request}, env.afterPool(t.Context(), first), "its deletion causes a reconcile")
+	assert.Equal(t, []ctrl.Request{request}, env.requests().Awaiting(owner.AwaitsNodeGroupName)(t.Context(), first), "its deletion causes a reconcile")
 	env.remove(first)
 	assert.Contains(t, env.reconcile(), "apply workers-nodegroup-apply")
 }

@@ -128,7 +128,7 @@ func TestIndexesOfPools(t *testing.T) {
 		pool.Spec.WorkspaceTemplateRef = infrav1.WorkspaceTemplateReference{Name: "golden", Namespace: "shared"}
 		pool.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: infrav1.WaitingForControlPlaneReason}}
 	})))
-	for index, key := range map[string]string{owner.TemplateIndex: "shared/golden", owner.AwaitsNameIndex: "true"} {
+	for index, key := range map[string]string{owner.TemplateIndex: "shared/golden", owner.WaitIndex: owner.AwaitsEKSName} {
 		var list infrav1.CAPTMachinePoolList
 		require.NoError(t, env.List(t.Context(), &list, client.MatchingFields{index: key}))
 		require.Len(t, list.Items, 1, index)

@@ -927,9 +927,9 @@ func TestWhichPoolsAnEventConcerns(t *testing.T) {
 
 	update(env, env.get(), func(pool *infrav1.CAPTMachinePool) { pool.Spec.WorkspaceTemplateApplyRef.Name = "by-hand" })
 	assert.Equal(t, []string{"workers"}, names(env.requests().ReferringTo(t.Context(), builder.WorkspaceTemplateApply("by-hand"))))
-	assert.True(t, env.requests().MayWaitFor(env.get(), "by-hand"))
-	assert.False(t, env.requests().MayWaitFor(env.get(), "another"))
-	assert.True(t, env.requests().MayWaitFor(builder.CAPTMachinePool("others"), "another"))
+	after := func(apply string) []string { return names(env.requests().AfterDeletion(t.Context(), builder.WorkspaceTemplateApply(apply))) }
+	assert.ElementsMatch(t, []string{"others", "third", "workers"}, after("by-hand"), "two refer to none yet")
+	assert.ElementsMatch(t, []string{"others", "third"}, after("another"))
 }
 
 func TestWhichChangesOfControlPlanesWakePools(t *testing.T) {

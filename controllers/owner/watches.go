@@ -5,6 +5,7 @@ package owner
 
 import (
 	"context"
+	"slices"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -27,14 +28,20 @@ const (
 	ReferenceIndex = "spec.workspaceTemplateApplyRef.name"
 	// TemplateIndex finds owners by the WorkspaceTemplates that they refer to, by namespace/name.
 	TemplateIndex = "workspaceTemplateRefs"
+	// WaitIndex finds owners by what they wait for, with the keys below.
+	WaitIndex = "waits"
+	// AwaitsEKSName is the name of their EKS cluster, which a CAPTControlPlane determines.
+	AwaitsEKSName = "eksClusterName"
+	// AwaitsNodeGroupName is a name that another node group has.
+	AwaitsNodeGroupName = "nodeGroupName"
+	// awaitsPolicy is another deletion policy of a WorkspaceTemplateApply.
+	awaitsPolicy = "deletionPolicy"
 )
 
-// References are the keys of ReferenceIndex for an owner.
+// References are the keys of ReferenceIndex for an owner. A reference without a name may become one to any WorkspaceTemplateApply of the namespace.
 func References(owner client.Object, refs ...infrav1.WorkspaceTemplateApplyReference) (keys []string) {
 	for _, ref := range refs {
-		if ref.IsDefined() {
-			keys = append(keys, owner.GetNamespace()+"/"+ref.Name)
-		}
+		keys = append(keys, owner.GetNamespace()+"/"+ref.Name)
 	}
 	return keys
 }
@@ -44,8 +51,6 @@ type Requests struct {
 	Client client.Reader
 	// List is an empty list of the owner's kind.
 	List client.ObjectList
-	// MayWaitFor reports whether an owner may wait until a WorkspaceTemplateApply that it does not own is deleted.
-	MayWaitFor func(owner client.Object, apply string) bool
 }
 
 // Matching returns requests for the owners that match.
@@ -63,16 +68,40 @@ func (r Requests) UsingTemplate(ctx context.Context, template client.Object) []c
 	return r.Matching(ctx, nil, client.MatchingFields{TemplateIndex: client.ObjectKeyFromObject(template).String()})
 }
 
-// afterDeletion returns the owners that may wait until a WorkspaceTemplateApply that they do not own is deleted.
-func (r Requests) afterDeletion(ctx context.Context, apply client.Object) []ctrl.Request {
-	return r.Matching(ctx, func(owner client.Object) bool { return r.MayWaitFor(owner, apply.GetName()) }, client.InNamespace(apply.GetNamespace()))
+// AfterDeletion returns the owners that may wait until a WorkspaceTemplateApply that they do not own is deleted.
+func (r Requests) AfterDeletion(ctx context.Context, apply client.Object) []ctrl.Request {
+	unknown := r.Matching(ctx, nil, client.MatchingFields{ReferenceIndex: apply.GetNamespace() + "/"})
+	return append(unknown, r.ReferringTo(ctx, apply)...)
 }
 
-// blockedByPolicy returns the owners whose deletion waits for another deletion policy.
-func (r Requests) blockedByPolicy(ctx context.Context, apply client.Object) []ctrl.Request {
-	return r.Matching(ctx, func(owner client.Object) bool {
-		return conditions.GetReason(owner.(engine.Object), infrav1.DeletingCondition) == infrav1.DeletionPolicyConflictReason
-	}, client.InNamespace(apply.GetNamespace()))
+// awaited is what owners wait for that no object names: keys of WaitIndex, and the reasons of a condition that such owners have.
+var awaited = []struct {
+	key, condition string
+	reasons        []string
+}{
+	{AwaitsEKSName, infrav1.ReadyCondition, []string{
+		infrav1.WaitingForControlPlaneReason, infrav1.WaitTimeoutReason, infrav1.InvalidEKSClusterNameReason, infrav1.EKSClusterNameConflictReason,
+		infrav1.ReferenceConflictReason, // A WorkspaceTemplateApply may have another name of the EKS cluster than the one that was known.
+	}},
+	{awaitsPolicy, infrav1.DeletingCondition, []string{infrav1.DeletionPolicyConflictReason}},
+	{AwaitsNodeGroupName, infrav1.NodeGroupReadyCondition, []string{infrav1.InvalidNodeGroupNameReason}},
+}
+
+// IndexWaits is the function of WaitIndex.
+func IndexWaits(object client.Object) (keys []string) {
+	for _, wait := range awaited {
+		if slices.Contains(wait.reasons, conditions.GetReason(object.(engine.Object), wait.condition)) {
+			keys = append(keys, wait.key)
+		}
+	}
+	return keys
+}
+
+// Awaiting returns requests for the owners that wait for what a key of WaitIndex stands for.
+func (r Requests) Awaiting(key string) handler.MapFunc {
+	return func(ctx context.Context, _ client.Object) []ctrl.Request {
+		return r.Matching(ctx, nil, client.MatchingFields{WaitIndex: key})
+	}
 }
 
 // NewController returns a controller of owners that reconciles those that this manager watches.
@@ -87,10 +116,10 @@ func (r Requests) Watch(b *builder.Builder) *builder.Builder {
 	changed := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	return b.Owns(&infrav1.WorkspaceTemplateApply{}).
 		Watches(&infrav1.WorkspaceTemplateApply{}, engine.EnqueueResults(readyChanged, r.ReferringTo)).
-		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.afterDeletion), builder.WithPredicates(Deleted())).
-		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.blockedByPolicy), changed).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.AfterDeletion), builder.WithPredicates(Deleted())).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.Awaiting(awaitsPolicy)), changed).
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.UsingTemplate), changed).
-		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.awaitingName), changed)
+		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.Awaiting(AwaitsEKSName)), changed)
 }
 
 // readyChanged reports whether a WorkspaceTemplateApply became Ready, or is not any more.
