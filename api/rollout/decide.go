@@ -109,7 +109,7 @@ func Next(f Facts) Decision {
 	r := &rollout{Facts: &f}
 	var d Decision
 	for _, user := range f.Users {
-		if user.Abbreviated && !user.Paused && !user.isRefused(user.Assigned) { // It has the revision, so that no stage matters.
+		if user.needsWholeRevision() { // It has the revision, so that no stage matters.
 			d.Assign = append(d.Assign, Assignment{User: user.Key, Revision: user.Assigned})
 		}
 		switch {

@@ -99,6 +99,11 @@ func UserOf(apply *infrav1.WorkspaceTemplateApply, cluster labels.Set) User {
 // keepsRevision reports whether the user must not be assigned another revision now.
 func (u *User) keepsRevision() bool { return u.Paused || u.Held }
 
+// needsWholeRevision reports whether spec is to have all digits of the revision that it has.
+func (u *User) needsWholeRevision() bool {
+	return u.Abbreviated && !u.Paused && !u.isRefused(u.Assigned)
+}
+
 // isRefused reports whether the user cannot be assigned a revision as it is.
 func (u *User) isRefused(revision string) bool { return slices.Contains(u.Refused, revision) }
 
