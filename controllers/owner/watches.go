@@ -109,7 +109,9 @@ func (r Requests) Awaiting(key string) handler.MapFunc {
 // status, which the cache may not have yet, and those that wait for the name of its EKS cluster.
 func (r Requests) UsingControlPlane(ctx context.Context, controlPlane client.Object) []ctrl.Request {
 	namespace := client.InNamespace(controlPlane.GetNamespace())
-	of := func(cluster string) []ctrl.Request { return r.Matching(ctx, nil, namespace, client.MatchingFields{WaitIndex: ofCluster + cluster}) }
+	of := func(cluster string) []ctrl.Request {
+		return r.Matching(ctx, nil, namespace, client.MatchingFields{WaitIndex: ofCluster + cluster})
+	}
 	requests := append(r.Awaiting(awaitsEKSName)(ctx, controlPlane), engine.RequestsFor(ctx, r.Client, &clusterv1.ClusterList{}, func(cluster client.Object) []ctrl.Request {
 		return of(cluster.GetName())
 	}, namespace, client.MatchingFields{claim.ClusterIndex: claim.ClusterKey(claim.ReferenceTo(controlPlane))})...)
