@@ -145,7 +145,7 @@ func newEnvironmentOf(t *testing.T, objects ...client.Object) *environment {
 	require.NoError(t, RegisterIndexes(t.Context(), builder.Indexes{ClientBuilder: clients}))
 	api := builder.NewAPI(clients)
 	env := &environment{T: t, API: api, clock: builder.NewClock(), Reconciler: &Reconciler{Nodes: nodes.NewWatcher(), Reconciler: owner.Reconciler{
-		Engine: engine.Engine{Client: api, Recorder: events.NewFakeRecorder(64), State: &engine.StateCache{}, Gate: &adoption.Gate{Client: api, Uncached: api}, Uncached: api},
+		Engine: engine.Engine{Client: api, Recorder: events.NewFakeRecorder(64), State: &engine.StateCache{}, Gate: &adoption.Gate{Client: api, Uncached: api}, Uncached: api, Secrets: engine.NewSecrets(api, api)},
 	}}}
 	env.State.Clock = env.clock
 	ctx, stop := context.WithCancel(context.Background())
@@ -291,7 +291,7 @@ func TestProviderIDsStayWhileTheNodesAreNotKnown(t *testing.T) {
 		"the Secret is deleted": {func(env *environment, _ *workload) { env.remove(secret()) }, "False WaitingForNodes"},
 		"the Secret is deleted, but in the cache": {func(env *environment, _ *workload) {
 			update(env, secret(), func(s *corev1.Secret) { s.Labels = map[string]string{"x": "y"} })
-			env.Uncached = builder.FailingGet[*corev1.Secret](env.API, absent)
+			env.Secrets = engine.NewSecrets(env.API, builder.FailingGet[*corev1.Secret](env.API, absent))
 		}, "False WaitingForNodes"},
 		"another kubeconfig": {func(env *environment, _ *workload) {
 			update(env, secret(), func(s *corev1.Secret) { s.Data["value"] = []byte("spoiled") })
@@ -350,13 +350,14 @@ func TestNodesAreNotReadWhileTheProbesAreDisabled(t *testing.T) {
 func TestWhatIsKnownStaysWhileTheSecretCannotBeRead(t *testing.T) {
 	env := created(t, newWorkload(t, "a", "b", "c"), three(), poolOf())
 	before := env.settles("NodesReady", "True NodesReady")
+	secrets := env.Secrets
+	env.Secrets = engine.NewSecrets(env.API, builder.FailingGet[*corev1.Secret](env.API, errors.New("timeout")))
+	assert.Empty(t, env.reconcile(), "a Secret with which nodes are watched is not read again")
 	update(env, builder.SecretWith("demo-kubeconfig", nil), func(s *corev1.Secret) { s.Labels = map[string]string{"x": "y"} })
-	uncached := env.Uncached
-	env.Uncached = builder.FailingGet[*corev1.Secret](env.API, errors.New("timeout"))
 	_, err := env.Reconcile(t.Context(), request)
 	require.ErrorContains(t, err, "reading Secret demo-kubeconfig: timeout")
 	assert.Equal(t, before, env.get())
-	env.Uncached = uncached
+	env.Secrets = secrets
 	assert.Empty(t, env.reconcile())
 }
 
