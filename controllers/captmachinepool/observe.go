@@ -76,7 +76,7 @@ func (r *Reconciler) observe(ctx context.Context, pool *infrav1.CAPTMachinePool,
 // observeReferring reads the Cluster of the MachinePool that refers to a pool without an owner.
 func (r *Reconciler) observeReferring(ctx context.Context, pool *infrav1.CAPTMachinePool, f *Facts) error {
 	var list clusterv1.MachinePoolList
-	if err := r.Client.List(ctx, &list, client.InNamespace(pool.Namespace)); err != nil {
+	if err := r.Client.List(ctx, &list, client.InNamespace(pool.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing MachinePools: %w", err)
 	}
 	for i := range list.Items {
@@ -157,10 +157,6 @@ func (r *Reconciler) observeOwners(ctx context.Context, pool *infrav1.CAPTMachin
 		return err
 	}
 	f.ControlPlane = &desired.ControlPlane{Cluster: f.Cluster}
-	return r.observeControlPlane(ctx, f)
-}
-
-func (r *Reconciler) observeControlPlane(ctx context.Context, f *Facts) error {
 	c, err := r.EKSClaim(ctx, f.Cluster)
 	if c == nil {
 		return err
