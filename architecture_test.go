@@ -72,7 +72,7 @@ var (
 )
 
 const (
-	maxProductLines = 76_000
+	maxProductLines = 75_300
 	maxSupportLines = 18_300
 )
 

@@ -89,11 +89,9 @@ func Read(ctx context.Context, reader client.Reader, namespace string, now time.
 	return s, nil
 }
 
-// maxConcurrentReads limits how many kinds are read at a time, because one page of each is in memory.
-const maxConcurrentReads = 3
-
 // concurrently calls functions that read different kinds. It returns the first error, but errors about missing rights only together.
 func concurrently(reads []func() error) error {
+	const maxConcurrentReads = 3 // How many kinds are read at a time: one page of each is in memory.
 	var group errgroup.Group
 	group.SetLimit(maxConcurrentReads)
 	errs := make([]error, len(reads))

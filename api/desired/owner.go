@@ -95,11 +95,6 @@ func (w *Want) Configuration(owner metav1.Object, controller *metav1.OwnerRefere
 	return ssa.Unstructured(apply)
 }
 
-// mergedLists returns the lists of a WorkspaceTemplateApply that server-side apply merges; see ssa.Differs.
-func mergedLists() []string {
-	return []string{"ownerReferences", "waitForSecrets", "waitForWorkspaces", "keys"}
-}
-
 // Differs reports whether a WorkspaceTemplateApply, which may not exist, differs from what the manager of its fields applies.
 func Differs(apply *infrav1.WorkspaceTemplateApply, want *unstructured.Unstructured, manager string) bool {
 	if apply == nil {
@@ -109,8 +104,8 @@ func Differs(apply *infrav1.WorkspaceTemplateApply, want *unstructured.Unstructu
 	if err != nil {
 		return true
 	}
-	live.SetGroupVersionKind(want.GroupVersionKind()) // Typed objects from clients have none, those from caches do.
-	return ssa.Differs(live, want, manager, mergedLists()...)
+	live.SetGroupVersionKind(want.GroupVersionKind())                                                         // Typed objects from clients have none, those from caches do.
+	return ssa.Differs(live, want, manager, "ownerReferences", "waitForSecrets", "waitForWorkspaces", "keys") // The lists that server-side apply merges.
 }
 
 // Applied returns a WorkspaceTemplateApply, which may not exist, as it is after its owner has applied it.

@@ -249,15 +249,12 @@ type (
 	backward struct{ *simple.DirectedGraph }
 )
 
-// From implements traverse.Graph.
 func (g forward) From(id int64) graph.Nodes {
 	return iterator.NewOrderedNodes(sorted(g.DirectedGraph.From(id)))
 }
 
-// From implements traverse.Graph.
 func (g backward) From(id int64) graph.Nodes { return g.To(id) }
 
-// Edge implements traverse.Graph.
 func (g backward) Edge(from, to int64) graph.Edge { return g.DirectedGraph.Edge(to, from) }
 
 func sorted(nodes graph.Nodes) []graph.Node {

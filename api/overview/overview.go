@@ -520,7 +520,6 @@ func (o *Objects) Names() (names []string) {
 	return slices.Compact(names)
 }
 
-// eventful are the objects that have events.
 func (o *Objects) eventful() []metav1.Object {
 	all := []metav1.Object{o.Cluster}
 	for _, object := range o.all() {

@@ -82,28 +82,6 @@ func Workspace(in Input) (*Rendered, field.ErrorList) {
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	return assemble(spec, scope, in)
-}
-
-// passVariables adds the variables that CAPT passes to the module. Paths of errors about values are fields of the WorkspaceTemplateApply.
-func passVariables(spec *terraform.WorkspaceSpec, in Input) (errs field.ErrorList) {
-	if in.Template.Spec.PassVariables != infrav1.PassDeclared {
-		return nil
-	}
-	var declared *modules.Declarations
-	if spec.ForProvider.Source == terraform.SourceInline {
-		declared = modules.Parse(spec.ForProvider).Declarations()
-	}
-	passes, path := modules.InterfaceOf(&in.Template.Spec, spec.ForProvider, declared), field.NewPath("spec", "variables")
-	passed := passes.Pass(in.Apply.Spec.Variables)
-	errs = passes.Errors(passed, "the module", path)
-	if err := passed.AddTo(&spec.ForProvider); err != nil {
-		errs = append(errs, field.InternalError(path, err))
-	}
-	return errs
-}
-
-func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*Rendered, field.ErrorList) {
 	content, err := toMap(spec)
 	if err != nil {
 		return nil, field.ErrorList{field.InternalError(field.NewPath("spec", "template", "spec"), err)}
@@ -124,6 +102,24 @@ func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*
 		naming.ClaimAnnotation: naming.Claim(key),
 	})
 	return &Rendered{Object: object, Revision: revision}, nil
+}
+
+// passVariables adds the variables that CAPT passes to the module. Paths of errors about values are fields of the WorkspaceTemplateApply.
+func passVariables(spec *terraform.WorkspaceSpec, in Input) (errs field.ErrorList) {
+	if in.Template.Spec.PassVariables != infrav1.PassDeclared {
+		return nil
+	}
+	var declared *modules.Declarations
+	if spec.ForProvider.Source == terraform.SourceInline {
+		declared = modules.Parse(spec.ForProvider).Declarations()
+	}
+	passes, path := modules.InterfaceOf(&in.Template.Spec, spec.ForProvider, declared), field.NewPath("spec", "variables")
+	passed := passes.Pass(in.Apply.Spec.Variables)
+	errs = passes.Errors(passed, "the module", path)
+	if err := passed.AddTo(&spec.ForProvider); err != nil {
+		errs = append(errs, field.InternalError(path, err))
+	}
+	return errs
 }
 
 // toMap returns a spec as unstructured content. In lists it sets the defaults of the CRD: lists of the Workspace are atomic, so without
@@ -171,23 +167,17 @@ func OwnerOf(workspace *unstructured.Unstructured, apply *infrav1.WorkspaceTempl
 	case naming.IsPreview(workspace):
 		return Foreign
 	case workspace.GetAnnotations()[naming.ClaimAnnotation] != "":
-		return claimedOwner(workspace, apply)
+		created := workspace.GetCreationTimestamp()
+		older := !created.IsZero() && created.Time.Before(apply.CreationTimestamp.Time) // An earlier object of the same name may have retained it.
+		switch {
+		case !IsClaimed(workspace, apply):
+			return Foreign
+		case IsRecorded(workspace, apply), isConfirmed(workspace, apply), !older:
+			return Owned
+		}
+		return Undecided
 	}
 	return unclaimedOwner(workspace, apply, rendered)
-}
-
-// claimedOwner decides for a Workspace that this version of CAPT created. A Workspace older than the WorkspaceTemplateApply may be one that an
-// earlier object of the same name retained.
-func claimedOwner(workspace *unstructured.Unstructured, apply *infrav1.WorkspaceTemplateApply) Ownership {
-	created := workspace.GetCreationTimestamp()
-	older := !created.IsZero() && created.Time.Before(apply.CreationTimestamp.Time)
-	switch {
-	case !IsClaimed(workspace, apply):
-		return Foreign
-	case IsRecorded(workspace, apply), isConfirmed(workspace, apply), !older:
-		return Owned
-	}
-	return Undecided
 }
 
 // unclaimedOwner decides for a Workspace that CAPT v0.3 or another client created: by what status records, and by whether the Workspace is as

@@ -70,7 +70,6 @@ func (a Approval) orNil() *Approval {
 	return &a
 }
 
-// approvalIn returns the approval that annotations record.
 func approvalIn(annotations map[string]string) Approval {
 	return Approval{annotations[naming.ApprovedByAnnotation], annotations[naming.ApprovedAtAnnotation]}
 }

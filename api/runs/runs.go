@@ -98,9 +98,6 @@ const (
 // IsFinal reports whether the result does not change any more.
 func (r Result) IsFinal() bool { return r != Requested && r != Running }
 
-// unchangedError is how long an error that is the same as before the run must have stayed to be its result: provider-terraform reports no repetition.
-const unchangedError = 2 * time.Minute
-
 // Run is a requested run.
 type Run struct {
 	Request string
@@ -131,6 +128,7 @@ func (r *Run) Observe(apply *infrav1.WorkspaceTemplateApply, workspace *terrafor
 
 // observe returns how a run stands that the manager has requested from the provider.
 func (r *Run) observe(workspace *terraform.Workspace, now time.Time) (Result, string) {
+	const unchangedError = 2 * time.Minute // How long an error that is the same as before the run must have stayed to be its result: provider-terraform reports no repetition.
 	if r.Seen.IsZero() {
 		r.Seen = now
 	}

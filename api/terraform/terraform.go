@@ -30,9 +30,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// defaultPort is the port of an endpoint without one: EKS serves on 443.
-const defaultPort = 443
-
 // HasNoValue reports whether a text means that there is no value: tools print it for an empty result, and a module returns it as an output.
 func HasNoValue(text string) bool {
 	return slices.Contains([]string{"", "null", "nil", "<nil>", "none", "undefined", "<no value>"}, strings.ToLower(strings.TrimSpace(text)))
@@ -46,6 +43,7 @@ func IsComposite(text string) bool {
 // ParseEndpoint splits the output cluster_endpoint, a URL or host[:port], into host and port. The host has neither scheme
 // nor brackets. Errors never quote the text, which may contain credentials.
 func ParseEndpoint(text string) (host string, port int32, err error) {
+	const defaultPort = 443 // The port of an endpoint without one: EKS serves on 443.
 	parsed, err := url.Parse(withScheme(strings.TrimSpace(text)))
 	if HasNoValue(text) || err == nil && HasNoValue(parsed.Hostname()) {
 		return "", 0, errors.New("it has no value, or the text of one that does not exist, such as null or None")
@@ -74,7 +72,6 @@ func withScheme(address string) string {
 	return "https://" + address
 }
 
-// hasOnlyHostAndPort reports whether a URL has only a scheme, a host and a port.
 func hasOnlyHostAndPort(u *url.URL) bool {
 	return u.User == nil && (u.Path == "" || u.Path == "/") && u.RawQuery == "" && u.Fragment == ""
 }

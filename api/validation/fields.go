@@ -166,7 +166,6 @@ func UsedVariables(template *infrav1.WorkspaceTemplate) sets.Set[string] {
 	return used.Union(modules.TemplateInterface(&template.Spec).Names())
 }
 
-// noEffectMessage returns the message that the field has no effect with a template.
 func (f *TypedField) noEffectMessage(template *infrav1.WorkspaceTemplate) string {
 	return "has no effect: " + f.notPassedMessage(template)
 }
@@ -363,9 +362,4 @@ func VPCFields(spec *infrav1.CAPTClusterTemplateResourceSpec, path *field.Path) 
 		fields = append(fields, TypedField{Path: path.Child("vpc", "template", "name"), Value: spec.VPC.Template.Name, Placeholder: naming.VPCVariable})
 	}
 	return append(fields, variableFields(spec.VPC.Template.Variables, path.Child("vpc", "template", "variables"), in(VPCVariables()))...)
-}
-
-// RestrictsAccess reports whether any of the fields restricts access.
-func RestrictsAccess(fields []TypedField) bool {
-	return slices.ContainsFunc(fields, func(f TypedField) bool { return f.Restricts })
 }

@@ -232,8 +232,8 @@ func validateDistinctApplies(controlPlane *controlplanev1.CAPTControlPlane, clus
 // Call it before defaulting sets spec.workspaceName, which identifies a restored object.
 func ValidateNewWorkspaceTemplateApply(ctx context.Context, reader Reader, apply *infrav1.WorkspaceTemplateApply) (Findings, error) {
 	var findings Findings
-	if isRestored(apply) {
-		return findings, nil
+	if apply.Spec.WorkspaceName != "" || len(apply.Finalizers) > 0 || RecordedWorkspace(apply) != "" {
+		return findings, nil // It was in use before: only CAPT writes these fields.
 	}
 	reserved, err := reservedFor(ctx, reader, naming.KeyOf(apply))
 	if err != nil || reserved == nil || metav1.IsControlledBy(apply, reserved.owner) {
@@ -260,11 +260,6 @@ type reservation struct {
 	purpose, source string
 }
 
-// isRestored reports whether a WorkspaceTemplateApply was in use before: it has fields that only CAPT writes.
-func isRestored(apply *infrav1.WorkspaceTemplateApply) bool {
-	return apply.Spec.WorkspaceName != "" || len(apply.Finalizers) > 0 || RecordedWorkspace(apply) != ""
-}
-
 // reservedFor returns the owner, or the Fargate profile of an owner, for which a name is reserved; nil when there is none.
 func reservedFor(ctx context.Context, reader Reader, key types.NamespacedName) (*reservation, error) {
 	owner, err := ownerByScheme(ctx, reader, key)
@@ -272,7 +267,25 @@ func reservedFor(ctx context.Context, reader Reader, key types.NamespacedName) (
 		return nil, err
 	}
 	if owner == nil {
-		return reservedForProfile(ctx, reader, key)
+		controlPlanes, err := controlPlanesByProfile(ctx, reader, key)
+		if err != nil {
+			return nil, err
+		}
+		for _, controlPlane := range controlPlanes {
+			cluster, err := clusterName(ctx, reader, controlPlane)
+			if err != nil {
+				return nil, err
+			}
+			for i := range controlPlane.Spec.FargateProfiles {
+				profile := &controlPlane.Spec.FargateProfiles[i]
+				want := expectationOfProfile(controlPlane, cluster, profile)
+				if ref := profile.WorkspaceTemplateApplyRef; ref.Name == key.Name || !ref.IsDefined() && want.SchemeName == key.Name {
+					purpose := "the WorkspaceTemplateApply of its Fargate profile " + profile.Name
+					return &reservation{owner: controlPlane, want: want, purpose: purpose, source: "profile"}, nil
+				}
+			}
+		}
+		return nil, nil
 	}
 	want, err := expectationOf(ctx, reader, owner)
 	return &reservation{owner: owner, want: want, purpose: "its own WorkspaceTemplateApply", source: claim.ReferenceTo(owner).Kind}, err
@@ -312,29 +325,6 @@ func poolByScheme(ctx context.Context, reader Reader, key types.NamespacedName) 
 
 func refersToAnother(ref infrav1.WorkspaceTemplateApplyReference, key types.NamespacedName) bool {
 	return ref.IsDefined() && ref.Name != key.Name
-}
-
-// reservedForProfile finds the Fargate profile that refers to a name, or gets it by the naming scheme.
-func reservedForProfile(ctx context.Context, reader Reader, key types.NamespacedName) (*reservation, error) {
-	controlPlanes, err := controlPlanesByProfile(ctx, reader, key)
-	if err != nil {
-		return nil, err
-	}
-	for _, controlPlane := range controlPlanes {
-		cluster, err := clusterName(ctx, reader, controlPlane)
-		if err != nil {
-			return nil, err
-		}
-		for i := range controlPlane.Spec.FargateProfiles {
-			profile := &controlPlane.Spec.FargateProfiles[i]
-			want := expectationOfProfile(controlPlane, cluster, profile)
-			if ref := profile.WorkspaceTemplateApplyRef; ref.Name == key.Name || !ref.IsDefined() && want.SchemeName == key.Name {
-				purpose := "the WorkspaceTemplateApply of its Fargate profile " + profile.Name
-				return &reservation{owner: controlPlane, want: want, purpose: purpose, source: "profile"}, nil
-			}
-		}
-	}
-	return nil, nil
 }
 
 // controlPlanesByProfile finds the control planes with Fargate profiles that may have a WorkspaceTemplateApply: those that refer to it, and

@@ -401,7 +401,6 @@ func destroyedDependencies(apply *infrav1.WorkspaceTemplateApply, others []infra
 	return found
 }
 
-// waitsFor reports whether a WorkspaceTemplateApply waits for the Workspace of another one.
 func waitsFor(apply, other *infrav1.WorkspaceTemplateApply) bool {
 	return other.Spec.WorkspaceName != "" && slices.ContainsFunc(apply.Spec.WaitForWorkspaces, func(dependency infrav1.WorkspaceDependency) bool {
 		return dependency.Name == other.Spec.WorkspaceName && apply.DependencyKey(dependency).Namespace == other.Namespace

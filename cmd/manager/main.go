@@ -54,9 +54,6 @@ func main() {
 	}
 }
 
-// maxRequestDuration is the maximum time that the API server waits for a response: 30 seconds for a conversion, less for all other requests.
-const maxRequestDuration = 30 * time.Second
-
 // delayed returns a context that is canceled when the time has passed after the cancellation of the given one. Until then, Services learn that
 // this replica ends, and the API server closes its connections (see drainingServer).
 func delayed(ctx context.Context, delay time.Duration) context.Context {
@@ -74,8 +71,8 @@ type drainingServer struct {
 	signal context.Context
 }
 
-// Register serves a path.
 func (s *drainingServer) Register(path string, handler http.Handler) {
+	const maxRequestDuration = 30 * time.Second // The maximum time that the API server waits for a response: 30 seconds for a conversion, less for all other requests.
 	s.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.signal.Err() != nil {
 			w.Header().Set("Connection", "close")
@@ -164,10 +161,8 @@ const (
 
 func (m *tokenMode) String() string { return string(*m) }
 
-// Type implements pflag.Value.
 func (m *tokenMode) Type() string { return "mode" }
 
-// Set implements pflag.Value.
 func (m *tokenMode) Set(text string) error {
 	if strings.EqualFold(text, string(tokensAuto)) {
 		*m = tokensAuto

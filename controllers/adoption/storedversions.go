@@ -33,9 +33,6 @@ import (
 	"github.com/capt-provider/capt/api/legacy"
 )
 
-// migrationTimeout is long enough to rewrite thousands of objects of one kind. After it the migrator continues.
-const migrationTimeout = 10 * time.Minute
-
 // StoredVersions migrates the stored versions of CAPT's CustomResourceDefinitions: it starts the CRD migrator when no object of the management cluster awaits adoption: the migration cannot be reverted, so the
 // migrator does not even run before that.
 type StoredVersions struct {
@@ -94,6 +91,7 @@ func (r *StoredVersions) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Re
 // setupStoredVersions adds the controller, unless StorageVersionMigration is skipped. The CRD migrator marks definitions as done when it
 // skips that phase, and would not migrate them after the flag is removed. The other phase has nothing to do while v1beta1 is served.
 func setupStoredVersions(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	const migrationTimeout = 10 * time.Minute // Long enough to rewrite thousands of objects of one kind. After it the migrator continues.
 	if slices.Contains(options.SkipPhases, crdmigrator.StorageVersionMigrationPhase) {
 		return nil
 	}

@@ -110,11 +110,9 @@ func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) engine.
 	return condition
 }
 
-// defaultTimeoutSeconds is the default of spec.vpc.template.timeoutSeconds.
-const defaultTimeoutSeconds = 900
-
 // timeout of Terraform; nil while it does not run.
 func (f *Facts) timeout(captCluster *infrav1.CAPTCluster) *owner.Timeout {
+	const defaultTimeoutSeconds = 900 // The default of spec.vpc.template.timeoutSeconds.
 	return owner.NewTimeout("spec.vpc.template.timeoutSeconds", infrav1.VPCReadyTimeoutReason, captCluster.Spec.VPC.Template.TimeoutSeconds, defaultTimeoutSeconds, f.Running.Terraform).Of(&f.Apply)
 }
 

@@ -343,7 +343,6 @@ func (f *Facts) secretMissingSince(controlPlane *controlplanev1.CAPTControlPlane
 	return since
 }
 
-// timeoutOf is the timeout of a condition that is not True; nil when it has none.
 func (f *Facts) timeoutOf(controlPlane *controlplanev1.CAPTControlPlane, p *Plan, condition *engine.Condition) *owner.Timeout {
 	spec := controlPlane.Spec.Timeouts
 	switch {

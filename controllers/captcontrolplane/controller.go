@@ -227,8 +227,13 @@ func ofCluster(_ context.Context, object client.Object) []ctrl.Request {
 // ofInfrastructure returns requests for the control plane whose VPC a CAPTCluster provides.
 func (r *Reconciler) ofInfrastructure(ctx context.Context, object client.Object) []ctrl.Request {
 	cluster, err := engine.OwnerCluster(ctx, r.Client, r.Uncached, object)
+	return ofFound(ctx, object, cluster, err)
+}
+
+// ofFound returns requests for the control plane of the Cluster of an object; nil if there is none.
+func ofFound(ctx context.Context, object client.Object, cluster *clusterv1.Cluster, err error) []ctrl.Request {
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot read the Cluster of a CAPTCluster", "CAPTCluster", klog.KObj(object))
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot read the Cluster of an object", "object", klog.KObj(object))
 	}
 	if err != nil || cluster == nil {
 		return nil
@@ -239,13 +244,7 @@ func (r *Reconciler) ofInfrastructure(ctx context.Context, object client.Object)
 // ofMachinePool returns requests for the control plane of the Cluster of a CAPTMachinePool.
 func (r *Reconciler) ofMachinePool(ctx context.Context, object client.Object) []ctrl.Request {
 	cluster, err := engine.LabeledCluster(ctx, r.Client, r.Uncached, object)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot read the Cluster of a CAPTMachinePool", "CAPTMachinePool", klog.KObj(object))
-	}
-	if err != nil || cluster == nil {
-		return nil
-	}
-	return ofCluster(ctx, cluster)
+	return ofFound(ctx, object, cluster, err)
 }
 
 // machinePoolChanged reports whether what the graph has of a machine pool changed, its Cluster, or the version of its nodes, which can block that of the

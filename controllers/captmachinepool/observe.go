@@ -157,10 +157,6 @@ func (r *Reconciler) observeOwners(ctx context.Context, pool *infrav1.CAPTMachin
 		return err
 	}
 	f.ControlPlane = &desired.ControlPlane{Cluster: f.Cluster}
-	return r.observeControlPlane(ctx, f)
-}
-
-func (r *Reconciler) observeControlPlane(ctx context.Context, f *Facts) error {
 	c, err := r.EKSClaim(ctx, f.Cluster)
 	if c == nil {
 		return err

@@ -100,15 +100,6 @@ func wasProvisioned(pool *infrav1.CAPTMachinePool) bool {
 	return ptr.Deref(pool.Status.Initialization.Provisioned, false)
 }
 
-// asBefore returns a condition as status has it; the zero value without one.
-func asBefore(pool *infrav1.CAPTMachinePool, conditionType string) engine.Condition {
-	was := conditions.Get(pool, conditionType)
-	if was == nil {
-		return engine.Condition{}
-	}
-	return engine.Condition{Type: was.Type, Status: was.Status, Reason: was.Reason, Message: was.Message}
-}
-
 // nodesDelay collects changes of single nodes, because a scaled or updated pool changes one after the other.
 const nodesDelay = 5 * time.Second
 
@@ -205,16 +196,15 @@ func (f *Facts) wanted(p *owner.Plan) *int32 {
 	return &lower
 }
 
-// keepsNodes reports whether what status has about the nodes stays: they are not read, or soon will be.
-func (f *Facts) keepsNodes(pool *infrav1.CAPTMachinePool) bool {
-	return f.Paused != "" || f.Nodes.Listing && conditions.Has(pool, infrav1.NodesReadyCondition)
-}
-
 // reportNodes writes the nodes into status, and returns the condition NodesReady. The list stays as it is while they are not known.
 func reportNodes(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) (ready engine.Condition) {
 	s := &pool.Status
-	if f.keepsNodes(pool) {
-		return asBefore(pool, infrav1.NodesReadyCondition)
+	if f.Paused != "" || f.Nodes.Listing && conditions.Has(pool, infrav1.NodesReadyCondition) {
+		was := conditions.Get(pool, infrav1.NodesReadyCondition)
+		if was == nil {
+			return engine.Condition{}
+		}
+		return engine.Condition{Type: was.Type, Status: was.Status, Reason: was.Reason, Message: was.Message}
 	}
 	if s.WantedReplicas = f.wanted(p); f.size(p) != nil {
 		s.Replicas = f.size(p) // Otherwise it stays the number that was last observed.

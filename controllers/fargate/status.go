@@ -26,7 +26,6 @@ import (
 	"github.com/capt-provider/capt/controllers/owner"
 )
 
-// status of a profile in the API.
 func (s state) status(name string, apply *infrav1.WorkspaceTemplateApply) controlplanev1.FargateProfileStatus {
 	status := controlplanev1.FargateProfileStatus{Name: name, State: s.stage, Ready: infrav1.ConditionStatus(s.stage == ready)}
 	if apply != nil {

@@ -136,7 +136,6 @@ func (c Check) status(result Result, was *controlplanev1.HealthCheck, now time.T
 	return is
 }
 
-// worse returns the worse of two states.
 func worse(a, b controlplanev1.HealthState) controlplanev1.HealthState {
 	for _, state := range []controlplanev1.HealthState{controlplanev1.HealthUnhealthy, controlplanev1.HealthUnknown} {
 		if a == state || b == state {

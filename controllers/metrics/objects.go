@@ -28,9 +28,6 @@ import (
 	"github.com/capt-provider/capt/api/reasons"
 )
 
-// collectTimeout is how long a scrape waits for a cache that is not synchronized.
-const collectTimeout = 5 * time.Second
-
 // objects is a collector of metrics of the objects in the cache (NewObjects; docs/metrics.md). It reads each kind once per scrape, without copies, so the series
 // of an object end with it, and there is nothing to record between scrapes. Only the leader reports them: with every replica, each object would count twice.
 // Those of the cache include objects that another manager reconciles.
@@ -70,15 +67,14 @@ func NewObjects(registry prometheus.Registerer, options ObjectsOptions) {
 	})
 }
 
-// Describe implements prometheus.Collector.
 func (m *objects) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, d := range []description{m.info, m.state, m.condition, m.failing, m.nodes, m.stage, m.users, m.destroys, m.plan, m.blocked, m.cached} {
 		descriptions <- d.Desc
 	}
 }
 
-// Collect implements prometheus.Collector.
 func (m *objects) Collect(metrics chan<- prometheus.Metric) {
+	const collectTimeout = 5 * time.Second // How long a scrape waits for a cache that is not synchronized.
 	select {
 	case <-m.Elected:
 	default:

@@ -83,7 +83,6 @@ func AsOf(p *infrav1.Progress, now time.Time) *infrav1.Progress {
 // state is the progress that Next changes.
 type state struct{ infrav1.Progress }
 
-// last returns the last operation; nil when there was none.
 func (p *state) last() *infrav1.OperationRecord {
 	if len(p.History) == 0 {
 		return nil

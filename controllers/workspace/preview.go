@@ -128,9 +128,6 @@ func (c *Client) Replan(ctx context.Context, preview *Live, now time.Time) error
 	return nil
 }
 
-// previewChangedInterval is when to try again to delete a preview that changed after it was read.
-const previewChangedInterval = time.Second
-
 // DeletePreview deletes a preview, or the Workspace of a state that CAPT releases. If the provider may do more than to observe, the deletion would destroy the
 // resources of the Workspace, so that this is changed first, also while it is already being deleted. Only the version that was checked is deleted.
 func (c *Client) DeletePreview(ctx context.Context, preview *Live) error {
@@ -155,6 +152,7 @@ func (c *Client) DeletePreview(ctx context.Context, preview *Live) error {
 
 // previewChanged returns the error of a write of a preview that may have changed since, or no longer exist.
 func previewChanged(verb string, preview client.Object, err error) error {
+	const previewChangedInterval = time.Second // When to try again to delete a preview that changed after it was read.
 	switch {
 	case client.IgnoreNotFound(err) == nil:
 		return nil
@@ -204,12 +202,6 @@ func ignoreKindMissing(err error) error {
 // Previews reports whether a live preview has a content, and the name of previews of this version, and whether no client changed it since.
 func (l *Live) Previews(preview *render.Rendered) (same, unchanged bool) {
 	return l.GetName() == preview.Object.GetName() && l.GetAnnotations()[naming.PreviewRevisionAnnotation] == preview.Revision, preview.IsUnchanged(l.Unstructured)
-}
-
-// SupportsPreviews reports whether the provider of a Workspace is v1 or later: it reports the generation.
-func (l *Live) SupportsPreviews() bool {
-	synced := l.condition(conditionSynced)
-	return synced != nil && synced.ObservedGeneration != 0
 }
 
 // PreviewObservation is what a preview shows.

@@ -225,7 +225,7 @@ func (f *Facts) unprovable(o workspace.Observation) (infrav1.PreviewResult, stri
 		return infrav1.PreviewFailed, o.Message
 	case o.Reason == infrav1.WorkspacePausedReason, o.Reason == infrav1.StateNotSavedReason:
 		return infrav1.PreviewUnavailable, o.Message
-	case o.UpToDate && !f.Live.SupportsPreviews():
+	case o.UpToDate && !f.Live.ReportsGeneration():
 		return infrav1.PreviewUnavailable, "previews require provider-terraform v1 or later"
 	}
 	return "", ""
@@ -317,7 +317,7 @@ func (f *Facts) assumedPlan() (infrav1.PreviewResult, string) {
 		return infrav1.PreviewUnavailable, "Workspace " + f.Name + " does not exist"
 	case o.Failed && !f.inProgress():
 		return infrav1.PreviewChanges, "Terraform fails with the current content of the Workspace, so the plan is not known"
-	case o.UpToDate && !f.Live.SupportsPreviews():
+	case o.UpToDate && !f.Live.ReportsGeneration():
 		return infrav1.PreviewUnavailable, "previews require provider-terraform v1 or later"
 	}
 	return "", ""

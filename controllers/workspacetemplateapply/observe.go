@@ -327,7 +327,7 @@ func (r *Reconciler) observePlanCheck(apply *infrav1.WorkspaceTemplateApply, f *
 	if r.PlanCheckDelay == 0 || f.GateDecision.Proof != "" {
 		return nil
 	}
-	atRest := f.owned() && f.Rendered != nil && f.written() && f.canBePreviewed() && f.Live.SupportsPreviews()
+	atRest := f.owned() && f.Rendered != nil && f.written() && f.canBePreviewed() && f.Live.ReportsGeneration()
 	if !atRest || f.Live.PlannedLast() {
 		r.lastObserved(apply).AppliedFor(nil, f.Now)
 		return nil
@@ -540,7 +540,6 @@ func controllerOf(ctx context.Context, object metav1.Object, readers ...client.R
 	return found, nil
 }
 
-// controllerName is the kind and the name of the controller of an object.
 func controllerName(object metav1.Object) string {
 	controller := metav1.GetControllerOf(object)
 	return controller.Kind + " " + controller.Name

@@ -138,7 +138,6 @@ func (f *Facts) decideRequest() previews.Decision {
 	return d
 }
 
-// recordRequested records the result of a PlanRequest.
 func recordRequested(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 	if f.Request == nil {
 		return

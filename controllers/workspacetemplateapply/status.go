@@ -98,7 +98,6 @@ func situation(_ *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) engine.Situa
 	return s
 }
 
-// proofWaitsFor is what the proof waits for.
 func (f *Facts) proofWaitsFor() string {
 	o := f.observationAsWritten()
 	switch {

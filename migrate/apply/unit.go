@@ -360,7 +360,6 @@ type legacyGuard struct {
 	since time.Time
 }
 
-// Get implements client.Reader.
 func (g legacyGuard) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	if err := g.Reader.Get(ctx, key, object, options...); err != nil {
 		return err
@@ -656,12 +655,10 @@ func (r *run) reversible(ctx context.Context, unit *plan.Unit, recorded UnitReco
 	return steps, notes, nil
 }
 
-// lateWrites is the interval between two passes of revert, in which a reconcile that began before the pause may write a status once more.
-const lateWrites = time.Second
-
 // revert writes steps backward, in passes, until a pass has nothing to write.
 func (r *run) revert(ctx context.Context, steps []*plan.Step, result *UnitResult) error {
-	var again *plan.Step // The last step that had to be reverted a second time.
+	const lateWrites = time.Second // The interval between two passes of revert, in which a reconcile that began before the pause may write a status once more.
+	var again *plan.Step           // The last step that had to be reverted a second time.
 	pass := 0
 	err := wait.PollUntilContextTimeout(ctx, lateWrites, r.Wait, true, func(ctx context.Context) (bool, error) {
 		result.Kept = nil

@@ -196,7 +196,14 @@ func joined(comments ...string) string {
 // render returns the text of a changed document: the original with the changed lines of kyaml's output, because kyaml drops blank lines and alignment.
 func render(original string, file *yaml.Node, want map[string]any) (string, error) {
 	if json.Valid([]byte(original)) {
-		return renderJSON(original, want)
+		var out bytes.Buffer
+		encoder := json.NewEncoder(&out)
+		encoder.SetEscapeHTML(false)
+		if _, rest, found := strings.Cut(original, "\n"); found {
+			encoder.SetIndent("", rest[:len(rest)-len(strings.TrimLeft(rest, " \t"))])
+		}
+		err := encoder.Encode(want)
+		return endedAs(original, out.String()), err
 	}
 	_, before, err := manifests.Parse(original)
 	if err != nil {
@@ -317,16 +324,4 @@ func matches(one, other []string) map[int]int {
 		}
 	}
 	return found
-}
-
-// renderJSON prints JSON as kubectl does: with sorted keys.
-func renderJSON(original string, want map[string]any) (string, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if _, rest, found := strings.Cut(original, "\n"); found {
-		encoder.SetIndent("", rest[:len(rest)-len(strings.TrimLeft(rest, " \t"))])
-	}
-	err := encoder.Encode(want)
-	return endedAs(original, out.String()), err
 }

@@ -42,9 +42,6 @@ const label = "capt.cluster.x-k8s.io/migration-lock"
 // DefaultDuration is how long other runs wait for a run that was killed.
 const DefaultDuration = 15 * time.Second
 
-// leastPeriod between two requests for the Lease leaves most of the rate limit for the work, even with the shortest lease and --qps 20.
-const leastPeriod = 200 * time.Millisecond
-
 // errTaken means that another run has acquired the Lease.
 var errTaken = errors.New("another run has taken the lock")
 
@@ -128,6 +125,7 @@ func (l *Lock) requireOneNamespace(ctx context.Context) error {
 }
 
 func (l *Lock) config() leaderelection.LeaderElectionConfig {
+	const leastPeriod = 200 * time.Millisecond // It leaves most of the rate limit for the work, even with the shortest lease and --qps 20.
 	return leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: l.Namespace, Name: Name},
@@ -203,7 +201,6 @@ type leases struct {
 
 func (l *leases) Leases(string) coordinationv1client.LeaseInterface { return l }
 
-// Get implements LeaseInterface.
 func (l *leases) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{}
 	read := func(ctx context.Context) error {
@@ -231,12 +228,10 @@ func (l *leases) Get(ctx context.Context, name string, _ metav1.GetOptions) (*co
 	return lease, nil
 }
 
-// Create implements LeaseInterface.
 func (l *leases) Create(ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
 	return lease, l.write(func() error { return l.Client.Create(ctx, lease, client.FieldOwner(migrate.FieldManager)) })
 }
 
-// Update implements LeaseInterface.
 func (l *leases) Update(ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
 	return lease, l.write(func() error { return l.Client.Update(ctx, lease, client.FieldOwner(migrate.FieldManager)) })
 }

@@ -39,7 +39,6 @@ type cacheReader struct {
 	OtherNamespaces client.Reader
 }
 
-// Get implements client.Reader.
 func (r cacheReader) Get(ctx context.Context, key types.NamespacedName, object client.Object, options ...client.GetOption) error {
 	if r.Namespace != "" && key.Namespace != "" && key.Namespace != r.Namespace {
 		return r.OtherNamespaces.Get(ctx, key, object, options...)
@@ -56,7 +55,6 @@ type liveReader struct {
 	Live validation.Reader
 }
 
-// Object implements validation.Reader.
 func (r liveReader) Object(ctx context.Context, key types.NamespacedName, kind validation.Owner) (validation.Owner, error) {
 	if _, ok := kind.(*clusterv1.Cluster); ok {
 		return r.Reader.Object(ctx, key, kind)
@@ -64,12 +62,10 @@ func (r liveReader) Object(ctx context.Context, key types.NamespacedName, kind v
 	return r.Live.Object(ctx, key, kind)
 }
 
-// HasUnclaimedWorkspace implements validation.Reader.
 func (r liveReader) HasUnclaimedWorkspace(ctx context.Context, workspaceName string) (bool, error) {
 	return r.Live.HasUnclaimedWorkspace(ctx, workspaceName)
 }
 
-// NamespaceLabels implements validation.Reader.
 func (r liveReader) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
 	return r.Live.NamespaceLabels(ctx, name)
 }
@@ -92,7 +88,6 @@ func (r cacheReader) Object(ctx context.Context, key types.NamespacedName, kind 
 	return object, nil
 }
 
-// MachinePoolOf implements validation.Reader.
 func (r cacheReader) MachinePoolOf(ctx context.Context, pool types.NamespacedName) (*clusterv1.MachinePool, error) {
 	var machinePools clusterv1.MachinePoolList
 	if err := r.List(ctx, &machinePools, client.InNamespace(pool.Namespace), client.MatchingFields{ownerIndex: pool.Name}); err != nil {
@@ -104,7 +99,6 @@ func (r cacheReader) MachinePoolOf(ctx context.Context, pool types.NamespacedNam
 	return &machinePools.Items[0], nil
 }
 
-// NodeGroups implements validation.Reader.
 func (r cacheReader) NodeGroups(ctx context.Context, cluster types.NamespacedName) ([]validation.NodeGroup, error) {
 	var machinePools clusterv1.MachinePoolList
 	if err := r.List(ctx, &machinePools, client.InNamespace(cluster.Namespace), client.MatchingFields{clusterIndex: cluster.Name}); err != nil {
@@ -113,7 +107,6 @@ func (r cacheReader) NodeGroups(ctx context.Context, cluster types.NamespacedNam
 	return validation.NodeGroupsOf(ctx, r, machinePools.Items)
 }
 
-// ClaimantsOf implements validation.Reader.
 func (r cacheReader) ClaimantsOf(ctx context.Context, workspaceName string) ([]infrav1.WorkspaceTemplateApply, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := r.List(ctx, &applies, client.MatchingFields{claimIndex: workspaceName}); err != nil {
@@ -122,7 +115,6 @@ func (r cacheReader) ClaimantsOf(ctx context.Context, workspaceName string) ([]i
 	return applies.Items, nil
 }
 
-// ControlPlanesOfTemplate implements validation.Reader.
 func (r cacheReader) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
 	var users controlplanev1.CAPTControlPlaneList
 	if err := r.List(ctx, &users, client.MatchingFields{templateIndex: template.String()}); err != nil {
@@ -131,7 +123,6 @@ func (r cacheReader) ControlPlanesOfTemplate(ctx context.Context, template types
 	return users.Items, nil
 }
 
-// UsersOf implements validation.Reader.
 func (r cacheReader) UsersOf(ctx context.Context, template types.NamespacedName) (validation.Users, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := r.List(ctx, &applies, client.MatchingFields{templateIndex: template.String()}, client.UnsafeDisableDeepCopy); err != nil {
@@ -140,7 +131,6 @@ func (r cacheReader) UsersOf(ctx context.Context, template types.NamespacedName)
 	return validation.CountUsers(applies.Items), nil
 }
 
-// EKSClaims implements validation.Reader.
 func (r cacheReader) EKSClaims(ctx context.Context, name string) ([]validation.EKSClaim, error) {
 	var list controlplanev1.CAPTControlPlaneList
 	if err := r.List(ctx, &list, client.MatchingFields{eksNameIndex: name}); err != nil {
@@ -149,7 +139,6 @@ func (r cacheReader) EKSClaims(ctx context.Context, name string) ([]validation.E
 	return validation.EKSClaimsOf(ctx, r, list.Items)
 }
 
-// HasUnownedLegacy implements validation.Reader.
 func (r cacheReader) HasUnownedLegacy(ctx context.Context, namespace string) (bool, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := r.List(ctx, &applies, client.InNamespace(namespace), client.MatchingFields{unownedIndex: unownedKey}, client.Limit(1)); err != nil {
@@ -158,7 +147,6 @@ func (r cacheReader) HasUnownedLegacy(ctx context.Context, namespace string) (bo
 	return len(applies.Items) > 0, nil
 }
 
-// HasUnclaimedWorkspace implements validation.Reader.
 func (r cacheReader) HasUnclaimedWorkspace(ctx context.Context, workspaceName string) (bool, error) {
 	workspace := &metav1.PartialObjectMetadata{}
 	workspace.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind())
@@ -172,7 +160,6 @@ func (r cacheReader) HasUnclaimedWorkspace(ctx context.Context, workspaceName st
 	return workspace.Annotations[naming.ClaimAnnotation] == "" && !naming.IsPreview(workspace), nil
 }
 
-// ReferrersTo implements validation.Reader.
 func (r cacheReader) ReferrersTo(ctx context.Context, apply types.NamespacedName) (owners []validation.Owner, err error) {
 	for _, of := range []struct {
 		kinds string
@@ -192,7 +179,6 @@ func (r cacheReader) ReferrersTo(ctx context.Context, apply types.NamespacedName
 	return owners, nil
 }
 
-// ClusterOf implements validation.Reader.
 func (r cacheReader) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
 	ref := claim.ReferenceTo(owner)
 	var clusters clusterv1.ClusterList
@@ -218,7 +204,6 @@ func (r cacheReader) ClusterOf(ctx context.Context, owner validation.Owner) (*cl
 	return cluster, nil
 }
 
-// NamespaceLabels implements validation.Reader.
 func (r cacheReader) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))

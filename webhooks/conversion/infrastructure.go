@@ -15,17 +15,13 @@ import (
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
 // The limits of failure domains in the CRD of v1beta2.
 const maxFailureDomains, maxFailureDomainName = 100, 256
 
 // CAPTCluster converts CAPTClusters. One without a VPC source, or with names or regions that v1beta2 does not allow, is converted without corrections.
-var CAPTCluster = Kind[*infrav1.CAPTCluster, *infrav1beta1.CAPTCluster]{
-	up:   preserve.New(captClusterToHub, captClusterToSpoke),
-	down: preserve.New(captClusterToSpoke, captClusterToHub),
-}
+var CAPTCluster = newKind(captClusterToHub, captClusterToSpoke)
 
 func captClusterToHub(in *infrav1beta1.CAPTCluster, out *infrav1.CAPTCluster) {
 	out.Spec.Region = in.Spec.Region
@@ -185,11 +181,9 @@ func workspaceTemplateToSpoke(in *infrav1.WorkspaceTemplate, out *infrav1beta1.W
 	}
 }
 
-// everyAction is the default of managementPolicies in Crossplane and in v1beta1.
-const everyAction = string(terraform.ManageAll)
-
 // setWorkspaceDefaults sets the defaults of v1beta1's CRD.
 func setWorkspaceDefaults(spec *infrav1beta1.WorkspaceSpec) {
+	const everyAction = string(terraform.ManageAll) // The default of managementPolicies in Crossplane and in v1beta1.
 	setDefault(&spec.DeletionPolicy, string(terraform.DeletionDelete))
 	setDefault(&spec.ForProvider.Entrypoint, "")
 	setDefault(&spec.ProviderConfigRef, infrav1beta1.ProviderConfigReference{Name: "default"})

@@ -131,7 +131,6 @@ func NewCountingRegistry(converters conversion.Registry, metrics prometheus.Regi
 	return countingRegistry{converters, requests}
 }
 
-// GetConverter implements conversion.Registry.
 func (r countingRegistry) GetConverter(kind schema.GroupKind) (conversion.Converter, bool) {
 	found, ok := r.Registry.GetConverter(kind)
 	return countingConverter{found, kind.Kind, r.requests}, ok
@@ -143,7 +142,6 @@ type countingConverter struct {
 	requests *prometheus.CounterVec
 }
 
-// ConvertObject implements conversion.Converter.
 func (c countingConverter) ConvertObject(ctx context.Context, src, dst runtime.Object) error {
 	err := c.Converter.ConvertObject(ctx, src, dst)
 	result := "success"

@@ -102,9 +102,6 @@ const (
 	RolloutComplete RolloutStage = "Complete"
 )
 
-// defaultMaxConcurrent is the default of WorkspaceTemplateRollout.MaxConcurrent.
-const defaultMaxConcurrent = 5
-
 // WorkspaceTemplateRollout is how an edit of a template reaches its users.
 // +kubebuilder:validation:MinProperties=1
 type WorkspaceTemplateRollout struct {
@@ -201,6 +198,7 @@ func (r WorkspaceTemplateRollout) HoldsChanges() bool {
 
 // ConcurrencyLimit returns maxConcurrent or its default.
 func (r WorkspaceTemplateRollout) ConcurrencyLimit() int {
+	const defaultMaxConcurrent = 5 // The default of WorkspaceTemplateRollout.MaxConcurrent.
 	return int(cmp.Or(r.MaxConcurrent, defaultMaxConcurrent))
 }
 

@@ -169,11 +169,9 @@ func ruleOf(text string, destroys bool) *rule {
 	if !destroys && unsaved.matches(flat) {
 		return unsaved
 	}
-	for _, list := range rules {
-		for i := range list {
-			if r := &list[i]; (destroys || !r.destroys) && r.matches(flat) {
-				return r
-			}
+	for i := range rules {
+		if r := &rules[i]; (destroys || !r.destroys) && r.matches(flat) {
+			return r
 		}
 	}
 	return unclassified

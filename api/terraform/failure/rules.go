@@ -82,11 +82,31 @@ var unsaved = &rule{
 	phrases: []string{"failed to save state", "failed to persist state to backend", "errored.tfstate", "catastrophic error has prevented"},
 }
 
+// uidOfWorkspace is replaced by the UID of the Workspace in an advice.
+const uidOfWorkspace = "UID-of-the-Workspace"
+
+// workspaceArguments and secretArguments are replaced by the arguments with which kubectl finds the Workspace, and its connection Secret.
+const (
+	workspaceArguments = "WORKSPACE"
+	secretArguments    = "SECRET"
+)
+
+// programs are those of the image of provider-terraform v1.
+const programs = "The module runs a program that provider-terraform cannot find. Its image has only terraform, bash, git and curl, and the tools of Alpine Linux: no aws, jq, kubectl or ssh. " +
+	"Use a data source or a resource instead (for a token of EKS: aws_eks_cluster_auth), or an image that has the program."
+
+// networkLeftover is the rule of parts of a VPC that something uses. Its advice has the place of their IDs.
+var networkLeftover = rule{
+	class: ClassConfig, object: ObjectLeftover, destroys: true,
+	advice: "Resources that are not in the Terraform state still use %s, usually load balancers, network interfaces or security groups that workloads created. " +
+		"Delete them as described in docs/deletion-reference.md (Leftovers in the VPC). " + retries,
+	codes: []string{"DependencyViolation", "InvalidGroup.InUse", "InvalidNetworkInterface.InUse"},
+}
+
 // rules in the order in which they are matched: specific texts first. A throttled or unreachable service comes before credentials that
 // could not be read from it, and a deadline after what used up the time. testdata/corpus.yaml has texts for them.
-var rules = [][]rule{lockRules, interruptedRules, podRules, moduleProviderRules, destroyRules, limitRules, authRules, networkRules, configRules}
-
-var lockRules = []rule{
+var rules = []rule{
+	// Locks.
 	{
 		class: ClassLock, object: ObjectWorkspace, advice: "Another client changed the object at the same time. " + retries,
 		phrases: []string{"the object has been modified; please apply your changes"},
@@ -117,9 +137,7 @@ var lockRules = []rule{
 			"error locking state", "workspace is already locked", "error releasing the state lock", "does not match existing lock", // Terraform's core.
 		},
 	},
-}
-
-var interruptedRules = []rule{
+	// Interrupted runs.
 	{
 		class: ClassInterrupted, object: ObjectState,
 		phrases: []string{
@@ -135,23 +153,7 @@ var interruptedRules = []rule{
 		summaries: []string{"provider produced in"},
 	},
 	{class: ClassConfig, object: ObjectTemplate, phrases: []string{"because it is being terminated"}}, // The API server: the namespace is being deleted.
-}
-
-// uidOfWorkspace is replaced by the UID of the Workspace in an advice.
-const uidOfWorkspace = "UID-of-the-Workspace"
-
-// workspaceArguments and secretArguments are replaced by the arguments with which kubectl finds the Workspace, and its connection Secret.
-const (
-	workspaceArguments = "WORKSPACE"
-	secretArguments    = "SECRET"
-)
-
-// programs are those of the image of provider-terraform v1.
-const programs = "The module runs a program that provider-terraform cannot find. Its image has only terraform, bash, git and curl, and the tools of Alpine Linux: no aws, jq, kubectl or ssh. " +
-	"Use a data source or a resource instead (for a token of EKS: aws_eks_cluster_auth), or an image that has the program."
-
-// podRules are about the Pod of provider-terraform. No module causes these errors.
-var podRules = []rule{
+	// The Pod of provider-terraform: no module causes these errors.
 	{
 		class: ClassProviderPod, object: ObjectProviderPod,
 		advice: "The disk of provider-terraform is full: each Workspace has a directory in /tf, with its own copy of the Terraform providers unless pluginCache of the ProviderConfig is true. " + retries +
@@ -198,10 +200,7 @@ var podRules = []rule{
 		advice:  "A value in vars of the WorkspaceTemplate is too long for a command line. Pass it in varmap or varFiles.",
 		phrases: []string{"argument list too long"},
 	},
-}
-
-// moduleProviderRules are about the kubernetes and helm providers of a module.
-var moduleProviderRules = []rule{
+	// The kubernetes and helm providers of a module.
 	{
 		class: ClassConfig, object: ObjectBackend,
 		advice:  "The backend kubernetes has no cluster: its config_path in the ProviderConfig names no kubeconfig. Correct it, or set in_cluster_config = true. " + retries,
@@ -219,10 +218,7 @@ var moduleProviderRules = []rule{
 		phrases:   []string{"you must be logged in to the server", "asked for the client to provide credentials"}, // Kubernetes.
 		summaries: []string{"unauthorized.", "unauthorized on ", "unauthorized with "},                            // The kubernetes provider.
 	},
-}
-
-// destroyRules are about resources that cannot be destroyed. AWS names what uses them only partly.
-var destroyRules = []rule{
+	// Resources that cannot be destroyed. AWS names what uses them only partly.
 	{ // The next run finds what this one has destroyed, and removes it from the state.
 		class: ClassNetwork, object: ObjectBackend, destroys: true,
 		advice:  "The state could not be saved; what was destroyed meanwhile stays in it until the next run. " + retries + persists + "correct the backend in the ProviderConfig.",
@@ -259,17 +255,7 @@ var destroyRules = []rule{
 		class: ClassTimeout, object: ObjectLeftover, destroys: true, advice: networkLeftover.advice,
 		phrases: []string{"timeout while waiting for"}, also: []string{"subnet", "internet gateway", "security group", "network interface"},
 	},
-}
-
-// networkLeftover is the rule of parts of a VPC that something uses. Its advice has the place of their IDs.
-var networkLeftover = rule{
-	class: ClassConfig, object: ObjectLeftover, destroys: true,
-	advice: "Resources that are not in the Terraform state still use %s, usually load balancers, network interfaces or security groups that workloads created. " +
-		"Delete them as described in docs/deletion-reference.md (Leftovers in the VPC). " + retries,
-	codes: []string{"DependencyViolation", "InvalidGroup.InUse", "InvalidNetworkInterface.InUse"},
-}
-
-var limitRules = []rule{
+	// Limits.
 	{
 		class: ClassThrottle, object: ObjectAWS,
 		codes: []string{ // Codes that the AWS SDK treats as throttling, and those of IAM that EKS returns.
@@ -299,9 +285,7 @@ var limitRules = []rule{
 			"servicequotaexceeded", "cannot exceed quota", "reached your quota", "your quota allows for", "than your current instance limit", "than your current vcpu limit", // IAM, auto scaling, EC2.
 		},
 	},
-}
-
-var authRules = []rule{
+	// Credentials and permissions.
 	{ // GitHub and proxies answer with 403 to what they limit.
 		class: ClassNetwork, object: ObjectNetwork, phrases: []string{"failed to retrieve authentication checksums"},
 	},
@@ -356,9 +340,7 @@ var authRules = []rule{
 		},
 	},
 	{class: ClassLock, object: ObjectLock, vague: true, phrases: []string{"error acquiring the state lock"}}, // Terraform's core: the lock may be held, refused or not reachable.
-}
-
-var networkRules = []rule{
+	// The network.
 	{
 		class: ClassNetwork, object: ObjectFluxSource, advice: "Flux has not fetched the source of the module: it is not ready. " + retries + persists + "check the GitRepository or OCIRepository.",
 		phrases: []string{"artefact for '"}, also: []string{" is not ready"}, //nolint:misspell // As the provider spells it.
@@ -403,9 +385,7 @@ var networkRules = []rule{
 			"context deadline exceeded", "signal: killed", // Go, and provider-terraform when its own timeout passed.
 		},
 	},
-}
-
-var configRules = []rule{
+	// The module and its variables.
 	// Crossplane's runtime.
 	{
 		class: ClassConfig, object: ObjectWorkspace,

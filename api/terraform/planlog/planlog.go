@@ -192,7 +192,6 @@ type diagnostic struct {
 	} `json:"range"`
 }
 
-// add reads one line.
 func (p *plan) add(line []byte) {
 	p.sum.Write(line)
 	p.sum.Write([]byte("\n"))

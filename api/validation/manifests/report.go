@@ -235,9 +235,6 @@ func (f *Findings) CheckTemplate(object *Object, template *infrav1.WorkspaceTemp
 	}
 }
 
-// modulePath is the field of the module in messages.
-const modulePath = "spec.template.spec.forProvider.module"
-
 // Diagnostic of validate -json: https://developer.hashicorp.com/terraform/cli/commands/validate#json-output-format.
 type Diagnostic struct {
 	Severity string `json:"severity"`
@@ -254,6 +251,7 @@ type Diagnostic struct {
 // AddDiagnostics adds findings, except for those at places that have a finding already. An error in a line with a placeholder is a warning: the
 // value of the variable decides. It reports whether Terraform found errors.
 func (f *Findings) AddDiagnostics(object *Object, module *modules.Parsed, diagnostics []Diagnostic) (failed bool) {
+	const modulePath = "spec.template.spec.forProvider.module" // The field of the module in messages.
 	for _, d := range diagnostics {
 		start, level := d.Range.Start, LevelError
 		if d.Severity != "error" || module.HasPlaceholder(start.Line) {

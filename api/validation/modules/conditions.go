@@ -73,6 +73,7 @@ func conditionOf(validation *hcl.Block, variable string, source []byte) *conditi
 
 // limit determines how the work grows. It reports whether the condition can be evaluated.
 func (c *condition) limit(s *shape) bool {
+	const maxTries = 3 // The maximum number of calls of the function try, which evaluates its arguments twice, in a condition.
 	c.linear, c.squared = s.nodes, s.conditionals
 	tries := 0
 	for _, call := range s.calls {
@@ -92,9 +93,6 @@ func (c *condition) limit(s *shape) bool {
 	}
 	return !s.unlimited && tries <= maxTries && max(c.linear, c.squared) <= maxWork
 }
-
-// maxTries is the maximum number of calls of the function try, which evaluates its arguments twice, in a condition.
-const maxTries = 3
 
 // refersOnlyTo reports whether an expression has no references but those to one variable.
 func refersOnlyTo(variable string, expr hclsyntax.Expression) bool {
@@ -165,7 +163,6 @@ func isConstant(expr hclsyntax.Expression) bool {
 	return !s.unlimited && s.operations == 0
 }
 
-// Enter implements hclsyntax.Walker.
 func (s *shape) Enter(node hclsyntax.Node) hcl.Diagnostics {
 	s.nodes++
 	s.nest(node, 1)
@@ -194,7 +191,6 @@ func (s *shape) Enter(node hclsyntax.Node) hcl.Diagnostics {
 	return nil
 }
 
-// Exit implements hclsyntax.Walker.
 func (s *shape) Exit(node hclsyntax.Node) hcl.Diagnostics {
 	s.nest(node, -1)
 	return nil

@@ -177,7 +177,6 @@ func literal(attribute *hcl.Attribute) string {
 	return value.AsString()
 }
 
-// textOf returns the source text of the value of an attribute.
 func textOf(attribute *hcl.Attribute, source []byte) string {
 	return string(attribute.Expr.Range().SliceBytes(source))
 }

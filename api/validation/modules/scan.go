@@ -36,9 +36,6 @@ type scan struct {
 	more int
 }
 
-// maxProblems is the maximum number of problems that are kept and sorted: a module can have a hundred thousand.
-const maxProblems = 1000
-
 // problem is a problem at a position of a module.
 type problem struct {
 	at   hcl.Pos
@@ -46,6 +43,7 @@ type problem struct {
 }
 
 func (s *scan) add(at hcl.Range, format string, args ...any) {
+	const maxProblems = 1000 // The maximum number of problems that are kept and sorted: a module can have a hundred thousand.
 	if len(s.found) == maxProblems {
 		s.more++
 		return
@@ -317,9 +315,6 @@ regexall replace reverse rsadecrypt sensitive setintersection setproduct setsubt
 strcontains strrev substr sum templatefile textdecodebase64 textencodebase64 timeadd timecmp timestamp title tobool tolist tomap tonumber toset tostring
 transpose trim trimprefix trimspace trimsuffix try upper urlencode uuid uuidv5 values yamldecode yamlencode zipmap`)...)
 
-// writeOnly is the suffix of the names of write-only arguments of resources.
-const writeOnly = "_wo"
-
 // newer reports what needs a newer version than BundledTerraform.
 func (s *scan) newer(what, since string, at hcl.Range) {
 	s.add(at, "%s exists in %s and later, and provider-terraform has Terraform %s. Remove it, or use an image of the provider with a newer version", what, since, BundledTerraform)
@@ -342,6 +337,7 @@ func (s *scan) blockType(name string, at hcl.Range) {
 
 // argument checks an argument of a block. resource is true within a resource.
 func (s *scan) argument(block, name string, resource bool, attribute *hclsyntax.Attribute) {
+	const writeOnly = "_wo" // The suffix of the names of write-only arguments of resources.
 	if !s.language {
 		return
 	}

@@ -210,7 +210,6 @@ func (s *jsonStructure) delimiter(delimiter json.Delim) {
 	}
 }
 
-// structureOfTemplate returns the structure of a string in JSON.
 func structureOfTemplate(text string) []string {
 	found := []string{"string"}
 	if _, diags := hclsyntax.ParseTemplate([]byte(text), "main.tf.json", hcl.InitialPos); diags.HasErrors() {

@@ -6,6 +6,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -176,8 +177,8 @@ type warnings struct {
 	printed map[string]sets.Set[string] // Objects by text.
 }
 
-// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
 func (w *warnings) HandleWarningHeaderWithContext(request context.Context, code int, _, text string) {
+	const warningCode = 299 // That of the API server's warnings (RFC 7234).
 	if code != warningCode || text == "" {
 		return
 	}
@@ -206,9 +207,6 @@ func (w *warnings) HandleWarningHeaderWithContext(request context.Context, code 
 
 // mostObjects limits for how many objects the same warning is printed: often all objects of a fleet cause it.
 const mostObjects = 3
-
-// warningCode is that of the API server's warnings (RFC 7234).
-const warningCode = 299
 
 // Client of the API server. It reads without a cache.
 func (a *Access) Client() (client.WithWatch, error) {
@@ -288,6 +286,26 @@ func Indexed[T any, P interface {
 	return found
 }
 
+// Get reads an object; nil if it has no name, or does not exist.
+func Get[O client.Object](ctx context.Context, reader client.Reader, key client.ObjectKey, object O) (none O, err error) {
+	if key.Name == "" {
+		return none, nil
+	}
+	if err := reader.Get(ctx, key, object); err != nil {
+		return none, client.IgnoreNotFound(err)
+	}
+	return object, nil
+}
+
+// MergePatch changes only the fields that it has, whatever other clients have written since the object was read.
+type MergePatch map[string]any
+
+// Type implements client.Patch.
+func (MergePatch) Type() types.PatchType { return types.MergePatchType }
+
+// Data implements client.Patch.
+func (p MergePatch) Data(client.Object) ([]byte, error) { return json.Marshal(p) }
+
 // ListWorkspaces lists the Workspaces of a scope, in a namespace if they have one and it is not empty; none if the kind is not served.
 func ListWorkspaces(ctx context.Context, reader client.Reader, scope terraform.Scope, namespace string) ([]unstructured.Unstructured, error) {
 	var list unstructured.UnstructuredList
@@ -331,11 +349,9 @@ func (o *Objects) Of(c *clusterv1.Cluster) (captCluster *infrav1.CAPTCluster, co
 	return captCluster, controlPlane
 }
 
-// patience is how long a completion waits for a response of the cluster before it completes nothing.
-const patience = 3 * time.Second
-
 // Patience limits a completion in time.
 func (a *Access) Patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	const patience = 3 * time.Second // How long a completion waits for a response of the cluster before it completes nothing.
 	if ctx == nil {
 		ctx = context.Background()
 	}

@@ -15,9 +15,6 @@ import (
 	"time"
 )
 
-// stopTimeout is how long an interrupted command may take: a plan holds no lock and has nothing to save.
-const stopTimeout = 2 * time.Second
-
 // Terraform is tofu or terraform.
 type Terraform struct {
 	Path string
@@ -62,6 +59,7 @@ func FindTerraform(ctx context.Context, path string) (*Terraform, error) {
 // Run runs a command to its end. If the context is done before, nothing that the command has started continues: it is interrupted and, after a
 // short time, killed. It has a session of its own, so it cannot ask on the terminal, and Ctrl-C reaches it once, from here.
 func (t *Terraform) Run(ctx context.Context, configure func(*exec.Cmd), arguments ...string) error {
+	const stopTimeout = 2 * time.Second                       // How long an interrupted command may take: a plan holds no lock and has nothing to save.
 	command := exec.CommandContext(ctx, t.Path, arguments...) //nolint:gosec // Users choose it.
 	configure(command)
 	command.WaitDelay = stopTimeout

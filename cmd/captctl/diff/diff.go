@@ -191,9 +191,6 @@ func (d *Diff) summary() string {
 	return fmt.Sprintf("%d of %s would change", d.Changed, output.Count(len(d.Workspaces), "Workspace"))
 }
 
-// mostNames is how many Workspaces with the same changes are listed without -o wide.
-const mostNames = 5
-
 // show prints the Workspaces that would change or cannot, those with the same changes together.
 func show(p *output.Printer, diff *Diff) {
 	groups := map[string][]*changes.Workspace{}
@@ -232,6 +229,7 @@ func show(p *output.Printer, diff *Diff) {
 }
 
 func showGroup(p *output.Printer, group []*changes.Workspace) {
+	const mostNames = 5 // How many Workspaces with the same changes are listed without -o wide.
 	const indent = "    "
 	sign, style := map[changes.Action]string{changes.ActionCreate: "+", changes.ActionUpdate: "~", changes.ActionDestroy: "-"}[group[0].Action], output.Attention
 	switch group[0].Action {

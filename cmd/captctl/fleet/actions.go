@@ -6,7 +6,6 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -41,12 +40,12 @@ type actionOptions struct {
 
 type change struct {
 	objects []client.Object // None if there is nothing to change.
-	patch   map[string]any  // Patch is the merge patch of each of them.
+	patch   cli.MergePatch  // Patch is that of each of them.
 	done    string          // Done describes the result.
 }
 
 func annotate(name string, now time.Time, done string, objects ...client.Object) change {
-	return change{objects, map[string]any{"metadata": map[string]any{"annotations": map[string]any{name: now.UTC().Format(time.RFC3339Nano)}}}, done}
+	return change{objects, cli.MergePatch{"metadata": map[string]any{"annotations": map[string]any{name: now.UTC().Format(time.RFC3339Nano)}}}, done}
 }
 
 // NewPause returns captctl pause.
@@ -159,7 +158,7 @@ func setPaused(o *overview.Objects, paused bool) (change, error) {
 	if ptr.Deref(o.Cluster.Spec.Paused, false) == paused {
 		return change{done: strings.NewReplacer("is paused", "is already paused", "is resumed", "is not paused").Replace(done)}, nil
 	}
-	return change{[]client.Object{o.Cluster}, map[string]any{"spec": map[string]any{"paused": paused}}, done}, nil
+	return change{[]client.Object{o.Cluster}, cli.MergePatch{"spec": map[string]any{"paused": paused}}, done}, nil
 }
 
 func newAction(environment *cli.Environment, command *cobra.Command,
@@ -179,12 +178,8 @@ func (o *actionOptions) Run(ctx context.Context, connected client.WithWatch) err
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(change.patch)
-	if err != nil {
-		return err
-	}
 	for _, object := range change.objects {
-		if err := connected.Patch(ctx, object, client.RawPatch(types.MergePatchType, data)); err != nil {
+		if err := connected.Patch(ctx, object, change.patch); err != nil {
 			return err
 		}
 	}
@@ -350,7 +345,7 @@ func failureOf(ctx context.Context, reader client.Reader, apply *infrav1.Workspa
 // read returns the WorkspaceTemplateApplies of the object; false if it does not exist.
 func (o *logsOptions) read(ctx context.Context, reader client.Reader) (applies []*infrav1.WorkspaceTemplateApply, found bool, err error) {
 	if o.kind == applyKind {
-		apply, err := named(ctx, reader, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, &infrav1.WorkspaceTemplateApply{})
+		apply, err := cli.Get(ctx, reader, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, &infrav1.WorkspaceTemplateApply{})
 		return []*infrav1.WorkspaceTemplateApply{apply}, apply != nil, err
 	}
 	objects, err := find(ctx, &o.Options, reader)

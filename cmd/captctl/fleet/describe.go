@@ -87,12 +87,10 @@ func (o *describeOptions) read(ctx context.Context, reader client.Reader) (*desc
 	return &described{objects, latest(events, objects)}, err
 }
 
-// pageOfEvents is how many events a request returns.
-const pageOfEvents = 500
-
 // eventsOf reads the events about objects of a Cluster. A namespace can have those of many Clusters, so only events about the names are requested. The
 // API server searches for each name among all, so it is asked for several at a time.
 func eventsOf(ctx context.Context, reader client.Reader, objects *overview.Objects) ([]eventsv1.Event, error) {
+	const pageOfEvents = 500 // How many events a request returns.
 	names := objects.Names()
 	found := make([][]eventsv1.Event, len(names))
 	group, ctx := errgroup.WithContext(ctx)
@@ -164,11 +162,9 @@ func isFailure(reason string) bool {
 	return false
 }
 
-// mostEvents is how many events are shown.
-const mostEvents = 10
-
 // latest returns the latest events about objects of a Cluster, the oldest first.
 func latest(events []eventsv1.Event, objects *overview.Objects) []eventsv1.Event {
+	const mostEvents = 10 // How many events are shown.
 	uids := objects.UIDs()
 	about := slices.DeleteFunc(events, func(event eventsv1.Event) bool { return !slices.Contains(uids, event.Regarding.UID) })
 	slices.SortStableFunc(about, func(a, b eventsv1.Event) int {
@@ -361,10 +357,8 @@ func (d *Description) pools(now time.Time) table {
 	return t
 }
 
-// mostDestroyed is how many resources of a plan that would be replaced or deleted are shown.
-const mostDestroyed = 10
-
 func (d *Description) plans() table {
+	const mostDestroyed = 10 // How many resources of a plan that would be replaced or deleted are shown.
 	t := table{"Plans of what waits", []output.Column{{Name: "Object"}, {Name: "Content"}, {Name: "Plan"}, {Name: "Destroys", Prose: 4}}, nil}
 	for i := range d.Plans {
 		plan := &d.Plans[i]
@@ -397,10 +391,8 @@ func (d *Description) isConsequence(object *overview.Object) bool {
 		(object.Reason == d.Cause.Reason || reasons.Of(object.Reason).Actor == reasons.Waiting || d.Cause.Message != "" && strings.Contains(object.Message, d.Cause.Message))
 }
 
-// mostOperations is how many operations are shown without -o wide.
-const mostOperations = 5
-
 func describeHistory(p *output.Printer, d *Description, now time.Time) {
+	const mostOperations = 5 // How many operations are shown without -o wide.
 	operations := d.Operations
 	if !p.Wide() {
 		operations = operations[max(0, len(operations)-mostOperations):]

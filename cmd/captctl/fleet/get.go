@@ -18,17 +18,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/api/reasons"
 	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
@@ -252,11 +257,6 @@ func reasonStyle(reason string) output.Style {
 	return stateStyle(reason)
 }
 
-func readyColumns(name string) []output.Column {
-	return []output.Column{{Name: name}, {Name: "Ready", Style: stateStyle}, {Name: "Reason", Style: reasonStyle}}
-}
-
-// versionText is the version, and the one that it is updated to.
 func versionText(c *overview.Cluster) string {
 	switch {
 	case c.DesiredVersion == "":
@@ -421,20 +421,20 @@ func missing(ctx context.Context, o *cli.Options, reader client.Reader) error {
 // find returns the Cluster that the argument names, with its objects; nil if it does not exist.
 func find(ctx context.Context, options *cli.Options, reader client.Reader) (*overview.Objects, error) {
 	reader = limited{reader, options.Warn}
-	found, err := named(ctx, reader, client.ObjectKey{Namespace: options.Namespace, Name: options.Name}, &clusterv1.Cluster{})
+	found, err := cli.Get(ctx, reader, client.ObjectKey{Namespace: options.Namespace, Name: options.Name}, &clusterv1.Cluster{})
 	if err != nil || found == nil || !isCAPT(found) {
 		return nil, err
 	}
 	o, key := &overview.Objects{Cluster: found}, client.ObjectKey{Namespace: options.Namespace}
 	if ref := found.Spec.InfrastructureRef; ref.APIGroup == infrav1.GroupVersion.Group {
 		key.Name = ref.Name
-		if o.CAPTCluster, err = named(ctx, reader, key, &infrav1.CAPTCluster{}); err != nil {
+		if o.CAPTCluster, err = cli.Get(ctx, reader, key, &infrav1.CAPTCluster{}); err != nil {
 			return nil, err
 		}
 	}
 	if ref := found.Spec.ControlPlaneRef; ref.APIGroup == controlplanev1.GroupVersion.Group {
 		key.Name = ref.Name
-		if o.ControlPlane, err = named(ctx, reader, key, &controlplanev1.CAPTControlPlane{}); err != nil {
+		if o.ControlPlane, err = cli.Get(ctx, reader, key, &controlplanev1.CAPTControlPlane{}); err != nil {
 			return nil, err
 		}
 	}
@@ -450,7 +450,7 @@ func addLabeled(ctx context.Context, reader client.Reader, o *overview.Objects) 
 		return err
 	}
 	o.Pools, err = overview.PoolsOf(byCluster(pools.MachinePools)[key], byCluster(pools.CAPTMachinePools)[key], func(name string) (*infrav1.CAPTMachinePool, error) {
-		return named(ctx, reader, client.ObjectKey{Namespace: key.Namespace, Name: name}, &infrav1.CAPTMachinePool{})
+		return cli.Get(ctx, reader, client.ObjectKey{Namespace: key.Namespace, Name: name}, &infrav1.CAPTMachinePool{})
 	})
 	if err != nil {
 		return err
@@ -460,18 +460,8 @@ func addLabeled(ctx context.Context, reader client.Reader, o *overview.Objects) 
 		return err
 	}
 	return addApplies(o, byCluster(cli.Indexed(applies.Items))[key], func(name string) (*infrav1.WorkspaceTemplateApply, error) {
-		return named(ctx, reader, client.ObjectKey{Namespace: key.Namespace, Name: name}, &infrav1.WorkspaceTemplateApply{})
+		return cli.Get(ctx, reader, client.ObjectKey{Namespace: key.Namespace, Name: name}, &infrav1.WorkspaceTemplateApply{})
 	})
-}
-
-func named[O client.Object](ctx context.Context, reader client.Reader, key client.ObjectKey, object O) (none O, err error) {
-	if key.Name == "" {
-		return none, nil
-	}
-	if err := reader.Get(ctx, key, object); err != nil {
-		return none, client.IgnoreNotFound(err)
-	}
-	return object, nil
 }
 
 // watched are the kinds that all commands of the package read, and more.
@@ -505,3 +495,188 @@ func elsewhere(ctx context.Context, reader client.Reader, namespace, name string
 
 // A suggestion has fewer typos, and there are at most so many.
 const mostTypos, mostSuggestions = 3, 4
+
+// limited reads for a user who may read objects of CAPT, and not those of Cluster API, as with the role view of Kubernetes: a Cluster is then known by
+// the objects that belong to it.
+type limited struct {
+	client.Reader
+	warn func(format string, args ...any)
+}
+
+// List lists objects. Clusters and machine pools that the user may not read are missing, which it warns about.
+func (l limited) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := l.Reader.List(ctx, list, options...)
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	switch list := list.(type) {
+	case *clusterv1.ClusterList:
+		implied, impliedErr := l.implied(ctx, options...)
+		if impliedErr != nil {
+			return err
+		}
+		list.Items = implied
+	case *clusterv1.MachinePoolList, *infrav1.CAPTMachinePoolList:
+		if (&client.ListOptions{}).ApplyOptions(options).Namespace == "" {
+			return err
+		}
+	default:
+		return err
+	}
+	l.warn("%v: what Cluster API reports is not shown; the ClusterRole capt-tenant grants it", err)
+	return nil
+}
+
+func (l limited) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	err := l.Reader.Get(ctx, key, object, options...)
+	cluster, is := object.(*clusterv1.Cluster)
+	if !is || !apierrors.IsForbidden(err) {
+		return err
+	}
+	var list clusterv1.ClusterList
+	if err := l.List(ctx, &list, client.InNamespace(key.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: key.Name}); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(list.Items, func(c clusterv1.Cluster) bool { return c.Name == key.Name })
+	if i < 0 {
+		return err
+	}
+	list.Items[i].DeepCopyInto(cluster)
+	return nil
+}
+
+// implied returns the Clusters that CAPTClusters and CAPTControlPlanes belong to, with their references.
+func (l limited) implied(ctx context.Context, options ...client.ListOption) (clusters []clusterv1.Cluster, err error) {
+	var captClusters infrav1.CAPTClusterList
+	var controlPlanes controlplanev1.CAPTControlPlaneList
+	for _, list := range []client.ObjectList{&captClusters, &controlPlanes} {
+		if err := l.Reader.List(ctx, list, options...); err != nil {
+			return nil, err
+		}
+	}
+	known := map[types.NamespacedName]*clusterv1.Cluster{}
+	of := func(object client.Object) *clusterv1.Cluster {
+		key := types.NamespacedName{Namespace: object.GetNamespace(), Name: cmp.Or(object.GetLabels()[clusterv1.ClusterNameLabel], object.GetName())}
+		if known[key] == nil {
+			known[key] = &clusterv1.Cluster{}
+			known[key].Namespace, known[key].Name, known[key].CreationTimestamp = key.Namespace, key.Name, object.GetCreationTimestamp()
+		}
+		return known[key]
+	}
+	for i := range captClusters.Items {
+		of(&captClusters.Items[i]).Spec.InfrastructureRef = claim.ReferenceTo(&captClusters.Items[i])
+	}
+	for i := range controlPlanes.Items {
+		of(&controlPlanes.Items[i]).Spec.ControlPlaneRef = claim.ReferenceTo(&controlPlanes.Items[i])
+	}
+	for _, cluster := range known {
+		clusters = append(clusters, *cluster)
+	}
+	slices.SortFunc(clusters, func(a, b clusterv1.Cluster) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return clusters, nil
+}
+
+// RetainedList lists the Workspaces that outlived their WorkspaceTemplateApply, sorted by its namespace and name.
+type RetainedList struct {
+	metav1.TypeMeta `json:",inline"`
+	Workspaces      []Retained `json:"workspaces"`
+}
+
+// Retained is a Workspace that outlived its WorkspaceTemplateApply.
+type Retained struct {
+	Namespace string      `json:"namespace"`          // Namespace and Name are those that the WorkspaceTemplateApply had.
+	Name      string      `json:"name"`               //
+	Workspace string      `json:"workspace"`          // Workspace is its name.
+	Scope     string      `json:"scope"`              // Scope of the Workspace.
+	UID       string      `json:"uid"`                // UID of the Workspace.
+	VPC       string      `json:"vpc,omitempty"`      // VPC is the ID of the VPC, if the module has that output.
+	Endpoint  string      `json:"endpoint,omitempty"` // Endpoint is that of an EKS cluster.
+	Created   metav1.Time `json:"created"`            // Created is when the Workspace was created.
+	Deleting  bool        `json:"deleting,omitempty"` // Deleting is true while Terraform destroys it.
+}
+
+func (o *getOptions) showRetained(ctx context.Context, reader client.WithWatch) error {
+	kinds := []schema.GroupVersionKind{infrav1.GroupVersion.WithKind(applyKind)}
+	for _, scope := range terraform.Scopes() {
+		kinds = append(kinds, scope.GroupVersionKind())
+	}
+	return cli.Show(ctx, &o.Options, reader, cli.Watched{Kinds: kinds, Namespace: o.Only()}, func(ctx context.Context) (*RetainedList, error) {
+		var list *RetainedList
+		err := o.ReadNamespaces(func(namespace string) (err error) {
+			list, err = o.readRetained(ctx, reader, namespace)
+			return err
+		})
+		return list, err
+	}, func(p *output.Printer, list *RetainedList) error {
+		return p.Document(list, func(p *output.Printer) { showRetained(p, list, o.Clock.Now()) })
+	})
+}
+
+// readRetained finds the Workspaces whose claim names a WorkspaceTemplateApply that does not exist.
+func (o *getOptions) readRetained(ctx context.Context, reader client.Reader, namespace string) (*RetainedList, error) {
+	list, applies := &RetainedList{cli.TypeMeta("RetainedList"), []Retained{}}, infrav1.WorkspaceTemplateApplyList{}
+	for _, scope := range terraform.Scopes() { // Before the WorkspaceTemplateApplies: one that is created meanwhile is not missing.
+		workspaces, err := cli.ListWorkspaces(ctx, reader, scope, namespace)
+		if apierrors.IsForbidden(err) && scope == terraform.ScopeCluster {
+			o.Warn("Workspaces of scope Cluster are not shown: %v", err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range workspaces {
+			if one := retainedBy(&workspaces[i], scope); one != nil && (namespace == "" || one.Namespace == namespace) {
+				list.Workspaces = append(list.Workspaces, *one)
+			}
+		}
+	}
+	if err := reader.List(ctx, &applies, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	live := cli.Indexed(applies.Items)
+	list.Workspaces = slices.DeleteFunc(list.Workspaces, func(one Retained) bool {
+		return live[client.ObjectKey{Namespace: one.Namespace, Name: one.Name}] != nil
+	})
+	slices.SortFunc(list.Workspaces, func(a, b Retained) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	return list, nil
+}
+
+// retainedBy describes a Workspace with a claim; nil for others.
+func retainedBy(workspace *unstructured.Unstructured, scope terraform.Scope) *Retained {
+	namespace, name, claimed := strings.Cut(workspace.GetAnnotations()[naming.ClaimAnnotation], "/")
+	if !claimed {
+		return nil
+	}
+	output := func(name string) string {
+		text, _, _ := unstructured.NestedString(workspace.Object, "status", "atProvider", "outputs", name)
+		return text
+	}
+	return &Retained{
+		namespace, name, workspace.GetName(), string(scope), string(workspace.GetUID()), output(terraform.OutputVPCID), output(terraform.OutputClusterEndpoint),
+		workspace.GetCreationTimestamp(), workspace.GetDeletionTimestamp() != nil,
+	}
+}
+
+func showRetained(p *output.Printer, list *RetainedList, now time.Time) {
+	if len(list.Workspaces) == 0 {
+		p.Linef("No Workspaces were retained.")
+		return
+	}
+	rows := output.Rows{}
+	for i := range list.Workspaces {
+		one := &list.Workspaces[i]
+		rows = append(rows, []string{
+			one.Namespace, one.Name, one.Workspace, one.VPC, one.Endpoint, map[bool]string{true: "yes"}[one.Deleting], output.Age(now, &one.Created), one.Scope, one.UID,
+		})
+	}
+	p.Table([]output.Column{
+		{Name: "Namespace"}, {Name: "Name"}, {Name: "Workspace"}, {Name: "VPC"}, {Name: "Endpoint", Optional: true}, {Name: "Destroying", Optional: true}, {Name: "Age"},
+		{Name: "Scope", Wide: true}, {Name: "UID", Wide: true},
+	}, rows)
+	p.NextStep("A WorkspaceTemplateApply of the same namespace and name takes one over with the annotation "+naming.AdoptWorkspaceAnnotation+": UID (-o wide shows UIDs). To destroy the cloud resources "+
+		"of one, delete its Workspace with the annotation "+naming.AllowDeleteAnnotation+`: "true". Destroy none whose WorkspaceTemplateApply is in another management cluster now: clusterctl move leaves cluster-wide Workspaces behind.`, nil)
+}

@@ -98,7 +98,6 @@ type pageTable struct {
 // cell is a text with its meaning: good, bad, attention or plain; since or age for times. It is never shown without its text.
 type cell struct{ Text, Class string }
 
-// page is the fleet as of a time.
 func (f *fleet) page(now time.Time) *page {
 	report, counts := &page{Now: metav1.NewTime(now)}, map[string]int{}
 	for _, objects := range f.clusters {
@@ -121,7 +120,6 @@ func (f *fleet) page(now time.Time) *page {
 	return report
 }
 
-// Open reports whether the section is open at first.
 func (s *section) Open() bool { return s.Cause != nil || s.Paused }
 
 // mostSummary is how many characters of a cause the table shows.

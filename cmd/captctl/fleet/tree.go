@@ -179,7 +179,7 @@ func (t *Tree) text(p *output.Printer) {
 
 // treeColumns are the columns of a tree. What follows from another object is of less interest.
 func treeColumns(name string, consequences []bool) []output.Column {
-	columns := readyColumns(name)
+	columns := []output.Column{{Name: name}, {Name: "Ready", Style: stateStyle}, {Name: "Reason", Style: reasonStyle}}
 	for i := range columns[1:] {
 		columns[i+1].RowStyle = func(row int) output.Style { return map[bool]output.Style{true: output.Faint}[consequences[row]] }
 	}
@@ -268,9 +268,6 @@ func (t *Tree) mermaid(p *output.Printer) {
 		}
 	}
 }
-
-// namespaceNotAllowed is the reason of a template that does not allow the namespace of the Cluster, and cannot be used.
-const namespaceNotAllowed = "NamespaceNotAllowed"
 
 func graphObjects(found *overview.Objects, applies []*infrav1.WorkspaceTemplateApply) *graph.Objects {
 	objects := &graph.Objects{
@@ -399,6 +396,7 @@ func withoutControlPlane(found *overview.Objects) *Tree {
 
 // readNode reads a template, or the metadata of a Secret of the Cluster's namespace. It returns why a template cannot be used.
 func readNode(ctx context.Context, reader client.Reader, objects *graph.Objects, of graph.Key, labelsOf func(string) (labels.Set, error)) (reason string, err error) {
+	const namespaceNotAllowed = "NamespaceNotAllowed" // The reason of a template that does not allow the namespace of the Cluster, and cannot be used.
 	key, namespace := types.NamespacedName{Namespace: of.Namespace, Name: of.Name}, objects.Cluster.Namespace
 	switch {
 	case of.Kind == graph.SecretKind && of.Namespace == namespace:
@@ -576,13 +574,13 @@ func (r *impactReader) addProviderConfig(ctx context.Context, owner graph.Key, w
 	case client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err):
 		return err
 	}
-	credentials, _, _ := unstructured.NestedSlice(config.Object, "spec", "credentials")
-	for _, entry := range credentials {
-		fields, _ := entry.(map[string]any)
-		secret, _, _ := unstructured.NestedString(fields, "secretRef", "name")
-		namespace, _, _ := unstructured.NestedString(fields, "secretRef", "namespace")
-		if secret != "" {
-			r.uses(key, graph.Key{Kind: graph.SecretKind, Namespace: cmp.Or(namespace, key.Namespace), Name: secret})
+	spec, err := terraform.ProviderConfigSpecOf(config)
+	if err != nil {
+		return err
+	}
+	for _, credentials := range spec.Credentials {
+		if ref := credentials.SecretRef; ref != nil {
+			r.uses(key, graph.Key{Kind: graph.SecretKind, Namespace: ref.Namespace, Name: ref.Name})
 		}
 	}
 	return nil

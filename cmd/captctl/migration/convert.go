@@ -14,7 +14,6 @@ import (
 
 	"github.com/pmezard/go-difflib/difflib"
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -199,10 +198,6 @@ func (o *convertOptions) live() (func(context.Context, schema.GroupVersionKind, 
 		}
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(kind)
-		err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
-		if apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		return object, err
+		return cli.Get(ctx, reader, client.ObjectKey{Namespace: namespace, Name: name}, object)
 	}, nil
 }

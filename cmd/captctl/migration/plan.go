@@ -278,7 +278,19 @@ func (o *statusOptions) Run(ctx context.Context, reader client.WithWatch) error 
 	if err := o.print(o.Printer(), found); err != nil || !o.detailedExitCode {
 		return err
 	}
-	return leftToDo(found)
+	undecided, left := countLeft(found)
+	switch {
+	case undecided > 0:
+		return migrate.NeedsDecision.Errorf("%s to decide. captctl migrate check shows the findings", output.Count(undecided, "unit"))
+	case left > 0:
+		return migrate.Pending.Errorf("%s left to do", output.Count(left, "unit"))
+	}
+	for _, one := range found.Checks {
+		if one.Status != check.OK {
+			return migrate.Pending.Errorf("%s", one.Message)
+		}
+	}
+	return nil
 }
 
 func (o *statusOptions) print(to *output.Printer, found *status.Status) error {
@@ -324,22 +336,6 @@ func same(last, found *status.Status) bool {
 		now.Lock = &renewed
 	}
 	return equality.Semantic.DeepEqual(before, now)
-}
-
-func leftToDo(found *status.Status) error {
-	undecided, left := countLeft(found)
-	switch {
-	case undecided > 0:
-		return migrate.NeedsDecision.Errorf("%s to decide. captctl migrate check shows the findings", output.Count(undecided, "unit"))
-	case left > 0:
-		return migrate.Pending.Errorf("%s left to do", output.Count(left, "unit"))
-	}
-	for _, one := range found.Checks {
-		if one.Status != check.OK {
-			return migrate.Pending.Errorf("%s", one.Message)
-		}
-	}
-	return nil
 }
 
 type showOptions struct {

@@ -202,7 +202,6 @@ func skippedMembers(unit *plan.Unit) (skipped []migrate.ObjectRef) {
 	return skipped
 }
 
-// countUnits counts the units of a plan for which a function holds.
 func countUnits(of *plan.Plan, holds func(*plan.Unit) bool) (n int) {
 	for i := range of.Units {
 		if holds(&of.Units[i]) {

@@ -293,11 +293,9 @@ func Age(now time.Time, at *metav1.Time) string {
 // OneLine is a text without line breaks.
 func OneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// narrowest is the narrowest text that is broken into lines.
-const narrowest = 20
-
 // wrapped is a text with line breaks between words, so that its lines fit the width; as it is if the width is unknown.
 func (p *Printer) wrapped(text string, width int) string {
+	const narrowest = 20 // The narrowest text that is broken into lines.
 	if p.width == 0 {
 		return text
 	}

@@ -65,20 +65,15 @@ func (o *options) Validate() error {
 func (o *options) Run(ctx context.Context, connected client.WithWatch) error {
 	if o.local {
 		o.Namespace, o.Name = o.clusters[0].Namespace, o.clusters[0].Name
-		return o.runHere(ctx, connected)
-	}
-	return o.request.Run(ctx, &o.Options, connected, o.clusters)
-}
-
-// runHere plans on this machine.
-func (o *options) runHere(ctx context.Context, connected client.WithWatch) error {
-	objects, err := fleet.ObjectsOf(ctx, &o.Options, connected)
-	if err != nil {
+		objects, err := fleet.ObjectsOf(ctx, &o.Options, connected)
+		if err != nil {
+			return err
+		}
+		changed, err := o.here.Run(ctx, o.Environment, connected, objects)
+		if err == nil && changed > 0 && o.request.DetailedExitCode {
+			return migrate.Pending.Errorf("Terraform would change something in %d of the Workspaces", changed)
+		}
 		return err
 	}
-	changed, err := o.here.Run(ctx, o.Environment, connected, objects)
-	if err == nil && changed > 0 && o.request.DetailedExitCode {
-		return migrate.Pending.Errorf("Terraform would change something in %d of the Workspaces", changed)
-	}
-	return err
+	return o.request.Run(ctx, &o.Options, connected, o.clusters)
 }

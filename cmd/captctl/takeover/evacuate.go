@@ -155,7 +155,7 @@ func (e *evacuation) movable(ctx context.Context) (movable []*infrav1.WorkspaceT
 		return all, nil, err
 	}
 	for _, apply := range all {
-		template, err := get(ctx, e.adoption.client, apply.TemplateKey(), &infrav1.WorkspaceTemplate{})
+		template, err := cli.Get(ctx, e.adoption.client, apply.TemplateKey(), &infrav1.WorkspaceTemplate{})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -182,7 +182,7 @@ func (e *evacuation) applies(ctx context.Context) (applies []*infrav1.WorkspaceT
 		return nil, err
 	}
 	for _, apply := range objects.Applies {
-		template, err := get(ctx, e.adoption.client, apply.TemplateKey(), &infrav1.WorkspaceTemplate{})
+		template, err := cli.Get(ctx, e.adoption.client, apply.TemplateKey(), &infrav1.WorkspaceTemplate{})
 		if err != nil {
 			return nil, err
 		}
@@ -213,7 +213,7 @@ func (e *evacuation) objects(ctx context.Context) (*overview.Objects, error) {
 		options.Namespace, options.Name = key.Namespace, key.Name
 		return fleet.ObjectsOf(ctx, &options, e.adoption.client)
 	}
-	apply, err := get(ctx, e.adoption.client, key, &infrav1.WorkspaceTemplateApply{})
+	apply, err := cli.Get(ctx, e.adoption.client, key, &infrav1.WorkspaceTemplateApply{})
 	if err == nil && apply == nil {
 		err = fmt.Errorf("WorkspaceTemplateApply %s does not exist", key)
 	}
@@ -222,7 +222,7 @@ func (e *evacuation) objects(ctx context.Context) (*overview.Objects, error) {
 
 // move moves the state of one object.
 func (e *evacuation) move(ctx context.Context, key types.NamespacedName) error {
-	apply, err := get(ctx, e.adoption.client, key, &infrav1.WorkspaceTemplateApply{})
+	apply, err := cli.Get(ctx, e.adoption.client, key, &infrav1.WorkspaceTemplateApply{})
 	if err != nil || apply == nil {
 		return err
 	}
@@ -252,7 +252,7 @@ func (e *evacuation) request(ctx context.Context, apply *infrav1.WorkspaceTempla
 
 // templateFor returns the template of the other scope. It creates the copy, and the ProviderConfig that it needs.
 func (e *evacuation) templateFor(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (key types.NamespacedName, err error) {
-	template, err := get(ctx, e.adoption.client, apply.TemplateKey(), &infrav1.WorkspaceTemplate{})
+	template, err := cli.Get(ctx, e.adoption.client, apply.TemplateKey(), &infrav1.WorkspaceTemplate{})
 	switch {
 	case err != nil:
 		return key, err
@@ -285,7 +285,7 @@ func (e *evacuation) copyTemplate(ctx context.Context, template *infrav1.Workspa
 	ref := ptr.Deref(copied.Spec.Template.Spec.ProviderConfigRef, terraform.ProviderConfigReference{})
 	copied.Spec.Template.Spec.ProviderConfigRef = &terraform.ProviderConfigReference{Kind: "ClusterProviderConfig", Name: cmp.Or(ref.Name, "default")}
 	key = client.ObjectKeyFromObject(copied)
-	existing, err := get(ctx, e.adoption.client, key, &infrav1.WorkspaceTemplate{})
+	existing, err := cli.Get(ctx, e.adoption.client, key, &infrav1.WorkspaceTemplate{})
 	switch {
 	case err != nil:
 		return key, err
@@ -306,7 +306,7 @@ func (e *evacuation) copyConfig(ctx context.Context, template *infrav1.Workspace
 	to := &unstructured.Unstructured{Object: map[string]any{"spec": from.Object["spec"]}}
 	to.SetGroupVersionKind(terraform.ScopeNamespaced.GroupVersionKind().GroupVersion().WithKind("ClusterProviderConfig"))
 	to.SetName(from.GetName())
-	existing, err := get(ctx, e.adoption.client, client.ObjectKeyFromObject(to), to.DeepCopy())
+	existing, err := cli.Get(ctx, e.adoption.client, client.ObjectKeyFromObject(to), to.DeepCopy())
 	if err != nil || existing != nil { // The preview shows whether it has the state.
 		return err
 	}
@@ -359,12 +359,12 @@ func (e *evacuation) referOf(ctx context.Context, key types.NamespacedName, appl
 
 // patch writes as captctl migrate does: the reference of an object and of its owner are changed one after the other, and the scope differs meanwhile.
 func (e *evacuation) patch(ctx context.Context, object client.Object, content map[string]any) error {
-	return patchAs(ctx, e.adoption.client, object, content, naming.MigrationFieldManager)
+	return e.adoption.client.Patch(ctx, object, cli.MergePatch(content), client.FieldOwner(naming.MigrationFieldManager))
 }
 
 // isProven reports whether the manager has planned the state in the other scope, and Terraform would change nothing.
 func (e *evacuation) isProven(ctx context.Context, key, template types.NamespacedName) (bool, error) {
-	apply, err := get(ctx, e.adoption.client, key, &infrav1.WorkspaceTemplateApply{})
+	apply, err := cli.Get(ctx, e.adoption.client, key, &infrav1.WorkspaceTemplateApply{})
 	if err != nil || apply == nil || apply.TemplateKey() != template {
 		return false, err
 	}
@@ -390,7 +390,7 @@ func (e *evacuation) orphan(ctx context.Context, apply *infrav1.WorkspaceTemplat
 	old.SetKind(ref.Kind)
 	key := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
 	return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		live, err := get(ctx, e.adoption.client, key, old.DeepCopy())
+		live, err := cli.Get(ctx, e.adoption.client, key, old.DeepCopy())
 		if err != nil || live == nil || live.GetUID() != ref.UID {
 			return err == nil, err
 		}
@@ -415,7 +415,7 @@ func (e *evacuation) orphan(ctx context.Context, apply *infrav1.WorkspaceTemplat
 
 // isMoved reports whether the object has its Workspace in the scope, and is Ready.
 func (e *evacuation) isMoved(ctx context.Context, key types.NamespacedName) (bool, error) {
-	apply, err := get(ctx, e.adoption.client, key, &infrav1.WorkspaceTemplateApply{})
+	apply, err := cli.Get(ctx, e.adoption.client, key, &infrav1.WorkspaceTemplateApply{})
 	if err != nil || apply == nil {
 		return false, err
 	}

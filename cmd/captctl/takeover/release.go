@@ -81,13 +81,13 @@ type release struct {
 
 func (r *release) read(ctx context.Context) error {
 	if r.apply != "" {
-		apply, err := get(ctx, r.client, r.key, &infrav1.WorkspaceTemplateApply{})
+		apply, err := cli.Get(ctx, r.client, r.key, &infrav1.WorkspaceTemplateApply{})
 		if apply != nil {
 			r.applies = append(r.applies, apply)
 		}
 		return err
 	}
-	cluster, err := get(ctx, r.client, r.key, &clusterv1.Cluster{})
+	cluster, err := cli.Get(ctx, r.client, r.key, &clusterv1.Cluster{})
 	if err != nil {
 		return err
 	}

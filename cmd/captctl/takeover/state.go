@@ -4,28 +4,37 @@
 package takeover
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/states"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
 )
 
@@ -205,7 +214,7 @@ func (a *adoption) read(ctx context.Context) error {
 // read reads the template of a state, and parses its variables.
 func (p *part) read(ctx context.Context, a *adoption, name string) (states.Part, error) {
 	key := a.keyOf(name)
-	template, err := get(ctx, a.client, key, &infrav1.WorkspaceTemplate{})
+	template, err := cli.Get(ctx, a.client, key, &infrav1.WorkspaceTemplate{})
 	if err != nil {
 		return states.Part{}, err
 	}
@@ -247,7 +256,7 @@ func (a *adoption) objects() (objects []client.Object) {
 // checkExisting refuses states that are in use, and objects of these names that are not of an earlier run.
 func (a *adoption) checkExisting(ctx context.Context) error {
 	for _, apply := range a.Applies {
-		existing, err := get(ctx, a.client, client.ObjectKeyFromObject(apply), &infrav1.WorkspaceTemplateApply{})
+		existing, err := cli.Get(ctx, a.client, client.ObjectKeyFromObject(apply), &infrav1.WorkspaceTemplateApply{})
 		switch {
 		case err != nil:
 			return err
@@ -276,12 +285,12 @@ func (a *adoption) checkCluster(ctx context.Context) error {
 	if a.Cluster == nil {
 		return nil
 	}
-	cluster, err := get(ctx, a.client, a.key, &clusterv1.Cluster{})
+	cluster, err := cli.Get(ctx, a.client, a.key, &clusterv1.Cluster{})
 	if err == nil && cluster != nil && (cluster.Spec.ControlPlaneRef.Name != a.key.Name || cluster.Spec.InfrastructureRef.Name != a.key.Name) {
 		return decision("Cluster %s exists with other objects: use another name", a.key)
 	}
-	captCluster, err2 := get(ctx, a.client, a.key, &infrav1.CAPTCluster{})
-	controlPlane, err3 := get(ctx, a.client, a.key, &controlplanev1.CAPTControlPlane{})
+	captCluster, err2 := cli.Get(ctx, a.client, a.key, &infrav1.CAPTCluster{})
+	controlPlane, err3 := cli.Get(ctx, a.client, a.key, &controlplanev1.CAPTControlPlane{})
 	if err := errors.Join(err, err2, err3); err != nil {
 		return err
 	}
@@ -306,7 +315,7 @@ func (a *adoption) userOf(ctx context.Context, apply *infrav1.WorkspaceTemplateA
 		if a.imported != nil && other.TemplateKey() == client.ObjectKeyFromObject(a.imported) {
 			return a.imported, nil
 		}
-		return get(ctx, a.client, other.TemplateKey(), &infrav1.WorkspaceTemplate{})
+		return cli.Get(ctx, a.client, other.TemplateKey(), &infrav1.WorkspaceTemplate{})
 	}
 	template, err := templateOf(apply)
 	if err != nil || template == nil {
@@ -324,11 +333,11 @@ func (a *adoption) userOf(ctx context.Context, apply *infrav1.WorkspaceTemplateA
 func readClaim(ctx context.Context, reader client.Reader, templateOf func(*infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplate, error)) (*states.Claim, error) {
 	if templateOf == nil {
 		templateOf = func(of *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplate, error) {
-			return get(ctx, reader, of.TemplateKey(), &infrav1.WorkspaceTemplate{})
+			return cli.Get(ctx, reader, of.TemplateKey(), &infrav1.WorkspaceTemplate{})
 		}
 	}
 	claim := &states.Claim{Template: templateOf, Read: func(config *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		return get(ctx, reader, client.ObjectKeyFromObject(config), config)
+		return cli.Get(ctx, reader, client.ObjectKeyFromObject(config), config)
 	}}
 	for _, scope := range terraform.Scopes() {
 		workspaces, err := cli.ListWorkspaces(ctx, reader, scope, "")
@@ -375,3 +384,256 @@ func (o *stateOptions) readImports() error {
 }
 
 func decision(format string, args ...any) error { return migrate.NeedsDecision.Errorf(format, args...) }
+
+// run creates the objects, and waits until all states are adopted.
+func (a *adoption) run(ctx context.Context) error {
+	if err := applyAll(ctx, a.client, a.objects()); err != nil {
+		return err
+	}
+	if a.Cluster != nil && ptr.Deref(a.Cluster.Spec.Paused, false) {
+		if err := patch(ctx, a.client, a.Cluster, map[string]any{"spec": map[string]any{"paused": false}}); err != nil {
+			return err
+		}
+	}
+	waiting, stop := context.WithTimeout(ctx, a.timeout)
+	defer stop()
+	if err := a.until(waiting, a.adopted); err != nil {
+		return err
+	}
+	if a.imported != nil {
+		if err := a.removeImports(waiting); err != nil {
+			return err
+		}
+	}
+	a.Printer().Text("", output.Good, a.title()+" is adopted")
+	return nil
+}
+
+// patch sends a merge patch. It changes the object, whose UID and version must not matter.
+func patch(ctx context.Context, to client.Client, object client.Object, content map[string]any) error {
+	return to.Patch(ctx, object, cli.MergePatch(content), client.FieldOwner(fieldManager))
+}
+
+// until waits until a function returns true. Its error ends the wait, unless it is of a read: the API server may restart.
+func (a *adoption) until(ctx context.Context, reached func(context.Context) (bool, error)) (failed error) {
+	done := false
+	check := func(ctx context.Context) (bool, error) {
+		var outcome *migrate.OutcomeError
+		var err error
+		if done, err = reached(ctx); errors.As(err, &outcome) {
+			done, failed, err = true, err, nil
+		}
+		return done, err
+	}
+	if _, err := check(ctx); err != nil {
+		return err
+	}
+	if !done {
+		if err := a.Follow(ctx, a.client, cli.Watched{Namespace: a.key.Namespace, Kinds: kinds()}, check); err != nil {
+			return err
+		}
+	}
+	switch {
+	case failed != nil:
+		return failed
+	case !done && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return migrate.TimedOut.Errorf("%s: not adopted within %s. Run the command again to continue to wait", a.title(), a.timeout)
+	}
+	return ctx.Err()
+}
+
+// adopted reports whether all states are adopted. The error is what a user must correct.
+func (a *adoption) adopted(ctx context.Context) (bool, error) {
+	all := true
+	for _, wanted := range a.Applies {
+		apply, err := cli.Get(ctx, a.client, client.ObjectKeyFromObject(wanted), &infrav1.WorkspaceTemplateApply{})
+		switch {
+		case err != nil:
+			return false, err
+		case apply == nil:
+			return false, decision("WorkspaceTemplateApply %s was deleted", client.ObjectKeyFromObject(wanted))
+		case isNotProven(apply):
+			return false, a.showPlan(apply)
+		}
+		ready := conditions.Get(apply, infrav1.ReadyCondition)
+		switch {
+		case ready == nil || ready.ObservedGeneration != apply.Generation:
+			all = false
+		case ready.Reason == infrav1.WorkspaceConflictReason:
+			return false, decision("WorkspaceTemplateApply %s: %s", client.ObjectKeyFromObject(apply), ready.Message)
+		case ready.Status != metav1.ConditionTrue || states.IsPending(apply):
+			all = false
+			a.show(apply.Name, a.waitsFor(ctx, apply, ready.Message))
+		}
+	}
+	return all, nil
+}
+
+func isNotProven(apply *infrav1.WorkspaceTemplateApply) bool {
+	plan := &apply.Status.Preview
+	return states.IsPending(apply) && plan.Proof == apply.Annotations[naming.ProveAnnotation] && plan.Result != "" && !states.IsProvenBy(plan) && conditions.GetReason(apply, infrav1.ReadyCondition) == infrav1.NotProvenReason
+}
+
+// waitsFor is what an object waits for: its message, or the message of the owner that is to write it.
+func (a *adoption) waitsFor(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, message string) string {
+	var owner conditions.Getter = &controlplanev1.CAPTControlPlane{}
+	if a.Cluster != nil && apply.Name == a.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name {
+		owner = &infrav1.CAPTCluster{}
+	}
+	if !claim.AwaitsOwner(apply) || a.client.Get(ctx, a.key, owner.(client.Object)) != nil { //nolint:forcetypeassert // Both kinds are objects.
+		return message
+	}
+	if conditions.IsTrue(owner, clusterv1.PausedCondition) {
+		return ""
+	}
+	return conditions.GetMessage(owner, infrav1.ReadyCondition)
+}
+
+// show prints a line on standard error when it differs from the last one of that object.
+func (a *adoption) show(name, text string) {
+	if a.last == nil {
+		a.last = map[string]string{}
+	}
+	if text != "" && a.last[name] != text {
+		a.last[name] = text
+		output.NewPrinter(a.ErrOut, output.Table, a.NoColor).Text("", output.Plain, name+": "+output.OneLine(text))
+	}
+}
+
+// showPlan prints a plan that changes something, or why there is none, and returns the error.
+func (a *adoption) showPlan(apply *infrav1.WorkspaceTemplateApply) error {
+	plan := overview.RequestedPlan(apply, &apply.Status.Preview)
+	p := a.Printer()
+	p.Text("", output.Attention, fmt.Sprintf("WorkspaceTemplateApply %s is not adopted. Plan of Terraform state %s: %s", client.ObjectKeyFromObject(apply), apply.Spec.TerraformState.Name, plan.Summary))
+	for _, line := range plan.Lines(output.AllResources) {
+		p.Text("  ", output.Plain, line)
+	}
+	next := "Correct the variables (--var, or spec.variables of the CAPTControlPlane), the template or the state, and run the command again"
+	if slices.ContainsFunc(ptr.Deref(apply.Status.Preview.Changes, infrav1.PlannedChanges{}).Counts, func(c infrav1.PlannedCount) bool { return c.Action == infrav1.PlanCreate }) {
+		next = "If Terraform would create everything, the name of the state, or the backend of the ProviderConfig, is wrong. " + next
+	}
+	return decision("Terraform state %s is not adopted, and nothing was applied. %s. captctl adopt release removes the objects", apply.Spec.TerraformState.Name, next)
+}
+
+func newImport(environment *cli.Environment) *cobra.Command {
+	o := &stateOptions{target: target{Options: cli.Options{Environment: environment}}, isImport: true}
+	command := &cobra.Command{
+		Use:   "import (--cluster CLUSTER | --apply NAME) --import ADDRESS=ID",
+		Short: "Adopt cloud resources that are in no Terraform state",
+		Long: `Adopts an EKS cluster, or other resources, that no Terraform state has.
+
+The template is copied as NAME-imported, with import blocks in its module, which must be inline and
+in HCL. The plan must show imports, and nothing else. Terraform then imports the resources to a new
+state. A second revision of the template removes the blocks; it is assigned when its plan is empty.
+The VPC is one that CAPT does not manage, or in a state.
+
+` + stateHelp,
+		Example: `  # A node group; a Cluster needs the flags of captctl adopt state
+  captctl adopt import --apply team-a/nodes --template nodes --import aws_eks_node_group.a=old:a
+  captctl adopt import --apply team-a/nodes --template nodes -f imports.yaml --yes`,
+	}
+	o.addFlags(command)
+	command.Flags().StringArrayVar(&o.importTexts, "import", nil, "Resource to import, as ADDRESS=ID. Can be repeated.")
+	command.Flags().StringArrayVarP(&o.Paths, "filename", "f", nil, "File with a list of imports, each with to and id. Can be repeated.")
+	cli.CompleteFlag(command, "filename", cli.Files("yaml", "yml", "json"))
+	return cli.NewConnected(command, o)
+}
+
+// importedName is the name of the template with the import blocks.
+func (a *adoption) importedName() types.NamespacedName {
+	return types.NamespacedName{Namespace: a.key.Namespace, Name: a.key.Name + "-imported"}
+}
+
+// prepareImport makes the copy of the template that an import uses. A copy that exists without import blocks has been imported.
+func (a *adoption) prepareImport(ctx context.Context, main *states.Part) error {
+	if err := a.readImports(); err != nil {
+		return err
+	}
+	source, err := cli.Get(ctx, a.client, main.Template.Key(a.key.Namespace), &infrav1.WorkspaceTemplate{})
+	if err != nil || source == nil {
+		return cmp.Or(err, errors.New("the WorkspaceTemplate was deleted"))
+	}
+	key := a.importedName()
+	copied := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: *source.Spec.DeepCopy()}
+	copied.SetGroupVersionKind(infrav1.GroupVersion.WithKind("WorkspaceTemplate"))
+	copied.Spec.Rollout, copied.Spec.AllowedNamespaces = infrav1.WorkspaceTemplateRollout{}, infrav1.AllowedNamespaces{}
+	if a.imported, err = states.WithImports(copied, a.imports); err != nil {
+		return err
+	}
+	existing, err := cli.Get(ctx, a.client, key, &infrav1.WorkspaceTemplate{})
+	if err != nil {
+		return err
+	}
+	if existing != nil && existing.Spec.Rollout.Strategy != "" { // The import is done, and its blocks are being removed, or are.
+		apply, err := cli.Get(ctx, a.client, types.NamespacedName{Namespace: key.Namespace, Name: a.applyName()}, &infrav1.WorkspaceTemplateApply{})
+		if err != nil {
+			return err
+		}
+		if apply == nil || states.IsPending(apply) {
+			return decision("WorkspaceTemplate %s is left from an earlier import: delete it, and run the command again. What that import has imported is in a state, which captctl adopt state adopts", key)
+		}
+		a.imported, a.isImported = existing, true
+	}
+	main.Template = infrav1.WorkspaceTemplateReference{Name: key.Name}
+	main.State.Name = cmp.Or(main.State.Name, naming.ExternalName("", types.NamespacedName{Namespace: a.key.Namespace, Name: a.applyName()}))
+	return nil
+}
+
+// applyName is the name of the WorkspaceTemplateApply that imports.
+func (a *adoption) applyName() string {
+	if a.stateOptions.apply != "" {
+		return a.key.Name
+	}
+	return naming.ControlPlaneWorkspaceTemplateApply(a.key.Name)
+}
+
+// removeImports removes the import blocks by a second revision of the template. It is staged, so that it is assigned only after an empty plan; the policy is
+// written first, in a request of its own, so that the first revision is stored.
+func (a *adoption) removeImports(ctx context.Context) error {
+	module := states.WithoutImports(a.imported.Spec.Template.Spec.ForProvider.Module)
+	policy := map[string]any{"strategy": infrav1.RolloutStaged, "preview": infrav1.RolloutPreviewAlways, "approval": infrav1.RolloutApprovalOnChanges}
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: *a.imported.ObjectMeta.DeepCopy()}
+	if err := patch(ctx, a.client, template, map[string]any{"spec": map[string]any{"rollout": policy}}); err != nil {
+		return err
+	}
+	if err := a.until(ctx, a.hasRevision); err != nil {
+		return err
+	}
+	content := map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"forProvider": map[string]any{"module": module}}}}}
+	if err := patch(ctx, a.client, template, content); err != nil {
+		return err
+	}
+	return a.until(ctx, a.hasRevision)
+}
+
+// hasRevision reports whether the object has the current revision of its template, applied, and the rollout is complete.
+func (a *adoption) hasRevision(ctx context.Context) (bool, error) {
+	template, err := cli.Get(ctx, a.client, a.importedName(), &infrav1.WorkspaceTemplate{})
+	if err != nil || template == nil {
+		return false, err
+	}
+	apply, err := cli.Get(ctx, a.client, types.NamespacedName{Namespace: a.key.Namespace, Name: a.applyName()}, &infrav1.WorkspaceTemplateApply{})
+	if err != nil || apply == nil {
+		return false, err
+	}
+	if observed, err := a.followRollout(template); !observed || err != nil {
+		return false, err
+	}
+	hash := rollout.HashOf(template)
+	complete := template.Status.Rollout.Stage == infrav1.RolloutComplete && template.Status.Rollout.Revision == hash
+	return complete && apply.Status.TemplateRevision == hash && conditions.IsTrue(apply, infrav1.ReadyCondition), nil
+}
+
+// followRollout shows what a rollout does. It reports whether the manager has observed the template, and fails if a user must decide.
+func (a *adoption) followRollout(template *infrav1.WorkspaceTemplate) (observed bool, err error) {
+	valid, rolling := conditions.Get(template, infrav1.ValidCondition), conditions.Get(template, infrav1.RollingOutCondition)
+	switch {
+	case valid == nil || valid.ObservedGeneration != template.Generation:
+		return false, nil
+	case rolling != nil && (rolling.Reason == infrav1.RolloutWaitingReason || rolling.Reason == infrav1.RolloutStoppedReason):
+		return false, decision("the import blocks cannot be removed yet: %s. captctl template status %s shows the plan", rolling.Message, client.ObjectKeyFromObject(template))
+	case rolling != nil && rolling.Status == metav1.ConditionTrue:
+		a.show("WorkspaceTemplate "+template.Name, rolling.Message)
+	}
+	return true, nil
+}

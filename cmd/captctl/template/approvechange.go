@@ -234,7 +234,8 @@ func (o *approveOptions) decideChange(ctx context.Context, connected client.Clie
 		}
 		warnOfApproval(p, apply, "content")
 	}
-	return c, r.approve(&o.changeOptions, c, title)
+	r.approve(&o.changeOptions, c, title)
+	return c, nil
 }
 
 // canApprove returns an error if no change of a WorkspaceTemplateApply waits, or none of the named contents; none names any.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -100,7 +99,6 @@ func (o *changeOptions) addRevision(command *cobra.Command, flag, usage string) 
 	cli.CompleteFlag(command, flag, o.completeRevisions)
 }
 
-// completeRevisions completes with the numbers of the revisions of the template.
 func (o *changeOptions) completeRevisions(command *cobra.Command, args []string, _ string) (numbers []cobra.Completion, _ cobra.ShellCompDirective) {
 	ctx, cancel := o.Access.Patience(command.Context())
 	defer cancel()
@@ -168,7 +166,6 @@ func (o *changeOptions) Run(ctx context.Context, connected client.WithWatch) err
 	return o.write(ctx, connected, changes)
 }
 
-// write makes the changes.
 func (o *changeOptions) write(ctx context.Context, connected client.Client, changes []*change) error {
 	p := o.Printer()
 	var options []client.PatchOption
@@ -222,12 +219,6 @@ func questionOf(changes []*change, where string) string {
 		return fmt.Sprintf("Do you want to %s in %s?", all[0], where)
 	}
 	return fmt.Sprintf("Do you want to do all of this in %s?\n  %s", where, strings.Join(all, "\n  "))
-}
-
-// merge returns a merge patch. It changes only the fields that it has, whatever other clients have written since the template was read.
-func merge(fields map[string]any) (client.Patch, error) {
-	data, err := json.Marshal(fields)
-	return client.RawPatch(types.MergePatchType, data), err
 }
 
 func name(r *rollout.Revision) string {
@@ -314,7 +305,8 @@ func decideApproval(o *changeOptions, t *rollout.Template) (*change, error) {
 		},
 		question: "approve " + name(target), done: name(target) + " is approved",
 	}
-	return c, r.approve(o, c, t.String())
+	r.approve(o, c, t.String())
+	return c, nil
 }
 
 // released is what an approval of a content lets Terraform do.
@@ -361,7 +353,7 @@ func (r *released) isApproved(o *changeOptions, object metav1.Object) bool {
 }
 
 // approve completes the approval of the content: what its plans destroy is shown, and must be allowed.
-func (r *released) approve(o *changeOptions, c *change, title string) (err error) {
+func (r *released) approve(o *changeOptions, c *change, title string) {
 	approved, summary, users := map[string]any{naming.ApproveAnnotation: r.hash}, c.summary, r.needsDestroy()
 	c.summary = func(p *output.Printer) {
 		summary(p)
@@ -380,8 +372,7 @@ func (r *released) approve(o *changeOptions, c *change, title string) (err error
 		approved[naming.ApproveDestroyAnnotation] = r.hash
 		c.question += ", which may replace or delete resources of " + output.Count(users, "user") + ","
 	}
-	c.patch, err = merge(map[string]any{"metadata": map[string]any{"annotations": approved}})
-	return err
+	c.patch = cli.MergePatch{"metadata": map[string]any{"annotations": approved}}
 }
 
 // showDestroyed lists what would be replaced or deleted, or may be, and which users keep their revision nevertheless.
@@ -604,8 +595,7 @@ func decidePause(_ *changeOptions, t *rollout.Template) (*change, error) {
 		policy.State = infrav1.RolloutPaused
 		fields = map[string]any{"rollout": policy}
 	}
-	patch, err := merge(map[string]any{"spec": fields})
-	return &change{summary: warnOfState(t), patch: patch, done: "the rollout is paused; users that Terraform is updating finish"}, err
+	return &change{summary: warnOfState(t), patch: cli.MergePatch{"spec": fields}, done: "the rollout is paused; users that Terraform is updating finish"}, nil
 }
 
 func stateIs(state infrav1.RolloutState) map[string]any {
@@ -627,7 +617,7 @@ func decideResume(o *changeOptions, t *rollout.Template) (*change, error) {
 	if !paused && !stopped {
 		return &change{done: "the rollout is neither paused nor stopped"}, nil
 	}
-	fields := map[string]any{}
+	fields := cli.MergePatch{}
 	c := &change{summary: warnOfState(t), done: "the rollout is resumed"}
 	if paused {
 		fields["spec"] = stateIs(infrav1.RolloutRunning)
@@ -643,9 +633,8 @@ func decideResume(o *changeOptions, t *rollout.Template) (*change, error) {
 		}
 		c.question, c.done = "continue the rollout of "+name(target)+" "+despite(decision), "the rollout of "+name(target)+" continues, whatever fails"
 	}
-	var err error
-	c.patch, err = merge(fields)
-	return c, err
+	c.patch = fields
+	return c, nil
 }
 
 // fails reports whether the revision fails for users, which the user of the command may not see, rather than that the rollout waits for them.

@@ -82,7 +82,6 @@ func unknown(why string) *infrav1.PlannedChanges {
 	return &infrav1.PlannedChanges{Unknown: failure.Truncate(why, maxUnknown)}
 }
 
-// planned is what the API has of changes.
 func planned(changes *planlog.Changes) *infrav1.PlannedChanges {
 	switch isLong := func(kind string) bool { return len(kind) > maxTypeLength }; {
 	case changes.Total+changes.DriftTotal+changes.OutputTotal == 0: // It may only read data.

@@ -129,7 +129,6 @@ func parse(text, beginning string) []field {
 	return slices.DeleteFunc(stored.Fields, func(f field) bool { return !strings.HasPrefix(f.Path, beginning) })
 }
 
-// store stores lost fields in an object.
 func store(o client.Object, lost []loss) error {
 	var spec, status []loss
 	for _, f := range lost {
@@ -225,7 +224,6 @@ func contentOf(list reflect.Value) content {
 	return content{list.Index(0).Addr().Interface(), list.Len()}
 }
 
-// indexOf returns the index of a list.
 func (l *lists) indexOf(s *shape, list reflect.Value) *indexed {
 	address := list.Addr().Interface()
 	found := l.byAddress[address]
@@ -598,7 +596,6 @@ func shapeOf(t reflect.Type) *shape {
 	return found
 }
 
-// newShape computes the shape of a type.
 func newShape(t reflect.Type) *shape {
 	s := &shape{key: func(reflect.Value) string { return "" }}
 	switch kind := t.Kind(); {
