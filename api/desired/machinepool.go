@@ -35,9 +35,10 @@ type MachinePool struct {
 
 // Blocked returns why the WorkspaceTemplateApply is not written.
 func (m *MachinePool) Blocked() *Blocked {
+	named := m.ControlPlane != nil && m.ControlPlane.Apply != nil
 	return Chain{
-		m.waitingForMachinePool, m.invalidName, m.nameConflict, m.Existing.blocked, m.templateBlocked, m.waitingForControlPlane, m.invalidScaling, m.versionBlocked,
-		m.takeover,
+		m.waitingForMachinePool, m.invalidName, m.nameConflict, m.unverified(named, m.waitingForControlPlane), m.Existing.blocked, m.templateBlocked, m.waitingForControlPlane, m.invalidScaling,
+		m.versionBlocked, m.takeover,
 	}.First()
 }
 

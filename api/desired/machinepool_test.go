@@ -173,6 +173,10 @@ func TestWhatBlocksANodeGroup(t *testing.T) {
 		assert.Contains(t, blocked.Message, row.message)
 	}
 	assert.True(t, m.TemplateBlocks())
+
+	m = machinePool()
+	m.Conflict, m.ControlPlane.Apply = "of another", nil
+	assert.Equal(t, infrav1.WaitingForControlPlaneReason, m.Blocked().Reason, "its WorkspaceTemplateApply may have the name of the EKS cluster")
 	assert.False(t, m.ControlPlaneReady())
 	assert.True(t, machinePool().ControlPlaneReady())
 	assert.False(t, machinePool().TemplateBlocks())

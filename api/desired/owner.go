@@ -49,6 +49,14 @@ func (e *Existing) blocked() *Blocked {
 	return nil
 }
 
+// unverified is what an owner waits for whose conflict may be only that the name of its EKS cluster is not known yet, such as in a restore.
+func (e *Existing) unverified(named bool, waiting func() *Blocked) func() *Blocked {
+	if named || e.Conflict == "" {
+		return func() *Blocked { return nil }
+	}
+	return waiting
+}
+
 // Want describes a WorkspaceTemplateApply as its owner wants it.
 type Want struct {
 	claim.Expectation

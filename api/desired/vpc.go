@@ -29,7 +29,7 @@ type VPC struct {
 
 // Blocked returns why the WorkspaceTemplateApply is not written.
 func (v *VPC) Blocked() *Blocked {
-	return Chain{v.waitingForOwner, v.Existing.blocked, v.templateBlocked, v.waitingForControlPlane, v.eksNameBlocked}.First()
+	return Chain{v.waitingForOwner, v.unverified(v.EKS != nil, v.waitingForControlPlane), v.Existing.blocked, v.templateBlocked, v.waitingForControlPlane, v.eksNameBlocked}.First()
 }
 
 // TemplateBlocks reports whether the template is among what blocks.

@@ -391,8 +391,9 @@ func (o *Objects) unreconciled(now metav1.Time) *Cause {
 		}
 		ready, external, late := meta.FindStatusCondition(object.GetConditions(), infrav1.ReadyCondition), annotations.IsExternallyManaged(object), now.Sub(changed.Time) >= reasons.Grace
 		cause := &Cause{Kind: graph.NodeOf(object).Kind, Name: object.GetName(), Reason: NotReconciledReason, Since: changed}
+		left := slices.ContainsFunc(object.GetConditions(), func(c metav1.Condition) bool { return c.Reason == infrav1.NotManagedReason }) // Nothing is done about it.
 		switch seen := ptr.Deref(ready, metav1.Condition{}).ObservedGeneration; {
-		case ready == nil && !o.deleting():
+		case ready == nil && !o.deleting() && !left:
 			cause.Message, cause.Since = "CAPT has not reconciled it yet. Check that the manager of CAPT runs and watches this namespace", object.GetCreationTimestamp()
 		case seen > 0 && seen < object.GetGeneration() && (external || late): // Earlier versions do not record it.
 			cause.Message = "CAPT has not reconciled it since it was changed, and its status is of before. Check that the manager of CAPT runs, watches this namespace, and may write the status"

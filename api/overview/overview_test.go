@@ -163,6 +163,12 @@ func TestAClusterWithoutObjects(t *testing.T) {
 	o.Cluster.DeletionTimestamp = nil
 	o.ControlPlane = &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}
 	assert.Equal(t, overview.NotReconciledReason, overview.Of(o, at(10)).Cause.Reason)
+
+	helper := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Name: "demo-spot-role-create"}}
+	helper.Status.Conditions = []metav1.Condition{condition(infrav1.AdoptionRequiredCondition, metav1.ConditionFalse, infrav1.NotManagedReason)}
+	o = ready()
+	o.Applies = append(o.Applies, helper)
+	assert.Nil(t, overview.Of(o, at(10)).Cause, "no action is needed")
 }
 
 // The VPC waits for a control plane that does not exist.

@@ -115,6 +115,9 @@ func expectationOf(ctx context.Context, reader Reader, owner Owner) (claim.Expec
 		return claim.Expectation{}, err
 	}
 	controlPlane, err := controlPlaneOf(ctx, reader, cluster)
+	if controlPlane == nil && (cluster == nil || cluster.Spec.ControlPlaneRef.Kind == "CAPTControlPlane") {
+		name = "" // A control plane that is created later may set it: objects are restored in any order.
+	}
 	return legacy.ExpectationOfCAPTCluster(owner.(*infrav1.CAPTCluster), claim.EKSClusterName(controlPlane, name)), err
 }
 

@@ -86,7 +86,7 @@ func TestApplyReferencesOfCAPTClusters(t *testing.T) {
 		"matches":                       {nil, nil, true, ""},
 		"another template":              {[]builder.Option{of("", "eks")}, nil, true, "it refers to another WorkspaceTemplate. If another one is meant, correct the reference"},
 		"another cluster":               {[]builder.Option{identity("cluster_name", "hunter2")}, nil, true, "it has another cluster_name"},
-		"another cluster, by label":     {nil, []builder.Option{builder.WithLabel(clusterv1.ClusterNameLabel, "prod")}, false, "it has another cluster_name"},
+		"another cluster, by label":     {nil, []builder.Option{builder.WithLabel(clusterv1.ClusterNameLabel, "prod")}, false, ""}, // The control plane may set the name.
 		"a Cluster that does not exist": {[]builder.Option{identity()}, nil, false, ""},
 		"another VPC":                   {[]builder.Option{identity("cluster_name", "demo", "vpc_name", "other")}, nil, true, "it has another vpc_name"},
 		"the VPC":                       {[]builder.Option{identity("cluster_name", "demo", "vpc_name", "demo-vpc")}, nil, true, ""},
@@ -97,6 +97,7 @@ func TestApplyReferencesOfCAPTClusters(t *testing.T) {
 			existing := newFakeReader(vpc, owner, builder.WorkspaceTemplateApply("by-hand", row.apply...))
 			if row.cluster {
 				existing.add(builder.Cluster("demo"))
+				existing.add(builder.CAPTControlPlane("demo"))
 			}
 			got, err := validation.ValidateCAPTCluster(t.Context(), existing, owner)
 			require.NoError(t, err)
@@ -192,6 +193,7 @@ func TestNamesReservedForOwners(t *testing.T) {
 	refused := func(text string) []finding { return []finding{{"metadata.name", field.ErrorTypeForbidden, text}} }
 	const template = "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one refers to another WorkspaceTemplate"
 	const cluster = "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one has another cluster_name"
+	prod := []validation.Owner{builder.Cluster("prod"), builder.CAPTControlPlane("prod")}
 	testApplies(t, validation.ValidateNewWorkspaceTemplateApply, map[string]applyRow{
 		"another name":                               {existing: []validation.Owner{owner}, apply: apply("other", of("", "small"))},
 		"no owner of that name":                      {apply: apply(name, of("", "small"))},
@@ -203,10 +205,11 @@ func TestNamesReservedForOwners(t *testing.T) {
 		"the owner's own":                            {existing: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.OwnedBy(owner))},
 		"of an earlier owner of the name":            {existing: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("earlier")))), errors: refused(template)},
 		"the same cluster":                           {existing: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"))}, apply: apply(name, identity("prod"))},
-		"another cluster":                            {existing: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"))}, apply: apply(name, identity("test")), errors: refused(cluster)},
-		"another cluster, by the Cluster's own word": {existing: []validation.Owner{owner, builder.Cluster("demo")}, apply: apply(name, identity("test")), errors: refused(cluster)},
+		"another cluster":                            {existing: append(prod, builder.CAPTCluster("demo", ofCluster("prod"))), apply: apply(name, identity("test")), errors: refused(cluster)},
+		"another cluster, by the Cluster's own word": {existing: []validation.Owner{owner, builder.Cluster("demo"), controlPlane}, apply: apply(name, identity("test")), errors: refused(cluster)},
+		"another cluster, before its control plane":  {existing: []validation.Owner{owner, builder.Cluster("demo")}, apply: apply(name, identity("test"))},
 		"a cluster that cannot be compared":          {existing: []validation.Owner{owner}, apply: apply(name, identity("test"))},
-		"no cluster to compare":                      {existing: []validation.Owner{owner, builder.Cluster("demo")}, apply: apply(name, builder.WithVariables(nil)), errors: refused("has no cluster_name")},
+		"no cluster to compare":                      {existing: []validation.Owner{owner, builder.Cluster("demo"), controlPlane}, apply: apply(name, builder.WithVariables(nil)), errors: refused("has no cluster_name")},
 		"no cluster, and no comparison possible":     {existing: []validation.Owner{owner}, apply: apply(name, builder.WithVariables(nil))},
 		"restored, of another template":              {existing: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.WithWorkspaceName("demo-vpc"))},
 		"restored, of another cluster":               {existing: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"))}, apply: apply(name, identity("test"), builder.WithWorkspaceName("demo-vpc"))},
@@ -214,7 +217,7 @@ func TestNamesReservedForOwners(t *testing.T) {
 		"restored, known by its Workspace":           {existing: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.WithRecordedWorkspace(builder.Workspace("demo-vpc", builder.AtRest)))},
 		"restored, known by the Workspace's name":    {existing: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.UpToDate(nil))},
 		"put back for an owner that had it":          {existing: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"), had(name))}, apply: apply(name, of("", "earlier"), identity("prod"))},
-		"another cluster, for an owner that had it":  {existing: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"), had(name))}, apply: apply(name, identity("test")), errors: refused(cluster)},
+		"another cluster, for an owner that had it":  {existing: append(prod, builder.CAPTCluster("demo", ofCluster("prod"), had(name))), apply: apply(name, identity("test")), errors: refused(cluster)},
 		"put back for a control plane": {existing: []validation.Owner{builder.CAPTControlPlane("demo", builder.With(func(c *controlplanev1.CAPTControlPlane) {
 			c.Status.WorkspaceTemplateApply = &controlplanev1.WorkspaceTemplateApplyStatus{WorkspaceTemplateApplySummary: infrav1.WorkspaceTemplateApplySummary{Name: controlPlaneName}}
 		}))}, apply: apply(controlPlaneName, of("", "earlier"))},

@@ -44,6 +44,10 @@ func webhooks(t *testing.T, i installation, configuration, verb string) map[stri
 			delete(content, "reinvocationPolicy")
 			webhook := admissionv1.ValidatingWebhook{}
 			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(content, &webhook, true))
+			if *webhook.ClientConfig.Service.Path == "/mutate-owners" {
+				byKind[ownersOfNew] = webhook
+				continue
+			}
 			kind := kindOf(t, i, webhook)
 			requireCalled(t, i, object.GetAnnotations(), webhook.ClientConfig.Service.Namespace, webhook.ClientConfig.Service.Name)
 			group := strings.ReplaceAll(webhook.Rules[0].APIGroups[0], ".", "-")
@@ -76,18 +80,23 @@ func kindOf(t *testing.T, i installation, webhook admissionv1.ValidatingWebhook)
 	return ""
 }
 
-const machinePool = "MachinePool"
+const (
+	machinePool = "MachinePool"
+	// ownersOfNew is the key of the webhook that removes owners of new objects of several kinds.
+	ownersOfNew = "owners"
+)
 
 func TestWebhooksDoNotBlockDeletionOrOtherKinds(t *testing.T) {
 	i := load(t)
 	mutating := webhooks(t, i, "MutatingWebhookConfiguration", "mutate")
 	validating := webhooks(t, i, "ValidatingWebhookConfiguration", "validate")
-	owners := mutating[machinePool] // It removes owners of new objects.
+	owners := mutating[ownersOfNew]
 	assert.Equal(t, admissionv1.Ignore, *owners.FailurePolicy, "an outage of CAPT does not affect objects of Cluster API")
 	assert.Equal(t, []admissionv1.OperationType{admissionv1.Create}, owners.Rules[0].Operations)
 	require.Len(t, owners.MatchConditions, 1)
 	assert.Contains(t, owners.MatchConditions[0].Expression, "== 'CAPTMachinePool'")
-	delete(mutating, machinePool)
+	assert.Contains(t, owners.MatchConditions[0].Expression, "'"+naming.TemplateRevisionLabel+"' in ")
+	delete(mutating, ownersOfNew)
 	assert.ElementsMatch(t, []string{"CAPTCluster", "CAPTControlPlane", "CAPTMachinePool", "WorkspaceTemplate", "WorkspaceTemplateApply"}, slices.Collect(maps.Keys(mutating)))
 	ofClusterAPI := validating[machinePool]
 	delete(validating, machinePool)

@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -80,9 +79,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	toInfrastructure := util.ClusterToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("CAPTCluster"), mgr.GetClient(), &infrav1.CAPTCluster{})
 	control := r.NewController(ctx, mgr, &infrav1.CAPTCluster{}, options).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toInfrastructure),
-			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitions(scheme, log), owner.EndpointChanged(), owner.ReferenceChanged()))).
-		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.deletedInNamespace),
-			builder.WithPredicates(owner.Deleted()))
+			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitions(scheme, log), owner.EndpointChanged(), owner.ReferenceChanged())))
 	return r.requests().Watch(r.Gate.Watch(control, &infrav1.CAPTCluster{})).Complete(r)
 }
 
@@ -104,16 +101,6 @@ func referenceKeys(object client.Object) []string {
 		refs = append(refs, infrav1.WorkspaceTemplateApplyReference{})
 	}
 	return owner.References(object, refs...)
-}
-
-// deletedInNamespace reconciles the CAPTClusters of its Cluster whose deletion may wait for a control plane that was deleted, or whose first VPC it may have used.
-func (r *Reconciler) deletedInNamespace(ctx context.Context, controlPlane client.Object) []ctrl.Request {
-	ofSameCluster := func(c client.Object) bool {
-		one, other := c.GetLabels()[clusterv1.ClusterNameLabel], controlPlane.GetLabels()[clusterv1.ClusterNameLabel]
-		return one == other || one == "" || other == ""
-	}
-	return r.requests().Matching(ctx, func(c client.Object) bool { return ofSameCluster(c) && (!c.GetDeletionTimestamp().IsZero() || isReplaced(c)) },
-		client.InNamespace(controlPlane.GetNamespace()))
 }
 
 // isReplaced reports whether a CAPTCluster keeps the ID of its first VPC until no control plane uses that.

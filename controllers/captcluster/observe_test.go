@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -78,6 +79,40 @@ func TestTheVPCGetsTheNameOfTheEKSCluster(t *testing.T) {
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{"cluster_name": "legacy"})))
 	assert.Contains(t, env.reconcile(), "apply demo-vpc", "a VPC of the EKS cluster is its own")
 	assert.Equal(t, "legacy", env.apply("demo-vpc").Spec.Variables.Text("cluster_name"))
+}
+
+// A restore creates objects in any order. Whether the WorkspaceTemplateApply is that of the EKS cluster is not known before the control plane exists.
+func TestAVPCThatExistsWaitsForTheControlPlaneWithTheNameOfTheEKSCluster(t *testing.T) {
+	named := builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EKSClusterName = "legacy" })
+	env := newEnvironment(t, builder.Cluster("demo"), builder.CAPTControlPlane("demo"), builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc")),
+		builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{"cluster_name": "legacy"})))
+	env.remove(builder.CAPTControlPlane("demo"))
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, "False WaitingForControlPlane", env.conditionSummary()["Ready"])
+	assert.NotEqual(t, infrav1.StateFailed, env.get().Status.State)
+	require.NoError(t, env.Create(t.Context(), builder.CAPTControlPlane("demo", named)))
+	assert.Contains(t, env.reconcile(), "apply demo-vpc")
+}
+
+// Status cannot show who needs the name: the cache may not have it yet when the control plane is created.
+func TestAControlPlaneWakesTheOwnersThatNeedItsName(t *testing.T) {
+	other := builder.OwnedBy(builder.Cluster("other"))
+	conflict := builder.With(func(c *infrav1.CAPTCluster) {
+		c.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.EKSClusterNameConflictReason}}
+	})
+	env := newEnvironment(t, builder.Cluster("demo"), builder.Cluster("other"), builder.CAPTCluster("demo", owned), builder.CAPTCluster("other", other), builder.CAPTCluster("alone"),
+		builder.CAPTCluster("demo", builder.WithNamespace("elsewhere"), owned), builder.CAPTCluster("waits", builder.WithNamespace("elsewhere"), conflict))
+	woken := func(controlPlane *controlplanev1.CAPTControlPlane) (names []string) {
+		for _, request := range env.requests().UsingControlPlane(t.Context(), controlPlane) {
+			names = append(names, request.String())
+		}
+		return names
+	}
+	waits, demo := "elsewhere/waits", builder.Namespace+"/demo"
+	assert.ElementsMatch(t, []string{waits, demo}, woken(builder.CAPTControlPlane("demo")), "Cluster API has not set its owner yet")
+	assert.ElementsMatch(t, []string{waits}, woken(builder.CAPTControlPlane("strange")))
+	env.remove(builder.Cluster("demo"))
+	assert.ElementsMatch(t, []string{waits, demo}, woken(builder.CAPTControlPlane("demo", builder.WithLabel(clusterv1.ClusterNameLabel, "demo"))), "the deletion of the CAPTCluster waits for it")
 }
 
 // Two control planes cannot share an EKS cluster, so the second one needs no VPC. One that exists stays, and other control planes are not read for it.

@@ -95,7 +95,7 @@ func TestAReplacedVPCIsReportedUntilTerraformHasItAgain(t *testing.T) {
 func TestTheDeletionOfAControlPlaneWakesTheCAPTClusterWithAReplacedVPC(t *testing.T) {
 	env := replacedEnvironment(t, "vpc-2", func(*clusterv1.Cluster, *infrav1.CAPTCluster) {},
 		builder.CAPTControlPlane("demo", builder.WithApplyRef("demo-eks")), builder.WorkspaceTemplateApply("demo-eks"))
-	assert.Len(t, env.deletedInNamespace(t.Context(), builder.CAPTControlPlane("demo")), 1)
+	assert.Len(t, env.requests().UsingControlPlane(t.Context(), builder.CAPTControlPlane("demo")), 1)
 	assert.Len(t, env.requests().AfterDeletion(t.Context(), builder.WorkspaceTemplateApply("demo-eks")), 1)
 	for _, part := range []string{ // A revert with the other VPC in the state makes a third one.
 		"Terraform reports VPC vpc-2 for CAPTCluster demo", "Check first whether vpc-1 still exists: aws ec2 describe-vpcs --vpc-ids vpc-1",

@@ -14,7 +14,6 @@ import (
 	"github.com/capt-provider/capt/api/desired"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -44,7 +43,7 @@ func TestTheYoungerControlPlaneWaitsForTheNameOfItsEKSCluster(t *testing.T) {
 	assert.Equal(t, "False EKSClusterNameConflict", builder.ConditionSummary(env.get().Status.Conditions)[controlplanev1.ReadyCondition])
 	assert.Contains(t, env.message(controlplanev1.ReadyCondition), "is that of CAPTControlPlane first")
 	assert.Empty(t, env.reconcile(), "at rest nothing is written")
-	assert.Equal(t, []string{owner.AwaitsEKSName}, owner.IndexWaits(env.get()), "so that the end of the other one is noticed")
+	assert.Contains(t, env.requests().UsingControlPlane(t.Context(), older), demo()[0], "the end of the other one is noticed")
 
 	require.NoError(t, env.Client.Delete(t.Context(), older))
 	assert.Contains(t, env.reconcile(), "apply "+applyName)

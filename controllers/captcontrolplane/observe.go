@@ -174,7 +174,7 @@ func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlpl
 		return nil
 	}
 	upToDate := f.Apply.UpToDate()
-	if f.Kubeconfig.Live, err = r.secret(ctx, controlPlane, naming.KubeconfigSecret(f.Cluster.Name)); err != nil {
+	if f.Kubeconfig.Live, err = r.ReadSecret(ctx, controlPlane.Namespace, naming.KubeconfigSecret(f.Cluster.Name)); err != nil {
 		return err
 	}
 	if !upToDate && (!f.CreatesTokens || !f.Kubeconfig.HoldsToken()) {
@@ -189,7 +189,7 @@ func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlpl
 		return err
 	}
 	if ref := f.Apply.Live.Spec.WriteConnectionSecretToRef; ref != nil { // Terraform writes it.
-		f.Connection, err = r.secret(ctx, controlPlane, ref.Name)
+		f.Connection, err = r.ReadSecret(ctx, controlPlane.Namespace, ref.Name)
 	}
 	return err
 }
@@ -201,15 +201,7 @@ func (r *Reconciler) userKubeconfig(ctx context.Context, controlPlane *controlpl
 	if cached, err := r.Secrets.Metadata(ctx, client.ObjectKey{Namespace: controlPlane.Namespace, Name: name}); cached == nil {
 		return nil, err
 	}
-	return r.secret(ctx, controlPlane, name)
-}
-
-func (r *Reconciler) secret(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, name string) (*corev1.Secret, error) {
-	secret, err := r.Secrets.Get(ctx, client.ObjectKey{Namespace: controlPlane.Namespace, Name: name})
-	if err != nil {
-		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
-	}
-	return secret, nil
+	return r.ReadSecret(ctx, controlPlane.Namespace, name)
 }
 
 // needsKubeconfig reports whether the kubeconfig Secret must be read.

@@ -135,14 +135,12 @@ func (r *Reconciler) ofSecret(ctx context.Context, secret client.Object) []ctrl.
 	return r.ofClusterNamed(ctx, secret.GetNamespace(), cluster)
 }
 
-// controlPlaneChanged passes a control plane when something changes that pools wait for.
+// controlPlaneChanged passes a control plane when something in its status changes that pools wait for. owner.Requests passes other changes.
 func controlPlaneChanged() predicate.Funcs {
-	changed := owner.Updated(func(before, after client.Object) bool {
+	return owner.Updated(func(before, after client.Object) bool {
 		was, is := before.(*controlplanev1.CAPTControlPlane), after.(*controlplanev1.CAPTControlPlane)
-		return was.Spec.Version != is.Spec.Version || was.Spec.EndpointProbe != is.Spec.EndpointProbe || was.Status.Version != is.Status.Version || was.Spec.WorkspaceTemplateApplyRef != is.Spec.WorkspaceTemplateApplyRef ||
+		return was.Status.Version != is.Status.Version ||
 			(was.Status.Initialization.ControlPlaneInitialized == nil) != (is.Status.Initialization.ControlPlaneInitialized == nil) ||
 			(was.Status.State == infrav1.StateFailed) != (is.Status.State == infrav1.StateFailed)
 	})
-	changed.CreateFunc = nil
-	return changed
 }

@@ -116,14 +116,12 @@ func (r *Reconciler) observeNodes(ctx context.Context, pool *infrav1.CAPTMachine
 		return nil
 	}
 	cluster, secret := client.ObjectKeyFromObject(f.Cluster), client.ObjectKey{Namespace: pool.Namespace, Name: naming.KubeconfigSecret(f.Cluster.Name)}
-	known, err := engine.Get(ctx, r.Client, secret, engine.Metadata("Secret"))
+	known, err := r.Secrets.Metadata(ctx, secret)
 	if err != nil || known != nil && r.Nodes.Tracks(cluster, client.ObjectKeyFromObject(pool), known.ResourceVersion) {
 		return err
 	}
-	if known != nil {
-		if f.Kubeconfig, err = r.ReadSecret(ctx, secret.Namespace, secret.Name); err != nil {
-			return err
-		}
+	if f.Kubeconfig, err = r.ReadSecret(ctx, secret.Namespace, secret.Name); err != nil {
+		return err
 	}
 	if f.NoKubeconfig = f.Kubeconfig == nil; f.NoKubeconfig {
 		f.Nodes = nodes.Nodes{Problem: "Secret " + secret.Name + " with the kubeconfig of the cluster does not exist", Pending: true}

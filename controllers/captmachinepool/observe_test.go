@@ -126,9 +126,9 @@ func TestAPoolWithoutAnOwnerIsPausedWithItsCluster(t *testing.T) {
 func TestIndexesOfPools(t *testing.T) {
 	env := newEnvironment(t, poolOf(), builder.CAPTMachinePool("another", builder.With(func(pool *infrav1.CAPTMachinePool) {
 		pool.Spec.WorkspaceTemplateRef = infrav1.WorkspaceTemplateReference{Name: "golden", Namespace: "shared"}
-		pool.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: infrav1.WaitingForControlPlaneReason}}
+		pool.Labels = map[string]string{clusterv1.ClusterNameLabel: "other"}
 	})))
-	for index, key := range map[string]string{owner.TemplateIndex: "shared/golden", owner.WaitIndex: owner.AwaitsEKSName} {
+	for index, key := range map[string]string{owner.TemplateIndex: "shared/golden", owner.WaitIndex: "cluster/other"} {
 		var list infrav1.CAPTMachinePoolList
 		require.NoError(t, env.List(t.Context(), &list, client.MatchingFields{index: key}))
 		require.Len(t, list.Items, 1, index)

@@ -64,7 +64,7 @@ func newEnvironment(t *testing.T, controlPlane *controlplanev1.CAPTControlPlane,
 	c := newClient(append(objects, controlPlane)...)
 	live := &controlplanev1.CAPTControlPlane{}
 	require.NoError(t, c.Get(ctx, client.ObjectKeyFromObject(controlPlane), live))
-	return &environment{T: t, Reader: Reader{&owner.Reconciler{Engine: engine.Engine{Client: c, Gate: engine.OpenGate{}, Uncached: c}}}, controlPlane: live}
+	return &environment{T: t, Reader: Reader{&owner.Reconciler{Engine: engine.Engine{Client: c, Gate: engine.OpenGate{}, Uncached: c, Secrets: engine.NewSecrets(c, c)}}}, controlPlane: live}
 }
 
 func cluster() Cluster {

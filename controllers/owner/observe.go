@@ -144,9 +144,9 @@ type Facts struct {
 	Refused, OwnRefused error
 }
 
-// ReadSecret reads a Secret from the API server, because the cache has no values of Secrets; nil when it does not exist.
+// ReadSecret reads a Secret; nil when it does not exist.
 func (r *Reconciler) ReadSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	found, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Secret{})
+	found, err := r.Secrets.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name})
 	if err != nil {
 		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	"github.com/capt-provider/capt/api/claim"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -30,8 +31,10 @@ const (
 	TemplateIndex = "workspaceTemplateRefs"
 	// WaitIndex finds owners by what they wait for, with the keys below.
 	WaitIndex = "waits"
-	// AwaitsEKSName is the name of their EKS cluster, which a CAPTControlPlane determines.
-	AwaitsEKSName = "eksClusterName"
+	// awaitsEKSName is the name of their EKS cluster, which the CAPTControlPlane of another Cluster has.
+	awaitsEKSName = "eksClusterName"
+	// ofCluster is the beginning of the key for what an owner needs of its Cluster, followed by the name of that: it does not depend on status.
+	ofCluster = "cluster/"
 	// AwaitsNodeGroupName is a name that another node group has.
 	AwaitsNodeGroupName = "nodeGroupName"
 	// awaitsPolicy is another deletion policy of a WorkspaceTemplateApply.
@@ -79,16 +82,14 @@ var awaited = []struct {
 	key, condition string
 	reasons        []string
 }{
-	{AwaitsEKSName, infrav1.ReadyCondition, []string{
-		infrav1.WaitingForControlPlaneReason, infrav1.WaitTimeoutReason, infrav1.InvalidEKSClusterNameReason, infrav1.EKSClusterNameConflictReason,
-		infrav1.ReferenceConflictReason, // A WorkspaceTemplateApply may have another name of the EKS cluster than the one that was known.
-	}},
+	{awaitsEKSName, infrav1.ReadyCondition, []string{infrav1.EKSClusterNameConflictReason}},
 	{awaitsPolicy, infrav1.DeletingCondition, []string{infrav1.DeletionPolicyConflictReason}},
 	{AwaitsNodeGroupName, infrav1.NodeGroupReadyCondition, []string{infrav1.InvalidNodeGroupNameReason}},
 }
 
 // IndexWaits is the function of WaitIndex.
-func IndexWaits(object client.Object) (keys []string) {
+func IndexWaits(object client.Object) []string {
+	keys := []string{ofCluster + claim.ClusterName(object)}
 	for _, wait := range awaited {
 		if slices.Contains(wait.reasons, conditions.GetReason(object.(engine.Object), wait.condition)) {
 			keys = append(keys, wait.key)
@@ -97,11 +98,25 @@ func IndexWaits(object client.Object) (keys []string) {
 	return keys
 }
 
-// Awaiting returns requests for the owners that wait for what a key of WaitIndex stands for.
+// Awaiting returns requests for the owners with a key of WaitIndex.
 func (r Requests) Awaiting(key string) handler.MapFunc {
 	return func(ctx context.Context, _ client.Object) []ctrl.Request {
 		return r.Matching(ctx, nil, client.MatchingFields{WaitIndex: key})
 	}
+}
+
+// UsingControlPlane returns requests for the owners that need a CAPTControlPlane, which was created, changed or deleted: those of its Cluster, found without their
+// status, which the cache may not have yet, and those that wait for the name of its EKS cluster.
+func (r Requests) UsingControlPlane(ctx context.Context, controlPlane client.Object) []ctrl.Request {
+	namespace := client.InNamespace(controlPlane.GetNamespace())
+	of := func(cluster string) []ctrl.Request { return r.Matching(ctx, nil, namespace, client.MatchingFields{WaitIndex: ofCluster + cluster}) }
+	requests := append(r.Awaiting(awaitsEKSName)(ctx, controlPlane), engine.RequestsFor(ctx, r.Client, &clusterv1.ClusterList{}, func(cluster client.Object) []ctrl.Request {
+		return of(cluster.GetName())
+	}, namespace, client.MatchingFields{claim.ClusterIndex: claim.ClusterKey(claim.ReferenceTo(controlPlane))})...)
+	if name := claim.ClusterName(controlPlane); name != "" { // Its Cluster may be deleted already.
+		requests = append(requests, of(name)...)
+	}
+	return requests
 }
 
 // NewController returns a controller of owners that reconciles those that this manager watches.
@@ -119,7 +134,7 @@ func (r Requests) Watch(b *builder.Builder) *builder.Builder {
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.AfterDeletion), builder.WithPredicates(Deleted())).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.Awaiting(awaitsPolicy)), changed).
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.UsingTemplate), changed).
-		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.Awaiting(AwaitsEKSName)), changed)
+		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.UsingControlPlane), changed)
 }
 
 // readyChanged reports whether a WorkspaceTemplateApply became Ready, or is not any more.

@@ -5,6 +5,7 @@ package workspacetemplateapply
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -178,6 +179,20 @@ func TestARestoredCopyIsNotRecordedWhilePaused(t *testing.T) {
 	env.mustReconcile("demo-vpc")
 	require.NotNil(t, env.workspace("demo-vpc"))
 	assert.True(t, env.workspace("demo-vpc").GetDeletionTimestamp().IsZero())
+}
+
+// An owner creates its object again while the Workspace is restored. Recorded without a name in spec, that would be the Workspace of an object of CAPT v0.3.
+func TestARestoredWorkspaceIsRecordedOnceSpecNamesIt(t *testing.T) {
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), leftBehind(builder.WithCreation(builder.Created.Add(time.Second))), builder.WorkspaceTemplateApply("demo-vpc"))
+	env.FailOn("patch", apierrors.NewInternalError(errors.New("down")))
+	_, err := env.reconcile("demo-vpc")
+	require.ErrorContains(t, err, "down")
+	assert.Nil(t, env.get("demo-vpc").Status.WorkspaceRef)
+	env.Refuse = nil
+	env.mustReconcile("demo-vpc")
+	assert.Equal(t, "demo-vpc", env.get("demo-vpc").Spec.WorkspaceName)
+	assert.NotNil(t, env.get("demo-vpc").Status.WorkspaceRef)
+	assert.NotContains(t, env.ready("demo-vpc"), "AdoptionRequired")
 }
 
 func TestAStatePrefixIsForNewStatesOnly(t *testing.T) {

@@ -40,11 +40,12 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 		engine.Set(apply, deleting, engine.False(infrav1.ReadyCondition, infrav1.DeletingReason, deleting.Message))
 		return
 	}
-	if f.owned() {
+	named := apply.Spec.WorkspaceName != "" // Else, the gate would block the object.
+	if named && f.owned() {
 		s.WorkspaceName, s.WorkspaceRef = f.Name, render.ReferenceTo(f.Live.Unstructured)
 		s.Outputs = observation.Outputs
 	}
-	if observation.Applied {
+	if named && observation.Applied {
 		s.Applied = metav1.ConditionTrue
 	}
 	s.MissingDependencies = f.Missing

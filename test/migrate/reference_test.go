@@ -68,6 +68,83 @@ func TestTheRealFleetNeedsNoDecision(t *testing.T) {
 	requireNoDecision(t, env)
 }
 
+// TestWholeFleetOfTheReferenceIsEvacuated adopts the reference fleet with its Terraform states, where that is at hand, and moves it to namespaced Workspaces.
+func TestWholeFleetOfTheReferenceIsEvacuated(t *testing.T) {
+	folder := referenceFolder(t)
+	if folder == "" || !fixture.AllCombinations() {
+		t.Skip("there is no reference fleet, or only a part of the combinations is tested")
+	}
+	t.Parallel()
+	env := &whole{environment: newEnvironment(t, sandbox.Options{ClusterAPI: true, KubeControllerManager: true, Provider: true}), ready: wholeReference()}
+	env.loadStates(folder)
+	objects := readReference(t, folder)
+	for i := range objects {
+		if objects[i].GetKind() == "Workspace" { // The provider reports it.
+			delete(objects[i].Object, "status")
+		}
+	}
+	load(t, env.Environment, objects)
+	env.await(env.unreported)
+	env.before = env.untouched()
+	require.Empty(t, env.before.runs, "Terraform applies nothing, because it has the states")
+
+	require.NoError(t, env.Upgrade(t.Context()))
+	env.await(env.unsettled)
+	env.await(env.withoutAdoptionRequired)
+	h := env.host.In(t)
+	require.Empty(t, h.Plan().Undecided())
+	h.Run(migrate.Done, "apply", "plan.json", "--yes")
+	env.awaitAllReady()
+	env.before.require(t)
+	env.evacuates(t)
+}
+
+// loadStates creates the Terraform states of the reference fleet, and the ProviderConfig whose backend has them.
+func (env *whole) loadStates(folder string) {
+	env.Helper()
+	for _, file := range []string{"secrets", "providerconfigs"} {
+		list, err := manifests.Load(filepath.Join(folder, file+".yaml"))
+		require.NoError(env, err)
+		for _, object := range list {
+			for _, item := range items(env.T, object) {
+				if item.GetKind() == "Secret" && item.GetLabels()["tfstate"] == "" {
+					continue
+				}
+				labels := item.GetLabels()
+				item.Object["metadata"] = map[string]any{"name": item.GetName(), "namespace": item.GetNamespace()}
+				item.SetLabels(labels)
+				delete(item.Object, "status")
+				if configuration, found, _ := unstructured.NestedString(item.Object, "spec", "configuration"); found {
+					configuration = strings.ReplaceAll(configuration, "/etc/capt-lab/kubeconfig", env.Kubeconfig())
+					require.NoError(env, unstructured.SetNestedField(item.Object, configuration, "spec", "configuration"))
+				}
+				require.NoError(env, env.Admin.Create(env.Context(), &item))
+			}
+		}
+	}
+}
+
+// unreported reports which Workspace the provider has not planned yet. The control plane of broken cannot be planned.
+func (env *whole) unreported() string {
+	for name, workspace := range env.workspaces() {
+		synced := slices.ContainsFunc(conditionsOf(env.T, workspace), func(c any) bool {
+			fields, _ := c.(map[string]any)
+			return fields["type"] == "Ready" && fields["status"] == "True"
+		})
+		if !synced && !strings.HasPrefix(name, wholeBroken.Name+"-eks") {
+			return "Workspace " + name + " is not Ready"
+		}
+	}
+	return ""
+}
+
+func conditionsOf(t *testing.T, object *unstructured.Unstructured) []any {
+	t.Helper()
+	conditions, _, err := unstructured.NestedSlice(object.Object, "status", "conditions")
+	require.NoError(t, err)
+	return conditions
+}
+
 // requireFieldsOfTheReference requires that a fleet, as it was created, has the fields of the reference fleet.
 func requireFieldsOfTheReference(t *testing.T, env *legacy.Environment) {
 	t.Helper()

@@ -8,15 +8,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -219,72 +216,4 @@ func defaultWorkspaceName(ctx context.Context, reader validation.Reader, apply *
 	}
 	apply.Spec.WorkspaceName = validation.WorkspaceName(apply, template)
 	return nil
-}
-
-// owningKinds are the kinds that own objects of CAPT and MachinePools.
-func owningKinds() map[string]validation.Owner {
-	return map[string]validation.Owner{
-		clusterv1.GroupVersion.Group + "/" + clusterv1.ClusterKind: &clusterv1.Cluster{},
-		clusterv1.GroupVersion.Group + "/MachinePool":              &clusterv1.MachinePool{},
-		infrav1.GroupVersion.Group + "/CAPTCluster":                &infrav1.CAPTCluster{},
-		infrav1.GroupVersion.Group + "/CAPTMachinePool":            &infrav1.CAPTMachinePool{},
-		controlplanev1.GroupVersion.Group + "/CAPTControlPlane":    &controlplanev1.CAPTControlPlane{},
-	}
-}
-
-// removeDeadOwners removes owner references to objects that do not exist: those of an object that is restored from a backup have UIDs of the management
-// cluster that was lost, and the garbage collector would delete the object. The owners set them again.
-func removeDeadOwners(ctx context.Context, reader validation.Getter, object client.Object) (err error) {
-	if live, ok := reader.(liveReader); ok { // The cache may not have an owner yet.
-		reader = live.Live
-	}
-	kinds := owningKinds()
-	owners := slices.DeleteFunc(slices.Clone(object.GetOwnerReferences()), func(ref metav1.OwnerReference) bool {
-		group, _, _ := strings.Cut(ref.APIVersion, "/")
-		kind := kinds[group+"/"+ref.Kind]
-		if kind == nil || err != nil {
-			return false
-		}
-		owner, failed := reader.Object(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: ref.Name}, kind)
-		err = failed
-		return err == nil && (owner == nil || owner.GetUID() != ref.UID)
-	})
-	if err == nil && len(owners) < len(object.GetOwnerReferences()) {
-		object.SetOwnerReferences(owners)
-	}
-	return err
-}
-
-// isFromManager reports whether a request names a field manager of CAPT's controllers. What they create for an owner that was deleted meanwhile must be collected:
-// a WorkspaceTemplateApply without an owner would create a cluster. The name grants nothing: another client that uses it keeps its references.
-func isFromManager(request admission.Request) bool {
-	return strings.HasPrefix(fieldManagerOf(request), naming.FieldManagerPrefix)
-}
-
-// newMachinePoolPath is the path of the defaulting webhook for MachinePools.
-const newMachinePoolPath = "/mutate-cluster-x-k8s-io-v1beta2-machinepool"
-
-// newMachinePools removes dead owners of new MachinePools whose infrastructure is a CAPTMachinePool. Cluster API would delete the CAPTMachinePool with one.
-type newMachinePools struct {
-	decoder admission.Decoder
-	reader  validation.Getter
-}
-
-func (m newMachinePools) Handle(ctx context.Context, request admission.Request) admission.Response {
-	machinePool := &clusterv1.MachinePool{}
-	if err := m.decoder.DecodeRaw(request.Object, machinePool); err != nil {
-		return admission.Allowed("") // As in defaulter.
-	}
-	before, err := json.Marshal(machinePool)
-	if err == nil {
-		err = removeDeadOwners(ctx, m.reader, machinePool)
-	}
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, lookupError(machinePool, err))
-	}
-	after, err := json.Marshal(machinePool)
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, err)
-	}
-	return admission.PatchResponseFromRaw(before, after)
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -43,13 +43,25 @@ func TestNewObjectsLoseOwnersThatDoNotExist(t *testing.T) {
 	stale := liveReader{Reader: newEnvironment(t), Live: reader}
 	assert.Equal(t, want, defaulted(t, &defaulter[*infrav1.CAPTMachinePool]{reader: stale}, nil, pool).OwnerReferences, "a new owner may not be in the cache yet")
 
-	patched := func(owners []metav1.OwnerReference, objects ...client.Object) admission.Response {
-		machinePool := builder.MachinePool("workers")
-		machinePool.OwnerReferences = owners
-		return newMachinePools{admission.NewDecoder(builder.Scheme()), newEnvironment(t, objects...)}.Handle(t.Context(), request(t, nil, machinePool))
+	patched := func(references []metav1.OwnerReference, object client.Object, objects ...client.Object) (changes []string) {
+		object.SetOwnerReferences(references)
+		for _, patch := range (owners{newEnvironment(t, objects...)}).Handle(t.Context(), request(t, nil, object)).Patches {
+			changes = append(changes, patch.Operation+" "+patch.Path)
+		}
+		return changes
 	}
-	response := patched(references[:1])
-	require.Len(t, response.Patches, 1)
-	assert.Equal(t, "remove /metadata/ownerReferences", response.Patches[0].Operation+" "+response.Patches[0].Path)
-	assert.Empty(t, patched(references[:1], live).Patches)
+	removed := []string{"remove /metadata/ownerReferences/0"}
+	assert.Equal(t, removed, patched(references[:1], builder.MachinePool("workers")))
+	assert.Empty(t, patched(references[:1], builder.MachinePool("workers"), live))
+	object := func(apiVersion, kind string) client.Object {
+		found := &unstructured.Unstructured{}
+		found.SetAPIVersion(apiVersion)
+		found.SetKind(kind)
+		found.SetNamespace(builder.Namespace)
+		return found
+	}
+	template := builder.WorkspaceTemplate("vpc", builder.With(func(w *infrav1.WorkspaceTemplate) { w.UID = "lives" }))
+	assert.Equal(t, removed, patched([]metav1.OwnerReference{owner(infra, "WorkspaceTemplate", "vpc", "of-before")}, object("apps/v1", "ControllerRevision"), template))
+	assert.Empty(t, patched([]metav1.OwnerReference{owner(infra, "WorkspaceTemplate", "vpc", "lives")}, object("apps/v1", "ControllerRevision"), template))
+	assert.Equal(t, removed, patched([]metav1.OwnerReference{owner(capi, "ClusterClass", "eks", "of-before")}, object(infra, "CAPTClusterTemplate")))
 }

@@ -34,7 +34,7 @@ func SetupWebhookWithManager(ctx context.Context, mgr ctrl.Manager, namespace st
 	cached := cacheReader{Reader: mgr.GetClient(), Namespace: namespace, OtherNamespaces: mgr.GetAPIReader()}
 	live := liveReader{Reader: cached, Live: cacheReader{Reader: mgr.GetAPIReader()}}
 	mgr.GetWebhookServer().Register(machinePoolPath, &admission.Webhook{Handler: machinePools{admission.NewDecoder(mgr.GetScheme()), cached}})
-	mgr.GetWebhookServer().Register(newMachinePoolPath, &admission.Webhook{Handler: newMachinePools{admission.NewDecoder(mgr.GetScheme()), live}})
+	mgr.GetWebhookServer().Register(ownersPath, &admission.Webhook{Handler: owners{live}})
 	return cmp.Or(
 		register[*infrav1.WorkspaceTemplate](mgr, live, cached),
 		register[*infrav1.WorkspaceTemplateApply](mgr, live, cached),
@@ -82,7 +82,7 @@ func mutatingPath(gvk apischema.GroupVersionKind) string {
 // API server converts requests in v1beta1 to v1beta2. MachinePools are objects of Cluster API, which must not depend on CAPT: while the webhook does not
 // respond, they are not checked.
 //
-// The generator does not support matchConditions: a patch next to the generated file excludes objects that are being deleted, and MachinePools of others.
+// The generator does not support matchConditions: a patch next to the generated file excludes objects that are being deleted, and MachinePools and ControllerRevisions of others.
 
 // +kubebuilder:webhookconfiguration:mutating=true,name=capt-mutating-webhook-configuration
 // +kubebuilder:webhookconfiguration:mutating=false,name=capt-validating-webhook-configuration
@@ -92,7 +92,7 @@ func mutatingPath(gvk apischema.GroupVersionKind) string {
 // +kubebuilder:webhook:path=/mutate-infrastructure-cluster-x-k8s-io-v1beta2-workspacetemplate,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates,verbs=create;update,versions=v1beta2,name=default.workspacetemplate.infrastructure.cluster.x-k8s.io,admissionReviewVersions=v1,serviceName=capt-webhook-service,serviceNamespace=capt-system,reinvocationPolicy=IfNeeded
 // +kubebuilder:webhook:path=/mutate-infrastructure-cluster-x-k8s-io-v1beta2-workspacetemplateapply,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=create;update,versions=v1beta2,name=default.workspacetemplateapply.infrastructure.cluster.x-k8s.io,admissionReviewVersions=v1,serviceName=capt-webhook-service,serviceNamespace=capt-system,reinvocationPolicy=IfNeeded
 // +kubebuilder:webhook:path=/mutate-controlplane-cluster-x-k8s-io-v1beta2-captcontrolplane,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,verbs=create;update,versions=v1beta2,name=default.captcontrolplane.controlplane.cluster.x-k8s.io,admissionReviewVersions=v1,serviceName=capt-webhook-service,serviceNamespace=capt-system,reinvocationPolicy=IfNeeded
-// +kubebuilder:webhook:path=/mutate-cluster-x-k8s-io-v1beta2-machinepool,mutating=true,failurePolicy=ignore,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,groups=cluster.x-k8s.io,resources=machinepools,verbs=create,versions=v1beta2,name=default.machinepool.cluster.x-k8s.io,admissionReviewVersions=v1,serviceName=capt-webhook-service,serviceNamespace=capt-system,reinvocationPolicy=IfNeeded
+// +kubebuilder:webhook:path=/mutate-owners,mutating=true,failurePolicy=ignore,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,groups=apps;bootstrap.cluster.x-k8s.io;cluster.x-k8s.io;controlplane.cluster.x-k8s.io;infrastructure.cluster.x-k8s.io,resources=captbootstrapconfigs;captbootstrapconfigtemplates;captclustertemplates;captcontrolplanetemplates;captmachinepooltemplates;controllerrevisions;machinepools,verbs=create,versions=v1;v1beta2,name=default.owners.capt.cluster.x-k8s.io,admissionReviewVersions=v1,serviceName=capt-webhook-service,serviceNamespace=capt-system,reinvocationPolicy=IfNeeded
 
 // +kubebuilder:webhook:path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-captcluster,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,groups=infrastructure.cluster.x-k8s.io,resources=captclusters,verbs=create;update,versions=v1beta2,name=validation.captcluster.infrastructure.cluster.x-k8s.io,admissionReviewVersions=v1,serviceName=capt-webhook-service,serviceNamespace=capt-system
 // +kubebuilder:webhook:path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-captclustertemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,groups=infrastructure.cluster.x-k8s.io,resources=captclustertemplates,verbs=create;update,versions=v1beta2,name=validation.captclustertemplate.infrastructure.cluster.x-k8s.io,admissionReviewVersions=v1,serviceName=capt-webhook-service,serviceNamespace=capt-system
