@@ -76,7 +76,7 @@ func (r *Reconciler) observe(ctx context.Context, pool *infrav1.CAPTMachinePool,
 // observeReferring reads the Cluster of the MachinePool that refers to a pool without an owner.
 func (r *Reconciler) observeReferring(ctx context.Context, pool *infrav1.CAPTMachinePool, f *Facts) error {
 	var list clusterv1.MachinePoolList
-	if err := r.Client.List(ctx, &list, client.InNamespace(pool.Namespace)); err != nil {
+	if err := r.Client.List(ctx, &list, client.InNamespace(pool.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing MachinePools: %w", err)
 	}
 	for i := range list.Items {

@@ -128,7 +128,7 @@ func TestIndexesOfPools(t *testing.T) {
 		pool.Spec.WorkspaceTemplateRef = infrav1.WorkspaceTemplateReference{Name: "golden", Namespace: "shared"}
 		pool.Labels = map[string]string{clusterv1.ClusterNameLabel: "other"}
 	})))
-	for index, key := range map[string]string{owner.TemplateIndex: "shared/golden", owner.WaitIndex: "cluster/other"} {
+	for index, key := range map[string]string{owner.TemplateIndex: "shared/golden", owner.WaitIndex: "cluster/" + builder.Namespace + "/other"} {
 		var list infrav1.CAPTMachinePoolList
 		require.NoError(t, env.List(t.Context(), &list, client.MatchingFields{index: key}))
 		require.Len(t, list.Items, 1, index)

@@ -123,7 +123,7 @@ func HeldByUsers(ctx context.Context, cached client.Reader, object client.Object
 func heldByUsers(ctx context.Context, reader client.Reader, object client.Object, name string, options ...client.ListOption) (*desired.Blocked, error) {
 	if pool, ok := object.(*infrav1.CAPTMachinePool); ok {
 		var list clusterv1.MachinePoolList
-		if err := reader.List(ctx, &list, client.InNamespace(pool.Namespace)); err != nil {
+		if err := reader.List(ctx, &list, client.InNamespace(pool.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing the MachinePools that refer to this object: %w", err)
 		}
 		machinePools := make([]*clusterv1.MachinePool, 0, len(list.Items))

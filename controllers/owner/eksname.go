@@ -134,7 +134,7 @@ func (r *Reconciler) OtherClaims(ctx context.Context, own *controlplanev1.CAPTCo
 // NodeGroups reads the node groups of a Cluster.
 func (r *Reconciler) NodeGroups(ctx context.Context, cluster client.ObjectKey) ([]validation.NodeGroup, error) {
 	var list clusterv1.MachinePoolList
-	if err := r.Client.List(ctx, &list, client.InNamespace(cluster.Namespace)); err != nil {
+	if err := r.Client.List(ctx, &list, client.InNamespace(cluster.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the MachinePools of Cluster %s: %w", cluster.Name, err)
 	}
 	list.Items = slices.DeleteFunc(list.Items, func(machinePool clusterv1.MachinePool) bool { return machinePool.Spec.ClusterName != cluster.Name })

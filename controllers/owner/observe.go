@@ -191,7 +191,7 @@ func (r Reader) Observe(ctx context.Context, object client.Object, ref infrav1.W
 // observeCandidates looks for the WorkspaceTemplateApplies that may belong to an owner without a reference.
 func (r Reader) observeCandidates(ctx context.Context, reader client.Reader, object client.Object, want claim.Expectation) (Facts, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
-	if err := reader.List(ctx, &applies, client.InNamespace(object.GetNamespace())); err != nil {
+	if err := reader.List(ctx, &applies, client.InNamespace(object.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		return Facts{}, fmt.Errorf("listing WorkspaceTemplateApplies: %w", err)
 	}
 	blocked := false

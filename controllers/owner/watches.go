@@ -33,7 +33,7 @@ const (
 	WaitIndex = "waits"
 	// awaitsEKSName is the name of their EKS cluster, which the CAPTControlPlane of another Cluster has.
 	awaitsEKSName = "eksClusterName"
-	// ofCluster is the beginning of the key for what an owner needs of its Cluster, followed by the name of that: it does not depend on status.
+	// ofCluster is the beginning of the key for what an owner needs of its Cluster, followed by its namespace and name: it does not depend on status.
 	ofCluster = "cluster/"
 	// AwaitsNodeGroupName is a name that another node group has.
 	AwaitsNodeGroupName = "nodeGroupName"
@@ -89,7 +89,7 @@ var awaited = []struct {
 
 // IndexWaits is the function of WaitIndex.
 func IndexWaits(object client.Object) []string {
-	keys := []string{ofCluster + claim.ClusterName(object)}
+	keys := []string{ofCluster + object.GetNamespace() + "/" + claim.ClusterName(object)}
 	for _, wait := range awaited {
 		if slices.Contains(wait.reasons, conditions.GetReason(object.(engine.Object), wait.condition)) {
 			keys = append(keys, wait.key)
@@ -108,13 +108,11 @@ func (r Requests) Awaiting(key string) handler.MapFunc {
 // UsingControlPlane returns requests for the owners that need a CAPTControlPlane, which was created, changed or deleted: those of its Cluster, found without their
 // status, which the cache may not have yet, and those that wait for the name of its EKS cluster.
 func (r Requests) UsingControlPlane(ctx context.Context, controlPlane client.Object) []ctrl.Request {
-	namespace := client.InNamespace(controlPlane.GetNamespace())
-	of := func(cluster string) []ctrl.Request { return r.Matching(ctx, nil, namespace, client.MatchingFields{WaitIndex: ofCluster + cluster}) }
 	requests := append(r.Awaiting(awaitsEKSName)(ctx, controlPlane), engine.RequestsFor(ctx, r.Client, &clusterv1.ClusterList{}, func(cluster client.Object) []ctrl.Request {
-		return of(cluster.GetName())
-	}, namespace, client.MatchingFields{claim.ClusterIndex: claim.ClusterKey(claim.ReferenceTo(controlPlane))})...)
+		return r.Awaiting(ofCluster+cluster.GetNamespace()+"/"+cluster.GetName())(ctx, cluster)
+	}, client.InNamespace(controlPlane.GetNamespace()), client.MatchingFields{claim.ClusterIndex: claim.ClusterKey(claim.ReferenceTo(controlPlane))})...)
 	if name := claim.ClusterName(controlPlane); name != "" { // Its Cluster may be deleted already.
-		requests = append(requests, of(name)...)
+		requests = append(requests, r.Awaiting(ofCluster+controlPlane.GetNamespace()+"/"+name)(ctx, controlPlane)...)
 	}
 	return requests
 }

@@ -28,6 +28,7 @@ import (
 
 	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -97,6 +98,11 @@ func TestWholeFleetOfTheReferenceIsEvacuated(t *testing.T) {
 	env.awaitAllReady()
 	env.before.require(t)
 	env.evacuates(t)
+
+	addon := types.NamespacedName{Namespace: wholeDemo.Namespace, Name: "demo-karpenter"}
+	require.NoError(t, env.Admin.Delete(t.Context(), &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: addon.Namespace, Name: addon.Name}}))
+	env.awaitGone(&infrav1.WorkspaceTemplateApply{}, addon)
+	require.NotEmpty(t, env.runs(), "runs are counted")
 }
 
 // loadStates creates the Terraform states of the reference fleet, and the ProviderConfig whose backend has them.

@@ -63,6 +63,7 @@ func TestWholeFleetIsAdoptedUpgradedAndDeleted(t *testing.T) {
 	env.create()
 	env.before = env.untouched()
 	require.Len(t, env.before.workspaces, 22)
+	require.NotEmpty(t, env.before.runs)
 
 	t.Run("check before anything is installed", func(t *testing.T) {
 		env.host.In(t).Run(migrate.Done, "check")
