@@ -376,7 +376,7 @@ func withoutDelete(actions []terraform.ManagementAction) []terraform.ManagementA
 // substitute replaces ${name} in the strings of a template. It does not replace in serialized text, so a value cannot add or change fields.
 func substitute(template *infrav1.WorkspaceTemplateSpec, variables map[string]string, path *field.Path) (*terraform.WorkspaceSpec, field.ErrorList) {
 	params := template.Template.Spec.ForProvider
-	if !template.HasPlaceholder() && params.Source == terraform.SourceInline {
+	if !template.HasPlaceholder() && !template.HasEscape() && params.Source == terraform.SourceInline {
 		return template.Template.Spec.DeepCopy(), nil
 	}
 	var tree any

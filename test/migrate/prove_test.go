@@ -59,6 +59,7 @@ func TestAUnitIsAdoptedOnlyOnAnEmptyPlan(t *testing.T) {
 	env.await(env.withoutAdoptionRequired)
 	env.awaitReconciled()
 	env.workspaces, env.runs = identities(env.environment.workspaces()), env.environment.runs()
+	require.NotEmpty(t, env.runs)
 	p := env.host.Plan()
 	require.Empty(t, p.Undecided())
 
