@@ -142,23 +142,11 @@ func (a *api) Patch(_ context.Context, object client.Object, patch client.Patch,
 }
 
 func (a *api) patch(verb string, object client.Object, patch client.Patch, owner string, dryRun []string) error {
-	from, data, err := patchedFrom(patch, object), []byte(nil), error(nil)
-	if from == nil {
-		data, err = patch.Data(object)
-	}
-	if err != nil {
-		return err
-	}
 	if patch.Type() != types.MergePatchType {
 		return fmt.Errorf("patches of type %s are not simulated", patch.Type())
 	}
 	return a.request(verb, object, object.GetName(), func() error {
-		w, stored := a.write("patch", owner, dryRun), client.Object(nil)
-		if from != nil {
-			stored, err = a.store().patched(w, a.gvk(object), from, object.DeepCopyObject().(client.Object))
-		} else {
-			stored, err = a.store().patch(w, a.gvk(object), object, data)
-		}
+		stored, err := a.store().patch(a.write("patch", owner, dryRun), a.gvk(object), object, patch)
 		if err == nil {
 			a.answer(stored, object)
 		}
@@ -214,11 +202,6 @@ func (a *api) RESTMapper() meta.RESTMapper { return mapper() }
 // GroupVersionKindFor implements client.Client.
 func (a *api) GroupVersionKindFor(object runtime.Object) (schema.GroupVersionKind, error) {
 	return apiutil.GVKForObject(object, a.scheme)
-}
-
-// IsObjectNamespaced implements client.Client.
-func (a *api) IsObjectNamespaced(object runtime.Object) (bool, error) {
-	return apiutil.IsObjectNamespaced(object, a.scheme, mapper())
 }
 
 type statusWriter struct {

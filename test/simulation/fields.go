@@ -61,7 +61,8 @@ var tracked = sync.OnceValue(func() map[schema.GroupVersionKind]*managedfields.F
 func trackUpdate(w *write, old, wanted client.Object) (client.Object, error) {
 	gvk := wanted.GetObjectKind().GroupVersionKind()
 	manager, ok := tracked()[gvk]
-	if !ok || w.verb == "apply" || w.user == "provider" && keepsApplied(old, wanted) {
+	_, isWorkspace := wanted.(*unstructured.Unstructured)
+	if !ok || w.verb == "apply" || w.user == "provider" && (!isWorkspace || !specChanged(old, wanted)) { // Connection Secrets, and metadata.
 		return wanted, nil
 	}
 	if old == nil {
@@ -74,14 +75,6 @@ func trackUpdate(w *write, old, wanted client.Object) (client.Object, error) {
 		return nil, err
 	}
 	return result.(client.Object), nil
-}
-
-// keepsApplied reports whether a write of the provider changes no field that CAPT applies.
-func keepsApplied(old, wanted client.Object) bool {
-	if _, isWorkspace := wanted.(*unstructured.Unstructured); !isWorkspace {
-		return true // A connection Secret.
-	}
-	return old != nil && !specChanged(old, wanted) && old.GetAnnotations()[externalName] == wanted.GetAnnotations()[externalName]
 }
 
 // trackApply returns the object after a server-side apply.

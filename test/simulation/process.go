@@ -19,7 +19,6 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -160,9 +159,6 @@ func (p *process) Elected() <-chan struct{} { return make(chan struct{}) }
 
 // GetEventRecorder implements manager.Manager.
 func (p *process) GetEventRecorder(string) events.EventRecorder { return noEvents{} }
-
-// GetEventRecorderFor implements manager.Manager.
-func (p *process) GetEventRecorderFor(string) record.EventRecorder { return nil }
 
 type noEvents struct{}
 

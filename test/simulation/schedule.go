@@ -88,9 +88,10 @@ func NewSchedule(seed uint64) Schedule {
 		s.Events = append(s.Events, Event{At: rng.IntN(length), Name: of.users[rng.IntN(len(of.users))], N: n})
 	}
 	if actions := s.Events[users:]; common != 0 && inOrder { // As the theme lists them.
-		at, names := make([]int, len(actions)), make([]string, len(actions))
-		for i, action := range actions {
-			at[i], names[i] = action.At, action.Name
+		var at []int
+		var names []string
+		for _, action := range actions {
+			at, names = append(at, action.At), append(names, action.Name)
 		}
 		slices.Sort(at)
 		slices.SortStableFunc(names, func(a, b string) int { return slices.Index(of.users, a) - slices.Index(of.users, b) })

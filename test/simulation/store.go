@@ -143,14 +143,11 @@ func convert(from, to client.Object) client.Object {
 }
 
 func into(from, to client.Object) {
-	switch {
-	case reflect.TypeOf(from) == reflect.TypeOf(to):
+	if reflect.TypeOf(from) == reflect.TypeOf(to) {
 		reflect.ValueOf(to).Elem().Set(reflect.ValueOf(from.DeepCopyObject()).Elem())
-	default:
-		if metadata, ok := to.(*metav1.PartialObjectMetadata); ok {
-			*metadata = *metadataOf(from)
-			return
-		}
+	} else if metadata, ok := to.(*metav1.PartialObjectMetadata); ok {
+		*metadata = *metadataOf(from)
+	} else {
 		reflect.ValueOf(to).Elem().SetZero()
 		convert(from, to)
 	}
@@ -244,14 +241,16 @@ func (s *store) put(user string, r *resource, key types.NamespacedName, object c
 		defer s.observe(user, r.objects[key], object, deleted)
 	}
 	if deleted {
-		r.keys = without(r.keys, key)
 		delete(r.objects, key)
 		delete(r.decoded, key)
+		r.keys = sortedNames(r.objects)
 		r.log = append(r.log, watchEvent{object: object, deleted: true})
 		return object
 	}
-	r.keys = with(r.keys, key)
-	r.objects[key] = object
+	known := r.objects[key] != nil
+	if r.objects[key] = object; !known {
+		r.keys = sortedNames(r.objects)
+	}
 	r.log = append(r.log, watchEvent{object: object})
 	return object
 }
@@ -288,7 +287,7 @@ func (s *store) replace(w *write, r *resource, old, wanted client.Object) (clien
 	if wanted, err = s.admitted(w, old, wanted); err != nil {
 		return nil, err
 	}
-	if w.verb != "apply" && !isTracked(wanted) {
+	if w.verb != "apply" {
 		keepManagedFields(old, wanted)
 	}
 	if engine.Equal(old, wanted) {
@@ -331,20 +330,16 @@ func shared(object client.Object) client.Object {
 	return copied.Interface().(client.Object)
 }
 
-func isTracked(object client.Object) bool {
-	if generic, ok := object.(*unstructured.Unstructured); ok { // Without decoding them.
-		metadata, _ := generic.Object["metadata"].(map[string]any)
-		return metadata["managedFields"] != nil
-	}
-	return len(object.GetManagedFields()) > 0
-}
-
+// keepManagedFields keeps the managedFields that a client has left out. Those of generic objects are not decoded.
 func keepManagedFields(old, wanted client.Object) {
-	generic, ok := old.(*unstructured.Unstructured)
-	if !ok {
+	if generic, ok := old.(*unstructured.Unstructured); ok {
+		had, _ := generic.Object["metadata"].(map[string]any)
+		has, _ := wanted.(*unstructured.Unstructured).Object["metadata"].(map[string]any)
+		if has["managedFields"] == nil && had["managedFields"] != nil {
+			has["managedFields"] = had["managedFields"]
+		}
+	} else if len(wanted.GetManagedFields()) == 0 {
 		wanted.SetManagedFields(old.GetManagedFields())
-	} else if metadata, ok := generic.Object["metadata"].(map[string]any); ok && metadata["managedFields"] != nil {
-		wanted.(*unstructured.Unstructured).Object["metadata"].(map[string]any)["managedFields"] = metadata["managedFields"]
 	}
 }
 
@@ -373,11 +368,19 @@ func (r *resource) checkFinalizers(old, wanted client.Object) error {
 }
 
 // patch applies a JSON merge patch. Its resourceVersion and its uid are preconditions.
-func (s *store) patch(w *write, gvk schema.GroupVersionKind, object client.Object, data []byte) (client.Object, error) {
+func (s *store) patch(w *write, gvk schema.GroupVersionKind, object client.Object, patch client.Patch) (client.Object, error) {
 	old, err := s.get(gvk, client.ObjectKeyFromObject(object))
 	if err != nil {
 		return nil, err
 	}
+	if from := patchedFrom(patch, object); from != nil {
+		wanted := object.DeepCopyObject().(client.Object)
+		wanted.SetManagedFields(old.GetManagedFields())
+		wanted.SetResourceVersion(from.GetResourceVersion())
+		return s.update(w, wanted)
+	}
+	data, err := patch.Data(object)
+	must(err)
 	current, err := json.Marshal(old)
 	must(err)
 	result, err := jsonpatch.MergePatch(current, data)
@@ -404,17 +407,6 @@ func patchedFrom(patch client.Patch, object client.Object) client.Object {
 		return nil
 	}
 	return from
-}
-
-// patched stores the object of a client that has patched a version of it.
-func (s *store) patched(w *write, gvk schema.GroupVersionKind, from, object client.Object) (client.Object, error) {
-	old, err := s.get(gvk, client.ObjectKeyFromObject(object))
-	if err != nil {
-		return nil, err
-	}
-	object.SetManagedFields(old.GetManagedFields())
-	object.SetResourceVersion(from.GetResourceVersion())
-	return s.update(w, object)
 }
 
 // apply is server-side apply with force.

@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 	"sync"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -109,13 +108,16 @@ func (v *view) keep(key types.NamespacedName, object client.Object) client.Objec
 			entry.keys[field] = keys(object)
 		}
 	}
-	v.objects[key], v.keys = entry, with(v.keys, key)
+	known := v.objects[key] != nil
+	if v.objects[key] = entry; !known {
+		v.keys = sortedNames(v.objects)
+	}
 	return entry.object
 }
 
 func (v *view) forget(key types.NamespacedName) {
 	delete(v.objects, key)
-	v.keys = without(v.keys, key)
+	v.keys = sortedNames(v.objects)
 }
 
 func (v *view) pending() int { return len(v.resource.log) - v.delivered }
@@ -243,11 +245,6 @@ func (i informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHan
 // AddEventHandler implements cache.Informer.
 func (i informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{})
-}
-
-// AddEventHandlerWithResyncPeriod implements cache.Informer.
-func (i informer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler, _ time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
-	return i.AddEventHandler(handler)
 }
 
 // Get implements client.Reader.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/crossplane/crossplane-runtime/v2/pkg/logging"
+	"github.com/crossplane/crossplane-runtime/v2/pkg/reconciler/managed"
 	"k8s.io/apimachinery/pkg/api/meta"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -142,7 +143,7 @@ func (w *World) startProvider() {
 	w.provider = w.newProcess("provider", providerScheme(), func(_ context.Context, mgr ctrl.Manager) error {
 		return provider.SetupWithManager(mgr, provider.Options{
 			Executors: opener{w.cloud, func() *process { return mgr.(*process) }}, PollInterval: pollInterval, Timeout: 20 * time.Minute,
-			Logger: logging.NewNopLogger(), MaxConcurrentReconciles: 1, Reconciler: publishUnlessPublished(mgr.GetClient()),
+			Logger: logging.NewNopLogger(), MaxConcurrentReconciles: 1, Reconciler: []managed.ReconcilerOption{publishUnlessPublished(mgr.GetClient())},
 		})
 	})
 	w.provider.lead()
