@@ -100,7 +100,9 @@ func Differs(apply *infrav1.WorkspaceTemplateApply, want *unstructured.Unstructu
 	if apply == nil {
 		return true
 	}
-	live, err := ssa.Unstructured(apply)
+	compared := &infrav1.WorkspaceTemplateApply{ObjectMeta: apply.ObjectMeta, Spec: apply.Spec} // Without the status, which would be converted, too.
+	compared.ManagedFields = slices.DeleteFunc(slices.Clone(apply.ManagedFields), func(entry metav1.ManagedFieldsEntry) bool { return entry.Manager != manager })
+	live, err := ssa.Unstructured(compared)
 	if err != nil {
 		return true
 	}

@@ -178,7 +178,8 @@ func setDefault(fields map[string]any, name string, value any) {
 // For returns what to apply to a live Workspace. Its external name is the name of its state and is never changed, and an adopted Workspace
 // keeps all its metadata.
 func (r *Rendered) For(live *unstructured.Unstructured) *unstructured.Unstructured {
-	want := r.Object.DeepCopy()
+	want := &unstructured.Unstructured{Object: maps.Clone(r.Object.Object)} // Its metadata is changed, and nothing else.
+	want.Object["metadata"] = runtime.DeepCopyJSONValue(r.Object.Object["metadata"])
 	annotations, claim := live.GetAnnotations(), want.GetAnnotations()[naming.ClaimAnnotation]
 	switch name := annotations[ExternalNameAnnotation]; {
 	case annotations[naming.ClaimAnnotation] != claim:

@@ -375,6 +375,10 @@ func withoutDelete(actions []terraform.ManagementAction) []terraform.ManagementA
 
 // substitute replaces ${name} in the strings of a template. It does not replace in serialized text, so a value cannot add or change fields.
 func substitute(template *infrav1.WorkspaceTemplateSpec, variables map[string]string, path *field.Path) (*terraform.WorkspaceSpec, field.ErrorList) {
+	params := template.Template.Spec.ForProvider
+	if !template.HasPlaceholder() && !template.HasEscape() && params.Source == terraform.SourceInline {
+		return template.Template.Spec.DeepCopy(), nil
+	}
 	var tree any
 	if err := decode(template.Template.Spec, &tree); err != nil {
 		return nil, field.ErrorList{field.InternalError(path, err)}
@@ -386,7 +390,6 @@ func substitute(template *infrav1.WorkspaceTemplateSpec, variables map[string]st
 	if err := decode(tree, spec); err != nil {
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
-	params := template.Template.Spec.ForProvider
 	if params.Source != terraform.SourceInline {
 		s.errs = append(s.errs, modules.ValidateSource(params, template.Substitution.Escaping(), variables, module)...)
 	}

@@ -179,6 +179,20 @@ func TestUnknownFieldsReachTheWorkspace(t *testing.T) {
 	assert.Equal(t, []any{int64(1)}, at(t, rendered, "spec", "forProvider", "futureToo"))
 }
 
+// In a template without a placeholder, an escape has the same meaning as beside one.
+func TestAnEscapeIsRenderedWithoutAPlaceholder(t *testing.T) {
+	for substitution, want := range map[infrav1.Substitution]string{infrav1.SubstitutionFields: "${name}", "": "$demo"} {
+		rendered := rendering{
+			apply: variables("name", "demo"),
+			template: []builder.Option{
+				params(func(p *terraform.WorkspaceParameters) { p.Module, p.Vars = "# none", []terraform.Var{{Key: "a", Value: "$${name}"}} })[0],
+				builder.With(func(t *infrav1.WorkspaceTemplate) { t.Spec.Substitution = substitution }),
+			},
+		}.must(t)
+		assert.Equal(t, []any{map[string]any{"key": "a", "value": want}}, at(t, rendered, "spec", "forProvider", "vars"), substitution)
+	}
+}
+
 func TestNumbersOfAVarmapAreNotChanged(t *testing.T) {
 	rendered := rendering{template: params(func(p *terraform.WorkspaceParameters) {
 		p.VarMap = varmap(`{"large": 9007199254740993, "small": 2, "fraction": 0.5, "negative": -3}`)

@@ -91,7 +91,7 @@ func contentOf(template *infrav1.WorkspaceTemplate) Content {
 // relevantSubstitution returns spec.substitution; empty if Workspaces are rendered as without it, so that the hash does not change when a template of
 // an earlier version is converted. With Fields, a placeholder without a value is an error: without it, Terraform would get its text.
 func relevantSubstitution(spec *infrav1.WorkspaceTemplateSpec) infrav1.Substitution {
-	if spec.HasEscape() || spec.Substitution == infrav1.SubstitutionFields && spec.HasPlaceholder() {
+	if spec.Substitution != "" && (spec.HasEscape() || spec.Substitution == infrav1.SubstitutionFields && spec.HasPlaceholder()) {
 		return spec.Substitution
 	}
 	return ""

@@ -5,12 +5,12 @@
 package ssa
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -118,18 +118,15 @@ func removeField(node map[string]any, path fieldpath.Path) {
 	unstructured.RemoveNestedField(node, names...)
 }
 
-// entriesOf returns the entries of managedFields that list fields that a manager set. Those of other managers are not decoded: there are many of them.
-func entriesOf(live *unstructured.Unstructured, manager string) (entries []metav1.ManagedFieldsEntry) {
+// entriesOf returns the fields that entries of managedFields list for a manager. Those of other managers are not decoded: there are many of them.
+func entriesOf(live *unstructured.Unstructured, manager string) (entries []map[string]any) {
 	list, _, _ := unstructured.NestedFieldNoCopy(live.Object, "metadata", "managedFields")
 	all, _ := list.([]any)
 	for _, item := range all {
-		fields, _ := item.(map[string]any)
-		if fields["manager"] != manager {
-			continue
-		}
-		entry := metav1.ManagedFieldsEntry{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &entry); err == nil && entry.Subresource == "" && entry.FieldsV1 != nil {
-			entries = append(entries, entry)
+		entry, _ := item.(map[string]any)
+		subresource, _ := entry["subresource"].(string)
+		if fields, ok := entry["fieldsV1"].(map[string]any); ok && entry["manager"] == manager && subresource == "" {
+			entries = append(entries, fields)
 		}
 	}
 	return entries
@@ -139,50 +136,67 @@ func entriesOf(live *unstructured.Unstructured, manager string) (entries []metav
 // decoded.
 func removedFields(live, want *unstructured.Unstructured, manager string) (removed []fieldpath.Path, readable bool) {
 	readable = true
-	for _, entry := range entriesOf(live, manager) {
-		owned := &fieldpath.Set{}
-		if owned.FromJSON(entry.FieldsV1.GetRawReader()) != nil {
+	for _, fields := range entriesOf(live, manager) {
+		if of, err := missing(fields, want.Object, nil); err != nil {
 			readable = false
-			continue
+		} else {
+			removed = append(removed, of...)
 		}
-		owned.Leaves().Iterate(func(path fieldpath.Path) {
-			if !hasField(want.Object, path) {
-				removed = append(removed, path.Copy())
-			}
-		})
 	}
 	return removed, readable
 }
 
-func hasField(node any, path fieldpath.Path) bool {
-	for _, element := range path {
+// missing returns the paths of the fields of an entry, without those that have fields below them, that a node does not have. The node is nil if it does not
+// exist itself.
+func missing(fields map[string]any, node any, path fieldpath.Path) (paths []fieldpath.Path, err error) {
+	for key, value := range fields {
+		element, err := fieldpath.DeserializePathElement(key)
 		switch {
-		case element.FieldName != nil:
-			fields, ok := node.(map[string]any)
-			if !ok {
-				return false
+		case key == ".", errors.Is(err, fieldpath.ErrUnknownPathElementType): // As the API server does.
+			continue
+		case err != nil:
+			return nil, err
+		}
+		below, _ := value.(map[string]any)
+		is := append(path[:len(path):len(path)], element)
+		child, has, isWhole := step(node, &element)
+		_, itself := below["."]
+		switch isLeaf := len(below) == 0 || len(below) == 1 && itself; {
+		case has && (isWhole || isLeaf):
+		case isLeaf:
+			paths = append(paths, is)
+		default:
+			of, err := missing(below, child, is)
+			if err != nil {
+				return nil, err
 			}
-			if node, ok = fields[*element.FieldName]; !ok {
-				return false
-			}
-		case element.Key != nil:
-			list, _ := node.([]any)
-			i := slices.IndexFunc(list, func(item any) bool { return hasKey(item, element) })
-			if i < 0 {
-				return false
-			}
-			node = list[i]
-		case element.Value != nil: // An item of a set.
-			list, _ := node.([]any)
-			return slices.ContainsFunc(list, func(item any) bool { return equality.Semantic.DeepEqual(item, (*element.Value).Unstructured()) })
-		default: // An item of a list by index: owned together with the list.
-			return true
+			paths = append(paths, of...)
 		}
 	}
-	return true
+	return paths, nil
 }
 
-func hasKey(item any, element fieldpath.PathElement) bool {
+// step returns what a node has at an element of a path. isWhole is true for an item that has no fields of its own: one of a set, or of a list that is owned as
+// a whole.
+func step(node any, element *fieldpath.PathElement) (child any, has, isWhole bool) {
+	switch list, _ := node.([]any); {
+	case element.FieldName != nil:
+		fields, _ := node.(map[string]any)
+		child, has = fields[*element.FieldName]
+	case element.Key != nil:
+		i := slices.IndexFunc(list, func(item any) bool { return hasKey(item, element) })
+		if has = i >= 0; has {
+			child = list[i]
+		}
+	case element.Value != nil: // An item of a set.
+		has, isWhole = slices.ContainsFunc(list, func(item any) bool { return equality.Semantic.DeepEqual(item, (*element.Value).Unstructured()) }), true
+	default: // An item of a list by index: owned together with the list.
+		has, isWhole = node != nil, true
+	}
+	return child, has, isWhole
+}
+
+func hasKey(item any, element *fieldpath.PathElement) bool {
 	fields, ok := item.(map[string]any)
 	if !ok {
 		return false

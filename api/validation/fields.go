@@ -8,11 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 
-	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
@@ -188,20 +185,14 @@ func (f *TypedField) notPassedMessage(template *infrav1.WorkspaceTemplate) strin
 	return fmt.Sprintf(format, template.Namespace, template.Name, f.Placeholder)
 }
 
-// variableReferences matches references to Terraform variables in a module.
-var variableReferences = regexp.MustCompile(`\bvar\s*\.\s*([A-Za-z_][A-Za-z0-9_-]*)`)
-
 // effectiveVariables returns the placeholders, and those of the passed variables, that can have an effect on resources. For an inline module,
 // placeholders in comments do not count, nor does a Terraform variable that the module does not use.
 func effectiveVariables(spec *infrav1.WorkspaceTemplateSpec, passed sets.Set[string]) sets.Set[string] {
 	spec = spec.DeepCopy()
 	params := &spec.Template.Spec.ForProvider
 	if params.Source == terraform.SourceInline {
-		params.Module = withoutComments(*params)
-		known := sets.New[string]()
-		for _, match := range variableReferences.FindAllStringSubmatch(params.Module, -1) {
-			known.Insert(match[1])
-		}
+		var known sets.Set[string]
+		params.Module, known = modules.Parse(*params).Code()
 		unused := func(key string) bool { return !known.Has(key) && !terraform.HasPlaceholder(key) }
 		params.Vars = slices.DeleteFunc(params.Vars, func(v terraform.Var) bool { return unused(v.Key) })
 		params.VarMap = deleteUnused(modules.VarMap(*params), unused)
@@ -223,23 +214,6 @@ func deleteUnused(values map[string]json.RawMessage, unused func(string) bool) *
 		return nil // Cannot happen: the values were decoded from JSON.
 	}
 	return &apiextensionsv1.JSON{Raw: data}
-}
-
-// withoutComments returns a module with spaces in place of comments. JSON has no comments.
-func withoutComments(params terraform.WorkspaceParameters) string {
-	if params.InlineFormat == terraform.FormatJSON {
-		return params.Module
-	}
-	module := []byte(params.Module)
-	tokens, _ := hclsyntax.LexConfig([]byte(params.Module), "main.tf", hcl.InitialPos)
-	for i := range tokens {
-		if tokens[i].Type == hclsyntax.TokenComment {
-			for at := tokens[i].Range.Start.Byte; at < tokens[i].Range.End.Byte; at++ {
-				module[at] = ' '
-			}
-		}
-	}
-	return string(module)
 }
 
 // TypedField is a field that a user has set and that reaches Terraform only through a placeholder of the template.

@@ -82,7 +82,7 @@ func warnOfTextInModule(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) F
 	if !spec.HasLiteralModule() || !terraform.HasPlaceholder(spec.Template.Spec.ForProvider.Module) {
 		return findings
 	}
-	module := withoutComments(spec.Template.Spec.ForProvider)
+	module, _ := modules.Parse(spec.Template.Spec.ForProvider).Code()
 	names := modules.PlaceholdersIn(module).Delete("true", "false", "null")
 	for _, match := range iterator.FindAllStringSubmatch(module, -1) {
 		names.Delete(match[1:]...)
@@ -315,8 +315,11 @@ func validateRollout(template *infrav1.WorkspaceTemplate) Findings {
 		findings.Warn(path.Child("strategy"), "is Immediate, so the other fields of spec.rollout have no effect. Set it to Staged")
 	}
 	for _, annotation := range []string{naming.ApproveAnnotation, naming.ApproveDestroyAnnotation, naming.ResumeAnnotation} {
-		named, revision := template.Annotations[annotation], rollout.HashOf(template)
-		if policy.IsStaged() && named != "" && named != revision {
+		named := template.Annotations[annotation]
+		if !policy.IsStaged() || named == "" {
+			continue
+		}
+		if revision := rollout.HashOf(template); named != revision {
 			findings.Warn(field.NewPath("metadata", "annotations").Key(annotation), "is %s, and has no effect: the revision of the current content is %s. Set the annotation to that revision", named, revision)
 		}
 	}

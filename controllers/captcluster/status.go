@@ -12,7 +12,6 @@ import (
 	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -62,7 +61,7 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *owner.Plan) {
 	life := f.Life(p, unmet, wasProvisioned(captCluster))
 	life.Working = life.Working && (life.Initialized || f.WaitTimeout(p, &vpc, false) == nil) // Nothing begins before what it waits for exists.
 	f.ReportLife(p, life, step(vpc, p))
-	if !equality.Semantic.DeepEqual(before, s) {
+	if !engine.Equal(before, s) {
 		s.Progress = progress.AsOf(s.Progress, f.Now)
 	}
 }

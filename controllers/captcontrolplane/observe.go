@@ -250,6 +250,8 @@ type Facts struct {
 	EndpointKept bool
 	// History is read only if recovery could recreate the control plane.
 	History *recovery.History
+	// templateRevision is the revision of the template, once it was computed.
+	templateRevision string
 }
 
 // graphWithWrites adds to Graph what this reconcile wrote, which the cache may not have yet, and returns it.
@@ -297,7 +299,13 @@ func (f *Facts) outputs() kubeconfigsecret.Outputs {
 // declaredOutputs are those of the inline module that Terraform has applied; nil if they are not known, as with another revision of the template.
 func (f *Facts) declaredOutputs() map[string]bool {
 	template := f.Template.Template
-	if template == nil || f.Apply.Live.Status.WrittenTemplateRevision != rollout.HashOf(template) {
+	if template == nil {
+		return nil
+	}
+	if f.templateRevision == "" {
+		f.templateRevision = rollout.HashOf(template)
+	}
+	if f.Apply.Live.Status.WrittenTemplateRevision != f.templateRevision {
 		return nil
 	}
 	return modules.OutputsOf(template)

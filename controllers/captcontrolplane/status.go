@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"maps"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -69,7 +68,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 		engine.SetNegativePolarity(controlPlane, engine.True(controlplanev1.DependencyCycleCondition, controlplanev1.DependencyCycleReason, p.Cycle).If(p.Cycle != "", controlplanev1.NoDependencyCycleReason))
 	}
 	s.Progress = progress.Next(s.Progress, observedProgress(controlPlane, f, c))
-	changed := !equality.Semantic.DeepEqual(before, s)
+	changed := !engine.Equal(before, s)
 	if changed {
 		s.Progress = progress.AsOf(s.Progress, f.Now)
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
@@ -60,7 +59,7 @@ func status(pool *infrav1.CAPTMachinePool, f *Facts, p *owner.Plan) {
 	}
 	owner.ReportTemplates(pool, f.templates(pool)...)
 	reportLife(pool, f, p, unmet)
-	if !equality.Semantic.DeepEqual(before, s) {
+	if !engine.Equal(before, s) {
 		s.Progress = progress.AsOf(s.Progress, f.Now)
 	}
 }

@@ -221,17 +221,22 @@ var (
 // plainValue matches values that the AWS CLI does not interpret as an option, a file or an address.
 var plainValue = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
+var errNoContext = errors.New("current-context of the kubeconfig does not exist")
+
 // Check validates a kubeconfig for Cluster API: it must parse, its current context must name a cluster with a server, and it must be
 // self-contained. Any author of a Terraform module can provide it. The error never quotes the data; it is ErrUnsafe, ErrGetToken or
 // ErrShortLived where one of these applies.
 func Check(data []byte) error {
+	if len(data) == 0 {
+		return errNoContext
+	}
 	config, err := clientcmd.Load(data)
 	if err != nil {
 		return errors.New("the value is not a kubeconfig")
 	}
 	context, ok := config.Contexts[config.CurrentContext]
 	if !ok {
-		return errors.New("current-context of the kubeconfig does not exist")
+		return errNoContext
 	}
 	cluster, ok := config.Clusters[context.Cluster]
 	if !ok || cluster.Server == "" {
@@ -474,6 +479,9 @@ func parseToken(token string) (eksToken, bool) {
 
 // tokenOf is the EKS token of the current context of a kubeconfig.
 func tokenOf(data []byte) (eksToken, bool) {
+	if !bytes.Contains(data, []byte(tokenPrefix)) { // Nothing that writes kubeconfigs escapes these characters.
+		return eksToken{}, false
+	}
 	config, err := clientcmd.Load(data)
 	if err != nil {
 		return eksToken{}, false

@@ -394,6 +394,8 @@ type sources struct {
 	published []byte
 	// requeueAfter is when to determine the kubeconfigs again; zero is never.
 	requeueAfter time.Duration
+	// exec is the kubeconfig for users, once it was determined: to encode it takes longer than all else.
+	exec []byte
 }
 
 // requeueWithin asks for another reconcile after a time at the latest.
@@ -406,7 +408,7 @@ func (s *sources) requeueWithin(after time.Duration) {
 // contractKubeconfig is the kubeconfig of Cluster API's contract, from the source of spec.
 func (s *sources) contractKubeconfig(ctx context.Context) ([]byte, string, error) {
 	data, reason, err := s.fromSource(ctx)
-	if data == nil || !errors.Is(kubeconfig.Check(data), kubeconfig.ErrGetToken) {
+	if data == nil || !bytes.Equal(data, s.exec) && !errors.Is(kubeconfig.Check(data), kubeconfig.ErrGetToken) {
 		return data, reason, err
 	}
 	if err == nil {
@@ -495,6 +497,9 @@ func (s *sources) outputKubeconfig() ([]byte, string, error) {
 
 // execKubeconfig is a kubeconfig that requests credentials from AWS wherever it is used.
 func (s *sources) execKubeconfig() ([]byte, string, error) {
+	if s.exec != nil {
+		return s.exec, "", nil
+	}
 	server, ca, reason, err := s.Cluster.serverAndCA()
 	if err != nil {
 		return nil, reason, err
@@ -507,6 +512,7 @@ func (s *sources) execKubeconfig() ([]byte, string, error) {
 	if err != nil {
 		return nil, controlplanev1.KubeconfigInvalidReason, fmt.Errorf("%w of WorkspaceTemplate %s", err, s.Cluster.template())
 	}
+	s.exec = data
 	return data, "", nil
 }
 

@@ -52,10 +52,8 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 	if err := r.Client.List(ctx, &users, client.MatchingFields{UserIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing WorkspaceTemplateApplies of the template: %w", err)
 	}
-	f := &Facts{
-		Errors: validation.ValidateWorkspaceTemplate(template).Errors, Revision: rollout.HashOf(template), Policy: template.RolloutPolicyOr(r.DefaultRollout),
-		Finalizers: v.Finalizers,
-	}
+	checked := r.check(template)
+	f := &Facts{Errors: checked.errors, Revision: checked.revision, Policy: template.RolloutPolicyOr(r.DefaultRollout), Finalizers: v.Finalizers}
 	var permitted []*infrav1.WorkspaceTemplateApply
 	for i := range users.Items {
 		blocks, err := r.blocksDeletion(ctx, template, &users.Items[i])
@@ -78,6 +76,22 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 		slices.Sort(names)
 	}
 	return f, nil
+}
+
+// checked is what was computed from a generation of a template. Most reconciles are caused by its users.
+type checked struct {
+	uid      types.UID
+	version  int64
+	errors   field.ErrorList
+	revision string
+}
+
+func (r *Reconciler) check(template *infrav1.WorkspaceTemplate) checked {
+	c := &engine.StateOf[assignments](r.State, client.ObjectKeyFromObject(template)).checked
+	if version := template.Generation; version == 0 || c.version != version || c.uid != template.UID {
+		*c = checked{template.UID, version, validation.ValidateWorkspaceTemplate(template).Errors, rollout.HashOf(template)}
+	}
+	return *c
 }
 
 func (f *Facts) observeRevision(user *infrav1.WorkspaceTemplateApply) {

@@ -79,8 +79,9 @@ func (r *Reconciler) observeRollout(ctx context.Context, template *infrav1.Works
 }
 
 // assignments has since when this process has seen that users are assigned a revision, while no manager has recorded it in their status.
-// It also has the assignments that the API server refused.
+// It also has the assignments that the API server refused, and the result of the last check.
 type assignments struct {
+	checked checked
 	since   map[types.NamespacedName]seenAssignment
 	refused map[types.NamespacedName]refusedAssignments
 }

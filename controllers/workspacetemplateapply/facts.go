@@ -132,6 +132,8 @@ type Facts struct {
 	// WrittenGeneration and LastUpdate are the fields of the same name in status.
 	WrittenGeneration int64
 	LastUpdate        *infrav1.WorkspaceUpdate
+
+	compared comparison
 }
 
 // hasRevision reports whether there is a content to render.
@@ -141,7 +143,20 @@ func (f *Facts) hasRevision() bool {
 
 // Differs reports whether the Workspace is not as rendered.
 func (f *Facts) Differs() bool {
-	return f.Live != nil && f.Rendered != nil && f.Rendered.Differs(f.Live.Unstructured)
+	if f.Live == nil || f.Rendered == nil {
+		return false
+	}
+	if c := &f.compared; c.live != f.Live || c.rendered != f.Rendered {
+		*c = comparison{f.Live, f.Rendered, f.Rendered.Differs(f.Live.Unstructured)}
+	}
+	return f.compared.differs
+}
+
+// comparison is the result of the last comparison of a Workspace with what is rendered, neither of which changes.
+type comparison struct {
+	live     *workspace.Live
+	rendered *render.Rendered
+	differs  bool
 }
 
 // outdated reports whether the Workspace is owned and must be updated.

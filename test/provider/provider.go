@@ -57,6 +57,8 @@ type Options struct {
 	Logger logging.Logger
 	// MaxConcurrentReconciles is how many Workspaces of each scope are worked on at a time.
 	MaxConcurrentReconciles int
+	// Reconciler is another option of the reconciler; it may be nil.
+	Reconciler managed.ReconcilerOption
 	// CreationGracePeriod is how long after a create the absence of resources and outputs is not believed: nothing
 	// happens with such a Workspace meanwhile, its deletion included. Without it, a Workspace deleted soon after its creation is gone at once.
 	CreationGracePeriod time.Duration
@@ -88,7 +90,7 @@ func setupScope(mgr ctrl.Manager, o Options, kind client.Object, gvk schema.Grou
 			MaxConcurrentReconciles: o.MaxConcurrentReconciles,
 			RateLimiter:             ratelimiter.NewController(),
 		}).
-		Complete(managed.NewReconciler(mgr, resource.ManagedKind(gvk),
+		Complete(managed.NewReconciler(mgr, resource.ManagedKind(gvk), o.reconciler,
 			managed.WithTypedExternalConnector(&connector{client: mgr.GetClient(), options: o}),
 			managed.WithManagementPolicies(),
 			managed.WithCreationGracePeriod(o.CreationGracePeriod),
@@ -96,6 +98,12 @@ func setupScope(mgr ctrl.Manager, o Options, kind client.Object, gvk schema.Grou
 			managed.WithPollInterval(o.PollInterval),
 			managed.WithTimeout(o.Timeout),
 		))
+}
+
+func (o Options) reconciler(r *managed.Reconciler) {
+	if o.Reconciler != nil {
+		o.Reconciler(r)
+	}
 }
 
 // version0 is a manager whose client writes the status of some Workspaces as a provider before v1 did: without the generation in

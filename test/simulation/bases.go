@@ -114,7 +114,8 @@ func (s *store) copy() *store {
 	copied := newStore(s.scheme)
 	copied.version, copied.created = s.version, s.created
 	for _, r := range s.order {
-		copied.of(r.gvk).objects = maps.Clone(r.objects)
+		of := copied.of(r.gvk)
+		of.objects, of.keys = maps.Clone(r.objects), r.keys
 	}
 	return copied
 }
@@ -128,6 +129,7 @@ func (i *invariants) copy() invariants {
 		*m = maps.Clone(*m)
 	}
 	copied.paused, copied.appliedBy, copied.roles = maps.Clone(i.paused), maps.Clone(i.appliedBy), maps.Clone(i.roles)
+	copied.edited = maps.Clone(i.edited)
 	copied.intruders = slices.Clone(i.intruders)
 	return copied
 }

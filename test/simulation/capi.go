@@ -18,6 +18,8 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
 )
 
 const capiUser = "capi-controller-manager"
@@ -30,6 +32,7 @@ var (
 	templateKind    = infrav1.GroupVersion.WithKind("WorkspaceTemplate")
 	applyKind       = infrav1.GroupVersion.WithKind("WorkspaceTemplateApply")
 	captPlaneKind   = controlplanev1.GroupVersion.WithKind("CAPTControlPlane")
+	workspaceKind   = terraform.ScopeNamespaced.GroupVersionKind()
 	namespaceKind   = corev1.SchemeGroupVersion.WithKind("Namespace")
 )
 
@@ -47,7 +50,9 @@ func peek[O client.Object](w *World, gvk schema.GroupVersionKind, namespace, nam
 // edit changes an object as a client does that has just read it.
 func edit[O client.Object](w *World, user string, object O, status bool, change func(O)) error {
 	copied := object.DeepCopyObject().(O)
-	change(copied)
+	if change(copied); engine.Equal(object, copied) {
+		return nil
+	}
 	copied.SetResourceVersion("")
 	_, err := w.store.update(&write{user: user, manager: user, verb: "update", status: status}, copied)
 	return err
@@ -129,7 +134,7 @@ func (c core) own(object, owner client.Object, kind schema.GroupVersionKind, clu
 
 // deleteCluster deletes the machine pools, then the control plane, then the infrastructure.
 func (c core) deleteCluster(cluster *clusterv1.Cluster) {
-	for _, key := range c.world.store.of(machinePoolKind).keys() {
+	for _, key := range c.world.store.of(machinePoolKind).keys {
 		pool := peek[*clusterv1.MachinePool](c.world, machinePoolKind, key.Namespace, key.Name)
 		if pool.Namespace == cluster.Namespace && pool.Spec.ClusterName == cluster.Name {
 			c.delete(machinePoolKind, pool)
@@ -204,7 +209,7 @@ func (w *World) collect() bool {
 		}
 	}
 	for _, r := range w.store.order {
-		for _, key := range r.keys() {
+		for _, key := range r.keys {
 			object := r.objects[key]
 			references := object.GetOwnerReferences()
 			if len(references) > 0 && object.GetDeletionTimestamp().IsZero() && !slices.ContainsFunc(references, func(o metav1.OwnerReference) bool { return known[o.UID] }) {
@@ -220,14 +225,14 @@ func (w *World) collect() bool {
 // terminate is the controller of namespaces: it deletes one object of a namespace that is being deleted.
 func (w *World) terminate() bool {
 	namespaces := w.store.of(namespaceKind)
-	for _, name := range namespaces.keys() {
+	for _, name := range namespaces.keys {
 		namespace := namespaces.objects[name]
 		if namespace.GetDeletionTimestamp().IsZero() {
 			continue
 		}
 		left := false
 		for _, r := range w.store.order {
-			for _, key := range r.keys() {
+			for _, key := range r.keys {
 				if key.Namespace != name.Name {
 					continue
 				}

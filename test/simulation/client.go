@@ -64,7 +64,7 @@ func (a *api) List(ctx context.Context, list client.ObjectList, options ...clien
 		}
 		var found []client.Object
 		r := a.store().of(gvk)
-		for _, key := range r.keys() {
+		for _, key := range r.keys {
 			if matches(&o, r.objects[key]) {
 				found = append(found, r.objects[key])
 			}
@@ -75,10 +75,14 @@ func (a *api) List(ctx context.Context, list client.ObjectList, options ...clien
 
 // answer copies what the API server returns. Decoders of typed clients drop the type.
 func (a *api) answer(stored, object client.Object) {
-	into(stored, object)
 	switch object.(type) {
 	case *unstructured.Unstructured, *metav1.PartialObjectMetadata:
+		into(stored, object)
 	default:
+		if _, generic := stored.(*unstructured.Unstructured); generic {
+			stored = a.store().of(stored.GetObjectKind().GroupVersionKind()).decode(stored, object)
+		}
+		into(stored, object)
 		object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	}
 }
@@ -138,7 +142,10 @@ func (a *api) Patch(_ context.Context, object client.Object, patch client.Patch,
 }
 
 func (a *api) patch(verb string, object client.Object, patch client.Patch, owner string, dryRun []string) error {
-	data, err := patch.Data(object)
+	from, data, err := patchedFrom(patch, object), []byte(nil), error(nil)
+	if from == nil {
+		data, err = patch.Data(object)
+	}
 	if err != nil {
 		return err
 	}
@@ -146,7 +153,12 @@ func (a *api) patch(verb string, object client.Object, patch client.Patch, owner
 		return fmt.Errorf("patches of type %s are not simulated", patch.Type())
 	}
 	return a.request(verb, object, object.GetName(), func() error {
-		stored, err := a.store().patch(a.write("patch", owner, dryRun), a.gvk(object), object, data)
+		w, stored := a.write("patch", owner, dryRun), client.Object(nil)
+		if from != nil {
+			stored, err = a.store().patched(w, a.gvk(object), from, object.DeepCopyObject().(client.Object))
+		} else {
+			stored, err = a.store().patch(w, a.gvk(object), object, data)
+		}
 		if err == nil {
 			a.answer(stored, object)
 		}
@@ -163,7 +175,7 @@ func (a *api) Apply(_ context.Context, config runtime.ApplyConfiguration, option
 		return fmt.Errorf("%T cannot be applied", config)
 	}
 	object, verb := &unstructured.Unstructured{Object: content.UnstructuredContent()}, "apply"
-	if object.GetUID() == "" {
+	if object.GetUID() == "" && a.store().of(object.GroupVersionKind()).objects[client.ObjectKeyFromObject(object)] == nil {
 		verb = "create"
 	}
 	return a.request(verb, object, object.GetName(), func() error {

@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
@@ -15,13 +16,19 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/crossplane/crossplane-runtime/v2/pkg/reconciler/managed"
+	xpresource "github.com/crossplane/crossplane-runtime/v2/pkg/resource"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/util/certs"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/test/provider/executor"
 )
@@ -182,6 +189,33 @@ func (r *run) DeleteWorkspace(context.Context) error {
 func (r *run) Checksum(context.Context) (string, error) {
 	sum := sha256.Sum256([]byte(r.text()))
 	return hex.EncodeToString(sum[:16]), nil
+}
+
+// publisher does not compare the bytes of a connection Secret that has what is to be published as crossplane-runtime does: one by one.
+type publisher struct {
+	managed.LocalConnectionPublisher
+	client client.Client
+}
+
+// publishUnlessPublished replaces the publisher of connection Secrets, for which crossplane-runtime has no option.
+func publishUnlessPublished(c client.Client) managed.ReconcilerOption {
+	return func(r *managed.Reconciler) {
+		field := reflect.ValueOf(r).Elem().FieldByName("managed").FieldByName("LocalConnectionPublisher")
+		of := reflect.NewAt(field.Type(), field.Addr().UnsafePointer()).Interface().(*managed.LocalConnectionPublisher)
+		*of = publisher{*of, c}
+	}
+}
+
+// PublishConnection implements managed.LocalConnectionPublisher.
+func (p publisher) PublishConnection(ctx context.Context, owner xpresource.LocalConnectionSecretOwner, details managed.ConnectionDetails) (bool, error) {
+	if ref := owner.GetWriteConnectionSecretToReference(); ref != nil {
+		secret := &corev1.Secret{}
+		err := p.client.Get(ctx, client.ObjectKey{Namespace: owner.GetNamespace(), Name: ref.Name}, secret)
+		if err == nil && metav1.IsControlledBy(secret, owner) && maps.EqualFunc(secret.Data, details, bytes.Equal) {
+			return false, nil
+		}
+	}
+	return p.LocalConnectionPublisher.PublishConnection(ctx, owner, details)
 }
 
 // authority is a small certificate: crossplane-runtime compares each of its bytes in each reconcile.

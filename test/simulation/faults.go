@@ -14,6 +14,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -58,13 +60,23 @@ func (w *World) runLater() {
 	}
 }
 
-// requestFaults happen to the next request that writes, or that has the verb after "at".
+// requestFaults happen to the next request that writes, or to the next one after "at".
 var requestFaults = []string{
 	"conflict", "lost reply", "crash before", "crash after", "unavailable", "refused", "leader", "leader at apply", "leader at get", "pause", "pause at apply",
-	"leader and delete at apply", "leader and delete at get", "lag and delete at create",
+	"leader and delete at apply", "leader and delete at get", "leader and delete at read before create", "leader and edit at apply", "lag and delete at create",
+	"unavailable at patch status", "lost reply at patch status",
 }
 
-func (w *World) fault(p *process, verb string, writes bool) string {
+// isAt reports whether a request is one that a fault waits for.
+func (w *World) isAt(at, verb, object string) bool {
+	if at != "read before create" {
+		return at == verb || at == "" && verb != "get" && verb != "list"
+	}
+	name, isWorkspace := strings.CutPrefix(object, "Workspace/")
+	return verb == "get" && isWorkspace && !slices.ContainsFunc(w.store.of(workspaceKind).keys, func(key types.NamespacedName) bool { return key.Name == name })
+}
+
+func (w *World) fault(p *process, verb, object string) string {
 	list := &w.armed
 	if p == w.provider {
 		list = &w.armedProvider
@@ -72,8 +84,7 @@ func (w *World) fault(p *process, verb string, writes bool) string {
 		return ""
 	}
 	for i, armed := range *list {
-		fault, at, _ := strings.Cut(armed, " at ")
-		if at == verb || at == "" && writes {
+		if fault, at, _ := strings.Cut(armed, " at "); w.isAt(at, verb, object) {
 			*list = slices.Delete(*list, i, i+1)
 			return fault
 		}
@@ -84,19 +95,18 @@ func (w *World) fault(p *process, verb string, writes bool) string {
 // request runs a request of a worker, with its fault. Other workers may run before and after it.
 func (w *World) request(p *process, verb, object string, do func() error) error {
 	p.exitIfDead()
-	writes := verb != "get" && verb != "list"
-	fault := w.fault(p, verb, writes)
+	fault := w.fault(p, verb, object)
 	if fault != "" {
 		w.tracef("  fault: %s", fault)
 	}
 	if err := w.beforeRequest(p, fault, verb, object); err != nil {
 		return err
 	}
-	if w.rng.IntN(100) < 6 {
-		w.parkFor(p, verb+" "+object, 0)
+	if w.rng.IntN(100) < 6 && (!p.fenced || verb != "create") {
+		w.park(p, verb+" "+object)
 	}
 	err := do()
-	if w.trace != nil && writes {
+	if w.trace != nil && verb != "get" && verb != "list" {
 		w.tracef("  %s: %s %s %v", p.name, verb, object, err)
 	}
 	switch fault {
@@ -120,14 +130,13 @@ func (w *World) beforeRequest(p *process, fault, verb, object string) error {
 	case "refused":
 		return apierrors.NewForbidden(schema.GroupResource{Resource: object}, object, errors.New("a policy denied the request"))
 	case "leader":
-		w.at(0, w.moveLeadership)
-		if verb == "create" { // No precondition protects against a late one: docs/reliability.md.
-			return nil
-		}
-		w.parkFor(p, verb+" "+object, 30+w.rng.IntN(130))
+		w.loseLeadership(p, verb, object, 130)
 	case "leader and delete":
 		w.deleteSoon(object)
-		return w.beforeRequest(p, "leader", verb, object)
+		w.loseLeadership(p, verb, object, 400) // Terraform destroys meanwhile.
+	case "leader and edit":
+		w.at(1+w.rng.IntN(20), func() { userActions["edit template"](w, w.rng.Uint64()>>1) })
+		w.loseLeadership(p, verb, object, 130)
 	case "lag and delete":
 		w.lagOfWorkspaces(40 + w.rng.IntN(80))
 		w.deleteSoon(object)
@@ -137,12 +146,27 @@ func (w *World) beforeRequest(p *process, fault, verb, object string) error {
 	return nil
 }
 
-// deleteSoon lets a user delete the WorkspaceTemplateApply that is written, or whose Workspace is.
+// loseLeadership lets another manager become leader before a request, which happens some steps later.
+func (w *World) loseLeadership(p *process, verb, object string, steps int) {
+	w.at(0, w.moveLeadership)
+	if verb != "create" { // No precondition protects against a late one: docs/reliability.md.
+		w.parkFor(p, verb+" "+object, 30+w.rng.IntN(steps))
+	}
+}
+
+// deleteSoon lets a user delete the WorkspaceTemplateApply that is written, or whose Workspace is, or its Cluster.
 func (w *World) deleteSoon(object string) {
 	_, name, _ := strings.Cut(object, "/")
 	w.at(1+w.rng.IntN(20), func() {
-		for _, key := range w.store.of(applyKind).keys() {
-			if apply := peek[*infrav1.WorkspaceTemplateApply](w, applyKind, key.Namespace, key.Name); apply.Name == name || apply.Spec.WorkspaceName == name {
+		for _, key := range w.store.of(applyKind).keys {
+			apply := peek[*infrav1.WorkspaceTemplateApply](w, applyKind, key.Namespace, key.Name)
+			if apply == nil || apply.Name != name && apply.Spec.WorkspaceName != name {
+				continue
+			}
+			cluster := types.NamespacedName{Namespace: key.Namespace, Name: apply.Labels[clusterv1.ClusterNameLabel]}
+			if w.rng.IntN(2) == 0 && w.store.of(clusterKind).objects[cluster] != nil {
+				w.userDeletesOne(clusterKind, cluster)
+			} else {
 				w.userDeletesOne(applyKind, key)
 			}
 		}
@@ -163,7 +187,7 @@ func (w *World) lagOfWorkspaces(steps int) {
 func (w *World) touch(object string) {
 	kind, name, _ := strings.Cut(object, "/")
 	for _, gvk := range []schema.GroupVersionKind{captClusterKind, captPlaneKind, poolKind, applyKind, templateKind, clusterKind} {
-		for _, key := range w.store.of(gvk).keys() {
+		for _, key := range w.store.of(gvk).keys {
 			if gvk.Kind == kind && key.Name == name {
 				_ = edit(w, "other", w.store.of(gvk).objects[key], false, func(o client.Object) {
 					annotations := maps.Clone(o.GetAnnotations())
@@ -217,7 +241,7 @@ func (w *World) moveLeadership() {
 	old.fenced = true
 	old.name = "former capt"
 	w.startManager()
-	w.at(200, func() {
+	w.at(450, func() {
 		if !old.dead {
 			old.kill()
 		}

@@ -47,7 +47,7 @@ var tracked = sync.OnceValue(func() map[schema.GroupVersionKind]*managedfields.F
 		found[gvk] = manager
 	}
 	add(corev1.SchemeGroupVersion.WithKind("Secret"), applyconfigurations.NewTypeConverter(clientgoscheme.Scheme))
-	for _, gvk := range []schema.GroupVersionKind{applyKind, terraform.ScopeNamespaced.GroupVersionKind(), terraform.ScopeCluster.GroupVersionKind()} {
+	for _, gvk := range []schema.GroupVersionKind{applyKind, workspaceKind, terraform.ScopeCluster.GroupVersionKind()} {
 		api, err := builder.BuildOpenAPIV3(definitions()[gvk.GroupKind()], gvk.Version, builder.Options{})
 		must(err)
 		converter, err := managedfields.NewTypeConverter(api.Components.Schemas, false)
@@ -57,12 +57,11 @@ var tracked = sync.OnceValue(func() map[schema.GroupVersionKind]*managedfields.F
 	return found
 })
 
-// trackUpdate records which fields a write that is not an apply changed. CAPT reads only which fields of the spec and of the metadata it has applied: a
-// write of the status changes none of them.
+// trackUpdate records which fields a write that is not an apply changed. CAPT reads only which fields it has applied.
 func trackUpdate(w *write, old, wanted client.Object) (client.Object, error) {
 	gvk := wanted.GetObjectKind().GroupVersionKind()
 	manager, ok := tracked()[gvk]
-	if !ok || w.status {
+	if !ok || w.verb == "apply" || w.user == "provider" && keepsApplied(old, wanted) {
 		return wanted, nil
 	}
 	if old == nil {
@@ -75,6 +74,14 @@ func trackUpdate(w *write, old, wanted client.Object) (client.Object, error) {
 		return nil, err
 	}
 	return result.(client.Object), nil
+}
+
+// keepsApplied reports whether a write of the provider changes no field that CAPT applies.
+func keepsApplied(old, wanted client.Object) bool {
+	if _, isWorkspace := wanted.(*unstructured.Unstructured); !isWorkspace {
+		return true // A connection Secret.
+	}
+	return old != nil && !specChanged(old, wanted) && old.GetAnnotations()[externalName] == wanted.GetAnnotations()[externalName]
 }
 
 // trackApply returns the object after a server-side apply.

@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -31,6 +32,8 @@ const externalName = "crossplane.io/external-name"
 type invariants struct {
 	// contents counts the edits of templates.
 	contents int
+	// edited are the first and the last resource version at which a template got a content.
+	edited map[string][2]int64
 	// restricted are contents of templates that need an approval.
 	restricted, approved map[string]bool
 	// paused are the Clusters that are paused: true when all have seen it.
@@ -51,7 +54,7 @@ type role struct{ cluster, part string }
 
 func newInvariants() invariants {
 	return invariants{
-		restricted: map[string]bool{}, approved: map[string]bool{}, paused: map[types.NamespacedName]bool{},
+		edited: map[string][2]int64{}, restricted: map[string]bool{}, approved: map[string]bool{}, paused: map[types.NamespacedName]bool{},
 		byUser: map[types.UID]bool{}, tampered: map[string]bool{}, foreign: map[types.UID]bool{}, appliedBy: map[string]types.UID{}, roles: map[string]role{},
 	}
 }
@@ -79,9 +82,7 @@ func (w *World) observe(user string, old, object client.Object, deleted bool) {
 	case *clusterv1.Cluster:
 		w.recordPause(object)
 	case *infrav1.WorkspaceTemplate:
-		if object.Spec.Rollout.RequiresApproval() {
-			w.restrict(old, object)
-		}
+		w.recordContent(old, object)
 	case *unstructured.Unstructured:
 		if object.GetKind() == "Workspace" {
 			w.checkWorkspace(user, old, object, deleted)
@@ -139,7 +140,7 @@ func (w *World) checkReleased(apply *infrav1.WorkspaceTemplateApply) {
 func (w *World) workspacesOf(apply types.NamespacedName) (found []*unstructured.Unstructured) {
 	for _, scope := range terraform.Scopes() {
 		r := w.store.of(scope.GroupVersionKind())
-		for _, key := range r.keys() {
+		for _, key := range r.keys {
 			workspace := r.objects[key].(*unstructured.Unstructured)
 			if workspace.GetAnnotations()[naming.ClaimAnnotation] == naming.Claim(apply) && !naming.IsPreview(workspace) && !w.intrudes(workspace) {
 				found = append(found, workspace)
@@ -170,7 +171,7 @@ func (w *World) checkWorkspace(user string, old client.Object, workspace *unstru
 		w.failf("duplicate: %s/%s has more than one Workspace", claim, name)
 	}
 	if strings.HasSuffix(user, "capt") {
-		w.checkApproved(old, workspace)
+		w.checkContent(old, workspace)
 		w.checkNotReverted(workspace, versionOf(old), versionOf(workspace))
 		if apply := w.applyOf(workspace); apply != nil && (old == nil || old.GetGeneration() != workspace.GetGeneration()) {
 			w.checkPaused(user, apply, workspace)
@@ -200,12 +201,18 @@ func (w *World) checkIdentity(old client.Object, workspace *unstructured.Unstruc
 	}
 }
 
-// restrict records a content that reaches the users of a template only after an approval: one that was edited while its policy required that.
-func (w *World) restrict(old client.Object, template *infrav1.WorkspaceTemplate) {
+// recordContent records the content of a template, and whether it reaches the users of the template only after an approval: it was edited while its policy
+// required that.
+func (w *World) recordContent(old client.Object, template *infrav1.WorkspaceTemplate) {
 	before, ok := old.(*infrav1.WorkspaceTemplate)
 	module := template.Spec.Template.Spec.ForProvider.Module
-	if ok && before.Spec.Rollout.RequiresApproval() && before.Spec.Template.Spec.ForProvider.Module != module {
-		w.restricted[template.Namespace+module] = true
+	if ok && before.Spec.Template.Spec.ForProvider.Module == module {
+		return
+	}
+	content := template.Namespace + module
+	w.edited[content] = [2]int64{cmp.Or(w.edited[content][0], w.store.version), w.store.version}
+	if ok && before.Spec.Rollout.RequiresApproval() && template.Spec.Rollout.RequiresApproval() {
+		w.restricted[content] = true
 	}
 }
 
@@ -242,14 +249,19 @@ func versionOf(object client.Object) string {
 	return version
 }
 
-// checkApproved fails if an update of a Workspace has a content that its template requires an approval for.
-func (w *World) checkApproved(old client.Object, workspace *unstructured.Unstructured) {
+// checkContent fails if an update of a Workspace has a content that its template requires an approval for, or that a user has replaced by that which the
+// Workspace had.
+func (w *World) checkContent(old client.Object, workspace *unstructured.Unstructured) {
 	before, after := moduleOfWorkspace(old), moduleOfWorkspace(workspace)
 	if before == "" || before == after {
 		return
 	}
-	if content := workspace.GetNamespace() + after; w.restricted[content] && !w.approved[content] {
+	namespace, content := workspace.GetNamespace(), workspace.GetNamespace()+after
+	if w.restricted[content] && !w.approved[content] {
 		w.failf("approval: Workspace %s gets a content that no user has approved", client.ObjectKeyFromObject(workspace))
+	}
+	if w.edited[content][1] < w.edited[namespace+before][0] {
+		w.failf("reverted: Workspace %s gets a content that a user has replaced by that which it had", client.ObjectKeyFromObject(workspace))
 	}
 }
 
@@ -394,7 +406,7 @@ func (w *World) checkAwake() {
 	for key := range w.paused {
 		w.paused[key] = true
 	}
-	for _, key := range w.store.of(applyKind).keys() {
+	for _, key := range w.store.of(applyKind).keys {
 		apply := peek[*infrav1.WorkspaceTemplateApply](w, applyKind, key.Namespace, key.Name)
 		if apply.DeletionTimestamp.IsZero() && !w.retries("workspacetemplateapply", key) {
 			w.checkApplyAwake(apply)
@@ -483,12 +495,12 @@ func (w *World) retries(controller string, key types.NamespacedName) bool {
 
 // goal returns what is missing to the end state; empty if it is reached.
 func (w *World) goal() string {
-	for _, key := range w.store.of(namespaceKind).keys() {
+	for _, key := range w.store.of(namespaceKind).keys {
 		if w.store.of(namespaceKind).objects[key].GetDeletionTimestamp() != nil {
 			return fmt.Sprintf("namespace %s is not gone", key.Name)
 		}
 	}
-	for _, key := range w.store.of(clusterKind).keys() {
+	for _, key := range w.store.of(clusterKind).keys {
 		cluster := peek[*clusterv1.Cluster](w, clusterKind, key.Namespace, key.Name)
 		if missing := w.missing(cluster); missing != "" {
 			return fmt.Sprintf("Cluster %s: %s", key, missing)
@@ -554,7 +566,7 @@ func (w *World) waits() bool {
 
 // outdated returns which part of a cluster does not have what the template has now.
 func (w *World) outdated(cluster *clusterv1.Cluster) string {
-	for _, key := range w.store.of(applyKind).keys() {
+	for _, key := range w.store.of(applyKind).keys {
 		apply := peek[*infrav1.WorkspaceTemplateApply](w, applyKind, key.Namespace, key.Name)
 		if key.Namespace != cluster.Namespace || apply.Labels[clusterv1.ClusterNameLabel] != cluster.Name {
 			continue
@@ -593,7 +605,7 @@ func (w *World) templateGone(namespace string) bool {
 
 // leaked returns resources in the cloud without a Workspace, and Workspaces without an object that they belong to.
 func (w *World) leaked() string {
-	for _, object := range w.store.of(terraform.ScopeNamespaced.GroupVersionKind()).objects {
+	for _, object := range w.store.of(workspaceKind).objects {
 		if workspace := object.(*unstructured.Unstructured); !w.intrudes(workspace) && !naming.IsPreview(workspace) && w.applyOf(workspace) == nil {
 			return fmt.Sprintf("Workspace %s has no WorkspaceTemplateApply", client.ObjectKeyFromObject(workspace))
 		}

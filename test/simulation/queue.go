@@ -22,6 +22,24 @@ func compareKeys(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
+// with returns sorted keys and another one. The list itself is not changed: it may be iterated over.
+func with(keys []types.NamespacedName, key types.NamespacedName) []types.NamespacedName {
+	at, found := slices.BinarySearchFunc(keys, key, compareKeys)
+	if found {
+		return keys
+	}
+	return slices.Concat(keys[:at], []types.NamespacedName{key}, keys[at:])
+}
+
+// without returns sorted keys except one.
+func without(keys []types.NamespacedName, key types.NamespacedName) []types.NamespacedName {
+	at, found := slices.BinarySearchFunc(keys, key, compareKeys)
+	if !found {
+		return keys
+	}
+	return slices.Concat(keys[:at], keys[at+1:])
+}
+
 // queue is the work queue of a controller. Its only worker gets a request when the scheduler gives it one.
 type queue struct {
 	name    string

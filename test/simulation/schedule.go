@@ -79,12 +79,24 @@ func NewSchedule(seed uint64) Schedule {
 	} else {
 		common = 0
 	}
+	users, inOrder := len(s.Events), rng.IntN(2) == 0
 	for range rng.IntN(6) {
 		n := rng.Uint64() >> 1
 		if common != 0 {
 			n = common&^(7<<3) | n&(7<<3)
 		}
 		s.Events = append(s.Events, Event{At: rng.IntN(length), Name: of.users[rng.IntN(len(of.users))], N: n})
+	}
+	if actions := s.Events[users:]; common != 0 && inOrder { // As the theme lists them.
+		at, names := make([]int, len(actions)), make([]string, len(actions))
+		for i, action := range actions {
+			at[i], names[i] = action.At, action.Name
+		}
+		slices.Sort(at)
+		slices.SortStableFunc(names, func(a, b string) int { return slices.Index(of.users, a) - slices.Index(of.users, b) })
+		for i := range actions {
+			actions[i].At, actions[i].Name = at[i], names[i]
+		}
 	}
 	for range rng.IntN(7) {
 		s.Events = append(s.Events, Event{At: rng.IntN(length), Name: of.faults[rng.IntN(len(of.faults))], N: rng.Uint64() >> 1})
@@ -104,7 +116,9 @@ var themes = []theme{
 	{users: []string{"tenant", "create", "tenant", "delete apply"}},
 	{users: []string{"pause", "upgrade", "edit variables", "edit template", "scale"}},
 	{users: []string{"remove profiles", "delete pool", "scale", "delete apply", "delete secret", "edit variables"}},
-	{users: []string{"edit template", "delete apply", "delete", "upgrade", "edit variables"}, faults: []string{"leader at apply", "leader and delete at apply", "leader and delete at get", "leader", "pause at apply"}},
+	{users: []string{"edit template", "delete apply", "delete", "upgrade", "edit variables"}, faults: []string{"leader at apply", "leader and delete at apply", "leader and delete at get", "leader and edit at apply", "leader", "pause at apply"}},
+	{users: []string{"create", "delete workspace", "delete", "edit template"}, faults: []string{"leader and delete at read before create", "leader and delete at apply", "leader at get"}},
+	{users: []string{"create", "edit template", "upgrade"}, faults: []string{"unavailable at patch status", "lost reply at patch status", "refused", "unavailable"}},
 	{users: []string{"delete apply", "delete", "delete workspace", "create"}, faults: []string{"lag", "lag of Workspaces", "lag and delete at create", "relist", "crash after", "kill manager"}},
 }
 

@@ -4,7 +4,6 @@
 package simulation
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -15,7 +14,6 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,6 +23,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/capt-provider/capt/controllers/engine"
 )
 
 type watchEvent struct {
@@ -35,7 +35,25 @@ type watchEvent struct {
 type resource struct {
 	gvk     schema.GroupVersionKind
 	objects map[types.NamespacedName]client.Object
-	log     []watchEvent
+	// keys are those of the objects, sorted. They are replaced, and never changed.
+	keys []types.NamespacedName
+	log  []watchEvent
+	// decoded are the generic objects that were read as typed ones last.
+	decoded map[types.NamespacedName]decoded
+}
+
+// decoded is a typed object, and that from which it was decoded.
+type decoded struct{ from, typed client.Object }
+
+// decode returns an object as one of the type of another. It must not be changed.
+func (r *resource) decode(object, like client.Object) client.Object {
+	key := client.ObjectKeyFromObject(object)
+	last := r.decoded[key]
+	if last.from != object || reflect.TypeOf(last.typed) != reflect.TypeOf(like) {
+		last = decoded{object, convert(object, reflect.New(reflect.TypeOf(like).Elem()).Interface().(client.Object))}
+		r.decoded[key] = last
+	}
+	return last.typed
 }
 
 // store is the API server: it has what a client can observe of resource versions, generations, finalizers, the status subresource,
@@ -67,7 +85,7 @@ func newStore(scheme *runtime.Scheme) *store {
 func (s *store) of(gvk schema.GroupVersionKind) *resource {
 	r := s.resources[gvk.GroupKind()]
 	if r == nil {
-		r = &resource{gvk: gvk, objects: map[types.NamespacedName]client.Object{}}
+		r = &resource{gvk: gvk, objects: map[types.NamespacedName]client.Object{}, decoded: map[types.NamespacedName]decoded{}}
 		s.resources[gvk.GroupKind()], s.order = r, append(s.order, r)
 		slices.SortFunc(s.order, func(a, b *resource) int { return compare(a.gvk.String(), b.gvk.String()) })
 	}
@@ -82,10 +100,6 @@ func (s *store) gvk(object runtime.Object) schema.GroupVersionKind {
 	return gvk
 }
 
-func (r *resource) keys() []types.NamespacedName {
-	return slices.SortedFunc(maps.Keys(r.objects), compareKeys)
-}
-
 func (r *resource) notFound(name string) error {
 	return apierrors.NewNotFound(schema.GroupResource{Group: r.gvk.Group, Resource: r.gvk.Kind}, name)
 }
@@ -94,12 +108,12 @@ func (r *resource) conflict(name, text string) error {
 	return apierrors.NewConflict(schema.GroupResource{Group: r.gvk.Group, Resource: r.gvk.Kind}, name, fmt.Errorf("%s", text))
 }
 
+// typed returns an object in the form in which it is stored. It may be the object itself, which the caller does not use any more.
 func (s *store) typed(object client.Object) client.Object {
 	gvk := s.gvk(object)
 	if _, generic := object.(*unstructured.Unstructured); !generic && s.scheme.Recognizes(gvk) {
-		copied := object.DeepCopyObject().(client.Object)
-		copied.GetObjectKind().SetGroupVersionKind(gvk)
-		return copied
+		object.GetObjectKind().SetGroupVersionKind(gvk)
+		return object
 	}
 	created, err := s.scheme.New(gvk)
 	if err != nil {
@@ -116,7 +130,7 @@ func (s *store) typed(object client.Object) client.Object {
 func convert(from, to client.Object) client.Object {
 	if generic, ok := to.(*unstructured.Unstructured); ok {
 		if content, ok := from.(*unstructured.Unstructured); ok {
-			generic.Object = content.DeepCopy().Object
+			generic.Object = runtime.DeepCopyJSON(content.Object)
 			return to
 		}
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
@@ -124,13 +138,7 @@ func convert(from, to client.Object) client.Object {
 		generic.Object = content
 		return to
 	}
-	if generic, ok := from.(*unstructured.Unstructured); ok {
-		must(runtime.DefaultUnstructuredConverter.FromUnstructured(generic.Object, to))
-		return to
-	}
-	data, err := json.Marshal(from)
-	must(err)
-	must(json.Unmarshal(data, to))
+	must(runtime.DefaultUnstructuredConverter.FromUnstructured(from.(*unstructured.Unstructured).Object, to))
 	return to
 }
 
@@ -196,10 +204,8 @@ func (s *store) create(w *write, object client.Object) (client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.verb != "apply" {
-		if stored, err = trackUpdate(w, nil, stored); err != nil {
-			return nil, err
-		}
+	if stored, err = trackUpdate(w, nil, stored); err != nil {
+		return nil, err
 	}
 	if w.dryRun {
 		return stored, nil
@@ -238,10 +244,13 @@ func (s *store) put(user string, r *resource, key types.NamespacedName, object c
 		defer s.observe(user, r.objects[key], object, deleted)
 	}
 	if deleted {
+		r.keys = without(r.keys, key)
 		delete(r.objects, key)
+		delete(r.decoded, key)
 		r.log = append(r.log, watchEvent{object: object, deleted: true})
 		return object
 	}
+	r.keys = with(r.keys, key)
 	r.objects[key] = object
 	r.log = append(r.log, watchEvent{object: object})
 	return object
@@ -265,29 +274,30 @@ func (s *store) update(w *write, object client.Object) (client.Object, error) {
 
 // replace stores wanted, with what a client cannot change taken from old.
 func (s *store) replace(w *write, r *resource, old, wanted client.Object) (client.Object, error) {
-	wanted = keepStatus(w, old, wanted)
+	if w.status && hasStatus(old) {
+		return s.replaceStatus(w, r, old, wanted)
+	}
+	if hasStatus(old) {
+		setField(wanted, "Status", field(old, "Status"))
+	}
 	keepMetadata(old, wanted)
 	err := r.checkFinalizers(old, wanted)
 	if err != nil {
 		return nil, err
 	}
-	if !w.status {
-		if wanted, err = s.admitted(w, old, wanted); err != nil {
-			return nil, err
-		}
+	if wanted, err = s.admitted(w, old, wanted); err != nil {
+		return nil, err
 	}
 	if w.verb != "apply" && !isTracked(wanted) {
 		keepManagedFields(old, wanted)
 	}
-	if equality.Semantic.DeepEqual(old, wanted) {
+	if engine.Equal(old, wanted) {
 		return old, nil
 	}
-	if w.verb != "apply" {
-		if wanted, err = trackUpdate(w, old, wanted); err != nil {
-			return nil, err
-		}
+	if wanted, err = trackUpdate(w, old, wanted); err != nil {
+		return nil, err
 	}
-	if !w.status && specChanged(old, wanted) {
+	if specChanged(old, wanted) {
 		wanted.SetGeneration(old.GetGeneration() + 1)
 	}
 	if w.dryRun {
@@ -296,18 +306,29 @@ func (s *store) replace(w *write, r *resource, old, wanted client.Object) (clien
 	return s.put(w.user, r, client.ObjectKeyFromObject(old), wanted), nil
 }
 
-// keepStatus separates the status from the rest: a write of the status changes nothing else, and any other write does not change it.
-func keepStatus(w *write, old, wanted client.Object) client.Object {
-	switch {
-	case !hasStatus(old):
-		return wanted
-	case !w.status:
-		setField(wanted, "Status", field(old, "Status"))
-		return wanted
+// replaceStatus stores the status of wanted, and nothing else. CAPT reads only which fields of the spec and of the metadata it has applied: the managedFields
+// stay.
+func (s *store) replaceStatus(w *write, r *resource, old, wanted client.Object) (client.Object, error) {
+	status := field(wanted, "Status")
+	if engine.Equal(field(old, "Status"), status) {
+		return old, nil
 	}
-	changed := old.DeepCopyObject().(client.Object)
-	setField(changed, "Status", field(wanted, "Status"))
-	return changed
+	changed := shared(old)
+	setField(changed, "Status", status)
+	return s.put(w.user, r, client.ObjectKeyFromObject(old), changed), nil
+}
+
+// shared returns a copy of an object whose metadata and status can be replaced. What is stored never changes, so that both share the rest.
+func shared(object client.Object) client.Object {
+	if generic, ok := object.(*unstructured.Unstructured); ok {
+		content := maps.Clone(generic.Object)
+		metadata, _ := content["metadata"].(map[string]any)
+		content["metadata"] = maps.Clone(metadata)
+		return &unstructured.Unstructured{Object: content}
+	}
+	copied := reflect.New(reflect.TypeOf(object).Elem())
+	copied.Elem().Set(reflect.ValueOf(object).Elem())
+	return copied.Interface().(client.Object)
 }
 
 func isTracked(object client.Object) bool {
@@ -357,9 +378,6 @@ func (s *store) patch(w *write, gvk schema.GroupVersionKind, object client.Objec
 	if err != nil {
 		return nil, err
 	}
-	if wanted := merged(old, object, data); wanted != nil {
-		return s.update(w, wanted)
-	}
 	current, err := json.Marshal(old)
 	must(err)
 	result, err := jsonpatch.MergePatch(current, data)
@@ -373,17 +391,30 @@ func (s *store) patch(w *write, gvk schema.GroupVersionKind, object client.Objec
 	return s.update(w, wanted)
 }
 
-// merged is the result of a patch that was made from the version that is stored, which is the object of the client; nil for other patches, which
-// must be merged.
-func merged(old, object client.Object, data []byte) client.Object {
-	if reflect.TypeOf(old) != reflect.TypeOf(object) || !bytes.Contains(data, []byte(`"resourceVersion":"`+old.GetResourceVersion()+`"`)) || bytes.Contains(data, []byte("managedFields")) {
+// patchedFrom returns the version of an object from which a client has made a patch of a typed object with a precondition for that version; nil for other patches. The
+// patch leads to the object of the client, or is refused, so that it need not be computed.
+func patchedFrom(patch client.Patch, object client.Object) client.Object {
+	of := reflect.ValueOf(patch)
+	if _, generic := object.(*unstructured.Unstructured); generic || of.Kind() != reflect.Pointer || of.Elem().Type().Name() != "mergeFromPatch" || !of.Elem().FieldByName("opts").FieldByName("OptimisticLock").Bool() {
 		return nil
 	}
-	wanted := object.DeepCopyObject().(client.Object)
-	wanted.GetObjectKind().SetGroupVersionKind(old.GetObjectKind().GroupVersionKind())
-	wanted.SetManagedFields(old.GetManagedFields())
-	wanted.SetResourceVersion(old.GetResourceVersion())
-	return wanted
+	value := of.Elem().FieldByName("from").Elem() // It is not exported.
+	from := reflect.NewAt(value.Type().Elem(), value.UnsafePointer()).Interface().(client.Object)
+	if !engine.Equal(from.GetManagedFields(), object.GetManagedFields()) {
+		return nil
+	}
+	return from
+}
+
+// patched stores the object of a client that has patched a version of it.
+func (s *store) patched(w *write, gvk schema.GroupVersionKind, from, object client.Object) (client.Object, error) {
+	old, err := s.get(gvk, client.ObjectKeyFromObject(object))
+	if err != nil {
+		return nil, err
+	}
+	object.SetManagedFields(old.GetManagedFields())
+	object.SetResourceVersion(from.GetResourceVersion())
+	return s.update(w, object)
 }
 
 // apply is server-side apply with force.
@@ -429,7 +460,7 @@ func (s *store) remove(user string, gvk schema.GroupVersionKind, key types.Names
 	if old.GetDeletionTimestamp() != nil && len(old.GetFinalizers()) > 0 {
 		return nil
 	}
-	gone := old.DeepCopyObject().(client.Object)
+	gone := shared(old)
 	gone.SetDeletionTimestamp(ptr.To(metav1.NewTime(time.Now().Truncate(time.Second))))
 	gone.SetDeletionGracePeriodSeconds(ptr.To(int64(0)))
 	if len(gone.GetFinalizers()) > 0 && r.gvk.Group != "" {
@@ -476,7 +507,7 @@ func setField(object client.Object, name string, value any) {
 
 func specChanged(old, wanted client.Object) bool {
 	if generic, ok := old.(*unstructured.Unstructured); ok {
-		return !equality.Semantic.DeepEqual(generic.Object["spec"], wanted.(*unstructured.Unstructured).Object["spec"])
+		return !engine.Equal(generic.Object["spec"], wanted.(*unstructured.Unstructured).Object["spec"])
 	}
 	before, after := reflect.ValueOf(old).Elem(), reflect.ValueOf(wanted).Elem()
 	for i := range before.NumField() {
@@ -484,7 +515,7 @@ func specChanged(old, wanted client.Object) bool {
 		case "TypeMeta", "ObjectMeta", "Status":
 			continue
 		}
-		if !equality.Semantic.DeepEqual(before.Field(i).Interface(), after.Field(i).Interface()) {
+		if !engine.Equal(before.Field(i).Interface(), after.Field(i).Interface()) {
 			return true
 		}
 	}

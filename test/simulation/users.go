@@ -25,7 +25,6 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -33,7 +32,7 @@ func sortedKeys[V any](of map[string]V) []string { return slices.Sorted(maps.Key
 
 // pick returns an object of a kind of a user; nil if there is none.
 func pick[O client.Object](w *World, gvk schema.GroupVersionKind, n uint64) (found O) {
-	keys := w.store.of(gvk).keys()
+	keys := w.store.of(gvk).keys
 	if len(keys) == 0 {
 		return found
 	}
@@ -42,7 +41,7 @@ func pick[O client.Object](w *World, gvk schema.GroupVersionKind, n uint64) (fou
 
 // change edits an object as its user does, if there is one.
 func change[O client.Object](w *World, gvk schema.GroupVersionKind, n uint64, how func(O)) {
-	keys := w.store.of(gvk).keys()
+	keys := w.store.of(gvk).keys
 	if len(keys) == 0 {
 		return
 	}
@@ -53,7 +52,7 @@ func change[O client.Object](w *World, gvk schema.GroupVersionKind, n uint64, ho
 
 // changeTemplate edits a template that has users, if there is one.
 func (w *World) changeTemplate(n uint64, how func(*infrav1.WorkspaceTemplate)) {
-	keys := slices.DeleteFunc(w.store.of(templateKind).keys(), func(key types.NamespacedName) bool {
+	keys := slices.DeleteFunc(slices.Clone(w.store.of(templateKind).keys), func(key types.NamespacedName) bool {
 		return ptr.Deref(peek[*infrav1.WorkspaceTemplate](w, templateKind, key.Namespace, key.Name).Status.Users, 0) == 0
 	})
 	if len(keys) == 0 {
@@ -108,8 +107,8 @@ var userActions = map[string]func(w *World, n uint64){
 		change(w, clusterKind, n, func(o *clusterv1.Cluster) { o.Spec.Paused = nil })
 	},
 	"delete namespace": func(w *World, _ uint64) {
-		for _, gvk := range []schema.GroupVersionKind{clusterKind, applyKind, terraform.ScopeNamespaced.GroupVersionKind()} { // A policy refuses it.
-			if slices.ContainsFunc(w.store.of(gvk).keys(), func(key types.NamespacedName) bool { return key.Namespace == "team-b" }) {
+		for _, gvk := range []schema.GroupVersionKind{clusterKind, applyKind, workspaceKind} { // A policy refuses it.
+			if slices.ContainsFunc(w.store.of(gvk).keys, func(key types.NamespacedName) bool { return key.Namespace == "team-b" }) {
 				return
 			}
 		}
@@ -118,7 +117,7 @@ var userActions = map[string]func(w *World, n uint64){
 	},
 	"delete template":  func(w *World, n uint64) { w.userDeletes(templateKind, n) },
 	"delete apply":     func(w *World, n uint64) { w.userDeletes(applyKind, n) },
-	"delete workspace": func(w *World, n uint64) { w.userDeletes(terraform.ScopeNamespaced.GroupVersionKind(), n) },
+	"delete workspace": func(w *World, n uint64) { w.userDeletes(workspaceKind, n) },
 	"delete secret":    func(w *World, n uint64) { w.userDeletes(corev1.SchemeGroupVersion.WithKind("Secret"), n) },
 	"scale": func(w *World, n uint64) {
 		change(w, machinePoolKind, n, func(o *clusterv1.MachinePool) { o.Spec.Replicas = ptr.To(int32(1 + n/8%3)) })
@@ -131,7 +130,7 @@ var userActions = map[string]func(w *World, n uint64){
 }
 
 func (w *World) userDeletes(gvk schema.GroupVersionKind, n uint64) {
-	keys := w.store.of(gvk).keys()
+	keys := w.store.of(gvk).keys
 	if len(keys) == 0 {
 		return
 	}
@@ -217,7 +216,7 @@ func (w *World) interfere(n uint64) {
 		w.occupy(n)
 		return
 	}
-	victim := pick[client.Object](w, terraform.ScopeNamespaced.GroupVersionKind(), n)
+	victim := pick[client.Object](w, workspaceKind, n)
 	if victim == nil || w.intrudes(victim) {
 		return
 	}
@@ -256,7 +255,7 @@ func (w *World) occupy(n uint64) {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"providerConfigRef": map[string]any{"kind": "ClusterProviderConfig", "name": "aws"}, "forProvider": map[string]any{"source": "Inline", "module": "# other"},
 	}}}
-	object.SetGroupVersionKind(terraform.ScopeNamespaced.GroupVersionKind())
+	object.SetGroupVersionKind(workspaceKind)
 	object.SetNamespace(namespace)
 	object.SetName(name + "-vpc")
 	object.SetAnnotations(map[string]string{naming.ClaimAnnotation: namespace + "/other"})
@@ -277,14 +276,14 @@ func nameOf(n uint64) (namespace, name string) {
 
 // operate is what users do after the faults, as the documentation says: they repair, approve, unlock and retry.
 func (w *World) operate() {
-	for _, key := range w.store.of(templateKind).keys() {
+	for _, key := range w.store.of(templateKind).keys {
 		object := peek[*infrav1.WorkspaceTemplate](w, templateKind, key.Namespace, key.Name)
 		_ = edit(w, key.Namespace, object, false, func(o *infrav1.WorkspaceTemplate) {
 			repair(o)
 			w.approve(o)
 		})
 	}
-	for _, key := range w.store.of(clusterKind).keys() {
+	for _, key := range w.store.of(clusterKind).keys {
 		_ = edit(w, key.Namespace, w.store.of(clusterKind).objects[key], false, func(o client.Object) { o.(*clusterv1.Cluster).Spec.Paused = nil })
 	}
 	for _, name := range sortedKeys(w.cloud.states) {
@@ -292,8 +291,8 @@ func (w *World) operate() {
 			s.lock, s.orphaned = "", false
 		}
 	}
-	workspaces := w.store.of(terraform.ScopeNamespaced.GroupVersionKind())
-	for _, key := range workspaces.keys() {
+	workspaces := w.store.of(workspaceKind)
+	for _, key := range workspaces.keys {
 		object := workspaces.objects[key]
 		if object.GetAnnotations()["crossplane.io/external-create-pending"] > max(object.GetAnnotations()["crossplane.io/external-create-succeeded"], object.GetAnnotations()["crossplane.io/external-create-failed"]) {
 			_ = edit(w, key.Namespace, object, false, func(o client.Object) {
@@ -304,7 +303,7 @@ func (w *World) operate() {
 			})
 		}
 	}
-	for _, key := range w.store.of(captClusterKind).keys() { // The Secret of an existing VPC is theirs.
+	for _, key := range w.store.of(captClusterKind).keys { // The Secret of an existing VPC is theirs.
 		_ = w.createNetwork(key.Namespace)
 	}
 	for _, intruder := range w.intruders {
@@ -319,7 +318,7 @@ var approveCommand = regexp.MustCompile(naming.ApproveAnnotation + `=([0-9a-f]+)
 
 // approveChanges approves the changes of single WorkspaceTemplateApplies, as their conditions say.
 func (w *World) approveChanges() {
-	for _, key := range w.store.of(applyKind).keys() {
+	for _, key := range w.store.of(applyKind).keys {
 		apply := peek[*infrav1.WorkspaceTemplateApply](w, applyKind, key.Namespace, key.Name)
 		for _, condition := range apply.Status.Conditions {
 			if hash := approveCommand.FindStringSubmatch(condition.Message); hash != nil {
@@ -335,7 +334,7 @@ func (w *World) approveChanges() {
 // retry sets the annotation that captctl retry sets, on objects whose conditions name it: nothing else needs it.
 func (w *World) retry() {
 	for _, gvk := range []schema.GroupVersionKind{captClusterKind, captPlaneKind, poolKind} {
-		for _, key := range w.store.of(gvk).keys() {
+		for _, key := range w.store.of(gvk).keys {
 			object := w.store.of(gvk).objects[key]
 			if !slices.ContainsFunc(object.(conditions.Getter).GetConditions(), func(c metav1.Condition) bool { return strings.Contains(c.Message, naming.RetryAnnotation) }) {
 				continue

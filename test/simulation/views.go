@@ -6,7 +6,6 @@ package simulation
 import (
 	"context"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -44,6 +43,7 @@ type view struct {
 	// frozen is the step until which no event arrives.
 	frozen   int
 	objects  map[types.NamespacedName]*cached
+	keys     []types.NamespacedName
 	indexers map[string]client.IndexerFunc
 	handlers []toolscache.ResourceEventHandler
 }
@@ -97,13 +97,9 @@ func (v *view) keep(key types.NamespacedName, object client.Object) client.Objec
 	entry := &cached{object: object}
 	switch {
 	case v.kind != nil && !v.metadata:
-		entry.object = convert(object, reflect.New(reflect.TypeOf(v.kind).Elem()).Interface().(client.Object))
-	case v.metadata:
+		entry.object = v.resource.decode(object, v.kind)
+	case v.metadata: // Of others, the transform changes nothing that a controller reads.
 		kept, err := transform()(metadataOf(object))
-		must(err)
-		entry.object = kept.(client.Object)
-	case isTracked(object):
-		kept, err := transform()(object.DeepCopyObject())
 		must(err)
 		entry.object = kept.(client.Object)
 	}
@@ -113,8 +109,13 @@ func (v *view) keep(key types.NamespacedName, object client.Object) client.Objec
 			entry.keys[field] = keys(object)
 		}
 	}
-	v.objects[key] = entry
+	v.objects[key], v.keys = entry, with(v.keys, key)
 	return entry.object
+}
+
+func (v *view) forget(key types.NamespacedName) {
+	delete(v.objects, key)
+	v.keys = without(v.keys, key)
 }
 
 func (v *view) pending() int { return len(v.resource.log) - v.delivered }
@@ -133,7 +134,7 @@ func (v *view) handle(key types.NamespacedName, object client.Object, deleted bo
 	case deleted && old == nil:
 		return
 	case deleted:
-		delete(v.objects, key)
+		v.forget(key)
 		last := old.object
 		if object.GetUID() == last.GetUID() {
 			last = (&view{resource: v.resource, metadata: v.metadata, kind: v.kind, objects: map[types.NamespacedName]*cached{}}).keep(key, object)
@@ -157,16 +158,16 @@ func (v *view) handle(key types.NamespacedName, object client.Object, deleted bo
 // relist replaces the view by what the API server has now: states between are never seen.
 func (v *view) relist() {
 	v.delivered = len(v.resource.log)
-	for _, key := range slices.SortedFunc(maps.Keys(v.objects), compareKeys) {
+	for _, key := range v.keys {
 		if v.resource.objects[key] == nil {
 			old := v.objects[key]
-			delete(v.objects, key)
+			v.forget(key)
 			for _, handler := range v.handlers {
 				handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: key.String(), Obj: old.object})
 			}
 		}
 	}
-	for _, key := range v.resource.keys() {
+	for _, key := range v.resource.keys {
 		object := v.resource.objects[key]
 		if old := v.objects[key]; old == nil || old.object.GetResourceVersion() != object.GetResourceVersion() {
 			v.handle(key, object, false)
@@ -231,9 +232,9 @@ func (synced) Done() <-chan struct{} {
 func (i informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, _ toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	i.v.mu.Lock()
 	i.view.handlers = append(i.view.handlers, handler)
-	objects := slices.SortedFunc(maps.Keys(i.view.objects), compareKeys)
+	keys := i.view.keys
 	i.v.mu.Unlock()
-	for _, key := range objects {
+	for _, key := range keys {
 		handler.OnAdd(i.view.objects[key].object, true)
 	}
 	return i, nil
@@ -275,7 +276,7 @@ func (v *views) List(_ context.Context, list client.ObjectList, options ...clien
 	gvk.Kind = gvk.Kind[:len(gvk.Kind)-len("List")]
 	in := v.of(gvk, metadata)
 	var found []client.Object
-	for _, key := range slices.SortedFunc(maps.Keys(in.objects), compareKeys) {
+	for _, key := range in.keys {
 		entry := in.objects[key]
 		if matches(&o, entry.object) && in.matchesFields(&o, entry) {
 			found = append(found, entry.object)

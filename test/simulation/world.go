@@ -49,7 +49,7 @@ var (
 		m.Add(namespaceKind, meta.RESTScopeRoot)
 		m.Add(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, meta.RESTScopeRoot)
 		m.Add(terraform.ScopeCluster.GroupVersionKind(), meta.RESTScopeRoot)
-		m.Add(terraform.ScopeNamespaced.GroupVersionKind(), meta.RESTScopeNamespace)
+		m.Add(workspaceKind, meta.RESTScopeNamespace)
 		return m
 	})
 )
@@ -142,7 +142,7 @@ func (w *World) startProvider() {
 	w.provider = w.newProcess("provider", providerScheme(), func(_ context.Context, mgr ctrl.Manager) error {
 		return provider.SetupWithManager(mgr, provider.Options{
 			Executors: opener{w.cloud, func() *process { return mgr.(*process) }}, PollInterval: pollInterval, Timeout: 20 * time.Minute,
-			Logger: logging.NewNopLogger(), MaxConcurrentReconciles: 1,
+			Logger: logging.NewNopLogger(), MaxConcurrentReconciles: 1, Reconciler: publishUnlessPublished(mgr.GetClient()),
 		})
 	})
 	w.provider.lead()
@@ -245,7 +245,7 @@ func (w *World) deliverAll() {
 // enabledCore adds the actions of Cluster API, of the garbage collector and of the controller of namespaces.
 func (w *World) enabledCore(actions []action) []action {
 	for _, gvk := range []schema.GroupVersionKind{clusterKind, machinePoolKind} {
-		for _, key := range w.store.of(gvk).keys() {
+		for _, key := range w.store.of(gvk).keys {
 			id := coreKey{gvk, key}
 			if w.coreSeen[id] == w.store.version {
 				continue

@@ -4,7 +4,7 @@
 package v1beta2
 
 import (
-	"encoding/json"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -144,14 +144,23 @@ func (s *WorkspaceTemplateSpec) Input(name string) *TemplateInput {
 
 // HasEscape reports whether a field has $${name}, which is rendered to what substitution says.
 func (s *WorkspaceTemplateSpec) HasEscape() bool {
-	text, err := json.Marshal(s.Template.Spec)
-	return err != nil || terraform.HasEscape(string(text))
+	return s.has("$${", terraform.HasEscape)
 }
 
 // HasPlaceholder reports whether a field has ${name}.
 func (s *WorkspaceTemplateSpec) HasPlaceholder() bool {
-	text, err := json.Marshal(s.Template.Spec)
-	return err != nil || terraform.HasPlaceholder(string(text))
+	return s.has("${", terraform.HasPlaceholder)
+}
+
+// has reports whether a field has what begins with a text, which needs no escape in JSON. The module, which is large, is not encoded.
+func (s *WorkspaceTemplateSpec) has(begin string, what func(text string) bool) bool {
+	module, others := s.Template.Spec.ForProvider.Module, s.Template.Spec
+	others.ForProvider.Module = ""
+	if strings.Contains(module, begin) && what(module) {
+		return true
+	}
+	text, err := others.MarshalJSON()
+	return err != nil || what(string(text))
 }
 
 // WorkspaceTemplateResource is the Workspace that is created from the template.

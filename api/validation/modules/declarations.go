@@ -5,13 +5,16 @@ package modules
 
 import (
 	"crypto/sha256"
+	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/lru"
 
 	"github.com/capt-provider/capt/api/terraform"
@@ -24,6 +27,8 @@ type Declarations struct {
 	Outputs map[string]bool
 	// Incomplete is true when a placeholder is part of a name, so that not every name is known.
 	Incomplete bool
+
+	code func() (string, sets.Set[string])
 }
 
 // Variable is a variable that a module declares.
@@ -73,9 +78,46 @@ func (r *Parsed) Declarations() *Declarations {
 	var found *Declarations
 	if r.IsValid() {
 		found = declarationsOf(r.parse().file)
+		found.code = sync.OnceValues(r.codeOf)
 	}
 	declarations.Add(key, found)
 	return found
+}
+
+// variableReferences matches references to Terraform variables in a module.
+var variableReferences = regexp.MustCompile(`\bvar\s*\.\s*([A-Za-z_][A-Za-z0-9_-]*)`)
+
+// Code returns a module with spaces in place of comments, and the names of the variables to which it refers.
+func (r *Parsed) Code() (text string, variables sets.Set[string]) {
+	if d := r.Declarations(); d != nil {
+		return d.code()
+	}
+	return r.codeOf()
+}
+
+func (r *Parsed) codeOf() (text string, variables sets.Set[string]) {
+	text, variables = r.withoutComments(), sets.New[string]()
+	for _, match := range variableReferences.FindAllStringSubmatch(text, -1) {
+		variables.Insert(match[1])
+	}
+	return text, variables
+}
+
+// withoutComments returns the text with spaces in place of comments. JSON has no comments.
+func (r *Parsed) withoutComments() string {
+	if r.format == terraform.FormatJSON {
+		return r.text
+	}
+	module := []byte(r.text)
+	tokens, _ := hclsyntax.LexConfig([]byte(r.text), "main.tf", hcl.InitialPos)
+	for i := range tokens {
+		if tokens[i].Type == hclsyntax.TokenComment {
+			for at := tokens[i].Range.Start.Byte; at < tokens[i].Range.End.Byte; at++ {
+				module[at] = ' '
+			}
+		}
+	}
+	return string(module)
 }
 
 func declarationsOf(file *hcl.File) *Declarations {

@@ -4,6 +4,7 @@
 package modules
 
 import (
+	"bytes"
 	"encoding/json"
 	"regexp"
 	"strconv"
@@ -113,6 +114,9 @@ func Placeholders(template *infrav1.WorkspaceTemplateSpec) (used, needed sets.Se
 		return module, needed // Cannot happen: the spec was decoded from JSON.
 	}
 	var tree any
+	if !bytes.Contains(data, []byte("${")) {
+		return module, needed
+	}
 	if err := json.Unmarshal(data, &tree); err == nil {
 		collectPlaceholders(tree, needed)
 	}

@@ -427,6 +427,14 @@ func Line(err error) string {
 	return b.String()
 }
 
+// When returns an error if the arguments or flags are wrong.
+func When(wrong bool, format string, args ...any) error {
+	if !wrong {
+		return nil
+	}
+	return fmt.Errorf(format, args...)
+}
+
 const dryRunNone, dryRunServer = "none", "server"
 
 // Writes are the options of commands that write objects.

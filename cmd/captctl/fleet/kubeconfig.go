@@ -65,10 +65,7 @@ include it.`,
 }
 
 func (o *kubeconfigOptions) Validate() error {
-	if !o.merge && o.context != "" {
-		return errors.New("--context-name is for --merge")
-	}
-	return o.Options.Validate()
+	return cmp.Or(cli.When(!o.merge && o.context != "", "--context-name is for --merge"), o.Options.Validate())
 }
 
 func (o *kubeconfigOptions) Run(ctx context.Context, reader client.WithWatch) error {

@@ -4,6 +4,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,10 +95,7 @@ func (o *runOptions) Complete(args []string) (err error) {
 }
 
 func (o *runOptions) Validate() error {
-	if o.timeout <= 0 {
-		return errors.New("--timeout must be positive")
-	}
-	return o.Options.Validate()
+	return cmp.Or(cli.When(o.timeout <= 0, "--timeout must be positive"), o.Options.Validate())
 }
 
 // TerraformRuns are runs of Terraform that were requested.
@@ -350,10 +348,7 @@ func (o *waitOptions) Validate() (err error) {
 	if o.goal, err = overview.ParseGoal(o.until); err != nil {
 		err = fmt.Errorf("--for %w", err)
 	}
-	if o.timeout <= 0 {
-		err = errors.Join(err, errors.New("--timeout must be positive"))
-	}
-	return errors.Join(err, o.Options.Validate())
+	return errors.Join(err, cli.When(o.timeout <= 0, "--timeout must be positive"), o.Options.Validate())
 }
 
 func (o *waitOptions) Run(ctx context.Context, connected client.WithWatch) error {

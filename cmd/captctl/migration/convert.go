@@ -4,8 +4,8 @@
 package migration
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -92,10 +92,7 @@ func (o *convertOptions) Complete([]string) (err error) {
 }
 
 func (o *convertOptions) Validate() error {
-	if o.write && slices.Contains(o.Paths, cli.Stdin) {
-		return errors.New("--write cannot be combined with standard input; without --write the result is printed")
-	}
-	return o.Options.Validate()
+	return cmp.Or(cli.When(o.write && slices.Contains(o.Paths, cli.Stdin), "--write cannot be combined with standard input; without --write the result is printed"), o.Options.Validate())
 }
 
 func (o *convertOptions) Run(ctx context.Context) error {

@@ -4,6 +4,7 @@
 package migration
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -253,10 +254,7 @@ decision.`,
 }
 
 func (o *statusOptions) Validate() error {
-	if o.watch && o.detailedExitCode {
-		return errors.New("--watch cannot be combined with --detailed-exitcode")
-	}
-	return o.common.Validate()
+	return cmp.Or(cli.When(o.watch && o.detailedExitCode, "--watch cannot be combined with --detailed-exitcode"), o.common.Validate())
 }
 
 func (o *statusOptions) Run(ctx context.Context, reader client.WithWatch) error {

@@ -47,32 +47,18 @@ func (r *runOptions) addFlags(command *cobra.Command) {
 }
 
 func (r *runOptions) Validate() error {
-	if err := r.ValidateDryRun("captctl migrate show --diff, which prints what would be sent, or "); err != nil {
-		return err
-	}
-	for _, check := range []struct {
-		wrong bool
-		why   string
-	}{
-		{r.run.Concurrency < 1, "--concurrency must be at least 1"},
-		{r.run.MaxFailures < 0, "--max-failures must be at least 0"},
-		{r.run.Wait <= 0, "--wait must be more than 0"},
-		{r.run.LeaseDuration < time.Second, "--lease-duration must be at least 1s"},
-		{r.run.Prove && r.DryRun(), "--prove and --dry-run cannot be combined: the manager does not see a dry run"},
-		{r.Asks() && !r.Interactive, cli.ErrNotInteractive.Error()},
-	} {
-		if check.wrong {
-			return errors.New(check.why)
-		}
-	}
-	if err := r.common.Validate(); err != nil {
-		return err
-	}
 	// A renewal of the Lease waits behind one request of each unit in progress.
-	if most := int(float64(r.Access.QPS) * r.run.LeaseDuration.Seconds() / 3); r.run.Concurrency > most {
-		return fmt.Errorf("--concurrency %d is too high for --qps %g: the Lease could not be renewed in time. Use at most %d, or a higher --qps", r.run.Concurrency, r.Access.QPS, most)
-	}
-	return nil
+	most := int(float64(r.Access.QPS) * r.run.LeaseDuration.Seconds() / 3)
+	return cmp.Or(
+		r.ValidateDryRun("captctl migrate show --diff, which prints what would be sent, or "),
+		cli.When(r.run.Concurrency < 1, "--concurrency must be at least 1"),
+		cli.When(r.run.MaxFailures < 0, "--max-failures must be at least 0"),
+		cli.When(r.run.Wait <= 0, "--wait must be more than 0"),
+		cli.When(r.run.LeaseDuration < time.Second, "--lease-duration must be at least 1s"),
+		cli.When(r.run.Prove && r.DryRun(), "--prove and --dry-run cannot be combined: the manager does not see a dry run"),
+		cli.When(r.Asks() && !r.Interactive, "%w", cli.ErrNotInteractive),
+		r.common.Validate(),
+		cli.When(r.run.Concurrency > most, "--concurrency %d is too high for --qps %g: the Lease could not be renewed in time. Use at most %d, or a higher --qps", r.run.Concurrency, r.Access.QPS, most))
 }
 
 func (r *runOptions) selected() []string { return slices.Concat(r.clusters, r.units) }
@@ -346,10 +332,7 @@ Exit codes: 0 rolled back; 1 nothing was written, unless the message says so; 4 
 }
 
 func (o *rollbackOptions) Validate() error {
-	if o.name == "" && len(o.selected()) == 0 {
-		return errors.New("name a plan, or Clusters with --cluster; captctl migrate status lists both")
-	}
-	return o.runOptions.Validate()
+	return cmp.Or(cli.When(o.name == "" && len(o.selected()) == 0, "name a plan, or Clusters with --cluster; captctl migrate status lists both"), o.runOptions.Validate())
 }
 
 func (o *rollbackOptions) Run(ctx context.Context, connected client.WithWatch) error {

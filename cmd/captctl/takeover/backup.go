@@ -94,10 +94,7 @@ Exit codes: 0 done; 1 error; 3 a plan is not empty, or a state is in use; 124 no
 }
 
 func (o *restoreOptions) Validate() error {
-	if o.file == "" {
-		return errors.New("--file is required")
-	}
-	return o.Options.Validate()
+	return cmp.Or(cli.When(o.file == "", "--file is required"), o.Options.Validate())
 }
 
 func (o *restoreOptions) Run(ctx context.Context, connected client.WithWatch) error {
@@ -461,13 +458,10 @@ config/backup has a CronJob for it.`,
 }
 
 func (o *backupOptions) Validate() error {
-	switch {
-	case o.file == "":
-		return errors.New("--file is required")
-	case o.secrets && len(o.recipients) == 0:
-		return errors.New("--secrets requires --recipient: a file with Secrets is encrypted")
-	}
-	return o.Options.Validate()
+	return cmp.Or(
+		cli.When(o.file == "", "--file is required"),
+		cli.When(o.secrets && len(o.recipients) == 0, "--secrets requires --recipient: a file with Secrets is encrypted"),
+		o.Options.Validate())
 }
 
 func (o *backupOptions) Run(ctx context.Context, connected client.WithWatch) error {

@@ -124,11 +124,7 @@ func (o *stateOptions) addFlags(command *cobra.Command) {
 // Validate checks which flags are given: for a Cluster, or for a WorkspaceTemplateApply.
 func (o *stateOptions) Validate() error {
 	var errs []error
-	check := func(wrong bool, message string) {
-		if wrong {
-			errs = append(errs, errors.New(message))
-		}
-	}
+	check := func(wrong bool, message string) { errs = append(errs, cli.When(wrong, "%s", message)) }
 	check(o.state == "" && !o.isImport, "--state-name is required: it names the Terraform workspace")
 	check(o.timeout <= 0, "--timeout must be positive")
 	vpc := o.vpcID + o.vpc.template

@@ -6,6 +6,7 @@
 package takeover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -163,10 +164,7 @@ backend kubernetes, the right to list its Secrets. Nothing is changed.`,
 }
 
 func (o *listOptions) Validate() error {
-	if o.config == "" {
-		return errors.New("--provider-config is required: it has the backend")
-	}
-	return o.Options.Validate()
+	return cmp.Or(cli.When(o.config == "", "--provider-config is required: it has the backend"), o.Options.Validate())
 }
 
 func (o *listOptions) Run(ctx context.Context, connected client.WithWatch) error {

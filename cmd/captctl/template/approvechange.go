@@ -4,6 +4,7 @@
 package template
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,20 +109,12 @@ func (o *approveOptions) Validate() (err error) {
 		}
 	}
 	unconfirmed := !o.Asks() && !o.DryRun()
-	for _, check := range []struct {
-		wrong bool
-		err   error
-	}{
-		{ways != 1, errors.New("use either names, --all or --selector; captctl get lists the Clusters that need an action")},
-		{len(o.contents) == 0 && unconfirmed, errors.New("--yes requires --revision: without a question, it must be known which content is approved. The condition Ready of the object names it")},
-		{unconfirmed && slices.ContainsFunc(o.contents, isPartOfHash), errPartOfHash},
-		{o.Asks() && !o.Interactive, cli.ErrNotInteractive},
-	} {
-		if check.wrong {
-			return check.err
-		}
-	}
-	return o.ValidateDryRun("")
+	return cmp.Or(
+		cli.When(ways != 1, "use either names, --all or --selector; captctl get lists the Clusters that need an action"),
+		cli.When(len(o.contents) == 0 && unconfirmed, "--yes requires --revision: without a question, it must be known which content is approved. The condition Ready of the object names it"),
+		cli.When(unconfirmed && slices.ContainsFunc(o.contents, isPartOfHash), partOfHash),
+		cli.When(o.Asks() && !o.Interactive, "%w", cli.ErrNotInteractive),
+		o.ValidateDryRun(""))
 }
 
 // decideAll decides about each change that is meant.

@@ -112,26 +112,14 @@ func (o *changeOptions) completeRevisions(command *cobra.Command, args []string,
 }
 
 func (o *changeOptions) Validate() error {
-	if err := errors.Join(o.Options.Validate(), o.ValidateDryRun("")); err != nil {
-		return err
-	}
-	unconfirmed := !o.Asks() && !o.DryRun()
-	for _, check := range []struct {
-		wrong bool
-		err   error
-	}{
-		{o.required && o.revision == "", errors.New("--revision is required: it names the revision by number or hash; captctl template status lists the revisions")},
-		{o.confirms && isPartOfHash(o.revision) && unconfirmed, errPartOfHash},
-		{o.confirms && o.Asks() && !o.Interactive, cli.ErrNotInteractive},
-	} {
-		if check.wrong {
-			return check.err
-		}
-	}
-	return nil
+	return cmp.Or(
+		errors.Join(o.Options.Validate(), o.ValidateDryRun("")),
+		cli.When(o.required && o.revision == "", "--revision is required: it names the revision by number or hash; captctl template status lists the revisions"),
+		cli.When(o.confirms && isPartOfHash(o.revision) && !o.Asks() && !o.DryRun(), partOfHash),
+		cli.When(o.confirms && o.Asks() && !o.Interactive, "%w", cli.ErrNotInteractive))
 }
 
-var errPartOfHash = errors.New("--yes requires the whole hash in --revision: no user confirms the content, and another one can have the same first digits. It is in status.revision of the WorkspaceTemplate, or in status.change.revision of the WorkspaceTemplateApply")
+const partOfHash = "--yes requires the whole hash in --revision: no user confirms the content, and another one can have the same first digits. It is in status.revision of the WorkspaceTemplate, or in status.change.revision of the WorkspaceTemplateApply"
 
 // isPartOfHash reports whether a revision is part of a hash. A number is shorter.
 func isPartOfHash(revision string) bool {

@@ -269,17 +269,11 @@ func (o *initOptions) Complete(args []string) error {
 }
 
 func (o *initOptions) Validate() error {
-	var errs []error
-	if problems := utilvalidation.IsDNS1123Subdomain(o.name); len(problems) > 0 {
-		errs = append(errs, fmt.Errorf("%q cannot be the name of a template: %s; set --name", o.name, problems[0]))
-	}
-	if o.purpose != "" && !slices.Contains(manifests.Purposes(), o.purpose) {
-		errs = append(errs, fmt.Errorf("--for must be one of %s, not %q", strings.Join(manifests.Purposes(), ", "), o.purpose))
-	}
-	if !slices.Contains(terraform.Scopes(), terraform.Scope(o.scope)) {
-		errs = append(errs, fmt.Errorf("--scope must be Namespaced or Cluster, not %q", o.scope))
-	}
-	return errors.Join(errs...)
+	problems := utilvalidation.IsDNS1123Subdomain(o.name)
+	return errors.Join(
+		cli.When(len(problems) > 0, "%q cannot be the name of a template: %s; set --name", o.name, strings.Join(problems, "; ")),
+		cli.When(o.purpose != "" && !slices.Contains(manifests.Purposes(), o.purpose), "--for must be one of %s, not %q", strings.Join(manifests.Purposes(), ", "), o.purpose),
+		cli.When(!slices.Contains(terraform.Scopes(), terraform.Scope(o.scope)), "--scope must be Namespaced or Cluster, not %q", o.scope))
 }
 
 func (o *initOptions) Run(context.Context) error {

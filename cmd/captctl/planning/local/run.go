@@ -362,10 +362,7 @@ func (o *Options) Unused() error {
 
 // Validate checks the flags.
 func (o *Options) Validate() error {
-	if o.role != "" && !slices.Contains(overview.Roles(), overview.Role(o.role)) {
-		return fmt.Errorf("--role must be one of %v, not %q", overview.Roles(), o.role)
-	}
-	return nil
+	return cli.When(o.role != "" && !slices.Contains(overview.Roles(), overview.Role(o.role)), "--role must be one of %v, not %q", overview.Roles(), o.role)
 }
 
 // Run plans the Workspaces of a Cluster, and returns in how many of them Terraform would change something. An error of one does not keep it from
