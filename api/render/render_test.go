@@ -185,7 +185,9 @@ func TestAnEscapeIsRenderedWithoutAPlaceholder(t *testing.T) {
 		rendered := rendering{
 			apply: variables("name", "demo"),
 			template: []builder.Option{
-				params(func(p *terraform.WorkspaceParameters) { p.Module, p.Vars = "# none", []terraform.Var{{Key: "a", Value: "$${name}"}} })[0],
+				params(func(p *terraform.WorkspaceParameters) {
+					p.Module, p.Vars = "# none", []terraform.Var{{Key: "a", Value: "$${name}"}}
+				})[0],
 				builder.With(func(t *infrav1.WorkspaceTemplate) { t.Spec.Substitution = substitution }),
 			},
 		}.must(t)

@@ -98,6 +98,8 @@ type fleet struct {
 	backedUp, identity string
 	// order is that in which objects are restored; random if it is zero.
 	order uint64
+	// older are objects as they were before the last change.
+	older []*unstructured.Unstructured
 }
 
 // newFleet builds a fleet, and waits until everything is Ready.
@@ -175,6 +177,16 @@ func (f *fleet) adoptWorkspace(on *side) {
 	apply.SetAnnotations(map[string]string{naming.AdoptWorkspaceAnnotation: string(hand.GetUID())})
 	fixture.Apply(f, on, apply)
 	f.awaitReady(on)
+}
+
+// changeTemplate changes the module of the objects without a Cluster.
+func (f *fleet) changeTemplate(on *side) {
+	f.Helper()
+	template := &infrav1.WorkspaceTemplate{}
+	require.NoError(f, on.Get(f.Context(), client.ObjectKey{Namespace: f.namespace, Name: "alone"}, template))
+	before := template.DeepCopy()
+	template.Spec.Template.Spec.ForProvider.Module += "\n# changed"
+	require.NoError(f, on.Patch(f.Context(), template, client.MergeFrom(before)))
 }
 
 // awaitReady waits until everything is Ready.
@@ -417,6 +429,15 @@ func TestAManagementClusterThatIsLostIsRestored(t *testing.T) {
 			f.create(after, f.backup(before, without(kinds(), workspaceKind)...))
 			f.losesDeadOwners(after)
 		},
+		// The backup is older than the last change, which Terraform would revert.
+		"older": func(t *testing.T, f *fleet, after *side) {
+			f.create(after, withoutOwners(f.older))
+			apply := &infrav1.WorkspaceTemplateApply{}
+			fixture.EventuallyObject(t, tick, after, client.ObjectKey{Namespace: f.namespace, Name: "alone"}, apply, func() string {
+				return fixture.ConditionMismatch(apply, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.NotProvenReason, "Nothing is applied")
+			})
+			f.changeTemplate(after)
+		},
 		"restore": func(t *testing.T, f *fleet, after *side) { f.captctlRestore(t, after, lost) },
 		"half": func(_ *testing.T, f *fleet, after *side) {
 			f.create(after, withoutOwners(f.backup(before, without(kinds(), workspaceKind, applyKind)...)))
@@ -424,7 +445,13 @@ func TestAManagementClusterThatIsLostIsRestored(t *testing.T) {
 		},
 	}
 	adopts := func(f *fleet) { f.adoptWorkspace(before) }
-	prepare := map[string]func(f *fleet){"git": adopts, "spec": adopts, "velero": adopts, "owners": adopts, "restore": func(f *fleet) {
+	prepare := map[string]func(f *fleet){"git": adopts, "spec": adopts, "velero": adopts, "owners": adopts, "older": func(f *fleet) {
+		f.older = f.backup(before, without(kinds(), workspaceKind)...)
+		began := time.Now()
+		f.changeTemplate(before)
+		fixture.EventuallyTrue(f, tick, func() bool { return len(f.changes(began)) >= 2 }, "its two users are not applied again")
+		f.awaitReady(before)
+	}, "restore": func(f *fleet) {
 		f.adoptWorkspace(before)
 		f.captctlBackup(before)
 	}}
