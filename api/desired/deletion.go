@@ -201,8 +201,8 @@ func WaitingForDependents(apply *infrav1.WorkspaceTemplateApply, others []infrav
 		waits := slices.ContainsFunc(other.Spec.WaitForWorkspaces, func(d infrav1.WorkspaceDependency) bool {
 			return other.DependencyKey(d) == types.NamespacedName{Namespace: apply.Namespace, Name: apply.Spec.WorkspaceName}
 		})
-		// One that is being deleted may have created a Workspace that status does not record yet. Its finalizer is added before.
-		mayHaveOne := !other.DeletionTimestamp.IsZero() && slices.Contains(other.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
+		// It may have created a Workspace that status does not record yet. Its finalizer is added before.
+		mayHaveOne := slices.Contains(other.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
 		if waits && other.Namespace == apply.Namespace && other.UID != apply.UID && (other.Status.WorkspaceRef != nil || mayHaveOne) {
 			names = append(names, other.Name)
 			if other.DeletionTimestamp.IsZero() && metav1.GetControllerOf(other) == nil { // An owner deletes its own.

@@ -28,3 +28,14 @@ func TestADependentThatNothingDeletesIsNamedWithTheCommand(t *testing.T) {
 	addOn.DeletionTimestamp = ptr.To(metav1.Unix(1, 0))
 	assert.NotContains(t, message(), "Nothing deletes")
 }
+
+// Its manager may have been killed before it recorded the Workspace in status.
+func TestADependentWithAFinalizerMayHaveAWorkspace(t *testing.T) {
+	vpc, eks := infrav1.WorkspaceTemplateApply{}, infrav1.WorkspaceTemplateApply{}
+	vpc.Namespace, vpc.Name, vpc.UID, vpc.Spec.WorkspaceName = "team-a", "vpc", "1", "demo-vpc"
+	eks.Namespace, eks.Name, eks.UID = "team-a", "eks", "2"
+	eks.Spec.WaitForWorkspaces = []infrav1.WorkspaceDependency{{Name: "demo-vpc"}}
+	assert.Nil(t, WaitingForDependents(&vpc, []infrav1.WorkspaceTemplateApply{eks}))
+	eks.Finalizers = []string{infrav1.WorkspaceTemplateApplyFinalizer}
+	assert.Equal(t, infrav1.WaitingForDependentsReason, WaitingForDependents(&vpc, []infrav1.WorkspaceTemplateApply{eks}).Reason)
+}

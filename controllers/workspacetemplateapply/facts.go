@@ -55,6 +55,8 @@ type Facts struct {
 	TemplateKey types.NamespacedName
 	// Template is nil when it does not exist or does not allow the namespace; which of the two is not disclosed.
 	Template *infrav1.WorkspaceTemplate
+	// CachedTemplate is the template as it was read, whichever revision Template has.
+	CachedTemplate *infrav1.WorkspaceTemplate
 	// Revision is the revision of Template that the object should run, and CurrentRevision the one of the content that the template has now.
 	// Template has the content of Revision. They differ in staged rollouts. Revision is empty before one is assigned.
 	Revision, CurrentRevision string

@@ -79,7 +79,7 @@ func (r *Reconciler) observeTemplate(ctx context.Context, apply *infrav1.Workspa
 	f.TemplateKey = apply.TemplateKey()
 	templates := workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace}
 	f.Template, f.LookupError = templates.Permitted(ctx, f.TemplateKey, apply.Namespace)
-	f.Name = validation.WorkspaceName(apply, f.Template)
+	f.Name, f.CachedTemplate = validation.WorkspaceName(apply, f.Template), f.Template
 	if f.Template != nil {
 		f.LookupError = r.observeRevision(ctx, templates, apply, f)
 	}

@@ -310,6 +310,28 @@ func TestATemplateOutsideTheWatchedNamespaceIsReadFromTheAPIServer(t *testing.T)
 	assert.NotNil(t, f.Template)
 }
 
+// A manager that has lost its leadership may have the content of before, which the next one has replaced.
+func TestATemplateThatWasChangedSinceItWasReadIsNotApplied(t *testing.T) {
+	env := atRest(t)
+	before := env.workspace("demo-vpc")
+	env.template(builder.WithModule("# of before"))
+	env.reconciler.Uncached = interceptor.NewClient(env.API, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			err := c.Get(ctx, key, object, options...)
+			if template, ok := object.(*infrav1.WorkspaceTemplate); ok {
+				template.Generation++
+			}
+			return err
+		},
+	})
+	_, err := env.reconcile("demo-vpc")
+	require.ErrorContains(t, err, "WorkspaceTemplate default/vpc was changed during the reconcile")
+	assert.Equal(t, before, env.workspace("demo-vpc"))
+	env.reconciler.Uncached = env.API
+	env.mustReconcile("demo-vpc")
+	assert.NotEqual(t, before, env.workspace("demo-vpc"))
+}
+
 // withoutSince is a message without the times.
 func withoutSince(message string) string {
 	return strings.ReplaceAll(message, " (since "+now.UTC().Format(time.RFC3339)+")", "")

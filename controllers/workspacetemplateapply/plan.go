@@ -439,6 +439,9 @@ func (r *Reconciler) create(ctx context.Context, apply *infrav1.WorkspaceTemplat
 }
 
 func (r *Reconciler) update(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	if err := r.verifyTemplate(ctx, f); err != nil {
+		return err
+	}
 	if wait := r.RateLimiter.Reserve(client.ObjectKeyFromObject(apply), f.Now); wait > 0 {
 		return engine.Wait("the rate limit of updates", wait)
 	}
@@ -453,6 +456,20 @@ func (r *Reconciler) update(ctx context.Context, apply *infrav1.WorkspaceTemplat
 		f.LastUpdate, f.UnreconciledFor = live.UpdateRecord(), 0
 	}
 	return r.recordWrite(ctx, apply, f, live, err)
+}
+
+// verifyTemplate confirms with the API server that the template is as it was read: a manager that has lost its leadership must not revert to the content of before,
+// which the next one has replaced since.
+func (r *Reconciler) verifyTemplate(ctx context.Context, f *Facts) error {
+	was := f.CachedTemplate
+	if was == nil {
+		return nil
+	}
+	now, err := engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(was), &infrav1.WorkspaceTemplate{})
+	if err == nil && (now == nil || now.UID != was.UID || now.Generation != was.Generation) {
+		err = fmt.Errorf("WorkspaceTemplate %s was changed during the reconcile", f.TemplateKey)
+	}
+	return err
 }
 
 // recordWrite adds the result of a write to the facts. A rejected Workspace is sent again after a change, or at RetryAt. Only the first of

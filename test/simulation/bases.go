@@ -122,7 +122,7 @@ func (s *store) copy() *store {
 
 func (i *invariants) copy() invariants {
 	copied := *i
-	for _, m := range []*map[string]bool{&copied.restricted, &copied.approved, &copied.tampered} {
+	for _, m := range []*map[string]bool{&copied.restricted, &copied.approved, &copied.tampered, &copied.withoutVPC} {
 		*m = maps.Clone(*m)
 	}
 	for _, m := range []*map[types.UID]bool{&copied.byUser, &copied.foreign} {

@@ -39,8 +39,9 @@ type invariants struct {
 	// paused are the Clusters that are paused: true when all have seen it.
 	paused map[types.NamespacedName]bool
 	byUser map[types.UID]bool
-	// tampered are the Clusters of which a user has deleted a Workspace.
-	tampered map[string]bool
+	// tampered are the Clusters of which a user has deleted a Workspace, and withoutVPC those whose VPC was destroyed because a user deleted its
+	// WorkspaceTemplateApply.
+	tampered, withoutVPC map[string]bool
 	// foreign are the Workspaces that CAPT did not create.
 	foreign   map[types.UID]bool
 	intruders []client.Object
@@ -55,7 +56,7 @@ type role struct{ cluster, part string }
 func newInvariants() invariants {
 	return invariants{
 		edited: map[string][2]int64{}, restricted: map[string]bool{}, approved: map[string]bool{}, paused: map[types.NamespacedName]bool{},
-		byUser: map[types.UID]bool{}, tampered: map[string]bool{}, foreign: map[types.UID]bool{}, appliedBy: map[string]types.UID{}, roles: map[string]role{},
+		byUser: map[types.UID]bool{}, tampered: map[string]bool{}, withoutVPC: map[string]bool{}, foreign: map[types.UID]bool{}, appliedBy: map[string]types.UID{}, roles: map[string]role{},
 	}
 }
 
@@ -280,7 +281,7 @@ func (w *World) applied(r *run, o executor.RunOptions) {
 	}
 	w.appliedBy[r.state] = r.module.UID
 	w.roles[r.state] = w.roleOf(workspace, r.text())
-	if is := w.roles[r.state]; is.part == "eks" && w.needsVPC(is.cluster) && !w.has(is.cluster, "vpc") && !w.tampered[is.cluster] {
+	if is := w.roles[r.state]; is.part == "eks" && w.needsVPC(is.cluster) && !w.has(is.cluster, "vpc") && !w.tampered[is.cluster] && !w.withoutVPC[is.cluster] {
 		w.failf("order: the control plane of %s is created before its VPC", is.cluster)
 	}
 }
@@ -344,12 +345,17 @@ func (w *World) destroyed(r *run) {
 		w.tampered[is.cluster] = true // A policy refuses users to delete a Workspace. If it is not installed, no order is promised.
 		return
 	}
-	w.checkDestroyOrder(is)
+	if !w.tampered[is.cluster] {
+		w.checkDestroyOrder(is)
+	}
 	if workspace != nil && is.part == "" { // No apply has succeeded.
 		is = w.roleOf(workspace, r.text())
 	}
 	if workspace == nil {
 		return
+	}
+	if apply := w.applyOf(workspace); is.part == "vpc" && apply != nil && w.byUser[apply.UID] {
+		w.withoutVPC[is.cluster] = true // A control plane that is being created meanwhile may still find it: Terraform fails.
 	}
 	if by := w.appliedBy[r.state]; by != "" && by != r.module.UID && w.exists(by) {
 		w.failf("tenant: the state %s is destroyed by a Workspace that did not create it", r.state)
