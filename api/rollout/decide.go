@@ -147,7 +147,7 @@ func Next(f Facts) Decision {
 
 // assign assigns a revision to a user that is not updated by it, unless it has that revision.
 func (d *Decision) assign(user *User, revision string) {
-	if revision != "" && user.Assigned != revision && !user.keepsRevision() && !user.isRefused(revision) {
+	if revision != "" && user.Assigned != revision && !user.KeepsRevision() && !user.isRefused(revision) {
 		d.Assign = append(d.Assign, Assignment{User: user.Key, Revision: revision})
 	}
 }
@@ -187,7 +187,7 @@ func (r *rollout) selectCanaries() (selected []*User, err error) {
 // canBeCanary reports whether a user can show what the revision changes. One that keeps its revision, or that was left behind, would keep the others
 // waiting.
 func (r *rollout) canBeCanary(u *User) bool {
-	waits := u.State(r.Target) == UserWaiting && (u.keepsRevision() && u.Assigned != r.Target || r.isLeftBehind(u))
+	waits := u.State(r.Target) == UserWaiting && (u.KeepsRevision() && u.Assigned != r.Target || r.isLeftBehind(u))
 	return u.plan != infrav1.PreviewEmpty && !waits && !r.isWithheld(u)
 }
 
@@ -242,7 +242,7 @@ func (r *rollout) approved() bool {
 		return r.Approve == r.Target
 	case infrav1.RolloutApprovalOnChanges:
 		return r.Approve == r.Target || !slices.ContainsFunc(r.users, func(u User) bool {
-			return u.State(r.Target) == UserWaiting && u.plan != infrav1.PreviewEmpty && r.isPlanned(&u) && (!u.keepsRevision() || u.plan != "")
+			return u.State(r.Target) == UserWaiting && u.plan != infrav1.PreviewEmpty && r.isPlanned(&u) && (!u.KeepsRevision() || u.plan != "")
 		})
 	case infrav1.RolloutApprovalOnDestroy, infrav1.RolloutApprovalNone: // Users are withheld, see isWithheld.
 	}
@@ -347,7 +347,7 @@ func (r *rollout) selectNext(candidates []*User) {
 	})
 	for _, u := range candidates {
 		switch {
-		case u.State(r.Target) != UserWaiting, u.keepsRevision(), u.plan == infrav1.PreviewEmpty, !r.isPlanned(u), r.isWithheld(u):
+		case u.State(r.Target) != UserWaiting, u.KeepsRevision(), u.plan == infrav1.PreviewEmpty, !r.isPlanned(u), r.isWithheld(u):
 		case u.inFlight(r.Target):
 			r.assigned = append(r.assigned, u)
 		case free > 0:

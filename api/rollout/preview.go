@@ -28,7 +28,7 @@ func (r *rollout) withPlan(user User) User {
 // usersWith returns the users that wait, may get another revision, and have a result of the preview; empty means none yet.
 func (r *rollout) usersWith(plan infrav1.PreviewResult) (users []*User) {
 	for i := range r.users {
-		if u := &r.users[i]; u.State(r.Target) == UserWaiting && u.plan == plan && !u.keepsRevision() {
+		if u := &r.users[i]; u.State(r.Target) == UserWaiting && u.plan == plan && !u.KeepsRevision() {
 			users = append(users, u)
 		}
 	}
@@ -385,7 +385,7 @@ func (r *rollout) withheld() (users []*User) {
 func (r *rollout) onlyWithheld() bool {
 	return len(r.withheld()) > 0 && !slices.ContainsFunc(pointers(r.users), func(u *User) bool {
 		state := u.State(r.Target)
-		return !r.isWithheld(u) && !r.isLeftBehind(u) && !u.keepsRevision() && (state == UserWaiting || state == UserUpdating)
+		return !r.isWithheld(u) && !r.isLeftBehind(u) && !u.KeepsRevision() && (state == UserWaiting || state == UserUpdating)
 	})
 }
 

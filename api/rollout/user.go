@@ -96,8 +96,8 @@ func UserOf(apply *infrav1.WorkspaceTemplateApply, cluster labels.Set) User {
 	return u
 }
 
-// keepsRevision reports whether the user must not be assigned another revision now.
-func (u *User) keepsRevision() bool { return u.Paused || u.Held }
+// KeepsRevision reports whether the user must not be assigned another revision now.
+func (u *User) KeepsRevision() bool { return u.Paused || u.Held }
 
 // needsWholeRevision reports whether spec is to have all digits of the revision that it has.
 func (u *User) needsWholeRevision() bool {
@@ -207,7 +207,7 @@ func (u *User) State(target string) UserState {
 		return UserFailed
 	case u.overdue:
 		return UserStalled
-	case u.keepsRevision() && u.Written != target:
+	case u.KeepsRevision() && u.Written != target:
 		return UserWaiting
 	case u.Written == target && u.Applied == target:
 		return UserCurrent
@@ -225,7 +225,7 @@ func (u *User) stateBefore(target string) UserState {
 
 // inFlight reports whether Terraform may be applying another revision than the target. It does not while the update waits together with a change.
 func (u *User) inFlight(target string) bool {
-	waits := u.Blocked || u.overdue || u.keepsRevision() && u.Written != u.Assigned
+	waits := u.Blocked || u.overdue || u.KeepsRevision() && u.Written != u.Assigned
 	return u.Applied != "" && u.Assigned != "" && u.Assigned != target && u.Assigned != u.Applied && u.Assigned != u.Failed && !waits
 }
 
@@ -275,7 +275,7 @@ func (r *rollout) markLate() {
 func (r *rollout) markOverdue() {
 	for i := range r.users {
 		u := &r.users[i]
-		if u.State(r.Target) == UserWaiting && r.Policy.IsPreviewed() && u.plan == "" && !u.keepsRevision() {
+		if u.State(r.Target) == UserWaiting && r.Policy.IsPreviewed() && u.plan == "" && !u.KeepsRevision() {
 			limit := restTimeout
 			if !u.ReadySince.IsZero() {
 				limit += time.Duration(len(r.users)) * turnTimeout
@@ -316,7 +316,7 @@ func (r *rollout) isLeftBehind(u *User) bool {
 	case state == UserStalled:
 		return r.resumed() || u.late || r.rolledOut() || r.Policy.OnFailure == infrav1.RolloutFailureContinue && !slices.Contains(r.canaries, u)
 	case state != UserWaiting:
-	case u.keepsRevision():
+	case u.KeepsRevision():
 		return u.late || r.passed(r.started().Add(updateTimeout))
 	case u.plan == infrav1.PreviewUnavailable:
 		return r.resumed() || u.late

@@ -90,13 +90,14 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 const countingDelay = time.Second
 
 // countLater reconciles the template of a user that had another revision of it before, or for which Terraform began or ceased to fail. A new user changes
-// no count. In a staged rollout, all that the rollout depends on matters.
+// no count. In a staged rollout, all that the rollout depends on matters; of a user without a revision, whether it may be assigned one.
 func countLater(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 	was, is := e.ObjectOld.(*infrav1.WorkspaceTemplateApply), e.ObjectNew.(*infrav1.WorkspaceTemplateApply)
 	before, after := &was.Status, &is.Status
 	failureChanged := (before.LastFailedRevision == "") != (after.LastFailedRevision == "")
 	counts := before.TemplateRevision != "" && (before.TemplateRevision != after.TemplateRevision || failureChanged)
-	staged := (is.Spec.TemplateRevision != "" || after.Preview.Result != "") && rolloutChanged(was, is)
+	wasUser, isUser := rollout.UserOf(was, nil), rollout.UserOf(is, nil)
+	staged := (is.Spec.TemplateRevision != "" || after.Preview.Result != "" || wasUser.KeepsRevision() != isUser.KeepsRevision()) && rolloutChanged(wasUser, isUser)
 	smaller := !maps.Equal(was.Annotations, is.Annotations) // It may have been too large for an assignment.
 	if counts || staged || smaller {
 		queue.AddAfter(ctrl.Request{NamespacedName: is.TemplateKey()}, countingDelay)
@@ -104,8 +105,7 @@ func countLater(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRat
 }
 
 // rolloutChanged reports whether something has changed that a rollout depends on. Each write changes the resource version.
-func rolloutChanged(was, is *infrav1.WorkspaceTemplateApply) bool {
-	before, after := rollout.UserOf(was, nil), rollout.UserOf(is, nil)
+func rolloutChanged(before, after rollout.User) bool {
 	before.ResourceVersion = after.ResourceVersion
 	return !reflect.DeepEqual(before, after)
 }

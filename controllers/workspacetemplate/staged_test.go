@@ -273,6 +273,10 @@ func TestTheTemplateOfAUserIsReconciledWhenItsRolloutMayContinue(t *testing.T) {
 		"without an assignment": {func(apply *infrav1.WorkspaceTemplateApply) {
 			apply.Spec.TemplateRevision, apply.Status.WrittenTemplateRevision = "", "new"
 		}, 0},
+		"without an assignment, paused": {func(apply *infrav1.WorkspaceTemplateApply) {
+			apply.Spec.TemplateRevision = ""
+			apply.Status.Conditions = []metav1.Condition{{Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue}}
+		}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			is := was.DeepCopy()
