@@ -12,8 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/desired"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -25,7 +27,14 @@ import (
 
 // plan decides what to do. It is pure.
 func plan(pool *infrav1.CAPTMachinePool, f *Facts) (*owner.Plan, error) {
-	p, err := f.Observed.Plan(owner.PlanInput{Owner: ownerOf(pool)}, f.desired(pool), infrav1.NodeGroupReadyCondition)
+	in := owner.PlanInput{Owner: ownerOf(pool)}
+	if f.MachinePool != nil {
+		in.Owner.Sources = append(in.Owner.Sources, owner.Source{Object: f.MachinePool, Kind: clusterv1.GroupVersion.WithKind("MachinePool")})
+	}
+	if c := f.ControlPlane; c != nil && c.ControlPlane != nil { // It has the version of a MachinePool without one.
+		in.Owner.Sources = append(in.Owner.Sources, owner.Source{Object: c.ControlPlane, Kind: controlplanev1.GroupVersion.WithKind("CAPTControlPlane")})
+	}
+	p, err := f.Observed.Plan(in, f.desired(pool), infrav1.NodeGroupReadyCondition)
 	p.Recovery = f.Recover(&p, func() recovery.Failure { return p.Failing(f.timeout(pool)) }, p.Ready(), nil)
 	return &p, err
 }

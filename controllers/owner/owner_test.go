@@ -265,6 +265,14 @@ func TestWrite(t *testing.T) {
 	assert.True(t, planned(t, f, demoOwner(), want()).Differs)
 }
 
+func TestAnUpdateRequiresTheCurrentSources(t *testing.T) {
+	owner, now := demoOwner(), builder.CAPTControlPlane("demo")
+	owner.Sources = []Source{{now.DeepCopy(), controlplanev1.GroupVersion.WithKind("CAPTControlPlane")}}
+	require.NoError(t, owner.checkCurrent(ctx, newClient(owner.Object, now)))
+	now.Generation++
+	require.ErrorContains(t, owner.checkCurrent(ctx, newClient(owner.Object, now)), "CAPTControlPlane demo was changed during the reconcile")
+}
+
 // A manager that has lost its leadership has an old owner in its cache, and must not revert what the next one wrote.
 func TestWriteRequiresTheCurrentOwnerForAnUpdate(t *testing.T) {
 	for name, row := range map[string]struct {

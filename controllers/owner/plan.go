@@ -56,6 +56,8 @@ type Owner struct {
 	Object
 	// Kind is the kind of the object.
 	Kind schema.GroupVersionKind
+	// Sources are other objects whose spec determines the WorkspaceTemplateApply.
+	Sources []Source
 	// Ref is the field of spec that refers to the WorkspaceTemplateApply.
 	Ref          *infrav1.WorkspaceTemplateApplyReference
 	Finalizer    string
@@ -66,6 +68,12 @@ type Owner struct {
 	Strategy *infrav1.RecoveryStrategy
 	// Timeouts are those of spec.timeouts that all owners have.
 	Timeouts infrav1.WaitTimeouts
+}
+
+// Source is an object of a kind.
+type Source struct {
+	client.Object
+	Kind schema.GroupVersionKind
 }
 
 func (o Owner) deleting() bool { return !o.GetDeletionTimestamp().IsZero() }
@@ -289,16 +297,18 @@ func (p *Plan) lost() bool {
 	return p.Desired != nil && p.Live != nil && p.Live.DeletionTimestamp.IsZero() && managedfields.Lost(p.Live, p.Owner.FieldManager)
 }
 
-// checkCurrent fails if the owner was changed since it was read: a manager that has lost its leadership must not revert what the next one wrote.
+// checkCurrent fails if the owner or a source was changed since it was read: a manager that has lost its leadership must not revert what the next one wrote.
 func (o Owner) checkCurrent(ctx context.Context, uncached client.Reader) error {
-	now := &metav1.PartialObjectMetadata{}
-	now.SetGroupVersionKind(o.Kind)
-	now, err := engine.Get(ctx, uncached, client.ObjectKeyFromObject(o.Object), now)
-	switch {
-	case err != nil:
-		return fmt.Errorf("reading the %s: %w", o.Kind.Kind, err)
-	case now == nil || now.UID != o.GetUID() || now.Generation != o.GetGeneration():
-		return fmt.Errorf("%s %s was changed during the reconcile", o.Kind.Kind, o.GetName())
+	for _, source := range append([]Source{{o.Object, o.Kind}}, o.Sources...) {
+		now := &metav1.PartialObjectMetadata{}
+		now.SetGroupVersionKind(source.Kind)
+		now, err := engine.Get(ctx, uncached, client.ObjectKeyFromObject(source), now)
+		switch {
+		case err != nil:
+			return fmt.Errorf("reading the %s: %w", source.Kind.Kind, err)
+		case now == nil || now.UID != source.GetUID() || now.Generation != source.GetGeneration():
+			return fmt.Errorf("%s %s was changed during the reconcile", source.Kind.Kind, source.GetName())
+		}
 	}
 	return nil
 }

@@ -113,6 +113,9 @@ func (r *run) locked(operation string, do func() error) error {
 		err = do()
 	} else if operation == "apply" && len(s.resources) == 0 {
 		s.resources, s.content = []string{"partial.first"}, "" // Terraform fails half way.
+		if w := r.cloud.world; !w.exists(w.appliedBy[r.state]) {
+			w.appliedBy[r.state] = r.module.UID
+		}
 	}
 	s.lock = ""
 	return err

@@ -528,6 +528,8 @@ func (w *World) missing(cluster *clusterv1.Cluster) string {
 		return ""
 	}
 	switch {
+	case ptr.Deref(cluster.Spec.Paused, false): // What is pending is not written.
+		return "is paused"
 	case !conditions.IsTrue(infra, infrav1.ReadyCondition):
 		return "CAPTCluster is not Ready: " + conditions.GetMessage(infra, infrav1.ReadyCondition)
 	case !conditions.IsTrue(plane, controlplanev1.ReadyCondition):
