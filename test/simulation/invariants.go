@@ -345,17 +345,12 @@ func (w *World) destroyed(r *run) {
 		w.tampered[is.cluster] = true // A policy refuses users to delete a Workspace. If it is not installed, no order is promised.
 		return
 	}
-	if !w.tampered[is.cluster] {
-		w.checkDestroyOrder(is)
-	}
-	if workspace != nil && is.part == "" { // No apply has succeeded.
-		is = w.roleOf(workspace, r.text())
-	}
+	w.checkDestroyOrder(is)
 	if workspace == nil {
 		return
 	}
-	if apply := w.applyOf(workspace); is.part == "vpc" && apply != nil && w.byUser[apply.UID] {
-		w.withoutVPC[is.cluster] = true // A control plane that is being created meanwhile may still find it: Terraform fails.
+	if is.part == "" { // No apply has succeeded.
+		is = w.roleOf(workspace, r.text())
 	}
 	if by := w.appliedBy[r.state]; by != "" && by != r.module.UID && w.exists(by) {
 		w.failf("tenant: the state %s is destroyed by a Workspace that did not create it", r.state)
@@ -365,6 +360,9 @@ func (w *World) destroyed(r *run) {
 
 // checkDestroyOrder fails if a part of a cluster is destroyed before the parts that need it.
 func (w *World) checkDestroyOrder(is role) {
+	if w.tampered[is.cluster] {
+		return
+	}
 	for part, users := range map[string][]string{"vpc": {"eks", "fargate", "nodegroup"}, "eks": {"fargate", "nodegroup"}} {
 		for _, user := range users {
 			if is.part == part && w.has(is.cluster, user) {
@@ -379,6 +377,9 @@ func (w *World) checkDestroyWanted(r *run, workspace *unstructured.Unstructured,
 	apply := w.applyOf(workspace)
 	if apply == nil {
 		return
+	}
+	if is.part == "vpc" && w.byUser[apply.UID] {
+		w.withoutVPC[is.cluster] = true // A control plane that is being created meanwhile may still find it: Terraform fails.
 	}
 	if apply.DeletionTimestamp.IsZero() {
 		w.failf("destroyed: %s, although WorkspaceTemplateApply %s is not being deleted", r.state, client.ObjectKeyFromObject(apply))
